@@ -16,6 +16,7 @@
 #include <new>
 #include <vector>
 
+#include "../emulator/interface.h"
 #include "../runtime/checks.h"
 #include "context.h"
 #include "machine.h"
@@ -146,6 +147,13 @@ int allocate(gpt2_context *context, const char *function, void **memory, int64_t
   if (!*memory)
     return fail(context, GPT2_OUT_OF_MEMORY, function, "cannot allocate " + std::to_string(bytes) + " bytes");
   std::memset(*memory, 0, rounded);
+  gpt2_emulator::insert(*memory, rounded, gpt2_emulator::Kind::tensor, 0, "");
+  return GPT2_OK;
+}
+
+int release(void *memory) {
+  gpt2_emulator::erase(memory);
+  std::free(memory);
   return GPT2_OK;
 }
 
@@ -181,19 +189,13 @@ int gpt2_allocate(gpt2_context *context, void **memory, int64_t bytes) {
   return allocate(context, __func__, memory, bytes);
 }
 
-int gpt2_free(gpt2_context *, void *memory) {
-  std::free(memory);
-  return GPT2_OK;
-}
+int gpt2_free(gpt2_context *, void *memory) { return release(memory); }
 
 int gpt2_allocate_pinned(gpt2_context *context, void **memory, int64_t bytes) {
   return allocate(context, __func__, memory, bytes);
 }
 
-int gpt2_free_pinned(gpt2_context *, void *memory) {
-  std::free(memory);
-  return GPT2_OK;
-}
+int gpt2_free_pinned(gpt2_context *, void *memory) { return release(memory); }
 
 int gpt2_memory_info(gpt2_context *context, int64_t *available, int64_t *total) {
   Check check(context, __func__);

@@ -2,10 +2,13 @@
 // of a sanitizer's library. Included at the end of a file of kernels that is compiled with checks.
 #pragma once
 
-// `host` is still NULL while the module's variables are initialized.
-#define GPT2_TELL(memory, bytes, is_write) \
-  if (gpt2_emulator::host) gpt2_emulator::host->access(memory, bytes, is_write, GPT2_CALLER)
-#define GPT2_HOOK extern "C" __attribute__((GPT2_NO_CHECKS, visibility("hidden"), used))
+#include <stdarg.h>
+
+#define GPT2_TELL(memory, size, is_write)                                                                    \
+  if (__builtin_expect(uintptr_t(memory) - gpt2_emulator::watch.begin < gpt2_emulator::watch.bytes, false))  \
+  gpt2_emulator::host->access(memory, size, is_write, GPT2_CALLER)
+// Weak, because a program may link several files.
+#define GPT2_HOOK extern "C" __attribute__((GPT2_NO_CHECKS, visibility("hidden"), used, weak))
 
 #define GPT2_ACCESS(kind, bytes)                                                                             \
   GPT2_HOOK void __tsan_##kind##read##bytes(void *memory) { GPT2_TELL(memory, bytes, false); }               \
@@ -24,7 +27,9 @@ GPT2_HOOK void __tsan_read_range(void *memory, size_t bytes) { GPT2_TELL(memory,
 GPT2_HOOK void __tsan_write_range(void *memory, size_t bytes) { GPT2_TELL(memory, bytes, true); }
 
 // The linker's --wrap directs every call of these functions here (wrappedFunctions in src/ops/kernels/emulated.ts),
-// whether the user, a header or the compiler wrote the call.
+// whether the user, a header or the compiler wrote the call. In a program --wrap would also direct the emulator's calls
+// here: the symbols in the assembly of the user's files are renamed instead (memcpy to __wrap_memcpy, then __real_memcpy
+// to memcpy).
 #define GPT2_WRAP(name, parameters, reads, ...)                                     \
   extern "C" void *__real_##name parameters;                                        \
   GPT2_HOOK void *__wrap_##name parameters {                                        \
@@ -44,12 +49,17 @@ GPT2_HOOK void *__tsan_memset(void *to, int value, size_t bytes) __attribute__((
 #define __builtin_memmove memmove
 #define __builtin_memset memset
 
-// malloc and free of CUDA, and new and delete.
-#define GPT2_NEW(name) \
-  GPT2_HOOK void *__wrap_##name(size_t bytes) { return gpt2_emulator::host->allocate(bytes); }
-#define GPT2_DELETE(name, ...)                                \
-  GPT2_HOOK void __wrap_##name(void *memory __VA_ARGS__) {    \
-    gpt2_emulator::host->release(memory, GPT2_CALLER);        \
+// malloc and free of CUDA, and new and delete. Host code of a program has its own.
+#define GPT2_NEW(name)                                                                                        \
+  extern "C" void *__real_##name(size_t);                                                                     \
+  GPT2_HOOK void *__wrap_##name(size_t bytes) {                                                               \
+    return gpt2_emulator::host->is_kernel() ? gpt2_emulator::host->allocate(bytes) : __real_##name(bytes);    \
+  }
+#define GPT2_DELETE(name, ...)                                                                                \
+  extern "C" void __real_##name(void *);                                                                      \
+  GPT2_HOOK void __wrap_##name(void *memory __VA_ARGS__) {                                                    \
+    if (gpt2_emulator::host->is_kernel()) gpt2_emulator::host->release(memory, GPT2_CALLER);                  \
+    else __real_##name(memory);                                                                               \
   }
 GPT2_NEW(malloc)
 GPT2_NEW(_Znwm)
@@ -60,12 +70,29 @@ GPT2_DELETE(_ZdaPv)
 GPT2_DELETE(_ZdlPvm, , size_t)
 GPT2_DELETE(_ZdaPvm, , size_t)
 
+// A launch that prints or reads a clock is not left out.
+#define GPT2_EFFECT(...)                                             \
+  if (gpt2_emulator::host->is_kernel()) gpt2_emulator::host->effect(); \
+  return __VA_ARGS__;
+extern "C" int __real_puts(const char *), __real_putchar(int);
+extern "C" clock_t __real_clock();
+GPT2_HOOK int __wrap_puts(const char *text) { GPT2_EFFECT(__real_puts(text)) }
+GPT2_HOOK int __wrap_putchar(int letter) { GPT2_EFFECT(__real_putchar(letter)) }
+GPT2_HOOK clock_t __wrap_clock() { GPT2_EFFECT(__real_clock()) }
+GPT2_HOOK int __wrap_printf(const char *format, ...) {
+  va_list values;
+  va_start(values, format);
+  const int printed = vprintf(format, values);
+  va_end(values);
+  GPT2_EFFECT(printed)
+}
+
 // Loads the guard of a static variable.
 GPT2_HOOK unsigned char __tsan_atomic8_load(const unsigned char *memory, int) {
   return __atomic_load_n(memory, __ATOMIC_ACQUIRE);
 }
 GPT2_HOOK void __tsan_func_entry(void *caller) {
-  if (gpt2_emulator::host) gpt2_emulator::host->enter(caller);
+  if (gpt2_emulator::watch.bytes > 0) gpt2_emulator::host->enter(caller);
 }
 GPT2_HOOK void __tsan_func_exit() {}
 GPT2_HOOK void __tsan_init() {}

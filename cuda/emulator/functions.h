@@ -1,4 +1,4 @@
-// CUDA's atomic operations, and functions that concern one thread only. Included by kernel.h.
+// CUDA's atomic operations, loads, stores and clocks. Included by kernel.h.
 #pragma once
 
 // ---------------------------------------------------------------- atomic operations
@@ -53,7 +53,7 @@ GPT2_UNCHECKED T atomicCAS(T *memory, std::common_type_t<T> expected, std::commo
   return gpt2_emulator::changed(memory, GPT2_CALLER, [=](T old) -> T { return old == expected ? value : old; });
 }
 
-// ---------------------------------------------------------------- memory, bits, arithmetic
+// ---------------------------------------------------------------- memory, clocks
 
 template <class T>
 GPT2_INLINE T __ldg(const T *memory) {
@@ -71,87 +71,23 @@ GPT2_INLINE void __stcs(T *memory, T value) {
 #define __stcg __stcs
 #define __stwb __stcs
 #define __stwt __stcs
-inline unsigned long long __cvta_generic_to_shared(const void *memory) { return reinterpret_cast<uintptr_t>(memory); }
-
-#define GPT2_MIN_MAX(T)                            \
-  inline T min(T a, T b) { return b < a ? b : a; } \
-  inline T max(T a, T b) { return a < b ? b : a; }
-GPT2_MIN_MAX(int)
-GPT2_MIN_MAX(unsigned)
-GPT2_MIN_MAX(long)
-GPT2_MIN_MAX(unsigned long)
-GPT2_MIN_MAX(long long)
-GPT2_MIN_MAX(unsigned long long)
-inline unsigned min(int a, unsigned b) { return min(unsigned(a), b); }
-inline unsigned min(unsigned a, int b) { return min(a, unsigned(b)); }
-inline unsigned max(int a, unsigned b) { return max(unsigned(a), b); }
-inline unsigned max(unsigned a, int b) { return max(a, unsigned(b)); }
-inline float min(float a, float b) { return fminf(a, b); }
-inline float max(float a, float b) { return fmaxf(a, b); }
-inline double min(double a, double b) { return fmin(a, b); }
-inline double max(double a, double b) { return fmax(a, b); }
-
-inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
-inline int __popcll(unsigned long long bits) { return __builtin_popcountll(bits); }
-inline int __clz(int bits) { return bits ? __builtin_clz(bits) : 32; }
-inline int __clzll(long long bits) { return bits ? __builtin_clzll(bits) : 64; }
-inline int __ffs(int bits) { return __builtin_ffs(bits); }
-inline int __ffsll(long long bits) { return __builtin_ffsll(bits); }
-inline unsigned __brev(unsigned bits) {
-  unsigned result = 0;
-  for (int i = 0; i < 32; i++) result |= (bits >> i & 1) << (31 - i);
-  return result;
+// The lower half of an address of shared memory, which a GPU's 32-bit addresses also name; dynamic shared memory has the
+// upper half.
+inline size_t __cvta_generic_to_shared(const void *memory) { return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(memory)); }
+inline void *__cvta_shared_to_generic(size_t address) {
+  char *const near = gpt2_emulator::dynamic_shared<char>();
+  return near + static_cast<int32_t>(static_cast<uint32_t>(address) - static_cast<uint32_t>(reinterpret_cast<uintptr_t>(near)));
 }
-inline int __mulhi(int a, int b) { return int((long long)(a) * b >> 32); }
-inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned((unsigned long long)(a) * b >> 32); }
-inline int __float_as_int(float value) { return gpt2_emulator::from_bits<int>(gpt2_emulator::bits_of(value)); }
-inline unsigned __float_as_uint(float value) { return gpt2_emulator::from_bits<unsigned>(gpt2_emulator::bits_of(value)); }
-inline float __int_as_float(int bits) { return gpt2_emulator::from_bits<float>(gpt2_emulator::bits_of(bits)); }
-inline float __uint_as_float(unsigned bits) { return gpt2_emulator::from_bits<float>(gpt2_emulator::bits_of(bits)); }
-inline long long __double_as_longlong(double value) { return gpt2_emulator::from_bits<long long>(gpt2_emulator::bits_of(value)); }
-inline double __longlong_as_double(long long bits) { return gpt2_emulator::from_bits<double>(gpt2_emulator::bits_of(bits)); }
-inline int __double2hiint(double value) { return int(__double_as_longlong(value) >> 32); }
-inline int __double2loint(double value) { return int(__double_as_longlong(value)); }
-inline double __hiloint2double(int high, int low) { return __longlong_as_double((long long)(high) << 32 | unsigned(low)); }
-inline int __float2int_rn(float value) { return int(rintf(value)); }
-inline int __float2int_rz(float value) { return int(value); }
-inline int __float2int_rd(float value) { return int(floorf(value)); }
-inline int __float2int_ru(float value) { return int(ceilf(value)); }
-inline unsigned __float2uint_rn(float value) { return unsigned(rintf(value)); }
-inline float __int2float_rn(int value) { return float(value); }
-inline float __uint2float_rn(unsigned value) { return float(value); }
-inline float __double2float_rn(double value) { return float(value); }
-inline int __double2int_rn(double value) { return int(rint(value)); }
-inline int __double2int_rz(double value) { return int(value); }
-inline long long __double2ll_rn(double value) { return (long long)(rint(value)); }
-inline long long __double2ll_rz(double value) { return (long long)(value); }
-inline double __int2double_rn(int value) { return value; }
-inline double __ll2double_rn(long long value) { return double(value); }
-
-inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
-inline double rsqrt(double x) { return 1.0 / sqrt(x); }
-inline float __frsqrt_rn(float x) { return 1.0f / sqrtf(x); }
-inline float __frcp_rn(float x) { return 1.0f / x; }
-inline float __fsqrt_rn(float x) { return sqrtf(x); }
-inline float __fdiv_rn(float a, float b) { return a / b; }
-inline float __fdividef(float a, float b) { return a / b; }
-inline float fdividef(float a, float b) { return a / b; }
-inline float __fadd_rn(float a, float b) { return a + b; }
-inline float __fsub_rn(float a, float b) { return a - b; }
-inline float __fmul_rn(float a, float b) { return a * b; }
-inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
-inline float __saturatef(float x) { return fminf(fmaxf(x, 0.0f), 1.0f); }
-inline float __expf(float x) { return expf(x); }
-inline float __exp10f(float x) { return powf(10.0f, x); }
-inline float __logf(float x) { return logf(x); }
-inline float __log2f(float x) { return log2f(x); }
-inline float __log10f(float x) { return log10f(x); }
-inline float __powf(float x, float y) { return powf(x, y); }
-inline float __sinf(float x) { return sinf(x); }
-inline float __cosf(float x) { return cosf(x); }
-inline float __tanf(float x) { return tanf(x); }
-inline float __tanhf(float x) { return tanhf(x); }
-
+inline size_t __cvta_generic_to_global(const void *memory) { return reinterpret_cast<uintptr_t>(memory); }
 inline void __nanosleep(unsigned) {}
-inline long long clock64() { return 0; }
+// Nanoseconds in place of a GPU's cycles.
+GPT2_UNCHECKED inline long long clock64() {
+  gpt2_emulator::host->effect();
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1000000000ll + now.tv_nsec;
+}
+inline unsigned long long __globaltimer() { return clock64(); }
 GPT2_UNCHECKED inline void __trap() { gpt2_emulator::fail("calls __trap()", nullptr, 0, GPT2_CALLER); }
+
+#include "arithmetic.h"

@@ -1,5 +1,7 @@
-// The interface between the CPU library (cpu/emulator) and a compiled file of kernels (kernel.h). A file of kernels is
-// compiled into a shared library that exports only `gpt2_emulated_module`.
+// The interface of the emulator (cpu/emulator), a static library that the CPU library and programs link. Compiled kernels
+// come in two ways:
+//   - a file of kernels (kernel.h) is a shared library that exports only `gpt2_emulated_module`; the CPU library loads it;
+//   - a program, compiled with GPT2_PROGRAM, links the emulator, and launches by `launch` below.
 #pragma once
 
 #include <cstddef>
@@ -7,15 +9,21 @@
 
 namespace gpt2_emulator {
 
-constexpr int interface_version = 3;
+constexpr int interface_version = 4;
 
 struct Sizes {
   unsigned x, y, z;
 };
 
-// The position of the running thread: CUDA's threadIdx, blockIdx, blockDim and gridDim.
+// Where a compiled file keeps the position of the running thread: CUDA's threadIdx, blockIdx, blockDim and gridDim.
 struct Position {
-  Sizes thread, block, threads, blocks;
+  Sizes *thread, *block, *threads, *blocks;
+};
+
+// The addresses whose accesses the hooks of a compiled file report: all in a checked block, none in another block, device
+// memory in host code. Tested inline by each hook.
+struct Watch {
+  uintptr_t begin, bytes;
 };
 
 // Functions that kernels call. `caller` is the address after the call in the user's code, for the line in errors.
@@ -37,15 +45,20 @@ struct Host {
   void (*copy)(void *to, const void *from, size_t bytes, size_t zeros, const void *caller);
   void (*commit)();
   void (*wait)(size_t prior, const void *caller);
-  // Called before a read or a write, if the file is compiled with checks.
+  // Called before a read or a write of a watched address, if the file is compiled with checks.
   void (*access)(const void *memory, size_t bytes, bool is_write, const void *caller);
   // Called before a function's body, if the file is compiled with checks, because the stack may be full.
   void (*enter)(const void *caller);
-  // malloc and free of a kernel, if the file is compiled with checks.
+  // Whether the OS thread runs a kernel, not host code; malloc and free of a kernel.
+  bool (*is_kernel)();
   void *(*allocate)(size_t bytes);
   void (*release)(void *memory, const void *caller);
   // Fails the launch at a line, or at the caller's line if `file` is NULL or a header of the emulator. Does not return.
   void (*fail)(const char *text, const char *file, unsigned line, const void *caller);
+  // A barrier of the grid, in a cooperative launch.
+  void (*grid_barrier)(const void *caller);
+  // The kernel prints, or reads a clock: launches like this one must not be left out.
+  void (*effect)();
 };
 
 struct Parameter {
@@ -69,8 +82,89 @@ struct Module {
   bool has_checks;
   int kernel_count;
   const Kernel *kernels;
-  // Returns the address of this OS thread's pointer to the running emulated thread's indices.
-  const Position **(*here)();
+  // The variables of the calling OS thread.
+  Position (*here)();
+  Watch *watch;
 };
+
+// ---------------------------------------------------------------- for those who link the emulator
+
+// The functions above, and the hooks' switch in a program.
+extern const Host program_host;
+extern Watch program_watch;
+
+// Memory that a kernel may access, in one table of the process. `tensor` is memory of the CPU library, which counts as
+// written; `variable` a __device__ or __constant__ variable. Host code must not access `device`.
+enum class Kind : uint8_t { device, managed, pinned, tensor, variable, constant };
+struct Allocation {
+  uintptr_t begin;
+  size_t bytes;
+  Kind kind;
+  bool is_live;         // false: freed, kept for reports of use after free
+  int element_bytes;    // for names in reports; 0 if unknown
+  const char *name;     // "" if unknown
+  const void *caller;   // that allocated it
+};
+// Allocates memory of a kind, and enters it; NULL if there is none. Addresses of freed device memory are not used again.
+// With element bytes, reports name elements: "d_in[256]".
+void *allocate(size_t bytes, Kind kind, int element_bytes, const char *name, const void *caller);
+// Frees what `allocate` returned. False, with a defect reported, if the address is no live allocation's beginning.
+bool release(void *memory, const void *caller);
+// Enters and removes memory that the emulator did not allocate.
+void insert(const void *begin, size_t bytes, Kind kind, int element_bytes, const char *name);
+void erase(const void *begin);
+// Enters the variables of the program, once.
+void enter_variables();
+// The live allocation that contains the address, else the freed one, else NULL. Valid until the next change of the table.
+const Allocation *find(const void *address);
+// The host wrote these bytes, as by cudaMemcpy or cudaMemset.
+void written(const void *begin, size_t bytes);
+// Whether every byte was written; `first` is the first one that was not.
+bool is_written(const void *begin, size_t bytes, const void **first);
+
+struct Launch {
+  const char *kernel = "";   // in reports and statistics
+  Sizes blocks{1, 1, 1}, threads{1, 1, 1};
+  size_t dynamic_shared = 0;
+  // All blocks run at the same time, so that a barrier of the grid can order them.
+  bool is_cooperative = false;
+  // False: compiled without hooks, or not to be checked.
+  bool has_checks = true;
+  // Called by each thread of the grid with `data`.
+  void (*body)(const void *data) = nullptr;
+  const void *data = nullptr;
+  // The arguments. Pointers in them are found by their values. The same bytes are the same launch.
+  const void *arguments = nullptr;
+  size_t argument_bytes = 0;
+  Position (*here)() = nullptr;
+  Watch *watch = &program_watch;
+};
+enum class Outcome : uint8_t {
+  ok,             // also with races and other defects that do not end a launch, see `defects`
+  failed_assert,  // cudaErrorAssert
+  bad_access,     // cudaErrorIllegalAddress
+  stuck,          // a barrier that is not reached, an instruction that traps: cudaErrorLaunchFailure
+};
+struct Result {
+  Outcome outcome;
+  unsigned defects;    // that this launch reported for the first time
+  bool is_left_out;    // the same as a launch that changed nothing
+};
+Result run(const Launch &launch);  // `launch` in kernel.h is easier
+
+enum class Checks : uint8_t { sampled, all, none };
+struct Settings {
+  Checks checks = Checks::sampled;
+  bool every_launch = false;  // leave none out
+  uint32_t seed = 1;          // of the samples
+  uint64_t all_checked = 100'000'000;  // accesses of a kernel before blocks are sampled
+};
+extern Settings settings;
+// Reports a defect, or a warning, once for each text and line, on standard error. `caller` is an address after the call.
+void report(const char *text, const void *caller, bool is_warning = false);
+// All defects so far, without warnings.
+unsigned defects();
+// Prints counts, leaks and the share of checked blocks. Called once, at the end of the program.
+void finish();
 
 }  // namespace gpt2_emulator

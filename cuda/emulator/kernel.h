@@ -28,11 +28,10 @@
 #define __managed__
 #define __grid_constant__
 #define __forceinline__ inline
-#define __noinline__ __attribute__((noinline))
 #define __maxnreg__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
-// Volta: code for later GPUs uses instructions that are not emulated, and has a fallback for Volta.
-#define __CUDA_ARCH__ 700
+// Ampere: code for later GPUs uses instructions that are not emulated.
+#define __CUDA_ARCH__ 800
 #define __CUDACC__ 1
 
 // Excludes functions that are called, not inlined, from the compiler's checks.
@@ -50,16 +49,23 @@
 
 namespace gpt2_emulator {
 
+#ifdef GPT2_PROGRAM
+inline const Host *const host = &program_host;
+static constexpr Watch &watch = program_watch;
+#else
 inline const Host *host;
-inline thread_local const Position *here;
-
-// The running thread's position: constant, because a thread keeps its position.
-GPT2_UNCHECKED __attribute__((const)) inline Sizes thread_position() { return here->thread; }
-GPT2_UNCHECKED __attribute__((const)) inline Sizes block_position() { return here->block; }
-GPT2_UNCHECKED __attribute__((const)) inline Sizes block_sizes() { return here->threads; }
-GPT2_UNCHECKED __attribute__((const)) inline Sizes grid_sizes() { return here->blocks; }
+inline Watch watch;
+#endif
 
 GPT2_UNCHECKED inline void fail(const char *text, const char *file, unsigned line, const void *caller) {
+#ifdef GPT2_PROGRAM
+  if (!host->is_kernel()) {
+    char whole[300];
+    snprintf(whole, sizeof whole, "host code %s", text);
+    if (file && !caller) fprintf(stderr, "%s:%u: %s\n", file, line, whole), __builtin_abort();
+    return report(whole, caller);
+  }
+#endif
   host->fail(text, file, line, caller);
 }
 
@@ -145,13 +151,6 @@ T from_bits(uint64_t bits) {
   return value;
 }
 
-inline unsigned linear_thread() {
-  const Sizes thread = thread_position(), threads = block_sizes();
-  return (thread.z * threads.y + thread.y) * threads.x + thread.x;
-}
-
-inline unsigned lane() { return linear_thread() % 32; }
-
 }  // namespace gpt2_emulator
 
 // ---------------------------------------------------------------- types and built-in variables
@@ -189,14 +188,40 @@ GPT2_VECTORS(double, double, 16, 16)
 struct dim3 {
   unsigned x, y, z;
   constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
-  constexpr dim3(gpt2_emulator::Sizes sizes) : x(sizes.x), y(sizes.y), z(sizes.z) {}
+  constexpr dim3(uint3 sizes) : x(sizes.x), y(sizes.y), z(sizes.z) {}
+  constexpr operator uint3() const { return {x, y, z}; }
 };
 
-#define threadIdx (::gpt2_emulator::thread_position())
-#define blockIdx (::gpt2_emulator::block_position())
-#define blockDim (::gpt2_emulator::block_sizes())
-#define gridDim (::gpt2_emulator::grid_sizes())
+// Variables, because host code may name its own variable gridDim. The emulator sets them.
+inline thread_local uint3 threadIdx, blockIdx;
+inline thread_local dim3 blockDim, gridDim;
 constexpr int warpSize = 32;
+
+namespace gpt2_emulator {
+
+GPT2_UNCHECKED inline Position here() {
+  const auto sizes = [](auto &variable) { return reinterpret_cast<Sizes *>(&variable); };
+  return {sizes(threadIdx), sizes(blockIdx), sizes(blockDim), sizes(gridDim)};
+}
+
+// Without the hooks of an access to threadIdx and blockDim.
+GPT2_UNCHECKED inline unsigned linear_thread() {
+  return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+}
+
+inline unsigned lane() { return linear_thread() % 32; }
+
+// Launches a lambda with its arguments captured by value: launch(options, [=] { kernel(a, b); }).
+template <class Body>
+GPT2_UNCHECKED Result launch(Launch options, const Body &body) {
+  options.body = [](const void *data) { (*static_cast<const Body *>(data))(); };
+  options.data = options.arguments = &body;
+  options.argument_bytes = sizeof body;
+  options.here = &here;
+  return run(options);
+}
+
+}  // namespace gpt2_emulator
 
 // ---------------------------------------------------------------- barriers and warps
 
@@ -299,3 +324,4 @@ GPT2_REDUCE(__reduce_or_sync, unsigned, a | b)
 GPT2_REDUCE(__reduce_xor_sync, unsigned, a ^ b)
 
 #include "functions.h"
+#include "ptx.h"

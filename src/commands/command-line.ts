@@ -46,7 +46,7 @@ export function program(interruption: (how?: 'quiet') => AbortSignal): Command {
     replayCommand(),
     benchCommand(),
     exportCommand(),
-    kernelCommand(),
+    kernelCommand(interruption),
     courseCommand(),
     doctorCommand(),
   ];

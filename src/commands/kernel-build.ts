@@ -31,15 +31,14 @@ interface Flags extends SourceFlags {
 export const gpuOption = (): Option =>
   new Option('--gpu <X.Y>', "compute capability of the GPU, as 9.0 (default: this machine's)");
 
-export const withSourceOptions = (command: Command): Command =>
+export function withSourceOptions(command: Command, instantiates = true): Command {
   command
     .option('--define <NAME=VALUE>', 'macro; repeatable', defined)
-    .option(
-      '--instantiate <KERNEL>',
-      'kernel with template arguments to make, as scale<float, 256>; repeatable',
-      repeated,
-    )
     .option('--include <DIR>', 'folder in which #include looks; repeatable', repeated);
+  if (!instantiates) return command;
+  const help = 'kernel with template arguments to make, as scale<float, 256>; repeatable';
+  return command.option('--instantiate <KERNEL>', help, repeated);
+}
 
 export const sourceOptions = ({ define, instantiate, include }: SourceFlags) => ({
   ...{ defines: define, instantiate, includes: include },

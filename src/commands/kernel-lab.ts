@@ -16,6 +16,7 @@ import {
   optionTable,
   profileKernels,
   sanitize,
+  testFile,
   testJobs,
   watchKernels,
 } from '../program.ts';
@@ -25,6 +26,7 @@ const testExamples = `
 Examples:
   npm run gpt2 -- kernel test my-norm                every dtype that the card takes, on this machine's GPU
   npm run gpt2 -- kernel test my-norm --sanitize     find bad accesses and races
+  npm run gpt2 -- kernel test add.cu --expect add.ts  a file's solve function against the outputs that add.ts expects
 
 Exit code: 1 if anything is wrong.
 `;
@@ -52,13 +54,29 @@ const printLine = (line: string): void => void process.stdout.write(asTyped(`${l
 
 export const kernelTestCommand = (): Command =>
   labCommand('test', 'Test kernels against the formulas of their ops')
+    .option('--expect <FILE>', 'test a .cu file instead of a folder; FILE gives inputs and expected outputs')
     .option('--all-sizes', 'also sizes whose formulas take seconds; on a CPU, sizes over 50,000 elements')
     .addHelpText('after', testExamples)
     .addOption(new Option('--sanitize', "run them under compute-sanitizer's memcheck, racecheck and initcheck"))
     .action(test);
 
-async function test(folder: string, flags: LabFlags & { allSizes?: boolean; sanitize?: boolean }): Promise<void> {
+interface TestFlags extends LabFlags {
+  readonly allSizes?: boolean;
+  readonly sanitize?: boolean;
+  readonly expect?: string;
+}
+
+async function test(folder: string, flags: TestFlags): Promise<void> {
   const options = labOptions(folder, flags);
+  if (flags.expect !== undefined) {
+    let wrong = 0;
+    for await (const { name, isRight, lines } of testFile(folder, flags.expect, options.device.kind, flags.timeLimit)) {
+      printLine([`${name}  ${lines[0]}`, ...lines.slice(1)].join('\n'));
+      if (!isRight) wrong++;
+    }
+    if (wrong === 0) return printLine('all right');
+    throw new ExitError(1);
+  }
   using child = new KernelProcess(options);
   const jobs = await jobsOf(child, options);
   if (flags.sanitize) {

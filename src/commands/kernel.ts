@@ -4,6 +4,7 @@ import { Gpt2Error } from '../index.ts';
 import { findCards, labOps, naiveKernels, newKernel } from '../program.ts';
 import { kernelBuildCommand } from './kernel-build.ts';
 import { kernelBenchCommand, kernelProfileCommand, kernelTestCommand, kernelWatchCommand } from './kernel-lab.ts';
+import { kernelRunCommand } from './kernel-run.ts';
 import { kernelShowCommand } from './kernel-show.ts';
 import { repeated } from './option-of-table.ts';
 
@@ -17,6 +18,7 @@ Examples:
   npm run gpt2 -- kernel profile my-norm                           what limits it and what warps wait for, by ncu
   npm run gpt2 -- kernel show my-norm                              registers, spills, occupancy; PTX and SASS
   npm run gpt2 -- kernel build gelu.cu                             compile for this machine's GPU, as gelu.cubin
+  npm run gpt2 -- kernel run sum.cu                                a program's main, on a GPU or emulated on a CPU
 
 docs/kernels.md has more.
 `;
@@ -27,7 +29,7 @@ Examples:
   npm run gpt2 -- kernel new my-gelu --op gelu_forward --op gelu_backward
 `;
 
-export function kernelCommand(): Command {
+export function kernelCommand(interruption: (how?: 'quiet') => AbortSignal): Command {
   const list = new Command('list')
     .description('List the ops that a kernel can compute, and the kernels below this folder')
     .addHelpText('after', '\nExamples:\n  npm run gpt2 -- kernel list\n')
@@ -51,6 +53,7 @@ export function kernelCommand(): Command {
     kernelProfileCommand(),
     kernelShowCommand(),
     kernelBuildCommand(),
+    kernelRunCommand(interruption),
   ])
     command.addCommand(each);
   return command;

@@ -16,21 +16,29 @@ export const wrongTensor = (
   drawn: Readonly<Record<string, Numbers>>,
   sizes: Readonly<Record<string, number>>,
 ): WrongTensor => {
-  const { name, tensor, shape } = result;
-  const what = name.replace(/^\S+: /, '');
-  if (shape.length === 0) return { sentence: `${what}: something was written there`, map: undefined, inputs: [] };
+  const { tensor, shape } = result;
+  const name = result.name.replace(/^\S+: /, '');
+  if (shape.length === 0) return { sentence: `${name}: something was written there`, map: undefined, inputs: [] };
   const wrong = wrongElements(result);
-  const first = wrong.indexOf(true);
-  const place = placeOf(first, shape);
-  return {
-    sentence: `${what} is wrong in ${describeWrong(result, wrong)}; the first, [${place.join(', ')}], is ${shown(result.values[first]!)}, expected ${shown(result.wanted[first]!)}`,
-    map: mapOfWrong(wrong, shape),
-    inputs: inputsOf(tensor, place, op, drawn, sizes),
-  };
+  const place = placeOf(wrong.indexOf(true), shape);
+  return { ...wrongArray({ ...result, name }, wrong), inputs: inputsOf(tensor, place, op, drawn, sizes) };
 };
 
+type Compared = Pick<Comparison, 'name' | 'shape' | 'values' | 'wanted'> & Partial<Comparison>;
+
+/** @param wrong whether each element is wrong; some are */
+export function wrongArray(result: Compared, wrong: readonly boolean[]): WrongTensor {
+  const first = wrong.indexOf(true);
+  const place = placeOf(first, result.shape);
+  return {
+    sentence: `${result.name} is wrong in ${describeWrong(result, wrong)}; the first, [${place.join(', ')}], is ${shown(result.values[first]!)}, expected ${shown(result.wanted[first]!)}`,
+    map: mapOfWrong(wrong, result.shape),
+    inputs: [],
+  };
+}
+
 /** "12 of 64 elements (3 of them NaN: ...); the error is ..., the bound ..." */
-function describeWrong({ values, wanted, error, bound }: Comparison, wrong: readonly boolean[]): string {
+function describeWrong({ values, wanted, error = Number.NaN, bound = 0 }: Compared, wrong: readonly boolean[]): string {
   const count = wrong.filter(Boolean).length;
   let missing = 0;
   for (const [index, value] of values.entries()) {

@@ -356,6 +356,37 @@ const rows: Readonly<Record<string, readonly Row[]>> = {
       { before: '#include <cooperative_groups.h>' },
     ],
   ],
+  PTX: [
+    [
+      'a load past the end',
+      '  asm("ld.global.nc.f32 %0, [%1 + 800];" : "=f"(out[i]) : "l"(in + i));  // WRONG',
+      /thread 56 of block 0 reads in\[256\]/,
+    ],
+    [
+      'an asynchronous copy without a wait',
+      '  __shared__ float tile[64];\n  const unsigned at = __cvta_generic_to_shared(tile + i);\n  asm("cp.async.ca.shared.global [%0], [%1], 4;\\n"\n      "cp.async.commit_group;" :: "r"(at), "l"(in + i));\n  __syncthreads();\n  out[i] = tile[i ^ 1];  // WRONG',
+      /has not waited for its asynchronous copy/,
+    ],
+    [
+      'a row of a matrix that is not aligned',
+      '  __shared__ alignas(16) short tile[512];\n  for (int e = 0; e < 8; e++) tile[i * 8 + e] = 0;\n  __syncthreads();\n  const unsigned at = __cvta_generic_to_shared(tile + i * 7);\n  asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(((unsigned *)out)[i]) : "r"(at));  // WRONG',
+      /loads a row of a matrix from an address that is not a multiple of 16/,
+    ],
+  ],
+  'tensor cores': [
+    [
+      'a matrix past the end of its array',
+      '  __shared__ alignas(32) __half a[240];\n  for (int at = i; at < 240; at += 64) a[at] = __half(1.0f);\n  __syncthreads();\n  nvcuda::wmma::fragment<nvcuda::wmma::matrix_a, 16, 16, 16, __half, nvcuda::wmma::row_major> x;\n  nvcuda::wmma::load_matrix_sync(x, a, 16);  // WRONG\n  out[i] = float(x.x[0]);',
+      /reads element 24[08] of a \(shared memory\), which has 480 bytes/,
+      { before: '#include <mma.h>' },
+    ],
+    [
+      'a warp that is not whole',
+      '  nvcuda::wmma::fragment<nvcuda::wmma::matrix_a, 8, 8, 4, double, nvcuda::wmma::row_major> a;\n  nvcuda::wmma::fragment<nvcuda::wmma::matrix_b, 8, 8, 4, double, nvcuda::wmma::col_major> b;\n  nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 8, 8, 4, double> c;\n  a.x[0] = b.x[0] = c.x[0] = c.x[1] = i;\n  if (i % 32 >= 16) return;\n  nvcuda::wmma::mma_sync(c, a, b, c);  // WRONG\n  out[i] = c.x[0];',
+      /uses tensor cores in a warp that lacks some of its 32 lanes/,
+      { before: '#include <mma.h>' },
+    ],
+  ],
   'a full stack or an instruction that traps': [
     [
       'a function without end',

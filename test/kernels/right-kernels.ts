@@ -39,6 +39,14 @@ export const rightKernels: readonly RightKernel[] = [
     [8, 9, 10, 11, 12, 13, 14, 15, Number.NaN],
   ],
   [
+    'half a warp that goes on to a further operation before the others have read their values',
+    kernel(
+      '  out[i] = __shfl_up_sync(0xffffffffu, in[i], 16);\n  if (i < 16) out[i] += __shfl_sync(0xffffu, 100.0f, 0);',
+    ),
+    { grid: 1, block: 32 },
+    Array.from({ length: 32 }, (_, i) => (i < 16 ? i + 100 : i - 16)),
+  ],
+  [
     'ballots, votes, matches',
     kernel(
       '  const unsigned even = __ballot_sync(0xffffffffu, i % 2 == 0);\n  out[i] = __popc(even) + 100 * __any_sync(0xffffffffu, i == 3) + 1000 * __all_sync(0xffffffffu, i < 64) +\n           10000 * __popc(__match_any_sync(0xffffffffu, i / 8));',
@@ -103,6 +111,23 @@ __global__ void k(float *out, const float *in, int n) { out[threadIdx.x] = inner
       '#include <cuda_pipeline.h>',
     ),
     { ...one, shared: 256 },
+    [63, 62],
+  ],
+  [
+    'dynamic shared memory with rows',
+    kernel(
+      '  extern __shared__ float rows[][8];\n  rows[i / 8][i % 8] = in[i];\n  __syncthreads();\n  out[i] = rows[7 - i / 8][i % 8];',
+    ),
+    { ...one, shared: 256 },
+    [56, 57, 58],
+  ],
+  [
+    'copies of a pipeline',
+    kernel(
+      '  __shared__ float tile[64];\n  auto pipe = cuda::make_pipeline();\n  pipe.producer_acquire();\n  cuda::memcpy_async(&tile[i], in + i, cuda::aligned_size_t<4>(4), pipe);\n  pipe.producer_commit();\n  pipe.consumer_wait();\n  __syncthreads();\n  out[i] = tile[63 - i];\n  pipe.consumer_release();',
+      '#include <cuda/pipeline>',
+    ),
+    one,
     [63, 62],
   ],
   [

@@ -13,6 +13,9 @@ namespace gpt2::emulator {
 
 using gpt2_emulator::Sizes;
 
+// The block that runs on this OS thread. Initial-exec: other models cost a call for each access.
+static thread_local Block *own_block __attribute__((tls_model("initial-exec")));
+
 namespace {
 
 constexpr size_t shared_bytes = 232448;           // shared memory of a block on an H100
@@ -27,21 +30,26 @@ constexpr size_t none_at = 64 << 10;
 constexpr size_t signal_stack_bytes = 64 << 10;
 // Stack that the emulator's functions need on top of a kernel's.
 constexpr size_t stack_reserve = 64 << 10;
-// A thread that may be waiting in a loop lets the others run after this many atomic operations, or this many accesses.
-constexpr int most_spins = 1000, most_accesses = 100000;
-
-// The block that runs on this OS thread.
-thread_local Block *own_block;
-
 }  // namespace
 
 Block &running() { return *own_block; }
 
-Block *in_kernel() { return own_block && own_block->is_in_kernel() ? own_block : nullptr; }
+Block *in_kernel() { return own_block; }
 
-std::string name_of(const Sizes &position, const Sizes &sizes) {
-  if (sizes.y == 1 && sizes.z == 1) return std::to_string(position.x);
-  return "(" + std::to_string(position.x) + ", " + std::to_string(position.y) + ", " + std::to_string(position.z) + ")";
+Block &block_of_thread(size_t index) {
+  // Kept with their stacks for the next launch.
+  static thread_local std::vector<std::unique_ptr<Block>> blocks;
+  while (blocks.size() <= index) blocks.push_back(std::make_unique<Block>());
+  return *blocks[index];
+}
+
+std::string name_of(unsigned thread, unsigned block, const Sizes &threads, const Sizes &blocks) {
+  const auto at = [](unsigned index, const Sizes &sizes) {
+    if (sizes.y == 1 && sizes.z == 1) return std::to_string(index);
+    return "(" + std::to_string(index % sizes.x) + ", " + std::to_string(index / sizes.x % sizes.y) + ", " +
+           std::to_string(index / sizes.x / sizes.y) + ")";
+  };
+  return "thread " + at(thread, threads) + " of block " + at(block, blocks);
 }
 
 Block::Block() : fibers_(&Block::fiber_main), shared_(nullptr, &std::free) {
@@ -65,84 +73,140 @@ Block::~Block() {
   sigaltstack(&none, nullptr);
 }
 
-void Block::prepare(unsigned index) {
+void Block::prepare(unsigned index, bool goes_on) {
   const Sizes threads = launch_->threads, blocks = launch_->blocks;
   const unsigned count = threads.x * threads.y * threads.z;
-  const Sizes block = {index % blocks.x, index / blocks.x % blocks.y, index / blocks.x / blocks.y};
-  threads_.assign(count, Thread());
-  warps_.resize((count + 31) / 32);
-  for (unsigned i = 0; i < count; i++) {
-    threads_[i].position = {{i % threads.x, i / threads.x % threads.y, i / threads.x / threads.y}, block, threads, blocks};
+  here_ = launch_->here();
+  *here_.block = {index % blocks.x, index / blocks.x % blocks.y, index / blocks.x / blocks.y};
+  *here_.threads = threads;
+  *here_.blocks = blocks;
+  arrived_ = 0;
+  at_grid_ = false;
+  if (!goes_on) {
+    threads_.assign(count, Thread());
+    Sizes at{0, 0, 0};
+    for (Thread &thread : threads_) {
+      thread.position = at;
+      if (++at.x < threads.x) continue;
+      at.x = 0;
+      if (++at.y < threads.y) continue;
+      at.y = 0;
+      at.z++;
+    }
+    warps_.assign((count + 31) / 32, Warp());
+    ended_ = 0;
+    for (unsigned i = 0; i < 16; i++) {
+      const unsigned here = count > i * 64 ? count - i * 64 : 0;
+      ready_[i] = here >= 64 ? ~uint64_t{0} : (uint64_t{1} << here) - 1;
+    }
+  } else {
+    for (Thread &thread : threads_) {
+      if (thread.state == State::at_barrier) set_ready(thread);
+    }
   }
-  declarations_.clear();
-  shared_used_ = launch_->dynamic_shared + gap;
-  arrived_ = ended_ = predicates_ = 0;
-  if (!launch_->memory) return;
-  launch_->memory->set_stacks(fibers_.begin(), fibers_.end());
-  launch_->memory->begin_block(index, count, shared_.get(), arena_bytes);
-  launch_->memory->declare_shared(dynamic_shared(), launch_->dynamic_shared, "dynamic shared memory");
+  if (!memory_) return;
+  memory_->begin_block(index, count, {shared_.get(), arena_bytes}, {fibers_.begin(), fibers_.end()}, goes_on);
+  memory_->declare_shared(dynamic_shared(), launch_->dynamic_shared, "dynamic shared memory");
+  for (const Declaration &each : declarations_) memory_->declare_shared(each.memory, each.bytes, each.names);
 }
 
-bool Block::run(const Launch &launch, unsigned index) {
-  launch_ = &launch;
-  prepare(index);
-  own_block = this;
-  const bool is_right = run_threads();
-  own_block = nullptr;
-  return is_right;
+bool Block::run(const Run &run, unsigned index, bool goes_on) {
+  launch_ = run.launch;
+  memory_ = run.memory;
+  if (run.id != id_) {
+    // Shared arrays keep their places in all blocks of a launch.
+    declarations_.clear();
+    shared_used_ = launch_->dynamic_shared + gap;
+    id_ = run.id;
+  }
+  prepare(index, goes_on);
+  return run_threads();
 }
 
 bool Block::run_threads() {
   has_failed_ = false;
-  for (bool goes_on = true; goes_on && !has_failed_;) {
-    goes_on = false;
-    for (Thread &thread : threads_) {
-      if (thread.state != State::fresh && thread.state != State::ready) continue;
-      goes_on = true;
-      resume(thread);
-      if (has_failed_) break;
-    }
+  current_ = nullptr;
+  if (go_on(false)) {
+    own_block = this;
+    fibers_.enter(current_->fiber);
+    own_block = nullptr;
   }
   if (!has_failed_) {
-    const bool is_stuck = ended_ < threads_.size();
-    if (is_stuck) explain_stuck();
-    has_failed_ = has_unwritten() || is_stuck;
+    has_failed_ = ended_ < threads_.size() && !at_grid_;
+    if (has_failed_) explain_stuck();
+    if (memory_) memory_->report_unwritten();
   }
   if (has_failed_) fibers_.forget();
   return !has_failed_;
 }
 
-void Block::resume(Thread &thread) {
-  current_ = &thread;
-  *launch_->module->here() = &thread.position;
-  if (thread.state == State::fresh) thread.fiber = fibers_.take();
+void Block::set_ready(Thread &thread) {
   thread.state = State::ready;
-  thread.spins = 0;
-  is_in_kernel_ = true;
-  fibers_.resume(thread.fiber);
-  is_in_kernel_ = false;
+  const unsigned number = number_of(thread);
+  ready_[number / 64] |= uint64_t{1} << number % 64;
+}
+
+// Chooses the next thread that can run, in a circle, gives it a fiber and makes it the current one. An ended thread's
+// fiber goes to a thread that has not begun. False if no thread can run.
+bool Block::go_on(bool has_ended) {
+  const unsigned number = current_ ? number_of(*current_) + 1 : 0;
+  unsigned word = number / 64 % 16;
+  uint64_t bits = ready_[word] & (~uint64_t{0} << number % 64);
+  for (int i = 0; bits == 0; i++) {
+    if (i == 16) return false;
+    word = (word + 1) % 16;
+    bits = ready_[word];
+  }
+  Thread &next = threads_[word * 64 + static_cast<unsigned>(__builtin_ctzll(bits))];
+  Fiber *free = has_ended ? current_->fiber : nullptr;
+  current_ = &next;
+  *here_.thread = next.position;
+  next.spins = 0;
+  if (memory_) {
+    memory_->resume(number_of(next));
+    memory_->accesses_to_rest = memory_->accesses + most_accesses;
+  }
+  if (next.state == State::fresh) {
+    next.state = State::ready;
+    next.fiber = free ? free : fibers_.take();
+  } else if (free) {
+    fibers_.give(free);
+  }
+  return true;
 }
 
 void Block::fiber_main() {
   for (;;) {
     Block &block = running();
     Thread &thread = *block.current_;
-    block.launch_->kernel->call(block.launch_->kernel->function, block.launch_->arguments);
+    block.launch_->body(block.launch_->data);
     block.step(0);
     block.ended_++;
     thread.state = State::ended;
+    const unsigned number = block.number_of(thread), first = number / 32 * 32;
     // Lanes that wait for a whole warp now wait for the remaining lanes only.
-    const unsigned first = block.number_of(thread) / 32 * 32;
     for (unsigned i = first; i < first + 32 && i < block.threads_.size(); i++) {
       if (block.threads_[i].state == State::in_warp) block.complete_warp(first, block.threads_[i].mask);
     }
-    block.fibers_.finish(thread.fiber);
+    block.ready_[number / 64] &= ~(uint64_t{1} << number % 64);
+    Fiber *fiber = thread.fiber;
+    if (!block.go_on(true)) {
+      block.fibers_.give(fiber);
+      block.fibers_.leave(fiber);
+    } else if (block.current_->fiber != fiber) {
+      Fibers::change(fiber, block.current_->fiber);
+    }
   }
 }
 
 void Block::wait(State state) {
-  current_->state = state;
-  fibers_.wait(current_->fiber);
+  Thread &thread = *current_;
+  thread.state = state;
+  const unsigned number = number_of(thread);
+  if (state != State::ready) ready_[number / 64] &= ~(uint64_t{1} << number % 64);
+  Fiber *fiber = thread.fiber;
+  if (!go_on(false)) fibers_.leave(fiber);
+  else if (current_->fiber != fiber) Fibers::change(fiber, current_->fiber);
 }
 
 void Block::let_others_run() {
@@ -150,50 +214,50 @@ void Block::let_others_run() {
   wait(State::ready);
 }
 
-// Called before each operation: the thread's last write is in memory now. Lets the others run after many operations.
-void Block::step(int operations) {
-  if (launch_->memory && !launch_->memory->is_resolved()) refuse(launch_->memory->resolve());
-  if ((current_->spins += operations) > most_accesses) let_others_run();
-}
-
-void Block::refuse(const Fault &fault) {
-  if (!fault.text.empty()) fail(fault.text, fault.caller, fault.other);
+void Block::refuse() {
+  failure.text = memory_->name_of_thread(number_of(*current_)) + " " + failure.text;
+  // A read of memory that nobody has written may be the cause.
+  memory_->report_unwritten();
+  fail_as_it_is();
 }
 
 void Block::full_stack(const void *caller) {
-  fail("fills its stack of " + std::to_string(Fibers::usable_bytes >> 10) +
+  fail(Defect::Kind::bad_access,
+       "fills its stack of " + std::to_string(Fibers::usable_bytes >> 10) +
            " KiB: look for a function that calls itself without end, or for large local arrays",
        caller);
 }
 
-void Block::enter(const void *caller) {
-  if (fibers_.room(current_->fiber, __builtin_frame_address(0)) < stack_reserve) full_stack(caller);
-}
-
 void Block::signal(int signal, const void *address, const void *caller) {
   if (fibers_.is_guard(current_->fiber, address)) full_stack(caller);
-  if (signal == SIGFPE) fail("divides an integer by 0, or the smallest integer by -1", caller);
-  if (signal == SIGILL || signal == SIGTRAP) fail("reaches an instruction that traps", caller);
+  if (signal == SIGFPE) fail(Defect::Kind::stuck, "divides an integer by 0, or the smallest integer by -1", caller);
+  if (signal == SIGILL || signal == SIGTRAP) fail(Defect::Kind::stuck, "reaches an instruction that traps", caller);
   char text[64];
   std::snprintf(text, sizeof text, "accesses memory that does not exist, at %p", address);
-  fail(text, caller);
+  fail(Defect::Kind::bad_access, text, caller);
 }
 
 void *Block::allocate(size_t bytes) {
   step(0);
-  return launch_->memory->allocate(bytes);
+  return memory_ ? memory_->allocate(bytes) : std::malloc(bytes);
 }
 
-void Block::release(const void *memory, const void *caller) {
+void Block::release(void *memory, const void *caller) {
   step(0);
-  if (!memory || launch_->memory->release(reinterpret_cast<uintptr_t>(memory))) return;
-  fail("frees an address that malloc did not return, or that is free", caller);
+  if (!memory_) return std::free(memory);
+  if (!memory || memory_->release(reinterpret_cast<uintptr_t>(memory))) return;
+  fail(Defect::Kind::bad_access, "frees an address that malloc did not return, or that is free", caller);
 }
 
-void Block::fail(const std::string &text, const void *caller, const void *other, const char *file, unsigned line) {
-  failure = {name_of(*current_) + " " + text, caller, other, file, line};
-  // Unless the failure is a race, a read of uninitialized memory may be the cause: report that read first.
-  if (!failure.other) has_unwritten();
+void Block::fail(Defect::Kind kind, const std::string &text, const void *caller, const void *other, const char *file, unsigned line) {
+  failure = Defect();
+  failure.kind = kind;
+  failure.text = name_of(*current_) + " " + text;
+  failure.caller = caller;
+  failure.other = other;
+  failure.file = file;
+  failure.line = line;
+  if (memory_) memory_->report_unwritten();
   fail_as_it_is();
 }
 
@@ -203,16 +267,8 @@ void Block::fail_as_it_is() {
 }
 
 std::string Block::name_of(const Thread &thread) const {
-  const auto &[position, block, threads, blocks] = thread.position;
-  return "thread " + emulator::name_of(position, threads) + " of block " + emulator::name_of(block, blocks);
-}
-
-// True, with `failure` set, if a thread has read uninitialized shared memory.
-bool Block::has_unwritten() {
-  if (!launch_->memory || launch_->memory->unwritten().text.empty()) return false;
-  const auto &[text, caller, thread] = launch_->memory->unwritten();
-  failure = {name_of(threads_[thread]) + " " + text, caller, nullptr, "", 0};
-  return true;
+  const Sizes at = *here_.block, blocks = launch_->blocks;
+  return emulator::name_of(number_of(thread), (at.z * blocks.y + at.y) * blocks.x + at.x, launch_->threads, blocks);
 }
 
 void *Block::shared(const void *declaration, size_t bytes, size_t alignment, const char *names, const void *caller) {
@@ -223,63 +279,68 @@ void *Block::shared(const void *declaration, size_t bytes, size_t alignment, con
   const size_t declared = first + bytes - launch_->dynamic_shared - gap * (declarations_.size() + 1);
   const std::string what = "declares " + std::string(names) + " (shared memory)";
   if (declared > static_shared_bytes) {
-    fail(what + ": a block's declared arrays have " + std::to_string(declared) + " bytes with it; the most is " +
+    fail(Defect::Kind::stuck,
+         what + ": a block's declared arrays have " + std::to_string(declared) + " bytes with it; the most is " +
              std::to_string(static_shared_bytes) + ", more needs extern __shared__ memory",
          caller);
   }
   if (declared + launch_->dynamic_shared > shared_bytes || first + bytes > arena_bytes) {
-    fail(what + ": " + std::to_string(declared) + " bytes of declared arrays and the launch's " +
+    fail(Defect::Kind::stuck,
+         what + ": " + std::to_string(declared) + " bytes of declared arrays and the launch's " +
              std::to_string(launch_->dynamic_shared) + " of dynamic shared memory are more than a block's " +
              std::to_string(shared_bytes),
          caller);
   }
   shared_used_ = first + bytes + gap;
-  declarations_.push_back({declaration, shared_.get() + first});
-  if (launch_->memory) launch_->memory->declare_shared(shared_.get() + first, bytes, names);
+  declarations_.push_back({declaration, shared_.get() + first, bytes, names});
+  if (memory_) memory_->declare_shared(shared_.get() + first, bytes, names);
   return declarations_.back().memory;
 }
 
 void *Block::dynamic_shared() { return shared_.get() + (launch_->dynamic_shared > 0 ? 0 : none_at); }
 
-void Block::access(const void *memory, size_t bytes, bool is_write, const void *caller) {
-  step(1);
-  refuse(launch_->memory->access(reinterpret_cast<uintptr_t>(memory), bytes, number_of(*current_), is_write, false, caller));
+void Block::enter(const void *caller) {
+  if (Fibers::room(current_->fiber, __builtin_frame_address(0)) < stack_reserve) full_stack(caller);
 }
 
 void Block::atomic(const void *memory, size_t bytes, const void *caller) {
   step(most_accesses / most_spins);
-  if (!launch_->memory) return;
-  const auto address = reinterpret_cast<uintptr_t>(memory);
-  const unsigned number = number_of(*current_);
-  refuse(launch_->memory->access(address, bytes, number, true, true, caller));
-  launch_->memory->atomic(number);
+  if (!memory_) return;
+  check(memory, bytes, true, true, caller);
+  memory_->atomic(number_of(*current_));
 }
 
 void Block::copy(void *to, const void *from, size_t bytes, size_t zeros, const void *caller) {
   zeros = std::min(zeros, bytes);
-  if (launch_->memory) {
+  if (memory_) {
     if (bytes > zeros) access(from, bytes - zeros, false, caller);
     access(to, bytes, true, caller);
-    launch_->memory->begin_copy(reinterpret_cast<uintptr_t>(to), bytes, number_of(*current_), caller);
+    memory_->begin_copy(reinterpret_cast<uintptr_t>(to), bytes, number_of(*current_), caller);
   }
   std::memcpy(to, from, bytes - zeros);
   std::memset(static_cast<char *>(to) + bytes - zeros, 0, zeros);
 }
 
 void Block::commit() {
-  if (launch_->memory) launch_->memory->commit(number_of(*current_));
+  if (memory_) memory_->commit(number_of(*current_));
 }
 
 void Block::wait_for_copies(size_t prior, const void *caller) {
   step(0);
-  if (launch_->memory) launch_->memory->end_copies(number_of(*current_), prior, caller);
+  if (memory_) memory_->end_copies(number_of(*current_), prior, caller);
 }
 
 void Block::fence() {
-  if (launch_->memory) launch_->memory->fence(number_of(*current_));
+  if (memory_) memory_->fence(number_of(*current_));
 }
 
-const gpt2_emulator::Host host = {
+}  // namespace gpt2::emulator
+
+namespace gpt2_emulator {
+
+using gpt2::emulator::running;
+
+const Host program_host = {
     [](const void *declaration, size_t bytes, size_t alignment, const char *names, const void *caller) {
       return running().shared(declaration, bytes, alignment, names, caller);
     },
@@ -296,17 +357,22 @@ const gpt2_emulator::Host host = {
     [] { running().commit(); },
     [](size_t prior, const void *caller) { running().wait_for_copies(prior, caller); },
     [](const void *memory, size_t bytes, bool is_write, const void *caller) {
-      // Nothing runs while a module is loaded.
-      if (own_block) own_block->access(memory, bytes, is_write, caller);
+      if (gpt2::emulator::Block *block = gpt2::emulator::own_block) block->access(memory, bytes, is_write, caller);
+      else gpt2::emulator::access_by_host(memory, bytes, is_write, caller);
     },
     [](const void *caller) {
-      if (own_block) own_block->enter(caller);
+      if (gpt2::emulator::in_kernel()) running().enter(caller);
     },
+    [] { return gpt2::emulator::in_kernel() != nullptr; },
     [](size_t bytes) { return running().allocate(bytes); },
     [](void *memory, const void *caller) { running().release(memory, caller); },
     [](const char *text, const char *file, unsigned line, const void *caller) {
-      running().fail(text, caller, nullptr, file ? file : "", line);
+      using gpt2::emulator::Defect;
+      const auto kind = std::strncmp(text, "fails the assertion", 19) == 0 ? Defect::Kind::failed_assert : Defect::Kind::stuck;
+      running().fail(kind, text, caller, nullptr, file ? file : "", line);
     },
+    [](const void *caller) { running().grid_barrier(caller); },
+    [] { gpt2::emulator::has_effect = true; },
 };
 
-}  // namespace gpt2::emulator
+}  // namespace gpt2_emulator

@@ -2,8 +2,8 @@
 // for each other.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,31 +14,16 @@
 
 namespace gpt2::emulator {
 
-// A launch of a kernel, the same for all of its blocks.
-struct Launch {
-  const gpt2_emulator::Module *module = nullptr;
-  const gpt2_emulator::Kernel *kernel = nullptr;
-  const char *arguments = nullptr;
-  gpt2_emulator::Sizes blocks{}, threads{};
-  size_t dynamic_shared = 0;
+struct Run {
+  const gpt2_emulator::Launch *launch = nullptr;
   Memory *memory = nullptr;  // NULL to run without checks
-  // Whether two calls come from the same source line.
-  std::function<bool(const void *, const void *)> is_same_line;
-};
-
-// A failure and its place: an address in the module, or a file and a line. `other` is the place of the thread that this
-// thread races with or waits for.
-struct Failure {
-  std::string text;
-  const void *caller = nullptr, *other = nullptr;
-  std::string file;
-  unsigned line = 0;
+  uint64_t id = 0;           // another for each launch
 };
 
 enum class State : uint8_t { fresh, ready, at_barrier, in_warp, ended };
 
 struct Thread {
-  gpt2_emulator::Position position{};
+  gpt2_emulator::Sizes position{};
   State state = State::fresh;
   Fiber *fiber = nullptr;
   // The place where the thread waits, and the arguments of its operation.
@@ -59,58 +44,82 @@ class Block {
   Block(const Block &) = delete;
   Block &operator=(const Block &) = delete;
 
-  // Runs the block with index `index`. False if the block failed; `failure` then has the reason.
-  bool run(const Launch &launch, unsigned index);
+  // Runs the block with index `index`, or runs it on after a barrier of the grid. False if the block failed; `failure`
+  // then has the reason.
+  bool run(const Run &run, unsigned index, bool goes_on = false);
+  bool waits_for_grid() const { return at_grid_; }
 
-  Failure failure;
+  Defect failure;
 
   // Called by kernels, through the table in block.cpp.
   void *shared(const void *declaration, size_t bytes, size_t alignment, const char *names, const void *caller);
   void *dynamic_shared();
   unsigned barrier(int predicate, const void *caller);
+  void grid_barrier(const void *caller);
   const uint64_t *exchange(unsigned mask, uint64_t value, bool orders_memory, unsigned *lanes, const void *caller);
   void atomic(const void *memory, size_t bytes, const void *caller);
   void fence();
   void copy(void *to, const void *from, size_t bytes, size_t zeros, const void *caller);
   void commit();
   void wait_for_copies(size_t prior, const void *caller);
-  void access(const void *memory, size_t bytes, bool is_write, const void *caller);
+  void access(const void *memory, size_t bytes, bool is_write, const void *caller) {
+    Memory &checker = *memory_;
+    if (checker.has_suspect()) checker.resolve();
+    if (++checker.accesses > checker.accesses_to_rest) let_others_run();
+    check(memory, bytes, is_write, false, caller);
+  }
   void enter(const void *caller);
   void *allocate(size_t bytes);
-  void release(const void *memory, const void *caller);
-  [[noreturn]] void fail(const std::string &text, const void *caller, const void *other = nullptr, const char *file = "",
-                         unsigned line = 0);
+  void release(void *memory, const void *caller);
+  [[noreturn]] void fail(Defect::Kind kind, const std::string &text, const void *caller, const void *other = nullptr,
+                         const char *file = "", unsigned line = 0);
   // Reports a signal that the kernel raised by an access to `address`, at the instruction before `caller`.
   [[noreturn]] void signal(int signal, const void *address, const void *caller);
-  bool is_in_kernel() const { return is_in_kernel_; }
 
  private:
   struct Declaration {
     const void *key;
     char *memory;
+    size_t bytes;
+    const char *names;
   };
   struct Warp {
     uint64_t results[32];
+    unsigned unread = 0;  // lanes that an operation has released, and that have not read its results
   };
 
-  void prepare(unsigned index);
+  void prepare(unsigned index, bool goes_on);
   bool run_threads();
   [[noreturn]] void fail_as_it_is();
-  void resume(Thread &thread);
+  bool go_on(bool has_ended);
+  void set_ready(Thread &thread);
   void wait(State state);
   void let_others_run();
-  void step(int operations);
-  void refuse(const Fault &fault);
+  // Called before each operation: the thread's last write is in memory now. Lets the others run after many operations.
+  void step(int operations) {
+    if (memory_ && memory_->has_suspect()) memory_->resolve();
+    if ((current_->spins += operations) > most_accesses) let_others_run();
+  }
+  void check(const void *memory, size_t bytes, bool is_write, bool is_atomic, const void *caller) {
+    if (!memory_->access(reinterpret_cast<uintptr_t>(memory), bytes, is_write, is_atomic, caller, failure)) refuse();
+  }
+  [[noreturn]] void refuse();
   [[noreturn]] void full_stack(const void *caller);
   void explain_stuck();
-  bool has_unwritten();
   void complete_warp(unsigned first, unsigned mask);
   unsigned number_of(const Thread &thread) const { return static_cast<unsigned>(&thread - threads_.data()); }
   std::string name_of(const Thread &thread) const;
   static void fiber_main();
 
-  const Launch *launch_ = nullptr;
+  // A thread that may be waiting in a loop lets the others run after this many atomic operations, or this many accesses.
+  static constexpr int most_spins = 1000, most_accesses = 100000;
+
+  const gpt2_emulator::Launch *launch_ = nullptr;
+  Memory *memory_ = nullptr;
+  gpt2_emulator::Position here_{};
+  uint64_t id_ = 0;
   std::vector<Thread> threads_;
+  uint64_t ready_[16] = {};  // a bit for each thread that is fresh or ready
   std::vector<Warp> warps_;
   std::vector<Declaration> declarations_;
   Fibers fibers_;
@@ -118,19 +127,25 @@ class Block {
   size_t shared_used_ = 0;
   Thread *current_ = nullptr;
   unsigned arrived_ = 0, ended_ = 0, predicates_ = 0;
-  bool has_failed_ = false, is_in_kernel_ = false;
+  bool has_failed_ = false, at_grid_ = false;
   std::vector<char> signal_stack_;
 };
 
-extern const gpt2_emulator::Host host;
-
 // The block that the calling OS thread runs.
 Block &running();
-// running() if the OS thread is in a kernel's code; NULL in the emulator's code.
+// The OS thread's block, made when it is first used. A second index is another block, of a cooperative launch.
+Block &block_of_thread(size_t index = 0);
+// running(), or NULL if the OS thread runs no kernel.
 Block *in_kernel();
 // Turns signals that a kernel raises into the block's failure. Only the first call has an effect.
 void catch_signals();
 
-std::string name_of(const gpt2_emulator::Sizes &position, const gpt2_emulator::Sizes &sizes);
+// A kernel printed or read a clock.
+extern std::atomic<bool> has_effect;
+// Called when host code of a program accesses device memory.
+void access_by_host(const void *memory, size_t bytes, bool is_write, const void *caller);
+
+// "thread 3 of block (0, 1, 0)", by indices in a launch.
+std::string name_of(unsigned thread, unsigned block, const gpt2_emulator::Sizes &threads, const gpt2_emulator::Sizes &blocks);
 
 }  // namespace gpt2::emulator

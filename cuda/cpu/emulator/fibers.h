@@ -7,11 +7,14 @@
 
 namespace gpt2::emulator {
 
-struct Fiber;
+struct Fiber {
+  char *stack;
+  void *place;  // where the fiber goes on: its stack pointer
+};
 
 class Fibers {
  public:
-  // `main` runs on a fiber when it is first resumed, and again from its start after it has called `finish`.
+  // `main` runs on a fiber when the fiber is first entered. It never returns.
   explicit Fibers(void (*main)());
   ~Fibers();
   Fibers(const Fibers &) = delete;
@@ -19,27 +22,33 @@ class Fibers {
 
   // An unused fiber. There are at most as many fibers as a block has threads.
   Fiber *take();
-  // Runs the fiber until it waits, finishes or abandons. Called from outside of fibers.
-  void resume(Fiber *fiber);
-  // Called on a fiber: returns to the caller of `resume`. `wait` returns when the fiber is resumed again.
-  void wait(Fiber *fiber);
-  void finish(Fiber *fiber);
+  void give(Fiber *fiber) { free_.push_back(fiber); }
+  // Called from outside of fibers: runs the fiber until one calls `leave`.
+  void enter(Fiber *fiber);
+  // Called on a fiber: runs another, or returns to the caller of `enter`, until this fiber is entered or switched to.
+  static void change(Fiber *from, Fiber *to);
+  void leave(Fiber *from);
+  // Like `leave`, but no fiber is used again before `forget`, which discards the content of all stacks.
   [[noreturn]] void abandon();
-  // After `abandon`: discards the content of all stacks, so that every fiber can be taken.
   void forget();
 
   // The size of a stack without its guard: the largest local memory of a GPU's thread, and the emulator's needs.
   static constexpr size_t usable_bytes = 512 << 10;
   // The bytes of the fiber's stack below a frame, and whether an address is in the guard below the stack.
-  size_t room(const Fiber *fiber, const void *frame) const;
-  bool is_guard(const Fiber *fiber, const void *address) const;
+  static size_t room(const Fiber *fiber, const void *frame);
+  static bool is_guard(const Fiber *fiber, const void *address);
 
-  const char *begin() const;
+  const char *begin() const { return memory_; }
   const char *end() const;
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  void restart(Fiber &fiber) const;
+
+  void (*const main_)();
+  char *memory_;  // all stacks, adjacent; the system allocates pages only for the stacks that are used
+  std::vector<std::unique_ptr<Fiber>> all_;
+  std::vector<Fiber *> free_;
+  void *outside_ = nullptr;
 };
 
 }  // namespace gpt2::emulator

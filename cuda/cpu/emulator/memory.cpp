@@ -1,6 +1,7 @@
 #include "memory.h"
 
 #include <dlfcn.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -11,10 +12,10 @@
 
 namespace gpt2::emulator {
 
+using gpt2_emulator::Kind;
+
 namespace {
 
-// The cell size of memory whose element type is unknown.
-constexpr unsigned shared_cell_bytes = 2;
 // Bytes after every variable of a module (src/ops/kernels/emulated.ts) and every block from malloc, so that an access
 // past the end lies in no region.
 constexpr size_t gap = 64;
@@ -22,152 +23,155 @@ constexpr size_t gap = 64;
 constexpr size_t heap_bytes = 8 << 20;
 const std::string from_malloc = "memory from malloc";
 
-bool is_before(uintptr_t address, const Region &region) { return address < region.begin; }
-
-std::string count_of(int64_t count, const char *what) {
+std::string count_of(size_t count, const char *what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
-std::vector<std::string> split(const char *names) {
-  std::vector<std::string> parts(1);
-  for (const char *letter = names; *letter; letter++) {
-    if (*letter == ',') parts.emplace_back();
-    else if (*letter != ' ') parts.back() += *letter;
-  }
-  return parts;
+// Names the address as an element of its type, or without one as an element as large as the access.
+std::string element(const std::string &name, uintptr_t begin, int element_bytes, uintptr_t address, size_t bytes) {
+  const auto at = static_cast<int64_t>(address) - static_cast<int64_t>(begin), size = static_cast<int64_t>(bytes);
+  if (element_bytes > 0) return name + "[" + std::to_string(at / element_bytes) + "]";
+  return (at % size == 0 && size <= 16 ? "element " + std::to_string(at / size) : "byte " + std::to_string(at)) + " of " + name;
 }
+
+// The bit of a byte among the four that share words.
+unsigned bit_of(uintptr_t address) { return 1u << (address & 3); }
 
 }  // namespace
 
-Heap::~Heap() {
-  for (const auto &[address, bytes] : blocks) std::free(reinterpret_cast<void *>(address));
-}
-
-Memory::Memory(const gpt2_emulator::Kernel &kernel, const std::vector<Reach> &reaches, const std::vector<Variable> &variables,
-               const void *module_base, Heap &heap)
-    : kernel_(kernel), module_base_(module_base), heap_(heap), names_(split(kernel.parameter_names)) {
-  names_.resize(static_cast<size_t>(kernel.parameter_count), "an argument");
-  std::vector<Reach> sorted = reaches;
-  std::sort(sorted.begin(), sorted.end(), [](const Reach &a, const Reach &b) { return a.begin < b.begin; });
-  for (const Reach &reach : sorted) {
-    const uintptr_t end = reach.begin + static_cast<uintptr_t>(reach.bytes);
-    const unsigned cell_bytes = reach.element_bytes % 4 == 0 ? 4 : reach.element_bytes % 2 == 0 ? 2 : 1;
-    // Two arguments may be the same memory.
-    if (!regions_.empty() && reach.begin < regions_.back().end) {
-      regions_.back().end = std::max(regions_.back().end, end);
-      regions_.back().cell_bytes = std::min(regions_.back().cell_bytes, cell_bytes);
-      continue;
-    }
-    regions_.push_back({reach.begin, end, reach.parameter, cell_bytes, nullptr, &names_[static_cast<size_t>(reach.parameter)]});
-  }
-  for (Region &region : regions_) {
-    region.cells = static_cast<Cell *>(std::calloc((region.end - region.begin) / region.cell_bytes + 1, sizeof(Cell)));
-    if (!region.cells) throw std::bad_alloc();
-  }
-  for (const Variable &each : variables) insert(each.begin, each.end - each.begin, each.name, each.is_constant);
-  for (const auto &[address, bytes] : heap.blocks) insert(address, bytes, from_malloc, false);
-}
-
-void Memory::insert(uintptr_t begin, size_t bytes, const std::string &name, bool is_constant) {
-  auto *cells = is_constant ? nullptr : static_cast<Cell *>(std::calloc(bytes / shared_cell_bytes + 1, sizeof(Cell)));
-  if (!cells && !is_constant) throw std::bad_alloc();
-  const Region made{begin, begin + bytes, -1, shared_cell_bytes, cells, &name};
-  regions_.insert(std::upper_bound(regions_.begin(), regions_.end(), begin, is_before), made);
-}
-
-Memory::~Memory() {
-  for (const Region &region : regions_) std::free(region.cells);
-  for (void *memory : freed_) std::free(memory);
-}
-
-void *Memory::allocate(size_t bytes) {
-  if (bytes > heap_bytes - heap_.used) return nullptr;
-  void *made = std::malloc(bytes + gap);
-  if (!made) return nullptr;
-  const auto address = reinterpret_cast<uintptr_t>(made);
-  heap_.blocks[address] = bytes;
-  heap_.used += bytes;
-  insert(address, bytes, from_malloc, false);
+Memory &memory() {
+  static Memory &made = *new Memory;
   return made;
 }
 
-bool Memory::release(uintptr_t address) {
-  const auto block = heap_.blocks.find(address);
-  if (block == heap_.blocks.end()) return false;
-  heap_.used -= block->second;
-  heap_.blocks.erase(block);
-  const auto region = std::upper_bound(regions_.begin(), regions_.end(), address, is_before) - 1;
-  std::free(region->cells);
-  regions_.erase(region);
-  // The memory is reused only after the block's end, so that an access after free is detected.
-  freed_.push_back(reinterpret_cast<void *>(address));
-  return true;
+Memory::Memory() : sites_(site_count) {}
+
+void Memory::forget_sites() {
+  for (const unsigned each : used_sites_) sites_[each].bytes = 0;
 }
 
-void Memory::set_stacks(const void *begin, const void *end) {
-  stacks_begin_ = reinterpret_cast<uintptr_t>(begin);
-  stacks_end_ = reinterpret_cast<uintptr_t>(end);
+std::vector<uintptr_t> Memory::touched() const {
+  std::vector<uintptr_t> found;
+  for (const unsigned each : used_sites_) {
+    if (sites_[each].bytes > 0) found.push_back(sites_[each].begin);
+  }
+  return found;
 }
 
-void Memory::begin_block(unsigned block, unsigned threads, const char *shared, size_t bytes) {
-  block_ = block + 1;
-  epoch_ = 0;
-  if (blocks_.size() <= block_) blocks_.resize(block_ + 1);
-  shared_begin_ = reinterpret_cast<uintptr_t>(shared);
-  shared_end_ = shared_begin_ + bytes;
+// The site's index is the end of its address, or one of the next if that is another site's. A full table, which no program
+// has filled, shares its last site.
+Memory::Site *Memory::site_of(const void *caller) {
+  uintptr_t at = reinterpret_cast<uintptr_t>(caller) % site_count;
+  while (sites_[at].caller && sites_[at].caller != caller && used_sites_.size() < site_count) at = (at + 1) % site_count;
+  if (!sites_[at].caller) {
+    sites_[at].caller = caller;
+    sites_[at].index = static_cast<unsigned>(at);
+    used_sites_.push_back(static_cast<unsigned>(at));
+  }
+  return &sites_[at];
+}
+
+void Memory::begin_launch(const Scope &scope) {
+  scope_ = scope;
+  forget_sites();
   shared_.clear();
+  clear_shared();
+  shared_used_ = 0;
+  begun_.clear();
+  blocks_.clear();
+  last_release_ = 0;
+  suspect_ = Suspect();
+  order_all();
+}
+
+void Memory::clear_shared() {
+  if (!shared_shadow_ || shared_used_ == 0) return;
+  std::memset(words_at(shared_shadow_->words(shared_begin_, shared_bytes_), shared_begin_), 0, (shared_used_ + 3) / 4 * 4 * sizeof(uint64_t));
+}
+
+void Memory::order_all() { launch_first_ = (moment_ + 1) << moment_shift; }
+
+void Memory::begin_block(unsigned block, unsigned threads, std::pair<char *, size_t> shared,
+                         std::pair<const char *, const char *> stacks, bool goes_on) {
+  block_ = block;
+  block_first_ = phase_first_ = (moment_ + 1) << moment_shift;
+  begun_.push_back({moment_ + 1, block});
+  block_clock_ = nullptr;
+  stacks_begin_ = reinterpret_cast<uintptr_t>(stacks.first);
+  stacks_bytes_ = static_cast<size_t>(stacks.second - stacks.first);
+  shared_begin_ = reinterpret_cast<uintptr_t>(shared.first);
+  shared_bytes_ = shared.second;
+  shared_.clear();
+  shared_shadow_ = &shared_shadows_[shared_begin_];
+  if (!goes_on) clear_shared();
   unwritten_ = Unwritten();
-  suspect_.bytes.clear();
-  for (void *memory : freed_) std::free(memory);
+  suspect_ = Suspect();
+  for (void *each : freed_) std::free(each);
   freed_.clear();
-  shared_cells_.resize(bytes / shared_cell_bytes);
-  written_.assign(bytes, 0);
   threads_.assign(threads, Clock());
-  copies_.assign(threads, Copies());
-  if (pending_ > 0) copying_.clear();
-  copying_.resize(bytes);
+  clocks_.clear();
+  if (!copies_.empty()) {
+    copies_.clear();
+    copying_.clear();
+  }
   pending_ = 0;
-  // Every lane's clock is 1, which the other lanes do not know yet.
-  clocks_.assign(static_cast<size_t>(threads) * 32, 0);
-  for (unsigned thread = 0; thread < threads; thread++) clocks_[thread * 32 + thread % 32] = 1;
 }
 
 void Memory::declare_shared(const void *memory, size_t bytes, const std::string &names) {
   const auto begin = reinterpret_cast<uintptr_t>(memory);
   shared_.push_back({begin, begin + bytes, names + " (shared memory)"});
+  shared_used_ = std::max<size_t>(shared_used_, begin + bytes - shared_begin_);
 }
 
-// Each lane learns the clocks that any lane of the mask knows, and its clock advances.
+void Memory::barrier() { phase_first_ = (moment_ + 1) << moment_shift; }
+
+// Each lane learns the moments that any lane of the mask knows, and that the other lanes' accesses are before its next ones.
 void Memory::order_warp(unsigned first, unsigned mask) {
-  uint32_t joined[32] = {};
+  if (clocks_.empty()) clocks_.assign(threads_.size() * 32, 0);
+  uint64_t joined[32] = {};
   for (unsigned lane = 0; lane < 32; lane++) {
     if (!(mask >> lane & 1)) continue;
     for (unsigned i = 0; i < 32; i++) joined[i] = std::max(joined[i], clocks_[(first + lane) * 32 + i]);
   }
   for (unsigned lane = 0; lane < 32; lane++) {
-    if (!(mask >> lane & 1)) continue;
-    std::copy(joined, joined + 32, &clocks_[(first + lane) * 32]);
-    clocks_[(first + lane) * 32 + lane]++;
+    if (mask >> lane & 1) joined[lane] = moment_ + 1;
+  }
+  for (unsigned lane = 0; lane < 32; lane++) {
+    if (mask >> lane & 1) std::copy(joined, joined + 32, &clocks_[(first + lane) * 32]);
   }
 }
 
-void Memory::fence(unsigned thread) { threads_[thread].is_fenced = blocks_[block_].is_fenced = true; }
+void Memory::fence(unsigned thread) {
+  if (!block_clock_) block_clock_ = &blocks_[block_];
+  threads_[thread].is_fenced = block_clock_->is_fenced = true;
+}
 
 void Memory::atomic(unsigned thread) {
-  for (Clock *clock : {&threads_[thread], &blocks_[block_]}) {
-    if (clock->is_fenced) clock->released = ++time_;
+  if (!block_clock_ && last_release_ == 0) return;
+  if (!block_clock_) block_clock_ = &blocks_[block_];
+  for (Clock *clock : {&threads_[thread], block_clock_}) {
+    if (!clock->is_fenced) continue;
+    resume(thread);
+    clock->released = last_release_ = moment_;
   }
-  threads_[thread].acquired = blocks_[block_].acquired = time_;
+  threads_[thread].acquired = block_clock_->acquired = last_release_;
 }
 
 void Memory::begin_copy(uintptr_t to, size_t bytes, unsigned thread, const void *caller) {
-  if (to < shared_begin_ || to >= shared_end_) return;
+  if (!is_shared(to)) return;
+  copies_.resize(threads_.size());
+  copying_.resize(shared_bytes_);
   copies_[thread].pending.push_back({to, bytes, copies_[thread].groups, caller});
   std::fill_n(copying_.begin() + static_cast<ptrdiff_t>(to - shared_begin_), bytes, static_cast<uint16_t>(thread + 1));
   pending_++;
 }
 
+void Memory::commit(unsigned thread) {
+  if (!copies_.empty()) copies_[thread].groups++;
+}
+
 void Memory::end_copies(unsigned thread, size_t prior, const void *caller) {
+  if (copies_.empty()) return;
   Copies &copies = copies_[thread];
   const auto is_running = [&](const Copies::Copy &copy) { return copy.group + prior >= copies.groups; };
   const auto first = std::stable_partition(copies.pending.begin(), copies.pending.end(), is_running);
@@ -175,205 +179,386 @@ void Memory::end_copies(unsigned thread, size_t prior, const void *caller) {
   copies.pending.erase(first, copies.pending.end());
   pending_ -= ended.size();
   // To other threads, the copies write now. No thread has used their bytes since the copies began.
+  Defect none;
   for (const Copies::Copy &copy : ended) {
     std::fill_n(copying_.begin() + static_cast<ptrdiff_t>(copy.to - shared_begin_), copy.bytes, uint16_t{0});
-    access(copy.to, copy.bytes, thread, true, false, caller);
+    access(copy.to, copy.bytes, true, false, caller, none);
   }
-  suspect_.bytes.clear();
+  suspect_ = Suspect();
 }
 
-// The fault of an access to bytes that an asynchronous copy may still write.
-Fault Memory::pending(uintptr_t address, size_t bytes, const Access &now) const {
+// Reports an access to bytes that an asynchronous copy may still write.
+bool Memory::is_pending(uintptr_t address, size_t bytes, uint64_t now) {
   const auto first = copying_.begin() + static_cast<ptrdiff_t>(address - shared_begin_);
   const auto found = std::find_if(first, first + static_cast<ptrdiff_t>(bytes), [](uint16_t thread) { return thread > 0; });
-  if (found == first + static_cast<ptrdiff_t>(bytes)) return {};
+  if (found == first + static_cast<ptrdiff_t>(bytes)) return false;
   const unsigned thread = *found - 1u;
   const uintptr_t at = shared_begin_ + static_cast<uintptr_t>(found - copying_.begin());
   const void *other = nullptr;
   for (const Copies::Copy &copy : copies_[thread].pending) {
     if (copy.to <= at && at < copy.to + copy.bytes) other = copy.caller;
   }
-  return {std::string("races: it ") + (now.is_write ? "writes " : "reads ") + place_of(address, bytes) + ", but " +
-              (thread == now.thread ? "it" : "thread " + std::to_string(thread)) + " has not waited for its asynchronous copy there",
-          now.caller, other};
+  const void *caller = caller_of(now);
+  if (defects->count(Defect::Kind::race, caller, other)) return true;
+  add(Defect::Kind::race,
+      name_of_thread(thread_of(now)) + " races: it " + (now & is_write_bit ? "writes " : "reads ") + place_of(address, bytes) + ", but " +
+          (thread == thread_of(now) ? "it" : "thread " + std::to_string(thread)) + " has not waited for its asynchronous copy there",
+      caller, other);
+  return true;
 }
 
-bool Memory::is_ordered(const Access &before, const Access &now) const {
-  if (before.block != now.block) {
-    return blocks_[before.block].released > before.time && blocks_[now.block].acquired > before.time;
+bool Memory::is_ordered(uint64_t before, uint64_t now) const {
+  const uint64_t then = before >> moment_shift;
+  if (before < block_first_) {
+    if (!block_clock_ || block_clock_->acquired <= then) return false;
+    const auto clock = blocks_.find(static_cast<unsigned>(block_of(then)));
+    return clock != blocks_.end() && clock->second.released > then;
   }
-  if (before.thread == now.thread || before.epoch < now.epoch) return true;
-  if (before.thread / 32 == now.thread / 32 && clocks_[now.thread * 32u + before.thread % 32] >= before.clock) return true;
-  return threads_[before.thread].released > before.time && threads_[now.thread].acquired > before.time;
+  const unsigned old = thread_of(before), thread = thread_of(now);
+  if (before < phase_first_ || old == thread) return true;
+  if (old / 32 == thread / 32 && !clocks_.empty() && clocks_[thread * 32 + old % 32] > then) return true;
+  return last_release_ > then && threads_[old].released > then && threads_[thread].acquired > then;
 }
 
-// `cells` belong to a region that begins `offset` bytes before the address.
-Fault Memory::race(Cell *cells, uintptr_t offset, unsigned cell_bytes, size_t bytes, uintptr_t address, Access now) {
-  for (uintptr_t at = offset / cell_bytes; at <= (offset + bytes - 1) / cell_bytes; at++) {
-    Cell &cell = cells[at];
-    const uintptr_t first = std::max(offset, at * cell_bytes) % cell_bytes;
-    const uintptr_t last = std::min(offset + bytes - 1, at * cell_bytes + cell_bytes - 1) % cell_bytes;
-    now.bytes = static_cast<uint8_t>((1u << (last + 1)) - (1u << first));
-    const auto conflicts = [&](const Access &before) {
-      return before.block != 0 && (before.bytes & now.bytes) && !(before.is_atomic && now.is_atomic) && !is_ordered(before, now);
-    };
-    const Access *before = conflicts(cell.write) ? &cell.write : nullptr;
-    if (now.is_write && !before) before = conflicts(cell.read) ? &cell.read : conflicts(cell.other_read) ? &cell.other_read : nullptr;
-    if (before) {
-      const uintptr_t place = bytes > 16 ? address - offset + at * cell_bytes + first : address;
-      if ((before->is_atomic && !now.is_write) || (now.is_atomic && !before->is_write)) {
-        warn(*before, now, place, bytes, "right only if an old value does no harm");
-      } else if (now.is_write && before->is_write && !now.is_atomic && !before->is_atomic) {
-        const char *begin = reinterpret_cast<const char *>(address);
-        if (is_resolved()) suspect_ = {address, *before, now, {begin, begin + bytes}};
-      } else {
-        return {"races: it " + raced(*before, now, place, bytes), now.caller, before->caller};
+uint64_t Memory::block_of(uint64_t moment) const {
+  const auto next = std::upper_bound(begun_.begin(), begun_.end(), std::make_pair(moment, ~0u));
+  return next == begun_.begin() ? block_ : (next - 1)->second;
+}
+
+// Checks an access to four bytes with those in its words, and enters it.
+void Memory::check(uint64_t *slots, uint64_t now, const Site &site, uintptr_t address, size_t bytes) {
+  const uint64_t mask = now & all_bytes, floor = *site.floor;
+  const bool is_write = now & is_write_bit;
+  if (site.is_tracked) {
+    const uint64_t wanted = mask << (written_shift - bytes_shift);
+    if ((slots[0] & wanted) != wanted) {
+      if (!is_write || (now & is_atomic_bit)) unwritten(now, address, bytes);
+      if (is_write) slots[0] |= wanted;
+    }
+  }
+  int mine = -1, unused = -1, reads = 0, last_read = 0;
+  // Writes prefer the first words, reads the last: see check_word.
+  for (int j = 0; j < 4; j++) {
+    const int i = is_write ? j : j < 2 ? j + 1 : j == 2 ? 3 : 0;
+    const uint64_t before = slots[i];
+    if (before < floor) {
+      if (unused < 0) unused = i;
+      continue;
+    }
+    if (!(before & mask)) continue;
+    const bool is_replaced = (before & ~now & all_bytes) == 0 && (is_write || !(before & is_write_bit));
+    if ((before ^ now) >> moment_shift == 0) {
+      // The thread's access in this moment: no other thread has run since.
+      if ((before & mask) == mask && (is_write <= ((before & is_write_bit) != 0)) && !((before ^ now) & is_atomic_bit)) return;
+    } else if (!((before | now) & is_write_bit)) {
+      if (!is_ordered(before, now)) {
+        last_read = i;
+        reads++;
+        continue;
       }
+    } else if (!(before & now & is_atomic_bit) && !is_ordered(before, now)) {
+      conflict(before, now, address, bytes);
     }
-    if (now.is_write) {
-      cell.write = now;
-      // Earlier reads are dropped: an access that conflicts with them conflicts with this write or comes after it.
-      cell.read = cell.other_read = Access();
-    } else if (cell.read.block == 0 || is_ordered(cell.read, now)) {
-      cell.read = now;
-    } else {
-      cell.other_read = now;
-    }
+    if (!is_replaced) continue;
+    if (mine >= 0) slots[i] &= i == 0 ? written_bits : 0;
+    else mine = i;
   }
-  return {};
+  if (is_write && unused == 0 && mine > 0) {
+    slots[mine] = 0;
+    mine = 0;
+  }
+  // Of unordered reads two are kept, of which a write conflicts with at least one.
+  int to = mine >= 0 ? mine : reads >= 2 ? last_read : unused;
+  if (to < 0) {
+    for (int i = 0; i < 4; i++) {
+      if (!(slots[i] & is_write_bit)) to = i;
+    }
+    if (to < 0 && !is_write) return;
+    if (to < 0) to = 3;
+  }
+  slots[to] = to == 0 ? (slots[0] & written_bits) | now : now;
 }
 
-std::string Memory::raced(const Access &before, const Access &now, uintptr_t address, size_t bytes) const {
-  const bool is_same_block = before.block == now.block;
-  return (now.is_write ? "writes " : "reads ") + place_of(address, bytes) + ", which thread " + std::to_string(before.thread) +
-         (is_same_block ? "" : " of block " + std::to_string(before.block - 1)) + (before.is_write ? " wrote" : " read") +
-         (is_same_block ? " with no barrier between" : " with nothing that orders blocks");
+// An access that is not of whole words, or that an asynchronous copy may concern.
+bool Memory::access_bytes(uintptr_t address, size_t bytes, uint64_t now, const Site &site) {
+  if (pending_ > 0 && is_shared(address) && is_pending(address, bytes, now)) return true;
+  for (uintptr_t at = address, end = address + bytes; at < end; at = (at & ~uintptr_t{3}) + 4) {
+    const uint64_t mask = ((uint64_t{1} << std::min<uintptr_t>(end - (at & ~uintptr_t{3}), 4)) - 1) & (uint64_t{15} << (at & 3));
+    uint64_t *slots = words_at(site.words, at);
+    if (mask != 15 || !check_word(slots, now | all_bytes, site)) check(slots, now | mask << bytes_shift, site, bytes > 16 ? at : address, bytes);
+  }
+  return true;
 }
 
-void Memory::warn(const Access &before, const Access &now, uintptr_t address, size_t bytes, const char *why) {
-  if (!warned_.emplace(now.caller, before.caller).second) return;
-  warnings.push_back({"thread " + std::to_string(now.thread) + " of block " + std::to_string(now.block - 1) + " " +
-                          raced(before, now, address, bytes) + ": " + why,
-                      now.caller, before.caller});
+// Finds the site and the region of an access, for the site's next accesses too. NULL: a fault.
+Memory::Site *Memory::locate(uintptr_t address, size_t bytes, bool is_write, const void *caller, Defect &fatal) {
+  Site &site = *site_of(caller);
+  if (address - site.begin < site.bytes && site.bytes - (address - site.begin) >= bytes) return &site;
+  return find_region(site, address, bytes, is_write, fatal) ? &site : nullptr;
 }
 
-Fault Memory::resolve() {
+bool Memory::find_region(Site &site, uintptr_t address, size_t bytes, bool is_write, Defect &fatal) {
+  const auto use = [&](uintptr_t begin, size_t size, uintptr_t words, bool is_tracked) {
+    site.begin = begin;
+    site.bytes = size;
+    site.words = words;
+    site.is_tracked = is_tracked;
+    site.floor = is_shared(begin) ? &phase_first_ : &launch_first_;
+    return true;
+  };
+  const auto is_in = [&](uintptr_t begin, size_t size) { return address - begin < size && size - (address - begin) >= bytes; };
+  if (is_in(stacks_begin_, stacks_bytes_)) return use(stacks_begin_, stacks_bytes_, 0, false);
+  for (const auto &[begin, size] : scope_.free) {
+    const auto at = reinterpret_cast<uintptr_t>(begin);
+    if (is_in(at, size)) return use(at, size, 0, false);
+  }
+  if (is_shared(address)) {
+    for (const Shared &each : shared_) {
+      if (!is_in(each.begin, each.end - each.begin)) continue;
+      return use(each.begin, each.end - each.begin, shared_shadow_->words(shared_begin_, shared_bytes_), true);
+    }
+    return outside(address, bytes, is_write, site.caller, fatal);
+  }
+  Table &all = table();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  Region *region = all.at(address);
+  if (!region) return outside(address, bytes, is_write, site.caller, fatal);
+  uintptr_t begin = region->is.begin;
+  size_t size = region->is.bytes;
+  if (scope_.windows && region->is.kind == Kind::tensor) {
+    const auto &windows = *scope_.windows;
+    const auto window = std::find_if(windows.begin(), windows.end(), [&](const Window &each) { return is_in(each.begin, each.bytes); });
+    if (window == windows.end()) return outside(address, bytes, is_write, site.caller, fatal);
+    begin = window->begin;
+    size = window->bytes;
+  }
+  if (!is_in(begin, size)) return outside(address, bytes, is_write, site.caller, fatal);
+  if (region->is.kind != Kind::constant) {
+    return use(begin, size, region->shadow.words(region->is.begin, region->is.bytes), !region->is_written);
+  }
+  // Not remembered: a write must be found.
+  site.bytes = 0;
+  site.words = 0;
+  if (!is_write) return true;
+  fatal = Defect();
+  fatal.kind = Defect::Kind::bad_access;
+  fatal.text = "writes " + place_of(address, bytes) + ", which is constant";
+  fatal.caller = site.caller;
+  return false;
+}
+
+void Memory::conflict(uint64_t before, uint64_t now, uintptr_t address, size_t bytes) {
+  // The race explains a read before any write.
+  if (unwritten_.address / 4 == address / 4) unwritten_ = Unwritten();
+  const bool is_read_of_atomic = ((before & is_atomic_bit) && !(now & is_write_bit)) || ((now & is_atomic_bit) && !(before & is_write_bit));
+  const void *caller = caller_of(now), *other = caller_of(before);
+  if (is_read_of_atomic) {
+    if (defects->count(Defect::Kind::warning, caller, other)) return;
+    add(Defect::Kind::warning,
+        name_of_thread(thread_of(now)) + " " + raced(before, now, address, bytes) + ": right only if an old value does no harm", caller, other);
+  } else if ((now & before & is_write_bit) && !((now | before) & is_atomic_bit)) {
+    const char *begin = reinterpret_cast<const char *>(address);
+    if (!has_suspect()) suspect_ = {address, before, now, {begin, begin + bytes}};
+  } else if (!defects->count(Defect::Kind::race, caller, other)) {
+    add(Defect::Kind::race, name_of_thread(thread_of(now)) + " races: it " + raced(before, now, address, bytes), caller, other,
+        barrier_of(before, now, address));
+  }
+}
+
+// If the thread has made the other access since the last barrier, too, that access comes first in the program.
+Defect::Barrier Memory::barrier_of(uint64_t before, uint64_t now, uintptr_t address) const {
+  if (!is_shared(address)) return Defect::Barrier::unknown;
+  const uint64_t last = sites_[before & 0xffff].last;
+  return last >= phase_first_ && !((last ^ now) & thread_bits) ? Defect::Barrier::after_other : Defect::Barrier::after_this;
+}
+
+void Memory::resolve() {
   const auto [address, before, now, bytes] = std::exchange(suspect_, Suspect());
-  if (std::memcmp(bytes.data(), reinterpret_cast<const void *>(address), bytes.size()) == 0) {
-    warn(before, now, address, bytes.size(), "right, because it is the same value");
-    return {};
-  }
-  return {"races: it " + raced(before, now, address, bytes.size()), now.caller, before.caller};
+  const bool is_same = std::memcmp(bytes.data(), reinterpret_cast<const void *>(address), bytes.size()) == 0;
+  const Defect::Kind kind = is_same ? Defect::Kind::warning : Defect::Kind::race;
+  if (defects->count(kind, caller_of(now), caller_of(before))) return;
+  const std::string text = raced(before, now, address, bytes.size());
+  add(kind, name_of_thread(thread_of(now)) + (is_same ? " " + text + ": right, because it is the same value" : " races: it " + text),
+      caller_of(now), caller_of(before), is_same ? Defect::Barrier::unknown : barrier_of(before, now, address));
 }
 
-// Names the address as an element as large as the access.
-std::string Memory::element(uintptr_t begin, const std::string &name, uintptr_t address, size_t bytes) {
-  const auto at = static_cast<int64_t>(address) - static_cast<int64_t>(begin), size = static_cast<int64_t>(bytes);
-  return (at % size == 0 && size <= 16 ? "element " + std::to_string(at / size) : "byte " + std::to_string(at)) + " of " + name;
+std::string Memory::raced(uint64_t before, uint64_t now, uintptr_t address, size_t bytes) const {
+  const bool is_same_block = before >= block_first_;
+  return (now & is_write_bit ? "writes " : "reads ") + place_of(address, bytes) + ", which thread " + std::to_string(thread_of(before)) +
+         (is_same_block ? "" : " of block " + std::to_string(block_of(before >> moment_shift))) +
+         (before & is_write_bit ? " wrote" : " read") + (is_same_block ? " with no barrier between" : " with nothing that orders blocks");
 }
 
-std::string Memory::element(const Region &region, uintptr_t address, size_t bytes) const {
-  if (region.parameter < 0) return element(region.begin, *region.name, address, bytes);
-  const int size = std::max(kernel_.parameters[region.parameter].element_bytes, 1);
-  return *region.name + "[" +
-         std::to_string((static_cast<int64_t>(address) - static_cast<int64_t>(region.begin)) / size) + "]";
+// A read of bytes that nobody has written: reported now, and of shared memory if no other thread writes there before the
+// next barrier.
+void Memory::unwritten(uint64_t now, uintptr_t address, size_t bytes) {
+  if (is_shared(address) ? !unwritten_.text.empty() : defects->count(Defect::Kind::unwritten, caller_of(now), nullptr)) return;
+  const bool is_in_block = is_shared(address);
+  const std::string text = name_of_thread(thread_of(now)) + " reads " + place_of(address, bytes) + ", which " +
+                           (is_in_block ? "no thread" : "nobody") + " has written";
+  if (is_in_block) unwritten_ = {text, caller_of(now), address};
+  else add(Defect::Kind::unwritten, text, caller_of(now));
 }
 
-// Names an address in a shared array, a variable or a tensor.
+void Memory::report_unwritten() {
+  if (unwritten_.text.empty()) return;
+  const Unwritten found = std::exchange(unwritten_, Unwritten());
+  if (!defects->count(Defect::Kind::unwritten, found.caller, nullptr)) add(Defect::Kind::unwritten, found.text, found.caller);
+}
+
+void Memory::add(Defect::Kind kind, std::string text, const void *caller, const void *other, Defect::Barrier barrier) {
+  Defect made;
+  made.kind = kind;
+  made.text = std::move(text);
+  made.caller = caller;
+  made.other = other;
+  made.barrier = barrier;
+  defects->add(std::move(made));
+}
+
+std::string Memory::name_of_thread(unsigned thread) const { return gpt2::emulator::name_of(thread, block_, threads, blocks); }
+
+void *Memory::allocate(size_t bytes) {
+  Heap &heap = *scope_.heap;
+  if (bytes > heap_bytes - heap.used) return nullptr;
+  void *made = std::malloc(bytes + gap);
+  if (!made) return nullptr;
+  Table &all = table();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  heap.used += bytes;
+  Region &region = all.insert(reinterpret_cast<uintptr_t>(made), bytes, Kind::device, 0, from_malloc, nullptr);
+  region.heap = &heap;
+  region.is_written = true;
+  return made;
+}
+
+bool Memory::release(uintptr_t address) {
+  Table &all = table();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const auto block = all.live.find(address);
+  if (block == all.live.end() || block->second.heap != scope_.heap) return false;
+  scope_.heap->used -= block->second.is.bytes;
+  all.live.erase(block);
+  forget_sites();
+  // The memory is reused only after the block's end, so that an access after free is detected.
+  freed_.push_back(reinterpret_cast<void *>(address));
+  return true;
+}
+
+// Names an address in a shared array, a variable or an allocation. The table is locked or does not change.
 std::string Memory::place_of(uintptr_t address, size_t bytes) const {
   for (const Shared &each : shared_) {
-    if (address >= each.begin && address < each.end) return element(each.begin, each.names, address, bytes);
+    if (address >= each.begin && address < each.end) return element(each.names, each.begin, 0, address, bytes);
   }
-  return element(*(std::upper_bound(regions_.begin(), regions_.end(), address, is_before) - 1), address, bytes);
-}
-
-// The region that contains the address, or NULL.
-const Region *Memory::region_at(uintptr_t address) {
-  const auto is_in = [&](size_t index) {
-    return index < regions_.size() && address >= regions_[index].begin && address < regions_[index].end;
-  };
-  if (!is_in(last_region_)) {
-    const auto next = std::upper_bound(regions_.begin(), regions_.end(), address, is_before);
-    last_region_ = static_cast<size_t>(next - regions_.begin()) - 1;
-  }
-  return is_in(last_region_) ? &regions_[last_region_] : nullptr;
-}
-
-Fault Memory::access(uintptr_t address, size_t bytes, unsigned thread, bool is_write, bool is_atomic, const void *caller) {
-  if (address >= stacks_begin_ && address < stacks_end_) return {};
-  Access now;
-  now.block = block_;
-  now.epoch = epoch_;
-  now.clock = clocks_[thread * 32 + thread % 32];
-  now.time = time_;
-  now.caller = caller;
-  now.thread = static_cast<uint16_t>(thread);
-  now.is_atomic = is_atomic;
-  now.is_write = is_write;
-  if (address >= shared_begin_ && address < shared_end_) return in_shared(address, bytes, now);
-  const Region *region = region_at(address);
-  if (!region || address + bytes > region->end) return outside(address, bytes, now);
-  if (region->cells) return race(region->cells, address - region->begin, region->cell_bytes, bytes, address, now);
-  if (!is_write) return {};
-  return {"writes " + element(*region, address, bytes) + ", which is constant", caller};
-}
-
-Fault Memory::in_shared(uintptr_t address, size_t bytes, const Access &now) {
-  const Shared *nearest = nullptr;
-  for (const Shared &each : shared_) {
-    if (address >= each.begin && address + bytes <= each.end) {
-      const uintptr_t offset = address - shared_begin_;
-      uint8_t *written = written_.data() + offset;
-      if ((!now.is_write || now.is_atomic) && unwritten_.text.empty() &&
-          !std::all_of(written, written + bytes, [](uint8_t is) { return is; })) {
-        unwritten_ = {"reads " + place_of(address, bytes) + ", which no thread has written", now.caller, now.thread};
-      }
-      if (now.is_write) std::fill_n(written, bytes, uint8_t{1});
-      // Cells that an earlier block wrote do not concern this block.
-      for (uintptr_t at = offset / shared_cell_bytes; at <= (offset + bytes - 1) / shared_cell_bytes; at++) {
-        Cell &cell = shared_cells_[at];
-        if (cell.write.block != block_) cell.write = Access();
-        if (cell.read.block != block_) cell.read = Access();
-        if (cell.other_read.block != block_) cell.other_read = Access();
-      }
-      if (pending_ > 0) {
-        if (Fault wrong = pending(address, bytes, now); !wrong.text.empty()) return wrong;
-      }
-      return race(shared_cells_.data(), offset, shared_cell_bytes, bytes, address, now);
+  if (scope_.windows) {
+    for (const Window &each : *scope_.windows) {
+      if (address - each.begin < each.bytes) return element(each.name, each.begin, std::max(each.element_bytes, 1), address, bytes);
     }
-    // The last array before the address.
-    if (!nearest || (each.begin <= address && (nearest->begin > address || each.begin > nearest->begin))) nearest = &each;
   }
-  if (nearest->begin == nearest->end) {
-    return {"uses extern __shared__ memory, but the launch gives it 0 bytes: add `shared` to the launch", now.caller};
-  }
-  const uintptr_t wrong = address < nearest->end ? nearest->end : address;
-  return {(now.is_write ? "writes " : "reads ") + element(nearest->begin, nearest->names, wrong, bytes) + ", which has " +
-              count_of(static_cast<int64_t>(nearest->end - nearest->begin), "byte"),
-          now.caller};
+  const Region *region = table().at(address);
+  return region ? element(region->name, region->is.begin, region->is.element_bytes, address, bytes) : "memory";
 }
 
-Fault Memory::outside(uintptr_t address, size_t bytes, const Access &now) const {
-  const std::string verb = now.is_write ? "writes " : "reads ";
-  if (address < 4096) return {verb + "through a null pointer", now.caller};
-  const auto distance = [&](const Region &region) {
-    return address < region.begin ? region.begin - address : address - std::min(region.end - 1, address);
+// The fault of an access that is in no region, or past its end. True if the access is allowed.
+bool Memory::outside(uintptr_t address, size_t bytes, bool is_write, const void *caller, Defect &fatal) const {
+  const std::string verb = is_write ? "writes " : "reads ";
+  fatal = Defect();
+  fatal.kind = Defect::Kind::bad_access;
+  fatal.caller = caller;
+  if (address < 4096) {
+    fatal.text = verb + "through a null pointer";
+    return false;
+  }
+  struct Near {
+    uintptr_t begin, end;
+    int element_bytes;
+    const std::string *name;
   };
-  const auto nearest = std::min_element(regions_.begin(), regions_.end(),
-                                        [&](const Region &a, const Region &b) { return distance(a) < distance(b); });
-  const size_t away = nearest == regions_.end() ? SIZE_MAX : distance(*nearest);
+  std::vector<Near> all;
+  if (is_shared(address)) {
+    for (const Shared &each : shared_) all.push_back({each.begin, each.end, 0, &each.names});
+  } else {
+    if (scope_.windows) {
+      for (const Window &each : *scope_.windows) {
+        all.push_back({each.begin, each.begin + each.bytes, std::max(each.element_bytes, 1), &each.name});
+      }
+    }
+    for (const auto &[begin, region] : table().live) {
+      if (scope_.windows && region.is.kind == Kind::tensor) continue;
+      all.push_back({begin, begin + region.is.bytes, region.is.element_bytes, &region.name});
+    }
+  }
+  const Region *freed = scope_.windows ? nullptr : table().freed_at(address);
+  if (freed) {
+    fatal.text = verb + element(freed->name, freed->is.begin, freed->is.element_bytes, address, bytes) + ", which has been freed";
+    return false;
+  }
+  // In shared memory and among allocations of this emulator, the last one before the address is meant.
+  const auto distance = [&](const Near &each) {
+    if (address >= each.begin) return address - std::min(each.end - (each.end > each.begin), address);
+    return is_shared(address) ? SIZE_MAX : each.begin - address;
+  };
+  const auto nearest = std::min_element(all.begin(), all.end(), [&](const Near &a, const Near &b) { return distance(a) < distance(b); });
+  const size_t away = nearest == all.end() ? SIZE_MAX : distance(*nearest);
+  if (is_shared(address) && nearest->begin == nearest->end) {
+    fatal.text = "uses extern __shared__ memory, but the launch gives it 0 bytes: add `shared` to the launch";
+    return false;
+  }
   Dl_info info{};
   // A constant without a name.
-  if (!now.is_write && away > gap && dladdr(reinterpret_cast<void *>(address), &info) && info.dli_fbase == module_base_) return {};
-  if (away > size_t{1} << 30) {
-    return {verb + count_of(static_cast<int64_t>(bytes), "byte") + " at an address that belongs to no argument", now.caller};
+  if (!is_write && away > gap && dladdr(reinterpret_cast<void *>(address), &info) && info.dli_fbase == scope_.module_base) return true;
+  unsigned char is_resident;
+  const bool is_far = scope_.windows ? away > size_t{1} << 30 : away > size_t{1} << 20;
+  if (is_far && !scope_.windows && mincore(reinterpret_cast<void *>(address / 4096 * 4096), 1, &is_resident) == 0) {
+    fatal.text = verb + "memory of the host: a GPU reaches only memory of cudaMalloc, cudaMallocManaged and cudaMallocHost";
+    return false;
   }
-  const int64_t size = nearest->parameter < 0 ? 1 : std::max(kernel_.parameters[nearest->parameter].element_bytes, 1);
-  const int64_t count = static_cast<int64_t>(nearest->end - nearest->begin) / size;
+  if (is_far) {
+    fatal.text = verb + count_of(bytes, "byte") + " at an address that belongs to no " + (scope_.windows ? "argument" : "allocation");
+    return false;
+  }
+  const size_t size = nearest->end - nearest->begin;
   const uintptr_t wrong = away == 0 ? nearest->end : address;
-  return {verb + element(*nearest, wrong, bytes) + (nearest->parameter < 0 ? ", which" : ", but " + *nearest->name) + " has " +
-              count_of(count, nearest->parameter < 0 ? "byte" : "element"),
-          now.caller};
+  const auto element_bytes = static_cast<size_t>(nearest->element_bytes);
+  fatal.text = verb + element(*nearest->name, nearest->begin, nearest->element_bytes, wrong, bytes) +
+               (element_bytes > 0 ? ", but " + *nearest->name + " has " + count_of(size / element_bytes, "element")
+                                  : ", which has " + count_of(size, "byte"));
+  return false;
+}
+
+// Called every 2^28 moments: what happened before is forgotten, except which bytes were written.
+void Memory::forget_accesses() {
+  const auto forget = [](Shadow &shadow) {
+    if (!shadow.is_there()) return;
+    for (uint64_t *word = shadow.begin(); word < shadow.end(); word++) {
+      if (*word != 0) *word &= (word - shadow.begin()) % 4 == 0 ? written_bits : 0;
+    }
+  };
+  Table &all = table();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  for (auto &[begin, region] : all.live) forget(region.shadow);
+  for (auto &[begin, shadow] : shared_shadows_) forget(shadow);
+  moment_ = 2;
+  launch_first_ = block_first_ = phase_first_ = moment_ << moment_shift;
+  begun_ = {{moment_, block_}};
+  clocks_.clear();
+  threads_.assign(threads_.size(), Clock());
+  blocks_.clear();
+  block_clock_ = nullptr;
+  last_release_ = 0;
+}
+
+void mark_written(Region &region, uintptr_t begin, size_t bytes) {
+  const uintptr_t words = region.shadow.words(region.is.begin, region.is.bytes);
+  const uintptr_t end = std::min(begin + bytes, region.is.begin + region.is.bytes);
+  for (uintptr_t at = begin; at < end; at++) *words_at(words, at) |= uint64_t{bit_of(at)} << 32;
+}
+
+uintptr_t first_unwritten(Region &region, uintptr_t begin, size_t bytes) {
+  const uintptr_t words = region.shadow.words(region.is.begin, region.is.bytes);
+  uintptr_t at = begin;
+  while (at < begin + bytes && (*words_at(words, at) >> 32 & bit_of(at))) at++;
+  return at;
 }
 
 }  // namespace gpt2::emulator

@@ -1,5 +1,5 @@
-// Checks every access of a kernel: bounds of its tensors and shared arrays, reads of uninitialized shared memory, and
-// races. With these checks blocks run one after the other, so nothing here is locked.
+// Checks every access of a kernel: bounds of allocations and shared arrays, reads of memory that nobody wrote, and races.
+// Checked blocks run one after the other on one thread, so nothing here is locked.
 //
 // A race is found by order, not by chance: two accesses of two threads to the same bytes, at least one a write, not
 // both atomic, and unordered. The race is only a warning if one access is a plain read and the other atomic, as in
@@ -7,184 +7,236 @@
 // __syncwarp between its lanes; and between any two threads by a __threadfence and an atomic operation of the first
 // thread (or of its block), then an atomic operation of the second (or of its block), as where the last block to finish
 // adds the sums of all. An asynchronous copy writes at any moment until its thread waits.
+//
+// Time is counted in moments. A thread gets a new one when it is resumed and when it orders its accesses. So the order of
+// most accesses is a comparison: an access before the block's last barrier has a smaller moment than the barrier. An access
+// is a word of 64 bits in the shadow of its four bytes, which holds up to four accesses:
+//   63..36 moment   35..32 written   31..22 thread   21 atomic   20 write   19..16 bytes   15..0 site
+// `bytes` has a bit for each of the four bytes, as has `written`, which counts in the first word only and says which bytes
+// were ever written. A site is a place in the kernel's code, found by a table of hashes. It also remembers the region that it
+// accessed last.
 #pragma once
 
 #include <cstdint>
 #include <map>
-#include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "../../emulator/interface.h"
+#include "reports.h"
+#include "table.h"
 
 namespace gpt2::emulator {
 
-struct Access {
-  uint32_t block = 0;  // index + 1; 0: no access
-  uint32_t epoch = 0;  // barriers of the block before the access
-  uint32_t clock = 0;  // the lane's clock (`clocks_`)
-  uint32_t time = 0;   // releases by all threads before the access
-  const void *caller = nullptr;
-  uint16_t thread = 0;
-  uint8_t bytes = 0;  // a bit for each byte of the cell
-  bool is_atomic = false, is_write = false;
-};
-
-// The last write of a cell, and two unordered reads after it.
-struct Cell {
-  Access write, read, other_read;
-};
-
-// A variable of the module's file: __device__, __constant__, or a table of constants.
-struct Variable {
-  std::string name;
-  uintptr_t begin, end;
-  bool is_constant;  // no kernel may write the variable
-};
-
-// The variables of the module's file, which is loaded at `base`.
-std::vector<Variable> variables_of(const std::string &path, uintptr_t base);
-std::string demangled(const char *name);
-
-// A tensor, a variable of the module, or memory that malloc returned.
-struct Region {
-  uintptr_t begin, end;
-  int parameter;  // the index of a tensor's parameter; otherwise -1
-  // Bytes of a cell: at most those of an element, so that threads may write neighbouring elements.
-  unsigned cell_bytes;
-  // NULL for a constant. The system allocates pages of cells when they are touched.
-  Cell *cells;
-  const std::string *name;
-};
-
-// A pointer parameter, and the bytes that may be accessed from its address on.
-struct Reach {
+// A part of a region that a launch may access, under the name of its parameter.
+struct Window {
   uintptr_t begin;
-  int64_t bytes;
-  int parameter, element_bytes;
+  size_t bytes;
+  int element_bytes;
+  std::string name;
 };
 
-// A read of shared memory that no thread had written; a race if another thread writes it before the next barrier.
-struct Unwritten {
-  std::string text;
-  const void *caller = nullptr;
-  unsigned thread = 0;
-};
-
-// Asynchronous copies that a thread has not waited for, and the number of groups that it has committed.
-struct Copies {
-  struct Copy {
-    uintptr_t to;
-    size_t bytes, group;
-    const void *caller;
-  };
-  std::vector<Copy> pending;
-  size_t groups = 0;
-};
-
-// The fault of an access; without one the text is empty. `other` is the caller of the access of a race, or NULL.
-struct Fault {
-  std::string text;
-  const void *caller = nullptr, *other = nullptr;
-};
-
-// A write to bytes that another thread wrote, and their old values: a race, unless the values stay the same.
-struct Suspect {
-  uintptr_t address = 0;
-  Access before, now;
-  std::vector<char> bytes;
-};
-
-// Blocks that a module's kernels got from malloc, by address. They outlive a launch.
-struct Heap {
-  ~Heap();
-  std::map<uintptr_t, size_t> blocks;
-  size_t used = 0;
+// What a launch may access beside allocations.
+struct Scope {
+  // If not NULL, no allocation but these, in the order of addresses, and what the module has.
+  const std::vector<Window> *windows = nullptr;
+  Heap *heap = nullptr;
+  // A module's constants without a name are in its file, loaded here.
+  const void *module_base = nullptr;
+  // Memory that needs no check: the arguments, and the variables of the thread's position.
+  std::vector<std::pair<const void *, size_t>> free;
 };
 
 class Memory {
  public:
-  Memory(const gpt2_emulator::Kernel &kernel, const std::vector<Reach> &reaches, const std::vector<Variable> &variables,
-         const void *module_base, Heap &heap);
-  ~Memory();
-  Memory(const Memory &) = delete;
-  Memory &operator=(const Memory &) = delete;
+  Memory();
 
-  // Memory that a thread may use without checks: the stacks.
-  void set_stacks(const void *begin, const void *end);
-  void begin_block(unsigned block, unsigned threads, const char *shared, size_t bytes);
+  void begin_launch(const Scope &scope);
+  // `goes_on`: after a barrier of the grid.
+  void begin_block(unsigned block, unsigned threads, std::pair<char *, size_t> shared, std::pair<const char *, const char *> stacks,
+                   bool goes_on);
   void declare_shared(const void *memory, size_t bytes, const std::string &names);
-
-  void barrier() { epoch_++; }
+  // Everything before is ordered: a launch, a barrier of the grid.
+  void order_all();
+  // The thread runs from now on, or orders its accesses.
+  void resume(unsigned thread) {
+    if (++moment_ >= most_moments) forget_accesses();
+    now_ = moment_ << moment_shift | uint64_t{thread} << thread_shift;
+  }
+  void barrier();
   void order_warp(unsigned first, unsigned mask);
   void fence(unsigned thread);
   void atomic(unsigned thread);
   void begin_copy(uintptr_t to, size_t bytes, unsigned thread, const void *caller);
-  void commit(unsigned thread) { copies_[thread].groups++; }
+  void commit(unsigned thread);
   // Ends the copies of all groups but the last `prior`.
   void end_copies(unsigned thread, size_t prior, const void *caller);
-  const Unwritten &unwritten() const { return unwritten_; }
-  Fault access(uintptr_t address, size_t bytes, unsigned thread, bool is_write, bool is_atomic, const void *caller);
-  // Called after the running thread may have written: a fault if the write changed the bytes of a Suspect.
-  Fault resolve();
-  bool is_resolved() const { return suspect_.bytes.empty(); }
+  // Called before an access. False: a fault that ends the launch, with its text in `fatal`; other faults are reported.
+  bool access(uintptr_t address, size_t bytes, bool is_write, bool is_atomic, const void *caller, Defect &fatal) {
+    Site *site = &sites_[reinterpret_cast<uintptr_t>(caller) % site_count];
+    const uintptr_t offset = address - site->begin;
+    if (__builtin_expect(site->caller != caller || offset >= site->bytes || site->bytes - offset < bytes, false)) {
+      site = locate(address, bytes, is_write, caller, fatal);
+      if (!site) return false;
+    }
+    if (!site->words) return true;
+    const uint64_t now = now_ | (is_write ? is_write_bit : 0) | (is_atomic ? is_atomic_bit : 0) | site->index;
+    site->last = now;
+    if (__builtin_expect((address & 3) == 0 && (bytes & 3) == 0 && bytes <= 16 && pending_ == 0, true)) {
+      uint64_t *slots = words_at(site->words, address);
+      for (const uint64_t *end = slots + bytes; slots < end; slots += 4) {
+        if (!check_word(slots, now | all_bytes, *site)) check(slots, now | all_bytes, *site, address, bytes);
+      }
+      return true;
+    }
+    return access_bytes(address, bytes, now, *site);
+  }
+  // Called after the running thread may have written: reports a race if the write changed the bytes of a Suspect.
+  void resolve();
+  bool has_suspect() const { return suspect_.address != 0; }
+  // Reports a read of shared memory that no thread had written, if no race explained it.
+  void report_unwritten();
   void *allocate(size_t bytes);
   // False: malloc did not return that address, or it was freed.
   bool release(uintptr_t address);
-  // One warning for each pair of callers, with the text of the first, in the order of occurrence.
-  std::vector<Fault> warnings;
+  void forget_sites();
+  // An address in each region that sites have accessed.
+  std::vector<uintptr_t> touched() const;
+  std::string name_of_thread(unsigned thread) const;
+
+  // Defects and warnings of the launch, in the order of occurrence.
+  Defects *defects = nullptr;
+  // The accesses of the process, and the number after which the running thread lets the others run.
+  uint64_t accesses = 0, accesses_to_rest = 0;
+  gpt2_emulator::Sizes blocks{}, threads{};
 
  private:
+  static constexpr int moment_shift = 36, written_shift = 32, thread_shift = 22, bytes_shift = 16;
+  static constexpr uint64_t most_moments = uint64_t{1} << (64 - moment_shift);
+  static constexpr uint64_t is_atomic_bit = uint64_t{1} << 21, is_write_bit = uint64_t{1} << 20, all_bytes = uint64_t{15} << bytes_shift;
+  static constexpr uint64_t written_bits = uint64_t{15} << written_shift, thread_bits = uint64_t{1023} << thread_shift;
+  static constexpr unsigned site_count = 1 << 16;
+
+  struct alignas(64) Site {
+    const void *caller = nullptr;
+    uintptr_t begin = 0;
+    size_t bytes = 0;
+    uintptr_t words = 0;  // 0: no checks
+    const uint64_t *floor = nullptr;  // accesses before this moment do not matter
+    bool is_tracked = false;          // reads of unwritten bytes are reported
+    unsigned index = 0;
+    uint64_t last = 0;                // the last access
+  };
   struct Shared {
     uintptr_t begin, end;
     std::string names;
   };
-  // The times (`time_`) of the last release, a fence and then an atomic operation, and of the last atomic operation.
+  // The moments of the last release, a fence and then an atomic operation, and of the last release before the last atomic
+  // operation.
   struct Clock {
-    uint32_t released = 0, acquired = 0;
+    uint64_t released = 0, acquired = 0;
     bool is_fenced = false;
   };
+  // Asynchronous copies that a thread has not waited for, and the number of groups that it has committed.
+  struct Copies {
+    struct Copy {
+      uintptr_t to;
+      size_t bytes, group;
+      const void *caller;
+    };
+    std::vector<Copy> pending;
+    size_t groups = 0;
+  };
+  // A write to bytes that another thread wrote, and their old values: a race, unless the values stay the same.
+  struct Suspect {
+    uintptr_t address = 0;
+    uint64_t before = 0, now = 0;
+    std::vector<char> bytes;
+  };
+  // A read of shared memory that no thread had written; a race if another thread writes it before the next barrier.
+  struct Unwritten {
+    std::string text;
+    const void *caller = nullptr;
+    uintptr_t address = 0;
+  };
 
-  bool is_ordered(const Access &before, const Access &now) const;
-  Fault race(Cell *cells, uintptr_t offset, unsigned cell_bytes, size_t bytes, uintptr_t address, Access now);
-  std::string raced(const Access &before, const Access &now, uintptr_t address, size_t bytes) const;
-  void warn(const Access &before, const Access &now, uintptr_t address, size_t bytes, const char *why);
-  Fault in_shared(uintptr_t address, size_t bytes, const Access &now);
-  Fault pending(uintptr_t address, size_t bytes, const Access &now) const;
-  void insert(uintptr_t begin, size_t bytes, const std::string &name, bool is_constant);
-  const Region *region_at(uintptr_t address);
-  Fault outside(uintptr_t address, size_t bytes, const Access &now) const;
+  // Whether the access is before every later one of the block's threads that run now: the running thread's, or before the
+  // block's last barrier.
+  bool is_past(uint64_t before) const {
+    return before >= block_first_ && (before < phase_first_ || !((before ^ now_) & thread_bits));
+  }
+  // Checks and enters an access to all four bytes in the usual case, in which nothing is to be reported. The last write is in
+  // the first word then, and two reads, of which a write conflicts with at least one, are in the next.
+  bool check_word(uint64_t *slots, uint64_t now, const Site &site) {
+    const uint64_t floor = *site.floor, write = slots[0], read = slots[1], other = slots[2];
+    if (slots[3] >= floor || (write >= floor && !(is_past(write) && (write & is_write_bit)))) return false;
+    if (now & is_write_bit) {
+      if ((read >= floor && !is_past(read)) || (other >= floor && !is_past(other))) return false;
+      if ((now & is_atomic_bit) && site.is_tracked) return false;
+      slots[0] = now | (site.is_tracked ? written_bits : write & written_bits);
+      if (read | other) slots[1] = slots[2] = 0;
+      return true;
+    }
+    if (site.is_tracked && (write & written_bits) != written_bits) return false;
+    if ((read >= floor && (read & is_write_bit)) || (other >= floor && (other & is_write_bit))) return false;
+    slots[read < floor || is_past(read) ? 1 : 2] = now;
+    return true;
+  }
+  Site *site_of(const void *caller);
+  Site *locate(uintptr_t address, size_t bytes, bool is_write, const void *caller, Defect &fatal);
+  bool find_region(Site &site, uintptr_t address, size_t bytes, bool is_write, Defect &fatal);
+  bool access_bytes(uintptr_t address, size_t bytes, uint64_t now, const Site &site);
+  void check(uint64_t *slots, uint64_t now, const Site &site, uintptr_t address, size_t bytes);
+  bool is_ordered(uint64_t before, uint64_t now) const;
+  void conflict(uint64_t before, uint64_t now, uintptr_t address, size_t bytes);
+  void unwritten(uint64_t now, uintptr_t address, size_t bytes);
+  std::string raced(uint64_t before, uint64_t now, uintptr_t address, size_t bytes) const;
+  bool is_pending(uintptr_t address, size_t bytes, uint64_t now);
+  bool outside(uintptr_t address, size_t bytes, bool is_write, const void *caller, Defect &fatal) const;
   std::string place_of(uintptr_t address, size_t bytes) const;
-  std::string element(const Region &region, uintptr_t address, size_t bytes) const;
-  static std::string element(uintptr_t begin, const std::string &name, uintptr_t address, size_t bytes);
+  uint64_t block_of(uint64_t moment) const;
+  const void *caller_of(uint64_t access) const { return sites_[access & 0xffff].caller; }
+  static unsigned thread_of(uint64_t access) { return access >> thread_shift & 1023; }
+  bool is_shared(uintptr_t address) const { return address - shared_begin_ < shared_bytes_; }
+  void add(Defect::Kind kind, std::string text, const void *caller, const void *other = nullptr, Defect::Barrier barrier = Defect::Barrier::unknown);
+  // Between which accesses a barrier is missing.
+  Defect::Barrier barrier_of(uint64_t before, uint64_t now, uintptr_t address) const;
+  void forget_accesses();
+  void clear_shared();
 
-  const gpt2_emulator::Kernel &kernel_;
-  const void *module_base_;
-  Heap &heap_;
+  std::vector<Site> sites_;
+  std::vector<unsigned> used_sites_;
+  Scope scope_;
+  uint64_t moment_ = 1, now_ = 0;
+  // Words with the moments in which the launch (or its last grid barrier), the block and its last barrier were.
+  uint64_t launch_first_ = 0, block_first_ = 0, phase_first_ = 0;
   std::vector<void *> freed_;
   Suspect suspect_;
-  std::set<std::pair<const void *, const void *>> warned_;
   Unwritten unwritten_;
-  std::vector<std::string> names_;
-  std::vector<Region> regions_;  // in the order of addresses
-  size_t last_region_ = 0;
-  uintptr_t stacks_begin_ = 0, stacks_end_ = 0;
   // State of the running block.
   unsigned block_ = 0;
-  uint32_t epoch_ = 0;
-  uintptr_t shared_begin_ = 0, shared_end_ = 0;
+  uintptr_t stacks_begin_ = 0, stacks_bytes_ = 0, shared_begin_ = 0, shared_bytes_ = 0, shared_used_ = 0;
   std::vector<Shared> shared_;
-  std::vector<Cell> shared_cells_;
-  std::vector<uint8_t> written_;
-  std::vector<Copies> copies_;  // by thread
+  Shadow *shared_shadow_ = nullptr;
+  std::map<uintptr_t, Shadow> shared_shadows_;  // by block object
+  std::vector<Copies> copies_;     // by thread
   std::vector<uint16_t> copying_;  // by byte of shared memory: the thread whose copy is pending, + 1
   size_t pending_ = 0;
-  std::vector<uint32_t> clocks_;  // [threads, 32]: vector clocks; the last clock that a thread knows of each lane
+  // [threads, 32]: the moment before which a thread knows the accesses of each lane of its warp. Empty before the block's
+  // first __syncwarp.
+  std::vector<uint64_t> clocks_;
   std::vector<Clock> threads_;
-  // State of all blocks.
-  std::vector<Clock> blocks_;
-  uint32_t time_ = 0;
+  // State of all blocks: the first moment of each block that ran, and releases.
+  std::vector<std::pair<uint64_t, unsigned>> begun_;
+  std::map<unsigned, Clock> blocks_;
+  Clock *block_clock_ = nullptr;
+  uint64_t last_release_ = 0;
 };
+
+Memory &memory();
+// Marks bytes of a region as written. The first byte that was not written, or the end.
+void mark_written(Region &region, uintptr_t begin, size_t bytes);
+uintptr_t first_unwritten(Region &region, uintptr_t begin, size_t bytes);
 
 }  // namespace gpt2::emulator

@@ -1,26 +1,17 @@
 // Kernels from outside this library on the CPU: shared libraries that src/ops/kernels/emulated.ts compiled, run by the emulator.
-#include <cxxabi.h>
 #include <dlfcn.h>
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <atomic>
-#include <cerrno>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <map>
-#include <mutex>
 #include <set>
 #include <sstream>
 
 #include "../../runtime/checks.h"
 #include "../../runtime/process.h"
 #include "../context.h"
-#include "block.h"
+#include "launch.h"
 
 using gpt2::Check;
 using gpt2::cpu;
@@ -28,25 +19,19 @@ using gpt2::fail;
 namespace emulator = gpt2::emulator;
 using emulator::demangled;
 
-std::string emulator::demangled(const char *name) {
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(name, nullptr, nullptr, &status), &std::free);
-  return status == 0 ? text.get() : name;
-}
-
 struct gpt2_module {
   void *handle = nullptr;
   const gpt2_emulator::Module *table = nullptr;
   const void *base = nullptr;
   std::string path, description;
-  // A cache for pairs of calls, because the debug information is slow to read.
-  std::map<std::pair<const void *, const void *>, bool> same_lines;
   std::vector<emulator::Variable> variables;
   emulator::Heap heap;
   std::set<std::string> warnings;  // printed once each
 
   ~gpt2_module() {
+    for (const emulator::Variable &each : variables) gpt2_emulator::erase(reinterpret_cast<void *>(each.begin));
     if (handle) dlclose(handle);
+    emulator::forget_lines();
   }
 };
 
@@ -68,102 +53,64 @@ std::string describe(const gpt2_emulator::Kernel &kernel) {
          ",\"sharedLimit\":" + std::to_string(shared_limit) + "}";
 }
 
-// The standard output of a program in PATH, run without a shell; empty on failure. The last argument is NULL.
-std::string output_of(std::initializer_list<const char *> arguments) {
-  int ends[2];
-  if (pipe(ends) != 0) return "";
-  for (const int end : ends) fcntl(end, F_SETFD, FD_CLOEXEC);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  pid_t child = 0;
-  char *no_environment[] = {nullptr};
-  const auto list = const_cast<char *const *>(arguments.begin());
-  const int failed = posix_spawnp(&child, list[0], &actions, nullptr, list, no_environment);
-  posix_spawn_file_actions_destroy(&actions);
-  close(ends[1]);
-  std::string text;
-  char part[1024];
-  for (ssize_t bytes; !failed && ((bytes = read(ends[0], part, sizeof part)) > 0 || (bytes < 0 && errno == EINTR));) {
-    if (bytes > 0) text.append(part, static_cast<size_t>(bytes));
-  }
-  close(ends[0]);
-  while (!failed && waitpid(child, nullptr, 0) < 0 && errno == EINTR) {}
-  return text;
-}
-
-// Whether a place is in a header of the emulator or of the C++ library.
-bool is_header(const std::string &place) {
-  return place.compare(0, 5, "/usr/") == 0 || place.find("cuda/emulator/") != std::string::npos ||
-         place.find("/include/c++/") != std::string::npos;
-}
-
-// "file:line" of the call before an address, from the module's debug information; empty without information.
-std::string line_of(const gpt2_module &module, const void *caller) {
-  const auto offset = reinterpret_cast<uintptr_t>(caller) - reinterpret_cast<uintptr_t>(module.base) - 1;
-  char address[32];
-  std::snprintf(address, sizeof address, "0x%llx", static_cast<unsigned long long>(offset));
-  std::istringstream lines(output_of({"addr2line", "-i", "-e", module.path.c_str(), address, nullptr}));
-  std::string innermost;
-  // The output has the line, then the lines that the function was inlined into; the caller of a header counts.
-  for (std::string line; std::getline(lines, line);) {
-    // "kernel.cu:12 (discriminator 2)"
-    std::string place = line.substr(0, line.find(' ', line.rfind(':')));
-    if (place.compare(0, 2, "./") == 0) place.erase(0, 2);
-    if (place.find('?') != std::string::npos) break;
-    if (!is_header(place)) return place;
-    if (innermost.empty()) innermost = place;
-  }
-  return innermost;
-}
-
-// The text of the line, to be shown below a message.
-std::string quoted(const std::string &place) {
-  const size_t colon = place.rfind(':');
-  if (colon == std::string::npos) return "";
-  std::ifstream file(place.substr(0, colon));
-  std::string text;
-  for (int line = std::atoi(place.c_str() + colon + 1); line > 0; line--) {
-    if (!std::getline(file, text)) return "";
-  }
-  return "\n  " + place + ": " + text.substr(std::min(text.size(), text.find_first_not_of(" \t")));
-}
-
-std::string message(const gpt2_module &module, const gpt2_emulator::Kernel &kernel, const emulator::Failure &failure) {
-  const bool is_known = !failure.file.empty() && !is_header(failure.file);
-  const std::string place = is_known ? failure.file + ":" + std::to_string(failure.line) : line_of(module, failure.caller);
-  std::string text = std::string(kernel.name) + ": " + failure.text;
-  std::string lines = quoted(place);
-  if (!place.empty()) text += " at " + place;
-  if (!failure.other) return text + lines;
-  const std::string other = line_of(module, failure.other);
-  return text + " (the other is at " + other + ")" + lines + (other == place ? "" : quoted(other));
-}
-
-// The pointers among the arguments, with the bytes that may be accessed from each.
-std::vector<emulator::Reach> reaches_of(const gpt2_emulator::Kernel &kernel, const char *arguments, const int64_t *reach) {
-  std::vector<emulator::Reach> reaches;
+// The pointers among the arguments, with the bytes that may be accessed from each, in the order of addresses.
+std::vector<emulator::Window> windows_of(const gpt2_emulator::Kernel &kernel, const char *arguments, const int64_t *reach) {
+  std::vector<emulator::Window> windows;
+  std::istringstream names(kernel.parameter_names);
   for (int i = 0; i < kernel.parameter_count; i++) {
     const gpt2_emulator::Parameter &parameter = kernel.parameters[i];
+    std::string name;
+    std::getline(names, name, ',');
+    name.erase(0, name.find_first_not_of(' '));
     uintptr_t begin = 0;
     if (parameter.element_bytes == 0 || reach[i] <= 0) continue;
     std::memcpy(&begin, arguments + parameter.offset, sizeof begin);
-    reaches.push_back({begin, reach[i], i, parameter.element_bytes});
+    windows.push_back({begin, static_cast<size_t>(reach[i]), parameter.element_bytes, name.empty() ? "an argument" : name});
   }
-  return reaches;
+  std::stable_sort(windows.begin(), windows.end(), [](const auto &a, const auto &b) { return a.begin < b.begin; });
+  // Two arguments may be the same memory.
+  for (size_t i = 1; i < windows.size();) {
+    emulator::Window &before = windows[i - 1];
+    if (windows[i].begin >= before.begin + before.bytes) {
+      i++;
+      continue;
+    }
+    before.bytes = std::max(before.bytes, windows[i].begin + windows[i].bytes - before.begin);
+    windows.erase(windows.begin() + static_cast<ptrdiff_t>(i));
+  }
+  return windows;
 }
+
+// Memory that the table does not know, such as the caller's, is in it during a launch.
+class Entered {
+ public:
+  explicit Entered(const std::vector<emulator::Window> &windows) {
+    for (const emulator::Window &each : windows) {
+      const auto *begin = reinterpret_cast<const void *>(each.begin);
+      if (gpt2_emulator::find(begin)) continue;
+      gpt2_emulator::insert(begin, each.bytes, gpt2_emulator::Kind::tensor, 0, "");
+      entered_.push_back(begin);
+    }
+  }
+  ~Entered() {
+    for (const void *each : entered_) gpt2_emulator::erase(each);
+  }
+  Entered(const Entered &) = delete;
+  Entered &operator=(const Entered &) = delete;
+
+ private:
+  std::vector<const void *> entered_;
+};
 
 struct Running {
   explicit Running(const char *name) { gpt2::running_kernel = name; }
   ~Running() { gpt2::running_kernel = nullptr; }
 };
 
-emulator::Block &own_block() {
-  // Kept with its stacks for the next launch.
-  static thread_local emulator::Block block;
-  return block;
-}
+struct Call {
+  const gpt2_emulator::Kernel *kernel;
+  const char *arguments;
+};
 
 }  // namespace
 
@@ -181,7 +128,7 @@ int gpt2_module_load(gpt2_context *context, gpt2_module **module, const void *pa
     return fail(context, GPT2_INVALID_ARGUMENT, __func__,
                 made->path + " is not a file of kernels compiled for a CPU: " + why + "; compile them for it");
   }
-  made->table = table(&emulator::host);
+  made->table = table(&gpt2_emulator::program_host);
   if (made->table->version != gpt2_emulator::interface_version) {
     return fail(context, GPT2_INVALID_ARGUMENT, __func__,
                 made->path + " was compiled for another version of this library; compile it again");
@@ -191,6 +138,10 @@ int gpt2_module_load(gpt2_context *context, gpt2_module **module, const void *pa
   made->base = info.dli_fbase;
   if (made->table->has_checks) {
     made->variables = emulator::variables_of(made->path, reinterpret_cast<uintptr_t>(made->base));
+    for (const emulator::Variable &each : made->variables) {
+      const auto kind = each.is_constant ? gpt2_emulator::Kind::constant : gpt2_emulator::Kind::variable;
+      gpt2_emulator::insert(reinterpret_cast<void *>(each.begin), each.end - each.begin, kind, 0, each.name.c_str());
+    }
   }
   for (int i = 0; i < made->table->kernel_count; i++) {
     made->description += (i > 0 ? "," : "[") + describe(made->table->kernels[i]);
@@ -231,48 +182,39 @@ int gpt2_module_launch(gpt2_context *context, gpt2_module *module, int32_t kerne
             "at most " + std::to_string(wanted.threads) + " threads in a block, got " + std::to_string(threads));
   if (check.failed()) return check.status();
 
-  emulator::Launch launch;
-  launch.module = module->table;
-  launch.kernel = &wanted;
-  launch.arguments = static_cast<const char *>(arguments);
+  const Call call{&wanted, static_cast<const char *>(arguments)};
+  const bool has_checks = module->table->has_checks;
+  emulator::Job job;
+  gpt2_emulator::Launch &launch = job.launch;
+  launch.kernel = wanted.name;
   launch.blocks = {static_cast<unsigned>(grid_x), static_cast<unsigned>(grid_y), static_cast<unsigned>(grid_z)};
   launch.threads = {static_cast<unsigned>(block_x), static_cast<unsigned>(block_y), static_cast<unsigned>(block_z)};
   launch.dynamic_shared = static_cast<size_t>(shared_bytes);
+  launch.has_checks = has_checks;
+  launch.body = [](const void *data) {
+    const Call &call = *static_cast<const Call *>(data);
+    call.kernel->call(call.kernel->function, call.arguments);
+  };
+  launch.data = &call;
+  launch.arguments = arguments;
+  launch.argument_bytes = static_cast<size_t>(bytes);
+  launch.here = module->table->here;
+  launch.watch = module->table->watch;
+  job.pool = cpu(*context).pool.get();
+  const std::vector<emulator::Window> windows = has_checks ? windows_of(wanted, call.arguments, reach) : std::vector<emulator::Window>();
+  const Entered entered(windows);
+  job.scope.windows = &windows;
+  job.scope.heap = &module->heap;
+  job.scope.module_base = module->base;
   const Running running(wanted.name);
-  emulator::Failure failure;
-  bool has_failed = false;
-  if (module->table->has_checks) {
-    emulator::Memory memory(wanted, reaches_of(wanted, launch.arguments, reach), module->variables, module->base,
-                            module->heap);
-    launch.memory = &memory;
-    launch.is_same_line = [&](const void *a, const void *b) {
-      const auto [known, is_new] = module->same_lines.try_emplace({a, b}, false);
-      if (is_new) known->second = line_of(*module, a) == line_of(*module, b);
-      return known->second;
-    };
-    emulator::Block &block = own_block();
-    for (int64_t index = 0; index < blocks && !has_failed; index++) {
-      has_failed = !block.run(launch, static_cast<unsigned>(index));
-    }
-    if (has_failed) failure = block.failure;
-    for (const emulator::Fault &warning : memory.warnings) {
-      const std::string text = message(*module, wanted, {warning.text, warning.caller, warning.other, "", 0});
-      if (module->warnings.insert(text).second) std::fprintf(stderr, "warning: %s\n", text.c_str());
-    }
-  } else {
-    std::mutex mutex;
-    std::atomic<bool> stops{false};
-    cpu(*context).pool->each_free(blocks, [&](int64_t index, int) {
-      if (stops.load(std::memory_order_relaxed)) return;
-      emulator::Block &block = own_block();
-      if (block.run(launch, static_cast<unsigned>(index))) return;
-      const std::lock_guard<std::mutex> lock(mutex);
-      stops = true;
-      if (!has_failed) failure = block.failure;
-      has_failed = true;
-    });
+  const emulator::Done done = emulator::run(job);
+  std::string errors;
+  for (const emulator::Defect &each : done.defects) {
+    const std::string text = message(wanted.name, each);
+    if (each.kind != emulator::Defect::Kind::warning) errors += (errors.empty() ? "" : "\n") + text;
+    else if (module->warnings.insert(text).second) std::fprintf(stderr, "warning: %s\n", text.c_str());
   }
-  return has_failed ? fail(context, GPT2_DEVICE_ERROR, __func__, message(*module, wanted, failure)) : GPT2_OK;
+  return errors.empty() ? GPT2_OK : fail(context, GPT2_DEVICE_ERROR, __func__, errors);
 } catch (...) {
   return gpt2::thrown(context, __func__);
 }

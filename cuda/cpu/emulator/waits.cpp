@@ -12,25 +12,40 @@ unsigned Block::barrier(int predicate, const void *caller) {
     wait(State::at_barrier);
     return predicates_;
   }
-  if (launch_->memory) {
-    if (has_unwritten()) fail_as_it_is();
+  if (memory_) {
+    memory_->report_unwritten();
     for (const Thread &each : threads_) {
-      if (each.caller == caller || launch_->is_same_line(each.caller, caller)) continue;
-      fail("waits at another barrier than " + name_of(each), caller, each.caller);
+      if (each.caller == caller || line_of(each.caller) == line_of(caller)) continue;
+      fail(Defect::Kind::stuck, "waits at another barrier than " + name_of(each), caller, each.caller);
     }
   }
   predicates_ = 0;
   for (Thread &each : threads_) {
     predicates_ += each.predicate != 0;
-    if (&each != &thread) each.state = State::ready;
+    if (&each != &thread) set_ready(each);
   }
   arrived_ = 0;
-  if (launch_->memory) launch_->memory->barrier();
+  if (memory_) {
+    memory_->barrier();
+    memory_->resume(number_of(thread));
+  }
   return predicates_;
+}
+
+// The last thread leaves the block to the launch, which goes on with it when all blocks are here.
+void Block::grid_barrier(const void *caller) {
+  step(0);
+  if (!launch_->is_cooperative) {
+    fail(Defect::Kind::stuck, "waits for the whole grid, but the launch is not cooperative: launch it by cudaLaunchCooperativeKernel", caller);
+  }
+  current_->caller = caller;
+  if (++arrived_ == threads_.size()) at_grid_ = true;
+  wait(State::at_barrier);
 }
 
 // Completes the operation of the lanes that named this mask, if each of them has arrived or ended.
 void Block::complete_warp(unsigned first, unsigned mask) {
+  Warp &warp = warps_[first / 32];
   unsigned there = 0, wanted = 0;
   for (unsigned lane = 0; lane < 32 && first + lane < threads_.size(); lane++) {
     const Thread &each = threads_[first + lane];
@@ -39,27 +54,34 @@ void Block::complete_warp(unsigned first, unsigned mask) {
     if (each.state == State::in_warp && each.mask == mask) there |= 1u << lane;
   }
   if (wanted == 0 || there != wanted) return;
+  if (warp.unread & ~there) {
+    // Other lanes still read the results of an operation that they had with these.
+    const State state = current_->state;
+    let_others_run();
+    current_->state = state;
+    complete_warp(first, mask);
+    return;
+  }
+  warp.unread |= there;
   for (unsigned lane = 0; lane < 32; lane++) {
     if (!(there >> lane & 1)) continue;
-    warps_[first / 32].results[lane] = threads_[first + lane].value;
+    warp.results[lane] = threads_[first + lane].value;
     threads_[first + lane].lanes = there;
-    threads_[first + lane].state = State::ready;
+    set_ready(threads_[first + lane]);
   }
-  if (launch_->memory && threads_[first + static_cast<unsigned>(__builtin_ctz(there))].predicate) {
-    launch_->memory->order_warp(first, there);
-  }
+  if (memory_ && threads_[first + static_cast<unsigned>(__builtin_ctz(there))].predicate) memory_->order_warp(first, there);
 }
 
 const uint64_t *Block::exchange(unsigned mask, uint64_t value, bool orders_memory, unsigned *lanes, const void *caller) {
   step(0);
   Thread &thread = *current_;
   const unsigned number = number_of(thread), first = number / 32 * 32;
-  if (!(mask >> number % 32 & 1)) fail("is not in the mask that it names for its warp", caller);
-  for (unsigned lane = 0; launch_->memory && !orders_memory && lane < 32 && first + lane < threads_.size(); lane++) {
+  if (!(mask >> number % 32 & 1)) fail(Defect::Kind::stuck, "is not in the mask that it names for its warp", caller);
+  for (unsigned lane = 0; memory_ && !orders_memory && lane < 32 && first + lane < threads_.size(); lane++) {
     const Thread &each = threads_[first + lane];
     if (each.state != State::in_warp || each.mask != mask || each.predicate) continue;
-    if (each.caller == caller || launch_->is_same_line(each.caller, caller)) continue;
-    fail("takes part in another operation of its warp than " + name_of(each), caller, each.caller);
+    if (each.caller == caller || line_of(each.caller) == line_of(caller)) continue;
+    fail(Defect::Kind::stuck, "takes part in another operation of its warp than " + name_of(each), caller, each.caller);
   }
   thread.caller = caller;
   thread.mask = mask;
@@ -68,6 +90,8 @@ const uint64_t *Block::exchange(unsigned mask, uint64_t value, bool orders_memor
   thread.state = State::in_warp;
   complete_warp(first, mask);
   if (thread.state == State::in_warp) wait(State::in_warp);
+  else if (memory_ && orders_memory) memory_->resume(number);
+  warps_[first / 32].unread &= ~(1u << number % 32);
   if (lanes) *lanes = thread.lanes;
   return warps_[first / 32].results;
 }
@@ -91,7 +115,11 @@ void Block::explain_stuck() {
   }
   if (other && other->state == State::ended) text += ", because it has ended";
   if (other && other->state != State::ended) text += ", because it waits elsewhere";
-  failure = {text, waits->caller, other && other->state != State::ended ? other->caller : nullptr, "", 0};
+  failure = Defect();
+  failure.kind = Defect::Kind::stuck;
+  failure.text = text;
+  failure.caller = waits->caller;
+  failure.other = other && other->state != State::ended ? other->caller : nullptr;
 }
 
 }  // namespace gpt2::emulator

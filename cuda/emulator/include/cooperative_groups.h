@@ -1,91 +1,176 @@
-// Groups of threads: the grid (without its barrier), the block, tiles of a warp, and coalesced_threads(), which is the
-// calling thread alone.
+// Groups of threads: the grid, the block, tiles of a warp, and coalesced_threads(), which is the calling thread alone.
 #pragma once
 
 namespace cooperative_groups {
 
 struct thread_block {
-  GPT2_INLINE void sync() const { __syncthreads(); }
-  unsigned size() const { return blockDim.x * blockDim.y * blockDim.z; }
-  unsigned num_threads() const { return size(); }
-  unsigned thread_rank() const { return gpt2_emulator::linear_thread(); }
-  dim3 thread_index() const { return threadIdx; }
-  dim3 group_index() const { return blockIdx; }
-  dim3 dim_threads() const { return blockDim; }
+  GPT2_INLINE static void sync() { __syncthreads(); }
+  static unsigned size() { return blockDim.x * blockDim.y * blockDim.z; }
+  static unsigned num_threads() { return size(); }
+  static unsigned thread_rank() { return gpt2_emulator::linear_thread(); }
+  static dim3 thread_index() { return threadIdx; }
+  static dim3 group_index() { return blockIdx; }
+  static dim3 group_dim() { return blockDim; }
+  static dim3 dim_threads() { return blockDim; }
 };
 inline thread_block this_thread_block() { return {}; }
 
-template <unsigned SIZE, class Parent = thread_block>
-struct thread_block_tile {
-  static_assert(SIZE <= 32 && (SIZE & (SIZE - 1)) == 0, "a tile has 1, 2, 4, 8, 16 or 32 threads");
-  static unsigned mask() {
-    const unsigned first = gpt2_emulator::lane() / SIZE * SIZE;
-    return (SIZE == 32 ? 0xffffffffu : (1u << SIZE % 32) - 1) << first;
-  }
+// The functions of the lanes in `mask()`, which have ranks in their order.
+template <class Group>
+struct warp_group {
+  unsigned size() const { return unsigned(__popc(mask())); }
+  unsigned num_threads() const { return size(); }
+  unsigned thread_rank() const { return unsigned(__popc(mask() & ((1u << gpt2_emulator::lane()) - 1))); }
   GPT2_INLINE void sync() const { __syncwarp(mask()); }
-  static constexpr unsigned size() { return SIZE; }
-  static constexpr unsigned num_threads() { return SIZE; }
-  unsigned thread_rank() const { return gpt2_emulator::lane() % SIZE; }
-  unsigned meta_group_rank() const { return gpt2_emulator::linear_thread() / SIZE; }
-  unsigned meta_group_size() const { return (this_thread_block().size() + SIZE - 1) / SIZE; }
   template <class T>
-  GPT2_INLINE T shfl(T value, int rank) const { return __shfl_sync(mask(), value, rank, SIZE); }
+  GPT2_INLINE T shfl(T value, int rank) const { return __shfl_sync(mask(), value, lane_of(unsigned(rank) % size())); }
   template <class T>
-  GPT2_INLINE T shfl_up(T value, unsigned delta) const { return __shfl_up_sync(mask(), value, delta, SIZE); }
+  GPT2_INLINE T shfl_up(T value, unsigned delta) const {
+    const unsigned rank = thread_rank();
+    return __shfl_sync(mask(), value, lane_of(delta <= rank ? rank - delta : rank));
+  }
   template <class T>
-  GPT2_INLINE T shfl_down(T value, unsigned delta) const { return __shfl_down_sync(mask(), value, delta, SIZE); }
+  GPT2_INLINE T shfl_down(T value, unsigned delta) const {
+    const unsigned rank = thread_rank();
+    return __shfl_sync(mask(), value, lane_of(rank + delta < size() ? rank + delta : rank));
+  }
   template <class T>
-  GPT2_INLINE T shfl_xor(T value, int lanes) const { return __shfl_xor_sync(mask(), value, lanes, SIZE); }
+  GPT2_INLINE T shfl_xor(T value, unsigned lanes) const {
+    const unsigned rank = thread_rank() ^ lanes;
+    return __shfl_sync(mask(), value, lane_of(rank < size() ? rank : thread_rank()));
+  }
   GPT2_INLINE int any(int predicate) const { return __any_sync(mask(), predicate); }
   GPT2_INLINE int all(int predicate) const { return __all_sync(mask(), predicate); }
-  GPT2_INLINE unsigned ballot(int predicate) const {
-    return __ballot_sync(mask(), predicate) >> (gpt2_emulator::lane() / SIZE * SIZE);
+  GPT2_INLINE unsigned ballot(int predicate) const { return ranks_of(__ballot_sync(mask(), predicate)); }
+  template <class T>
+  GPT2_INLINE unsigned match_any(T value) const { return ranks_of(__match_any_sync(mask(), value)); }
+  unsigned mask() const { return static_cast<const Group &>(*this).lanes(); }
+
+ private:
+  int lane_of(unsigned rank) const {
+    unsigned rest = mask();
+    for (; rank > 0; rank--) rest &= rest - 1;
+    return __ffs(int(rest)) - 1;
   }
+  unsigned ranks_of(unsigned lanes) const {
+    unsigned ranks = 0;
+    for (unsigned rank = 0; rank < size(); rank++) ranks |= (lanes >> lane_of(rank) & 1) << rank;
+    return ranks;
+  }
+};
+
+template <unsigned SIZE, class Parent = thread_block>
+struct thread_block_tile : warp_group<thread_block_tile<SIZE, Parent>> {
+  static_assert(SIZE <= 32 && (SIZE & (SIZE - 1)) == 0, "a tile has 1, 2, 4, 8, 16 or 32 threads");
+  static unsigned lanes() { return unsigned((1ull << SIZE) - 1) << gpt2_emulator::lane() / SIZE * SIZE; }
+  static constexpr unsigned size() { return SIZE; }
+  static constexpr unsigned num_threads() { return SIZE; }
+  static unsigned thread_rank() { return gpt2_emulator::lane() % SIZE; }
+  static unsigned meta_group_rank() { return Parent().thread_rank() / SIZE; }
+  static unsigned meta_group_size() { return (Parent().size() + SIZE - 1) / SIZE; }
+};
+
+// Some lanes of a warp: a tile whose size is known at run time only, a part by a label, or the calling thread alone.
+class coalesced_group : public warp_group<coalesced_group> {
+ public:
+  explicit coalesced_group(unsigned lanes) : lanes_(lanes) {}
+  unsigned lanes() const { return lanes_; }
+
+ private:
+  unsigned lanes_;
+};
+inline coalesced_group coalesced_threads() { return coalesced_group(1u << gpt2_emulator::lane()); }
+template <class Group, class T>
+GPT2_INLINE coalesced_group labeled_partition(const warp_group<Group> &group, T label) {
+  return coalesced_group(__match_any_sync(group.mask(), label));
+}
+template <class Group>
+GPT2_INLINE coalesced_group binary_partition(const warp_group<Group> &group, bool predicate) {
+  return labeled_partition(group, int(predicate));
+}
+
+// Any group: the block, or a tile.
+class thread_group {
+ public:
+  thread_group(const thread_block &) : tile_(0), is_block_(true) {}
+  template <class Tile>
+  thread_group(const warp_group<Tile> &tile) : tile_(tile.mask()), is_block_(false) {}
+  unsigned size() const { return is_block_ ? thread_block::size() : tile_.size(); }
+  unsigned num_threads() const { return size(); }
+  unsigned thread_rank() const { return is_block_ ? thread_block::thread_rank() : tile_.thread_rank(); }
+  GPT2_INLINE void sync() const {
+    if (is_block_) thread_block::sync();
+    else tile_.sync();
+  }
+
+ private:
+  coalesced_group tile_;
+  bool is_block_;
 };
 template <unsigned SIZE, class Parent>
 thread_block_tile<SIZE, Parent> tiled_partition(const Parent &) { return {}; }
-
-struct coalesced_group {
-  GPT2_INLINE void sync() const {}
-  unsigned size() const { return 1; }
-  unsigned num_threads() const { return 1; }
-  unsigned thread_rank() const { return 0; }
-  template <class T>
-  GPT2_INLINE T shfl(T value, int) const { return value; }
-};
-inline coalesced_group coalesced_threads() { return {}; }
+template <class Parent>
+GPT2_UNCHECKED coalesced_group tiled_partition(const Parent &, unsigned size) {
+  if (size == 0 || size > 32 || (size & (size - 1)) != 0) {
+    gpt2_emulator::fail("makes tiles whose size is not 1, 2, 4, 8, 16 or 32", nullptr, 0, GPT2_CALLER);
+  }
+  return coalesced_group(unsigned((1ull << size) - 1) << gpt2_emulator::lane() / size * size);
+}
 
 template <class Group>
 GPT2_INLINE void sync(const Group &group) { group.sync(); }
 
 struct grid_group {
-  template <class... T>
-  void sync(T...) const { static_assert(sizeof...(T) > 0, "barriers of a grid are not emulated on a CPU"); }
-  unsigned long long size() const { return 1ull * gridDim.x * gridDim.y * gridDim.z * this_thread_block().size(); }
+  GPT2_UNCHECKED void sync() const { gpt2_emulator::host->grid_barrier(GPT2_CALLER); }
+  unsigned long long size() const { return num_blocks() * thread_block::size(); }
   unsigned long long num_threads() const { return size(); }
-  unsigned long long thread_rank() const {
-    const unsigned long long block = (blockIdx.z * 1ull * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
-    return block * this_thread_block().size() + this_thread_block().thread_rank();
-  }
+  unsigned long long num_blocks() const { return 1ull * gridDim.x * gridDim.y * gridDim.z; }
+  unsigned long long block_rank() const { return (blockIdx.z * 1ull * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x; }
+  unsigned long long thread_rank() const { return block_rank() * thread_block::size() + thread_block::thread_rank(); }
+  dim3 block_index() const { return blockIdx; }
+  dim3 dim_blocks() const { return gridDim; }
+  dim3 group_dim() const { return gridDim; }
+  bool is_valid() const { return true; }
 };
 inline grid_group this_grid() { return {}; }
 
-template <class T>
-struct plus {
-  T operator()(T a, T b) const { return a + b; }
-};
-template <class T>
-struct greater {
-  T operator()(T a, T b) const { return a < b ? b : a; }
-};
-template <class T>
-struct less {
-  T operator()(T a, T b) const { return b < a ? b : a; }
-};
-template <unsigned SIZE, class Parent, class T, class Join>
-GPT2_INLINE T reduce(const thread_block_tile<SIZE, Parent> &tile, T value, const Join &join) {
-  for (unsigned lanes = SIZE / 2; lanes > 0; lanes /= 2) value = join(value, tile.shfl_xor(value, lanes));
+#define GPT2_JOIN(name, expression)                        \
+  template <class T>                                       \
+  struct name {                                            \
+    T operator()(T a, T b) const { return expression; }    \
+  };
+GPT2_JOIN(plus, a + b)
+GPT2_JOIN(greater, a < b ? b : a)
+GPT2_JOIN(less, b < a ? b : a)
+GPT2_JOIN(bit_and, a &b)
+GPT2_JOIN(bit_or, a | b)
+GPT2_JOIN(bit_xor, a ^ b)
+
+// In the order of a GPU's shuffles for a tile, else in the order of ranks.
+template <class Group, class T, class Join>
+GPT2_INLINE T reduce(const warp_group<Group> &group, T value, const Join &join) {
+  const unsigned size = group.size();
+  if ((size & (size - 1)) == 0) {
+    for (unsigned lanes = size / 2; lanes > 0; lanes /= 2) value = join(value, group.shfl_xor(value, lanes));
+    return value;
+  }
+  T sum = group.shfl(value, 0);
+  for (unsigned rank = 1; rank < size; rank++) sum = join(sum, group.shfl(value, int(rank)));
+  return sum;
+}
+template <class Group, class T, class Join = plus<T>>
+GPT2_INLINE T inclusive_scan(const warp_group<Group> &group, T value, const Join &join = {}) {
+  for (unsigned lanes = 1; lanes < group.size(); lanes *= 2) {
+    const T before = group.shfl_up(value, lanes);
+    if (group.thread_rank() >= lanes) value = join(before, value);
+  }
   return value;
+}
+// Rank 0 has the value of an empty sum.
+template <class Group, class T, class Join = plus<T>>
+GPT2_INLINE T exclusive_scan(const warp_group<Group> &tile, T value, const Join &join = {}) {
+  const T before = tile.shfl_up(inclusive_scan(tile, value, join), 1);
+  return tile.thread_rank() > 0 ? before : T();
 }
 
 }  // namespace cooperative_groups

@@ -1,1 +1,342 @@
+// CUDA's runtime API for programs that run on a CPU (cpu/emulator/cuda-runtime.cpp). Everything happens in the order of
+// the calls, so streams and events need no waiting.
 #pragma once
+
+#include "kernel.h"
+
+#include <new>
+#include <tuple>
+
+// NVIDIA's helper_cuda.h asks by these names whether the headers are there.
+#define __DRIVER_TYPES_H__
+#define __CUDA_RUNTIME_H__
+#define CUDART_VERSION 13000
+#define CUDA_VERSION 13000
+#define CUDART_CB
+#define CUDARTAPI
+
+// name, code, text; the codes from 700 to 719 stay until the program ends, as on a GPU
+#define GPT2_ERRORS(ROW) \
+  ROW(Success, 0, "no error") ROW(ErrorInvalidValue, 1, "invalid argument") \
+  ROW(ErrorMemoryAllocation, 2, "out of memory") ROW(ErrorInvalidConfiguration, 9, "invalid configuration argument") \
+  ROW(ErrorInvalidPitchValue, 12, "invalid pitch argument") ROW(ErrorInvalidSymbol, 13, "invalid device symbol") \
+  ROW(ErrorInvalidDevicePointer, 17, "invalid device pointer") \
+  ROW(ErrorInvalidMemcpyDirection, 21, "invalid copy direction for memcpy") \
+  ROW(ErrorInsufficientDriver, 35, "CUDA driver version is insufficient for CUDA runtime version") \
+  ROW(ErrorInvalidDeviceFunction, 98, "invalid device function") \
+  ROW(ErrorNoDevice, 100, "no CUDA-capable device is detected") ROW(ErrorInvalidDevice, 101, "invalid device ordinal") \
+  ROW(ErrorInvalidResourceHandle, 400, "invalid resource handle") ROW(ErrorNotReady, 600, "device not ready") \
+  ROW(ErrorIllegalAddress, 700, "an illegal memory access was encountered") \
+  ROW(ErrorLaunchOutOfResources, 701, "too many resources requested for launch") \
+  ROW(ErrorLaunchTimeout, 702, "the launch timed out and was terminated") \
+  ROW(ErrorPeerAccessAlreadyEnabled, 704, "peer access is already enabled") \
+  ROW(ErrorPeerAccessNotEnabled, 705, "peer access has not been enabled") \
+  ROW(ErrorAssert, 710, "device-side assert triggered") \
+  ROW(ErrorHostMemoryAlreadyRegistered, 712, "part or all of the requested memory range is already mapped") \
+  ROW(ErrorHostMemoryNotRegistered, 713, "pointer does not correspond to a registered memory region") \
+  ROW(ErrorIllegalInstruction, 715, "an illegal instruction was encountered") \
+  ROW(ErrorMisalignedAddress, 716, "misaligned address") ROW(ErrorLaunchFailure, 719, "unspecified launch failure") \
+  ROW(ErrorCooperativeLaunchTooLarge, 720, "too many blocks in cooperative launch") \
+  ROW(ErrorNotPermitted, 800, "operation not permitted") ROW(ErrorNotSupported, 801, "operation not supported") \
+  ROW(ErrorUnknown, 999, "unknown error")
+
+// The properties of the model GPU. Few multiprocessors and a small cache keep those grids and buffers small that a program sizes
+// by them: benchmarks clear a buffer of the size of the L2 cache before each of a thousand launches.
+struct cudaDeviceProp {
+  char name[256] = "GPU emulated on a CPU";
+  size_t totalGlobalMem = size_t{16} << 30, sharedMemPerBlock = 48 << 10;
+  int regsPerBlock = 65536, warpSize = 32;
+  size_t memPitch = 0x7fffffff;
+  int maxThreadsPerBlock = 1024, maxThreadsDim[3] = {1024, 1024, 64}, maxGridSize[3] = {0x7fffffff, 65535, 65535};
+  int clockRate = 1000000;
+  size_t totalConstMem = 64 << 10;
+  int major = 9, minor = 0;
+  size_t textureAlignment = 512, texturePitchAlignment = 32;
+  int deviceOverlap = 1, multiProcessorCount = 8, kernelExecTimeoutEnabled = 0, integrated = 0;
+  int canMapHostMemory = 1, computeMode = 0, maxTexture1D = 131072, maxTexture2D[2] = {131072, 65536};
+  int maxTexture3D[3] = {16384, 16384, 16384}, maxTexture1DLayered[2] = {32768, 2048};
+  int maxTexture2DLayered[3] = {32768, 32768, 2048}, concurrentKernels = 1, ECCEnabled = 0, pciBusID = 0;
+  int pciDeviceID = 0, pciDomainID = 0, tccDriver = 0, asyncEngineCount = 2, unifiedAddressing = 1;
+  int memoryClockRate = 1000000, memoryBusWidth = 512, l2CacheSize = 128 << 10, persistingL2CacheMaxSize = 0;
+  int maxThreadsPerMultiProcessor = 2048, streamPrioritiesSupported = 1, globalL1CacheSupported = 1;
+  int localL1CacheSupported = 1;
+  size_t sharedMemPerMultiprocessor = 228 << 10;
+  int regsPerMultiprocessor = 65536, managedMemory = 1, isMultiGpuBoard = 0, multiGpuBoardGroupID = 0;
+  int hostNativeAtomicSupported = 0, singleToDoublePrecisionPerfRatio = 2, pageableMemoryAccess = 0;
+  int concurrentManagedAccess = 1, computePreemptionSupported = 1, canUseHostPointerForRegisteredMem = 1;
+  int cooperativeLaunch = 1, cooperativeMultiDeviceLaunch = 0;
+  size_t sharedMemPerBlockOptin = 227 << 10;
+  int maxBlocksPerMultiProcessor = 32;
+  size_t reservedSharedMemPerBlock = 1 << 10;
+  int memoryPoolsSupported = 1;
+};
+
+// name, CUDA's number, property
+#define GPT2_ATTRIBUTES(ROW) \
+  ROW(MaxThreadsPerBlock, 1, maxThreadsPerBlock) ROW(MaxBlockDimX, 2, maxThreadsDim[0]) \
+  ROW(MaxBlockDimY, 3, maxThreadsDim[1]) ROW(MaxBlockDimZ, 4, maxThreadsDim[2]) ROW(MaxGridDimX, 5, maxGridSize[0]) \
+  ROW(MaxGridDimY, 6, maxGridSize[1]) ROW(MaxGridDimZ, 7, maxGridSize[2]) \
+  ROW(MaxSharedMemoryPerBlock, 8, sharedMemPerBlock) ROW(TotalConstantMemory, 9, totalConstMem) \
+  ROW(WarpSize, 10, warpSize) ROW(MaxRegistersPerBlock, 12, regsPerBlock) ROW(ClockRate, 13, clockRate) \
+  ROW(GpuOverlap, 15, deviceOverlap) ROW(MultiProcessorCount, 16, multiProcessorCount) ROW(Integrated, 18, integrated) \
+  ROW(CanMapHostMemory, 19, canMapHostMemory) ROW(ComputeMode, 20, computeMode) \
+  ROW(ConcurrentKernels, 31, concurrentKernels) ROW(MemoryClockRate, 36, memoryClockRate) \
+  ROW(GlobalMemoryBusWidth, 37, memoryBusWidth) ROW(L2CacheSize, 38, l2CacheSize) \
+  ROW(MaxThreadsPerMultiProcessor, 39, maxThreadsPerMultiProcessor) ROW(UnifiedAddressing, 41, unifiedAddressing) \
+  ROW(ComputeCapabilityMajor, 75, major) ROW(ComputeCapabilityMinor, 76, minor) \
+  ROW(MaxSharedMemoryPerMultiprocessor, 81, sharedMemPerMultiprocessor) \
+  ROW(MaxRegistersPerMultiprocessor, 82, regsPerMultiprocessor) ROW(ManagedMemory, 83, managedMemory) \
+  ROW(PageableMemoryAccess, 88, pageableMemoryAccess) ROW(ConcurrentManagedAccess, 89, concurrentManagedAccess) \
+  ROW(CooperativeLaunch, 95, cooperativeLaunch) ROW(MaxSharedMemoryPerBlockOptin, 97, sharedMemPerBlockOptin) \
+  ROW(MaxBlocksPerMultiprocessor, 106, maxBlocksPerMultiProcessor) ROW(MemoryPoolsSupported, 115, memoryPoolsSupported)
+
+#define GPT2_ROW(name, code, text) cuda##name = code,
+enum cudaError { GPT2_ERRORS(GPT2_ROW) cudaErrorLaunchTimeOut = 702 };
+#undef GPT2_ROW
+#define GPT2_ROW(name, number, property) cudaDevAttr##name = number,
+enum cudaDeviceAttr { GPT2_ATTRIBUTES(GPT2_ROW) };
+#undef GPT2_ROW
+
+typedef cudaError cudaError_t;
+typedef struct CUstream_st *cudaStream_t;
+typedef struct CUevent_st *cudaEvent_t;
+typedef struct CUmemPool_st *cudaMemPool_t;
+
+enum cudaMemcpyKind {
+  cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault
+};
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8, cudaFuncAttributePreferredSharedMemoryCarveout };
+enum cudaFuncCache { cudaFuncCachePreferNone, cudaFuncCachePreferShared, cudaFuncCachePreferL1, cudaFuncCachePreferEqual };
+enum cudaSharedMemConfig { cudaSharedMemBankSizeDefault, cudaSharedMemBankSizeFourByte, cudaSharedMemBankSizeEightByte };
+enum cudaSharedCarveout { cudaSharedmemCarveoutDefault = -1, cudaSharedmemCarveoutMaxL1, cudaSharedmemCarveoutMaxShared = 100 };
+enum cudaComputeMode { cudaComputeModeDefault, cudaComputeModeProhibited = 2 };
+enum cudaLimit { cudaLimitStackSize, cudaLimitPrintfFifoSize, cudaLimitMallocHeapSize };
+enum cudaMemoryAdvise {
+  cudaMemAdviseSetReadMostly = 1, cudaMemAdviseUnsetReadMostly, cudaMemAdviseSetPreferredLocation,
+  cudaMemAdviseUnsetPreferredLocation, cudaMemAdviseSetAccessedBy, cudaMemAdviseUnsetAccessedBy
+};
+enum cudaMemLocationType { cudaMemLocationTypeInvalid, cudaMemLocationTypeDevice, cudaMemLocationTypeHost };
+enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold = 4 };
+// Flags, most of which change nothing here.
+enum : unsigned {
+  cudaHostAllocDefault = 0, cudaHostAllocPortable = 1, cudaHostAllocMapped = 2, cudaHostAllocWriteCombined = 4,
+  cudaHostRegisterDefault = 0, cudaHostRegisterPortable = 1, cudaHostRegisterMapped = 2, cudaMemAttachGlobal = 1,
+  cudaMemAttachHost = 2, cudaMemAttachSingle = 4, cudaStreamDefault = 0, cudaStreamNonBlocking = 1, cudaEventDefault = 0,
+  cudaEventBlockingSync = 1, cudaEventDisableTiming = 2, cudaDeviceScheduleAuto = 0, cudaDeviceScheduleSpin = 1,
+  cudaDeviceScheduleYield = 2, cudaDeviceScheduleBlockingSync = 4, cudaDeviceBlockingSync = 4, cudaDeviceMapHost = 8
+};
+enum : int { cudaCpuDeviceId = -1, cudaInvalidDeviceId = -2 };
+
+struct cudaMemLocation {
+  cudaMemLocationType type;
+  int id;
+};
+struct cudaFuncAttributes {
+  size_t sharedSizeBytes, constSizeBytes, localSizeBytes;
+  int maxThreadsPerBlock, numRegs, ptxVersion, binaryVersion, cacheModeCA, maxDynamicSharedSizeBytes, preferredShmemCarveout;
+};
+
+// ---------------------------------------------------------------- functions of the library
+
+const char *cudaGetErrorName(cudaError_t error);
+const char *cudaGetErrorString(cudaError_t error);
+cudaError_t cudaGetLastError();
+cudaError_t cudaPeekAtLastError();
+// The error that stays, or none.
+cudaError_t cudaDeviceSynchronize();
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device);
+cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device);
+cudaError_t cudaFree(void *memory, cudaStream_t = nullptr);
+cudaError_t cudaFreeHost(void *memory);
+cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags);
+cudaError_t cudaHostUnregister(void *memory);
+cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t = nullptr);
+cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
+                         cudaMemcpyKind kind, cudaStream_t = nullptr);
+cudaError_t cudaMemset(void *to, int value, size_t bytes, cudaStream_t = nullptr);
+cudaError_t cudaMemset2D(void *to, size_t pitch, int value, size_t width, size_t height, cudaStream_t = nullptr);
+cudaError_t cudaStreamCreate(cudaStream_t *stream, unsigned flags = 0, int priority = 0);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
+cudaError_t cudaEventCreate(cudaEvent_t *event, unsigned flags = 0);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = nullptr, unsigned flags = 0);
+cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t end);
+
+#define cudaMemcpyAsync cudaMemcpy
+#define cudaMemcpy2DAsync cudaMemcpy2D
+#define cudaMemsetAsync cudaMemset
+#define cudaMemset2DAsync cudaMemset2D
+#define cudaFreeAsync cudaFree
+#define cudaStreamCreateWithFlags cudaStreamCreate
+#define cudaStreamCreateWithPriority cudaStreamCreate
+#define cudaEventCreateWithFlags cudaEventCreate
+#define cudaEventRecordWithFlags cudaEventRecord
+#define cudaThreadSynchronize cudaDeviceSynchronize
+#define cudaMemcpyPeer(to, there, from, here, ...) cudaMemcpy(to, from, __VA_ARGS__, cudaMemcpyDeviceToDevice)
+
+namespace gpt2_emulator {
+
+// The result of a call, which cudaGetLastError gives again.
+cudaError_t result(cudaError_t error);
+cudaError_t allocate(void **memory, size_t bytes, Kind kind, int element_bytes, const char *text);
+cudaError_t set_attribute(cudaFuncAttribute attribute, int value);
+cudaFuncAttributes attributes();
+// The blocks that a multiprocessor of the model GPU holds.
+int resident_blocks(int threads, size_t shared);
+
+}  // namespace gpt2_emulator
+
+// Calls that only say whether an earlier error stays.
+#define GPT2_NOTHING(name) \
+  template <class... Any>  \
+  cudaError_t name(const Any &...) { return cudaDeviceSynchronize(); }
+GPT2_NOTHING(cudaMemPrefetchAsync) GPT2_NOTHING(cudaMemAdvise) GPT2_NOTHING(cudaStreamAttachMemAsync)
+GPT2_NOTHING(cudaStreamWaitEvent) GPT2_NOTHING(cudaStreamQuery) GPT2_NOTHING(cudaEventQuery) GPT2_NOTHING(cudaProfilerStart)
+GPT2_NOTHING(cudaProfilerStop) GPT2_NOTHING(cudaDeviceSetLimit) GPT2_NOTHING(cudaDeviceSetCacheConfig)
+GPT2_NOTHING(cudaDeviceSetSharedMemConfig) GPT2_NOTHING(cudaFuncSetCacheConfig) GPT2_NOTHING(cudaFuncSetSharedMemConfig)
+GPT2_NOTHING(cudaSetDeviceFlags) GPT2_NOTHING(cudaDeviceEnablePeerAccess) GPT2_NOTHING(cudaDeviceDisablePeerAccess)
+GPT2_NOTHING(cudaMemPoolSetAttribute) GPT2_NOTHING(cudaMemPoolTrimTo) GPT2_NOTHING(cudaDeviceReset)
+GPT2_NOTHING(cudaStreamSynchronize) GPT2_NOTHING(cudaEventSynchronize) GPT2_NOTHING(cudaThreadExit)
+
+// Calls that answer with a value: name, its parameters, what they do.
+#define GPT2_VALUE(name, parameters, ...) \
+  inline cudaError_t name parameters { return __VA_ARGS__, cudaSuccess; }
+GPT2_VALUE(cudaGetDevice, (int *device), *device = 0)
+GPT2_VALUE(cudaGetDeviceCount, (int *count), *count = 1)
+GPT2_VALUE(cudaMemGetInfo, (size_t *free, size_t *total), *free = *total = cudaDeviceProp().totalGlobalMem)
+GPT2_VALUE(cudaDriverGetVersion, (int *version), *version = CUDART_VERSION)
+GPT2_VALUE(cudaRuntimeGetVersion, (int *version), *version = CUDART_VERSION)
+GPT2_VALUE(cudaDeviceCanAccessPeer, (int *can, int, int), *can = 0)
+GPT2_VALUE(cudaDeviceGetDefaultMemPool, (cudaMemPool_t *pool, int), *pool = nullptr)
+GPT2_VALUE(cudaDeviceGetStreamPriorityRange, (int *least, int *greatest), *least = 0, *greatest = -5)
+GPT2_VALUE(cudaLaunchHostFunc, (cudaStream_t, void (*call)(void *), void *data), call(data))
+typedef void (*cudaStreamCallback_t)(cudaStream_t, cudaError_t, void *);
+GPT2_VALUE(cudaStreamAddCallback, (cudaStream_t stream, cudaStreamCallback_t call, void *data, unsigned), call(stream, cudaSuccess, data))
+GPT2_VALUE(cudaHostGetDevicePointer, (void **there, void *here, unsigned), *there = here)
+
+// Reports name an allocation by the text of the first argument.
+template <gpt2_emulator::Kind KIND, class T, class... Any>
+GPT2_INLINE cudaError_t gpt2_allocate(const char *text, T **memory, size_t bytes, const Any &...) {
+  const int element = std::is_void_v<T> ? 0 : gpt2_emulator::element_bytes<T *>();
+  return gpt2_emulator::allocate(reinterpret_cast<void **>(memory), bytes, KIND, element, text);
+}
+#define cudaMalloc(memory, ...) gpt2_allocate<gpt2_emulator::Kind::device>(#memory, memory, __VA_ARGS__)
+#define cudaMallocAsync(memory, ...) gpt2_allocate<gpt2_emulator::Kind::device>(#memory, memory, __VA_ARGS__)
+#define cudaMallocManaged(memory, ...) gpt2_allocate<gpt2_emulator::Kind::managed>(#memory, memory, __VA_ARGS__)
+#define cudaMallocHost(memory, ...) gpt2_allocate<gpt2_emulator::Kind::pinned>(#memory, memory, __VA_ARGS__)
+#define cudaHostAlloc(memory, ...) gpt2_allocate<gpt2_emulator::Kind::pinned>(#memory, memory, __VA_ARGS__)
+template <class T>
+GPT2_INLINE cudaError_t cudaMallocPitch(T **memory, size_t *pitch, size_t width, size_t height) {
+  *pitch = (width + 511) / 512 * 512;
+  return gpt2_allocate<gpt2_emulator::Kind::device>("", memory, *pitch * height);
+}
+
+// ---------------------------------------------------------------- variables, by reference; kernels, by function
+
+template <class T>
+GPT2_INLINE cudaError_t cudaMemcpyToSymbol(const T &symbol, const void *from, size_t bytes, size_t offset = 0,
+                                           cudaMemcpyKind kind = cudaMemcpyHostToDevice, cudaStream_t = nullptr) {
+  return cudaMemcpy(reinterpret_cast<char *>(const_cast<std::remove_const_t<T> *>(&symbol)) + offset, from, bytes, kind);
+}
+template <class T>
+GPT2_INLINE cudaError_t cudaMemcpyFromSymbol(void *to, const T &symbol, size_t bytes, size_t offset = 0,
+                                             cudaMemcpyKind kind = cudaMemcpyDeviceToHost, cudaStream_t = nullptr) {
+  return cudaMemcpy(to, reinterpret_cast<const char *>(&symbol) + offset, bytes, kind);
+}
+#define cudaMemcpyToSymbolAsync cudaMemcpyToSymbol
+#define cudaMemcpyFromSymbolAsync cudaMemcpyFromSymbol
+template <class T>
+GPT2_VALUE(cudaGetSymbolAddress, (void **address, const T &symbol), *address = const_cast<std::remove_const_t<T> *>(&symbol))
+template <class T>
+GPT2_VALUE(cudaGetSymbolSize, (size_t *bytes, const T &symbol), *bytes = sizeof symbol)
+
+template <class F>
+cudaError_t cudaFuncSetAttribute(F, cudaFuncAttribute attribute, int value) {
+  return gpt2_emulator::set_attribute(attribute, value);
+}
+template <class F>
+GPT2_VALUE(cudaFuncGetAttributes, (cudaFuncAttributes *out, F), *out = gpt2_emulator::attributes())
+template <class F, class... Flags>
+GPT2_VALUE(cudaOccupancyMaxActiveBlocksPerMultiprocessor, (int *blocks, F, int threads, size_t shared, Flags...),
+           *blocks = gpt2_emulator::resident_blocks(threads, shared))
+#define cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags cudaOccupancyMaxActiveBlocksPerMultiprocessor
+template <class F, class Bytes>
+cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int *grid, int *block, F, Bytes shared, int limit = 0) {
+  int most = 0;
+  for (int threads = limit > 0 ? limit : 1024; threads >= 32; threads -= 32) {
+    const int blocks = gpt2_emulator::resident_blocks(threads, shared(threads));
+    if (blocks * threads <= most) continue;
+    most = blocks * threads;
+    *block = threads;
+    *grid = blocks * cudaDeviceProp().multiProcessorCount;
+  }
+  return cudaSuccess;
+}
+template <class F>
+cudaError_t cudaOccupancyMaxPotentialBlockSize(int *grid, int *block, F kernel, size_t shared = 0, int limit = 0) {
+  return cudaOccupancyMaxPotentialBlockSizeVariableSMem(grid, block, kernel, [=](int) { return shared; }, limit);
+}
+
+// ---------------------------------------------------------------- launches
+
+namespace gpt2_emulator {
+
+struct Shape {
+  dim3 blocks, threads;
+  size_t shared;
+  bool is_cooperative = false, returns_error = false;
+  Shape(dim3 blocks, dim3 threads, size_t shared = 0, cudaStream_t = nullptr) : blocks(blocks), threads(threads), shared(shared) {}
+};
+
+// Checks the shape, and runs the launch. Its error is also that of the next cudaGetLastError.
+cudaError_t start(Launch launch, const Shape &shape, const void *caller);
+
+template <class Body, class... A>
+struct Call {
+  Body body;
+  std::tuple<A...> arguments;
+};
+
+// Launches `body`, a lambda that passes its arguments to a kernel. They are evaluated once, and copied for each thread.
+template <class Body, class... A>
+GPT2_UNCHECKED cudaError_t launch(const char *kernel, const Body &body, const Shape &shape, A &&...arguments) {
+  using Made = Call<Body, std::decay_t<A>...>;
+  // The bytes between the members are 0, so that equal calls have equal bytes.
+  alignas(Made) char place[sizeof(Made)] = {};
+  const Made *call = new (place) Made{body, {std::forward<A>(arguments)...}};
+  Launch options;
+  options.kernel = kernel;
+  options.data = options.arguments = place;
+  options.argument_bytes = sizeof place;
+  options.here = &here;
+  options.body = [](const void *data) __attribute__((GPT2_NO_CHECKS)) {
+    auto &made = *static_cast<Made *>(const_cast<void *>(data));
+    std::apply(made.body, made.arguments);
+  };
+  const cudaError_t error = start(options, shape, GPT2_CALLER);
+  call->~Made();
+  return error;
+}
+
+template <class... P, size_t... I>
+cudaError_t launch_packed(const char *name, void (*kernel)(P...), const Shape &shape, void **arguments, std::index_sequence<I...>) {
+  const auto body = [=](auto &...values) __attribute__((GPT2_NO_CHECKS)) { kernel(values...); };
+  return launch(name, body, shape, *static_cast<std::remove_cv_t<P> *>(arguments[I])...);
+}
+
+// `text` is the kernel's in the source, of which rewrite.ts has removed a cast to void *.
+template <bool IS_COOPERATIVE, class... P>
+cudaError_t launch_function(const char *text, void (*kernel)(P...), dim3 grid, dim3 block, void **arguments, size_t shared = 0,
+                            cudaStream_t = nullptr) {
+  Shape shape(grid, block, shared);
+  shape.is_cooperative = IS_COOPERATIVE;
+  shape.returns_error = true;
+  const char *name = strrchr(text, ')');
+  return launch_packed(name ? name + 1 : text, kernel, shape, arguments, std::index_sequence_for<P...>());
+}
+
+}  // namespace gpt2_emulator
+
+#define cudaLaunchKernel(kernel, ...) gpt2_emulator::launch_function<false>(#kernel, kernel, __VA_ARGS__)
+#define cudaLaunchCooperativeKernel(kernel, ...) gpt2_emulator::launch_function<true>(#kernel, kernel, __VA_ARGS__)

@@ -1,1 +1,1 @@
-#pragma once
+#include "cuda_runtime.h"

@@ -1,1 +1,101 @@
-#error "tensor cores (mma.h) are not emulated on a CPU: run this kernel on a GPU"
+// wmma: products of matrices whose elements a warp's lanes hold together. CUDA leaves the layout of a fragment open; here lane l has
+// num_elements elements in the order of rows, from element l num_elements on.
+#pragma once
+
+#include "../ptx.h"
+#include "cuda_bf16.h"
+#include "cuda_fp16.h"
+
+namespace nvcuda::wmma {
+
+struct row_major {};
+struct col_major {};
+struct matrix_a {};
+struct matrix_b {};
+struct accumulator {};
+enum layout_t { mem_row_major, mem_col_major };
+namespace precision {
+struct tf32 {};
+}  // namespace precision
+
+inline float __float_to_tf32(float value) { return gpt2_emulator::ptx::to_tf32(value); }
+
+template <class Use, int M, int N, int K, class T, class Layout = void>
+struct fragment {
+  static constexpr bool is_tf32 = std::is_same_v<T, precision::tf32>, is_sum = std::is_same_v<Use, accumulator>;
+  static_assert((M == 16 && N == 16 && K == (is_tf32 ? 8 : 16)) || (M == 32 && N == 8 && K == 16) || (M == 8 && N == 32 && K == 16) ||
+                    (M == 16 && N == 16 && K == 8 && is_sum) || (M == 8 && N == 8 && K == 4),
+                "tensor cores have no matrices of this shape");
+  using element_type = std::conditional_t<is_tf32, float, T>;
+  static constexpr int rows = std::is_same_v<Use, matrix_b> ? K : M, columns = std::is_same_v<Use, matrix_a> ? K : N;
+  static constexpr int num_elements = rows * columns / 32, num_storage_elements = num_elements;
+  element_type x[num_elements];
+};
+
+template <class Use, int M, int N, int K, class T, class Layout, class Value>
+void fill_fragment(fragment<Use, M, N, K, T, Layout> &to, const Value &value) {
+  for (auto &x : to.x) x = value;
+}
+
+// Calls visit(i, offset) for each element of the calling lane.
+template <class Fragment, class Visit>
+GPT2_INLINE void each_element(const Fragment &, unsigned stride, bool is_by_rows, const Visit &visit) {
+  for (int i = 0; i < Fragment::num_elements; i++) {
+    const unsigned at = gpt2_emulator::lane() * Fragment::num_elements + i, row = at / Fragment::columns, column = at % Fragment::columns;
+    visit(i, is_by_rows ? size_t(row) * stride + column : size_t(column) * stride + row);
+  }
+}
+GPT2_UNCHECKED inline void check_stride(unsigned stride, size_t element_bytes) {
+  if (stride * element_bytes % 16 == 0) return;
+  gpt2_emulator::fail("uses a matrix whose rows are not a multiple of 16 bytes apart", nullptr, 0, GPT2_CALLER);
+}
+
+template <class Use, int M, int N, int K, class T, class Layout, class From>
+GPT2_INLINE void load_matrix_sync(fragment<Use, M, N, K, T, Layout> &to, const From *from, unsigned stride) {
+  check_stride(stride, sizeof(From));
+  each_element(to, stride, std::is_same_v<Layout, row_major>, [&](int i, size_t offset) { to.x[i] = from[offset]; });
+}
+template <int M, int N, int K, class T>
+GPT2_INLINE void load_matrix_sync(fragment<accumulator, M, N, K, T> &to, const T *from, unsigned stride, layout_t layout) {
+  check_stride(stride, sizeof(T));
+  each_element(to, stride, layout == mem_row_major, [&](int i, size_t offset) { to.x[i] = from[offset]; });
+}
+template <int M, int N, int K, class T>
+GPT2_INLINE void store_matrix_sync(T *to, const fragment<accumulator, M, N, K, T> &from, unsigned stride, layout_t layout) {
+  check_stride(stride, sizeof(T));
+  each_element(from, stride, layout == mem_row_major, [&](int i, size_t offset) { to[offset] = from.x[i]; });
+}
+
+// An element as an operand: tf32 loses its lower 13 bits.
+template <class Sum, class Fragment>
+GPT2_INLINE Sum operand(const Fragment &from, int index) {
+  if constexpr (Fragment::is_tf32) return gpt2_emulator::ptx::tf32::get(__float_as_uint(from.x[index]), 0);
+  else if constexpr (sizeof from.x[index] == 2) return Sum(float(from.x[index]));
+  else return Sum(from.x[index]);
+}
+
+// Products are summed in fp64, or as integers, and rounded once.
+template <class D, class A, class B, class C>
+GPT2_UNCHECKED void mma_sync(D &d, const A &a, const B &b, const C &c, bool = false) {
+  using Sum = std::conditional_t<std::is_integral_v<typename C::element_type>, long long, double>;
+  struct Operands {
+    const A &a;
+    const B &b;
+  };
+  const Operands own = {a, b};
+  const Operands *lanes[32];
+  gpt2_emulator::meet(own, lanes, GPT2_CALLER);
+  for (int i = 0; i < D::num_elements; i++) {
+    const int at = int(gpt2_emulator::lane()) * D::num_elements + i, row = at / D::columns, column = at % D::columns;
+    Sum sum = operand<Sum>(c, i);
+    for (int k = 0; k < A::columns; k++) {
+      const int left = row * A::columns + k, right = k * B::columns + column;
+      sum += operand<Sum>(lanes[left / A::num_elements]->a, left % A::num_elements) *
+             operand<Sum>(lanes[right / B::num_elements]->b, right % B::num_elements);
+    }
+    d.x[i] = static_cast<typename D::element_type>(sum);
+  }
+  gpt2_emulator::part(GPT2_CALLER);
+}
+
+}  // namespace nvcuda::wmma

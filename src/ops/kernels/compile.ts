@@ -1,4 +1,5 @@
 // Compiles kernels of a user for a device, caches the result, and loads it.
+import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
@@ -9,9 +10,9 @@ import { isCompiled } from '../../base/wording.ts';
 import type { CompilerOutput } from '../../native/compiler-output.ts';
 import type { Device } from '../../native/device.ts';
 import { endAtSecondDemand } from '../../native/last-resort.ts';
-import { type Compiler, findCompiler, type Source } from './compiler.ts';
+import { type Compiler, findCompiler, findNvcc, nvccProgram, type Source } from './compiler.ts';
 import { cachedCubin } from './cubin-cache.ts';
-import { emulated, emulatedCompiler } from './emulated.ts';
+import { emulated, emulatedCompiler, emulatedProgram, emulatorObject, hostCompiler } from './emulated.ts';
 import { includedFiles } from './includes.ts';
 import { instanceOf, type Kernels, openKernels } from './kernels.ts';
 
@@ -82,8 +83,62 @@ export function compiledFile(options: KernelSource, target: string, output: Comp
     ...{ includes, defines, instantiate: instantiate.map((name) => instanceOf(name, defines)), target },
   };
   const compiler: Compiler = isEmulated ? emulatedCompiler(checks) : findCompiler();
-  return cachedCubin(keyOf(source, folder, compiler), () => compiler.compile(source, output), output);
+  return cachedCubin(keyOf(source, folder, compiler.identity), () => compiler.compile(source, output), output);
 }
+
+/** Files that make one program: .cu files, and .cpp and .c files that are linked with them. */
+export interface ProgramSource {
+  readonly files: readonly string[];
+  readonly includes?: readonly string[] | undefined;
+  readonly defines?: KernelSource['defines'];
+}
+
+/**
+ * The path of a compiled program, in the cache; undefined if its files have no main. `kind`: compiled for a GPU by nvcc if the
+ * device is one and there is nvcc, else with the emulator.
+ * @throws as `compiledFile`
+ */
+export function compiledProgram(
+  { files, includes = [], defines = {} }: ProgramSource,
+  device: 'cuda' | 'cpu',
+): { program: string | undefined; kind: 'gpu' | 'cpu' } {
+  const nvcc = device === 'cuda' ? findNvcc() : undefined;
+  const kind = nvcc ? 'gpu' : 'cpu';
+  const sources = files.map((file): Source => {
+    const folders = [dirname(resolve(file)), ...includes.map((path) => resolve(path))];
+    return { text: readSource(file), name: file, includes: folders, defines, instantiate: [], target: 'cpu' };
+  });
+  const hash = (content: unknown) => createHash('sha256').update(JSON.stringify(content)).digest('hex');
+  const keyWith = (identity: unknown) =>
+    hash([kind, ...sources.map((source) => keyOf(source, source.includes[0]!, identity))]);
+  // Files without a main are compiled only, to say what is wrong with them.
+  const hasMain = sources.some(({ text }) => /\bmain\s*\(/.test(withoutComments(text)));
+  const made = (key: string, make: () => Buffer) => {
+    const path = cachedCubin(key, make, hasMain ? 'program' : 'o');
+    return { program: hasMain ? path : undefined, kind } as const;
+  };
+  if (nvcc) return made(keyWith([nvcc.identity, ownGpus()]), () => nvccProgram(nvcc.program, sources, hasMain));
+  const { program, identity } = hostCompiler();
+  const parts = [identity, emulated.library(), emulated.headers(), codeOfCompiling()];
+  const emulator = cachedCubin(hash(parts), () => emulatorObject(program), 'o');
+  return made(keyWith(parts), () => emulatedProgram(program, sources, emulator, hasMain));
+}
+
+/** The GPUs for which `-arch=native` compiles. */
+const ownGpus = () => spawnSync('nvidia-smi', ['--query-gpu=compute_cap', '--format=csv'], { encoding: 'utf8' }).stdout;
+
+const withoutComments = (text: string): string => text.replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '');
+
+/** The functions of files: "solve(const float *a, int n)", and "add<<<>>>(float *a)" for a kernel. */
+export const functionsOf = (files: readonly string[]): string[] =>
+  files.flatMap((file) =>
+    [...withoutComments(readSource(file)).matchAll(/^[^\n;{}#=]*?(\w+)\s*\(([^(){};]*)\)\s*\{/gm)]
+      .filter(([head]) => !head.includes('__device__'))
+      .map(
+        ([head, name, list]) =>
+          `${name}${/__global__/.test(head) ? '<<<>>>' : ''}(${list!.replaceAll(/\s+/g, ' ').trim()})`,
+      ),
+  );
 
 /** @throws Gpt2Error if the file cannot be read */
 export function readSource(file: string): string {
@@ -98,7 +153,7 @@ const compilerVariables =
  * A hash of everything that the compiled file depends on. Its debug information, for profilers and messages, holds the source's
  * name and paths relative to the working folder.
  */
-function keyOf(source: Source, folder: string, compiler: Compiler): string {
+function keyOf(source: Source, folder: string, compiler: unknown): string {
   const isEmulated = source.target === 'cpu';
   const macros = Object.entries(source.defines).map(([name, value]) => `#define ${name} ${value}\n`);
   const files = includedFiles(macros.join('') + source.text, folder, [
@@ -106,7 +161,7 @@ function keyOf(source: Source, folder: string, compiler: Compiler): string {
     ...(isEmulated ? emulated.folders : []),
   ]);
   const content = [
-    ...[source, process.cwd(), process.arch, [...files], compiler.identity, codeOfCompiling()],
+    ...[source, process.cwd(), process.arch, [...files], compiler, codeOfCompiling()],
     ...[
       isEmulated ? emulated.headers() : [],
       Object.entries(process.env).filter(([name]) => compilerVariables.test(name)),
@@ -120,7 +175,7 @@ let compilingCode: readonly string[] | undefined;
 /** The files of this package with the compilers' flags, NVRTC's extra headers, and the rewriting of CUDA for a CPU. */
 function codeOfCompiling(): readonly string[] {
   const suffix = isCompiled ? 'js' : 'ts';
-  const modules = ['./compiler', './emulated', './signature', '../../native/nvrtc'];
+  const modules = ['./compiler', './emulated', './ptx', './refusals', './rewrite', './signature', '../../native/nvrtc'];
   compilingCode ??= modules.map((name) => readFileSync(new URL(`${name}.${suffix}`, import.meta.url), 'utf8'));
   return compilingCode;
 }

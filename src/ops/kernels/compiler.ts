@@ -6,6 +6,7 @@ import { CompileError, Gpt2Error, gpt2Error } from '../../base/errors.ts';
 import type { CompilerOutput } from '../../native/compiler-output.ts';
 import { findNvrtc, toolkits } from '../../native/nvrtc.ts';
 import { TemporaryFolder } from '../../native/temporary-folder.ts';
+import { includedFiles } from './includes.ts';
 
 export interface Source {
   readonly text: string;
@@ -53,14 +54,60 @@ export function anyCompiler(): Compiler | undefined {
       },
     };
   }
+  const nvcc = findNvcc();
+  return nvcc && { ...nvcc, compile: (...what) => byNvcc(nvcc.program, nvcc.version, ...what) };
+}
+
+/** nvcc of the toolkit, or in PATH. */
+export function findNvcc(): { program: string; version: string; name: string; identity: unknown } | undefined {
   for (const program of [...toolkits().map((root) => join(root, 'bin/nvcc')), 'nvcc']) {
     const { status, stdout } = spawnSync(program, ['--version'], { encoding: 'utf8' });
     const version = /release (\d+\.\d+)/.exec(stdout ?? '')?.[1];
     if (status !== 0 || !version) continue;
-    const identity = [placeOf(program), stdout];
-    return { name: `nvcc ${version}`, identity, compile: (...what) => byNvcc(program, version, ...what) };
+    return { program, version, name: `nvcc ${version}`, identity: [placeOf(program), stdout] };
   }
   return undefined;
+}
+
+/** Libraries of CUDA by the headers that declare them. */
+const libraries = [
+  'cublas',
+  'cublasLt',
+  'cublasXt',
+  'cudnn',
+  'cufft',
+  'curand',
+  'cusolver',
+  'cusparse',
+  'nccl',
+  'nvrtc',
+  'cuda',
+];
+
+/** A program of files with host code, for this machine's GPU. @throws CompileError with nvcc's messages */
+export function nvccProgram(program: string, sources: readonly Source[], hasMain: boolean): Buffer {
+  using folder = new TemporaryFolder('program');
+  const out = join(folder.path, 'program');
+  const [{ includes, defines }] = sources as [Source];
+  const texts = sources.flatMap(({ text, includes }) => [
+    text,
+    ...includedFiles(text, includes[0]!, includes).values(),
+  ]);
+  const isUsed = (library: string) =>
+    texts.some((text) => new RegExp(`#\\s*include\\s*[<"]${library}(_v2)?\\.h`).test(text));
+  const args = [
+    ...['-arch=native', '-lineinfo', '-std=c++17', ...(hasMain ? [] : ['-shared', '-Xcompiler=-fPIC']), '-o', out],
+    ...includes.map((path) => `-I${path}`),
+    ...Object.entries(defines).map(([name, value]) => `-D${name}=${value}`),
+    ...sources.map(({ name }) => name),
+    ...libraries.filter(isUsed).map((library) => `-l${library === 'cublasXt' ? 'cublas' : library}`),
+  ];
+  refuseExpanded([program, ...args]);
+  const { status, stderr } = spawnSync(program, args, { encoding: 'utf8', maxBuffer: 64 << 20 });
+  if (status === 0) return readFileSync(out);
+  throw new CompileError(
+    stderr.replaceAll(/^(.+)\((\d+)\): /gm, '$1:$2: ').trim() || `${program} failed without a message`,
+  );
 }
 
 /** The path of a program in PATH, or of a library, with size and time, so that a later version at the same path differs. */

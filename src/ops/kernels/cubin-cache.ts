@@ -29,7 +29,8 @@ export function cachedCubin(key: string, make: () => Buffer, kind = 'cubin'): st
     // Unique, because another process may compile the same source.
     const unfinished = join(folder, `${key}.${process.pid}.${process.hrtime.bigint()}.tmp`);
     try {
-      writeFileSync(unfinished, content, { flush: true });
+      // Programs are run from here.
+      writeFileSync(unfinished, content, { flush: true, mode: 0o700 });
       renameSync(unfinished, path);
     } finally {
       rmSync(unfinished, { force: true });

@@ -1,76 +1,159 @@
-// Compiles CUDA source for the CPU library: with the C++ compiler of this machine, to a shared library that cuda/cpu/emulator
-// loads. cuda/emulator/kernel.h defines CUDA's keywords and functions; syntax that a macro cannot express is rewritten here,
-// after the preprocessor.
+// Compiles CUDA source for a CPU with the C++ compiler of this machine: a file of kernels to a shared library that the CPU library
+// loads, files with host code to a program that links the emulator (cuda/cpu/emulator). cuda/emulator/kernel.h defines CUDA's
+// keywords and functions; rewrite.ts rewrites syntax that a macro cannot express, after the preprocessor.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, extname, join, relative } from 'node:path';
 import { CompileError, Gpt2Error, gpt2Error } from '../../base/errors.ts';
 import { packageRoot } from '../../base/package-root.ts';
 import { TemporaryFolder } from '../../native/temporary-folder.ts';
-import { type Compiler, hostCode, placeOf, type Source } from './compiler.ts';
-import { split } from './signature.ts';
+import { type Compiler, placeOf, type Source } from './compiler.ts';
+import { refusalOf } from './refusals.ts';
+import { boundOf, type FoundKernel, rewrite } from './rewrite.ts';
 
 const headers = join(packageRoot, 'cuda/emulator');
+const library = join(packageRoot, 'cuda/cpu/emulator');
+const threads = join(packageRoot, 'cuda/runtime/threads.cpp');
 
-/** The text before a source, the folders of the emulator's headers, and these headers' paths and contents. */
+/** Paths and contents of a folder's files. */
+const contents = (folder: string): string[] =>
+  readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .sort()
+    .map((name) => join(folder, name))
+    .flatMap((path) => (statSync(path).isFile() ? [path, readFileSync(path, 'utf8')] : []));
+
+/** The text before a source, the folders of the emulator's headers, and the emulator's files with their contents. */
 export const emulated = {
   prelude: '#include "kernel.h"\n',
   folders: [join(headers, 'include'), headers],
-  headers: (): string[] =>
-    readdirSync(headers, { recursive: true, encoding: 'utf8' })
-      .sort()
-      .map((name) => join(headers, name))
-      .flatMap((path) => (statSync(path).isFile() ? [path, readFileSync(path, 'utf8')] : [])),
+  headers: (): string[] => contents(headers),
+  library: (): string[] => [...contents(library), readFileSync(threads, 'utf8')],
 };
 
 /** The C++ compiler that CXX names, or the first of three in PATH. @throws Gpt2Error if there is none, saying how to get one */
-export function emulatedCompiler(checks: boolean): Compiler {
+export function hostCompiler(): { program: string; name: string; identity: unknown } {
   const named = process.env.CXX ? [process.env.CXX] : ['g++', 'clang++', 'c++'];
   for (const program of named) {
     const { status, stdout } = spawnSync(program, ['--version'], { encoding: 'utf8' });
     if (status !== 0) continue;
     const [name] = stdout.split('\n') as [string];
-    const identity = [placeOf(program), stdout, checks];
-    return { name, identity, compile: (source) => compile(program, source, checks) };
+    return { program, name, identity: [placeOf(program), stdout] };
   }
   throw gpt2Error`there is no C++ compiler, which kernels need on a CPU (looked for ${named.join(', ')}): install g++ or clang++, or name one in CXX`;
 }
 
-function compile(program: string, source: Source, checks: boolean): Buffer {
+/** @throws as `hostCompiler` */
+export function emulatedCompiler(checks: boolean): Compiler {
+  const { program, name, identity } = hostCompiler();
+  return {
+    ...{ name, identity: [identity, checks] },
+    compile: (source) => {
+      using folder = new TemporaryFolder('kernel');
+      const out = join(folder.path, 'kernels.so');
+      compileObject(program, source, `${out}.o`, checks);
+      // Without the sanitizer's library: cuda/emulator/checks.h defines its functions.
+      const wraps = checks ? wrappedFunctions.map((each) => `-Wl,--wrap=${each}`) : [];
+      run(program, source, '', ['-shared', ...wraps, '-o', out, `${out}.o`]);
+      return readFileSync(out);
+    },
+  };
+}
+
+/** A program of files with host code, linked with the emulator's object file. @throws CompileError */
+export function emulatedProgram(
+  program: string,
+  sources: readonly Source[],
+  emulator: string,
+  hasMain: boolean,
+): Buffer {
+  using folder = new TemporaryFolder('program');
+  const out = join(folder.path, 'program');
+  const objects = sources.map((source, index) => {
+    const path = `${out}-${index}.o`;
+    compileObject(program, source, path, true, true);
+    return path;
+  });
+  // A library instead of a program also shows that no function is missing.
+  const kind = hasMain ? [] : ['-shared', '-Wl,-z,defs'];
+  run(program, sources[0]!, '', [...kind, ...objects, emulator, '-pthread', '-ldl', '-lm', '-o', out]);
+  return readFileSync(out);
+}
+
+/** The emulator and CUDA's runtime API, compiled to one object file. */
+export function emulatorObject(program: string): Buffer {
+  using folder = new TemporaryFolder('emulator');
+  const out = join(folder.path, 'emulator.o');
+  const sources = [
+    ...readdirSync(library).filter((name) => /(?<!^modules)\.cpp$/.test(name)),
+    relative(library, threads),
+  ];
+  const source: Source = { text: '', name: library, includes: [], defines: {}, instantiate: [], target: 'cpu' };
+  for (const name of sources) {
+    const flags = ['-O3', '-std=c++17', '-fPIC', '-w', ...emulated.folders.map((each) => `-I${each}`)];
+    run(program, source, '', [...flags, '-c', join(library, name), '-o', join(folder.path, `${basename(name)}.o`)]);
+  }
+  const objects = sources.map((name) => join(folder.path, `${basename(name)}.o`));
+  run(program, source, '', ['-r', '-nostdlib', '-o', out, ...objects]);
+  return readFileSync(out);
+}
+
+function compileObject(program: string, source: Source, out: string, checks: boolean, isProgram = false): void {
   const { text, name, includes, defines } = source;
-  const before = emulated.prelude + (checks ? '#include "checks.h"\n' : '');
+  // nvcc, too, gives only .cu files CUDA's language; others include a header of CUDA.
+  const isCuda = !/\.(c|cc|cpp|cxx)$/.test(name);
+  const language = extname(name) === '.c' ? 'c' : 'c++';
+  const before = [
+    isCuda ? emulated.prelude : '',
+    isCuda && isProgram ? '#include "cuda_runtime.h"\n' : '',
+    isCuda && checks ? '#include "checks.h"\n' : '',
+  ].join('');
+  const standard = language === 'c' ? [] : ['-std=c++17'];
   const preprocessed = run(program, source, `${before}# 1 ${JSON.stringify(name)}\n${text}\n`, [
-    ...['-E', '-x', 'c++', '-std=c++17', '-fPIC', ...includes.map((folder) => `-I${folder}`)],
+    ...['-E', '-x', language, ...standard, '-fPIC', ...includes.map((folder) => `-I${folder}`)],
     ...emulated.folders.flatMap((folder) => ['-isystem', folder]),
     ...Object.entries(defines).map(([macro, value]) => `-D${macro}=${value}`),
+    ...(isProgram ? ['-DGPT2_PROGRAM'] : []),
     '-',
   ]);
+  const { text: code, kernels } = isCuda
+    ? rewrite(preprocessed, { isClang: /clang/.test(program), isProgram })
+    : { text: preprocessed, kernels: [] };
   const sanitizers = '-fsanitize=thread,bounds,alignment,integer-divide-by-zero';
-  using folder = new TemporaryFolder('kernel');
-  const out = join(folder.path, 'kernels.so');
-  const assembly = run(program, source, emulatedSource(preprocessed, source, checks), [
-    ...['-x', 'c++-cpp-output', '-std=c++17', '-fPIC', '-fvisibility=hidden', '-g1', '-gdwarf-4', '-w'],
+  const hasChecks = checks && isCuda;
+  // An error that the compiler finds only in the table, such as a missing bracket, is reported at the source's last line.
+  const end = `# ${text.trimEnd().split('\n').length} ${JSON.stringify(name)}\n`;
+  const table = isProgram ? '' : tableOf(source, kernels, checks).replaceAll(/^/gm, end);
+  const assembly = run(program, source, `${code}\n${table}`, [
+    ...['-x', language === 'c' ? 'cpp-output' : 'c++-cpp-output', ...standard],
+    ...['-fPIC', '-fvisibility=hidden', '-g1', '-gdwarf-4', '-w'],
     // Debug information has no paths of this machine's working folder.
     `-fdebug-prefix-map=${process.cwd()}=.`,
     // Inlined copies keep the line of the source. -ffp-contract: nvcc also contracts to fused multiply-add.
-    ...(checks ? ['-O1', sanitizers, '-fsanitize-recover=bounds,alignment,integer-divide-by-zero'] : ['-O2']),
+    ...(hasChecks ? ['-O1', sanitizers, '-fsanitize-recover=bounds,alignment,integer-divide-by-zero'] : ['-O2']),
     ...['-ffp-contract=fast', '-fno-strict-aliasing', '-fno-math-errno', '-fstack-clash-protection'],
     // Short functions of the C++ library are inlined, so that errors have the user's line; memcpy and malloc are never inlined.
-    ...(checks
-      ? ['-finline-small-functions', ...[...copies, 'malloc', 'free'].map((name) => `-fno-builtin-${name}`)]
+    ...(hasChecks
+      ? ['-finline-small-functions', ...[...copies, 'malloc', 'free'].map((each) => `-fno-builtin-${each}`)]
       : []),
     ...['-S', '-o', '-', '-'],
   ]);
-  run(program, source, withGaps(assembly), ['-x', 'assembler', '-c', '-o', `${out}.o`, '-']);
-  // Without the sanitizer's library: cuda/emulator/checks.h defines its functions.
-  const wraps = checks ? wrappedFunctions.map((name) => `-Wl,--wrap=${name}`) : [];
-  run(program, source, '', ['-shared', ...wraps, '-o', out, `${out}.o`]);
-  return readFileSync(out);
+  const made = isCuda ? withGaps(assembly) : assembly;
+  run(program, source, isProgram && hasChecks ? renamed(made) : made, ['-x', 'assembler', '-c', '-o', out, '-']);
 }
 
 const copies = ['memcpy', 'memmove', 'memset'];
 /** Functions that the linker replaces by those in cuda/emulator/checks.h: of memory, and C++'s new and delete, mangled. */
-const wrappedFunctions = [...copies, 'malloc', 'free', '_Znwm', '_Znam', '_ZdlPv', '_ZdaPv', '_ZdlPvm', '_ZdaPvm'];
+const wrappedFunctions = [
+  ...[...copies, 'malloc', 'free', '_Znwm', '_Znam', '_ZdlPv', '_ZdaPv', '_ZdlPvm', '_ZdaPvm'],
+  ...['printf', 'puts', 'putchar', 'clock'],
+];
+
+/** Renames the wrapped functions in the assembly: the linker's --wrap would also replace them in the emulator. */
+const renamed = (assembly: string): string =>
+  assembly.replaceAll(
+    new RegExp(String.raw`(?<![\w.$])(__real_)?(${wrappedFunctions.join('|')})(?![\w.$])`, 'g'),
+    (_, real, name) => (real ? name : `__wrap_${name}`),
+  );
 
 /**
  * Puts 64 unused bytes before and after every variable and constant in the assembly, so that the emulator detects an access a
@@ -111,18 +194,10 @@ function run(program: string, { name, text }: Source, input: string, options: re
   });
   if (error) throw new Gpt2Error(`${program} cannot be run: ${error.message}`, { cause: error });
   if (status === 0) return stdout;
-  const [, place, header] = missingHeader.exec(stderr) ?? [];
-  if (header !== undefined) {
-    throw new CompileError(
-      `${place}: error: ${header} is not emulated on a CPU: run this kernel on a GPU, or write it without`,
-    );
-  }
+  const refusal = refusalOf(stderr, name, text);
+  if (refusal !== undefined) throw new CompileError(refusal);
   throw new CompileError(withLines(stderr.trim(), name, text) || `${name}: ${program} failed without a message`);
 }
-
-/** The compiler's message about a missing header of CUDA or of a library that comes with CUDA. */
-const missingHeader =
-  /^(.*?:\d+):\d+: fatal error: '?((?:cu(?:da|b|rand|blas|dnn|fft|sparse|solver|tlass|te)|thrust|cooperative_groups|nv)[\w./]*)'?(?:: No such file| file not found)/m;
 
 /** The compiler's messages. If the source is no file, the compiler cannot show its lines: they are added. */
 function withLines(log: string, name: string, source: string): string {
@@ -138,25 +213,8 @@ function withLines(log: string, name: string, source: string): string {
     .join('\n');
 }
 
-interface FoundKernel {
-  readonly name: string;
-  /** Names of the kernel's parameters, separated by commas. */
-  readonly parameters: string;
-  readonly isTemplate: boolean;
-  /** Whether a constant (`boundOf`) holds the kernel's largest number of threads. */
-  readonly isBounded: boolean;
-}
-
-/** The name of the constant with a kernel's largest number of threads (__launch_bounds__); a template if the kernel is one. */
-const boundOf = (kernel: string): string => kernel.replace(/\w+(<.*)?$/, 'gpt2_threads_$&');
-
-/**
- * Rewrites preprocessed CUDA as C++: shared arrays become references to the block's memory; a table of kernels comes last.
- * @throws CompileError for inline PTX, and for code of the host
- */
-function emulatedSource(preprocessed: string, { text: source, name, instantiate }: Source, checks: boolean): string {
-  refuseForeign(preprocessed);
-  const { text, kernels } = withoutCuda(preprocessed);
+/** The table by which the CPU library finds the kernels of a shared library. */
+function tableOf({ instantiate }: Source, kernels: readonly FoundKernel[], checks: boolean): string {
   const made = instantiate.map((instance) => {
     const template = kernels.find((kernel) => kernel.name === instance.split('<')[0]!.trim());
     return { ...template, name: instance, parameters: template?.parameters ?? '' };
@@ -165,177 +223,12 @@ function emulatedSource(preprocessed: string, { text: source, name, instantiate 
     const threads = isBounded ? `::${boundOf(name)}` : '1024';
     return `::gpt2_emulator::kernel(${JSON.stringify(name)}, ${JSON.stringify(parameters)}, ${threads}, &::${name}),`;
   });
-  const table = `extern "C" __attribute__((visibility("default")))
+  return `extern "C" __attribute__((visibility("default")))
 const ::gpt2_emulator::Module *gpt2_emulated_module(const ::gpt2_emulator::Host *host) {
   ::gpt2_emulator::host = host;
   static const ::gpt2_emulator::Kernel kernels[] = {${rows.join('\n')} {}};
   static const ::gpt2_emulator::Module module = {::gpt2_emulator::interface_version, ${checks}, ${rows.length}, kernels,
-                                                 [] { return &::gpt2_emulator::here; }};
+                                                 &::gpt2_emulator::here, &::gpt2_emulator::watch};
   return &module;
 }`;
-  // An error that the compiler finds only in the table, such as a missing bracket, is reported at the source's last line.
-  const end = `# ${source.trimEnd().split('\n').length} ${JSON.stringify(name)}\n`;
-  return `${text}\n${table.replaceAll(/^/gm, end)}`;
-}
-
-/** Code that a kernel on a CPU cannot have. The system's headers may have it: their assembly names symbols. */
-const foreign: readonly (readonly [RegExp, string])[] = [
-  [/\b(asm|__asm__|__asm)\b/, 'inline PTX does not run on a CPU: run this kernel on a GPU, or write it without'],
-  [hostCode.pattern, hostCode.message],
-  [
-    /(?<![\w.>])(?:str(?:n?cpy|n?cat|n?cmp|len|r?chr|str|dup)|mem(?:cmp|chr)|calloc|realloc)\s*\(/,
-    'a GPU does not have this function of C: write it as a loop',
-  ],
-];
-
-function refuseForeign(preprocessed: string): void {
-  let [file, line, isSystem] = ['', 0, false];
-  for (const text of preprocessed.split('\n')) {
-    const marker = /^# (\d+) "(.*?)"(.*)$/.exec(text);
-    if (marker) {
-      [file, line, isSystem] = [marker[2]!, Number(marker[1]), / 3\b/.test(marker[3]!)];
-      continue;
-    }
-    const code = isSystem ? '' : text.replaceAll(/"(?:\\.|[^"\\])*"/g, '""');
-    const why = foreign.find(([pattern]) => pattern.test(code))?.[1];
-    if (why !== undefined) throw new CompileError(`${file}:${line}: error: ${why}\n  ${text.trim()}`);
-    line++;
-  }
-}
-
-/** __launch_bounds__, whose arguments may have brackets in brackets. */
-const bounds = String.raw`\b__launch_bounds__\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)`;
-
-const words = [
-  String.raw`"(?:\\.|[^"\\\n])*"`,
-  String.raw`(?<![\w])'(?:\\.|[^'\\\n])+'`,
-  String.raw`(?<space>\bnamespace(?:\s+(?<name>[\w:]+))?\s*\{|\bextern\s+"C(?:\+\+)?"\s*\{)`,
-  '[{}]',
-  String.raw`(?<global>\b__global__\b)`,
-  bounds,
-  String.raw`(?<shared>(?:\b(?:extern|static|volatile)\s+)*\b__shared__\b[^;]*;)`,
-];
-
-function withoutCuda(preprocessed: string): { text: string; kernels: readonly FoundKernel[] } {
-  const kernels = new Map<string, FoundKernel>();
-  // For each open brace, the name of its namespace, or undefined if it opens another block.
-  const open: (string | undefined)[] = [];
-  let shared = 0;
-  // The shared arrays outside of functions, by name: each function that uses one gets a declaration of it.
-  const outside = new Map<string, string>();
-  // The number of open braces at the body of such a function.
-  let body: number | undefined;
-  const text = preprocessed.replaceAll(new RegExp(words.join('|'), 'g'), (word, ...rest) => {
-    const groups = rest.at(-1) as Readonly<Record<string, string | undefined>>;
-    const at = rest.at(-3) as number;
-    if (word === '{') {
-      open.push(undefined);
-      const declared = body === undefined ? declaredIn(preprocessed, at, outside) : '';
-      if (declared !== '') {
-        body = open.length;
-        return `{ ${declared} {`;
-      }
-    } else if (groups.space !== undefined) open.push(groups.name ?? '');
-    else if (word === '}') {
-      if (body === open.length) [word, body] = ['}}', undefined];
-      open.pop();
-    } else if (groups.global !== undefined) {
-      const found = kernelAt(preprocessed, at, open.filter(Boolean).join('::'));
-      if (!found) return '';
-      kernels.set(found.name, found);
-      return found.bound;
-    } else if (word.startsWith('__launch_bounds__')) {
-      return '\n'.repeat(word.split('\n').length - 1);
-    } else if (groups.shared !== undefined) {
-      const lines = '\n'.repeat(word.split('\n').length - 1);
-      const { type, variables } = sharedDeclaration(word, shared++);
-      if (open.includes(undefined)) return `${type} ${[...variables.values()].join(' ')}${lines}`;
-      for (const [name, declaration] of variables) outside.set(name, declaration);
-      return type + lines;
-    }
-    return word;
-  });
-  return { text, kernels: [...kernels.values()] };
-}
-
-/**
- * The kernel that __global__ at a place declares, with the C++ definition of its constant `boundOf` ("" without launch bounds);
- * undefined for an explicit instantiation.
- */
-function kernelAt(text: string, at: number, namespace: string): (FoundKernel & { bound: string }) | undefined {
-  const before = text.slice(Math.max(0, ...[';', '}', '{'].map((end) => text.lastIndexOf(end, at) + 1)), at);
-  let limits: string | undefined;
-  const rest = withoutMarkers(text.slice(at + '__global__'.length, at + 20_000))
-    .replaceAll(/__attribute__\s*\(\(.*?\)\)/g, '')
-    .replace(new RegExp(`^([^;{]*?)(${bounds})`), (_, start: string, word: string) => {
-      limits = word;
-      return start;
-    });
-  const [, name, after] = /^[^()]*?(\w+)\s*\(([\s\S]*)/.exec(rest) ?? [];
-  if (name === undefined || /\btemplate\s+(?!<)/.test(before)) return undefined;
-  const length = lengthInBrackets(after!);
-  const parameters = pieces(after!.slice(0, length)).map(nameIn);
-  const full = namespace === '' ? name : `${namespace}::${name}`;
-  const template = /\btemplate\s*<[\s\S]*>/.exec(withoutMarkers(before))?.[0].replaceAll(/\s+/g, ' ');
-  // Only for the definition of a kernel: its declaration may be repeated, a constant may not.
-  const isBounded = limits !== undefined && !/\bvoid\b/.test(before) && /^\)\s*\{/.test(after!.slice(length));
-  const value = limits?.replace('__launch_bounds__', '::gpt2_emulator::launch_bounds').replaceAll(/\s+/g, ' ');
-  const bound = isBounded ? `constexpr int ${boundOf(name)} = ${value}; ${template ?? ''}` : '';
-  return { name: full, parameters: parameters.join(','), isTemplate: template !== undefined, isBounded, bound };
-}
-
-/** Turns "__shared__ float tile[32][33], sum;" into a struct and, for each variable, a reference to shared memory. */
-function sharedDeclaration(statement: string, index: number): { type: string; variables: Map<string, string> } {
-  const [, before, declared] = /^([\s\S]*?)__shared__([\s\S]*);$/.exec(withoutMarkers(statement))!;
-  const volatile = /\bvolatile\b/.test(before!) ? 'volatile ' : '';
-  if (/\bextern\b/.test(before!)) {
-    const array = declared!.replaceAll(/__attribute__\s*\(\(.*?\)\)|\balignas\s*\([^)]*\)/g, '');
-    const [, element, name] = /^([\s\S]*?)(\w+)\s*\[\s*\]\s*$/.exec(array) ?? [];
-    if (name === undefined) return { type: statement, variables: new Map() };
-    const pointer = `${volatile}${element} *const ${name} = ::gpt2_emulator::dynamic_shared<${volatile}${element}>();`;
-    return { type: '', variables: new Map([[name, pointer]]) };
-  }
-  const type = `gpt2_shared_${index}`;
-  const variables = pieces(declared!).map((piece, at): [string, string] => {
-    const name = nameIn(piece);
-    return [name, `auto &${name} = ::gpt2_emulator::shared<${type}, ${at}, decltype(${type}::${name})>("${name}");`];
-  });
-  return {
-    type: `struct ${type} { ${volatile}${declared!.replaceAll(/\s+/g, ' ')}; };`,
-    variables: new Map(variables),
-  };
-}
-
-/** If a function begins at a brace: declarations of those `outside` variables that its body uses and no parameter hides. */
-function declaredIn(text: string, at: number, outside: ReadonlyMap<string, string>): string {
-  const head = withoutMarkers(
-    text.slice(Math.max(0, ...[';', '}', '{'].map((end) => text.lastIndexOf(end, at - 1) + 1)), at),
-  );
-  if (outside.size === 0 || !/\)[\s\w]*$/.test(head)) return '';
-  const body = text.slice(at + 1, at + 1 + lengthInBrackets(text.slice(at + 1), '{', '}'));
-  const names = [...outside.keys()].filter((name) => {
-    const word = new RegExp(`\\b${name}\\b`);
-    return word.test(body) && !word.test(head);
-  });
-  return names.map((name) => outside.get(name)).join(' ');
-}
-
-/** Removes the preprocessor's line markers, which it inserts for words from a header, such as __align__. */
-const withoutMarkers = (text: string): string => text.replaceAll(/^# \d+ .*$/gm, '');
-
-/** The name that "const float *values" or "tile[32]" declares. */
-const nameIn = (declared: string): string =>
-  /(\w*)\s*$/.exec(declared.replace(/=[\s\S]*$/, '').replaceAll(/\[[^\]]*\]/g, ''))![1]!;
-
-/** The parts of a list between commas. */
-const pieces = (list: string): string[] => split(list, ',').filter((part) => part.trim() !== '');
-
-/** The length of a text up to the bracket that closes it. */
-function lengthInBrackets(text: string, opens = '(', closes = ')'): number {
-  let depth = 0;
-  for (let i = 0; i < text.length; i++) {
-    if (text[i] === opens) depth++;
-    if (text[i] === closes && depth-- === 0) return i;
-  }
-  return text.length;
 }

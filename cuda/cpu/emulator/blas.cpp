@@ -1,0 +1,155 @@
+// cuBLAS's products and vector operations (emulator/include/cublas_v2.h) for programs on a CPU, by plain loops on all cores. Sums
+// are double, rounded once.
+#define GPT2_PROGRAM
+#include "../../emulator/kernel.h"
+
+#include "../../emulator/include/cublas_v2.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "../../runtime/threads.h"
+
+#if defined(__x86_64__) && !defined(__clang__)
+#define GPT2_FAST __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define GPT2_FAST
+#endif
+
+namespace gpt2_emulator {
+
+namespace {
+
+#define GPT2_TYPES(ROW)                                                                                  \
+  ROW(CUDA_R_32F, float) ROW(CUDA_R_64F, double) ROW(CUDA_R_16F, __half) ROW(CUDA_R_16BF, __nv_bfloat16) \
+  ROW(CUDA_R_8I, int8_t) ROW(CUDA_R_32I, int)
+
+// 0 for a type that is not supported.
+size_t bytes_of(cudaDataType_t type) {
+#define GPT2_ROW(name, T) \
+  if (type == name) return sizeof(T);
+  GPT2_TYPES(GPT2_ROW)
+#undef GPT2_ROW
+  return 0;
+}
+double load(cudaDataType_t type, const void *data, int64_t i) {
+#define GPT2_ROW(name, T) \
+  if (type == name) return static_cast<const T *>(data)[i];
+  GPT2_TYPES(GPT2_ROW)
+#undef GPT2_ROW
+  return 0;
+}
+void store(cudaDataType_t type, const void *data, int64_t i, double value) {
+#define GPT2_ROW(name, T) \
+  if (type == name) static_cast<T *>(const_cast<void *>(data))[i] = T(value);
+  GPT2_TYPES(GPT2_ROW)
+#undef GPT2_ROW
+}
+
+// Whether the elements are in one live allocation; if not, reports a defect.
+bool is_operand(const char *what, const void *data, cudaDataType_t type, long long elements, const void *caller) {
+  const Allocation *found = find(data);
+  const size_t bytes = elements * bytes_of(type), rest = found ? found->begin + found->bytes - reinterpret_cast<uintptr_t>(data) : 0;
+  std::string text = std::string("cuBLAS's operand ") + what;
+  if (!found) text += " is not memory of the device";
+  else if (!found->is_live) text += " was freed";
+  else if (bytes <= rest) return true;
+  else text += " has " + std::to_string(bytes) + " bytes by its sizes, but its allocation only " + std::to_string(rest);
+  report(text.c_str(), caller);
+  result(cudaErrorIllegalAddress);
+  return false;
+}
+
+// sums[n] = a[k] b[k, n]
+GPT2_FAST void product(const double *a, const double *b, int n, int k, double *sums) {
+  for (int i = 0; i < k; i++) {
+    for (int column = 0; column < n; column++) sums[column] += a[i] * b[size_t(i) * n + column];
+  }
+}
+
+// A matrix of a batch as [lines, steps], or its transpose.
+std::vector<double> converted(const Matrix &from, int batch, bool is_transposed, int lines, int steps) {
+  std::vector<double> to(size_t(lines) * steps);
+  for (int64_t line = 0; line < lines; line++) {
+    for (int64_t i = 0; i < steps; i++) {
+      const int64_t at = is_transposed ? i + line * from.leading : line + i * from.leading;
+      to[line * steps + i] = load(from.type, from.data, batch * from.stride + at);
+    }
+  }
+  return to;
+}
+
+}  // namespace
+
+cublasStatus_t gemm(cublasHandle_t handle, const Gemm &gemm) {
+  const void *caller = GPT2_CALLER;
+  // Its threads are never joined: destructors of the program may multiply.
+  static gpt2::ThreadPool &pool = *new gpt2::ThreadPool(gpt2::processor_count());
+  const auto &[a_op, b_op, m, n, k, alpha_at, beta_at, a, b, c, sum, count] = gemm;
+  if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
+  const bool a_plain = a_op == CUBLAS_OP_N, b_plain = b_op == CUBLAS_OP_N;
+  const int a_rows = a_plain ? m : k, b_rows = b_plain ? k : n;
+  const bool is_right = a.leading >= std::max(1, a_rows) && b.leading >= std::max(1, b_rows) && c.leading >= std::max(1, m);
+  if (m < 0 || n < 0 || k < 0 || count < 0 || !is_right || !alpha_at || !beta_at) return CUBLAS_STATUS_INVALID_VALUE;
+  for (const cudaDataType_t type : {a.type, b.type, c.type, sum}) {
+    if (bytes_of(type) == 0) return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  if (m == 0 || n == 0 || count == 0) return CUBLAS_STATUS_SUCCESS;
+  const auto is_usable = [&, count = count](const char *name, const Matrix &matrix, int height, int width) {
+    const long long last = (count - 1) * matrix.stride + (width - 1ll) * matrix.leading + height;
+    return is_operand(name, matrix.data, matrix.type, width > 0 && height > 0 ? last : 0, caller);
+  };
+  if (!is_usable("A", a, a_rows, a_plain ? k : m) || !is_usable("B", b, b_rows, b_plain ? n : k) || !is_usable("C", c, m, n)) {
+    return CUBLAS_STATUS_EXECUTION_FAILED;
+  }
+  const double alpha = load(sum, alpha_at, 0), beta = load(sum, beta_at, 0);
+  for (int batch = 0; batch < count; batch++) {
+    const std::vector<double> lefts = converted(a, batch, !a_plain, m, k), rights = converted(b, batch, !b_plain, k, n);
+    pool.each_free(m, [&, n = n, k = k, c = c](int64_t row, int) {
+      std::vector<double> sums(n);
+      product(lefts.data() + row * k, rights.data(), n, k, sums.data());
+      for (int column = 0; column < n; column++) {
+        const int64_t at = batch * c.stride + row + int64_t{column} * c.leading;
+        // With a beta of 0 the old value does not count, even if it is no number.
+        store(c.type, c.data, at, alpha * sums[column] + (beta == 0 ? 0 : beta * load(c.type, c.data, at)));
+      }
+    });
+    for (int64_t column = 0; column < n; column++) {
+      written(static_cast<const char *>(c.data) + (batch * c.stride + column * c.leading) * bytes_of(c.type), m * bytes_of(c.type));
+    }
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t vectors(cublasHandle_t handle, Vectors what, cudaDataType_t type, int n, const void *scalar, const void *x,
+                       int x_step, const void *y, int y_step) {
+  const void *caller = GPT2_CALLER;
+  if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
+  const auto elements = [&](int step) { return n > 0 ? (n - 1ll) * std::abs(step) + 1 : 0; };
+  if (n > 0 && (!is_operand("x", x, type, elements(x_step), caller) || !is_operand("y", y, type, elements(y_step), caller))) {
+    return CUBLAS_STATUS_EXECUTION_FAILED;
+  }
+  const bool changes = what == Vectors::axpy || what == Vectors::scal;
+  double sum = 0;
+  for (int64_t i = 0; i < n; i++) {
+    const int64_t at_x = (x_step < 0 ? i - n + 1 : i) * x_step, at_y = (y_step < 0 ? i - n + 1 : i) * y_step;
+    const double left = load(type, x, at_x), right = load(type, y, at_y);
+    if (changes) store(type, y, at_y, load(type, scalar, 0) * left + (what == Vectors::axpy ? right : 0));
+    else sum += left * right;
+  }
+  if (!changes) store(type, scalar, 0, what == Vectors::nrm2 ? std::sqrt(sum) : sum);
+  const void *out = changes ? y : scalar;
+  if (find(out)) written(out, (changes ? elements(y_step) : 1) * bytes_of(type));
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+}  // namespace gpt2_emulator
+
+const char *cublasGetStatusName(cublasStatus_t status) {
+#define GPT2_ROW(name, code) \
+  if (status == code) return "CUBLAS_STATUS_" #name;
+  GPT2_STATUSES(GPT2_ROW)
+  return "CUBLAS_STATUS_UNKNOWN";
+}

@@ -1,0 +1,300 @@
+// CUDA's runtime API (emulator/include/cuda_runtime.h) for programs on a CPU: memory, errors, events, and the checks of a launch's
+// shape against the model GPU.
+#define GPT2_PROGRAM
+#include "../../emulator/include/cuda_runtime.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+#include <string>
+
+// A stream is only a handle, because work is done when it is enqueued.
+struct CUstream_st {};
+struct CUevent_st {
+  std::chrono::steady_clock::time_point time;
+  bool is_recorded = false;
+};
+
+namespace gpt2_emulator {
+
+namespace {
+
+const cudaDeviceProp model;
+
+struct State {
+  cudaError_t last = cudaSuccess, sticky = cudaSuccess;
+  // The most dynamic shared memory that the program has asked for, for any kernel.
+  size_t dynamic_shared = model.sharedMemPerBlock;
+  // The launch whose error nobody has read.
+  const void *unread = nullptr;
+  std::set<std::string> names;
+};
+
+// Never destroyed, because destructors of the program may call the API.
+State &state() {
+  static State *made = new State;
+  return *made;
+}
+
+// Runs after everything that the program does at its exit.
+void ended(int code, void *) {
+  const std::string error = cudaGetErrorString(state().last);
+  const std::string text = "the launch failed (" + error + "), and the program did not ask: call cudaGetLastError after a launch";
+  if (state().unread) report(text.c_str(), state().unread);
+  finish();
+  if (code == 0 && defects() > 0) _exit(3);
+}
+
+__attribute__((constructor(101))) void begin() {
+  on_exit(ended, nullptr);
+  enter_variables();
+  // `kernel run` passes its options here.
+  const char *options = std::getenv("GPT2_EMULATOR");
+  const auto has = [&](const char *option) { return options && std::strstr(options, option); };
+  settings.checks = has("all") ? Checks::all : has("none") ? Checks::none : Checks::sampled;
+  settings.every_launch = has("every-launch");
+}
+
+std::string bytes_text(size_t bytes) { return std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes"); }
+
+// Whether the bytes can be copied or set; a defect is reported otherwise. `on_device`: where the call says that they are. A
+// variable may be the host's or the device's.
+bool is_usable(const void *memory, size_t bytes, const char *what, bool on_device, const void *caller) {
+  const Allocation *found = find(memory);
+  std::string text = what;
+  const size_t offset = found ? reinterpret_cast<uintptr_t>(memory) - found->begin : 0;
+  if (on_device && !found) {
+    text += " memory of the host, but the call says that it is the device's";
+  } else if (!on_device && found && found->kind == Kind::device) {
+    text += " memory of the device, but the call says that it is the host's";
+  } else if (found && !found->is_live) {
+    text += " memory that was freed";
+  } else if (found && bytes > found->bytes - offset) {
+    text += " " + bytes_text(bytes) + (offset > 0 ? " from byte " + std::to_string(offset) + " on" : "") + " of an allocation of " +
+            bytes_text(found->bytes);
+  } else {
+    return true;
+  }
+  report(text.c_str(), caller);
+  return false;
+}
+
+cudaError_t copy(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height, int kind,
+                 const void *caller) {
+  if (width == 0 || height == 0 || state().sticky != cudaSuccess) return state().sticky;
+  if (kind < 0 || kind > cudaMemcpyDefault) return result(cudaErrorInvalidMemcpyDirection);
+  if (!to || !from || width > to_pitch || width > from_pitch) return result(cudaErrorInvalidValue);
+  const auto is_device = [&](const void *memory, int other) {
+    const Allocation *found = find(memory);
+    if (kind == cudaMemcpyDefault) return found && (found->kind == Kind::device || found->kind == Kind::managed);
+    return kind == other || kind == cudaMemcpyDeviceToDevice;
+  };
+  const bool to_device = is_device(to, cudaMemcpyHostToDevice), from_device = is_device(from, cudaMemcpyDeviceToHost);
+  if (!is_usable(to, (height - 1) * to_pitch + width, "copies to", to_device, caller) ||
+      !is_usable(from, (height - 1) * from_pitch + width, "copies from", from_device, caller)) {
+    return result(cudaErrorInvalidValue);
+  }
+  for (size_t row = 0; row < height; row++) {
+    const char *source = static_cast<const char *>(from) + row * from_pitch;
+    char *target = static_cast<char *>(to) + row * to_pitch;
+    const void *first = nullptr;
+    if (from_device && !to_device && !is_written(source, width, &first)) {
+      const std::string at = std::to_string(static_cast<const char *>(first) - static_cast<const char *>(from));
+      report(("copies memory of the device that nobody has written, from byte " + at + " on").c_str(), caller, true);
+    }
+    std::memmove(target, source, width);
+    if (find(target)) written(target, width);
+  }
+  return cudaSuccess;
+}
+
+cudaError_t set(void *to, size_t pitch, int value, size_t width, size_t height, const void *caller) {
+  if (width == 0 || height == 0 || state().sticky != cudaSuccess) return state().sticky;
+  if (!to || width > pitch) return result(cudaErrorInvalidValue);
+  if (!is_usable(to, (height - 1) * pitch + width, "sets", true, caller)) return result(cudaErrorInvalidValue);
+  for (size_t row = 0; row < height; row++) {
+    std::memset(static_cast<char *>(to) + row * pitch, value, width);
+    written(static_cast<char *>(to) + row * pitch, width);
+  }
+  return cudaSuccess;
+}
+
+cudaError_t freed(void *memory, bool is_pinned, const void *caller) {
+  const Allocation *found = memory ? find(memory) : nullptr;
+  if (found && found->is_live && (found->kind == Kind::pinned) != is_pinned) {
+    report(is_pinned ? "frees memory of the device by cudaFreeHost" : "frees memory of cudaMallocHost by cudaFree", caller);
+    return result(cudaErrorInvalidValue);
+  }
+  return result(!memory || release(memory, caller) ? cudaSuccess : cudaErrorInvalidValue);
+}
+
+}  // namespace
+
+cudaError_t result(cudaError_t error) {
+  State &now = state();
+  if (now.sticky != cudaSuccess) return now.sticky;
+  const bool stays = error >= cudaErrorIllegalAddress && error <= cudaErrorLaunchFailure && error != cudaErrorLaunchOutOfResources;
+  if (stays) now.sticky = error;
+  if (error != cudaSuccess) now.last = error;
+  return error;
+}
+
+cudaError_t allocate(void **memory, size_t bytes, Kind kind, int element_bytes, const char *text) {
+  if (!memory) return result(cudaErrorInvalidValue);
+  *memory = nullptr;
+  if (bytes == 0) return result(kind == Kind::managed ? cudaErrorInvalidValue : cudaSuccess);
+  // "(void **)&self->values" is "values". Names stay until the program ends.
+  std::string name = text;
+  while (!name.empty() && !std::isalnum(name.back()) && name.back() != '_') name.pop_back();
+  name.erase(0, name.find_last_of(" \t&*()>.:") + 1);
+  *memory = allocate(bytes, kind, element_bytes, state().names.insert(name).first->c_str(), GPT2_CALLER);
+  // Programs rely on the cleared pages that a GPU's driver gives.
+  if (*memory && kind == Kind::managed) std::memset(*memory, 0, bytes);
+  return result(*memory ? cudaSuccess : cudaErrorMemoryAllocation);
+}
+
+int resident_blocks(int threads, size_t shared) {
+  if (threads < 1 || threads > model.maxThreadsPerBlock) return 0;
+  const size_t bytes = shared + model.reservedSharedMemPerBlock;
+  return std::min({model.maxThreadsPerMultiProcessor / 32 / ((threads + 31) / 32), model.maxBlocksPerMultiProcessor,
+                   static_cast<int>(model.sharedMemPerMultiprocessor / bytes)});
+}
+
+cudaError_t set_attribute(cudaFuncAttribute attribute, int value) {
+  if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
+  if (value < 0 || static_cast<size_t>(value) > model.sharedMemPerBlockOptin) return result(cudaErrorInvalidValue);
+  state().dynamic_shared = std::max(state().dynamic_shared, static_cast<size_t>(value));
+  return cudaSuccess;
+}
+
+cudaFuncAttributes attributes() {
+  const int version = model.major * 10 + model.minor, shared = static_cast<int>(state().dynamic_shared);
+  return {0, 0, 0, model.maxThreadsPerBlock, 32, version, version, 0, shared, 0};
+}
+
+cudaError_t start(Launch launch, const Shape &shape, const void *caller) {
+  State &now = state();
+  if (now.sticky != cudaSuccess) return now.sticky;
+  if (host->is_kernel()) {
+    host->fail("launches a kernel, which a CPU does not emulate (dynamic parallelism): launch it from the host", nullptr, 0, caller);
+  }
+  const auto sizes = [](dim3 from) { return Sizes{from.x, from.y, from.z}; };
+  launch.blocks = sizes(shape.blocks);
+  launch.threads = sizes(shape.threads);
+  launch.dynamic_shared = shape.shared;
+  launch.is_cooperative = shape.is_cooperative;
+  const auto fits = [](const Sizes &sizes, const int *limits) {
+    const auto is_size = [](unsigned size, int limit) { return size >= 1 && size <= static_cast<unsigned>(limit); };
+    return is_size(sizes.x, limits[0]) && is_size(sizes.y, limits[1]) && is_size(sizes.z, limits[2]);
+  };
+  const uint64_t threads = uint64_t{launch.threads.x} * launch.threads.y * launch.threads.z;
+  const uint64_t blocks = uint64_t{launch.blocks.x} * launch.blocks.y * launch.blocks.z;
+  cudaError_t error = cudaSuccess;
+  if (!fits(launch.blocks, model.maxGridSize) || !fits(launch.threads, model.maxThreadsDim) ||
+      threads > static_cast<uint64_t>(model.maxThreadsPerBlock)) {
+    error = cudaErrorInvalidConfiguration;
+  } else if (launch.dynamic_shared > now.dynamic_shared) {
+    error = cudaErrorInvalidValue;
+  } else if (launch.is_cooperative &&
+             blocks > uint64_t(model.multiProcessorCount) * resident_blocks(static_cast<int>(threads), launch.dynamic_shared)) {
+    error = cudaErrorCooperativeLaunchTooLarge;
+  }
+  if (error != cudaSuccess && !shape.returns_error) now.unread = caller;
+  if (error != cudaSuccess) return result(error);
+  switch (run(launch).outcome) {
+    case Outcome::ok: return cudaSuccess;
+    case Outcome::failed_assert: return result(cudaErrorAssert);
+    case Outcome::bad_access: return result(cudaErrorIllegalAddress);
+    default: return result(cudaErrorLaunchFailure);
+  }
+}
+
+}  // namespace gpt2_emulator
+
+using namespace gpt2_emulator;
+
+#define GPT2_ROW(name, code, text) \
+  if (error == code) return GPT2_TEXT(name, text);
+const char *cudaGetErrorName(cudaError_t error) {
+#define GPT2_TEXT(name, text) "cuda" #name
+  GPT2_ERRORS(GPT2_ROW)
+#undef GPT2_TEXT
+  return "unrecognized error code";
+}
+const char *cudaGetErrorString(cudaError_t error) {
+#define GPT2_TEXT(name, text) text
+  GPT2_ERRORS(GPT2_ROW)
+  return "unrecognized error code";
+}
+#undef GPT2_ROW
+
+cudaError_t cudaPeekAtLastError() {
+  state().unread = nullptr;
+  return state().sticky != cudaSuccess ? state().sticky : state().last;
+}
+cudaError_t cudaGetLastError() {
+  const cudaError_t error = cudaPeekAtLastError();
+  state().last = cudaSuccess;
+  return error;
+}
+cudaError_t cudaDeviceSynchronize() { return state().sticky; }
+
+cudaError_t cudaSetDevice(int device) { return result(device == 0 ? cudaSuccess : cudaErrorInvalidDevice); }
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device) {
+  *properties = model;
+  return cudaSetDevice(device);
+}
+cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device) {
+#define GPT2_ROW(name, number, property) \
+  if (attribute == number) *value = static_cast<int>(model.property);
+  *value = 0;
+  GPT2_ATTRIBUTES(GPT2_ROW)
+  return cudaSetDevice(device);
+}
+cudaError_t cudaFree(void *memory, cudaStream_t) { return freed(memory, false, GPT2_CALLER); }
+cudaError_t cudaFreeHost(void *memory) { return freed(memory, true, GPT2_CALLER); }
+cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned) {
+  if (!memory || bytes == 0) return result(cudaErrorInvalidValue);
+  if (find(memory) && find(memory)->is_live) return result(cudaErrorHostMemoryAlreadyRegistered);
+  insert(memory, bytes, Kind::pinned, 0, "");
+  written(memory, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaHostUnregister(void *memory) {
+  if (!find(memory) || !find(memory)->is_live) return result(cudaErrorHostMemoryNotRegistered);
+  erase(memory);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t) {
+  return copy(to, bytes, from, bytes, bytes, 1, kind, GPT2_CALLER);
+}
+cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
+                         cudaMemcpyKind kind, cudaStream_t) {
+  return copy(to, to_pitch, from, from_pitch, width, height, kind, GPT2_CALLER);
+}
+cudaError_t cudaMemset(void *to, int value, size_t bytes, cudaStream_t) { return set(to, bytes, value, bytes, 1, GPT2_CALLER); }
+cudaError_t cudaMemset2D(void *to, size_t pitch, int value, size_t width, size_t height, cudaStream_t) {
+  return set(to, pitch, value, width, height, GPT2_CALLER);
+}
+
+cudaError_t cudaStreamCreate(cudaStream_t *stream, unsigned, int) { return *stream = new CUstream_st, result(cudaSuccess); }
+cudaError_t cudaStreamDestroy(cudaStream_t stream) { return delete stream, result(stream ? cudaSuccess : cudaErrorInvalidResourceHandle); }
+cudaError_t cudaEventCreate(cudaEvent_t *event, unsigned) { return *event = new CUevent_st, result(cudaSuccess); }
+cudaError_t cudaEventDestroy(cudaEvent_t event) { return delete event, result(event ? cudaSuccess : cudaErrorInvalidResourceHandle); }
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t, unsigned) {
+  if (!event) return result(cudaErrorInvalidResourceHandle);
+  *event = {std::chrono::steady_clock::now(), true};
+  return state().sticky;
+}
+cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t end) {
+  if (!start || !end || !start->is_recorded || !end->is_recorded) return result(cudaErrorInvalidResourceHandle);
+  // At least a GPU's unit, because programs divide by the time.
+  *milliseconds = std::max(std::chrono::duration<float, std::milli>(end->time - start->time).count(), 0.0005f);
+  return state().sticky;
+}

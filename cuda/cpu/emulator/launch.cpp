@@ -1,0 +1,290 @@
+#include "launch.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+
+#include "block.h"
+
+namespace gpt2::emulator {
+
+using gpt2_emulator::Checks;
+using gpt2_emulator::Kind;
+using gpt2_emulator::Launch;
+using gpt2_emulator::Outcome;
+
+std::atomic<bool> has_effect{false};
+
+namespace {
+
+// Earlier launches that are remembered.
+constexpr size_t most_repeats = 10000;
+
+// Whether an earlier launch with the same kernel, sizes and arguments changed no byte, and the memory then.
+struct Repeat {
+  unsigned seen = 0, next_try = 1;
+  double seconds = 0;
+  bool changes_nothing = false;
+  uint64_t changes = 0, shared_hash = 0;
+};
+
+struct Launches {
+  std::mutex mutex;  // of launches with checks
+  std::map<std::string, Counts> counts;
+  std::map<std::string, Repeat> repeats;
+  uint64_t id = 0;
+};
+
+Launches &launches() {
+  static Launches &made = *new Launches;
+  return made;
+}
+
+double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+// A hash of the bytes of all allocations and variables, or of those that the host can write without the emulator's notice.
+uint64_t hash_of_memory(bool is_all) {
+  uint64_t lanes[4] = {1, 2, 3, 4};
+  for (const auto &[begin, region] : table().live) {
+    if (region.is.kind == Kind::constant || (!is_all && region.is.kind == Kind::device)) continue;
+    const char *at = reinterpret_cast<const char *>(begin), *end = at + region.is.bytes;
+    for (; end - at >= 32; at += 32) {
+      uint64_t words[4];
+      std::memcpy(words, at, sizeof words);
+      for (int i = 0; i < 4; i++) lanes[i] = (lanes[i] ^ words[i]) * 0x9e3779b97f4a7c15u + (lanes[i] >> 29);
+    }
+    for (; at < end; at++) lanes[0] = (lanes[0] ^ static_cast<unsigned char>(*at)) * 0x9e3779b97f4a7c15u;
+  }
+  return (lanes[0] * 3 + lanes[1]) * 0x9e3779b97f4a7c15u + (lanes[2] * 5 ^ lanes[3]);
+}
+
+size_t bytes_of_memory() {
+  size_t bytes = 0;
+  for (const auto &[begin, region] : table().live) bytes += region.is.bytes;
+  return bytes;
+}
+
+std::string key_of(const Launch &launch) {
+  std::string key = launch.kernel;
+  const auto add = [&](const void *data, size_t bytes) { key.append(static_cast<const char *>(data), bytes); };
+  add(&launch.body, sizeof launch.body);
+  add(&launch.blocks, sizeof launch.blocks);
+  add(&launch.threads, sizeof launch.threads);
+  add(&launch.dynamic_shared, sizeof launch.dynamic_shared);
+  if (launch.argument_bytes > 0) add(launch.arguments, launch.argument_bytes);
+  return key;
+}
+
+// The blocks of a launch.
+class Blocks {
+ public:
+  Blocks(const Job &job, Counts &counts, uint64_t id)
+      : job_(job), launch_(job.launch), counts_(counts), id_(id),
+        count_(int64_t{launch_.blocks.x} * launch_.blocks.y * launch_.blocks.z) {}
+
+  void run() {
+    if (launch_.is_cooperative) return together();
+    if (!launch_.has_checks || job_.checks == Checks::none) return unchecked(0, count_);
+    for (int64_t index = 0; index < count_ && !has_failed_;) {
+      if (is_checked(index)) {
+        checked(index++);
+      } else {
+        // Neighbours of the next sample, in the order of blocks, because a block may wait for an earlier one.
+        const int64_t end = std::min(index + gap(), std::max(count_ - 1, index + 1));
+        unchecked(index, end);
+        index = end;
+      }
+    }
+  }
+
+  bool has_failed() const { return has_failed_; }
+  const Defect &failure() const { return failure_; }
+  Defects defects;
+
+ private:
+  bool is_checked(int64_t index) {
+    if (job_.checks == Checks::all || counts_.accesses < gpt2_emulator::settings.all_checked) return true;
+    if (counts_.checked_seconds > counts_.unchecked_seconds) return false;
+    return index == 0 || index == count_ - 1 || is_sample_;
+  }
+
+  // The number of blocks to the next sample, drawn so that they take as long as the sample on average.
+  int64_t gap() {
+    is_sample_ = true;
+    const double checked = counts_.checked_seconds / static_cast<double>(std::max<uint64_t>(counts_.checked, 1));
+    const double other = counts_.unchecked_seconds / static_cast<double>(std::max<uint64_t>(counts_.blocks - counts_.checked, 1));
+    const double mean = other > 0 ? std::min(checked / other, 1e6) : 32;
+    draw_ = draw_ * 6364136223846793005u + 1442695040888963407u;
+    return 1 + static_cast<int64_t>(2 * mean * static_cast<double>(draw_ >> 32) / 4294967296.0);
+  }
+
+  Memory &begin_checks() {
+    Memory &memory = emulator::memory();
+    if (!has_begun_) {
+      memory.defects = &defects;
+      memory.blocks = launch_.blocks;
+      memory.threads = launch_.threads;
+      Scope scope = job_.scope;
+      const gpt2_emulator::Position here = launch_.here();
+      for (const gpt2_emulator::Sizes *each : {here.thread, here.block, here.threads, here.blocks}) {
+        scope.free.push_back({each, sizeof *each});
+      }
+      if (launch_.argument_bytes > 0) scope.free.push_back({launch_.arguments, launch_.argument_bytes});
+      memory.begin_launch(scope);
+      has_begun_ = true;
+    }
+    *launch_.watch = {0, ~uintptr_t{0}};
+    return memory;
+  }
+
+  void checked(int64_t index) {
+    const double begun = seconds();
+    Memory &memory = begin_checks();
+    const uint64_t before = memory.accesses;
+    Block &block = block_of_thread();
+    if (!block.run({&launch_, &memory, id_}, static_cast<unsigned>(index))) fail(block);
+    *launch_.watch = {0, 0};
+    counts_.accesses += memory.accesses - before;
+    counts_.blocks++;
+    counts_.checked++;
+    counts_.checked_seconds += seconds() - begun;
+    is_sample_ = false;
+  }
+
+  void unchecked(int64_t first, int64_t end) {
+    const double begun = seconds();
+    *launch_.watch = {0, 0};
+    if (!is_marked_) mark_written();
+    std::mutex mutex;
+    std::atomic<bool> stops{false};
+    job_.pool->each_free(end - first, [&](int64_t index, int) {
+      if (stops.load(std::memory_order_relaxed)) return;
+      Block &block = block_of_thread();
+      if (block.run({&launch_, nullptr, id_}, static_cast<unsigned>(first + index))) return;
+      const std::lock_guard<std::mutex> lock(mutex);
+      stops = true;
+      if (!has_failed_) fail(block);
+    });
+    counts_.blocks += static_cast<uint64_t>(end - first);
+    counts_.unchecked_seconds += seconds() - begun;
+  }
+
+  // All blocks at the same time, on one OS thread: each runs to the next barrier of the grid.
+  void together() {
+    const bool checks = launch_.has_checks && job_.checks != Checks::none &&
+                        (job_.checks == Checks::all || counts_.accesses < gpt2_emulator::settings.all_checked);
+    Memory *memory = checks ? &begin_checks() : nullptr;
+    if (!checks) {
+      *launch_.watch = {0, 0};
+      mark_written();
+    }
+    const uint64_t before = memory ? memory->accesses : 0;
+    size_t waiting = static_cast<size_t>(count_);
+    for (bool goes_on = false; waiting > 0 && !has_failed_; goes_on = true) {
+      const size_t there = std::exchange(waiting, 0);
+      for (int64_t index = 0; index < count_ && !has_failed_; index++) {
+        Block &block = block_of_thread(static_cast<size_t>(index));
+        if (!block.run({&launch_, memory, id_}, static_cast<unsigned>(index), goes_on)) fail(block);
+        waiting += block.waits_for_grid();
+      }
+      if (!has_failed_ && waiting > 0 && waiting < static_cast<size_t>(count_) && there > 0) {
+        failure_ = Defect();
+        failure_.kind = Defect::Kind::stuck;
+        failure_.text = std::to_string(waiting) + " of " + std::to_string(count_) +
+                        " blocks wait at a barrier of the grid that the others do not reach";
+        has_failed_ = true;
+      }
+      if (memory) memory->order_all();
+    }
+    *launch_.watch = {0, 0};
+    if (memory) counts_.accesses += memory->accesses - before;
+    counts_.blocks += static_cast<uint64_t>(count_);
+    if (checks) counts_.checked += static_cast<uint64_t>(count_);
+  }
+
+  void fail(const Block &block) {
+    failure_ = block.failure;
+    has_failed_ = true;
+  }
+
+  // Blocks without checks may write whatever the launch was given, or its other blocks touched.
+  void mark_written() {
+    is_marked_ = true;
+    if (!launch_.has_checks) return;
+    Table &all = table();
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    const auto mark = [&](uintptr_t address) {
+      if (Region *region = all.at(address)) region->is_written = true;
+    };
+    uintptr_t word;
+    for (size_t at = 0; at + sizeof word <= launch_.argument_bytes; at += sizeof word) {
+      std::memcpy(&word, static_cast<const char *>(launch_.arguments) + at, sizeof word);
+      mark(word);
+    }
+    if (!has_begun_) return;
+    for (const uintptr_t each : memory().touched()) mark(each);
+    memory().forget_sites();
+  }
+
+  const Job &job_;
+  const Launch &launch_;
+  Counts &counts_;
+  const uint64_t id_;
+  const int64_t count_;
+  bool has_begun_ = false, is_marked_ = false, is_sample_ = true, has_failed_ = false;
+  Defect failure_;
+  uint64_t draw_ = gpt2_emulator::settings.seed;
+};
+
+}  // namespace
+
+const std::map<std::string, Counts> &counts() { return launches().counts; }
+
+Done run(const Job &job) {
+  Launches &all = launches();
+  std::unique_lock<std::mutex> lock(all.mutex, std::defer_lock);
+  if (job.launch.has_checks) lock.lock();
+  Counts alone;
+  Counts &counts = job.launch.has_checks ? all.counts[job.launch.kernel] : alone;
+  counts.launches++;
+  Done done;
+  Repeat none;
+  if (all.repeats.size() > most_repeats) all.repeats.clear();
+  Repeat &repeat = job.can_be_left_out ? all.repeats[key_of(job.launch)] : none;
+  if (repeat.changes_nothing && repeat.changes == table().changes && repeat.shared_hash == hash_of_memory(false)) {
+    counts.left_out++;
+    done.is_left_out = true;
+    return done;
+  }
+  // Comparing the memory costs time: done where the launch takes longer.
+  const bool compares = job.can_be_left_out && repeat.seen >= repeat.next_try &&
+                        static_cast<double>(bytes_of_memory()) < repeat.seconds * 2e9;
+  const uint64_t before = compares ? hash_of_memory(true) : 0;
+  const double begun = seconds();
+  has_effect = false;
+  static std::atomic<uint64_t> ids{0};
+  Blocks blocks(job, counts, ++ids);
+  blocks.run();
+  repeat.seconds = seconds() - begun;
+  repeat.seen++;
+  done.defects = std::move(blocks.defects.all);
+  if (blocks.has_failed()) {
+    const Defect &failure = blocks.failure();
+    done.defects.push_back(failure);
+    done.outcome = failure.kind == Defect::Kind::failed_assert ? Outcome::failed_assert
+                   : failure.kind == Defect::Kind::bad_access  ? Outcome::bad_access
+                                                               : Outcome::stuck;
+  }
+  repeat.changes_nothing = compares && !has_effect && !blocks.has_failed() && hash_of_memory(true) == before;
+  if (repeat.changes_nothing) {
+    repeat.changes = table().changes;
+    repeat.shared_hash = hash_of_memory(false);
+  } else {
+    table().changes++;
+    if (compares) repeat.next_try = repeat.seen * 2;
+  }
+  return done;
+}
+
+}  // namespace gpt2::emulator

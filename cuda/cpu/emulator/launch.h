@@ -1,0 +1,39 @@
+// Launches: which blocks are checked, and what came of them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "../../emulator/interface.h"
+#include "../../runtime/threads.h"
+#include "memory.h"
+#include "reports.h"
+
+namespace gpt2::emulator {
+
+struct Job {
+  gpt2_emulator::Launch launch;
+  gpt2_emulator::Checks checks = gpt2_emulator::Checks::all;
+  Scope scope;
+  ThreadPool *pool = nullptr;
+  // Nothing but this emulator and the host's copies changes the memory, so that a launch like an earlier one can be left out.
+  bool can_be_left_out = false;
+};
+
+struct Done {
+  gpt2_emulator::Outcome outcome = gpt2_emulator::Outcome::ok;
+  // With warnings; the defect that ended the launch is the last.
+  std::vector<Defect> defects;
+  bool is_left_out = false;
+};
+
+Done run(const Job &job);
+
+// How a kernel's blocks were run, by its name.
+struct Counts {
+  uint64_t launches = 0, left_out = 0, blocks = 0, checked = 0, accesses = 0;
+  double checked_seconds = 0, unchecked_seconds = 0;
+};
+const std::map<std::string, Counts> &counts();
+
+}  // namespace gpt2::emulator

@@ -1,0 +1,52 @@
+// Defects that the emulator finds, and where they are.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "table.h"
+
+namespace gpt2::emulator {
+
+struct Defect {
+  // The last three end a launch.
+  enum class Kind : uint8_t { warning, race, unwritten, failed_assert, bad_access, stuck };
+  Kind kind = Kind::race;
+  std::string text;
+  // Addresses after the access or operation, and after that of the other thread, or NULL.
+  const void *caller = nullptr, *other = nullptr;
+  // The place, if it is known without `caller`.
+  std::string file;
+  unsigned line = 0;
+  // A barrier after this access or after the other would order them: a race in shared memory.
+  enum class Barrier : uint8_t { unknown, after_this, after_other };
+  Barrier barrier = Barrier::unknown;
+  uint64_t count = 1;
+
+  bool is_fatal() const { return kind >= Kind::failed_assert; }
+};
+
+// Each once, with a count: defects of the same kind at the same places are one.
+class Defects {
+ public:
+  // Counts a defect that is known. False: it must be added, with its text.
+  bool count(Defect::Kind kind, const void *caller, const void *other);
+  void add(Defect defect);
+  std::vector<Defect> all;
+
+ private:
+  std::map<std::tuple<Defect::Kind, const void *, const void *>, size_t> known_;
+};
+
+// "file:line" of the call before an address, from debug information; empty without information. Kept until
+// `forget_lines`, which is called when a file is unloaded.
+std::string line_of(const void *caller);
+void forget_lines();
+// "kernel: thread 3 of block 0 reads … at file:line", and the text of the line.
+std::string message(const std::string &kernel, const Defect &defect);
+// A region's name, and where it was allocated.
+std::string described(const Region &region);
+}  // namespace gpt2::emulator

@@ -1,0 +1,210 @@
+#include "table.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "memory.h"
+#include "reports.h"
+
+namespace gpt2::emulator {
+
+using gpt2_emulator::Kind;
+
+namespace {
+
+// The addresses of device memory. None is used twice, so that a use after free is found; pages in use cost memory.
+struct Arena {
+  uintptr_t begin = 0, next = 0, end = 0;
+
+  Arena() {
+    for (const int bits : {40, 37, 34}) {
+      void *made = mmap(nullptr, size_t{1} << bits, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      if (made == MAP_FAILED) continue;
+      begin = next = reinterpret_cast<uintptr_t>(made);
+      end = begin + (size_t{1} << bits);
+      return;
+    }
+  }
+};
+
+Arena &arena() {
+  static Arena made;
+  return made;
+}
+
+constexpr size_t page = 4096;
+// As of cudaMalloc, and at least this many bytes between allocations.
+constexpr size_t alignment = 256;
+// Shadows of at least this size are mapped, so that pages that are not touched cost nothing.
+constexpr size_t mapped_bytes = 64 << 10;
+
+}  // namespace
+
+Shadow::~Shadow() {
+  if (bytes_ >= mapped_bytes) munmap(memory_, bytes_);
+  else std::free(memory_);
+}
+
+uintptr_t Shadow::words(uintptr_t begin, size_t bytes) {
+  const uintptr_t first = begin / 4, last = (begin + bytes + 3) / 4;
+  if (!memory_) {
+    bytes_ = (last - first + 1) * 4 * sizeof *memory_;
+    void *made = bytes_ < mapped_bytes ? std::calloc(1, bytes_)
+                                       : mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
+                                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (!made || made == MAP_FAILED) throw std::bad_alloc();
+    memory_ = static_cast<uint64_t *>(made);
+  }
+  return reinterpret_cast<uintptr_t>(memory_) - first * 4 * sizeof *memory_;
+}
+
+Table &table() {
+  // Never destroyed: kernels are freed after static objects.
+  static Table &made = *new Table;
+  return made;
+}
+
+Region &Table::insert(uintptr_t begin, size_t bytes, Kind kind, int element_bytes, const std::string &name, const void *caller) {
+  const auto after = freed.lower_bound(begin);
+  if (after != freed.end() && after->first < begin + bytes) freed.erase(after);
+  Region &made = live[begin];
+  made.name = name;
+  made.is = {begin, bytes, kind, true, element_bytes, made.name.c_str(), caller};
+  made.is_written = kind != Kind::device;
+  changes++;
+  return made;
+}
+
+namespace {
+
+Region *in(std::map<uintptr_t, Region> &regions, uintptr_t address) {
+  auto next = regions.upper_bound(address);
+  if (next == regions.begin()) return nullptr;
+  Region &found = (--next)->second;
+  return address - found.is.begin < std::max<size_t>(found.is.bytes, 1) ? &found : nullptr;
+}
+
+}  // namespace
+
+Region *Table::at(uintptr_t address) { return in(live, address); }
+Region *Table::freed_at(uintptr_t address) { return in(freed, address); }
+
+Heap::~Heap() {
+  Table &all = table();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  for (auto each = all.live.begin(); each != all.live.end();) {
+    if (each->second.heap != this) {
+      ++each;
+      continue;
+    }
+    std::free(reinterpret_cast<void *>(each->first));
+    each = all.live.erase(each);
+  }
+  memory().forget_sites();
+}
+
+}  // namespace gpt2::emulator
+
+namespace gpt2_emulator {
+
+using namespace gpt2::emulator;
+
+namespace {
+
+// Bytes to the next allocation.
+size_t room_of(size_t bytes) { return (bytes + alignment + page - 1) / page * page; }
+
+}  // namespace
+
+void *allocate(size_t bytes, Kind kind, int element_bytes, const char *name, const void *caller) {
+  Table &all = table();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  uintptr_t begin = 0;
+  if (kind == Kind::device) {
+    Arena &from = arena();
+    if (from.end - from.next < room_of(bytes)) return nullptr;
+    begin = from.next;
+    from.next += room_of(bytes);
+    program_watch = {from.begin, from.next - from.begin};
+  } else {
+    begin = reinterpret_cast<uintptr_t>(std::aligned_alloc(alignment, (bytes + 2 * alignment) / alignment * alignment));
+    if (!begin) return nullptr;
+  }
+  all.insert(begin, bytes, kind, element_bytes, name, caller);
+  return reinterpret_cast<void *>(begin);
+}
+
+bool release(void *memory, const void *caller) {
+  Table &all = table();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const auto begin = reinterpret_cast<uintptr_t>(memory);
+  const auto found = all.live.find(begin);
+  if (found == all.live.end()) {
+    const Region *freed = all.freed_at(begin), *inner = all.at(begin);
+    const std::string text = freed && freed->is.begin == begin ? described(*freed) + " again"
+                             : inner                           ? "an address inside of " + described(*inner)
+                                                               : "an address that was not allocated";
+    report(("host code frees " + text).c_str(), caller);
+    return false;
+  }
+  // The pages of device memory go back to the system. Other memory is kept by its name only.
+  if (found->second.is.kind == Kind::device) madvise(memory, room_of(found->second.is.bytes), MADV_DONTNEED);
+  else std::free(memory);
+  Region &kept = all.freed[begin];
+  kept.name = found->second.name;
+  kept.is = found->second.is;
+  kept.is.name = kept.name.c_str();
+  kept.is.is_live = false;
+  all.live.erase(found);
+  all.changes++;
+  gpt2::emulator::memory().forget_sites();
+  return true;
+}
+
+void insert(const void *begin, size_t bytes, Kind kind, int element_bytes, const char *name) {
+  Table &all = table();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  all.insert(reinterpret_cast<uintptr_t>(begin), bytes, kind, element_bytes, name, nullptr);
+}
+
+void erase(const void *begin) {
+  Table &all = table();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  if (all.live.erase(reinterpret_cast<uintptr_t>(begin)) > 0) memory().forget_sites();
+}
+
+const Allocation *find(const void *address) {
+  Table &all = table();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const auto at = reinterpret_cast<uintptr_t>(address);
+  const Region *found = all.at(at);
+  if (!found) found = all.freed_at(at);
+  return found ? &found->is : nullptr;
+}
+
+void written(const void *begin, size_t bytes) {
+  Table &all = table();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  all.changes++;
+  const auto at = reinterpret_cast<uintptr_t>(begin);
+  Region *region = all.at(at);
+  if (!region || region->is_written) return;
+  if (at == region->is.begin && bytes >= region->is.bytes) region->is_written = true;
+  else mark_written(*region, at, bytes);
+}
+
+bool is_written(const void *begin, size_t bytes, const void **first) {
+  Table &all = table();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const auto at = reinterpret_cast<uintptr_t>(begin);
+  Region *region = all.at(at);
+  const uintptr_t wrong = !region || region->is_written ? at + bytes : first_unwritten(*region, at, bytes);
+  if (first) *first = reinterpret_cast<const void *>(wrong);
+  return wrong >= at + bytes;
+}
+
+}  // namespace gpt2_emulator

@@ -1,0 +1,82 @@
+// The table of memory that kernels may access, with the shadow of its bytes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "../../emulator/interface.h"
+
+namespace gpt2::emulator {
+
+// Four bytes of memory have four words of shadow (memory.h): 8 bytes a byte. The system allocates a page when it is
+// touched.
+class Shadow {
+ public:
+  Shadow() = default;
+  ~Shadow();
+  Shadow(const Shadow &) = delete;
+  Shadow &operator=(const Shadow &) = delete;
+
+  // To find the words of an address by `words_at`.
+  uintptr_t words(uintptr_t begin, size_t bytes);
+  bool is_there() const { return memory_ != nullptr; }
+  uint64_t *begin() const { return memory_; }
+  uint64_t *end() const { return memory_ + bytes_ / sizeof *memory_; }
+
+ private:
+  uint64_t *memory_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+// The four words of the four bytes at address / 4 * 4.
+inline uint64_t *words_at(uintptr_t words, uintptr_t address) {
+  return reinterpret_cast<uint64_t *>(words + (address & ~uintptr_t{3}) * sizeof(uint64_t));
+}
+
+struct Region {
+  gpt2_emulator::Allocation is;
+  std::string name;
+  // A kernel's malloc, of this heap.
+  const void *heap = nullptr;
+  // Every byte was written.
+  bool is_written = true;
+  Shadow shadow;
+};
+
+struct Table {
+  std::mutex mutex;
+  std::map<uintptr_t, Region> live;
+  // Freed regions; their addresses are not used again.
+  std::map<uintptr_t, Region> freed;
+  // Counts changes of memory by the host and by launches, so that a launch that would change nothing can be left out.
+  uint64_t changes = 0;
+
+  Region &insert(uintptr_t begin, size_t bytes, gpt2_emulator::Kind kind, int element_bytes, const std::string &name,
+                 const void *caller);
+  // The live region that contains the address; NULL without one.
+  Region *at(uintptr_t address);
+  Region *freed_at(uintptr_t address);
+};
+Table &table();
+
+// The number of live bytes that a kernel's malloc has, and those kernels share; freed with it.
+struct Heap {
+  ~Heap();
+  size_t used = 0;
+};
+
+// A variable of a compiled file: __device__, __constant__, or a table of constants.
+struct Variable {
+  std::string name;
+  uintptr_t begin, end;
+  bool is_constant;  // no kernel may write the variable
+};
+// The variables of the file, which is loaded at `base`.
+std::vector<Variable> variables_of(const std::string &path, uintptr_t base);
+std::string demangled(const char *name);
+
+}  // namespace gpt2::emulator

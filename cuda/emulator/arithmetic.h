@@ -1,0 +1,248 @@
+// CUDA's functions of numbers: minima, bits, conversions, rounding, mathematics. Included by functions.h. The system's
+// <math.h> has the functions that C has, too.
+#pragma once
+
+#include <fenv.h>
+#include <stdlib.h>
+
+// ---------------------------------------------------------------- minima and maxima
+
+#define GPT2_MIN_MAX(T)                            \
+  inline T min(T a, T b) { return b < a ? b : a; } \
+  inline T max(T a, T b) { return a < b ? b : a; }
+GPT2_MIN_MAX(int) GPT2_MIN_MAX(unsigned) GPT2_MIN_MAX(long) GPT2_MIN_MAX(unsigned long)
+GPT2_MIN_MAX(long long) GPT2_MIN_MAX(unsigned long long)
+#define GPT2_FLOAT_MIN_MAX(T, A, B)               \
+  inline T min(A a, B b) { return fmin(T(a), T(b)); } \
+  inline T max(A a, B b) { return fmax(T(a), T(b)); }
+GPT2_FLOAT_MIN_MAX(double, double, double) GPT2_FLOAT_MIN_MAX(double, float, double)
+GPT2_FLOAT_MIN_MAX(double, double, float) GPT2_FLOAT_MIN_MAX(float, float, float)
+// CUDA compares a signed and an unsigned integer as unsigned.
+#define GPT2_MIXED(S, U)                                    \
+  inline U min(S a, U b) { return min((U)(a), b); }           \
+  inline U min(U a, S b) { return min(a, (U)(b)); }           \
+  inline U max(S a, U b) { return max((U)(a), b); }           \
+  inline U max(U a, S b) { return max(a, (U)(b)); }
+GPT2_MIXED(int, unsigned) GPT2_MIXED(long, unsigned long) GPT2_MIXED(long long, unsigned long long)
+inline unsigned umin(unsigned a, unsigned b) { return min(a, b); }
+inline unsigned umax(unsigned a, unsigned b) { return max(a, b); }
+
+// ---------------------------------------------------------------- integers and bits
+
+inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
+inline int __popcll(unsigned long long bits) { return __builtin_popcountll(bits); }
+inline int __clz(int bits) { return bits ? __builtin_clz(bits) : 32; }
+inline int __clzll(long long bits) { return bits ? __builtin_clzll(bits) : 64; }
+inline int __ffs(int bits) { return __builtin_ffs(bits); }
+inline int __ffsll(long long bits) { return __builtin_ffsll(bits); }
+inline unsigned long long __brevll(unsigned long long bits) {
+  unsigned long long result = 0;
+  for (int i = 0; i < 64; i++) result |= (bits >> i & 1) << (63 - i);
+  return result;
+}
+inline unsigned __brev(unsigned bits) { return unsigned(__brevll(bits) >> 32); }
+inline int __mulhi(int a, int b) { return int((long long)(a) * b >> 32); }
+inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned((unsigned long long)(a) * b >> 32); }
+inline long long __mul64hi(long long a, long long b) { return (long long)(__int128(a) * b >> 64); }
+inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
+  return (unsigned long long)((unsigned __int128)(a) * b >> 64);
+}
+// The lower 32 bits of the product of two integers of 24 bits.
+inline unsigned __umul24(unsigned a, unsigned b) { return (a & 0xffffff) * (b & 0xffffff); }
+inline int __mul24(int a, int b) { return int(unsigned(int(unsigned(a) << 8) >> 8) * unsigned(int(unsigned(b) << 8) >> 8)); }
+inline unsigned __sad(int a, int b, unsigned sum) { return sum + (a < b ? unsigned(b) - unsigned(a) : unsigned(a) - unsigned(b)); }
+inline unsigned __usad(unsigned a, unsigned b, unsigned sum) { return sum + (a < b ? b - a : a - b); }
+inline int __hadd(int a, int b) { return int((long long)(a) + b >> 1); }
+inline int __rhadd(int a, int b) { return int((long long)(a) + b + 1 >> 1); }
+inline unsigned __uhadd(unsigned a, unsigned b) { return unsigned((unsigned long long)(a) + b >> 1); }
+inline unsigned __urhadd(unsigned a, unsigned b) { return unsigned((unsigned long long)(a) + b + 1 >> 1); }
+// Four bytes of b:a, by the lower three bits of each digit of the selector.
+inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
+  const unsigned long long both = (unsigned long long)(b) << 32 | a;
+  unsigned result = 0;
+  for (int i = 0; i < 4; i++) result |= unsigned(both >> 8 * (selector >> 4 * i & 7) & 255) << 8 * i;
+  return result;
+}
+// Shifts of high:low by at most 31 bits, or with c by at most 32.
+inline unsigned __funnelshift_lc(unsigned low, unsigned high, unsigned shift) {
+  return unsigned(((unsigned long long)(high) << 32 | low) << min(shift, 32u) >> 32);
+}
+inline unsigned __funnelshift_rc(unsigned low, unsigned high, unsigned shift) {
+  return unsigned(((unsigned long long)(high) << 32 | low) >> min(shift, 32u));
+}
+inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) { return __funnelshift_lc(low, high, shift & 31); }
+inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) { return __funnelshift_rc(low, high, shift & 31); }
+
+namespace gpt2_emulator {
+
+// sum + the dot product of COUNT elements of a and b, from element `first` of b.
+template <class A, class B, int COUNT, class Word, class Other, class Sum>
+Sum dot(Word a, Other b, Sum sum, int first = 0) {
+  A left[sizeof(Word) / sizeof(A)];
+  B right[sizeof(Other) / sizeof(B)];
+  __builtin_memcpy(left, &a, sizeof a);
+  __builtin_memcpy(right, &b, sizeof b);
+  for (int i = 0; i < COUNT; i++) sum += Sum(left[i]) * Sum(right[first + i]);
+  return sum;
+}
+
+}  // namespace gpt2_emulator
+
+#define GPT2_DOT(A, B, Sum, Word2, Word4)                                                                    \
+  inline Sum __dp4a(Word4 a, Word4 b, Sum sum) { return gpt2_emulator::dot<B, B, 4>(a, b, sum); }            \
+  inline Sum __dp2a_lo(Word2 a, Word4 b, Sum sum) { return gpt2_emulator::dot<A, B, 2>(a, b, sum, 0); }      \
+  inline Sum __dp2a_hi(Word2 a, Word4 b, Sum sum) { return gpt2_emulator::dot<A, B, 2>(a, b, sum, 2); }
+GPT2_DOT(short, signed char, int, int, int)
+GPT2_DOT(short, signed char, int, short2, char4)
+GPT2_DOT(unsigned short, unsigned char, unsigned, unsigned, unsigned)
+GPT2_DOT(unsigned short, unsigned char, unsigned, ushort2, uchar4)
+
+// ---------------------------------------------------------------- bits of floats, conversions
+
+inline int __float_as_int(float value) { return gpt2_emulator::from_bits<int>(gpt2_emulator::bits_of(value)); }
+inline unsigned __float_as_uint(float value) { return gpt2_emulator::from_bits<unsigned>(gpt2_emulator::bits_of(value)); }
+inline float __int_as_float(int bits) { return gpt2_emulator::from_bits<float>(gpt2_emulator::bits_of(bits)); }
+inline float __uint_as_float(unsigned bits) { return gpt2_emulator::from_bits<float>(gpt2_emulator::bits_of(bits)); }
+inline long long __double_as_longlong(double value) { return gpt2_emulator::from_bits<long long>(gpt2_emulator::bits_of(value)); }
+inline double __longlong_as_double(long long bits) { return gpt2_emulator::from_bits<double>(gpt2_emulator::bits_of(bits)); }
+inline int __double2hiint(double value) { return int(__double_as_longlong(value) >> 32); }
+inline int __double2loint(double value) { return int(__double_as_longlong(value)); }
+inline double __hiloint2double(int high, int low) { return __longlong_as_double((long long)(high) << 32 | unsigned(low)); }
+
+namespace gpt2_emulator {
+
+// The integer nearest to an integral float: the smallest or largest for values outside of its range, 0 for NaN.
+template <class To, class From>
+To saturated(From value) {
+  constexpr bool is_signed = To(-1) < To(0);
+  constexpr To largest = To(is_signed ? (1ull << (8 * sizeof(To) - 1)) - 1 : ~0ull), smallest = is_signed ? To(~largest) : To(0);
+  if (value != value) return 0;
+  if (value <= From(smallest)) return smallest;
+  return value >= From(largest) ? largest : To(value);
+}
+
+// The result of a computation in a rounding mode (FE_TONEAREST, ...).
+template <class Compute>
+__attribute__((noinline)) auto rounded(int mode, const Compute &compute) {
+  const int before = fegetround();
+  fesetround(mode);
+  const volatile auto result = compute();
+  fesetround(before);
+  return decltype(compute())(result);
+}
+
+// A value that is not contracted with another operation to a fused multiply-add.
+template <class T>
+T uncontracted(T value) {
+  const volatile T result = value;
+  return result;
+}
+
+}  // namespace gpt2_emulator
+
+// Calls X with the suffix of each rounding and its mode.
+#define GPT2_ROUNDINGS(X, ...)                                                                        \
+  X(_rn, FE_TONEAREST, rint, __VA_ARGS__) X(_rz, FE_TOWARDZERO, trunc, __VA_ARGS__)                   \
+  X(_rd, FE_DOWNWARD, floor, __VA_ARGS__) X(_ru, FE_UPWARD, ceil, __VA_ARGS__)
+#define GPT2_TO_INTEGER(suffix, mode, round, name, From, To) \
+  inline To name##suffix(From value) { return gpt2_emulator::saturated<To>(round(value)); }
+#define GPT2_ROUNDED(suffix, mode, round, name, To, parameters, ...)                               \
+  inline To name##suffix parameters {                                                              \
+    return mode == FE_TONEAREST ? To(__VA_ARGS__) : gpt2_emulator::rounded(mode, [&] { return To(__VA_ARGS__); }); \
+  }
+#define GPT2_CONVERSIONS(short_name, T)                                                \
+  GPT2_ROUNDINGS(GPT2_TO_INTEGER, __float2##short_name, float, T)                      \
+  GPT2_ROUNDINGS(GPT2_TO_INTEGER, __double2##short_name, double, T)                    \
+  GPT2_ROUNDINGS(GPT2_ROUNDED, __##short_name##2float, float, (T value), value)        \
+  GPT2_ROUNDINGS(GPT2_ROUNDED, __##short_name##2double, double, (T value), value)
+GPT2_CONVERSIONS(int, int) GPT2_CONVERSIONS(uint, unsigned) GPT2_CONVERSIONS(ll, long long)
+GPT2_CONVERSIONS(ull, unsigned long long)
+GPT2_ROUNDINGS(GPT2_ROUNDED, __double2float, float, (double value), value)
+
+// ---------------------------------------------------------------- arithmetic in a stated rounding
+
+#define GPT2_ARITHMETIC(T, prefix, fma_name)                                                               \
+  GPT2_ROUNDINGS(GPT2_ROUNDED, prefix##add, T, (T a, T b), gpt2_emulator::uncontracted(a) + gpt2_emulator::uncontracted(b)) \
+  GPT2_ROUNDINGS(GPT2_ROUNDED, prefix##sub, T, (T a, T b), gpt2_emulator::uncontracted(a) - gpt2_emulator::uncontracted(b)) \
+  GPT2_ROUNDINGS(GPT2_ROUNDED, prefix##mul, T, (T a, T b), gpt2_emulator::uncontracted(a * b))              \
+  GPT2_ROUNDINGS(GPT2_ROUNDED, prefix##div, T, (T a, T b), a / b)                                          \
+  GPT2_ROUNDINGS(GPT2_ROUNDED, prefix##rcp, T, (T x), 1 / x)                                               \
+  GPT2_ROUNDINGS(GPT2_ROUNDED, prefix##sqrt, T, (T x), ::sqrt(x))                                          \
+  GPT2_ROUNDINGS(GPT2_ROUNDED, fma_name, T, (T a, T b, T c), ::fma(a, b, c))
+GPT2_ARITHMETIC(float, __f, __fmaf)
+GPT2_ARITHMETIC(double, __d, __fma)
+
+// ---------------------------------------------------------------- mathematics
+
+// Defines a function of doubles, and from it the function of floats.
+#define GPT2_MATH(name, parameters, ...)                                     \
+  inline double name parameters { __VA_ARGS__ }                              \
+  template <class... T>                                                      \
+  inline float name##f(T... values) {                                        \
+    return float(name(double(values)...));                                   \
+  }
+#define GPT2_MATH1(name, ...)                     \
+  GPT2_MATH(name, (double x), __VA_ARGS__)        \
+  inline float name(float x) { return name##f(x); }
+GPT2_MATH1(rcbrt, return 1 / cbrt(x);)
+// remainder() is exact, and so is the distance to the nearest multiple of a half turn.
+GPT2_MATH1(sinpi, const double turn = remainder(x, 2); return sin(M_PI * (fabs(turn) > 0.5 ? copysign(1, turn) - turn : turn));)
+GPT2_MATH1(cospi, return sinpi(0.5 - fabs(remainder(x, 2)));)
+GPT2_MATH(rhypot, (double x, double y), return 1 / hypot(x, y);)
+GPT2_MATH(norm3d, (double x, double y, double z), return hypot(hypot(x, y), z);)
+GPT2_MATH(rnorm3d, (double x, double y, double z), return 1 / norm3d(x, y, z);)
+GPT2_MATH(norm4d, (double x, double y, double z, double w), return hypot(hypot(x, y), hypot(z, w));)
+GPT2_MATH(rnorm4d, (double x, double y, double z, double w), return 1 / norm4d(x, y, z, w);)
+GPT2_MATH1(erfcx, if (x < 25) return exp(x * x) * erfc(x);
+           const double square = x * x;
+           return (1 - 0.5 / square + 0.75 / square / square) / x * M_2_SQRTPI / 2;)
+// From Abramowitz and Stegun 26.2.23, whose error is 4.5e-4, by three of Halley's steps.
+GPT2_MATH1(erfcinv, if (x > 1) return -erfcinv(2 - x);
+           if (!(x > 0)) return x == 0 ? INFINITY : NAN;
+           const double t = sqrt(-2 * log(x / 2));
+           double y = (t - (2.515517 + t * (0.802853 + t * 0.010328)) / (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)))) * M_SQRT1_2;
+           for (int i = 0; i < 3; i++) {
+             const double step = (erfc(y) - x) * exp(y * y) / M_2_SQRTPI;
+             y += step / (1 - step * y);
+           }
+           return y;)
+GPT2_MATH1(erfinv, if (fabs(x) > 0.5) return copysign(erfcinv(1 - fabs(x)), x);
+           double y = x / M_2_SQRTPI;
+           for (int i = 0; i < 4; i++) y -= (erf(y) - x) * exp(y * y) / M_2_SQRTPI;
+           return y;)
+GPT2_MATH1(normcdf, return erfc(-x * M_SQRT1_2) / 2;)
+GPT2_MATH1(normcdfinv, return -erfcinv(2 * x) / M_SQRT1_2;)
+namespace gpt2_emulator {
+// The modified Bessel function of order 0 or 1, whose series has positive terms only.
+inline double bessel_i(int order, double x) {
+  double term = order ? x / 2 : 1, sum = term;
+  for (int i = 1; fabs(term) > 1e-17 * fabs(sum); i++) sum += term *= x * x / 4 / i / (i + order);
+  return sum;
+}
+}  // namespace gpt2_emulator
+GPT2_MATH1(cyl_bessel_i0, return gpt2_emulator::bessel_i(0, x);)
+GPT2_MATH1(cyl_bessel_i1, return gpt2_emulator::bessel_i(1, x);)
+template <class T>
+GPT2_INLINE T gpt2_norm(int count, const T *values) {
+  double sum = 0;
+  for (int i = 0; i < count; i++) sum = hypot(sum, double(values[i]));
+  return T(sum);
+}
+#define GPT2_NORM(name, T, ...) GPT2_INLINE T name(int count, const T *values) { return __VA_ARGS__ gpt2_norm(count, values); }
+GPT2_NORM(norm, double) GPT2_NORM(rnorm, double, 1 /) GPT2_NORM(normf, float) GPT2_NORM(rnormf, float, 1 /)
+GPT2_INLINE void sincospi(double x, double *sine, double *cosine) { *sine = sinpi(x), *cosine = cospi(x); }
+GPT2_INLINE void sincospif(float x, float *sine, float *cosine) { *sine = sinpif(x), *cosine = cospif(x); }
+GPT2_INLINE void __sincosf(float x, float *sine, float *cosine) { *sine = sinf(x), *cosine = cosf(x); }
+inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
+inline float rsqrt(float x) { return rsqrtf(x); }
+inline double rsqrt(double x) { return 1.0 / sqrt(x); }
+inline float __frsqrt_rn(float x) { return rsqrtf(x); }
+inline float __fdividef(float a, float b) { return a / b; }
+inline float fdividef(float a, float b) { return a / b; }
+inline float __saturatef(float x) { return fminf(fmaxf(x, 0.0f), 1.0f); }
+inline float __exp10f(float x) { return powf(10.0f, x); }
+inline float __powf(float x, float y) { return powf(x, y); }
+#define GPT2_FAST(name) \
+  inline float __##name(float x) { return name(x); }
+GPT2_FAST(expf) GPT2_FAST(logf) GPT2_FAST(log2f) GPT2_FAST(log10f)
+GPT2_FAST(sinf) GPT2_FAST(cosf) GPT2_FAST(tanf) GPT2_FAST(tanhf)

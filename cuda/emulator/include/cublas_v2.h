@@ -1,0 +1,146 @@
+// The part of cuBLAS that runs on a CPU (cpu/emulator/blas.cpp): products and vectors, by plain loops.
+#pragma once
+
+#include "cuda_bf16.h"
+#include "cuda_fp16.h"
+#include "cuda_runtime.h"
+#include "library_types.h"
+
+#define CUBLAS_API_H_
+#define CUBLAS_VER_MAJOR 13
+
+#define GPT2_STATUSES(ROW)                                                                                                    \
+  ROW(SUCCESS, 0) ROW(NOT_INITIALIZED, 1) ROW(ALLOC_FAILED, 3) ROW(INVALID_VALUE, 7) ROW(ARCH_MISMATCH, 8)                    \
+  ROW(MAPPING_ERROR, 11) ROW(EXECUTION_FAILED, 13) ROW(INTERNAL_ERROR, 14) ROW(NOT_SUPPORTED, 15) ROW(LICENSE_ERROR, 16)
+#define GPT2_ROW(name, code) CUBLAS_STATUS_##name = code,
+enum cublasStatus_t { GPT2_STATUSES(GPT2_ROW) };
+#undef GPT2_ROW
+enum cublasOperation_t { CUBLAS_OP_N, CUBLAS_OP_T, CUBLAS_OP_C };
+enum cublasPointerMode_t { CUBLAS_POINTER_MODE_HOST, CUBLAS_POINTER_MODE_DEVICE };
+enum cublasMath_t { CUBLAS_DEFAULT_MATH, CUBLAS_TENSOR_OP_MATH, CUBLAS_PEDANTIC_MATH, CUBLAS_TF32_TENSOR_OP_MATH };
+enum cublasGemmAlgo_t { CUBLAS_GEMM_DFALT = -1, CUBLAS_GEMM_DEFAULT = -1, CUBLAS_GEMM_ALGO0, CUBLAS_GEMM_DEFAULT_TENSOR_OP = 99 };
+enum cublasComputeType_t {
+  CUBLAS_COMPUTE_16F = 64, CUBLAS_COMPUTE_16F_PEDANTIC, CUBLAS_COMPUTE_32F = 68, CUBLAS_COMPUTE_32F_PEDANTIC,
+  CUBLAS_COMPUTE_64F, CUBLAS_COMPUTE_64F_PEDANTIC, CUBLAS_COMPUTE_32I, CUBLAS_COMPUTE_32F_FAST_16F = 74,
+  CUBLAS_COMPUTE_32F_FAST_16BF, CUBLAS_COMPUTE_32F_FAST_TF32 = 77
+};
+typedef struct cublasContext *cublasHandle_t;
+
+const char *cublasGetStatusName(cublasStatus_t status);
+#define cublasGetStatusString cublasGetStatusName
+inline cublasStatus_t cublasCreate(cublasHandle_t *handle) { return *handle = cublasHandle_t(1), CUBLAS_STATUS_SUCCESS; }
+#define GPT2_BLAS_NOTHING(name) \
+  template <class... Any>       \
+  cublasStatus_t name(cublasHandle_t handle, const Any &...) { return handle ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED; }
+GPT2_BLAS_NOTHING(cublasDestroy) GPT2_BLAS_NOTHING(cublasSetStream) GPT2_BLAS_NOTHING(cublasSetMathMode)
+GPT2_BLAS_NOTHING(cublasSetPointerMode) GPT2_BLAS_NOTHING(cublasSetWorkspace)
+
+namespace gpt2_emulator {
+
+// A matrix in columns, and the distance between the matrices of a batch.
+struct Matrix {
+  const void *data;
+  cudaDataType_t type;
+  int leading;
+  long long stride;
+};
+// c = alpha op(a) op(b) + beta c, [m, k] by [k, n]; `sum` is the type of the sums, alpha and beta.
+struct Gemm {
+  cublasOperation_t a_op, b_op;
+  int m, n, k;
+  const void *alpha, *beta;
+  Matrix a, b, c;
+  cudaDataType_t sum;
+  int count;
+};
+cublasStatus_t gemm(cublasHandle_t handle, const Gemm &gemm);
+
+enum class Vectors { axpy, dot, nrm2, scal };
+// An operation of vectors of one type; `scalar` is alpha, or the place of the result.
+cublasStatus_t vectors(cublasHandle_t handle, Vectors what, cudaDataType_t type, int n, const void *scalar, const void *x,
+                       int x_step, const void *y, int y_step);
+
+template <class T>
+constexpr cudaDataType_t blas_type = sizeof(T) == 8 ? CUDA_R_64F : sizeof(T) == 4 ? CUDA_R_32F : CUDA_R_16F;
+inline cudaDataType_t sum_type(cublasComputeType_t compute) {
+  if (compute == CUBLAS_COMPUTE_32I) return CUDA_R_32I;
+  if (compute == CUBLAS_COMPUTE_64F || compute == CUBLAS_COMPUTE_64F_PEDANTIC) return CUDA_R_64F;
+  return compute <= CUBLAS_COMPUTE_16F_PEDANTIC ? CUDA_R_16F : CUDA_R_32F;
+}
+// Older programs pass the type.
+inline cudaDataType_t sum_type(cudaDataType_t type) { return type; }
+
+// The functions of cuBLAS by the type of their operands. Inlined, so that reports have the user's line.
+template <class T>
+GPT2_INLINE cublasStatus_t blas_strided(cublasHandle_t handle, cublasOperation_t a_op, cublasOperation_t b_op, int m, int n, int k,
+                                        const T *alpha, const T *a, int lda, long long as, const T *b, int ldb, long long bs,
+                                        const T *beta, T *c, int ldc, long long cs, int count) {
+  constexpr cudaDataType_t type = blas_type<T>;
+  return gemm(handle, {a_op, b_op, m, n, k, alpha, beta, {a, type, lda, as}, {b, type, ldb, bs}, {c, type, ldc, cs}, type, count});
+}
+template <class T>
+GPT2_INLINE cublasStatus_t blas_gemm(cublasHandle_t handle, cublasOperation_t a_op, cublasOperation_t b_op, int m, int n, int k,
+                                     const T *alpha, const T *a, int lda, const T *b, int ldb, const T *beta, T *c, int ldc) {
+  return blas_strided<T>(handle, a_op, b_op, m, n, k, alpha, a, lda, 0, b, ldb, 0, beta, c, ldc, 0, 1);
+}
+// A row of x by the matrix: the steps of vectors are leading dimensions.
+template <class T>
+GPT2_INLINE cublasStatus_t blas_gemv(cublasHandle_t handle, cublasOperation_t op, int m, int n, const T *alpha, const T *a, int lda,
+                                     const T *x, int x_step, const T *beta, T *y, int y_step) {
+  const bool is_plain = op == CUBLAS_OP_N;
+  return blas_gemm<T>(handle, CUBLAS_OP_N, is_plain ? CUBLAS_OP_T : CUBLAS_OP_N, 1, is_plain ? m : n, is_plain ? n : m, alpha, x,
+                      x_step, a, lda, beta, y, y_step);
+}
+template <class T>
+GPT2_INLINE cublasStatus_t blas_axpy(cublasHandle_t handle, int n, const T *alpha, const T *x, int x_step, T *y, int y_step) {
+  return vectors(handle, Vectors::axpy, blas_type<T>, n, alpha, x, x_step, y, y_step);
+}
+template <class T>
+GPT2_INLINE cublasStatus_t blas_dot(cublasHandle_t handle, int n, const T *x, int x_step, const T *y, int y_step, T *result) {
+  return vectors(handle, Vectors::dot, blas_type<T>, n, result, x, x_step, y, y_step);
+}
+template <class T>
+GPT2_INLINE cublasStatus_t blas_nrm2(cublasHandle_t handle, int n, const T *x, int x_step, T *result) {
+  return vectors(handle, Vectors::nrm2, blas_type<T>, n, result, x, x_step, x, x_step);
+}
+template <class T>
+GPT2_INLINE cublasStatus_t blas_scal(cublasHandle_t handle, int n, const T *alpha, T *x, int x_step) {
+  return vectors(handle, Vectors::scal, blas_type<T>, n, alpha, x, x_step, x, x_step);
+}
+
+}  // namespace gpt2_emulator
+
+#define cublasHgemm gpt2_emulator::blas_gemm<__half>
+#define cublasHgemmStridedBatched gpt2_emulator::blas_strided<__half>
+#define cublasSgemm gpt2_emulator::blas_gemm<float>
+#define cublasSgemmStridedBatched gpt2_emulator::blas_strided<float>
+#define cublasSgemv gpt2_emulator::blas_gemv<float>
+#define cublasSaxpy gpt2_emulator::blas_axpy<float>
+#define cublasSdot gpt2_emulator::blas_dot<float>
+#define cublasSnrm2 gpt2_emulator::blas_nrm2<float>
+#define cublasSscal gpt2_emulator::blas_scal<float>
+#define cublasDgemm gpt2_emulator::blas_gemm<double>
+#define cublasDgemmStridedBatched gpt2_emulator::blas_strided<double>
+#define cublasDgemv gpt2_emulator::blas_gemv<double>
+#define cublasDaxpy gpt2_emulator::blas_axpy<double>
+#define cublasDdot gpt2_emulator::blas_dot<double>
+#define cublasDnrm2 gpt2_emulator::blas_nrm2<double>
+#define cublasDscal gpt2_emulator::blas_scal<double>
+
+template <class Compute>
+GPT2_INLINE cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation_t a_op, cublasOperation_t b_op, int m,
+                                                      int n, int k, const void *alpha, const void *a, cudaDataType_t at, int lda,
+                                                      long long as, const void *b, cudaDataType_t bt, int ldb, long long bs,
+                                                      const void *beta, void *c, cudaDataType_t ct, int ldc, long long cs,
+                                                      int count, Compute compute, cublasGemmAlgo_t) {
+  return gpt2_emulator::gemm(handle, {a_op, b_op, m, n, k, alpha, beta, {a, at, lda, as}, {b, bt, ldb, bs}, {c, ct, ldc, cs},
+                                      gpt2_emulator::sum_type(compute), count});
+}
+template <class Compute>
+GPT2_INLINE cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t a_op, cublasOperation_t b_op, int m, int n, int k,
+                                        const void *alpha, const void *a, cudaDataType_t at, int lda, const void *b,
+                                        cudaDataType_t bt, int ldb, const void *beta, void *c, cudaDataType_t ct, int ldc,
+                                        Compute compute, cublasGemmAlgo_t algorithm) {
+  return cublasGemmStridedBatchedEx(handle, a_op, b_op, m, n, k, alpha, a, at, lda, 0, b, bt, ldb, 0, beta, c, ct, ldc, 0, 1,
+                                    compute, algorithm);
+}

@@ -1,0 +1,56 @@
+// The command `kernel run`: runs a CUDA program, on a GPU or emulated on a CPU.
+import { Command, Option } from 'commander';
+import { selectDevice } from '../index.ts';
+import { ExitError, real, runProgram } from '../program.ts';
+import { type SourceFlags, sourceOptions, withSourceOptions } from './kernel-build.ts';
+import { numberOption, tableOption } from './option-of-table.ts';
+
+const notes = `
+With a GPU and nvcc the files are compiled by nvcc. Otherwise the emulator runs them on the CPU and reports races, accesses out of bounds and
+other defects; docs/kernels.md lists them. Exit code: the program's, or 3 if that is 0 but a defect was reported.
+
+Examples:
+  npm run gpt2 -- kernel run sum.cu                                   the file's main
+  npm run gpt2 -- kernel run main.cu kernels.cu --include inc -- 1024  two files, and an argument of the program
+  npm run gpt2 -- kernel run sum.cu --device cpu --check all           check every block of every launch
+`;
+
+interface Flags extends SourceFlags {
+  readonly device?: string;
+  readonly sanitize?: boolean;
+  readonly check?: 'all' | 'none';
+  readonly everyLaunch?: boolean;
+  readonly timeLimit?: number;
+}
+
+export function kernelRunCommand(interruption: (how?: 'quiet') => AbortSignal): Command {
+  const command = new Command('run')
+    .description('Run the main of CUDA files, on a GPU or emulated on a CPU')
+    .argument('<FILE...>', '.cu files, and .cpp and .c files to link; after --, arguments of the program')
+    .addOption(tableOption('device'))
+    .option('--sanitize', 'on a GPU: run under compute-sanitizer')
+    .addOption(
+      new Option('--check <BLOCKS>', 'blocks that the emulator checks (default: samples of large launches)').choices([
+        'all',
+        'none',
+      ]),
+    )
+    .option('--every-launch', 'emulate also launches that would change nothing')
+    .addOption(numberOption('--time-limit <S>', 'seconds that the program may run (default: none)', real(0.1, 86_400)));
+  return withSourceOptions(command, false)
+    .addHelpText('after', notes)
+    .action(async (words: readonly string[], { define, include, device, ...flags }: Flags) => {
+      const { rawArgs } = rootOf(command) as Command & { rawArgs: readonly string[] };
+      const dash = rawArgs.indexOf('--');
+      const args = dash < 0 ? [] : rawArgs.slice(dash + 1);
+      const files = words.slice(0, words.length - args.length);
+      if (files.length === 0) command.error("error: missing required argument 'FILE'");
+      const code = await runProgram({
+        ...{ files, args, ...sourceOptions({ define, include }), ...flags },
+        ...{ device: selectDevice(device ?? 'auto').kind, signal: interruption('quiet') },
+      });
+      if (code !== 0) throw new ExitError(code);
+    });
+}
+
+const rootOf = (command: Command): Command => (command.parent ? rootOf(command.parent) : command);

@@ -1,0 +1,53 @@
+// Runs the main of CUDA files in a process of its own, in this terminal: compiled by nvcc on a GPU, with the emulator on a CPU.
+import { spawn } from 'node:child_process';
+import { constants } from 'node:os';
+import { gpt2Error } from '../base/errors.ts';
+import { compiledProgram, functionsOf, type ProgramSource } from '../ops/kernels/compile.ts';
+import { labTool } from './tools.ts';
+
+export interface RunProgramOptions extends Omit<ProgramSource, 'kind'> {
+  readonly device: 'cuda' | 'cpu';
+  readonly args: readonly string[];
+  /** Under compute-sanitizer; on a CPU the emulator checks anyway. */
+  readonly sanitize?: boolean | undefined;
+  /** The blocks whose accesses the emulator checks; default: samples of large launches. */
+  readonly check?: 'all' | 'none' | undefined;
+  /** Also launches that would change nothing. */
+  readonly everyLaunch?: boolean | undefined;
+  /** In seconds. */
+  readonly timeLimit?: number | undefined;
+  /** Its reason is the exit code. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * @returns the program's exit code; 3 if that is 0 but the emulator found a defect
+ * @throws CompileError, also for what a CPU does not run; Gpt2Error if the files have no main, or at the time limit
+ */
+export async function runProgram(options: RunProgramOptions): Promise<number> {
+  const { files, device, args, sanitize, check = 'sampled', everyLaunch = false, timeLimit, signal } = options;
+  const { program, kind } = compiledProgram(options, device);
+  if (program === undefined) {
+    const found = functionsOf(files).join(', ') || 'none';
+    throw gpt2Error`${files.join(', ')} has no main to run (${kind === 'cpu' ? 'it compiles' : 'nvcc compiles it'}); its functions: ${found}; add a file with a main that calls them`;
+  }
+  const under = sanitize && kind === 'gpu' ? [labTool('compute-sanitizer'), '--error-exitcode', '3'] : [];
+  const [command, ...rest] = [...under, program, ...args] as [string, ...string[]];
+  const env = { ...process.env, GPT2_EMULATOR: `${check}${everyLaunch ? ' every-launch' : ''}` };
+  const child = spawn(command, rest, { stdio: 'inherit', env });
+  const end = () => void child.kill('SIGKILL');
+  signal.addEventListener('abort', end);
+  let isLate = false;
+  const timer = setTimeout(() => (isLate = child.kill('SIGKILL')), Math.min((timeLimit ?? 1e6) * 1000, 2 ** 31 - 1));
+  const code = await new Promise<number>((done, failed) => {
+    child.once('error', failed);
+    child.once('close', (code, name) => done(code ?? 128 + constants.signals[name!]));
+  }).finally(() => {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', end);
+  });
+  if (signal.aborted) return Number(signal.reason);
+  if (isLate)
+    throw gpt2Error`${files[0]} did not end within ${timeLimit} s: give it smaller sizes, or more time with --time-limit`;
+  return code;
+}

@@ -1,0 +1,161 @@
+// Tests a function or a kernel of a .cu file against expected outputs, in a program that is compiled for it.
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { explained, gpt2Error } from '../base/errors.ts';
+import { packageRoot } from '../base/package-root.ts';
+import { TemporaryFolder } from '../native/temporary-folder.ts';
+import { compiledProgram, functionsOf } from '../ops/kernels/compile.ts';
+import { importCard } from '../ops/kernels/import-card.ts';
+import type { Dimensions } from '../ops/kernels/kernels.ts';
+import { split } from '../ops/kernels/signature.ts';
+import { wrongArray, wrongLines } from './describe-wrong.ts';
+
+/** One call, with values by the names of parameters. They become the C types of the function: fp16, int64, and so on. */
+export interface ExpectedCall {
+  /** Default: its scalar inputs, "N 256". */
+  readonly name?: string;
+  /** A number, or the numbers of an array. */
+  readonly inputs: Readonly<Record<string, number | ArrayLike<number>>>;
+  /** The numbers of arrays after the call. An array that is no input begins without values. */
+  readonly expected: Readonly<Record<string, ArrayLike<number>>>;
+  /** Shapes of expected arrays, for messages. Default: vectors. */
+  readonly shapes?: Readonly<Record<string, readonly number[]>>;
+  /** The launch, if the function is a kernel. */
+  readonly grid?: Dimensions;
+  readonly block?: Dimensions;
+  /** Bytes of dynamic shared memory. */
+  readonly shared?: number;
+}
+
+/** The default export of a file for `gpt2 kernel test FILE.cu --expect`. */
+export interface Expectation {
+  /** The function, or the kernel. Default: solve. */
+  readonly function?: string;
+  readonly cases: readonly ExpectedCall[];
+  /** The most that a value may be off, as a share of the expected value or, below 1, absolute. Default 1e-4. */
+  readonly tolerance?: number;
+}
+
+export interface TestedCall {
+  readonly name: string;
+  readonly isRight: boolean;
+  readonly lines: readonly string[];
+}
+
+/** @throws CompileError; Gpt2Error if a name does not fit the function */
+export async function* testFile(file: string, expectation: string, device: 'cuda' | 'cpu', seconds: number) {
+  const { cases, tolerance = 1e-4, ...rest } = await readExpectation(expectation);
+  const name = rest.function ?? 'solve';
+  const { names, isKernel } = parametersOf(file, name);
+  if (isKernel && cases.some(({ grid, block }) => grid === undefined || block === undefined)) {
+    throw gpt2Error`${expectation}: ${name} is a kernel: give each case its grid and block`;
+  }
+  const inputs = cases.map((one) => packed(one, names, expectation));
+  using folder = new TemporaryFolder('expect');
+  const path = (end: string) => join(folder.path, end);
+  const values = names.map((_, index) => `std::get<${index}>(arguments).value`).join(', ');
+  const lines = [
+    `#include ${JSON.stringify(resolve(file))}`,
+    readFileSync(join(packageRoot, 'cuda/expect.h'), 'utf8'),
+    'int main(int, char **argv) {\n  gpt2_expect::input = fopen(argv[1], "rb");',
+    '  const dim3 grid = gpt2_expect::next_sizes(), block = gpt2_expect::next_sizes();',
+    `  const size_t shared = size_t(gpt2_expect::next());\n  auto arguments = gpt2_expect::arguments(&${name});`,
+    `  ${name}${isKernel ? '<<<grid, block, shared>>>' : ''}(${values});\n  gpt2_expect::finish(arguments, argv[2]);\n}\n`,
+  ];
+  writeFileSync(path('test.cu'), lines.join('\n'));
+  const { program } = compiledProgram({ files: [path('test.cu')] }, device);
+  let isDrawn = false;
+  for (const [index, one] of cases.entries()) {
+    writeFileSync(path('in'), inputs[index]!);
+    const { signal, status } = spawnSync(program!, [path('in'), path('out')], {
+      ...{ stdio: ['ignore', 'inherit', 'inherit'], timeout: seconds * 1000, killSignal: 'SIGKILL' },
+    });
+    const found = existsSync(path('out'))
+      ? new Float64Array(new Uint8Array(readFileSync(path('out'))).buffer)
+      : undefined;
+    const why = signal
+      ? `ended by ${signal}${signal === 'SIGKILL' ? ` after ${seconds} s` : ''}`
+      : `exit code ${status}`;
+    const wrong = found ? wrongOutputs(one, names, found, tolerance) : [];
+    const shown = isDrawn ? wrong.map(({ sentence }) => sentence) : wrong.flatMap(wrongLines);
+    const failed = status === 0 ? [] : [status === 3 ? 'the defects above' : `the program failed (${why})`];
+    const isRight = wrong.length + failed.length === 0;
+    isDrawn ||= wrong.length > 0;
+    yield {
+      name: nameOf(one),
+      isRight,
+      lines: isRight ? [`right: ${Object.keys(one.expected).join(', ')}`] : [...failed, ...shown],
+    };
+  }
+}
+
+async function readExpectation(file: string): Promise<Expectation> {
+  const path = resolve(file);
+  explained(`the expectation ${file} cannot be read`, 'name a .ts or .mjs file', () => readFileSync(path));
+  const { default: expectation } = (await importCard(path)) as { default?: Expectation };
+  const isGiven =
+    Array.isArray(expectation?.cases) && expectation.cases.every(({ inputs, expected }) => inputs && expected);
+  if (!isGiven)
+    throw gpt2Error`${file} needs a default export with cases: [{ inputs: { N: 4 }, expected: { out: [1, 2, 3, 4] } }]`;
+  return expectation!;
+}
+
+function parametersOf(file: string, name: string): { names: readonly string[]; isKernel: boolean } {
+  const functions = functionsOf([file]);
+  const found = functions
+    .map((each) => /^(\w+)(<<<>>>)?\((.*)\)$/.exec(each)!)
+    .find(([, each]) => each === name.replace(/<.*/, ''));
+  if (!found) throw gpt2Error`${file} has no function ${name}; it has ${functions.join(', ') || 'none'}`;
+  const names = split(found[3]!, ',').map((each) => /(\w+)\s*(?:\[\s*\])?$/.exec(each.trim())?.[1] ?? '');
+  return { names: names.filter(Boolean), isKernel: found[2] !== undefined };
+}
+
+/** What expect.h reads: the launch, then each parameter. */
+function packed(
+  { inputs, expected, grid = 1, block = 1, shared = 0 }: ExpectedCall,
+  names: readonly string[],
+  file: string,
+): Float64Array {
+  const unknown = Object.keys({ ...inputs, ...expected }).find((each) => !names.includes(each));
+  if (unknown !== undefined) throw gpt2Error`${file}: ${unknown} is no parameter; they are ${names.join(', ')}`;
+  const sizes = (size: Dimensions) => Array.from({ length: 3 }, (_, axis) => [size].flat()[axis] ?? 1);
+  const values: number[] = [...sizes(grid), ...sizes(block), shared];
+  for (const name of names) {
+    const [value, wanted] = [inputs[name], expected[name]];
+    if (value === undefined && wanted === undefined) throw gpt2Error`${file}: a case lacks the parameter ${name}`;
+    if (typeof value === 'number') values.push(value);
+    else values.push((value ?? wanted)!.length, value ? 1 : 0);
+    for (const each of typeof value === 'object' ? Array.from(value) : []) values.push(each);
+  }
+  return Float64Array.from(values);
+}
+
+function wrongOutputs(
+  { inputs, expected, shapes }: ExpectedCall,
+  names: readonly string[],
+  found: Float64Array,
+  tolerance: number,
+) {
+  let at = 0;
+  return names.flatMap((name) => {
+    const array = expected[name] ?? inputs[name]!;
+    if (typeof array === 'number') return [];
+    const values = found.subarray(at, at + array.length);
+    at += array.length;
+    if (!expected[name]) return [];
+    const wanted = Float64Array.from(array);
+    const isOff = (value: number, index: number) =>
+      !(Math.abs(values[index]! - value) <= tolerance * Math.max(1, Math.abs(value))) &&
+      !Object.is(values[index], value);
+    const wrong = Array.from(wanted, isOff);
+    const result = { name, shape: shapes?.[name] ?? [wanted.length], values, wanted };
+    return wrong.includes(true) ? [wrongArray(result, wrong)] : [];
+  });
+}
+
+const nameOf = ({ name, inputs }: ExpectedCall): string =>
+  name ??
+  Object.entries(inputs)
+    .flatMap(([key, value]) => (typeof value === 'number' ? [`${key} ${value}`] : []))
+    .join(', ');

@@ -1,0 +1,214 @@
+// Replaces inline PTX by calls of cuda/emulator/ptx.h. The table of instructions is closed: another one is refused with its line.
+import { CompileError } from '../../base/errors.ts';
+
+const types: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(['b', 'u'].flatMap((kind) => [8, 16, 32, 64].map((bits) => [kind + bits, `uint${bits}_t`]))),
+  ...Object.fromEntries([8, 16, 32, 64].map((bits) => [`s${bits}`, `int${bits}_t`])),
+  f32: 'float',
+  f64: 'double',
+  pred: 'bool',
+};
+const type = String.raw`\.([busf](?:8|16|32|64))`;
+
+const ptx = '::gpt2_emulator::ptx::';
+/** Special registers as C++. */
+const registers: Readonly<Record<string, string>> = {
+  laneid: '::gpt2_emulator::lane()',
+  warpid: '(::gpt2_emulator::linear_thread() / 32)',
+  lanemask_lt: '((1u << ::gpt2_emulator::lane()) - 1)',
+  lanemask_le: '((2u << ::gpt2_emulator::lane()) - 1)',
+  lanemask_eq: '(1u << ::gpt2_emulator::lane())',
+  lanemask_ge: '(~0u << ::gpt2_emulator::lane())',
+  lanemask_gt: '(~1u << ::gpt2_emulator::lane())',
+  clock: '::clock64()',
+  clock64: '::clock64()',
+  globaltimer: '::__globaltimer()',
+  ...Object.fromEntries(
+    ['tid', 'ntid', 'ctaid', 'nctaid'].flatMap((name) =>
+      ['x', 'y', 'z'].map((axis) => [`${name}.${axis}`, `${ptx}${name}().${axis}`]),
+    ),
+  ),
+};
+
+const cache = String.raw`(?:\.(?:nc|c[agsv]|lu|wb|wt|L1::\w+|L2::\d+B))*(?:\.v[24])?`;
+const memory = String.raw`(?:\.volatile)?(?:\.global|(?<shared>\.shared(?:::cta)?))?${cache}\.(?<type>[busf](?:8|16|32|64))`;
+const skip = '(void)0';
+const binary: Readonly<Record<string, string>> = { add: '+', sub: '-', 'mul.lo': '*', and: '&', or: '|', xor: '^' };
+const compared: Readonly<Record<string, string>> = { eq: '==', ne: '!=', lt: '<', le: '<=', gt: '>', ge: '>=' };
+const elements: Readonly<Record<string, number>> = { tf32: 1, f16: 2, bf16: 2, s8: 4, u8: 4 };
+
+const call = (name: string, ...values: readonly string[]): string => `${ptx}${name}(${values.join(', ')})`;
+const as = (to: string | undefined, value: string): string => call(`as<${types[to!]}>`, value);
+const set = (on: Operands, value: string): string => call('set', on.at(0), value);
+
+/** The operands of an instruction, as C++. `register` gives a register's name there. */
+function operandsOf(texts: readonly string[], register: (name: string) => string) {
+  const value = (text: string): string => {
+    const [, bits] = /^0[fF]([\da-fA-F]{8})$/.exec(text) ?? [];
+    if (bits !== undefined) return `::__uint_as_float(0x${bits})`;
+    return /^-?(0x[\da-fA-F]+|\d+(\.\d+)?)U?$/.test(text) ? text : register(text);
+  };
+  /** The registers of a vector, "{%0, %1}", or the one register or number. */
+  const list = (index: number) => (texts[index]?.match(/[^{},\s]+/g) ?? []).map(value);
+  return {
+    count: texts.length,
+    list,
+    cast: (index: number, to: string) => list(index).map((each) => as(to, each)),
+    at: (index: number): string => list(index)[0] ?? register(''),
+    address(index: number, isShared: boolean): string {
+      const [, base = '', offset = '0'] = /^\[\s*([^\s+\]]+)\s*(?:\+\s*(-?\w+)\s*)?\]$/.exec(texts[index] ?? '') ?? [];
+      return call(`at<${isShared}>`, value(base), value(offset));
+    },
+  };
+}
+type Operands = ReturnType<typeof operandsOf>;
+
+/** Instructions, each with its C++. A row that returns undefined does not take these operands. */
+const instructions: readonly (readonly [RegExp, (on: Operands, found: RegExpExecArray) => string | undefined])[] = [
+  [RegExp(`^mov${type}$`), (on, [, to]) => set(on, as(to, on.at(1)))],
+  [
+    RegExp(`^ld${memory}$`),
+    (on, { groups: { shared, type } = {} }) => call(`load<${types[type!]}>`, on.address(1, !!shared), ...on.list(0)),
+  ],
+  [
+    RegExp(`^st${memory}$`),
+    (on, { groups: { shared, type } = {} }) => call(`store<${types[type!]}>`, on.address(0, !!shared), ...on.list(1)),
+  ],
+  [/^prefetchu?\./, () => skip],
+  [
+    /^cp\.async\.c[ag]\.shared(?:::cta)?\.global(?:\.L2::\d+B)?$/,
+    (on) => {
+      const zeros = on.count > 3 ? `${on.at(2)} - ${on.at(3)}` : '0';
+      return `::__pipeline_memcpy_async(${on.address(0, true)}, ${on.address(1, false)}, ${on.at(2)}, ${zeros})`;
+    },
+  ],
+  [/^cp\.async\.commit_group$/, () => '::__pipeline_commit()'],
+  [/^cp\.async\.wait_group$/, (on) => `::__pipeline_wait_prior(${on.at(0)})`],
+  [/^cp\.async\.wait_all$/, () => '(::__pipeline_commit(), ::__pipeline_wait_prior(0))'],
+  [
+    /^ldmatrix\.sync\.aligned(?:\.m8n8|\.x[124]|\.trans)+\.shared(?:::cta)?\.b16$/,
+    (on, [name]) => call(`load_matrices<${name.includes('.trans')}>`, on.address(1, true), ...on.list(0)),
+  ],
+  [
+    /^mma\.sync\.aligned\.m16n8k(\d+)\.row\.col\.(f32|f16|s32)\.(tf32|f16|bf16|s8|u8)\.(tf32|f16|bf16|s8|u8)\.\2$/,
+    (on, [, k, sum, a, b]) => {
+      const steps = Number(k) / 4 / elements[a!]!;
+      const isInteger = elements[a!] === 4;
+      if (![1, 2].includes(steps) || elements[a!] !== elements[b!] || (sum === 's32') !== isInteger) return undefined;
+      const counts = [2 * steps, steps, sum === 'f16' ? 2 : 4];
+      if (counts.some((count, index) => on.list(index + 1).length !== count)) return undefined;
+      const to = sum === 'f16' ? 'b32' : sum!;
+      const array = (index: number, to: string) => `{${on.cast(index, to).join(', ')}}`;
+      const options = [ptx + a, ptx + b, steps, types[to], counts[2]].join(', ');
+      return call(`multiply<${options}>`, array(1, 'b32'), array(2, 'b32'), array(3, to), ...on.list(0));
+    },
+  ],
+  [/^cvta\.to\.shared\.u(?:32|64)$/, (on) => set(on, `uint64_t(uint32_t(${as('u64', on.at(1))}))`)],
+  [/^cvta\.shared\.u(?:32|64)$/, (on) => set(on, `reinterpret_cast<uintptr_t>(${ptx}at<true>(${on.at(1)}))`)],
+  [/^cvta(?:\.to)?\.global\.u64$/, (on) => set(on, as('u64', on.at(1)))],
+  [/^cvt\.rna\.tf32\.f32$/, (on) => set(on, call('to_tf32', on.at(1)))],
+  [/^cvt\.rn\.(bf16|f16)x2\.f32$/, (on, [, to]) => set(on, call(`packed<${ptx}${to}>`, on.at(1), on.at(2)))],
+  [/^cvt\.([bus]\d+)\.([bus]\d+)$/, (on, [, to, from]) => set(on, as(to, as(from, on.at(1))))],
+  [
+    /^(?:bar|barrier)(?:\.cta)?\.sync(?:\.aligned)?$/,
+    (on) => (on.count === 1 && on.at(0) === '0' ? '::__syncthreads()' : undefined),
+  ],
+  [/^bar\.warp\.sync$/, (on) => `::__syncwarp(${on.at(0)})`],
+  [/^(?:membar|fence\.(?:sc|acq_rel))\.\w+$/, () => '::__threadfence()'],
+  [
+    RegExp(`^(add|sub|mul\\.lo|and|or|xor)${type}$`),
+    (on, [, name, of]) => set(on, `${types[of!]}(${as(of, on.at(1))} ${binary[name!]} ${as(of, on.at(2))})`),
+  ],
+  [/^nanosleep\.u32$/, () => skip],
+  [/^trap$/, () => '::__trap()'],
+  [
+    RegExp(`^setp\\.(eq|ne|lt|le|gt|ge)${type}$`),
+    (on, [, is, of]) => `${on.at(0)} = ${as(of, on.at(1))} ${compared[is!]} ${as(of, on.at(2))}`,
+  ],
+];
+
+/**
+ * Replaces every asm statement of the user's code. @throws CompileError for other PTX
+ * @param placeOf "file:line" of a place in the text
+ */
+export function withoutPtx(source: string, placeOf: (offset: number) => string): string {
+  let [text, end] = ['', 0];
+  for (const found of source.matchAll(/\b(?:asm|__asm__|__asm)\b(?:\s+(?:volatile|__volatile__))*\s*\(/g)) {
+    const open = found.index + found[0].length - 1;
+    const close = closing(source, open);
+    try {
+      text += source.slice(end, found.index) + rewritten(source.slice(open + 1, close).replaceAll(/^# \d+ .*$/gm, ''));
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      const why = `the PTX ${JSON.stringify(error.message)} does not run on a CPU: run this kernel on a GPU, or write it without`;
+      throw new CompileError(`${placeOf(found.index)}: error: ${why}`);
+    }
+    if (source.slice(found.index, close).includes('\n'))
+      text += placeOf(close).replace(/^(.*):(\d+)$/, '\n# $2 "$1"\n');
+    end = close + 1;
+  }
+  return text + source.slice(end);
+}
+
+/** The place of the bracket that closes the one at a place, outside of strings. */
+function closing(text: string, open: number): number {
+  let depth = 0;
+  for (const { 0: found, index } of text.slice(open).matchAll(/"(?:\\.|[^"\\])*"|[()]/g)) {
+    if (found === '(') depth++;
+    if (found === ')' && --depth === 0) return open + index;
+  }
+  return text.length;
+}
+
+/** The C++ expression of "template" : outputs : inputs : clobbers. @throws RangeError with the PTX that is not in the table */
+function rewritten(statement: string): string {
+  const [code] = /^(?:\s*"(?:\\.|[^"\\])*")*/.exec(statement)!;
+  const known = new Map<string, string>();
+  const made: string[] = [];
+  let rest = statement.slice(code.length);
+  for (let operand = nextOperand(rest); operand; operand = nextOperand(rest)) {
+    const name = `gpt2_${made.length}`;
+    const open = operand.index + operand[0].length;
+    const close = closing(rest, open);
+    made.push(`auto &&${name} = ${rest.slice(open, close + 1).replaceAll(/\s+/g, ' ')};`);
+    known.set(`%${made.length - 1}`, name);
+    if (/\d/.test(operand[1]!)) refuse(operand[0]);
+    rest = rest.slice(close + 1);
+  }
+  const lines = [...code.matchAll(/"((?:\\.|[^"\\])*)"/g)].map(([, text]) => text).join('');
+  for (const line of lines.replaceAll(/\\[nt]/g, ' ').split(';')) {
+    // Braces at the begin of an instruction open or close a scope.
+    const instruction = line.replace(/^[\s{}]+/, '').trim();
+    if (instruction !== '') made.push(translated(instruction, known));
+  }
+  return `({ ${made.join(' ')} (void)0; })`;
+}
+
+const nextOperand = (text: string) => /"[=+&]*(\w+)"\s*(?=\()/.exec(text);
+
+/** One instruction as C++. Adds the registers that it declares to the known names. */
+function translated(instruction: string, known: Map<string, string>): string {
+  const [, kind, names] = /^\.reg\s+\.(\w+)\s+(.*)$/s.exec(instruction) ?? [];
+  if (kind !== undefined) {
+    const declared = names!.split(',').map((name) => {
+      known.set(name.trim(), `gpt2_register_${known.size}`);
+      return `${types[kind] ?? refuse(instruction)} ${known.get(name.trim())};`;
+    });
+    return declared.join(' ');
+  }
+  const find = (name: string) =>
+    known.get(name) ?? registers[/^%%?(\w+(?:\.[xyz])?)$/.exec(name)?.[1] ?? ''] ?? refuse(instruction);
+  const [, not, predicate, name, rest] =
+    /^(?:@(!?)(\S+)\s+)?([\w.:]+)\s*(.*)$/s.exec(instruction) ?? refuse(instruction);
+  const operands = rest === '' ? [] : rest!.split(/,(?![^{]*\})/).map((each) => each.trim());
+  for (const [pattern, make] of instructions) {
+    const found = pattern.exec(name!);
+    const code = found && make(operandsOf(operands, find), found);
+    if (code) return `${predicate === undefined ? '' : `if (${not}${find(predicate)}) `}${code};`;
+  }
+  return refuse(instruction);
+}
+
+function refuse(text: string): never {
+  throw new RangeError(text.replaceAll(/\s+/g, ' '));
+}

@@ -1,0 +1,65 @@
+// Sentences for code that a CPU does not run, in place of the preprocessor's and the compiler's errors about it.
+import { hostCode } from './compiler.ts';
+
+/** "PLACE: error: WHAT is not emulated on a CPU: ..." */
+export const refusal = (place: string, what: string): string =>
+  `${place}: error: ${what} is not emulated on a CPU: run this file on a GPU, or write it without`;
+
+/** The preprocessor's message about a missing header of CUDA, or of a library that programs for GPUs use. */
+const missingHeader =
+  /^(.*?:\d+):\d+: fatal error: '?((?:cuda(?:\/|_\w+_interop|_fp|EGL|GL)|cu(?:b|blas|dnn|fft|rand|solver|sparse|te|tlass)|nv|thrust|cooperative_groups|nccl|mpi|torch|ATen|c10|GL|EGL|helper_gl)[\w./+-]*)'?(?:: No such file| file not found)/m;
+
+/** The messages of GCC and clang about a name that is not declared. */
+const unknownName =
+  /^(.*?:\d+):\d+: error: .*?'(?:struct |const |class )*(?:\w*::)*(\w+)[^']*' (?:was not declared|does not name a type|has not been declared|is not a member|has no member|is not a class)|^(.*?:\d+):\d+: error: (?:use of undeclared identifier|unknown type name|no member named|no type named|no template named) '(\w+)/gm;
+
+/** Names of CUDA and its libraries that are not emulated; some with what they belong to. */
+const parts: readonly (readonly [RegExp, string])[] = [
+  [/^(texture|tex[123]D|surf|cuda\w*(Texture|Surface|Array|Mipmap|Channel|ResourceDesc))/, ' (textures and surfaces)'],
+  [/^cuda(Graphics|GL|EGL)/, ' (OpenGL)'],
+  [/^cuda(Graph|Stream\w*Capture)/, ' (graphs of CUDA)'],
+  [/^(cu[A-Z]|CU[a-z_]*|CU[A-Z_]+$)/, ' (the driver API)'],
+  [/^(cu|CU|__|nvcuda|wmma|nccl|nvrtc|torch|at$)/, ''],
+];
+
+/** The sentence for the compiler's first error about what is not emulated; undefined if there is none. */
+export function refusalOf(log: string, name: string, source: string): string | undefined {
+  const [, place, header] = missingHeader.exec(log) ?? [];
+  if (header !== undefined) return refusal(place!, header);
+  for (const [, gcc, gccName, clang, clangName] of log.matchAll(unknownName)) {
+    const [word, place] = [(gccName ?? clangName)!, (gcc ?? clang)!];
+    const part = parts.find(([pattern]) => pattern.test(word))?.[1];
+    if (part === undefined) continue;
+    const line = place.startsWith(`${name}:`)
+      ? source.split('\n')[Number(place.slice(name.length + 1)) - 1]
+      : undefined;
+    return refusal(place, word + part) + (line === undefined ? '' : `\n  ${line.trim()}`);
+  }
+  return undefined;
+}
+
+/** Code that compiles, but that a file of kernels cannot have. */
+const foreign: readonly (readonly [RegExp, string])[] = [
+  [hostCode.pattern, hostCode.message],
+  [
+    /(?<![\w.>])(?:str(?:n?cpy|n?cat|n?cmp|len|r?chr|str|dup)|mem(?:cmp|chr)|calloc|realloc)\s*\(/,
+    'a GPU does not have this function of C: write it as a loop',
+  ],
+];
+
+/** The refusal of a file of kernels, preprocessed and without its headers, or undefined. */
+export function foreignCode(source: string): string | undefined {
+  let [file, line] = ['', 0];
+  for (const text of source.split('\n')) {
+    const marker = /^# (\d+) "(.*?)"/.exec(text);
+    if (marker) {
+      [file, line] = [marker[2]!, Number(marker[1])];
+      continue;
+    }
+    const code = text.replaceAll(/"(?:\\.|[^"\\])*"/g, '""');
+    const why = foreign.find(([pattern]) => pattern.test(code))?.[1];
+    if (why !== undefined) return `${file}:${line}: error: ${why}\n  ${text.trim()}`;
+    line++;
+  }
+  return undefined;
+}

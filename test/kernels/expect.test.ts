@@ -1,0 +1,62 @@
+// `gpt2 kernel test FILE.cu --expect FILE.mjs`, on the CPU.
+import { expect, it } from 'vitest';
+import { workplace } from '../support/cli.ts';
+
+const place = workplace();
+const source = `#include <cuda_fp16.h>
+__global__ void add(const float *a, const float *b, float *c, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) c[i] = a[i] + b[i];
+}
+__global__ void types(const half *a, const signed char *b, double *c, long long *d, long long n) {
+  c[threadIdx.x] = double(float(a[threadIdx.x])) + b[threadIdx.x];
+  d[threadIdx.x] += n;
+}
+__global__ void past(float *c) { c[threadIdx.x + 1] = 1; }
+extern "C" void solve(const float *A, const float *B, float *C, int N) { add<<<(N + 255) / 256, 256>>>(A, B, C, N); }
+`;
+const call = (inputs: string, expected: string, rest = '') =>
+  `{ inputs: { ${inputs} }, expected: { ${expected} }, ${rest} }`;
+const two = 'A: [1, 2], B: [3, 4], N: 2';
+
+it.each([
+  ['a right function', '', call(two, 'C: [4, 6.0001]'), /^N 2 {2}right: C\nall right\n$/, 0],
+  [
+    'a wrong function, with the place of the first wrong element',
+    '',
+    call(two, 'C: [4, 5]', "name: 'two', shapes: { C: [2, 1] }"),
+    /^two {2}C is wrong in 1 of 2 elements; the first, \[1, 0\], is 6, expected 5\n {2}2 rows of 1; # is wrong:\n {4}\.\n {4}#\n$/,
+    1,
+  ],
+  [
+    'a kernel of fp16, int8, double and int64, and an array that is input and output',
+    'types',
+    call('a: [1.5, 2], b: [-1, 3], d: [1, 4294967296], n: 7', 'c: [0.5, 5], d: [8, 4294967303]', 'grid: 1, block: 2'),
+    /^n 7 {2}right: c, d\nall right\n$/,
+    0,
+  ],
+  [
+    'a kernel with a defect',
+    'past',
+    call('', 'c: [0, 1]', "name: 'x', grid: 1, block: 2"),
+    /thread 1 of block 0 writes .*file\.cu:10[\s\S]*\nx {2}the program failed \(exit code 1\)\n/,
+    1,
+  ],
+  ['no unknown parameter', '', call(`${two}, M: 1`, 'C: [4, 6]'), /M is no parameter; they are A, B, C, N/, 1],
+  ['no case without a parameter', '', call('N: 2', 'C: [4, 6]'), /a case lacks the parameter A/, 1],
+  [
+    'no kernel without a launch',
+    'add',
+    call('n: 2', 'c: [4, 6]'),
+    /add is a kernel: give each case its grid and block/,
+    1,
+  ],
+  ['no missing function', 'run', call('', ''), /has no function run; it has add<<<>>>\(const float \*a, .*solve\(/, 1],
+])('takes %s', (_, name, cases, output, code) => {
+  const [file, expectation] = [place.file('file.cu', source), place.file('expect.mjs', '')];
+  place.file('expect.mjs', `export default { ${name && `function: '${name}',`} cases: [${cases}] };`);
+  const ran = place.run(['kernel', 'test', file, '--expect', expectation, '--device', 'cpu']);
+  const lines = ran.stderr.replaceAll(/^.* (?:was|were) checked, in .*\n|^times are those of an emulator.*\n/gm, '');
+  expect(lines + ran.stdout).toMatch(output);
+  expect(ran.code).toBe(code);
+});

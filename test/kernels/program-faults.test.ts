@@ -1,0 +1,236 @@
+// Faults planted in programs with host code: each is reported, at its line, and right programs run without a report. All are
+// in one file, which runs each in a process of its own.
+import { beforeAll, expect, it } from 'vitest';
+import { workplace } from '../support/cli.ts';
+
+/** [kind, functions, statements of the host, report; LINE and OTHER are the lines with "// WRONG" and "// OTHER"] */
+type Row = readonly [kind: string, functions: string, host: string, report: string];
+
+const fill = '__global__ void k(float *x) { x[threadIdx.x] = 1; }';
+const copy = '__global__ void k(float *to, const float *from) { to[threadIdx.x] = from[threadIdx.x]; }';
+const list =
+  'struct Node { Node *next; int value; };\n__global__ void k(Node *n) { for (; n; n = n->next) n->value++; }';
+const tile = '__global__ void k(float *x) {\n  __shared__ float tile[64];\n  const int i = threadIdx.x;\n';
+
+const faults: readonly Row[] = [
+  [
+    'a race in shared memory: no barrier between two lines',
+    `${tile}  tile[i] = i; // OTHER\n  x[i] = tile[63 - i]; // WRONG\n}`,
+    'k<<<1, 64>>>(a);',
+    'a __syncthreads() is missing between FILE:OTHER and FILE:LINE',
+  ],
+  [
+    'a race in shared memory: bytes',
+    `__global__ void k(char *x) {\n  __shared__ char tile[64];\n  const int i = threadIdx.x;\n  tile[i] = i; // OTHER\n  x[i] = tile[i ^ 1]; // WRONG\n}`,
+    'k<<<1, 64>>>((char *)a);',
+    'a __syncthreads() is missing between FILE:OTHER and FILE:LINE',
+  ],
+  [
+    'a race in shared memory: the next round of a loop',
+    `${tile}  for (int round = 0; round < 3; round++) {\n    tile[i] = round; // WRONG\n    __syncthreads();\n    x[i] += tile[63 - i]; // OTHER\n  }\n}`,
+    'k<<<1, 64>>>(a);',
+    'a __syncthreads() is missing between FILE:OTHER and FILE:LINE, which the next round of a loop runs',
+  ],
+  [
+    'a race in shared memory, which ends no launch: the next defect is found too',
+    `${tile}  tile[i / 2] = i;\n  __syncthreads();\n  x[0] = tile[i]; // WRONG\n}`,
+    'k<<<1, 64>>>(a); printf("%d ", cudaGetLastError());',
+    'k: thread 0 of block 0 races: it writes a[0], which thread 63 wrote with no barrier between at FILE:LINE',
+  ],
+  [
+    'a race in global memory: blocks',
+    '__global__ void k(float *x) { x[threadIdx.x] += 1; } // WRONG',
+    'k<<<2, 64>>>(a);',
+    'k: thread 0 of block 1 races: it reads a[0], which thread 0 of block 0 wrote with nothing that orders blocks at FILE:LINE',
+  ],
+  [
+    'an access out of bounds: a pointer in a structure',
+    'struct View { float *data; int n; };\n__global__ void k(View v) { v.data[threadIdx.x] = v.n; } // WRONG',
+    'k<<<1, 65>>>(View{a, 64});',
+    'k: thread 64 of block 0 writes a[64], but a has 64 elements at FILE:LINE',
+  ],
+  [
+    'an access out of bounds: a list',
+    `${list} // WRONG`,
+    'Node h[2], *d; cudaMalloc(&d, sizeof h); h[0] = {d + 1, 1}; h[1] = {d + 2, 2}; cudaMemcpy(d, h, sizeof h, cudaMemcpyHostToDevice); k<<<1, 1>>>(d); cudaFree(d);',
+    'k: thread 0 of block 0 reads d[2], but d has 2 elements at FILE:LINE',
+  ],
+  [
+    'an access out of bounds: an object of managed memory',
+    'struct Owner { float *data; };\n__global__ void k(Owner *o) { o->data[-1] = 1; } // WRONG',
+    'Owner *o; cudaMallocManaged(&o, sizeof *o); o->data = a; k<<<1, 1>>>(o); cudaFree(o);',
+    'k: thread 0 of block 0 writes a[-1], but a has 64 elements at FILE:LINE',
+  ],
+  [
+    'a use after free',
+    `${fill} // WRONG`,
+    'float *d; cudaMalloc(&d, 256); cudaFree(d); k<<<1, 64>>>(d);',
+    'k: thread 0 of block 0 writes d[0], which has been freed at FILE:LINE',
+  ],
+  [
+    'a double free',
+    '',
+    'float *d; cudaMalloc(&d, 256); cudaFree(d);\n  cudaFree(d); // WRONG',
+    'host code frees d (allocated at FILE:BEFORE) again at FILE:LINE',
+  ],
+  ['a double free: an address inside', '', 'cudaFree(a + 1); // WRONG', 'host code frees an address inside of a'],
+  [
+    'memory of the device in host code: a read',
+    '',
+    'if (a[3] > 7) puts("7"); // WRONG',
+    'host code reads a (allocated at FILE:MAIN)',
+  ],
+  [
+    'memory of the device in host code: a write',
+    '',
+    'a[3] = 1; // WRONG',
+    'host code writes a (allocated at FILE:MAIN)',
+  ],
+  ['memory of the device in host code: a copy', '', 'float h[4]; memcpy(h, a, 16); // WRONG', 'host code reads a'],
+  [
+    'memory of the host in a kernel: the stack',
+    `${fill} // WRONG`,
+    'float h[64]; k<<<1, 64>>>(h);',
+    'k: thread 0 of block 0 writes memory of the host',
+  ],
+  [
+    'memory of the host in a kernel: malloc',
+    `${fill} // WRONG`,
+    'float *h = (float *)malloc(256); k<<<1, 64>>>(h); free(h);',
+    'k: thread 0 of block 0 writes memory of the host',
+  ],
+  [
+    'memory that nobody wrote',
+    `${copy} // WRONG`,
+    'float *d; cudaMalloc(&d, 256); k<<<1, 64>>>(a, d); cudaFree(d);',
+    'k: thread 0 of block 0 reads d[0], which nobody has written at FILE:LINE',
+  ],
+  [
+    'memory that nobody wrote: the end of a copy',
+    `${copy} // WRONG`,
+    'float *d; cudaMalloc(&d, 256); cudaMemcpy(d, a, 128, cudaMemcpyDeviceToDevice); k<<<1, 64>>>(a, d); cudaFree(d);',
+    'k: thread 32 of block 0 reads d[32], which nobody has written at FILE:LINE',
+  ],
+  [
+    'memory that nobody wrote: shared',
+    `${tile}  if (i < 32) tile[i] = i;\n  __syncthreads();\n  x[i] = tile[i]; // WRONG\n}`,
+    'k<<<1, 64>>>(a);',
+    'k: thread 63 of block 0 reads element 63 of tile (shared memory), which no thread has written at FILE:LINE',
+  ],
+  [
+    'a failed assertion',
+    '__global__ void k(float *x) { assert(x[threadIdx.x] == threadIdx.x); } // WRONG',
+    'k<<<1, 64>>>(a);',
+    'k: thread 1 of block 0 fails the assertion x[threadIdx.x] == threadIdx.x at FILE:LINE',
+  ],
+  [
+    'a barrier that is not reached',
+    '__global__ void k(float *x) { if (threadIdx.x < 32) __syncthreads(); } // WRONG',
+    'k<<<1, 64>>>(a);',
+    'k: thread 0 of block 0 waits at a barrier that thread 32 of block 0 does not reach, because it has ended at FILE:LINE',
+  ],
+  [
+    'an address that is not aligned',
+    '__global__ void k(float *x) { *(float4 *)(x + 1) = float4{}; } // WRONG',
+    'k<<<1, 1>>>(a);',
+    "accesses 'struct float4' at an address that is not a multiple of 16 at FILE:LINE",
+  ],
+];
+
+/** Without a defect, each with what it prints. */
+const right: readonly (readonly [name: string, functions: string, host: string, printed: string])[] = [
+  [
+    'writes before reads',
+    copy,
+    'float *d; cudaMalloc(&d, 256); k<<<1, 64>>>(d, a); k<<<1, 64>>>(a, d); cudaFree(d);',
+    '',
+  ],
+  [
+    'managed and pinned memory',
+    fill,
+    'float *m, *p; cudaMallocManaged(&m, 256); cudaMallocHost(&p, 256); k<<<1, 64>>>(m); k<<<1, 64>>>(p); printf("%g", m[0] + p[63]); cudaFree(m); cudaFreeHost(p);',
+    '2',
+  ],
+  [
+    'a list',
+    list,
+    'Node h[2], *d; cudaMalloc(&d, sizeof h); h[0] = {d + 1, 1}; h[1] = {nullptr, 2}; cudaMemcpy(d, h, sizeof h, cudaMemcpyHostToDevice); k<<<1, 1>>>(d); cudaFree(d);',
+    '',
+  ],
+  [
+    'a launch that would change nothing is left out',
+    fill,
+    'for (int i = 0; i < 5; i++) k<<<1, 64>>>(a);\n  float h; cudaMemcpy(&h, a, 4, cudaMemcpyDeviceToHost); printf("%g", h);',
+    '1, 3 left out',
+  ],
+  [
+    'a launch that changes something, after a write of the host, or that prints, is not',
+    `${copy}\n__global__ void add(float *x) { x[threadIdx.x] += 1; }\n__global__ void print() { printf("p"); }`,
+    'float *m; cudaMallocManaged(&m, 256);\n  for (int i = 0; i < 5; i++) { m[3] = i; k<<<1, 64>>>(a, m); add<<<1, 64>>>(a); print<<<1, 1>>>(); }\n  float h; cudaMemcpy(&h, a + 3, 4, cudaMemcpyDeviceToHost); printf("%g", h); cudaFree(m);',
+    'ppppp5',
+  ],
+  [
+    'samples: blocks without checks compute the same, and what they were given counts as written',
+    `${copy}\n__global__ void big(float *to, float by) { const int i = blockIdx.x * 64 + threadIdx.x; for (int n = 0; n < 20; n++) to[i] = n == 0 ? i : to[i] + by; }`,
+    `gpt2_emulator::settings.all_checked = 10000;
+  float *d; cudaMalloc(&d, 4 << 20); big<<<1 << 14, 64>>>(d, 1);
+  std::vector<float> h(1 << 20); cudaMemcpy(h.data(), d, 4 << 20, cudaMemcpyDeviceToHost);
+  int wrong = 0; for (int i = 0; i < 1 << 20; i++) wrong += h[i] != i + 19;
+  k<<<1, 64>>>(a, d + 777777); printf("%d", wrong); cudaFree(d);`,
+    '0, sampled',
+  ],
+];
+
+const place = workplace();
+const cases = [
+  ...faults.map(([, functions, host]) => [functions, host]),
+  ...right.map(([, functions, host]) => [functions, host]),
+];
+const allocation = '  float *a; cudaMalloc(&a, 256); cudaMemset(a, 0, 256);';
+const source = `#include <cassert>\n#include <cstdio>\n#include <cstdlib>\n#include <cstring>\n#include <vector>\n#include <sys/wait.h>\n#include <unistd.h>
+${cases.map(([functions, host], at) => `namespace case_${at} {\n${functions}\nvoid run() {\n${allocation}\n  ${host}\n  cudaDeviceSynchronize();\n  cudaFree(a);\n}\n}`).join('\n')}
+void (*const cases[])() = {${cases.map((_, at) => `case_${at}::run`).join(', ')}};
+int main() {
+  for (auto run : cases) {
+    if (fork() == 0) { run(); fflush(stdout); exit(cudaGetLastError() ? 1 : 0); }
+    int code; wait(&code);
+    fprintf(stderr, "exit %d====", WEXITSTATUS(code)); printf("===="); fflush(stdout);
+  }
+}`;
+
+let stdout: readonly string[], stderr: readonly string[];
+beforeAll(() => {
+  place.file('faults.cu', source);
+  const ran = place.run(['kernel', 'run', 'faults.cu', '--device', 'cpu']);
+  [stdout, stderr] = [ran.stdout.split('===='), ran.stderr.split('====')];
+  expect(stderr.length, ran.stderr).toBeGreaterThanOrEqual(cases.length);
+});
+
+it('plants faults of 12 kinds', () => {
+  expect(new Set(faults.map(([kind]) => kind.split(':')[0])).size).toBeGreaterThanOrEqual(12);
+});
+
+it.each(faults.map((row, at) => [row[0], row, at] as const))('%s', (_, [, , , report], at) => {
+  const lines = source.split('\n');
+  const first = lines.indexOf(`namespace case_${at} {`);
+  const lineOf = (mark: string) => lines.findIndex((line, i) => i > first && line.includes(mark)) + 1;
+  const line = lineOf('// WRONG');
+  const places = { LINE: line, OTHER: lineOf('// OTHER'), BEFORE: line - 1, MAIN: lineOf(allocation) };
+  const wanted = report.replaceAll(/FILE:(\w+)/g, (_, name) => `faults.cu:${places[name as keyof typeof places]}`);
+  expect(stderr[at]).toContain(wanted);
+  expect(stderr[at]).toContain(`faults.cu:${line}`);
+  expect(stderr[at]).toMatch(/exit [13]$/);
+});
+
+it.each(right.map((row, at) => [row[0], row, faults.length + at] as const))(
+  'runs without a report: %s',
+  (_, [, , , printed], at) => {
+    const [text, ...notes] = printed.split(', ') as [string, ...string[]];
+    expect(stderr[at]).not.toMatch(/defect|warning|notice/);
+    expect(stderr[at]).toMatch(/exit 0$/);
+    expect(stdout[at]).toBe(text);
+    expect(stderr[at]?.includes('left out')).toBe(notes.some((note) => note.includes('left out')));
+    if (notes.includes('3 left out')) expect(stderr[at]).toMatch(/in 5 launches; 3 were left out/);
+    if (notes.includes('sampled')) expect(Number(/big: (\d+) of 16384/.exec(stderr[at]!)?.[1])).toBeLessThan(16384);
+  },
+);

@@ -1,0 +1,100 @@
+// `gpt2 kernel run`: programs with host code, on the CPU.
+import { readFileSync } from 'node:fs';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { workplace } from '../support/cli.ts';
+
+const place = workplace();
+const [common, ...parts] = readFileSync(new URL('./programs.cu', import.meta.url), 'utf8').split(/^\/\/\/\/ /m);
+const programs = parts.map((part) => {
+  const told = (sign: string) => [...part.matchAll(new RegExp(`^//${sign} (.*)`, 'gm'))].map(([, text]) => text!);
+  const stdout = told('>').map((line) => `${line}\n`);
+  return {
+    name: part.split('\n')[0]!,
+    source: `${common}// ${part}`,
+    stdout: stdout.join(''),
+    stderr: told('!'),
+    code: told('='),
+  };
+});
+const lineOf = (source: string, mark: string) => source.split('\n').findIndex((text) => text.includes(mark)) + 1;
+
+it.each(programs.filter(({ name }) => !/each defect/.test(name)))('$name', ({ name, source, stdout, stderr, code }) => {
+  const path = place.file('program.cu', source);
+  // A cooperative launch without checks once ran with the hooks of host code.
+  if (/grid/.test(name))
+    expect(place.run(['kernel', 'run', path, '--device', 'cpu', '--check', 'none']).stdout).toBe(stdout);
+  const ran = place.run(['kernel', 'run', path, '--device', 'cpu', '--check', 'all']);
+  expect(ran.stdout, ran.stderr).toBe(stdout);
+  for (const text of stderr)
+    expect(ran.stderr).toContain(text.replace('LINE', `${path}:${lineOf(source, '// WRONG')}`));
+  expect(ran.code, ran.stderr).toBe(Number(code[0] ?? 0));
+});
+
+const faults = programs.find(({ name }) => /each defect/.test(name))!.source;
+it.each([...faults.matchAll(/case (\d): (.*?) \/\/! (.*)/g)].map((row) => row.slice(1)))(
+  '%s: %s',
+  (number, code, text) => {
+    const path = place.file('faults.cu', faults);
+    const ran = place.run(['kernel', 'run', path, '--device', 'cpu', '--', number!]);
+    const line = { k: '// KERNEL', nested: '// NESTED' }[text!.split(':')[0]!] ?? `case ${number}:`;
+    expect(ran.stderr, code).toContain(text);
+    expect(ran.stderr).toContain(`faults.cu:${lineOf(faults, line)}`);
+    expect(ran.code).toBe(3);
+  },
+);
+
+it.each([
+  ['#include <thrust/sort.h>', 'thrust/sort.h'],
+  ['#include <torch/extension.h>', 'torch/extension.h'],
+  ['cudaTextureObject_t image;', 'cudaTextureObject_t (textures and surfaces)'],
+  ['texture<float, 2> image;', 'texture (textures and surfaces)'],
+  ['void run(cudaGraph_t graph) {}', 'cudaGraph_t (graphs of CUDA)'],
+  ['int run() { return cuInit(0); }', 'cuInit (the driver API)'],
+  ['__device__ int f(int x) { return __newest_intrinsic(x); }', '__newest_intrinsic'],
+])('refuses %s', (source, sentence) => {
+  const path = place.file('refused.cu', `${source}\nint main() {}\n`);
+  const { stderr, code } = place.run(['kernel', 'run', path, '--device', 'cpu']);
+  expect(stderr.split('\n')[0]).toBe(
+    `${path}:1: error: ${sentence} is not emulated on a CPU: run this file on a GPU, or write it without`,
+  );
+  expect(code).toBe(1);
+});
+
+describe('links files, passes arguments, and ends as the program does', () => {
+  beforeAll(() => {
+    place.file('inc/shared.h', 'extern "C" int twice(int);\nvoid launch(int *);\n');
+    const kernels =
+      '#include "shared.h"\n__global__ void add(int *x) { *x += BY; }\nvoid launch(int *x) { add<<<1, 1>>>(x); }\n';
+    place.file('kernels.cu', kernels);
+    place.file('plain.c', 'int twice(int x) { int *class = &x; return 2 * *class; }\n');
+    const main = `#include <cuda_runtime.h>\n#include <stdlib.h>\n#include "shared.h"
+int main(int argc, char **argv) {
+  int *x, host = atoi(argv[1]);
+  if (host < 0) for (;;) {}
+  cudaMalloc((void **)&x, 4); cudaMemcpy(x, &host, 4, cudaMemcpyHostToDevice);
+  launch(x); cudaMemcpy(&host, x, 4, cudaMemcpyDeviceToHost); cudaFree(x);
+  return twice(host);
+}\n`;
+    place.file('main.cpp', main);
+  });
+  const files = 'kernel run kernels.cu main.cpp plain.c --device cpu --include inc --define BY=4';
+  it.each([
+    ['a .cu, a .cpp and a .c file', `${files} -- 3`, 14, /^add: 1 of 1 blocks were checked/],
+    [
+      'the time limit',
+      `${files} --time-limit 0.5 -- -1`,
+      1,
+      /kernels\.cu did not end within 0\.5 s: give it smaller sizes/,
+    ],
+    [
+      'files without a main, whose functions it names',
+      files.replace('main.cpp plain.c', ''),
+      1,
+      /has no main to run \(it compiles\); its functions: add<<<>>>\(int \*x\), launch\(int \*x\); add a file/,
+    ],
+  ])('%s', (_, line, code, stderr) => {
+    const ran = place.run(line);
+    expect(ran.stderr).toMatch(stderr);
+    expect(ran.code, ran.stderr).toBe(code);
+  });
+});
