@@ -548,17 +548,30 @@ void Memory::forget_accesses() {
   last_release_ = 0;
 }
 
-void mark_written(Region &region, uintptr_t begin, size_t bytes) {
+namespace {
+
+// Calls visit(words, bits) for each four bytes of a range, or for a single one at its ends, until it returns false. Returns
+// where it ended.
+template <class Visit>
+uintptr_t each_word(Region &region, uintptr_t begin, uintptr_t end, const Visit &visit) {
   const uintptr_t words = region.shadow.words(region.is.begin, region.is.bytes);
+  for (uintptr_t at = begin; at < end;) {
+    const bool is_whole = at % 4 == 0 && end - at >= 4;
+    if (!visit(*words_at(words, at), uint64_t{is_whole ? 15 : bit_of(at)} << 32)) return at;
+    at += is_whole ? 4 : 1;
+  }
+  return end;
+}
+
+}  // namespace
+
+void mark_written(Region &region, uintptr_t begin, size_t bytes) {
   const uintptr_t end = std::min(begin + bytes, region.is.begin + region.is.bytes);
-  for (uintptr_t at = begin; at < end; at++) *words_at(words, at) |= uint64_t{bit_of(at)} << 32;
+  each_word(region, begin, end, [](uint64_t &word, uint64_t bits) { return (word |= bits) != 0; });
 }
 
 uintptr_t first_unwritten(Region &region, uintptr_t begin, size_t bytes) {
-  const uintptr_t words = region.shadow.words(region.is.begin, region.is.bytes);
-  uintptr_t at = begin;
-  while (at < begin + bytes && (*words_at(words, at) >> 32 & bit_of(at))) at++;
-  return at;
+  return each_word(region, begin, begin + bytes, [](uint64_t word, uint64_t bits) { return (word & bits) == bits; });
 }
 
 }  // namespace gpt2::emulator
