@@ -53,6 +53,7 @@ export const modelRows = {
     help: "longest sequence, in tokens; may be shorter than the starting weights'",
     default: { text: "1024, or the weights'" },
     resume: 'never',
+    bench: true,
   },
   norm: part('norm', '--norm <NAME>', 'norm of the residual stream: layernorm, rmsnorm'),
   positions: part(
