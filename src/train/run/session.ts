@@ -252,9 +252,8 @@ export class Session {
     const rate = this.#throughput.add(ms);
     const rare = { ...(saturated > 0 ? { saturated } : {}), ...(updated ? {} : { skipped: true }) };
     this.#events.log({ event: 'train', step, loss, norm, lr, ...rate, ms, ...rare });
-    if (this.#throughput.steps === 3 && step + 1 < this.#run.span.lastStep) {
-      this.#hooks.onOutlook?.(this.#throughput.outlook(this.#run.description.epochs));
-    }
+    const outlook = this.#throughput.outlook(this.#run.description.epochs);
+    if (outlook && step + 1 < this.#run.span.lastStep) this.#hooks.onOutlook?.(outlook);
   }
 
   get #skippedInARow(): number {

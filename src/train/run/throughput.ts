@@ -6,6 +6,11 @@ import type { Run } from './run.ts';
 /** Number of steps whose median counts. */
 const recent = 20;
 
+/** Milliseconds after which steps take their usual time: before, JavaScript's compiler works beside them (70 instead of 40 ms a step). */
+const settled = 2000;
+/** A run of fewer seconds has its outlook before its steps have settled. */
+const shortRun = 60;
+
 /** Work between steps: it is due every so many steps, and after the last step. */
 interface Between {
   readonly every: number;
@@ -17,6 +22,8 @@ interface Between {
 
 export class Throughput {
   #steps = 0;
+  #total = 0;
+  #isTold = false;
   readonly #milliseconds: number[] = [];
   readonly #between = new Map<string, Between>();
   readonly #tokensPerStep: number;
@@ -45,6 +52,7 @@ export class Throughput {
   /** Adds the time of a step and returns its rate. */
   add(milliseconds: number): { tokensPerSecond: number } {
     if (this.#steps++ > 0) this.#milliseconds.push(milliseconds);
+    this.#total += milliseconds;
     if (this.#milliseconds.length > recent) this.#milliseconds.shift();
     return { tokensPerSecond: (this.#tokensPerStep * 1000) / milliseconds };
   }
@@ -76,11 +84,13 @@ export class Throughput {
     return between.reduce((sum, each) => sum + each, (last - done) * step) / 1000 + this.saveSeconds;
   }
 
-  /** The outlook of the whole run. */
-  outlook(epochs: number): Outlook {
+  /** The outlook of the whole run, once: after the third step, or later in a long run whose steps have not settled. */
+  outlook(epochs: number): Outlook | undefined {
     const { steps } = this.#span;
+    const seconds = this.remaining(steps);
+    if (this.#isTold || seconds === undefined || (seconds > shortRun && this.#total < settled)) return undefined;
+    this.#isTold = true;
     const tokens = steps * this.#tokensPerStep;
-    const [stepSeconds, seconds] = [this.step! / 1000, this.remaining(steps)];
-    return { steps, tokens, epochs, stepSeconds, seconds, checkpointBytes: this.#checkpointBytes };
+    return { steps, tokens, epochs, stepSeconds: this.step! / 1000, seconds, checkpointBytes: this.#checkpointBytes };
   }
 }

@@ -168,3 +168,18 @@ it('the time left is that of the median step, and of what is due between steps',
   expect(throughput.remaining()).toBeCloseTo(0.7 + 0.01 + 0.25, 9);
   expect(throughput.step).toBe(200);
 });
+
+it.each([
+  ['a short run: after the third step', 50, 100, 100, 3],
+  ['a long run: when its steps have settled', 3000, 50, 40, 45],
+  ['a long run of long steps: after the third', 3000, 1000, 1000, 3],
+])('Throughput tells the outlook of %s', (_, steps, first, later, at) => {
+  const throughput = new Throughput(10, { steps, startStep: 0, lastStep: steps }, 0);
+  const told: [number, number | undefined][] = [];
+  for (let step = 1; step <= 50; step++) {
+    throughput.add(step <= 20 ? first : later);
+    const outlook = throughput.outlook(1);
+    if (outlook) told.push([step, outlook.stepSeconds]);
+  }
+  expect(told).toEqual([[at, later / 1000]]);
+});
