@@ -86,7 +86,8 @@ __global__ void __launch_bounds__(threads)
   Line<COLUMNS> result;
   const int row = first + result.line, begin = sizes.mask.first_key(unit.b, row, sizes.T);
   float maximum = -INFINITY, sum = 0;
-  for (int key0 = sizes.mask.first_key(unit.b, first, sizes.T) / tile * tile; key0 < min(first + tile, t); key0 += tile) {
+  const int key_tile = sizes.mask.first_key(unit.b, first, t) / tile;
+  for (int key0 = key_tile * tile; key0 < min(first + tile, t); key0 += tile) {
     __syncthreads();
     copy_tile(k_tile, k, sizes.stride(), key0, t, HS);
     copy_tile(v_tile, v, sizes.stride(), key0, t, HS);
@@ -176,7 +177,8 @@ __global__ void __launch_bounds__(threads)
   copy_tile(q_tile, q, sizes.stride(), first, t, HS);
   copy_tile(dout_tile, dout + sizes.out_at(unit.b, unit.head), sizes.C, first, t, HS);
   Line<COLUMNS> result;
-  for (int key0 = sizes.mask.first_key(unit.b, first, sizes.T) / tile * tile; key0 < min(first + tile, t); key0 += tile) {
+  const int key_tile = sizes.mask.first_key(unit.b, first, t) / tile;
+  for (int key0 = key_tile * tile; key0 < min(first + tile, t); key0 += tile) {
     __syncthreads();
     copy_tile(k_tile, k, sizes.stride(), key0, t, HS);
     copy_tile(v_tile, v, sizes.stride(), key0, t, HS);
@@ -184,8 +186,8 @@ __global__ void __launch_bounds__(threads)
     Cell scores, dshares;
     scores.add_products(q_tile, k_tile, HS);
     dshares.add_products(dout_tile, v_tile, HS);
-    shares_of_tile(share, dscore, scores, dshares, lse + unit.statistics, D + unit.statistics, first, key0, sizes, unit.b,
-                   scale);
+    shares_of_tile(share, dscore, scores, dshares, lse + unit.statistics, D + unit.statistics, first, key0, sizes,
+                   unit.b, scale);
     __syncthreads();
     result.add_weighted(dscore[result.line], 1, k_tile, HS);
   }
@@ -216,8 +218,8 @@ __global__ void __launch_bounds__(threads)
     Cell scores, dshares;
     scores.add_products(q_tile, k_tile, HS);
     dshares.add_products(dout_tile, v_tile, HS);
-    shares_of_tile(share, dscore, scores, dshares, lse + unit.statistics, D + unit.statistics, query0, first, sizes, unit.b,
-                   scale);
+    shares_of_tile(share, dscore, scores, dshares, lse + unit.statistics, D + unit.statistics, query0, first, sizes,
+                   unit.b, scale);
     __syncthreads();
     dvalue.add_weighted(&share[0][dvalue.line], tile + 1, dout_tile, HS);
     dkey.add_weighted(&dscore[0][dkey.line], tile + 1, q_tile, HS);

@@ -33,7 +33,8 @@ struct BackwardScratch {
 };
 
 // last[b,u] = the last query of sequence b whose first key is at most u, by binary search from query u on.
-__global__ void __launch_bounds__(threads) last_queries_kernel(int32_t *last, const int32_t *first, int64_t count, int T) {
+__global__ void __launch_bounds__(threads)
+    last_queries_kernel(int32_t *last, const int32_t *first, int64_t count, int T) {
   wait_for_previous_kernel();
   const int64_t i = static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x;
   if (i >= count) return;

@@ -5,9 +5,9 @@
 // owns queries and computes D and dq, the other owns keys and computes dk and dv. S is computed twice, but every sum
 // has one owner, so there are no atomic sums, no fp32 buffer for dq, and enough blocks at any batch size.
 //
-// With a mask, query t attends to keys first[t] to t. Because `first` never decreases, key u is seen by the queries u to
-// last[u], which backward computes from `first` beforehand. So each line of either side has a range of the other side:
-// blocks of the other side outside the ranges are not loaded, and only blocks across an end of a range are masked.
+// With a mask, query t attends to keys first[t] to t. Because `first` never decreases, key u is seen by the queries u
+// to last[u], which backward computes from `first` beforehand. So each line of either side has a range of the other
+// side: blocks outside the ranges are not loaded, and only blocks across an end of a range are masked.
 #pragma once
 
 #include "common/device.cuh"
@@ -22,8 +22,8 @@ struct Range {
   __device__ __forceinline__ bool hides(int position) const { return static_cast<unsigned>(position - begin) > after; }
 };
 
-// Which keys a query attends to; without a mask `first` is NULL. For a line outside the sequence the functions return the
-// position of the nearest line, and if a mask is not allowed, a position that is.
+// Which keys a query attends to; without a mask `first` is NULL. For a line outside the sequence the functions return
+// the position of the nearest line, and if a mask is not allowed, a position that is.
 struct Mask {
   const int32_t *first;  // [B,T]
   const int32_t *last;   // [B,T], in backward

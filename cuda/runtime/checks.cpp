@@ -83,8 +83,8 @@ Check &Check::causal(const char *name, const int32_t *values, int lines, int len
   for (int line = 0; line < lines; line++, values += length) {
     for (int i = 0, least = 0; i < length; least = values[i++]) {
       if (values[i] >= least && values[i] <= i) continue;
-      refuse("expected " + std::string(name) + " from " + std::to_string(least) + " to " + std::to_string(i) + ", got " +
-             std::to_string(values[i]) + " at [" + std::to_string(line) + "," + std::to_string(i) + "]");
+      refuse("expected " + std::string(name) + " from " + std::to_string(least) + " to " + std::to_string(i) +
+             ", got " + std::to_string(values[i]) + " at [" + std::to_string(line) + "," + std::to_string(i) + "]");
       return *this;
     }
   }

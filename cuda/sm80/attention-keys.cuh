@@ -50,7 +50,8 @@ __global__ void __launch_bounds__(threads) keys_kernel(bf16 *dqkv, const float *
   const float scale_log2 = scale * log2e;
   const int warp_line = warp * 16 * S::groups;
   float dkey[S::groups][HS / 8][4] = {}, dvalue[S::groups][HS / 8][4] = {};
-  const int all = MASKED ? sizes.mask.last_query(unit.b, first + warp_line, T) : T;  // the last query that sees all keys of a warp
+  // The last query that sees all keys of a warp.
+  const int all = MASKED ? sizes.mask.last_query(unit.b, first + warp_line, T) : T;
   for (int block = first_block; block < blocks; block++) {
     if (block + 1 < blocks) copy_block(block + 1);
     commit_copies();

@@ -72,8 +72,8 @@ __device__ __forceinline__ void as_operand(uint32_t (&a)[4], const float (&even)
 
 // The keys of each query that a lane's fragments hold, from query `row` on.
 template <int HS>
-__device__ __forceinline__ void ranges_of_queries(Range (&range)[Shape<HS>::groups][2], const AttentionSizes &sizes, int b,
-                                                  int row) {
+__device__ __forceinline__ void ranges_of_queries(Range (&range)[Shape<HS>::groups][2], const AttentionSizes &sizes,
+                                                  int b, int row) {
 #pragma unroll
   for (int i = 0; i < Shape<HS>::groups * 2; i++) range[i / 2][i % 2] = sizes.mask.keys_of(b, row + i * 8, sizes.T);
 }

@@ -191,7 +191,8 @@ __global__ void __launch_bounds__(threads, 1)
 #pragma unroll
       for (int i = KEYS / 16; i < block_lines / 16; i++) share[i][0] = share[i][1] = share[i][2] = share[i][3] = 0;
     };
-    // Takes the block from `key` on, before the diagonal, while the matmul of the last block's probabilities with v runs.
+    // Takes the block from `key` on, before the diagonal, while the matmul of the last block's probabilities with v
+    // runs.
     const auto take = [&](int key) {
       float score[block_lines / 2], factor[2];
       const uint32_t k_stage = at.stage;
@@ -223,7 +224,7 @@ __global__ void __launch_bounds__(threads, 1)
     }
     int key = tile_first;
     for (; key > begin; key -= block_lines) take(key - block_lines);
-    // The other warpgroup may take blocks that come before the keys of this one: k of the next block is next in the ring.
+    // The other warpgroup may take blocks that come before the keys of this one: k of the next block is next.
     const int all = MASKED ? uniform(tiles.last().of_first[0]) : 0;
     const bool skips = MASKED && key > all;
     if (skips) skip();

@@ -106,8 +106,8 @@ __global__ void __launch_bounds__(threads, 1)
     // The queries up to `all` see all keys of this warpgroup, those from own_end on none.
     const int all = MASKED ? uniform(tiles.last().of_first[consumer]) + 1 : T;
     const int own_end = MASKED ? uniform(tiles.last().of_last[consumer]) + 1 : T;
-    // Takes the block of queries from `query` on. In the first block some queries precede their key (masks); with a mask
-    // the last blocks hide others.
+    // Takes the block of queries from `query` on. In the first block some queries precede their key (masks); with a
+    // mask the last blocks hide others.
     const auto take = [&](auto is_first, auto masks, int query) {
       constexpr bool IS_FIRST = decltype(is_first)::value, MASKS = decltype(masks)::value;
       const uint32_t shared = uniform(ring + at.stage * keys_stage_bytes);
