@@ -54,7 +54,7 @@ const printLine = (line: string): void => void process.stdout.write(asTyped(`${l
 
 export const kernelTestCommand = (): Command =>
   labCommand('test', 'Test kernels against the formulas of their ops')
-    .option('--expect <FILE>', 'test a .cu file instead of a folder; FILE gives inputs and expected outputs')
+    .option('--expect <FILE>', 'test a .cu file, named as FOLDER; FILE has inputs and expected outputs')
     .option('--all-sizes', 'also sizes whose formulas take seconds; on a CPU, sizes over 50,000 elements')
     .addHelpText('after', testExamples)
     .addOption(new Option('--sanitize', "run them under compute-sanitizer's memcheck, racecheck and initcheck"))

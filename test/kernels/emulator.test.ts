@@ -174,7 +174,7 @@ describe('refuses', () => {
     [
       'PTX that is not in the table',
       '  int lane;\n  asm("mov.u32 %0, %%laneid;"\n      : "=r"(lane));\n  asm("vote.sync.any.pred %0, 1, 2;" : "=r"(lane));',
-      /^source\.cu:7: error: the PTX "vote\.sync\.any\.pred %0, 1, 2" does not run on a CPU: run this kernel on a GPU, or write it without$/,
+      /^source\.cu:7: error: the PTX "vote\.sync\.any\.pred %0, 1, 2" does not run on a CPU: run this kernel on a GPU, or rewrite it without this$/,
     ],
     [
       'a function that a GPU lacks',
@@ -245,7 +245,7 @@ __global__ __launch_bounds__(WARPS * 32, WARPS < 4 ? 2 : 1) void k(T *out) { out
   it.each(['cub/cub.cuh'])('the header %s', async (header) => {
     await expect(run(kernel('', `#include <${header}>`), one)).rejects.toThrow(
       new RegExp(
-        `^source\\.cu:1: error: ${header} is not emulated on a CPU: run this file on a GPU, or write it without$`,
+        `^source\\.cu:1: error: ${header} is not emulated on a CPU: run this file on a GPU, or rewrite it without this$`,
       ),
     );
   });

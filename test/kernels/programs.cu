@@ -142,7 +142,7 @@ __global__ void nested(float *x) { k<<<1, 4>>>(x); // NESTED
 int main(int argc, char **argv) {
   float *a, h[4] = {}; cudaMalloc(&a, 16);
   switch (atoi(argv[1])) {
-    case 0: k<<<0, 1>>>(a); break; //! the launch failed (invalid configuration argument), and the program did not ask
+    case 0: k<<<0, 1>>>(a); break; //! a launch failed (invalid configuration argument), and the program did not check it: call cudaGetLastError after the launch at
     case 1: cudaMemset(a, 0, 17); break; //! sets 17 bytes of an allocation of 16 bytes
     case 2: cudaMemcpy(h, a, 16, cudaMemcpyHostToDevice); break; //! copies to memory of the host, but the call says
     case 3: cudaFree(a); cudaFree(a); break; //! free
