@@ -24,8 +24,8 @@ import { count, numberOption, tableOption, timeLimitOption } from './option-of-t
 
 const testExamples = `
 Examples:
-  npm run gpt2 -- kernel test my-norm                every dtype that the card takes, on this machine's GPU
-  npm run gpt2 -- kernel test my-norm --sanitize     find bad accesses and races
+  npm run gpt2 -- kernel test my-norm                 every dtype that the card takes, on this machine's GPU
+  npm run gpt2 -- kernel test my-norm --sanitize      find bad accesses and races
   npm run gpt2 -- kernel test add.cu --expect add.ts  a file's solve function against the outputs that add.ts expects
 
 Exit code: 1 if anything is wrong.

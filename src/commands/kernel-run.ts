@@ -10,7 +10,7 @@ With a GPU and nvcc, nvcc compiles the files. Otherwise the CPU emulates a GPU a
 other defects; docs/kernels.md lists them. Exit code: the program's, or 3 if that is 0 but a defect was reported.
 
 Examples:
-  npm run gpt2 -- kernel run sum.cu                                   the file's main
+  npm run gpt2 -- kernel run sum.cu                                    the file's main
   npm run gpt2 -- kernel run main.cu kernels.cu --include inc -- 1024  two files, and an argument of the program
   npm run gpt2 -- kernel run sum.cu --device cpu --check all           check every block of every launch
 `;
