@@ -129,16 +129,27 @@ const ownGpus = () => spawnSync('nvidia-smi', ['--query-gpu=compute_cap', '--for
 
 const withoutComments = (text: string): string => text.replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '');
 
-/** The functions of files: "solve(const float *a, int n)", and "add<<<>>>(float *a)" for a kernel. */
-export const functionsOf = (files: readonly string[]): string[] =>
+/** A function of a .cu file, and its parameters as in the source. */
+export interface FoundFunction {
+  readonly name: string;
+  readonly isKernel: boolean;
+  readonly parameters: string;
+}
+
+export const functionsOf = (files: readonly string[]): FoundFunction[] =>
   files.flatMap((file) =>
     [...withoutComments(readSource(file)).matchAll(/^[^\n;{}#=]*?(\w+)\s*\(([^(){};]*)\)\s*\{/gm)]
       .filter(([head]) => !head.includes('__device__'))
-      .map(
-        ([head, name, list]) =>
-          `${name}${/__global__/.test(head) ? '<<<>>>' : ''}(${list!.replaceAll(/\s+/g, ' ').trim()})`,
-      ),
+      .map(([head, name, list]) => ({
+        ...{ name: name!, isKernel: head.includes('__global__') },
+        parameters: list!.replaceAll(/\s+/g, ' ').trim(),
+      })),
   );
+
+/** "solve(const float *a, int n), add<<<>>>(float *a)" */
+export const functionList = (functions: readonly FoundFunction[]): string =>
+  functions.map(({ name, isKernel, parameters }) => `${name}${isKernel ? '<<<>>>' : ''}(${parameters})`).join(', ') ||
+  'none';
 
 /** @throws Gpt2Error if the file cannot be read */
 export function readSource(file: string): string {
@@ -175,7 +186,7 @@ let compilingCode: readonly string[] | undefined;
 /** The files of this package with the compilers' flags, NVRTC's extra headers, and the rewriting of CUDA for a CPU. */
 function codeOfCompiling(): readonly string[] {
   const suffix = isCompiled ? 'js' : 'ts';
-  const modules = ['./compiler', './emulated', './ptx', './refusals', './rewrite', './signature', '../../native/nvrtc'];
+  const modules = ['./compiler', './emulated', './ptx', './refusals', './rewrite', './brackets', '../../native/nvrtc'];
   compilingCode ??= modules.map((name) => readFileSync(new URL(`${name}.${suffix}`, import.meta.url), 'utf8'));
   return compilingCode;
 }
