@@ -36,7 +36,7 @@ describe('finds planted errors', () => {
   });
 
   const runPlanted = batched(plantedErrors.map(({ source }) => source));
-  it.each(plantedErrors)('$kind: $name', async ({ source, shape, message }) => {
+  it.each(plantedErrors.map((each) => [each.name, each] as const))('%s', async (_, { source, shape, message }) => {
     const line = source.split('\n').findIndex((text) => text.includes('// WRONG')) + 1;
     const error = await runPlanted(device, source, shape).then(
       () => 'nothing',
@@ -49,7 +49,7 @@ describe('finds planted errors', () => {
 
 describe('runs correct kernels', () => {
   const runRight = batched(rightKernels.map(({ source }) => source));
-  it.each(rightKernels)('$name', async ({ source, shape, expected }) => {
+  it.each(rightKernels.map((each) => [each.name, each] as const))('%s', async (_, { source, shape, expected }) => {
     const checked = await runRight(device, source, shape);
     expect(Array.from(checked.slice(0, expected.length))).toEqual(expected);
     expect(await runRight(device, source, shape, false)).toEqual(checked);

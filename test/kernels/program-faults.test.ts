@@ -135,6 +135,25 @@ const faults: readonly Row[] = [
     'k<<<1, 1>>>(a);',
     "accesses 'struct float4' at an address that is not a multiple of 16 at FILE:LINE",
   ],
+  [
+    'an error that nobody reads',
+    fill,
+    'k<<<0, 1>>>(a); exit(0); // WRONG',
+    'the launch failed (invalid configuration argument), and the program did not ask',
+  ],
+  ['a copy past the end', '', 'cudaMemset(a, 0, 257); // WRONG', 'sets 257 bytes of an allocation of 256 bytes'],
+  [
+    'a copy in the wrong direction',
+    '',
+    'float h[4]; cudaMemcpy(h, a, 16, cudaMemcpyHostToDevice); // WRONG',
+    'copies to memory of the host, but the call says',
+  ],
+  [
+    'a launch in a kernel',
+    `${fill}\n__global__ void outer(float *x) { k<<<1, 4>>>(x); } // WRONG`,
+    'outer<<<1, 1>>>(a);',
+    'outer: thread 0 of block 0 launches a kernel',
+  ],
 ];
 
 /** Without a defect, each with what it prints. */
