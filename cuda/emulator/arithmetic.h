@@ -99,12 +99,11 @@ GPT2_DOT(unsigned short, unsigned char, unsigned, ushort2, uchar4)
 
 // ---------------------------------------------------------------- bits of floats, conversions
 
-inline int __float_as_int(float value) { return gpt2_emulator::from_bits<int>(gpt2_emulator::bits_of(value)); }
-inline unsigned __float_as_uint(float value) { return gpt2_emulator::from_bits<unsigned>(gpt2_emulator::bits_of(value)); }
-inline float __int_as_float(int bits) { return gpt2_emulator::from_bits<float>(gpt2_emulator::bits_of(bits)); }
-inline float __uint_as_float(unsigned bits) { return gpt2_emulator::from_bits<float>(gpt2_emulator::bits_of(bits)); }
-inline long long __double_as_longlong(double value) { return gpt2_emulator::from_bits<long long>(gpt2_emulator::bits_of(value)); }
-inline double __longlong_as_double(long long bits) { return gpt2_emulator::from_bits<double>(gpt2_emulator::bits_of(bits)); }
+#define GPT2_BITS(name, From, To) \
+  inline To name(From value) { return gpt2_emulator::from_bits<To>(gpt2_emulator::bits_of(value)); }
+GPT2_BITS(__float_as_int, float, int) GPT2_BITS(__float_as_uint, float, unsigned) GPT2_BITS(__int_as_float, int, float)
+GPT2_BITS(__uint_as_float, unsigned, float) GPT2_BITS(__double_as_longlong, double, long long)
+GPT2_BITS(__longlong_as_double, long long, double)
 inline int __double2hiint(double value) { return int(__double_as_longlong(value) >> 32); }
 inline int __double2loint(double value) { return int(__double_as_longlong(value)); }
 inline double __hiloint2double(int high, int low) { return __longlong_as_double((long long)(high) << 32 | unsigned(low)); }
@@ -236,13 +235,10 @@ GPT2_INLINE void __sincosf(float x, float *sine, float *cosine) { *sine = sinf(x
 inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 inline float rsqrt(float x) { return rsqrtf(x); }
 inline double rsqrt(double x) { return 1.0 / sqrt(x); }
-inline float __frsqrt_rn(float x) { return rsqrtf(x); }
-inline float __fdividef(float a, float b) { return a / b; }
-inline float fdividef(float a, float b) { return a / b; }
-inline float __saturatef(float x) { return fminf(fmaxf(x, 0.0f), 1.0f); }
-inline float __exp10f(float x) { return powf(10.0f, x); }
-inline float __powf(float x, float y) { return powf(x, y); }
-#define GPT2_FAST(name) \
-  inline float __##name(float x) { return name(x); }
-GPT2_FAST(expf) GPT2_FAST(logf) GPT2_FAST(log2f) GPT2_FAST(log10f)
-GPT2_FAST(sinf) GPT2_FAST(cosf) GPT2_FAST(tanf) GPT2_FAST(tanhf)
+#define GPT2_FAST(name, parameters, value) inline float name parameters { return value; }
+GPT2_FAST(__frsqrt_rn, (float x), rsqrtf(x)) GPT2_FAST(__saturatef, (float x), fminf(fmaxf(x, 0.0f), 1.0f))
+GPT2_FAST(__fdividef, (float a, float b), a / b) GPT2_FAST(fdividef, (float a, float b), a / b)
+GPT2_FAST(__powf, (float x, float y), powf(x, y)) GPT2_FAST(__exp10f, (float x), powf(10.0f, x))
+GPT2_FAST(__expf, (float x), expf(x)) GPT2_FAST(__logf, (float x), logf(x)) GPT2_FAST(__log2f, (float x), log2f(x))
+GPT2_FAST(__log10f, (float x), log10f(x)) GPT2_FAST(__sinf, (float x), sinf(x)) GPT2_FAST(__cosf, (float x), cosf(x))
+GPT2_FAST(__tanf, (float x), tanf(x)) GPT2_FAST(__tanhf, (float x), tanhf(x))

@@ -108,7 +108,6 @@ export function compiledProgram(
     const folders = [dirname(resolve(file)), ...includes.map((path) => resolve(path))];
     return { text: readSource(file), name: file, includes: folders, defines, instantiate: [], target: 'cpu' };
   });
-  const hash = (content: unknown) => createHash('sha256').update(JSON.stringify(content)).digest('hex');
   const keyWith = (identity: unknown) =>
     hash([kind, ...sources.map((source) => keyOf(source, source.includes[0]!, identity))]);
   // Files without a main are compiled only, to say what is wrong with them.
@@ -171,15 +170,12 @@ function keyOf(source: Source, folder: string, compiler: unknown): string {
     ...source.includes,
     ...(isEmulated ? emulated.folders : []),
   ]);
-  const content = [
-    ...[source, process.cwd(), process.arch, [...files], compiler, codeOfCompiling()],
-    ...[
-      isEmulated ? emulated.headers() : [],
-      Object.entries(process.env).filter(([name]) => compilerVariables.test(name)),
-    ],
-  ];
-  return createHash('sha256').update(JSON.stringify(content)).digest('hex');
+  const environment = Object.entries(process.env).filter(([name]) => compilerVariables.test(name));
+  const headers = isEmulated ? emulated.headers() : [];
+  return hash([source, process.cwd(), process.arch, [...files], compiler, codeOfCompiling(), headers, environment]);
 }
+
+const hash = (content: unknown) => createHash('sha256').update(JSON.stringify(content)).digest('hex');
 
 let compilingCode: readonly string[] | undefined;
 

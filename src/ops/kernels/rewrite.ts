@@ -91,13 +91,14 @@ export function rewrite(
   how: { isClang: boolean; isProgram: boolean },
 ): { text: string; kernels: readonly FoundKernel[] } {
   const { text: source, headers } = withoutHeaders(preprocessed);
-  const foreign = how.isProgram ? undefined : foreignCode(source);
+  const placeOf = (offset: number) => placeAt(source, offset);
+  const foreign = how.isProgram ? undefined : foreignCode(source, placeOf);
   if (foreign) throw new CompileError(foreign);
   // As GPT2_NO_CHECKS in kernel.h, whose macros the text no longer has.
   const attributes = how.isClang
     ? 'convergent, no_sanitize("undefined"), disable_sanitizer_instrumentation'
     : 'no_sanitize("thread", "undefined")';
-  const code = withoutPtx(source, (offset) => placeAt(source, offset));
+  const code = withoutPtx(source, placeOf);
   const { text, kernels } = withoutCuda(code, `__attribute__((${attributes}))`, how.isProgram);
   return { text: text.replaceAll(/^#gpt2-header (\d+)$/gm, (_, index: string) => headers[Number(index)]!), kernels };
 }
