@@ -41,21 +41,20 @@ inline unsigned long long __brevll(unsigned long long bits) {
   return result;
 }
 inline unsigned __brev(unsigned bits) { return unsigned(__brevll(bits) >> 32); }
-inline int __mulhi(int a, int b) { return int((long long)(a) * b >> 32); }
-inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned((unsigned long long)(a) * b >> 32); }
-inline long long __mul64hi(long long a, long long b) { return (long long)(__int128(a) * b >> 64); }
-inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
-  return (unsigned long long)((unsigned __int128)(a) * b >> 64);
-}
+// A function of two integers that is computed in a wider type: the upper half of a product, the half of a sum.
+#define GPT2_WIDE(name, T, Wide, expression) \
+  inline T name(T left, T right) { const Wide a = left, b = right; return (T)(expression); }
+GPT2_WIDE(__mulhi, int, long long, a * b >> 32) GPT2_WIDE(__umulhi, unsigned, unsigned long long, a * b >> 32)
+GPT2_WIDE(__mul64hi, long long, __int128, a * b >> 64)
+GPT2_WIDE(__umul64hi, unsigned long long, unsigned __int128, a * b >> 64)
+GPT2_WIDE(__hadd, int, long long, (a + b) >> 1) GPT2_WIDE(__rhadd, int, long long, (a + b + 1) >> 1)
+GPT2_WIDE(__uhadd, unsigned, unsigned long long, (a + b) >> 1)
+GPT2_WIDE(__urhadd, unsigned, unsigned long long, (a + b + 1) >> 1)
 // The lower 32 bits of the product of two integers of 24 bits.
 inline unsigned __umul24(unsigned a, unsigned b) { return (a & 0xffffff) * (b & 0xffffff); }
 inline int __mul24(int a, int b) { return int(unsigned(int(unsigned(a) << 8) >> 8) * unsigned(int(unsigned(b) << 8) >> 8)); }
 inline unsigned __sad(int a, int b, unsigned sum) { return sum + (a < b ? unsigned(b) - unsigned(a) : unsigned(a) - unsigned(b)); }
 inline unsigned __usad(unsigned a, unsigned b, unsigned sum) { return sum + (a < b ? b - a : a - b); }
-inline int __hadd(int a, int b) { return int((long long)(a) + b >> 1); }
-inline int __rhadd(int a, int b) { return int((long long)(a) + b + 1 >> 1); }
-inline unsigned __uhadd(unsigned a, unsigned b) { return unsigned((unsigned long long)(a) + b >> 1); }
-inline unsigned __urhadd(unsigned a, unsigned b) { return unsigned((unsigned long long)(a) + b + 1 >> 1); }
 // Four bytes of b:a, by the lower three bits of each digit of the selector.
 inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
   const unsigned long long both = (unsigned long long)(b) << 32 | a;
