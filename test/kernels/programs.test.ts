@@ -51,7 +51,7 @@ describe('links files, passes arguments, and ends as the program does', () => {
   beforeAll(() => {
     place.file('inc/shared.h', 'extern "C" int twice(int);\nvoid launch(int *);\n');
     const kernels =
-      '#include "shared.h"\n__global__ void add(int *x) { *x += BY; }\nvoid launch(int *x) { add<<<1, 1>>>(x); }\n';
+      '#include "shared.h"\n__global__ void add(int *x) { *x += BY; }\nvoid launch(int *x) {\n  if (x) {\n    add<<<1, 1>>>(x);\n  }\n}\n';
     place.file('kernels.cu', kernels);
     place.file('plain.c', 'int twice(int x) { int *class = &x; return 2 * *class; }\n');
     const main = `#include <cuda_runtime.h>\n#include <stdlib.h>\n#include "shared.h"
