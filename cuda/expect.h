@@ -2,9 +2,9 @@
 // doubles, and writes the arrays after the call. CUDA for nvcc and for the emulator.
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <tuple>
 #include <type_traits>
-#include <vector>
 
 namespace gpt2_expect {
 
@@ -41,17 +41,16 @@ struct Argument<T *> {
     const bool has_values = next() != 0;
     check(cudaMalloc(reinterpret_cast<void **>(&value), (count + (count == 0)) * sizeof(Element)), "cudaMalloc");
     if (!has_values) return;
-    std::vector<char> bytes(count * sizeof(Element));
-    for (size_t i = 0; i < count; i++) reinterpret_cast<Element *>(bytes.data())[i] = Element(next());
-    check(cudaMemcpy(value, bytes.data(), bytes.size(), cudaMemcpyHostToDevice), "cudaMemcpy");
+    const std::unique_ptr<Element[]> host(new Element[count]);
+    for (size_t i = 0; i < count; i++) host[i] = Element(next());
+    check(cudaMemcpy(value, host.get(), count * sizeof(Element), cudaMemcpyHostToDevice), "cudaMemcpy");
   }
   void write(FILE *output) const {
-    std::vector<char> bytes(count * sizeof(Element));
-    check(cudaMemcpy(bytes.data(), value, bytes.size(), cudaMemcpyDeviceToHost), "cudaMemcpy");
+    const std::unique_ptr<Element[]> host(new Element[count]);
+    check(cudaMemcpy(host.get(), value, count * sizeof(Element), cudaMemcpyDeviceToHost), "cudaMemcpy");
     for (size_t i = 0; i < count; i++) {
-      const Element &element = reinterpret_cast<const Element *>(bytes.data())[i];
-      using Wide = std::conditional_t<std::is_arithmetic_v<Element>, Element, float>;
-      const double wide = double(Wide(element));
+      // A 16-bit float becomes a double by way of fp32.
+      const double wide = std::conditional_t<std::is_arithmetic_v<Element>, Element, float>(host[i]);
       fwrite(&wide, sizeof wide, 1, output);
     }
     cudaFree(value);

@@ -41,21 +41,20 @@ inline unsigned long long __brevll(unsigned long long bits) {
   return result;
 }
 inline unsigned __brev(unsigned bits) { return unsigned(__brevll(bits) >> 32); }
-inline int __mulhi(int a, int b) { return int((long long)(a) * b >> 32); }
-inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned((unsigned long long)(a) * b >> 32); }
-inline long long __mul64hi(long long a, long long b) { return (long long)(__int128(a) * b >> 64); }
-inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
-  return (unsigned long long)((unsigned __int128)(a) * b >> 64);
-}
+// A function of two integers that is computed in a wider type: the upper half of a product, the half of a sum.
+#define GPT2_WIDE(name, T, Wide, expression) \
+  inline T name(T left, T right) { const Wide a = left, b = right; return (T)(expression); }
+GPT2_WIDE(__mulhi, int, long long, a * b >> 32) GPT2_WIDE(__umulhi, unsigned, unsigned long long, a * b >> 32)
+GPT2_WIDE(__mul64hi, long long, __int128, a * b >> 64)
+GPT2_WIDE(__umul64hi, unsigned long long, unsigned __int128, a * b >> 64)
+GPT2_WIDE(__hadd, int, long long, (a + b) >> 1) GPT2_WIDE(__rhadd, int, long long, (a + b + 1) >> 1)
+GPT2_WIDE(__uhadd, unsigned, unsigned long long, (a + b) >> 1)
+GPT2_WIDE(__urhadd, unsigned, unsigned long long, (a + b + 1) >> 1)
 // The lower 32 bits of the product of two integers of 24 bits.
 inline unsigned __umul24(unsigned a, unsigned b) { return (a & 0xffffff) * (b & 0xffffff); }
 inline int __mul24(int a, int b) { return int(unsigned(int(unsigned(a) << 8) >> 8) * unsigned(int(unsigned(b) << 8) >> 8)); }
 inline unsigned __sad(int a, int b, unsigned sum) { return sum + (a < b ? unsigned(b) - unsigned(a) : unsigned(a) - unsigned(b)); }
 inline unsigned __usad(unsigned a, unsigned b, unsigned sum) { return sum + (a < b ? b - a : a - b); }
-inline int __hadd(int a, int b) { return int((long long)(a) + b >> 1); }
-inline int __rhadd(int a, int b) { return int((long long)(a) + b + 1 >> 1); }
-inline unsigned __uhadd(unsigned a, unsigned b) { return unsigned((unsigned long long)(a) + b >> 1); }
-inline unsigned __urhadd(unsigned a, unsigned b) { return unsigned((unsigned long long)(a) + b + 1 >> 1); }
 // Four bytes of b:a, by the lower three bits of each digit of the selector.
 inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
   const unsigned long long both = (unsigned long long)(b) << 32 | a;
@@ -99,12 +98,11 @@ GPT2_DOT(unsigned short, unsigned char, unsigned, ushort2, uchar4)
 
 // ---------------------------------------------------------------- bits of floats, conversions
 
-inline int __float_as_int(float value) { return gpt2_emulator::from_bits<int>(gpt2_emulator::bits_of(value)); }
-inline unsigned __float_as_uint(float value) { return gpt2_emulator::from_bits<unsigned>(gpt2_emulator::bits_of(value)); }
-inline float __int_as_float(int bits) { return gpt2_emulator::from_bits<float>(gpt2_emulator::bits_of(bits)); }
-inline float __uint_as_float(unsigned bits) { return gpt2_emulator::from_bits<float>(gpt2_emulator::bits_of(bits)); }
-inline long long __double_as_longlong(double value) { return gpt2_emulator::from_bits<long long>(gpt2_emulator::bits_of(value)); }
-inline double __longlong_as_double(long long bits) { return gpt2_emulator::from_bits<double>(gpt2_emulator::bits_of(bits)); }
+#define GPT2_BITS(name, From, To) \
+  inline To name(From value) { return gpt2_emulator::from_bits<To>(gpt2_emulator::bits_of(value)); }
+GPT2_BITS(__float_as_int, float, int) GPT2_BITS(__float_as_uint, float, unsigned) GPT2_BITS(__int_as_float, int, float)
+GPT2_BITS(__uint_as_float, unsigned, float) GPT2_BITS(__double_as_longlong, double, long long)
+GPT2_BITS(__longlong_as_double, long long, double)
 inline int __double2hiint(double value) { return int(__double_as_longlong(value) >> 32); }
 inline int __double2loint(double value) { return int(__double_as_longlong(value)); }
 inline double __hiloint2double(int high, int low) { return __longlong_as_double((long long)(high) << 32 | unsigned(low)); }
@@ -236,13 +234,10 @@ GPT2_INLINE void __sincosf(float x, float *sine, float *cosine) { *sine = sinf(x
 inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 inline float rsqrt(float x) { return rsqrtf(x); }
 inline double rsqrt(double x) { return 1.0 / sqrt(x); }
-inline float __frsqrt_rn(float x) { return rsqrtf(x); }
-inline float __fdividef(float a, float b) { return a / b; }
-inline float fdividef(float a, float b) { return a / b; }
-inline float __saturatef(float x) { return fminf(fmaxf(x, 0.0f), 1.0f); }
-inline float __exp10f(float x) { return powf(10.0f, x); }
-inline float __powf(float x, float y) { return powf(x, y); }
-#define GPT2_FAST(name) \
-  inline float __##name(float x) { return name(x); }
-GPT2_FAST(expf) GPT2_FAST(logf) GPT2_FAST(log2f) GPT2_FAST(log10f)
-GPT2_FAST(sinf) GPT2_FAST(cosf) GPT2_FAST(tanf) GPT2_FAST(tanhf)
+#define GPT2_FAST(name, parameters, value) inline float name parameters { return value; }
+GPT2_FAST(__frsqrt_rn, (float x), rsqrtf(x)) GPT2_FAST(__saturatef, (float x), fminf(fmaxf(x, 0.0f), 1.0f))
+GPT2_FAST(__fdividef, (float a, float b), a / b) GPT2_FAST(fdividef, (float a, float b), a / b)
+GPT2_FAST(__powf, (float x, float y), powf(x, y)) GPT2_FAST(__exp10f, (float x), powf(10.0f, x))
+GPT2_FAST(__expf, (float x), expf(x)) GPT2_FAST(__logf, (float x), logf(x)) GPT2_FAST(__log2f, (float x), log2f(x))
+GPT2_FAST(__log10f, (float x), log10f(x)) GPT2_FAST(__sinf, (float x), sinf(x)) GPT2_FAST(__cosf, (float x), cosf(x))
+GPT2_FAST(__tanf, (float x), tanf(x)) GPT2_FAST(__tanhf, (float x), tanhf(x))

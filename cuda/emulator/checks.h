@@ -26,10 +26,8 @@ GPT2_ACCESSES(16)
 GPT2_HOOK void __tsan_read_range(void *memory, size_t bytes) { GPT2_TELL(memory, bytes, false); }
 GPT2_HOOK void __tsan_write_range(void *memory, size_t bytes) { GPT2_TELL(memory, bytes, true); }
 
-// The linker's --wrap directs every call of these functions here (wrappedFunctions in src/ops/kernels/emulated.ts),
-// whether the user, a header or the compiler wrote the call. In a program --wrap would also direct the emulator's calls
-// here: the symbols in the assembly of the user's files are renamed instead (memcpy to __wrap_memcpy, then __real_memcpy
-// to memcpy).
+// Every call of these functions comes here (wrappedFunctions in src/ops/kernels/emulated.ts), whether the user, a header or
+// the compiler wrote the call: in the assembly memcpy becomes __wrap_memcpy, and then __real_memcpy becomes memcpy.
 #define GPT2_WRAP(name, parameters, reads, ...)                                     \
   extern "C" void *__real_##name parameters;                                        \
   GPT2_HOOK void *__wrap_##name parameters {                                        \

@@ -156,6 +156,7 @@ enum class Checks : uint8_t { sampled, all, none };
 struct Settings {
   Checks checks = Checks::sampled;
   bool every_launch = false;  // leave none out
+  bool counts = true;         // print the share of checked blocks at the end
   uint32_t seed = 1;          // of the samples
   uint64_t all_checked = 100'000'000;  // accesses of a kernel before blocks are sampled
 };

@@ -18,11 +18,6 @@ GPT2_UNCHECKED inline void part(const void *caller) { host->exchange(0xffffffffu
 
 namespace ptx {
 
-GPT2_UNCHECKED inline dim3 tid() { return threadIdx; }
-GPT2_UNCHECKED inline dim3 ntid() { return blockDim; }
-GPT2_UNCHECKED inline dim3 ctaid() { return blockIdx; }
-GPT2_UNCHECKED inline dim3 nctaid() { return gridDim; }
-
 // A register's value as another type: converted between integers or between floats, otherwise the same bits.
 template <class To, class From>
 GPT2_INLINE To as(From value) {
@@ -104,15 +99,6 @@ struct tf32 {
   static constexpr int count = 1;
   GPT2_INLINE static float get(uint32_t bits, int) { return __uint_as_float(bits & 0xffffe000u); }
 };
-struct s8 {
-  static constexpr int count = 4;
-  GPT2_INLINE static int get(uint32_t bits, int i) { return static_cast<signed char>(bits >> 8 * i); }
-};
-struct u8 {
-  static constexpr int count = 4;
-  GPT2_INLINE static int get(uint32_t bits, int i) { return static_cast<unsigned char>(bits >> 8 * i); }
-};
-
 template <class T>
 uint32_t packed(float high, float low) {
   return T::put(high) << 16 | T::put(low);
@@ -126,7 +112,7 @@ inline float to_tf32(float value) {
 // mma.sync.m16n8: d = a * b + c. Lane l has, with g = l / 4 and p = l % 4 and COUNT elements in a register, elements p COUNT and the
 // following of each step of 4 COUNT along k: of a, rows g and g + 8 in turn; of b, column g. It has columns 2p and 2p + 1 of rows
 // g and g + 8 of c and d: four registers, or two of two fp16 each. Products are summed in fp64 and rounded once.
-template <class A, class B, int STEPS, class C, int REGISTERS, class... D>
+template <class T, int STEPS, class C, int REGISTERS, class... D>
 GPT2_UNCHECKED void multiply(const uint32_t (&a)[2 * STEPS], const uint32_t (&b)[STEPS], const C (&c)[REGISTERS], D &...d) {
   struct Operands {
     uint32_t a[2 * STEPS], b[STEPS];
@@ -134,19 +120,18 @@ GPT2_UNCHECKED void multiply(const uint32_t (&a)[2 * STEPS], const uint32_t (&b)
   __builtin_memcpy(own.a, a, sizeof a);
   __builtin_memcpy(own.b, b, sizeof b);
   constexpr bool is_fp16 = REGISTERS == 2;
-  using Sum = std::conditional_t<std::is_floating_point_v<C> || is_fp16, double, long long>;
-  Sum sums[4];
+  double sums[4];
   const Operands *lanes[32];
   meet(own, lanes, GPT2_CALLER);
   const unsigned group = lane() / 4, pair = lane() % 4 * 2;
   for (int i = 0; i < 4; i++) {
     if constexpr (is_fp16) sums[i] = f16::get(c[i / 2], i % 2);
-    else sums[i] = Sum(c[i]);
+    else sums[i] = c[i];
     for (int step = 0; step < STEPS; step++) {
-      for (int k = 0; k < 4 * A::count; k++) {
-        const int at = k / A::count, element = k % A::count;
-        sums[i] += Sum(A::get(lanes[4 * group + at]->a[2 * step + i / 2], element)) *
-                   Sum(B::get(lanes[4 * (pair + i % 2) + at]->b[step], element));
+      for (int k = 0; k < 4 * T::count; k++) {
+        const int at = k / T::count, element = k % T::count;
+        sums[i] += double(T::get(lanes[4 * group + at]->a[2 * step + i / 2], element)) *
+                   T::get(lanes[4 * (pair + i % 2) + at]->b[step], element);
       }
     }
   }

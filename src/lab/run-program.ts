@@ -2,10 +2,10 @@
 import { spawn } from 'node:child_process';
 import { constants } from 'node:os';
 import { gpt2Error } from '../base/errors.ts';
-import { compiledProgram, functionsOf, type ProgramSource } from '../ops/kernels/compile.ts';
+import { compiledProgram, functionList, functionsOf, type ProgramSource } from '../ops/kernels/compile.ts';
 import { labTool } from './tools.ts';
 
-export interface RunProgramOptions extends Omit<ProgramSource, 'kind'> {
+export interface RunProgramOptions extends ProgramSource {
   readonly device: 'cuda' | 'cpu';
   readonly args: readonly string[];
   /** Under compute-sanitizer; on a CPU the emulator checks anyway. */
@@ -28,26 +28,19 @@ export async function runProgram(options: RunProgramOptions): Promise<number> {
   const { files, device, args, sanitize, check = 'sampled', everyLaunch = false, timeLimit, signal } = options;
   const { program, kind } = compiledProgram(options, device);
   if (program === undefined) {
-    const found = functionsOf(files).join(', ') || 'none';
-    throw gpt2Error`${files.join(', ')} has no main to run (${kind === 'cpu' ? 'it compiles' : 'nvcc compiles it'}); its functions: ${found}; add a file with a main that calls them, or test one with kernel test --expect`;
+    throw gpt2Error`${files.join(', ')} has no main to run (${kind === 'cpu' ? 'it compiles' : 'nvcc compiles it'}); its functions: ${functionList(functionsOf(files))}; add a file with a main that calls them, or test one with kernel test --expect`;
   }
   const under = sanitize && kind === 'gpu' ? [labTool('compute-sanitizer'), '--error-exitcode', '3'] : [];
   const [command, ...rest] = [...under, program, ...args] as [string, ...string[]];
   const env = { ...process.env, GPT2_EMULATOR: `${check}${everyLaunch ? ' every-launch' : ''}` };
-  const child = spawn(command, rest, { stdio: 'inherit', env });
-  const end = () => void child.kill('SIGKILL');
-  signal.addEventListener('abort', end);
-  let isLate = false;
-  const timer = setTimeout(() => (isLate = child.kill('SIGKILL')), Math.min((timeLimit ?? 1e6) * 1000, 2 ** 31 - 1));
+  const timeout = Math.min(Math.round((timeLimit ?? 1e6) * 1000), 2 ** 31 - 1);
+  const child = spawn(command, rest, { stdio: 'inherit', env, signal, timeout, killSignal: 'SIGKILL' });
   const code = await new Promise<number>((done, failed) => {
-    child.once('error', failed);
+    child.once('error', (error) => signal.aborted || failed(error));
     child.once('close', (code, name) => done(code ?? 128 + constants.signals[name!]));
-  }).finally(() => {
-    clearTimeout(timer);
-    signal.removeEventListener('abort', end);
   });
   if (signal.aborted) return Number(signal.reason);
-  if (isLate)
+  if (child.killed)
     throw gpt2Error`${files[0]} did not end within ${timeLimit} s: give it smaller sizes, or more time with --time-limit`;
   return code;
 }

@@ -5,10 +5,10 @@ import { join, resolve } from 'node:path';
 import { explained, gpt2Error } from '../base/errors.ts';
 import { packageRoot } from '../base/package-root.ts';
 import { TemporaryFolder } from '../native/temporary-folder.ts';
-import { compiledProgram, functionsOf } from '../ops/kernels/compile.ts';
+import { split } from '../ops/kernels/brackets.ts';
+import { compiledProgram, functionList, functionsOf } from '../ops/kernels/compile.ts';
 import { importCard } from '../ops/kernels/import-card.ts';
 import type { Dimensions } from '../ops/kernels/kernels.ts';
-import { split } from '../ops/kernels/signature.ts';
 import { wrongArray, wrongLines } from './describe-wrong.ts';
 
 /** One call, with values by the names of parameters. They become the C types of the function: fp16, int64, and so on. */
@@ -69,7 +69,8 @@ export async function* testFile(file: string, expectation: string, device: 'cuda
   for (const [index, one] of cases.entries()) {
     writeFileSync(path('in'), inputs[index]!);
     const { signal, status } = spawnSync(program!, [path('in'), path('out')], {
-      ...{ stdio: ['ignore', 'inherit', 'inherit'], timeout: seconds * 1000, killSignal: 'SIGKILL' },
+      ...{ stdio: ['ignore', 'inherit', 'inherit'], timeout: Math.round(seconds * 1000), killSignal: 'SIGKILL' },
+      env: { ...process.env, GPT2_EMULATOR: 'quiet' },
     });
     const found = existsSync(path('out'))
       ? new Float64Array(new Uint8Array(readFileSync(path('out'))).buffer)
@@ -103,15 +104,13 @@ async function readExpectation(file: string): Promise<Expectation> {
 
 function parametersOf(file: string, name: string): { names: readonly string[]; isKernel: boolean } {
   const functions = functionsOf([file]);
-  const found = functions
-    .map((each) => /^(\w+)(<<<>>>)?\((.*)\)$/.exec(each)!)
-    .find(([, each]) => each === name.replace(/<.*/, ''));
-  if (!found) throw gpt2Error`${file} has no function ${name}; it has ${functions.join(', ') || 'none'}`;
-  const names = split(found[3]!, ',').map((each) => /(\w+)\s*(?:\[\s*\])?$/.exec(each.trim())?.[1] ?? '');
-  return { names: names.filter(Boolean), isKernel: found[2] !== undefined };
+  const found = functions.find((each) => each.name === name.replace(/<.*/, ''));
+  if (!found) throw gpt2Error`${file} has no function ${name}; it has ${functionList(functions)}`;
+  const names = split(found.parameters, ',').map((each) => /(\w+)\s*(?:\[\s*\])?$/.exec(each.trim())?.[1] ?? '');
+  return { names: names.filter(Boolean), isKernel: found.isKernel };
 }
 
-/** The bytes that expect.h reads: the launch, then each parameter. */
+/** The numbers that expect.h reads: the launch, then each parameter. */
 function packed(
   { inputs, expected, grid = 1, block = 1, shared = 0 }: ExpectedCall,
   names: readonly string[],

@@ -13,6 +13,18 @@ export const kernel = (body: string, before = '') =>
 export const whole: LaunchShape = { grid: 4, block: 64 };
 export const one: LaunchShape = { grid: 1, block: 64 };
 
+export interface Rest {
+  /** Comes before the kernel. */
+  readonly before?: string;
+  /** The whole source, in place of the kernel. */
+  readonly source?: string;
+  /** One block by default. */
+  readonly shape?: LaunchShape;
+}
+export const sourceOf = (body: string, { before, shape = one, source = kernel(body, before) }: Rest = {}) => ({
+  ...{ source, shape },
+});
+
 /** The values that a kernel writes to out. */
 export function launch(device: Device, k: Kernel, shape: LaunchShape): Float32Array {
   const out = tensorOf(device, new Float32Array(n));

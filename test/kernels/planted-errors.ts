@@ -1,17 +1,10 @@
 // Kernels with an error each, by its kind: the emulator reports it at the line that is marked as wrong.
-import type { LaunchShape } from '../../src/ops/kernels/kernels.ts';
-import { kernel, one, whole } from './kernel-cases.ts';
+import { type Rest, sourceOf, whole } from './kernel-cases.ts';
 
 const pipeline = '#include <cuda_pipeline.h>';
 const copy =
   '  __shared__ float tile[64];\n  __pipeline_memcpy_async(&tile[threadIdx.x], in + i, 4);\n  __pipeline_commit();\n';
 
-interface Rest {
-  /** Comes before the kernel. */
-  readonly before?: string;
-  /** One block by default. */
-  readonly shape?: LaunchShape;
-}
 type Row = readonly [name: string, body: string, message: RegExp, rest?: Rest];
 
 const rows: Readonly<Record<string, readonly Row[]>> = {
@@ -402,16 +395,6 @@ const rows: Readonly<Record<string, readonly Row[]>> = {
   ],
 };
 
-export interface PlantedError {
-  readonly kind: string;
-  readonly name: string;
-  readonly source: string;
-  readonly shape: LaunchShape;
-  readonly message: RegExp;
-}
-
-export const plantedErrors: readonly PlantedError[] = Object.entries(rows).flatMap(([kind, list]) =>
-  list.map(([name, body, message, { before, shape = one } = {}]) => ({
-    ...{ kind, name, source: kernel(body, before), shape, message },
-  })),
+export const plantedErrors = Object.entries(rows).flatMap(([kind, list]) =>
+  list.map(([name, body, message, rest]) => ({ kind, name: `${kind}: ${name}`, message, ...sourceOf(body, rest) })),
 );

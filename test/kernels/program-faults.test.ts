@@ -112,28 +112,23 @@ const faults: readonly Row[] = [
     'k: thread 32 of block 0 reads d[32], which nobody has written at FILE:LINE',
   ],
   [
-    'memory that nobody wrote: shared',
-    `${tile}  if (i < 32) tile[i] = i;\n  __syncthreads();\n  x[i] = tile[i]; // WRONG\n}`,
-    'k<<<1, 64>>>(a);',
-    'k: thread 63 of block 0 reads element 63 of tile (shared memory), which no thread has written at FILE:LINE',
+    'an error that nobody reads',
+    fill,
+    'k<<<0, 1>>>(a); exit(0); // WRONG',
+    'a launch failed (invalid configuration argument), and the program did not check it',
+  ],
+  ['a copy past the end', '', 'cudaMemset(a, 0, 257); // WRONG', 'sets 257 bytes of an allocation of 256 bytes'],
+  [
+    'a copy in the wrong direction',
+    '',
+    'float h[4]; cudaMemcpy(h, a, 16, cudaMemcpyHostToDevice); // WRONG',
+    'copies to memory of the host, but the call says',
   ],
   [
-    'a failed assertion',
-    '__global__ void k(float *x) { assert(x[threadIdx.x] == threadIdx.x); } // WRONG',
-    'k<<<1, 64>>>(a);',
-    'k: thread 1 of block 0 fails the assertion x[threadIdx.x] == threadIdx.x at FILE:LINE',
-  ],
-  [
-    'a barrier that is not reached',
-    '__global__ void k(float *x) { if (threadIdx.x < 32) __syncthreads(); } // WRONG',
-    'k<<<1, 64>>>(a);',
-    'k: thread 0 of block 0 waits at a barrier that thread 32 of block 0 does not reach, because it has ended at FILE:LINE',
-  ],
-  [
-    'an address that is not aligned',
-    '__global__ void k(float *x) { *(float4 *)(x + 1) = float4{}; } // WRONG',
-    'k<<<1, 1>>>(a);',
-    "accesses 'struct float4' at an address that is not a multiple of 16 at FILE:LINE",
+    'a launch in a kernel',
+    `${fill}\n__global__ void outer(float *x) { k<<<1, 4>>>(x); } // WRONG`,
+    'outer<<<1, 1>>>(a);',
+    'outer: thread 0 of block 0 launches a kernel',
   ],
 ];
 

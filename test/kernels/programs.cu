@@ -134,26 +134,6 @@ int main(int argc, char **argv) {
   check<<<1, 1>>>(a); printf("%s\n", cudaGetErrorName(cudaGetLastError()));
   printf("%d %d %s\n", cudaGetLastError(), cudaFree(a), cudaGetErrorString(cudaDeviceSynchronize()));
 }
-//// reports each defect at its line, and exits with 3
-__global__ void k(float *x) { x[threadIdx.x] = 1; // KERNEL
-}
-__global__ void nested(float *x) { k<<<1, 4>>>(x); // NESTED
-}
-int main(int argc, char **argv) {
-  float *a, h[4] = {}; cudaMalloc(&a, 16);
-  switch (atoi(argv[1])) {
-    case 0: k<<<0, 1>>>(a); break; //! a launch failed (invalid configuration argument), and the program did not check it: call cudaGetLastError after the launch at
-    case 1: cudaMemset(a, 0, 17); break; //! sets 17 bytes of an allocation of 16 bytes
-    case 2: cudaMemcpy(h, a, 16, cudaMemcpyHostToDevice); break; //! copies to memory of the host, but the call says
-    case 3: cudaFree(a); cudaFree(a); break; //! free
-    case 4: cudaFree(a); k<<<1, 4>>>(a); cudaGetLastError(); break; //! k: thread 0 of block 0 writes a[0]
-    case 5: k<<<1, 4>>>(h); cudaGetLastError(); break; //! k: thread 0 of block 0 writes
-    case 6: h[0] = a[1]; break; //! host code reads a
-    case 7: k<<<1, 5>>>(a); cudaGetLastError(); break; //! k: thread 4 of block 0 writes a[4]
-    case 8: nested<<<1, 1>>>(a); cudaGetLastError(); break; //! nested: thread 0 of block 0 launches a kernel
-  }
-  return h[0] != h[0];
-}
 //// multiplies by cuBLAS
 //> worst 0
 //> gemv: 432

@@ -18,7 +18,7 @@ const programs = parts.map((part) => {
 });
 const lineOf = (source: string, mark: string) => source.split('\n').findIndex((text) => text.includes(mark)) + 1;
 
-it.each(programs.filter(({ name }) => !/each defect/.test(name)))('$name', ({ name, source, stdout, stderr, code }) => {
+it.each(programs)('$name', ({ name, source, stdout, stderr, code }) => {
   const path = place.file('program.cu', source);
   // A cooperative launch without checks once ran with the hooks of host code.
   if (/grid/.test(name))
@@ -29,19 +29,6 @@ it.each(programs.filter(({ name }) => !/each defect/.test(name)))('$name', ({ na
     expect(ran.stderr).toContain(text.replace('LINE', `${path}:${lineOf(source, '// WRONG')}`));
   expect(ran.code, ran.stderr).toBe(Number(code[0] ?? 0));
 });
-
-const faults = programs.find(({ name }) => /each defect/.test(name))!.source;
-it.each([...faults.matchAll(/case (\d): (.*?) \/\/! (.*)/g)].map((row) => row.slice(1)))(
-  '%s: %s',
-  (number, code, text) => {
-    const path = place.file('faults.cu', faults);
-    const ran = place.run(['kernel', 'run', path, '--device', 'cpu', '--', number!]);
-    const line = { k: '// KERNEL', nested: '// NESTED' }[text!.split(':')[0]!] ?? `case ${number}:`;
-    expect(ran.stderr, code).toContain(text);
-    expect(ran.stderr).toContain(`faults.cu:${lineOf(faults, line)}`);
-    expect(ran.code).toBe(3);
-  },
-);
 
 it.each([
   ['#include <thrust/sort.h>', 'thrust/sort.h'],
@@ -64,7 +51,7 @@ describe('links files, passes arguments, and ends as the program does', () => {
   beforeAll(() => {
     place.file('inc/shared.h', 'extern "C" int twice(int);\nvoid launch(int *);\n');
     const kernels =
-      '#include "shared.h"\n__global__ void add(int *x) { *x += BY; }\nvoid launch(int *x) { add<<<1, 1>>>(x); }\n';
+      '#include "shared.h"\n__global__ void add(int *x) { *x += BY; }\nvoid launch(int *x) {\n  if (x) {\n    add<<<1, 1>>>(x);\n  }\n}\n';
     place.file('kernels.cu', kernels);
     place.file('plain.c', 'int twice(int x) { int *class = &x; return 2 * *class; }\n');
     const main = `#include <cuda_runtime.h>\n#include <stdlib.h>\n#include "shared.h"

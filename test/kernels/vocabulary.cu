@@ -228,40 +228,27 @@ __device__ void multiply(float *out, int line, const Encode &encode, const Run &
     if (c[at] != product(group + at / 2 * 8, 2 * quad + at % 2, K)) wrong(out, line);
   }
 }
-#define MMA_OUT "{%0, %1, %2, %3}"
+// One instruction: its depth, the elements of a register, its types, a and b in the template, and the registers of a and b.
+#define MMA(k, each, encode, types, operands, ...)                                                                     \
+  multiply<k, each>(out, __LINE__, encode, [&](float *c, unsigned *a, unsigned *b) {                                   \
+    c[0] = c[1] = c[2] = c[3] = 0;                                                                                     \
+    asm volatile("mma.sync.aligned.m16n8k" #k ".row.col.f32." types ".f32 {%0, %1, %2, %3}, " operands                 \
+                 ", {%0, %1, %2, %3};\n" : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : __VA_ARGS__);              \
+  })
 #define A_4 "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1])
-#define SUMS "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
 TEST(mma_products) {
   const auto bf16 = [](int x) -> unsigned { return __bfloat16_as_ushort(__float2bfloat16(x)); };
   const auto fp16 = [](int x) -> unsigned { return __half_as_ushort(__float2half(x)); };
-  const auto zeros = [](float *c) { c[0] = c[1] = c[2] = c[3] = 0; };
-  multiply<16, 2>(out, __LINE__, bf16, [&](float *c, unsigned *a, unsigned *b) {
-    zeros(c);
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 " MMA_OUT ", {%4, %5, %6, %7}, {%8, %9}, " MMA_OUT ";\n" : SUMS : A_4);
-  });
-  multiply<8, 2>(out, __LINE__, bf16, [&](float *c, unsigned *a, unsigned *b) {
-    zeros(c);
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 " MMA_OUT ", {%4, %5}, {%6}, " MMA_OUT ";" : SUMS : "r"(a[0]), "r"(a[1]), "r"(b[0]));
-  });
-  multiply<16, 2>(out, __LINE__, fp16, [&](float *c, unsigned *a, unsigned *b) {
-    zeros(c);
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 " MMA_OUT ", {%4, %5, %6, %7}, {%8, %9}, " MMA_OUT ";" : SUMS : A_4);
-  });
+  const auto tf32 = [](int x) { return __float_as_uint(x); };
+  MMA(16, 2, bf16, "bf16.bf16", "{%4, %5, %6, %7}, {%8, %9}", A_4);
+  MMA(8, 2, bf16, "bf16.bf16", "{%4, %5}, {%6}", "r"(a[0]), "r"(a[1]), "r"(b[0]));
+  MMA(16, 2, fp16, "f16.f16", "{%4, %5, %6, %7}, {%8, %9}", A_4);
+  MMA(8, 1, tf32, "tf32.tf32", "{%4, %5, %6, %7}, {%8, %9}", A_4);
   multiply<16, 2>(out, __LINE__, fp16, [&](float *c, unsigned *a, unsigned *b) {
     unsigned d[2] = {};
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%8, %9};"
                  : "=r"(d[0]), "=r"(d[1]) : A_4, "r"(d[0]), "r"(d[1]));
     for (int at = 0; at < 4; at++) c[at] = __half2float(__ushort_as_half(d[at / 2] >> at % 2 * 16));
-  });
-  multiply<8, 1>(out, __LINE__, [](int x) { return __float_as_uint(x); }, [&](float *c, unsigned *a, unsigned *b) {
-    zeros(c);
-    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 " MMA_OUT ", {%4, %5, %6, %7}, {%8, %9}, " MMA_OUT ";" : SUMS : A_4);
-  });
-  multiply<32, 4>(out, __LINE__, [](int x) { return x & 255u; }, [&](float *c, unsigned *a, unsigned *b) {
-    int d[4] = {};
-    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 " MMA_OUT ", {%4, %5, %6, %7}, {%8, %9}, " MMA_OUT ";"
-                 : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]) : A_4);
-    for (int at = 0; at < 4; at++) c[at] = d[at];
   });
 }
 __device__ void loaded(float *out, int line, const unsigned *r, int count, bool is_transposed) {
@@ -307,9 +294,7 @@ TEST(ptx) {
   asm volatile("{ .reg .b32 t; ld.shared.b32 t, [%1 + 4]; mov.b32 %0, t; }" : "=f"(g) : "r"(at)); IS(g, h[3]);
   asm("{ .reg .u64 a; cvta.to.shared.u64 a, %1; cvt.u32.u64 %0, a; }" : "=r"(x) : "l"(tile + 2 * i)); IS(x, at);
   IS(*static_cast<float *>(__cvta_shared_to_generic(at)), f);
-  int z = -1;
-  asm("{\n .reg .pred p;\n setp.lt.s32 p, %1, 2;\n @p mov.s32 %0, 7;\n @!p mov.s32 %0, -2;\n}" : "+r"(z) : "r"(i));
-  IS(z, i < 2 ? 7 : -2);
+  asm("{\n .reg .s32 t;\n add.s32 t, %1, 2;\n sub.s32 %0, t, %1;\n}" : "=r"(x) : "r"(i)); IS(x, 2);
   asm("{ .reg .f32 t; mov.f32 t, 0f40000000; mov.b32 %0, t; }" : "=r"(x)); IS(x, 0x40000000);
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(x) : "f"(1.00048828125f)); IS(x >> 13 & 1023, 1);
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(x) : "f"(2.0f), "f"(1.0f)); IS(x, 0x40003f80);

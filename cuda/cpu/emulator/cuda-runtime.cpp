@@ -53,11 +53,12 @@ void ended(int code, void *) {
 __attribute__((constructor(101))) void begin() {
   on_exit(ended, nullptr);
   enter_variables();
-  // `kernel run` passes its options here.
+  // `kernel run` and `kernel test` pass their options here.
   const char *options = std::getenv("GPT2_EMULATOR");
   const auto has = [&](const char *option) { return options && std::strstr(options, option); };
   settings.checks = has("all") ? Checks::all : has("none") ? Checks::none : Checks::sampled;
   settings.every_launch = has("every-launch");
+  settings.counts = !has("quiet");
 }
 
 std::string bytes_text(size_t bytes) { return std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes"); }

@@ -130,6 +130,7 @@ void finish() {
     if (region.heap || (region.is.kind != Kind::device && region.is.kind != Kind::managed && region.is.kind != Kind::pinned)) continue;
     std::fprintf(stderr, "notice: %s is not freed: %zu bytes\n", described(region).c_str(), region.is.bytes);
   }
+  if (!settings.counts) return;
   for (const auto &[kernel, each] : counts()) {
     std::fprintf(stderr, "%s: %llu of %llu blocks were checked, in %llu launch%s", kernel.c_str(),
                  static_cast<unsigned long long>(each.checked), static_cast<unsigned long long>(each.blocks),

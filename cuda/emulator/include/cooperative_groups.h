@@ -23,22 +23,13 @@ struct warp_group {
   unsigned thread_rank() const { return unsigned(__popc(mask() & ((1u << gpt2_emulator::lane()) - 1))); }
   GPT2_INLINE void sync() const { __syncwarp(mask()); }
   template <class T>
-  GPT2_INLINE T shfl(T value, int rank) const { return __shfl_sync(mask(), value, lane_of(unsigned(rank) % size())); }
+  GPT2_INLINE T shfl(T value, int rank) const { return value_of(value, unsigned(rank) % size()); }
   template <class T>
-  GPT2_INLINE T shfl_up(T value, unsigned delta) const {
-    const unsigned rank = thread_rank();
-    return __shfl_sync(mask(), value, lane_of(delta <= rank ? rank - delta : rank));
-  }
+  GPT2_INLINE T shfl_up(T value, unsigned delta) const { return value_of(value, thread_rank() - delta); }
   template <class T>
-  GPT2_INLINE T shfl_down(T value, unsigned delta) const {
-    const unsigned rank = thread_rank();
-    return __shfl_sync(mask(), value, lane_of(rank + delta < size() ? rank + delta : rank));
-  }
+  GPT2_INLINE T shfl_down(T value, unsigned delta) const { return value_of(value, thread_rank() + delta); }
   template <class T>
-  GPT2_INLINE T shfl_xor(T value, unsigned lanes) const {
-    const unsigned rank = thread_rank() ^ lanes;
-    return __shfl_sync(mask(), value, lane_of(rank < size() ? rank : thread_rank()));
-  }
+  GPT2_INLINE T shfl_xor(T value, unsigned lanes) const { return value_of(value, thread_rank() ^ lanes); }
   GPT2_INLINE int any(int predicate) const { return __any_sync(mask(), predicate); }
   GPT2_INLINE int all(int predicate) const { return __all_sync(mask(), predicate); }
   GPT2_INLINE unsigned ballot(int predicate) const { return ranks_of(__ballot_sync(mask(), predicate)); }
@@ -47,6 +38,11 @@ struct warp_group {
   unsigned mask() const { return static_cast<const Group &>(*this).lanes(); }
 
  private:
+  // The value of the lane with a rank, or the caller's if there is none.
+  template <class T>
+  GPT2_INLINE T value_of(T value, unsigned rank) const {
+    return __shfl_sync(mask(), value, lane_of(rank < size() ? rank : thread_rank()));
+  }
   int lane_of(unsigned rank) const {
     unsigned rest = mask();
     for (; rank > 0; rank--) rest &= rest - 1;

@@ -60,8 +60,6 @@ enum class Vectors { axpy, dot, nrm2, scal };
 cublasStatus_t vectors(cublasHandle_t handle, Vectors what, cudaDataType_t type, int n, const void *scalar, const void *x,
                        int x_step, const void *y, int y_step);
 
-template <class T>
-constexpr cudaDataType_t blas_type = sizeof(T) == 8 ? CUDA_R_64F : sizeof(T) == 4 ? CUDA_R_32F : CUDA_R_16F;
 inline cudaDataType_t sum_type(cublasComputeType_t compute) {
   if (compute == CUBLAS_COMPUTE_32I) return CUDA_R_32I;
   if (compute == CUBLAS_COMPUTE_64F || compute == CUBLAS_COMPUTE_64F_PEDANTIC) return CUDA_R_64F;
@@ -70,62 +68,43 @@ inline cudaDataType_t sum_type(cublasComputeType_t compute) {
 // Older programs pass the type.
 inline cudaDataType_t sum_type(cudaDataType_t type) { return type; }
 
-// The functions of cuBLAS by the type of their operands. Inlined, so that reports have the user's line.
-template <class T>
-GPT2_INLINE cublasStatus_t blas_strided(cublasHandle_t handle, cublasOperation_t a_op, cublasOperation_t b_op, int m, int n, int k,
-                                        const T *alpha, const T *a, int lda, long long as, const T *b, int ldb, long long bs,
-                                        const T *beta, T *c, int ldc, long long cs, int count) {
-  constexpr cudaDataType_t type = blas_type<T>;
-  return gemm(handle, {a_op, b_op, m, n, k, alpha, beta, {a, type, lda, as}, {b, type, ldb, bs}, {c, type, ldc, cs}, type, count});
-}
-template <class T>
-GPT2_INLINE cublasStatus_t blas_gemm(cublasHandle_t handle, cublasOperation_t a_op, cublasOperation_t b_op, int m, int n, int k,
-                                     const T *alpha, const T *a, int lda, const T *b, int ldb, const T *beta, T *c, int ldc) {
-  return blas_strided<T>(handle, a_op, b_op, m, n, k, alpha, a, lda, 0, b, ldb, 0, beta, c, ldc, 0, 1);
-}
-// A row of x by the matrix: the steps of vectors are leading dimensions.
-template <class T>
-GPT2_INLINE cublasStatus_t blas_gemv(cublasHandle_t handle, cublasOperation_t op, int m, int n, const T *alpha, const T *a, int lda,
-                                     const T *x, int x_step, const T *beta, T *y, int y_step) {
-  const bool is_plain = op == CUBLAS_OP_N;
-  return blas_gemm<T>(handle, CUBLAS_OP_N, is_plain ? CUBLAS_OP_T : CUBLAS_OP_N, 1, is_plain ? m : n, is_plain ? n : m, alpha, x,
-                      x_step, a, lda, beta, y, y_step);
-}
-template <class T>
-GPT2_INLINE cublasStatus_t blas_axpy(cublasHandle_t handle, int n, const T *alpha, const T *x, int x_step, T *y, int y_step) {
-  return vectors(handle, Vectors::axpy, blas_type<T>, n, alpha, x, x_step, y, y_step);
-}
-template <class T>
-GPT2_INLINE cublasStatus_t blas_dot(cublasHandle_t handle, int n, const T *x, int x_step, const T *y, int y_step, T *result) {
-  return vectors(handle, Vectors::dot, blas_type<T>, n, result, x, x_step, y, y_step);
-}
-template <class T>
-GPT2_INLINE cublasStatus_t blas_nrm2(cublasHandle_t handle, int n, const T *x, int x_step, T *result) {
-  return vectors(handle, Vectors::nrm2, blas_type<T>, n, result, x, x_step, x, x_step);
-}
-template <class T>
-GPT2_INLINE cublasStatus_t blas_scal(cublasHandle_t handle, int n, const T *alpha, T *x, int x_step) {
-  return vectors(handle, Vectors::scal, blas_type<T>, n, alpha, x, x_step, x, x_step);
-}
-
 }  // namespace gpt2_emulator
 
-#define cublasHgemm gpt2_emulator::blas_gemm<__half>
-#define cublasHgemmStridedBatched gpt2_emulator::blas_strided<__half>
-#define cublasSgemm gpt2_emulator::blas_gemm<float>
-#define cublasSgemmStridedBatched gpt2_emulator::blas_strided<float>
-#define cublasSgemv gpt2_emulator::blas_gemv<float>
-#define cublasSaxpy gpt2_emulator::blas_axpy<float>
-#define cublasSdot gpt2_emulator::blas_dot<float>
-#define cublasSnrm2 gpt2_emulator::blas_nrm2<float>
-#define cublasSscal gpt2_emulator::blas_scal<float>
-#define cublasDgemm gpt2_emulator::blas_gemm<double>
-#define cublasDgemmStridedBatched gpt2_emulator::blas_strided<double>
-#define cublasDgemv gpt2_emulator::blas_gemv<double>
-#define cublasDaxpy gpt2_emulator::blas_axpy<double>
-#define cublasDdot gpt2_emulator::blas_dot<double>
-#define cublasDnrm2 gpt2_emulator::blas_nrm2<double>
-#define cublasDscal gpt2_emulator::blas_scal<double>
+// The functions of cuBLAS by the type of their operands. Inlined, so that reports have the user's line.
+#define GPT2_BLAS(name) GPT2_INLINE cublasStatus_t cublas##name
+#define GPT2_BLAS_GEMM(letter, T, TYPE)                                                                                        \
+  GPT2_BLAS(letter##gemmStridedBatched)(cublasHandle_t handle, cublasOperation_t a_op, cublasOperation_t b_op, int m, int n,   \
+                                        int k, const T *alpha, const T *a, int lda, long long as, const T *b, int ldb,         \
+                                        long long bs, const T *beta, T *c, int ldc, long long cs, int count) {                 \
+    return gpt2_emulator::gemm(handle, {a_op, b_op, m, n, k, alpha, beta, {a, TYPE, lda, as}, {b, TYPE, ldb, bs},              \
+                                        {c, TYPE, ldc, cs}, TYPE, count});                                                     \
+  }                                                                                                                            \
+  GPT2_BLAS(letter##gemm)(cublasHandle_t handle, cublasOperation_t a_op, cublasOperation_t b_op, int m, int n, int k,          \
+                          const T *alpha, const T *a, int lda, const T *b, int ldb, const T *beta, T *c, int ldc) {            \
+    return cublas##letter##gemmStridedBatched(handle, a_op, b_op, m, n, k, alpha, a, lda, 0, b, ldb, 0, beta, c, ldc, 0, 1);   \
+  }
+// gemv multiplies a row of x by the matrix: the steps of vectors are leading dimensions.
+#define GPT2_BLAS_VECTORS(letter, T, TYPE)                                                                                     \
+  GPT2_BLAS(letter##gemv)(cublasHandle_t handle, cublasOperation_t op, int m, int n, const T *alpha, const T *a, int lda,      \
+                          const T *x, int x_step, const T *beta, T *y, int y_step) {                                           \
+    const bool is_plain = op == CUBLAS_OP_N;                                                                                   \
+    return cublas##letter##gemm(handle, CUBLAS_OP_N, is_plain ? CUBLAS_OP_T : CUBLAS_OP_N, 1, is_plain ? m : n,                \
+                                is_plain ? n : m, alpha, x, x_step, a, lda, beta, y, y_step);                                  \
+  }                                                                                                                            \
+  GPT2_BLAS(letter##axpy)(cublasHandle_t handle, int n, const T *alpha, const T *x, int x_step, T *y, int y_step) {            \
+    return gpt2_emulator::vectors(handle, gpt2_emulator::Vectors::axpy, TYPE, n, alpha, x, x_step, y, y_step);                 \
+  }                                                                                                                            \
+  GPT2_BLAS(letter##dot)(cublasHandle_t handle, int n, const T *x, int x_step, const T *y, int y_step, T *result) {            \
+    return gpt2_emulator::vectors(handle, gpt2_emulator::Vectors::dot, TYPE, n, result, x, x_step, y, y_step);                 \
+  }                                                                                                                            \
+  GPT2_BLAS(letter##nrm2)(cublasHandle_t handle, int n, const T *x, int x_step, T *result) {                                   \
+    return gpt2_emulator::vectors(handle, gpt2_emulator::Vectors::nrm2, TYPE, n, result, x, x_step, x, x_step);                \
+  }                                                                                                                            \
+  GPT2_BLAS(letter##scal)(cublasHandle_t handle, int n, const T *alpha, T *x, int x_step) {                                    \
+    return gpt2_emulator::vectors(handle, gpt2_emulator::Vectors::scal, TYPE, n, alpha, x, x_step, x, x_step);                 \
+  }
+GPT2_BLAS_GEMM(H, __half, CUDA_R_16F) GPT2_BLAS_GEMM(S, float, CUDA_R_32F) GPT2_BLAS_GEMM(D, double, CUDA_R_64F)
+GPT2_BLAS_VECTORS(S, float, CUDA_R_32F) GPT2_BLAS_VECTORS(D, double, CUDA_R_64F)
 
 template <class Compute>
 GPT2_INLINE cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation_t a_op, cublasOperation_t b_op, int m,

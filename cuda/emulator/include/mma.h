@@ -37,33 +37,30 @@ void fill_fragment(fragment<Use, M, N, K, T, Layout> &to, const Value &value) {
   for (auto &x : to.x) x = value;
 }
 
-// Calls visit(i, offset) for each element of the calling lane.
-template <class Fragment, class Visit>
-GPT2_INLINE void each_element(const Fragment &, unsigned stride, bool is_by_rows, const Visit &visit) {
+GPT2_UNCHECKED inline void check_stride(size_t bytes) {
+  if (bytes % 16 != 0) gpt2_emulator::fail("uses a matrix whose rows are not a multiple of 16 bytes apart", nullptr, 0, GPT2_CALLER);
+}
+// Calls visit(element, place in memory) for each element of the calling lane.
+template <class Fragment, class T, class Visit>
+GPT2_INLINE void each_element(Fragment &fragment, T *memory, unsigned stride, bool is_by_rows, const Visit &visit) {
+  check_stride(stride * sizeof(T));
   for (int i = 0; i < Fragment::num_elements; i++) {
     const unsigned at = gpt2_emulator::lane() * Fragment::num_elements + i, row = at / Fragment::columns, column = at % Fragment::columns;
-    visit(i, is_by_rows ? size_t(row) * stride + column : size_t(column) * stride + row);
+    visit(fragment.x[i], memory[is_by_rows ? size_t(row) * stride + column : size_t(column) * stride + row]);
   }
-}
-GPT2_UNCHECKED inline void check_stride(unsigned stride, size_t element_bytes) {
-  if (stride * element_bytes % 16 == 0) return;
-  gpt2_emulator::fail("uses a matrix whose rows are not a multiple of 16 bytes apart", nullptr, 0, GPT2_CALLER);
 }
 
 template <class Use, int M, int N, int K, class T, class Layout, class From>
 GPT2_INLINE void load_matrix_sync(fragment<Use, M, N, K, T, Layout> &to, const From *from, unsigned stride) {
-  check_stride(stride, sizeof(From));
-  each_element(to, stride, std::is_same_v<Layout, row_major>, [&](int i, size_t offset) { to.x[i] = from[offset]; });
+  each_element(to, from, stride, std::is_same_v<Layout, row_major>, [](auto &x, const From &element) { x = element; });
 }
 template <int M, int N, int K, class T>
 GPT2_INLINE void load_matrix_sync(fragment<accumulator, M, N, K, T> &to, const T *from, unsigned stride, layout_t layout) {
-  check_stride(stride, sizeof(T));
-  each_element(to, stride, layout == mem_row_major, [&](int i, size_t offset) { to.x[i] = from[offset]; });
+  each_element(to, from, stride, layout == mem_row_major, [](T &x, const T &element) { x = element; });
 }
 template <int M, int N, int K, class T>
 GPT2_INLINE void store_matrix_sync(T *to, const fragment<accumulator, M, N, K, T> &from, unsigned stride, layout_t layout) {
-  check_stride(stride, sizeof(T));
-  each_element(from, stride, layout == mem_row_major, [&](int i, size_t offset) { to[offset] = from.x[i]; });
+  each_element(from, to, stride, layout == mem_row_major, [](const T &x, T &element) { element = x; });
 }
 
 // An element as an operand: tf32 loses its lower 13 bits.

@@ -58,19 +58,11 @@ Narrow directed(Narrow near, float value, int mode) {
     template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>                                \
     name(T value) : bits(from_float(gpt2_emulator::to_odd(double(value)))) {}                            \
     GPT2_INLINE operator float() const { return to_float(bits); }                                        \
-    GPT2_INLINE name &operator+=(name other) { return *this = name(float(*this) + float(other)); }       \
-    GPT2_INLINE name &operator-=(name other) { return *this = name(float(*this) - float(other)); }       \
-    GPT2_INLINE name &operator*=(name other) { return *this = name(float(*this) * float(other)); }       \
-    GPT2_INLINE name &operator/=(name other) { return *this = name(float(*this) / float(other)); }       \
   };                                                                                                     \
   struct alignas(4) name##2 {                                                                            \
     name x, y;                                                                                           \
     name##2() = default;                                                                                 \
     name##2(name x, name y) : x(x), y(y) {}                                                              \
-    GPT2_INLINE name##2 &operator+=(name##2 b) { return x += b.x, y += b.y, *this; }                     \
-    GPT2_INLINE name##2 &operator-=(name##2 b) { return x -= b.x, y -= b.y, *this; }                     \
-    GPT2_INLINE name##2 &operator*=(name##2 b) { return x *= b.x, y *= b.y, *this; }                     \
-    GPT2_INLINE name##2 &operator/=(name##2 b) { return x /= b.x, y /= b.y, *this; }                     \
   };                                                                                                     \
   GPT2_NARROW_OPERATOR(name, +) GPT2_NARROW_OPERATOR(name, -) GPT2_NARROW_OPERATOR(name, *) \
   GPT2_NARROW_OPERATOR(name, /) \
@@ -107,9 +99,11 @@ Narrow directed(Narrow near, float value, int mode) {
   inline float __high2float(name##2 a) { return a.y; }                                                   \
   inline name##2 __lowhigh2highlow(name##2 a) { return {a.y, a.x}; }
 
-#define GPT2_NARROW_OPERATOR(name, sign)                                      \
-  inline name operator sign(name a, name b) { return float(a) sign float(b); } \
-  inline name##2 operator sign(name##2 a, name##2 b) { return {a.x sign b.x, a.y sign b.y}; }
+#define GPT2_NARROW_OPERATOR(name, sign)                                                       \
+  inline name operator sign(name a, name b) { return float(a) sign float(b); }                 \
+  inline name##2 operator sign(name##2 a, name##2 b) { return {a.x sign b.x, a.y sign b.y}; }  \
+  GPT2_INLINE name &operator sign##=(name &a, name b) { return a = a sign b; }                 \
+  GPT2_INLINE name##2 &operator sign##=(name##2 &a, name##2 b) { return a = a sign b; }
 // __heq, __heq2, and so on. With u: also true if a value is NaN. With b: whether it is true for both.
 #define GPT2_NARROW_COMPARED(name, is, sign)                                                             \
   inline bool operator sign(name a, name b) { return float(a) sign float(b); }                           \

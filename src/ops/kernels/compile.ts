@@ -83,7 +83,7 @@ export function compiledFile(options: KernelSource, target: string, output: Comp
     ...{ includes, defines, instantiate: instantiate.map((name) => instanceOf(name, defines)), target },
   };
   const compiler: Compiler = isEmulated ? emulatedCompiler(checks) : findCompiler();
-  return cachedCubin(keyOf(source, folder, compiler.identity), () => compiler.compile(source, output), output);
+  return cachedCubin(keyOf(source, compiler.identity), () => compiler.compile(source, output), output);
 }
 
 /** Files that make one program: .cu files, and .cpp and .c files that are linked with them. */
@@ -108,20 +108,18 @@ export function compiledProgram(
     const folders = [dirname(resolve(file)), ...includes.map((path) => resolve(path))];
     return { text: readSource(file), name: file, includes: folders, defines, instantiate: [], target: 'cpu' };
   });
-  const hash = (content: unknown) => createHash('sha256').update(JSON.stringify(content)).digest('hex');
-  const keyWith = (identity: unknown) =>
-    hash([kind, ...sources.map((source) => keyOf(source, source.includes[0]!, identity))]);
   // Files without a main are compiled only, to say what is wrong with them.
   const hasMain = sources.some(({ text }) => /\bmain\s*\(/.test(withoutComments(text)));
-  const made = (key: string, make: () => Buffer) => {
+  const made = (compiler: unknown, make: () => Buffer) => {
+    const key = hash([kind, ...sources.map((source) => keyOf(source, compiler))]);
     const path = cachedCubin(key, make, hasMain ? 'program' : 'o');
     return { program: hasMain ? path : undefined, kind } as const;
   };
-  if (nvcc) return made(keyWith([nvcc.identity, ownGpus()]), () => nvccProgram(nvcc.program, sources, hasMain));
+  if (nvcc) return made([nvcc.identity, ownGpus()], () => nvccProgram(nvcc.program, sources, hasMain));
   const { program, identity } = hostCompiler();
   const parts = [identity, emulated.library(), emulated.headers(), codeOfCompiling()];
   const emulator = cachedCubin(hash(parts), () => emulatorObject(program), 'o');
-  return made(keyWith(parts), () => emulatedProgram(program, sources, emulator, hasMain));
+  return made(emulator, () => emulatedProgram(program, sources, emulator, hasMain));
 }
 
 /** The GPUs for which `-arch=native` compiles. */
@@ -129,16 +127,31 @@ const ownGpus = () => spawnSync('nvidia-smi', ['--query-gpu=compute_cap', '--for
 
 const withoutComments = (text: string): string => text.replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '');
 
-/** The functions of files: "solve(const float *a, int n)", and "add<<<>>>(float *a)" for a kernel. */
-export const functionsOf = (files: readonly string[]): string[] =>
+/** A function of a .cu file, and its parameters as in the source. */
+export interface FoundFunction {
+  readonly name: string;
+  readonly isKernel: boolean;
+  readonly parameters: string;
+}
+
+export const functionsOf = (files: readonly string[]): FoundFunction[] =>
   files.flatMap((file) =>
-    [...withoutComments(readSource(file)).matchAll(/^[^\n;{}#=]*?(\w+)\s*\(([^(){};]*)\)\s*\{/gm)]
-      .filter(([head]) => !head.includes('__device__'))
-      .map(
-        ([head, name, list]) =>
-          `${name}${/__global__/.test(head) ? '<<<>>>' : ''}(${list!.replaceAll(/\s+/g, ' ').trim()})`,
+    [
+      ...withoutComments(readSource(file)).matchAll(
+        /^[^\n;{}#=]*?\b(?!(?:if|while|switch|catch)\b)(\w+)\s*\(([^(){};]*)\)\s*\{/gm,
       ),
+    ]
+      .filter(([head]) => !head.includes('__device__'))
+      .map(([head, name, list]) => ({
+        ...{ name: name!, isKernel: head.includes('__global__') },
+        parameters: list!.replaceAll(/\s+/g, ' ').trim(),
+      })),
   );
+
+/** "solve(const float *a, int n), add<<<>>>(float *a)" */
+export const functionList = (functions: readonly FoundFunction[]): string =>
+  functions.map(({ name, isKernel, parameters }) => `${name}${isKernel ? '<<<>>>' : ''}(${parameters})`).join(', ') ||
+  'none';
 
 /** @throws Gpt2Error if the file cannot be read */
 export function readSource(file: string): string {
@@ -153,29 +166,26 @@ const compilerVariables =
  * A hash of everything that the compiled file depends on. Its debug information, for profilers and messages, holds the source's
  * name and paths relative to the working folder.
  */
-function keyOf(source: Source, folder: string, compiler: unknown): string {
+function keyOf(source: Source, compiler: unknown): string {
   const isEmulated = source.target === 'cpu';
   const macros = Object.entries(source.defines).map(([name, value]) => `#define ${name} ${value}\n`);
-  const files = includedFiles(macros.join('') + source.text, folder, [
+  const files = includedFiles(macros.join('') + source.text, source.includes[0]!, [
     ...source.includes,
     ...(isEmulated ? emulated.folders : []),
   ]);
-  const content = [
-    ...[source, process.cwd(), process.arch, [...files], compiler, codeOfCompiling()],
-    ...[
-      isEmulated ? emulated.headers() : [],
-      Object.entries(process.env).filter(([name]) => compilerVariables.test(name)),
-    ],
-  ];
-  return createHash('sha256').update(JSON.stringify(content)).digest('hex');
+  const environment = Object.entries(process.env).filter(([name]) => compilerVariables.test(name));
+  const headers = isEmulated ? emulated.headers() : [];
+  return hash([source, process.cwd(), process.arch, [...files], compiler, codeOfCompiling(), headers, environment]);
 }
+
+const hash = (content: unknown) => createHash('sha256').update(JSON.stringify(content)).digest('hex');
 
 let compilingCode: readonly string[] | undefined;
 
 /** The files of this package with the compilers' flags, NVRTC's extra headers, and the rewriting of CUDA for a CPU. */
 function codeOfCompiling(): readonly string[] {
   const suffix = isCompiled ? 'js' : 'ts';
-  const modules = ['./compiler', './emulated', './ptx', './refusals', './rewrite', './signature', '../../native/nvrtc'];
+  const modules = ['./compiler', './emulated', './ptx', './refusals', './rewrite', './brackets', '../../native/nvrtc'];
   compilingCode ??= modules.map((name) => readFileSync(new URL(`${name}.${suffix}`, import.meta.url), 'utf8'));
   return compilingCode;
 }

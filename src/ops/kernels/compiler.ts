@@ -69,20 +69,9 @@ export function findNvcc(): { program: string; version: string; name: string; id
   return undefined;
 }
 
-/** Libraries of CUDA by the headers that declare them. */
-const libraries = [
-  'cublas',
-  'cublasLt',
-  'cublasXt',
-  'cudnn',
-  'cufft',
-  'curand',
-  'cusolver',
-  'cusparse',
-  'nccl',
-  'nvrtc',
-  'cuda',
-];
+/** A library of CUDA by the header that declares it; cublasXt is in cublas. */
+const library =
+  /#\s*include\s*[<"](cublas(?:Lt)?|cudnn|cufft|curand|cusolver|cusparse|nccl|nvrtc|cuda)(?:_v2|Xt|Dn|Sp|Mg)?\.h/g;
 
 /** A program of files with host code, for this machine's GPU. @throws CompileError with nvcc's messages */
 export function nvccProgram(program: string, sources: readonly Source[], hasMain: boolean): Buffer {
@@ -93,14 +82,13 @@ export function nvccProgram(program: string, sources: readonly Source[], hasMain
     text,
     ...includedFiles(text, includes[0]!, includes).values(),
   ]);
-  const isUsed = (library: string) =>
-    texts.some((text) => new RegExp(`#\\s*include\\s*[<"]${library}(_v2)?\\.h`).test(text));
+  const libraries = new Set(texts.flatMap((text) => [...text.matchAll(library)].map(([, name]) => `-l${name}`)));
   const args = [
     ...['-arch=native', '-lineinfo', '-std=c++17', ...(hasMain ? [] : ['-shared', '-Xcompiler=-fPIC']), '-o', out],
     ...includes.map((path) => `-I${path}`),
     ...Object.entries(defines).map(([name, value]) => `-D${name}=${value}`),
     ...sources.map(({ name }) => name),
-    ...libraries.filter(isUsed).map((library) => `-l${library === 'cublasXt' ? 'cublas' : library}`),
+    ...libraries,
   ];
   refuseExpanded([program, ...args]);
   const { status, stderr } = spawnSync(program, args, { encoding: 'utf8', maxBuffer: 64 << 20 });

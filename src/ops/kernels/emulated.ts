@@ -3,7 +3,7 @@
 // keywords and functions; rewrite.ts rewrites syntax that a macro cannot express, after the preprocessor.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
-import { basename, extname, join, relative } from 'node:path';
+import { extname, join } from 'node:path';
 import { CompileError, Gpt2Error, gpt2Error } from '../../base/errors.ts';
 import { packageRoot } from '../../base/package-root.ts';
 import { TemporaryFolder } from '../../native/temporary-folder.ts';
@@ -52,8 +52,7 @@ export function emulatedCompiler(checks: boolean): Compiler {
       const out = join(folder.path, 'kernels.so');
       compileObject(program, source, `${out}.o`, checks);
       // Without the sanitizer's library: cuda/emulator/checks.h defines its functions.
-      const wraps = checks ? wrappedFunctions.map((each) => `-Wl,--wrap=${each}`) : [];
-      run(program, source, '', ['-shared', ...wraps, '-o', out, `${out}.o`]);
+      run(program, source, '', ['-shared', '-o', out, `${out}.o`]);
       return readFileSync(out);
     },
   };
@@ -83,17 +82,10 @@ export function emulatedProgram(
 export function emulatorObject(program: string): Buffer {
   using folder = new TemporaryFolder('emulator');
   const out = join(folder.path, 'emulator.o');
-  const sources = [
-    ...readdirSync(library).filter((name) => /(?<!^modules)\.cpp$/.test(name)),
-    relative(library, threads),
-  ];
-  const source: Source = { text: '', name: library, includes: [], defines: {}, instantiate: [], target: 'cpu' };
-  for (const name of sources) {
-    const flags = ['-O3', '-std=c++17', '-fPIC', '-w', ...emulated.folders.map((each) => `-I${each}`)];
-    run(program, source, '', [...flags, '-c', join(library, name), '-o', join(folder.path, `${basename(name)}.o`)]);
-  }
-  const objects = sources.map((name) => join(folder.path, `${basename(name)}.o`));
-  run(program, source, '', ['-r', '-nostdlib', '-o', out, ...objects]);
+  const names = readdirSync(library).filter((name) => /(?<!^modules)\.cpp$/.test(name));
+  const flags = ['-O3', '-std=c++17', '-fPIC', '-w', ...emulated.folders.map((each) => `-I${each}`)];
+  const files = [...names.map((name) => join(library, name)), threads];
+  run(program, { name: library, text: '' }, '', [...flags, '-r', '-nostdlib', '-o', out, ...files]);
   return readFileSync(out);
 }
 
@@ -138,17 +130,17 @@ function compileObject(program: string, source: Source, out: string, checks: boo
     ...['-S', '-o', '-', '-'],
   ]);
   const made = isCuda ? withGaps(assembly) : assembly;
-  run(program, source, isProgram && hasChecks ? renamed(made) : made, ['-x', 'assembler', '-c', '-o', out, '-']);
+  run(program, source, hasChecks ? renamed(made) : made, ['-x', 'assembler', '-c', '-o', out, '-']);
 }
 
 const copies = ['memcpy', 'memmove', 'memset'];
-/** Functions that the linker replaces by those in cuda/emulator/checks.h: of memory, and C++'s new and delete, mangled. */
+/** Functions that cuda/emulator/checks.h replaces: of memory, C++'s new and delete, mangled, and those with an effect. */
 const wrappedFunctions = [
   ...[...copies, 'malloc', 'free', '_Znwm', '_Znam', '_ZdlPv', '_ZdaPv', '_ZdlPvm', '_ZdaPvm'],
   ...['printf', 'puts', 'putchar', 'clock'],
 ];
 
-/** Renames the wrapped functions in the assembly: the linker's --wrap would also replace them in the emulator. */
+/** Renames the wrapped functions in the assembly, and not by the linker's --wrap, which would also replace them in the emulator. */
 const renamed = (assembly: string): string =>
   assembly.replaceAll(
     new RegExp(String.raw`(?<![\w.$])(__real_)?(${wrappedFunctions.join('|')})(?![\w.$])`, 'g'),
@@ -184,7 +176,12 @@ function withGaps(assembly: string): string {
   return [...lines, ...[...sections].map((each) => `${each}\n.zero 64`), ''].join('\n');
 }
 
-function run(program: string, { name, text }: Source, input: string, options: readonly string[]): string {
+function run(
+  program: string,
+  { name, text }: Pick<Source, 'name' | 'text'>,
+  input: string,
+  options: readonly string[],
+): string {
   const { status, stdout, stderr, error } = spawnSync(program, options, {
     input,
     encoding: 'utf8',

@@ -1,14 +1,14 @@
 // Replaces inline PTX by calls of cuda/emulator/ptx.h. The table of instructions is closed: another one is refused with its line.
 import { CompileError } from '../../base/errors.ts';
+import { endOf } from './brackets.ts';
 
 const types: Readonly<Record<string, string>> = {
   ...Object.fromEntries(['b', 'u'].flatMap((kind) => [8, 16, 32, 64].map((bits) => [kind + bits, `uint${bits}_t`]))),
   ...Object.fromEntries([8, 16, 32, 64].map((bits) => [`s${bits}`, `int${bits}_t`])),
   f32: 'float',
   f64: 'double',
-  pred: 'bool',
 };
-const type = String.raw`\.([busf](?:8|16|32|64))`;
+const type = String.raw`\.(?<type>[busf](?:8|16|32|64))`;
 
 const ptx = '::gpt2_emulator::ptx::';
 /** Special registers as C++. */
@@ -24,18 +24,17 @@ const registers: Readonly<Record<string, string>> = {
   clock64: '::clock64()',
   globaltimer: '::__globaltimer()',
   ...Object.fromEntries(
-    ['tid', 'ntid', 'ctaid', 'nctaid'].flatMap((name) =>
-      ['x', 'y', 'z'].map((axis) => [`${name}.${axis}`, `${ptx}${name}().${axis}`]),
+    Object.entries({ tid: 'threadIdx', ntid: 'blockDim', ctaid: 'blockIdx', nctaid: 'gridDim' }).flatMap(([name, of]) =>
+      ['x', 'y', 'z'].map((axis) => [`${name}.${axis}`, `::${of}.${axis}`]),
     ),
   ),
 };
 
 const cache = String.raw`(?:\.(?:nc|c[agsv]|lu|wb|wt|L1::\w+|L2::\d+B))*(?:\.v[24])?`;
-const memory = String.raw`(?:\.volatile)?(?:\.global|(?<shared>\.shared(?:::cta)?))?${cache}\.(?<type>[busf](?:8|16|32|64))`;
+const memory = String.raw`(?:\.volatile)?(?:\.global|(?<shared>\.shared(?:::cta)?))?${cache}${type}`;
 const skip = '(void)0';
 const binary: Readonly<Record<string, string>> = { add: '+', sub: '-', 'mul.lo': '*', and: '&', or: '|', xor: '^' };
-const compared: Readonly<Record<string, string>> = { eq: '==', ne: '!=', lt: '<', le: '<=', gt: '>', ge: '>=' };
-const elements: Readonly<Record<string, number>> = { tf32: 1, f16: 2, bf16: 2, s8: 4, u8: 4 };
+const elements: Readonly<Record<string, number>> = { tf32: 1, f16: 2, bf16: 2 };
 
 const call = (name: string, ...values: readonly string[]): string => `${ptx}${name}(${values.join(', ')})`;
 const as = (to: string | undefined, value: string): string => call(`as<${types[to!]}>`, value);
@@ -90,16 +89,15 @@ const instructions: readonly (readonly [RegExp, (on: Operands, found: RegExpExec
     (on, [name]) => call(`load_matrices<${name.includes('.trans')}>`, on.address(1, true), ...on.list(0)),
   ],
   [
-    /^mma\.sync\.aligned\.m16n8k(\d+)\.row\.col\.(f32|f16|s32)\.(tf32|f16|bf16|s8|u8)\.(tf32|f16|bf16|s8|u8)\.\2$/,
-    (on, [, k, sum, a, b]) => {
-      const steps = Number(k) / 4 / elements[a!]!;
-      const isInteger = elements[a!] === 4;
-      if (![1, 2].includes(steps) || elements[a!] !== elements[b!] || (sum === 's32') !== isInteger) return undefined;
+    /^mma\.sync\.aligned\.m16n8k(\d+)\.row\.col\.(f32|f16)\.(tf32|f16|bf16)\.\3\.\2$/,
+    (on, [, k, sum, operand]) => {
+      const steps = Number(k) / 4 / elements[operand!]!;
+      if (![1, 2].includes(steps)) return undefined;
       const counts = [2 * steps, steps, sum === 'f16' ? 2 : 4];
       if (counts.some((count, index) => on.list(index + 1).length !== count)) return undefined;
       const to = sum === 'f16' ? 'b32' : sum!;
       const array = (index: number, to: string) => `{${on.cast(index, to).join(', ')}}`;
-      const options = [ptx + a, ptx + b, steps, types[to], counts[2]].join(', ');
+      const options = [ptx + operand, steps, types[to], counts[2]].join(', ');
       return call(`multiply<${options}>`, array(1, 'b32'), array(2, 'b32'), array(3, to), ...on.list(0));
     },
   ],
@@ -121,10 +119,6 @@ const instructions: readonly (readonly [RegExp, (on: Operands, found: RegExpExec
   ],
   [/^nanosleep\.u32$/, () => skip],
   [/^trap$/, () => '::__trap()'],
-  [
-    RegExp(`^setp\\.(eq|ne|lt|le|gt|ge)${type}$`),
-    (on, [, is, of]) => `${on.at(0)} = ${as(of, on.at(1))} ${compared[is!]} ${as(of, on.at(2))}`,
-  ],
 ];
 
 /**
@@ -134,10 +128,10 @@ const instructions: readonly (readonly [RegExp, (on: Operands, found: RegExpExec
 export function withoutPtx(source: string, placeOf: (offset: number) => string): string {
   let [text, end] = ['', 0];
   for (const found of source.matchAll(/\b(?:asm|__asm__|__asm)\b(?:\s+(?:volatile|__volatile__))*\s*\(/g)) {
-    const open = found.index + found[0].length - 1;
-    const close = closing(source, open);
+    const open = found.index + found[0].length;
+    const close = endOf(source, open, ')');
     try {
-      text += source.slice(end, found.index) + rewritten(source.slice(open + 1, close).replaceAll(/^# \d+ .*$/gm, ''));
+      text += source.slice(end, found.index) + rewritten(source.slice(open, close).replaceAll(/^# \d+ .*$/gm, ''));
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
       const why = `the PTX ${JSON.stringify(error.message)} does not run on a CPU: run this kernel on a GPU, or rewrite it without this`;
@@ -150,16 +144,6 @@ export function withoutPtx(source: string, placeOf: (offset: number) => string):
   return text + source.slice(end);
 }
 
-/** The place of the bracket that closes the one at a place, outside of strings. */
-function closing(text: string, open: number): number {
-  let depth = 0;
-  for (const { 0: found, index } of text.slice(open).matchAll(/"(?:\\.|[^"\\])*"|[()]/g)) {
-    if (found === '(') depth++;
-    if (found === ')' && --depth === 0) return open + index;
-  }
-  return text.length;
-}
-
 /** The C++ expression of "template" : outputs : inputs : clobbers. @throws RangeError with the PTX that is not in the table */
 function rewritten(statement: string): string {
   const [code] = /^(?:\s*"(?:\\.|[^"\\])*")*/.exec(statement)!;
@@ -169,7 +153,7 @@ function rewritten(statement: string): string {
   for (let operand = nextOperand(rest); operand; operand = nextOperand(rest)) {
     const name = `gpt2_${made.length}`;
     const open = operand.index + operand[0].length;
-    const close = closing(rest, open);
+    const close = endOf(rest, open + 1, ')');
     made.push(`auto &&${name} = ${rest.slice(open, close + 1).replaceAll(/\s+/g, ' ')};`);
     known.set(`%${made.length - 1}`, name);
     if (/\d/.test(operand[1]!)) refuse(operand[0]);
@@ -198,13 +182,12 @@ function translated(instruction: string, known: Map<string, string>): string {
   }
   const find = (name: string) =>
     known.get(name) ?? registers[/^%%?(\w+(?:\.[xyz])?)$/.exec(name)?.[1] ?? ''] ?? refuse(instruction);
-  const [, not, predicate, name, rest] =
-    /^(?:@(!?)(\S+)\s+)?([\w.:]+)\s*(.*)$/s.exec(instruction) ?? refuse(instruction);
+  const [, name, rest] = /^([\w.:]+)\s*(.*)$/s.exec(instruction) ?? refuse(instruction);
   const operands = rest === '' ? [] : rest!.split(/,(?![^{]*\})/).map((each) => each.trim());
   for (const [pattern, make] of instructions) {
     const found = pattern.exec(name!);
     const code = found && make(operandsOf(operands, find), found);
-    if (code) return `${predicate === undefined ? '' : `if (${not}${find(predicate)}) `}${code};`;
+    if (code) return `${code};`;
   }
   return refuse(instruction);
 }

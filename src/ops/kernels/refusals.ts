@@ -38,28 +38,18 @@ export function refusalOf(log: string, name: string, source: string): string | u
   return undefined;
 }
 
-/** Code that compiles, but that a file of kernels cannot have. */
-const foreign: readonly (readonly [RegExp, string])[] = [
-  [hostCode.pattern, hostCode.message],
-  [
-    /(?<![\w.>])(?:str(?:n?cpy|n?cat|n?cmp|len|r?chr|str|dup)|mem(?:cmp|chr)|calloc|realloc)\s*\(/,
-    'a GPU does not have this function of C: write it as a loop',
-  ],
-];
+/** Functions of C that compile, but that a GPU lacks. */
+const hostFunction = /(?<![\w.>])(?:str(?:n?cpy|n?cat|n?cmp|len|r?chr|str|dup)|mem(?:cmp|chr)|calloc|realloc)\s*\(/;
+const foreign = new RegExp(`(${hostCode.pattern.source})|${hostFunction.source}`);
 
-/** The refusal of a file of kernels, preprocessed and without its headers, or undefined. */
-export function foreignCode(source: string): string | undefined {
-  let [file, line] = ['', 0];
-  for (const text of source.split('\n')) {
-    const marker = /^# (\d+) "(.*?)"/.exec(text);
-    if (marker) {
-      [file, line] = [marker[2]!, Number(marker[1])];
-      continue;
-    }
-    const code = text.replaceAll(/"(?:\\.|[^"\\])*"/g, '""');
-    const why = foreign.find(([pattern]) => pattern.test(code))?.[1];
-    if (why !== undefined) return `${file}:${line}: error: ${why}\n  ${text.trim()}`;
-    line++;
-  }
-  return undefined;
+/**
+ * The refusal of a file of kernels, preprocessed and without its headers, for code that it cannot have; or undefined.
+ * @param placeOf "file:line" of a place in the text
+ */
+export function foreignCode(source: string, placeOf: (offset: number) => string): string | undefined {
+  const found = foreign.exec(source.replaceAll(/"(?:\\.|[^"\\\n])*"/g, (text) => ' '.repeat(text.length)));
+  if (!found) return undefined;
+  const why = found[1] ? hostCode.message : 'a GPU does not have this function of C: write it as a loop';
+  const line = source.slice(source.lastIndexOf('\n', found.index) + 1).split('\n')[0]!;
+  return `${placeOf(found.index)}: error: ${why}\n  ${line.trim()}`;
 }

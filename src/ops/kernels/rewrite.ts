@@ -1,9 +1,9 @@
 // Rewrites preprocessed CUDA as C++17: launches become calls, shared variables become references to the block's memory, and
 // __global__ is removed. Code of the system's headers stays unchanged.
 import { CompileError } from '../../base/errors.ts';
+import { endOf, split, strings } from './brackets.ts';
 import { withoutPtx } from './ptx.ts';
 import { foreignCode } from './refusals.ts';
-import { split } from './signature.ts';
 
 export interface FoundKernel {
   readonly name: string;
@@ -68,7 +68,6 @@ const mark = (index: number): string => `#gpt2-header ${index}`;
 
 /** __launch_bounds__, whose arguments may have brackets in brackets. */
 const bounds = String.raw`\b__launch_bounds__\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)`;
-const strings = String.raw`(?:u8|[uUL])?R"(?<raw>[^()\s\\]*)\([\s\S]*?\)\k<raw>"|"(?:\\.|[^"\\\n])*"|(?<!\w)'(?:\\.|[^'\\\n])+'`;
 const words = [
   strings,
   String.raw`(?<space>\bnamespace(?:\s+(?<name>[\w:]+))?\s*\{|\bextern\s+"C(?:\+\+)?"\s*\{)`,
@@ -92,13 +91,14 @@ export function rewrite(
   how: { isClang: boolean; isProgram: boolean },
 ): { text: string; kernels: readonly FoundKernel[] } {
   const { text: source, headers } = withoutHeaders(preprocessed);
-  const foreign = how.isProgram ? undefined : foreignCode(source);
+  const placeOf = (offset: number) => placeAt(source, offset);
+  const foreign = how.isProgram ? undefined : foreignCode(source, placeOf);
   if (foreign) throw new CompileError(foreign);
   // The attributes of GPT2_NO_CHECKS in kernel.h: preprocessed text has no macros.
   const attributes = how.isClang
     ? 'convergent, no_sanitize("undefined"), disable_sanitizer_instrumentation'
     : 'no_sanitize("thread", "undefined")';
-  const code = withoutPtx(source, (offset) => placeAt(source, offset));
+  const code = withoutPtx(source, placeOf);
   const { text, kernels } = withoutCuda(code, `__attribute__((${attributes}))`, how.isProgram);
   return { text: text.replaceAll(/^#gpt2-header (\d+)$/gm, (_, index: string) => headers[Number(index)]!), kernels };
 }
@@ -231,20 +231,6 @@ function launchAt(source: string, at: number, callee: string, unchecked: string)
     end: last + 1,
     call: `::gpt2_emulator::launch(${name}, ${body}, ::gpt2_emulator::Shape(${shape})${passed})`,
   };
-}
-
-/** The offset of the first closing sign outside brackets and strings, from an offset on. */
-function endOf(text: string, from: number, sign: ')' | ';' | '}' | '>>>'): number {
-  const piece = new RegExp(`${strings}|[()\\[\\]{}]|;|>>\\s*>`, 'g');
-  piece.lastIndex = from;
-  let depth = 0;
-  for (let found = piece.exec(text); found; found = piece.exec(text)) {
-    const what = found[0].replaceAll(/\s/g, '');
-    if (depth <= 0 && what === sign) return found.index;
-    if ('([{'.includes(what)) depth++;
-    if (')]}'.includes(what)) depth--;
-  }
-  return text.length;
 }
 
 /**

@@ -4,6 +4,7 @@ import type { Device } from '../../native/device.ts';
 import { DeviceBuffer } from '../../native/device.ts';
 import type { ElementType } from '../../native/element-types.ts';
 import { Tensor } from '../../native/tensor.ts';
+import { split } from './brackets.ts';
 
 export interface KernelParameter {
   /** The type in C: "float const*". */
@@ -29,41 +30,7 @@ export function parseSignature(signature: string): { name: string; types: readon
   return { name, types: list === '' ? [] : split(list, ',').map((type) => type.trim()) };
 }
 
-/** The pieces of a text between separators outside of brackets. */
-export function split(text: string, separator: string): string[] {
-  const pieces = [''];
-  let depth = 0;
-  for (const letter of text) {
-    if (letter === separator && depth === 0) {
-      pieces.push('');
-      continue;
-    }
-    pieces[pieces.length - 1] += letter;
-    if ('<([{'.includes(letter)) depth++;
-    if ('>)]}'.includes(letter)) depth--;
-  }
-  return pieces;
-}
-
-/** Integers by their type in C. */
-const integers: Readonly<Record<string, { bits: 8 | 16 | 32 | 64; signed: boolean }>> = {
-  bool: { bits: 8, signed: false },
-  char: { bits: 8, signed: true },
-  'signed char': { bits: 8, signed: true },
-  'unsigned char': { bits: 8, signed: false },
-  short: { bits: 16, signed: true },
-  'unsigned short': { bits: 16, signed: false },
-  int: { bits: 32, signed: true },
-  'unsigned int': { bits: 32, signed: false },
-  long: { bits: 64, signed: true },
-  'unsigned long': { bits: 64, signed: false },
-  'long long': { bits: 64, signed: true },
-  'unsigned long long': { bits: 64, signed: false },
-};
-const reals: Readonly<Record<string, (view: DataView, at: number, value: number) => void>> = {
-  float: (view, at, value) => view.setFloat32(at, value, true),
-  double: (view, at, value) => view.setFloat64(at, value, true),
-};
+const bitsOf: Readonly<Record<string, number>> = { bool: 1, char: 8, short: 16, int: 32, long: 64 };
 /** The tensors that a pointer to a C type takes. Null: no tensor has this type. A type that is not listed takes every tensor. */
 const elements: Readonly<Record<string, ElementType | null>> = {
   float: 'fp32',
@@ -114,7 +81,7 @@ export function packArguments(
 function pack(
   view: DataView,
   device: Device,
-  { type, offset }: KernelParameter,
+  { type, offset, bytes }: KernelParameter,
   value: KernelArgument | undefined,
   refuse: (wanted: string) => never,
 ): void {
@@ -123,27 +90,24 @@ function pack(
     view.setBigUint64(offset, pointerOf(device, element, value, refuse), true);
     return;
   }
-  const real = reals[type];
-  if (real) {
+  if (type === 'float' || type === 'double') {
     if (typeof value !== 'number') refuse('a number');
-    real(view, offset, value);
+    if (type === 'float') view.setFloat32(offset, value, true);
+    else view.setFloat64(offset, value, true);
     return;
   }
-  const integer = integers[type];
-  if (!integer) refuse('nothing that can be passed: use pointers and plain numbers as parameters');
-  const { bits, signed } = integer;
-  const [least, most] = signed
-    ? [-(2n ** BigInt(bits - 1)), 2n ** BigInt(bits - 1) - 1n]
-    : [0n, 2n ** BigInt(bits) - 1n];
-  const limits = type === 'bool' ? 'true or false' : `a whole number from ${least} to ${most}`;
+  const [, unsigned, word] = /^(unsigned )?(?:signed )?(bool|char|short|int|long)(?: long)?$/.exec(type) ?? [];
+  if (word === undefined) refuse('nothing that can be passed: use pointers and plain numbers as parameters');
+  const bits = BigInt(bitsOf[word]!);
+  const [least, most] =
+    unsigned || word === 'bool' ? [0n, 2n ** bits - 1n] : [-(2n ** (bits - 1n)), 2n ** (bits - 1n) - 1n];
+  const limits = word === 'bool' ? 'true or false' : `a whole number from ${least} to ${most}`;
   const isWhole = typeof value === 'bigint' || typeof value === 'boolean' || Number.isSafeInteger(value);
   if (!isWhole) refuse(limits);
   const whole = BigInt(value as number | bigint | boolean);
-  if (whole < least || whole > (type === 'bool' ? 1n : most)) refuse(limits);
-  if (bits === 64) view.setBigInt64(offset, BigInt.asIntN(64, whole), true);
-  else if (bits === 32) view.setInt32(offset, Number(whole), true);
-  else if (bits === 16) view.setInt16(offset, Number(whole), true);
-  else view.setInt8(offset, Number(whole));
+  if (whole < least || whole > most) refuse(limits);
+  const low = new Uint8Array(BigInt64Array.of(BigInt.asIntN(64, whole)).buffer, 0, bytes);
+  new Uint8Array(view.buffer).set(low, offset);
 }
 
 function pointerOf(

@@ -1,0 +1,34 @@
+// Divides C++ at signs outside of brackets and strings.
+
+/** A regular expression for a string or a letter. */
+export const strings = String.raw`(?:u8|[uUL])?R"(?<raw>[^()\s\\]*)\([\s\S]*?\)\k<raw>"|"(?:\\.|[^"\\\n])*"|(?<!\w)'(?:\\.|[^'\\\n])+'`;
+
+/** Where a text has a closing sign outside of brackets and strings, from an offset on. */
+export function endOf(text: string, from: number, sign: ')' | ';' | '}' | '>>>'): number {
+  const piece = new RegExp(`${strings}|[()\\[\\]{}]|;|>>\\s*>`, 'g');
+  piece.lastIndex = from;
+  let depth = 0;
+  for (let found = piece.exec(text); found; found = piece.exec(text)) {
+    const what = found[0].replaceAll(/\s/g, '');
+    if (depth <= 0 && what === sign) return found.index;
+    if ('([{'.includes(what)) depth++;
+    if (')]}'.includes(what)) depth--;
+  }
+  return text.length;
+}
+
+/** The pieces of a text between separators outside of brackets. */
+export function split(text: string, separator: string): string[] {
+  const pieces = [''];
+  let depth = 0;
+  for (const letter of text) {
+    if (letter === separator && depth === 0) {
+      pieces.push('');
+      continue;
+    }
+    pieces[pieces.length - 1] += letter;
+    if ('<([{'.includes(letter)) depth++;
+    if ('>)]}'.includes(letter)) depth--;
+  }
+  return pieces;
+}
