@@ -1,5 +1,5 @@
-// The sum of streams that a layer reads, and its gradients. Memory-bound: a warp takes a row. Backward reads dout, in, embedded,
-// dembedded and the optional tensors once and writes din and dembedded; for FP8 it reads din's row again, from L1.
+// The sum of streams that a layer reads, and its gradients. Memory-bound. In backward a warp takes a row: it reads
+// dout, in, embedded, dembedded and the optional tensors once; for FP8 it reads din's row again, from L1.
 #include "common/factor-sums.cuh"
 #include "norm-any.cuh"
 #include "runtime/ops.generated.h"

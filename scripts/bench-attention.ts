@@ -53,7 +53,7 @@ for (const NH of [12, 6]) {
       const op = { out, lse, qkv, first: mask === 'full' ? null : allFirst.view([B, T]) };
       const forward = await timeOnDevice(device, () => attentionForward(device, op), 30);
       const backward = await timeOnDevice(device, () => attentionBackward(device, { ...op, dqkv, dout }), 30);
-      // Of a pair of query and key, two products forward and five backward.
+      // A pair of query and key has two products in forward, five in backward.
       const teraflops =
         values.reduce((sum, key, at) => sum + (at % T) + 1 - key, 0) * 14e-9 * (C / (forward + backward));
       rows.push({ heads: NH, T, mask, window, documents, forward, backward, teraflops });

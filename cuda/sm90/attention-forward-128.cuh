@@ -3,8 +3,8 @@
 // A block has a producer and two warpgroups of 64 queries. The 240 registers of a thread hold the result of 64 x 128
 // (64 registers), the scores of a block of 128 keys (64) and the probabilities of the previous block as an operand
 // (32). A warpgroup issues the scores of a block, then the matmul of the previous block's probabilities with v, and
-// computes exponentials while that matmul runs. Blocks go from the diagonal down to key 0, so that only the first block
-// needs a mask. The ring holds k and v separately, in the order of use: k of a block, then v of the previous block.
+// computes exponentials while that matmul runs. Blocks go from the diagonal down to key 0: without `first`, only the
+// first is masked. The ring holds k and v separately, in the order of use: k of a block, then v of the previous block.
 #pragma once
 
 #include "attention.cuh"
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(threads, 1)
   const uint32_t warp_staging = staging + (consumer * 4 + warp) * (2 * 16 * line_bytes);
   for (int index = 0; tiles.take<MASKED>(arguments, index, unit); index++) {
     const int tile_first = first_of(unit), line = warp * 16 + lane / 4;  // and line + 8, of this warpgroup's
-    // This warpgroup's first key, and from where on no key precedes those of a query.
+    // This warpgroup's first key, and the largest first key of its queries: blocks from there on need no mask.
     const int begin = MASKED ? uniform(tiles.last().of_first[consumer]) : 0;
     const int until = MASKED ? uniform(tiles.last().of_last[consumer]) : 0;
     float result[64] = {};
@@ -151,7 +151,7 @@ __global__ void __launch_bounds__(threads, 1)
       release(at.stage);
       at.advance();
     };
-    // Reads the keys of each row, for each block that needs them: no register is free to keep them.
+    // Reads each row's range of keys again for each block that needs the ranges: no register is free to keep them.
     Range range[2];
     const auto read_ranges = [&](int key) {
       if (!MASKED || key >= until) return;
@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(threads, 1)
         if (range[i / 2 % 2].hides(key + i / 4 * 8 + lane % 4 * 2 + i % 2)) score[i] = -INFINITY;
       }
     };
-    // Takes the first KEYS of the block on the diagonal, without `first` the last 64 of them with a mask.
+    // Takes the first KEYS of the block on the diagonal; without `first`, the last 64 of them are masked.
     const auto take_first = [&](auto keys) {
       constexpr int KEYS = decltype(keys)::value;
       float score[KEYS / 2], factor[2];
@@ -224,7 +224,7 @@ __global__ void __launch_bounds__(threads, 1)
     }
     int key = tile_first;
     for (; key > begin; key -= block_lines) take(key - block_lines);
-    // The other warpgroup may take blocks that come before the keys of this one: k of the next block is next.
+    // The other warpgroup may need blocks before this one's first key: the next stage then holds k of such a block.
     const int all = MASKED ? uniform(tiles.last().of_first[0]) : 0;
     const bool skips = MASKED && key > all;
     if (skips) skip();

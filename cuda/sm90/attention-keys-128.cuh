@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(threads, 1)
       barrier_arrive(empty + at.stage * 8);
       at.advance();
     };
-    // The queries up to `all` see all keys of this warpgroup, those from own_end on none.
+    // Queries before `all` see all keys of this warpgroup, queries from own_end on none.
     const int all = MASKED ? uniform(tiles.last().of_first[consumer]) + 1 : T;
     const int own_end = MASKED ? uniform(tiles.last().of_last[consumer]) + 1 : T;
     // Takes the block of queries from `query` on. In the first block some queries precede their key (masks); with a
@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(threads, 1)
         wgmma<0, 0>(dscore, v.at(channels_at<strip_lines>(i)), gradient.at(channels_at<query_lines>(i)), i > 0);
       }
       wgmma_commit();
-      // Read for each block: no register is free to keep it.
+      // Read again for each block: no register is free to keep the range.
       [[maybe_unused]] Range range[2];  // the queries of each key
       if constexpr (MASKED && MASKS) {
         for (int half = 0; half < 2; half++) {

@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(threads, 1)
     const Operand k = k_major(tile), v = k_major(tile + block_bytes);
     float dkey[32] = {}, dvalue[32] = {};
     barrier_wait(layout.tile_full + tile_at.stage * 8, tile_at.parity);
-    // The queries up to `all` see all keys of this warpgroup, those from own_end on none.
+    // Queries before `all` see all keys of this warpgroup, queries from own_end on none.
     const int all = MASKED ? uniform(tiles.last().of_first[consumer]) + 1 : T;
     const int own_end = MASKED ? uniform(tiles.last().of_last[consumer]) + 1 : T;
     // Takes the last QUERIES of the block from `query` on. In the first block some queries precede their key (masks);
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(threads, 1)
 #pragma unroll
       for (int i = 0; i < 64 / 16; i++) wgmma<0, 0>(dscore, v.at(i * 32), gradient.at(i * 32), i > 0);
       wgmma_commit();
-      // Read for each block: no register is free to keep it.
+      // Read again for each block: no register is free to keep the range.
       [[maybe_unused]] Range range[2];  // the queries of each key
       if constexpr (MASKED && decltype(masks)::value) {
         for (int half = 0; half < 2; half++) {

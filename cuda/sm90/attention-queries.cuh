@@ -140,11 +140,11 @@ __global__ void __launch_bounds__(threads, 1)
     const float *statistics = layout.statistics + tile_at.stage * statistics_count;
     const float lse_log2[2] = {statistics[line], statistics[line + 8]};
     const float row_D[2] = {statistics[tile_lines + line], statistics[tile_lines + line + 8]};
-    int key = 0, begin = 0, until = 0;  // from key `until` on, no key precedes those of a query
+    int key = 0, begin = 0, until = 0;  // until: the largest first key of the queries
     Range range[2];  // the keys of each row
     if constexpr (MASKED) {
       for (int half = 0; half < 2; half++) range[half] = arguments.mask.keys_of(unit.b, row + half * 8, T);
-      // Releases the keys that come before those of this warpgroup's queries.
+      // Releases the blocks before this warpgroup's first key.
       const int own = uniform(tiles.last().of_first[consumer]);
       for (key = uniform(tiles.last().of_first[0]); key + block_lines <= own; key += block_lines) skip();
       begin = key;

@@ -77,13 +77,13 @@ __device__ __forceinline__ bool tile_of(const AttentionArguments &arguments, int
   return unit.set(arguments, place);
 }
 
-// With a mask tiles differ in length without a rule, so a block takes the next one whenever it is free. Its producer
-// takes a tile's place in the order of all tiles, and announces the tile to the other roles in a ring in shared memory,
-// while the tile before is computed: an atomic or a read of the mask takes about 1000 clocks. At heads of 128 this made
-// a window of 512 16% faster than a message with the tile's first load.
+// The lengths of masked tiles follow no rule, so a block takes the next tile whenever it is free. Its producer draws a
+// place in the order of all tiles, and announces the tile to the other warps in a ring in shared memory while the tile
+// before is computed, because an atomic or a read of the mask takes about 1000 clocks. At heads of 128 this made a
+// window of 512 16% faster than an announcement with the tile's first load.
 struct Ticket {
-  int tile, b, head, row;  // row -1: the block has no more
-  // Of the first and of the last of each warpgroup's 64 lines: a query's first key, or a key's last query.
+  int tile, b, head, row;  // row -1: no tile is left
+  // For the first and for the last of each warpgroup's 64 lines: a query's first key, or a key's last query.
   int of_first[3], of_last[3];
 
   template <int WARPGROUPS, bool OWNS_KEYS>
@@ -115,7 +115,7 @@ struct Announcements {
   __device__ __forceinline__ void init() const {
     for (int i = 0; i < 3; i++) barrier_init(barrier + i * 8, 1);
   }
-  // Takes the next tile of a role other than the producer; `index` counts tiles without a mask.
+  // Takes the next tile, in warps other than the producer; `index` counts tiles without a mask.
   template <bool MASKED>
   __device__ __forceinline__ bool take(const AttentionArguments &arguments, int index, HeadTile &unit) {
     if constexpr (MASKED) {

@@ -24,8 +24,8 @@ import { count, numberOption, tableOption, timeLimitOption } from './option-of-t
 
 const testExamples = `
 Examples:
-  npm run gpt2 -- kernel test my-norm                every dtype that the card takes, on this machine's GPU
-  npm run gpt2 -- kernel test my-norm --sanitize     find bad accesses and races
+  npm run gpt2 -- kernel test my-norm                 every dtype that the card takes, on this machine's GPU
+  npm run gpt2 -- kernel test my-norm --sanitize      find bad accesses and races
   npm run gpt2 -- kernel test add.cu --expect add.ts  a file's solve function against the outputs that add.ts expects
 
 Exit code: 1 if anything is wrong.
@@ -54,7 +54,7 @@ const printLine = (line: string): void => void process.stdout.write(asTyped(`${l
 
 export const kernelTestCommand = (): Command =>
   labCommand('test', 'Test kernels against the formulas of their ops')
-    .option('--expect <FILE>', 'test a .cu file instead of a folder; FILE gives inputs and expected outputs')
+    .option('--expect <FILE>', 'test a .cu file, named as FOLDER; FILE has inputs and expected outputs')
     .option('--all-sizes', 'also sizes whose formulas take seconds; on a CPU, sizes over 50,000 elements')
     .addHelpText('after', testExamples)
     .addOption(new Option('--sanitize', "run them under compute-sanitizer's memcheck, racecheck and initcheck"))

@@ -6,11 +6,11 @@ import { type SourceFlags, sourceOptions, withSourceOptions } from './kernel-bui
 import { numberOption, tableOption } from './option-of-table.ts';
 
 const notes = `
-With a GPU and nvcc the files are compiled by nvcc. Otherwise the emulator runs them on the CPU and reports races, accesses out of bounds and
+With a GPU and nvcc, nvcc compiles the files. Otherwise the CPU emulates a GPU and reports races, accesses out of bounds and
 other defects; docs/kernels.md lists them. Exit code: the program's, or 3 if that is 0 but a defect was reported.
 
 Examples:
-  npm run gpt2 -- kernel run sum.cu                                   the file's main
+  npm run gpt2 -- kernel run sum.cu                                    the file's main
   npm run gpt2 -- kernel run main.cu kernels.cu --include inc -- 1024  two files, and an argument of the program
   npm run gpt2 -- kernel run sum.cu --device cpu --check all           check every block of every launch
 `;
@@ -25,17 +25,17 @@ interface Flags extends SourceFlags {
 
 export function kernelRunCommand(interruption: (how?: 'quiet') => AbortSignal): Command {
   const command = new Command('run')
-    .description('Run the main of CUDA files, on a GPU or emulated on a CPU')
+    .description('Run a CUDA program, host code and kernels, on a GPU or emulated on a CPU')
     .argument('<FILE...>', '.cu files, and .cpp and .c files to link; after --, arguments of the program')
     .addOption(tableOption('device'))
     .option('--sanitize', 'on a GPU: run under compute-sanitizer')
     .addOption(
-      new Option('--check <BLOCKS>', 'blocks that the emulator checks (default: samples of large launches)').choices([
+      new Option('--check <BLOCKS>', 'blocks whose accesses are checked (default: samples of large launches)').choices([
         'all',
         'none',
       ]),
     )
-    .option('--every-launch', 'emulate also launches that would change nothing')
+    .option('--every-launch', 'do not skip repeated launches that would change nothing')
     .addOption(numberOption('--time-limit <S>', 'seconds that the program may run (default: none)', real(0.1, 86_400)));
   return withSourceOptions(command, false)
     .addHelpText('after', notes)

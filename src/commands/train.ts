@@ -41,8 +41,7 @@ const examples = `
 --preset takes one of
   ${runPresetNames.join('\n  ')}
 
-Of an option that several sources give, the command line's value counts, then that of --config, then that of --preset, then
-that of --recipe.
+If several sources set an option, the command line counts, then --config, then --preset, then --recipe.
 
 --recompute changes no bit of the result: gelu halves the memory of activations and is about 10% slower, block leaves
 a fraction of it and is about 30% slower.

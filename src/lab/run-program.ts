@@ -1,4 +1,4 @@
-// Runs the main of CUDA files in a process of its own, in this terminal: compiled by nvcc on a GPU, with the emulator on a CPU.
+// Runs the main of CUDA files in a separate process, in this terminal: on a GPU, compiled by nvcc, or emulated on a CPU.
 import { spawn } from 'node:child_process';
 import { constants } from 'node:os';
 import { gpt2Error } from '../base/errors.ts';
@@ -12,23 +12,23 @@ export interface RunProgramOptions extends ProgramSource {
   readonly sanitize?: boolean | undefined;
   /** The blocks whose accesses the emulator checks; default: samples of large launches. */
   readonly check?: 'all' | 'none' | undefined;
-  /** Also launches that would change nothing. */
+  /** Emulate also launches that would change nothing. */
   readonly everyLaunch?: boolean | undefined;
   /** In seconds. */
   readonly timeLimit?: number | undefined;
-  /** Its reason is the exit code. */
+  /** Ends the program; the reason of the abort is the exit code. */
   readonly signal: AbortSignal;
 }
 
 /**
  * @returns the program's exit code; 3 if that is 0 but the emulator found a defect
- * @throws CompileError, also for what a CPU does not run; Gpt2Error if the files have no main, or at the time limit
+ * @throws CompileError, also for code that a CPU does not run; Gpt2Error if the files have no main, or at the time limit
  */
 export async function runProgram(options: RunProgramOptions): Promise<number> {
   const { files, device, args, sanitize, check = 'sampled', everyLaunch = false, timeLimit, signal } = options;
   const { program, kind } = compiledProgram(options, device);
   if (program === undefined) {
-    throw gpt2Error`${files.join(', ')} has no main to run (${kind === 'cpu' ? 'it compiles' : 'nvcc compiles it'}); its functions: ${functionList(functionsOf(files))}; add a file with a main that calls them`;
+    throw gpt2Error`${files.join(', ')} has no main to run (${kind === 'cpu' ? 'it compiles' : 'nvcc compiles it'}); its functions: ${functionList(functionsOf(files))}; add a file with a main that calls them, or test one with kernel test --expect`;
   }
   const under = sanitize && kind === 'gpu' ? [labTool('compute-sanitizer'), '--error-exitcode', '3'] : [];
   const [command, ...rest] = [...under, program, ...args] as [string, ...string[]];

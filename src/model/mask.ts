@@ -1,5 +1,5 @@
-// The keys that queries attend to: attention reads for each query its first key, which windows and document starts give. The
-// host derives the array from a batch's tokens and uploads both together, so that windows may change from step to step.
+// The first key that each query attends to, from windows and starts of documents. The host computes the array from a batch's
+// tokens and uploads both together, so that windows may change from step to step.
 import type { Tensor } from '../native/tensor.ts';
 import type { ActivationSet } from './activations.ts';
 import type { ModelConfig } from './config.ts';
@@ -19,7 +19,7 @@ export const windowsOf = ({ window: long, shortWindow }: Pick<ModelConfig, 'wind
   short: long === undefined ? undefined : (shortWindow ?? Math.ceil(long / 2)),
 });
 
-/** Windows grow by so many tokens. */
+/** The tokens by which windows grow. */
 const windowStep = 128;
 
 /** The windows of a step of training if they grow linearly, in steps of 128 tokens, to the model's. */
@@ -59,7 +59,7 @@ export function firstKeys(
 export const firstOf = ({ model, layers }: ActivationSet, layer: number): Tensor | null =>
   (isLong(layer, layers.length) ? model.firstLong : (model.firstShort ?? model.firstLong)) ?? null;
 
-/** The most keys of a query in growing texts; 0: no limit. */
+/** The most keys of a query in generation; 0: no limit. */
 export function windowOf(config: Omit<ModelConfig, 'heads' | 'context'>, layer: number): number {
   const { long = 0, short = 0 } = windowsOf(config);
   return isLong(layer, config.layers) ? long : short;

@@ -41,7 +41,7 @@ function rotations(config: ModelConfig): Float32Array {
 
 /** The mix of a layer's values with a value embedding. */
 export interface ValueMix {
-  /** Of the values and of the embedding, [2]. */
+  /** Factor of the values, factor of the embedding: [2]. */
   readonly factors: Tensor;
   /** The values before the mix, [B,T,C]. */
   readonly values: Tensor;

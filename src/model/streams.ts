@@ -1,4 +1,4 @@
-// The learned additions to a layer (docs/recipe.md): the sum of streams that a layer reads, and the value embeddings.
+// The learned additions to a layer (docs/windows.md): the sum of streams that a layer reads, and the value embeddings.
 import type { Tensor } from '../native/tensor.ts';
 import { embeddingBackward, residualForward, streamSumBackward, streamSumForward } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
@@ -33,7 +33,7 @@ export function sumStreams(model: Model, batch: ActivationSet, index: number): v
   if (out && sum) streamSumForward(model.device, { out, ...sum });
 }
 
-/** Where backward writes the gradient of a layer's input: the gradient of a skip's other end is read again later. */
+/** The gradient of a layer's input. For a layer with a skip it is kept until backward reaches the skip's other end. */
 export function inputGradient(batch: ActivationSet, index: number, residual: Operand): Operand {
   const { dembedded, dlater, dresidual } = batch.backward!;
   if (!dembedded) return residual;
@@ -42,7 +42,7 @@ export function inputGradient(batch: ActivationSet, index: number, residual: Ope
   return { plain: dlater!.view([batch.B, batch.T, dembedded.shape[2]!], from * dembedded.count) };
 }
 
-/** From the gradient of a layer's input to that of the residual stream before the layer, in the layouts of `din`. */
+/** Computes the gradient of the residual stream before a layer from its input's gradient, in the layouts of `din`. */
 export function sumStreamsBackward(
   model: Model,
   batch: ActivationSet,
@@ -55,7 +55,7 @@ export function sumStreamsBackward(
   if (!sum || !dembedded) return;
   const gradientOf = (layer: number) => need(inputGradient(batch, layer, din), 'plain');
   const last = batch.layers.length - 1;
-  // The layer whose skip is the output before this layer: this one, if the layers are even in number, or a later one.
+  // The layer whose skip is the output of layer index - 1: the middle layer itself, or a layer after the middle.
   const reader = last + 1 - index;
   const isSkipped = index > 0 && skippedFrom(reader, last + 1) === index - 1;
   const plain = need(din, 'plain');
@@ -80,7 +80,7 @@ export function valuesOf({ config, weights }: Model, batch: ActivationSet, index
   return { factors, values, embedded };
 }
 
-/** Adds the gradient of a layer's value embedding, in `dout`, to that of its table. */
+/** Adds the gradient of a layer's value embedding, `dout`, to its table's gradient. */
 export function valueEmbeddingBackward(
   { device, config }: Model,
   batch: ActivationSet,
@@ -90,7 +90,7 @@ export function valueEmbeddingBackward(
   const table = valueEmbeddingOf(index, config.layers, config.valueEmbeddings);
   if (table === undefined) return;
   const dwte = gradients.get(valueTable(table));
-  // The op adds. Of a table's two layers the later one comes first.
+  // The op adds to dwte. Backward reaches the later one of a table's two layers first, which clears dwte.
   const isFirst = index >= config.layers - config.valueEmbeddings!;
   if (isFirst && !accumulate) device.call('fillZero', { destination: dwte.pointer, bytes: dwte.bytes });
   embeddingBackward(device, {

@@ -13,7 +13,7 @@ export type Replacement = (args: OpArguments, native: NativeArguments) => void;
 
 const replacements = new WeakMap<Device, Map<OpVariant, Replacement>>();
 
-/** What computes a call on a device; undefined: the library. */
+/** The replacement that computes a call on a device; undefined: the library. */
 export function replacementOf(device: Device, op: OpContract, args: OpArguments): Replacement | undefined {
   for (const [variant, replacement] of replacements.get(device) ?? []) {
     if (variant.op === op && meets(args, variant.when)) return replacement;

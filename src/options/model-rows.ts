@@ -81,18 +81,18 @@ export const modelRows = {
     onlyWith: { option: 'positions', values: ['rotary'] },
   },
   window: {
-    ...part('window', '--window <N>', 'keys that a query attends to, its own included; every fourth layer'),
+    ...part('window', '--window <N>', 'most keys of a query, its own included, in every fourth layer'),
     default: { text: 'all' },
   },
   shortWindow: {
-    ...part('shortWindow', '--short-window <N>', 'the window of layers that do not have --window'),
+    ...part('shortWindow', '--short-window <N>', 'most keys of a query in the other layers'),
     default: { text: 'half of --window' },
     needs: 'window',
   },
-  skips: part('skips', '--skips <NAME>', 'learned: factors add the embedding, and outputs of the first half; none'),
+  skips: part('skips', '--skips <NAME>', 'learned: layers add the embedding and outputs of the first half; none'),
   valueEmbeddings: {
-    ...part('valueEmbeddings', '--value-embeddings <N>', 'tables of values for the first N and the last N layers'),
+    ...part('valueEmbeddings', '--value-embeddings <N>', 'tables added to values of the first and last N layers'),
     default: 0,
   },
-  documentMask: part('documentMask', '--document-mask', 'attend only within a document; each begins with end of text'),
+  documentMask: part('documentMask', '--document-mask', 'attend only within a document, begun by end of text'),
 } as const satisfies Record<string, OptionRow>;

@@ -35,15 +35,15 @@ export type TrainOptions = {
   initialization?: 'gpt2' | 'fan-in' | 'quarter-fan-in' | undefined;
   /** `--rotary-base <X>`: the slowest rotation is 1 / X radians per position; 0: 1024 (default: 0). */
   rotaryBase?: number | undefined;
-  /** `--window <N>`: keys that a query attends to, its own included; every fourth layer (default: all). */
+  /** `--window <N>`: most keys of a query, its own included, in every fourth layer (default: all). */
   window?: number | undefined;
-  /** `--short-window <N>`: the window of layers that do not have --window (default: half of --window). */
+  /** `--short-window <N>`: most keys of a query in the other layers (default: half of --window). */
   shortWindow?: number | undefined;
-  /** `--skips <NAME>`: learned: factors add the embedding, and outputs of the first half; none (default: none). */
+  /** `--skips <NAME>`: learned: layers add the embedding and outputs of the first half; none (default: none). */
   skips?: 'none' | 'learned' | undefined;
-  /** `--value-embeddings <N>`: tables of values for the first N and the last N layers (default: 0). */
+  /** `--value-embeddings <N>`: tables added to values of the first and last N layers (default: 0). */
   valueEmbeddings?: number | undefined;
-  /** `--document-mask`: attend only within a document; each begins with end of text. */
+  /** `--document-mask`: attend only within a document, begun by end of text. */
   documentMask?: boolean | undefined;
   /** `--data <DIR>`: folder of token shards (see prepro) (default: data/tinyshakespeare). */
   data?: string | undefined;
@@ -59,7 +59,7 @@ export type TrainOptions = {
   sequence?: number | undefined;
   /** `--total-batch <TOKENS>`: tokens in an optimizer step, reached by gradient accumulation (default: batch x seq x gpus). */
   totalBatch?: number | undefined;
-  /** `--window-schedule <NAME>`: windows of a step: constant; linear: they grow over the steps, by 128 tokens (default: constant). */
+  /** `--window-schedule <NAME>`: constant; linear: windows grow over the steps, 128 tokens at a time (default: constant). */
   windowSchedule?: 'constant' | 'linear' | undefined;
   /** `--lr <X>`: peak learning rate (default: by width: d6 0.0005, d12 0.00035; from weights 0.00003). */
   learningRate?: number | undefined;

@@ -122,7 +122,7 @@ export const trainingRows = {
   windowSchedule: {
     usage: '--window-schedule <NAME>',
     type: ['constant', 'linear'],
-    help: 'windows of a step: constant; linear: they grow over the steps, by 128 tokens',
+    help: 'constant; linear: windows grow over the steps, 128 tokens at a time',
     default: { text: 'constant' },
     optional: true,
     needs: 'window',

@@ -151,7 +151,7 @@ it('kernel build makes a file for a CPU, and says first that a source is missing
   loadKernels<'add'>(device, place.path('add.so')).add.launch({ grid: 1, block: 32 }, out, a, a, 3);
   expect(out.read()).toEqual(Float32Array.of(2, 2, 2));
   expect(() => loadKernels(device, path)).toThrow(/is not a file of kernels compiled for a CPU: /);
-  expect(place.run(['kernel', 'build', 'none.cu']).stderr).toMatch(/^the kernels none\.cu cannot be read: /);
+  expect(place.run(['kernel', 'build', 'none.cu']).stderr).toMatch(/^the source none\.cu cannot be read: /);
 });
 
 it('without a compiler it says how to get one', () => {
@@ -174,7 +174,7 @@ it.each<[KernelSource, string]>([
   [{}, 'kernels need either file or source'],
   [{ file: 'a.cu', source: '' }, 'source takes a text, not ""'],
   [{ fil: 'a.cu' } as never, 'there is no option "fil"; did you mean "file"?'],
-  [{ file: 'none.cu' }, 'the kernels none.cu cannot be read: ENOENT: no such file or directory; name a .cu file'],
+  [{ file: 'none.cu' }, 'the source none.cu cannot be read: ENOENT: no such file or directory; name a .cu file'],
 ])('%j is refused', (source, message) => {
   expect(() => compiled(source)).toThrow(message);
 });

@@ -173,7 +173,7 @@ describe('refuses', () => {
     [
       'PTX that is not in the table',
       '  int lane;\n  asm("mov.u32 %0, %%laneid;"\n      : "=r"(lane));\n  asm("vote.sync.any.pred %0, 1, 2;" : "=r"(lane));',
-      /^source\.cu:7: error: the PTX "vote\.sync\.any\.pred %0, 1, 2" does not run on a CPU: run this kernel on a GPU, or write it without$/,
+      /^source\.cu:7: error: the PTX "vote\.sync\.any\.pred %0, 1, 2" does not run on a CPU: run this kernel on a GPU, or rewrite it without this$/,
     ],
     [
       'a function that a GPU lacks',
@@ -205,7 +205,7 @@ describe('refuses', () => {
     [
       'a header that is not emulated',
       '',
-      /^source\.cu:1: error: cub\/cub\.cuh is not emulated on a CPU: run this file on a GPU, or write it without$/,
+      /^source\.cu:1: error: cub\/cub\.cuh is not emulated on a CPU: run this file on a GPU, or rewrite it without this$/,
       '#include <cub/cub.cuh>',
     ],
     ['a source that ends too early, at its last line', '{ out[0] = 1;', /source\.cu:5:\d+: error: expected .}.* *\n}/],

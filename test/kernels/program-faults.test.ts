@@ -78,7 +78,7 @@ const faults: readonly Row[] = [
     'memory of the device in host code: a read',
     '',
     'if (a[3] > 7) puts("7"); // WRONG',
-    'host code reads a (allocated at FILE:MAIN)',
+    'host code reads a (allocated at FILE:MAIN), which only kernels can access: use cudaMemcpy for these 4 bytes at FILE:LINE',
   ],
   [
     'memory of the device in host code: a write',
@@ -115,7 +115,7 @@ const faults: readonly Row[] = [
     'an error that nobody reads',
     fill,
     'k<<<0, 1>>>(a); exit(0); // WRONG',
-    'the launch failed (invalid configuration argument), and the program did not ask',
+    'a launch failed (invalid configuration argument), and the program did not check it: call cudaGetLastError after the launch at FILE:LINE',
   ],
   ['a copy past the end', '', 'cudaMemset(a, 0, 257); // WRONG', 'sets 257 bytes of an allocation of 256 bytes'],
   [

@@ -42,7 +42,7 @@ it.each([
   const path = place.file('refused.cu', `${source}\nint main() {}\n`);
   const { stderr, code } = place.run(['kernel', 'run', path, '--device', 'cpu']);
   expect(stderr.split('\n')[0]).toBe(
-    `${path}:1: error: ${sentence} is not emulated on a CPU: run this file on a GPU, or write it without`,
+    `${path}:1: error: ${sentence} is not emulated on a CPU: run this file on a GPU, or rewrite it without this`,
   );
   expect(code).toBe(1);
 });
@@ -77,7 +77,7 @@ int main(int argc, char **argv) {
       'files without a main, whose functions it names',
       files.replace('main.cpp plain.c', ''),
       1,
-      /has no main to run \(it compiles\); its functions: add<<<>>>\(int \*x\), launch\(int \*x\); add a file/,
+      /has no main to run \(it compiles\); its functions: add<<<>>>\(int \*x\), launch\(int \*x\); add a file with a main that calls them, or test one with kernel test --expect$/m,
     ],
   ])('%s', (_, line, code, stderr) => {
     const ran = place.run(line);

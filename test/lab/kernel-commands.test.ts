@@ -93,6 +93,7 @@ it.skipIf(process.platform !== 'linux')(
 
 it.each([
   [['nothing'], /^there is no kernel card in nothing: name a folder with a card\.ts or card\.mjs\n$/],
+  [['gelu/gelu.cu'], /^gelu\/gelu\.cu is no kernel card: name a folder with a card, or use kernel test /],
   [
     ['gelu', '--dtype', 'bf16'],
     /^no kernel of gelu can run in bf16 on cpu, its card takes fp32, bf16: on a CPU tensors are fp32: choose another --device\n$/,

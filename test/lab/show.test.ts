@@ -333,7 +333,7 @@ describe.skipIf(!hasCompiler())('kernel show (needs nvcc or NVRTC)', () => {
     [['norm', '--gpu', '9.0', '--dtype', 'tf32'], /^no kernel of norm takes tf32: add the dtype to the card/],
     [['norm', '--gpu', '9.0', '--block', '64'], /^--block, .* are for a \.cu file; the card of norm says them\n$/],
     [['two.cu', '--gpu', '8.8'], /^what fits on a GPU of compute capability 8\.8 is not known: /],
-    [['none.cu'], /^the kernels none\.cu cannot be read: /],
+    [['none.cu'], /^the source none\.cu cannot be read: /],
     [['none'], /^there is no kernel card in none: /],
     [['two.cu', '--ptx', '--sass'], /cannot be used with/],
   ])('%j is refused', async (args, message) => {

@@ -44,7 +44,7 @@ State &state() {
 // Runs after everything that the program does at its exit.
 void ended(int code, void *) {
   const std::string error = cudaGetErrorString(state().last);
-  const std::string text = "the launch failed (" + error + "), and the program did not ask: call cudaGetLastError after a launch";
+  const std::string text = "a launch failed (" + error + "), and the program did not check it: call cudaGetLastError after the launch";
   if (state().unread) report(text.c_str(), state().unread);
   finish();
   if (code == 0 && defects() > 0) _exit(3);
@@ -106,7 +106,7 @@ cudaError_t copy(void *to, size_t to_pitch, const void *from, size_t from_pitch,
     const void *first = nullptr;
     if (from_device && !to_device && !is_written(source, width, &first)) {
       const std::string at = std::to_string(static_cast<const char *>(first) - static_cast<const char *>(from));
-      report(("copies memory of the device that nobody has written, from byte " + at + " on").c_str(), caller, true);
+      report(("the program copies device memory that was never written (from byte " + at + " on)").c_str(), caller, true);
     }
     std::memmove(target, source, width);
     if (find(target)) written(target, width);

@@ -267,7 +267,7 @@ void Memory::check(uint64_t *slots, uint64_t now, const Site &site, uintptr_t ad
     slots[mine] = 0;
     mine = 0;
   }
-  // Of unordered reads two are kept, of which a write conflicts with at least one.
+  // Two unordered reads are kept: a write conflicts with at least one of them.
   int to = mine >= 0 ? mine : reads >= 2 ? last_read : unused;
   if (to < 0) {
     for (int i = 0; i < 4; i++) {

@@ -37,7 +37,7 @@ struct Window {
   std::string name;
 };
 
-// What a launch may access beside allocations.
+// Memory that a launch may access beside allocations.
 struct Scope {
   // If not NULL, no allocation but these, in the order of addresses, and what the module has.
   const std::vector<Window> *windows = nullptr;

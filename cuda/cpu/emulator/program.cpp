@@ -1,4 +1,4 @@
-// What programs call: launches, reports on standard error, and the last lines.
+// Functions that programs call: launches, reports on standard error, and the last lines.
 #include <dlfcn.h>
 #include <link.h>
 #include <unistd.h>
@@ -163,7 +163,7 @@ void access_by_host(const void *memory, size_t bytes, bool is_write, const void 
     const Region *region = all.at(address);
     if (!region) region = all.freed_at(address);
     made.text = std::string("host code ") + (is_write ? "writes " : "reads ") + (region ? described(*region) : "device memory") +
-                ", which only kernels can access: copy " + std::to_string(bytes) + " bytes by cudaMemcpy";
+                ", which only kernels can access: use cudaMemcpy for these " + std::to_string(bytes) + " bytes";
   }
   known.add(made);
   gpt2_emulator::report(made.text.c_str(), caller, false);

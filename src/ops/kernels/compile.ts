@@ -155,7 +155,7 @@ export const functionList = (functions: readonly FoundFunction[]): string =>
 
 /** @throws Gpt2Error if the file cannot be read */
 export function readSource(file: string): string {
-  return explained(`the kernels ${file} cannot be read`, 'name a .cu file', () => readFileSync(file, 'utf8'));
+  return explained(`the source ${file} cannot be read`, 'name a .cu file', () => readFileSync(file, 'utf8'));
 }
 
 /** Environment variables from which compilers and linkers take flags, headers and libraries. */

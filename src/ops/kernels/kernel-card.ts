@@ -106,6 +106,11 @@ export async function loadCards(path: string): Promise<readonly LoadedCard[]> {
   if (file === undefined) {
     throw new Gpt2Error(`there is no kernel card in ${path}: name a folder with a card.ts or card.mjs`);
   }
+  if (file.endsWith('.cu')) {
+    throw new Gpt2Error(
+      `${file} is no kernel card: name a folder with a card, or use kernel test FILE.cu --expect FILE`,
+    );
+  }
   let exported: { default?: KernelCard | readonly KernelCard[] };
   try {
     exported = (await importCard(file)) as typeof exported;

@@ -134,7 +134,7 @@ export function withoutPtx(source: string, placeOf: (offset: number) => string):
       text += source.slice(end, found.index) + rewritten(source.slice(open, close).replaceAll(/^# \d+ .*$/gm, ''));
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
-      const why = `the PTX ${JSON.stringify(error.message)} does not run on a CPU: run this kernel on a GPU, or write it without`;
+      const why = `the PTX ${JSON.stringify(error.message)} does not run on a CPU: run this kernel on a GPU, or rewrite it without this`;
       throw new CompileError(`${placeOf(found.index)}: error: ${why}`);
     }
     if (source.slice(found.index, close).includes('\n'))

@@ -3,7 +3,7 @@ import { hostCode } from './compiler.ts';
 
 /** "PLACE: error: WHAT is not emulated on a CPU: ..." */
 export const refusal = (place: string, what: string): string =>
-  `${place}: error: ${what} is not emulated on a CPU: run this file on a GPU, or write it without`;
+  `${place}: error: ${what} is not emulated on a CPU: run this file on a GPU, or rewrite it without this`;
 
 /** The preprocessor's message about a missing header of CUDA, or of a library that programs for GPUs use. */
 const missingHeader =

@@ -1,5 +1,5 @@
-// Rewrites preprocessed CUDA as C++17: launches become calls, shared variables references to the block's memory, and
-// __global__ goes. Code of the system's headers is left as it is.
+// Rewrites preprocessed CUDA as C++17: launches become calls, shared variables become references to the block's memory, and
+// __global__ is removed. Code of the system's headers stays unchanged.
 import { CompileError } from '../../base/errors.ts';
 import { endOf, split, strings } from './brackets.ts';
 import { withoutPtx } from './ptx.ts';
@@ -58,7 +58,7 @@ function withoutHeaders(preprocessed: string): { text: string; headers: string[]
     if (lines >= 0 && lines < 100) out.push(...Array<string>(lines).fill(''));
     else if (lines !== -1) out.push(`# ${number} "${name}"${flags!.replaceAll(/ [34]\b/g, '')}`);
     [file, inHeader] = [name!, false];
-    // A line that goes on: negative, so that the next text joins it.
+    // Negative: the line is not complete, so the next text joins it.
     line = lines === -1 ? -Number(number) : Number(number);
   }
   return { text: out.join('\n'), headers: headers.map((each) => each.join('\n')) };
@@ -77,13 +77,13 @@ const words = [
   String.raw`(?<shared>\b__shared__\b)`,
   String.raw`(?<noinline>(?<!\(\s*)\b__noinline__\b)`,
   String.raw`(?<launch><<\s*<)`,
-  // The type of a kernel that is launched by its address is in its name, which a cast would hide.
+  // A kernel launched by its address has its type in its name. A cast to void * would hide the type.
   String.raw`(?<call>\blaunch_function<\w+>\s*\(\s*"[^"]*"\s*,\s*)(?:\(\s*(?:const\s+)?void\s*\*\s*\)|(?:reinterpret|static)_cast\s*<\s*(?:const\s+)?void\s*\*\s*>)`,
 ];
 
 /**
  * The C++ of a preprocessed file, and its kernels.
- * @param how isClang: of the compiler; isProgram: the file may have host code
+ * @param how isClang: whether clang compiles it; isProgram: whether the file may have host code
  * @throws CompileError for code that does not run on a CPU
  */
 export function rewrite(
@@ -94,7 +94,7 @@ export function rewrite(
   const placeOf = (offset: number) => placeAt(source, offset);
   const foreign = how.isProgram ? undefined : foreignCode(source, placeOf);
   if (foreign) throw new CompileError(foreign);
-  // As GPT2_NO_CHECKS in kernel.h, whose macros the text no longer has.
+  // The attributes of GPT2_NO_CHECKS in kernel.h: preprocessed text has no macros.
   const attributes = how.isClang
     ? 'convergent, no_sanitize("undefined"), disable_sanitizer_instrumentation'
     : 'no_sanitize("thread", "undefined")';
@@ -142,7 +142,7 @@ function withoutCuda(
       out += text;
       statement = out.length;
     } else if (groups.global !== undefined) {
-      // Only the table of a library needs the kernels.
+      // Only a library has a table of kernels.
       const where = open.filter(Boolean).join('::');
       const declared = isProgram ? undefined : kernelAt(source, here, out.slice(statement), where);
       if (!declared) continue;
@@ -186,7 +186,7 @@ function placeAt(text: string, offset: number): string {
   return `${file}:${Number(line) + before.length - 2 - from}`;
 }
 
-/** Where the expression begins that ends a text: "ns::scale<float, 256>" of "return ns::scale<float, 256>". */
+/** The start of the expression at a text's end: of "ns::scale<float, 256>" in "return ns::scale<float, 256>". */
 function calleeStart(text: string): number {
   let at = text.trimEnd().length;
   for (;;) {
@@ -200,7 +200,7 @@ function calleeStart(text: string): number {
       } while (depth > 0 && at > 0);
       at = text.slice(0, at).trimEnd().length;
       if (pairs === '(') {
-        // "(*kernel)<<<": the brackets are all; "table(i)<<<": a name comes before.
+        // "(*kernel)<<<" is all in brackets; in "table(i)<<<" a name precedes them.
         if (!/\w$/.test(text.slice(0, at)) || /\b(return|else|do)$/.test(text.slice(0, at))) return at;
       }
       continue;
@@ -214,7 +214,7 @@ function calleeStart(text: string): number {
   }
 }
 
-/** The call that replaces a launch, and where the launch ends: `at` is behind its "<<<". Undefined if it is no launch. */
+/** The call that replaces a launch, and the launch's end; undefined if it is no launch. `at` is after "<<<". */
 function launchAt(source: string, at: number, callee: string, unchecked: string) {
   const end = endOf(source, at, '>>>');
   const after = /^>>\s*>\s*\(/.exec(source.slice(end, end + 100));
@@ -222,7 +222,7 @@ function launchAt(source: string, at: number, callee: string, unchecked: string)
   const start = end + after[0].length;
   const last = endOf(source, start, ')');
   const shape = source.slice(at, end);
-  // A null pointer that is passed on by a variable is no longer one.
+  // __null in a variable is an integer, nullptr stays a pointer.
   const args = split(source.slice(start, last), ',').map((arg) => arg.replace(/^(\s*)__null(\s*)$/, '$1nullptr$2'));
   const name = JSON.stringify(callee.replaceAll(/\s+/g, ' ').trim());
   const body = `[&](auto &...gpt2_a) ${unchecked} { ${callee}(gpt2_a...); }`;
@@ -250,7 +250,7 @@ function kernelAt(text: string, at: number, before: string, namespace: string) {
   const length = endOf(after!, 0, ')');
   const full = namespace === '' ? name : `${namespace}::${name}`;
   const template = /\btemplate\s*<[\s\S]*>/.exec(withoutMarkers(before))?.[0].replaceAll(/\s+/g, ' ');
-  // Only for the definition of a kernel: its declaration may be repeated, a constant may not.
+  // Only for a kernel's definition: a declaration may be repeated, a constant may not.
   const isBounded = limits !== undefined && /^\)\s*\{/.test(after!.slice(length));
   const value = limits?.replace('__launch_bounds__', '::gpt2_emulator::launch_bounds').replaceAll(/\s+/g, ' ');
   const bound = isBounded ? `${template ?? ''} constexpr int ${boundOf(name)} = ${value}; ` : '';

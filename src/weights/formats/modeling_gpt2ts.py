@@ -1,7 +1,7 @@
 """Models of gpt2.ts that are not GPT-2, for transformers: AutoModelForCausalLM.from_pretrained(FOLDER, trust_remote_code=True).
 
 For inference, one sequence or several of equal length. The parts are those of src/model/architecture.ts in gpt2.ts; config.json has
-their values, and the shape of every tensor. There is no cache of keys and values: each new token runs the whole text.
+their values, and the shape of every tensor. There is no cache of keys and values: each new token computes the whole text.
 """
 
 import math
@@ -119,7 +119,7 @@ class Gpt2TsForCausalLM(PreTrainedModel, GenerationMixin):
         return y.transpose(1, 2).reshape(B, T, C)
 
     def _masks(self, input_ids):
-        """For the long layers and the others: whether a query attends to a key, [B,1,T,T]."""
+        """Whether a query attends to a key, [B,1,T,T]: in the layers with the long window, and in the others."""
         parts = self.config.parts
         at = torch.arange(input_ids.shape[1], device=input_ids.device)
         causal = at[:, None] >= at
