@@ -110,7 +110,7 @@ function parametersOf(file: string, name: string): { names: readonly string[]; i
   return { names: names.filter(Boolean), isKernel: found.isKernel };
 }
 
-/** The numbers that expect.h reads: the launch, then each parameter. */
+/** The bytes that expect.h reads: the launch, then each parameter. */
 function packed(
   { inputs, expected, grid = 1, block = 1, shared = 0 }: ExpectedCall,
   names: readonly string[],

@@ -115,7 +115,7 @@ const faults: readonly Row[] = [
     'an error that nobody reads',
     fill,
     'k<<<0, 1>>>(a); exit(0); // WRONG',
-    'a launch failed (invalid configuration argument), and the program did not check it',
+    'a launch failed (invalid configuration argument), and the program did not check it: call cudaGetLastError after the launch at FILE:LINE',
   ],
   ['a copy past the end', '', 'cudaMemset(a, 0, 257); // WRONG', 'sets 257 bytes of an allocation of 256 bytes'],
   [

@@ -3,7 +3,7 @@
 /** A regular expression for a string or a letter. */
 export const strings = String.raw`(?:u8|[uUL])?R"(?<raw>[^()\s\\]*)\([\s\S]*?\)\k<raw>"|"(?:\\.|[^"\\\n])*"|(?<!\w)'(?:\\.|[^'\\\n])+'`;
 
-/** Where a text has a closing sign outside of brackets and strings, from an offset on. */
+/** The offset of the first closing sign outside brackets and strings, from an offset on. */
 export function endOf(text: string, from: number, sign: ')' | ';' | '}' | '>>>'): number {
   const piece = new RegExp(`${strings}|[()\\[\\]{}]|;|>>\\s*>`, 'g');
   piece.lastIndex = from;
