@@ -140,17 +140,12 @@ struct Launch {
   Watch *watch = &program_watch;
 };
 enum class Outcome : uint8_t {
-  ok,             // also with races and other defects that do not end a launch, see `defects`
+  ok,             // also with races and other defects that do not end a launch, which are reported
   failed_assert,  // cudaErrorAssert
   bad_access,     // cudaErrorIllegalAddress
   stuck,          // a barrier that is not reached, an instruction that traps: cudaErrorLaunchFailure
 };
-struct Result {
-  Outcome outcome;
-  unsigned defects;    // that this launch reported for the first time
-  bool is_left_out;    // the same as a launch that changed nothing
-};
-Result run(const Launch &launch);  // `launch` in kernel.h is easier
+Outcome run(const Launch &launch);
 
 enum class Checks : uint8_t { sampled, all, none };
 struct Settings {
@@ -160,7 +155,7 @@ struct Settings {
   uint64_t all_checked = 100'000'000;  // accesses of a kernel before blocks are sampled
 };
 extern Settings settings;
-// Reports a defect, or a warning, once for each text and line, on standard error. `caller` is an address after the call.
+// Reports a defect, or a warning, once for each line, on standard error. `caller` is an address after the call.
 void report(const char *text, const void *caller, bool is_warning = false);
 // All defects so far, without warnings.
 unsigned defects();

@@ -14,6 +14,9 @@
 
 namespace gpt2::emulator {
 
+// The shared memory of a block on an H100, in bytes.
+constexpr int shared_limit = 232448;
+
 struct Run {
   const gpt2_emulator::Launch *launch = nullptr;
   Memory *memory = nullptr;  // NULL to run without checks
@@ -71,8 +74,8 @@ class Block {
   void enter(const void *caller);
   void *allocate(size_t bytes);
   void release(void *memory, const void *caller);
-  [[noreturn]] void fail(Defect::Kind kind, const std::string &text, const void *caller, const void *other = nullptr,
-                         const char *file = "", unsigned line = 0);
+  // Adds the name of the running thread to the text.
+  [[noreturn]] void fail(const Defect &defect);
   // Reports a signal that the kernel raised by an access to `address`, at the instruction before `caller`.
   [[noreturn]] void signal(int signal, const void *address, const void *caller);
 
@@ -90,7 +93,6 @@ class Block {
 
   void prepare(unsigned index, bool goes_on);
   bool run_threads();
-  [[noreturn]] void fail_as_it_is();
   bool go_on(bool has_ended);
   void set_ready(Thread &thread);
   void wait(State state);
@@ -101,9 +103,8 @@ class Block {
     if ((current_->spins += operations) > most_accesses) let_others_run();
   }
   void check(const void *memory, size_t bytes, bool is_write, bool is_atomic, const void *caller) {
-    if (!memory_->access(reinterpret_cast<uintptr_t>(memory), bytes, is_write, is_atomic, caller, failure)) refuse();
+    if (!memory_->access(reinterpret_cast<uintptr_t>(memory), bytes, is_write, is_atomic, caller)) fail(memory_->fatal);
   }
-  [[noreturn]] void refuse();
   [[noreturn]] void full_stack(const void *caller);
   void explain_stuck();
   void complete_warp(unsigned first, unsigned mask);

@@ -206,7 +206,7 @@ cudaError_t start(Launch launch, const Shape &shape, const void *caller) {
   }
   if (error != cudaSuccess && !shape.returns_error) now.unread = caller;
   if (error != cudaSuccess) return result(error);
-  switch (run(launch).outcome) {
+  switch (run(launch)) {
     case Outcome::ok: return cudaSuccess;
     case Outcome::failed_assert: return result(cudaErrorAssert);
     case Outcome::bad_access: return result(cudaErrorIllegalAddress);

@@ -103,8 +103,12 @@ class Blocks {
   Defects defects;
 
  private:
+  bool are_all_checked() const {
+    return job_.checks == Checks::all || counts_.accesses < gpt2_emulator::settings.all_checked;
+  }
+
   bool is_checked(int64_t index) {
-    if (job_.checks == Checks::all || counts_.accesses < gpt2_emulator::settings.all_checked) return true;
+    if (are_all_checked()) return true;
     if (counts_.checked_seconds > counts_.unchecked_seconds) return false;
     return index == 0 || index == count_ - 1 || is_sample_;
   }
@@ -121,19 +125,8 @@ class Blocks {
 
   Memory &begin_checks() {
     Memory &memory = emulator::memory();
-    if (!has_begun_) {
-      memory.defects = &defects;
-      memory.blocks = launch_.blocks;
-      memory.threads = launch_.threads;
-      Scope scope = job_.scope;
-      const gpt2_emulator::Position here = launch_.here();
-      for (const gpt2_emulator::Sizes *each : {here.thread, here.block, here.threads, here.blocks}) {
-        scope.free.push_back({each, sizeof *each});
-      }
-      if (launch_.argument_bytes > 0) scope.free.push_back({launch_.arguments, launch_.argument_bytes});
-      memory.begin_launch(scope);
-      has_begun_ = true;
-    }
+    if (!has_begun_) memory.begin_launch(launch_, job_.scope, defects);
+    has_begun_ = true;
     *launch_.watch = {0, ~uintptr_t{0}};
     return memory;
   }
@@ -143,7 +136,7 @@ class Blocks {
     Memory &memory = begin_checks();
     const uint64_t before = memory.accesses;
     Block &block = block_of_thread();
-    if (!block.run({&launch_, &memory, id_}, static_cast<unsigned>(index))) fail(block);
+    if (!block.run({&launch_, &memory, id_}, static_cast<unsigned>(index))) fail(block.failure);
     *launch_.watch = {0, 0};
     counts_.accesses += memory.accesses - before;
     counts_.blocks++;
@@ -154,8 +147,7 @@ class Blocks {
 
   void unchecked(int64_t first, int64_t end) {
     const double begun = seconds();
-    *launch_.watch = {0, 0};
-    if (!is_marked_) mark_written();
+    end_checks();
     std::mutex mutex;
     std::atomic<bool> stops{false};
     job_.pool->each_free(end - first, [&](int64_t index, int) {
@@ -164,7 +156,7 @@ class Blocks {
       if (block.run({&launch_, nullptr, id_}, static_cast<unsigned>(first + index))) return;
       const std::lock_guard<std::mutex> lock(mutex);
       stops = true;
-      if (!has_failed_) fail(block);
+      if (!has_failed_) fail(block.failure);
     });
     counts_.blocks += static_cast<uint64_t>(end - first);
     counts_.unchecked_seconds += seconds() - begun;
@@ -172,28 +164,21 @@ class Blocks {
 
   // All blocks at the same time, on one OS thread: each runs to the next barrier of the grid.
   void together() {
-    const bool checks = launch_.has_checks && job_.checks != Checks::none &&
-                        (job_.checks == Checks::all || counts_.accesses < gpt2_emulator::settings.all_checked);
+    const bool checks = launch_.has_checks && job_.checks != Checks::none && are_all_checked();
     Memory *memory = checks ? &begin_checks() : nullptr;
-    if (!checks) {
-      *launch_.watch = {0, 0};
-      mark_written();
-    }
+    if (!checks) end_checks();
     const uint64_t before = memory ? memory->accesses : 0;
     size_t waiting = static_cast<size_t>(count_);
     for (bool goes_on = false; waiting > 0 && !has_failed_; goes_on = true) {
-      const size_t there = std::exchange(waiting, 0);
+      waiting = 0;
       for (int64_t index = 0; index < count_ && !has_failed_; index++) {
         Block &block = block_of_thread(static_cast<size_t>(index));
-        if (!block.run({&launch_, memory, id_}, static_cast<unsigned>(index), goes_on)) fail(block);
+        if (!block.run({&launch_, memory, id_}, static_cast<unsigned>(index), goes_on)) fail(block.failure);
         waiting += block.waits_for_grid();
       }
-      if (!has_failed_ && waiting > 0 && waiting < static_cast<size_t>(count_) && there > 0) {
-        failure_ = Defect();
-        failure_.kind = Defect::Kind::stuck;
-        failure_.text = std::to_string(waiting) + " of " + std::to_string(count_) +
-                        " blocks wait at a barrier of the grid that the others do not reach";
-        has_failed_ = true;
+      if (!has_failed_ && waiting > 0 && waiting < static_cast<size_t>(count_)) {
+        fail({Defect::Kind::stuck, std::to_string(waiting) + " of " + std::to_string(count_) +
+                                       " blocks wait at a barrier of the grid that the others do not reach"});
       }
       if (memory) memory->order_all();
     }
@@ -203,15 +188,15 @@ class Blocks {
     if (checks) counts_.checked += static_cast<uint64_t>(count_);
   }
 
-  void fail(const Block &block) {
-    failure_ = block.failure;
+  void fail(const Defect &defect) {
+    failure_ = defect;
     has_failed_ = true;
   }
 
-  // Blocks without checks may write whatever the launch was given, or its other blocks touched.
-  void mark_written() {
-    is_marked_ = true;
-    if (!launch_.has_checks) return;
+  // Blocks without checks may write whatever the launch was given, or its other blocks touched: all of that counts as written.
+  void end_checks() {
+    *launch_.watch = {0, 0};
+    if (!launch_.has_checks || std::exchange(is_marked_, true)) return;
     Table &all = table();
     const std::lock_guard<std::mutex> lock(all.mutex);
     const auto mark = [&](uintptr_t address) {

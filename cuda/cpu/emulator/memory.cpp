@@ -13,6 +13,8 @@
 namespace gpt2::emulator {
 
 using gpt2_emulator::Kind;
+using gpt2_emulator::Launch;
+using gpt2_emulator::Sizes;
 
 namespace {
 
@@ -21,17 +23,18 @@ namespace {
 constexpr size_t gap = 64;
 // The default size of the heap of malloc on a GPU (cudaLimitMallocHeapSize).
 constexpr size_t heap_bytes = 8 << 20;
-const std::string from_malloc = "memory from malloc";
 
 std::string count_of(size_t count, const char *what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
+Window window_of(const Region &region) { return {region.is.begin, region.is.bytes, region.is.element_bytes, region.name}; }
+
 // Names the address as an element of its type, or without one as an element as large as the access.
-std::string element(const std::string &name, uintptr_t begin, int element_bytes, uintptr_t address, size_t bytes) {
-  const auto at = static_cast<int64_t>(address) - static_cast<int64_t>(begin), size = static_cast<int64_t>(bytes);
-  if (element_bytes > 0) return name + "[" + std::to_string(at / element_bytes) + "]";
-  return (at % size == 0 && size <= 16 ? "element " + std::to_string(at / size) : "byte " + std::to_string(at)) + " of " + name;
+std::string element(const Window &of, uintptr_t address, size_t bytes) {
+  const auto at = static_cast<int64_t>(address) - static_cast<int64_t>(of.begin), size = static_cast<int64_t>(bytes);
+  if (of.element_bytes > 0) return of.name + "[" + std::to_string(at / of.element_bytes) + "]";
+  return (at % size == 0 && size <= 16 ? "element " + std::to_string(at / size) : "byte " + std::to_string(at)) + " of " + of.name;
 }
 
 // The bit of a byte among the four that share words.
@@ -71,8 +74,10 @@ Memory::Site *Memory::site_of(const void *caller) {
   return &sites_[at];
 }
 
-void Memory::begin_launch(const Scope &scope) {
+void Memory::begin_launch(const Launch &launch, const Scope &scope, Defects &found) {
+  launch_ = &launch;
   scope_ = scope;
+  defects_ = &found;
   forget_sites();
   shared_.clear();
   clear_shared();
@@ -119,7 +124,7 @@ void Memory::begin_block(unsigned block, unsigned threads, std::pair<char *, siz
 
 void Memory::declare_shared(const void *memory, size_t bytes, const std::string &names) {
   const auto begin = reinterpret_cast<uintptr_t>(memory);
-  shared_.push_back({begin, begin + bytes, names + " (shared memory)"});
+  shared_.push_back({begin, bytes, 0, names + " (shared memory)"});
   shared_used_ = std::max<size_t>(shared_used_, begin + bytes - shared_begin_);
 }
 
@@ -179,10 +184,9 @@ void Memory::end_copies(unsigned thread, size_t prior, const void *caller) {
   copies.pending.erase(first, copies.pending.end());
   pending_ -= ended.size();
   // To other threads, the copies write now. No thread has used their bytes since the copies began.
-  Defect none;
   for (const Copies::Copy &copy : ended) {
     std::fill_n(copying_.begin() + static_cast<ptrdiff_t>(copy.to - shared_begin_), copy.bytes, uint16_t{0});
-    access(copy.to, copy.bytes, true, false, caller, none);
+    access(copy.to, copy.bytes, true, false, caller);
   }
   suspect_ = Suspect();
 }
@@ -199,11 +203,11 @@ bool Memory::is_pending(uintptr_t address, size_t bytes, uint64_t now) {
     if (copy.to <= at && at < copy.to + copy.bytes) other = copy.caller;
   }
   const void *caller = caller_of(now);
-  if (defects->count(Defect::Kind::race, caller, other)) return true;
-  add(Defect::Kind::race,
-      name_of_thread(thread_of(now)) + " races: it " + (now & is_write_bit ? "writes " : "reads ") + place_of(address, bytes) + ", but " +
-          (thread == thread_of(now) ? "it" : "thread " + std::to_string(thread)) + " has not waited for its asynchronous copy there",
-      caller, other);
+  if (defects_->count(Defect::Kind::race, caller, other)) return true;
+  defects_->add({Defect::Kind::race,
+                 name_of_thread(thread_of(now)) + " races: it " + (now & is_write_bit ? "writes " : "reads ") + place_of(address, bytes) + ", but " +
+                     (thread == thread_of(now) ? "it" : "thread " + std::to_string(thread)) + " has not waited for its asynchronous copy there",
+                 caller, other});
   return true;
 }
 
@@ -291,13 +295,13 @@ bool Memory::access_bytes(uintptr_t address, size_t bytes, uint64_t now, const S
 }
 
 // Finds the site and the region of an access, for the site's next accesses too. NULL: a fault.
-Memory::Site *Memory::locate(uintptr_t address, size_t bytes, bool is_write, const void *caller, Defect &fatal) {
+Memory::Site *Memory::locate(uintptr_t address, size_t bytes, bool is_write, const void *caller) {
   Site &site = *site_of(caller);
   if (address - site.begin < site.bytes && site.bytes - (address - site.begin) >= bytes) return &site;
-  return find_region(site, address, bytes, is_write, fatal) ? &site : nullptr;
+  return find_region(site, address, bytes, is_write) ? &site : nullptr;
 }
 
-bool Memory::find_region(Site &site, uintptr_t address, size_t bytes, bool is_write, Defect &fatal) {
+bool Memory::find_region(Site &site, uintptr_t address, size_t bytes, bool is_write) {
   const auto use = [&](uintptr_t begin, size_t size, uintptr_t words, bool is_tracked) {
     site.begin = begin;
     site.bytes = size;
@@ -308,43 +312,39 @@ bool Memory::find_region(Site &site, uintptr_t address, size_t bytes, bool is_wr
   };
   const auto is_in = [&](uintptr_t begin, size_t size) { return address - begin < size && size - (address - begin) >= bytes; };
   if (is_in(stacks_begin_, stacks_bytes_)) return use(stacks_begin_, stacks_bytes_, 0, false);
-  for (const auto &[begin, size] : scope_.free) {
-    const auto at = reinterpret_cast<uintptr_t>(begin);
-    if (is_in(at, size)) return use(at, size, 0, false);
+  const gpt2_emulator::Position here = launch_->here();
+  for (const void *each : std::initializer_list<const void *>{here.thread, here.block, here.threads, here.blocks, launch_->arguments}) {
+    const auto begin = reinterpret_cast<uintptr_t>(each);
+    const size_t size = each == launch_->arguments ? launch_->argument_bytes : sizeof(Sizes);
+    if (is_in(begin, size)) return use(begin, size, 0, false);
   }
   if (is_shared(address)) {
-    for (const Shared &each : shared_) {
-      if (!is_in(each.begin, each.end - each.begin)) continue;
-      return use(each.begin, each.end - each.begin, shared_shadow_->words(shared_begin_, shared_bytes_), true);
+    for (const Window &each : shared_) {
+      if (is_in(each.begin, each.bytes)) return use(each.begin, each.bytes, shared_shadow_->words(shared_begin_, shared_bytes_), true);
     }
-    return outside(address, bytes, is_write, site.caller, fatal);
+    return outside(address, bytes, is_write, site.caller);
   }
   Table &all = table();
   const std::lock_guard<std::mutex> lock(all.mutex);
   Region *region = all.at(address);
-  if (!region) return outside(address, bytes, is_write, site.caller, fatal);
+  if (!region) return outside(address, bytes, is_write, site.caller);
   uintptr_t begin = region->is.begin;
   size_t size = region->is.bytes;
   if (scope_.windows && region->is.kind == Kind::tensor) {
     const auto &windows = *scope_.windows;
     const auto window = std::find_if(windows.begin(), windows.end(), [&](const Window &each) { return is_in(each.begin, each.bytes); });
-    if (window == windows.end()) return outside(address, bytes, is_write, site.caller, fatal);
+    if (window == windows.end()) return outside(address, bytes, is_write, site.caller);
     begin = window->begin;
     size = window->bytes;
   }
-  if (!is_in(begin, size)) return outside(address, bytes, is_write, site.caller, fatal);
+  if (!is_in(begin, size)) return outside(address, bytes, is_write, site.caller);
   if (region->is.kind != Kind::constant) {
     return use(begin, size, region->shadow.words(region->is.begin, region->is.bytes), !region->is_written);
   }
   // Not remembered: a write must be found.
   site.bytes = 0;
   site.words = 0;
-  if (!is_write) return true;
-  fatal = Defect();
-  fatal.kind = Defect::Kind::bad_access;
-  fatal.text = "writes " + place_of(address, bytes) + ", which is constant";
-  fatal.caller = site.caller;
-  return false;
+  return !is_write || refuse("writes " + place_of(address, bytes) + ", which is constant", site.caller);
 }
 
 void Memory::conflict(uint64_t before, uint64_t now, uintptr_t address, size_t bytes) {
@@ -353,15 +353,16 @@ void Memory::conflict(uint64_t before, uint64_t now, uintptr_t address, size_t b
   const bool is_read_of_atomic = ((before & is_atomic_bit) && !(now & is_write_bit)) || ((now & is_atomic_bit) && !(before & is_write_bit));
   const void *caller = caller_of(now), *other = caller_of(before);
   if (is_read_of_atomic) {
-    if (defects->count(Defect::Kind::warning, caller, other)) return;
-    add(Defect::Kind::warning,
-        name_of_thread(thread_of(now)) + " " + raced(before, now, address, bytes) + ": right only if an old value does no harm", caller, other);
+    if (defects_->count(Defect::Kind::warning, caller, other)) return;
+    defects_->add({Defect::Kind::warning,
+                   name_of_thread(thread_of(now)) + " " + raced(before, now, address, bytes) + ": right only if an old value does no harm",
+                   caller, other});
   } else if ((now & before & is_write_bit) && !((now | before) & is_atomic_bit)) {
     const char *begin = reinterpret_cast<const char *>(address);
     if (!has_suspect()) suspect_ = {address, before, now, {begin, begin + bytes}};
-  } else if (!defects->count(Defect::Kind::race, caller, other)) {
-    add(Defect::Kind::race, name_of_thread(thread_of(now)) + " races: it " + raced(before, now, address, bytes), caller, other,
-        barrier_of(before, now, address));
+  } else if (!defects_->count(Defect::Kind::race, caller, other)) {
+    defects_->add({Defect::Kind::race, name_of_thread(thread_of(now)) + " races: it " + raced(before, now, address, bytes), caller,
+                   other, barrier_of(before, now, address)});
   }
 }
 
@@ -376,10 +377,10 @@ void Memory::resolve() {
   const auto [address, before, now, bytes] = std::exchange(suspect_, Suspect());
   const bool is_same = std::memcmp(bytes.data(), reinterpret_cast<const void *>(address), bytes.size()) == 0;
   const Defect::Kind kind = is_same ? Defect::Kind::warning : Defect::Kind::race;
-  if (defects->count(kind, caller_of(now), caller_of(before))) return;
+  if (defects_->count(kind, caller_of(now), caller_of(before))) return;
   const std::string text = raced(before, now, address, bytes.size());
-  add(kind, name_of_thread(thread_of(now)) + (is_same ? " " + text + ": right, because it is the same value" : " races: it " + text),
-      caller_of(now), caller_of(before), is_same ? Defect::Barrier::unknown : barrier_of(before, now, address));
+  defects_->add({kind, name_of_thread(thread_of(now)) + (is_same ? " " + text + ": right, because it is the same value" : " races: it " + text),
+                 caller_of(now), caller_of(before), is_same ? Defect::Barrier::unknown : barrier_of(before, now, address)});
 }
 
 std::string Memory::raced(uint64_t before, uint64_t now, uintptr_t address, size_t bytes) const {
@@ -392,31 +393,22 @@ std::string Memory::raced(uint64_t before, uint64_t now, uintptr_t address, size
 // A read of bytes that nobody has written: reported now, and of shared memory if no other thread writes there before the
 // next barrier.
 void Memory::unwritten(uint64_t now, uintptr_t address, size_t bytes) {
-  if (is_shared(address) ? !unwritten_.text.empty() : defects->count(Defect::Kind::unwritten, caller_of(now), nullptr)) return;
   const bool is_in_block = is_shared(address);
+  if (is_in_block ? !unwritten_.text.empty() : defects_->count(Defect::Kind::unwritten, caller_of(now))) return;
   const std::string text = name_of_thread(thread_of(now)) + " reads " + place_of(address, bytes) + ", which " +
                            (is_in_block ? "no thread" : "nobody") + " has written";
   if (is_in_block) unwritten_ = {text, caller_of(now), address};
-  else add(Defect::Kind::unwritten, text, caller_of(now));
+  else defects_->add({Defect::Kind::unwritten, text, caller_of(now)});
 }
 
 void Memory::report_unwritten() {
-  if (unwritten_.text.empty()) return;
   const Unwritten found = std::exchange(unwritten_, Unwritten());
-  if (!defects->count(Defect::Kind::unwritten, found.caller, nullptr)) add(Defect::Kind::unwritten, found.text, found.caller);
+  if (!found.text.empty()) defects_->add({Defect::Kind::unwritten, found.text, found.caller});
 }
 
-void Memory::add(Defect::Kind kind, std::string text, const void *caller, const void *other, Defect::Barrier barrier) {
-  Defect made;
-  made.kind = kind;
-  made.text = std::move(text);
-  made.caller = caller;
-  made.other = other;
-  made.barrier = barrier;
-  defects->add(std::move(made));
+std::string Memory::name_of_thread(unsigned thread) const {
+  return gpt2::emulator::name_of(thread, block_, launch_->threads, launch_->blocks);
 }
-
-std::string Memory::name_of_thread(unsigned thread) const { return gpt2::emulator::name_of(thread, block_, threads, blocks); }
 
 void *Memory::allocate(size_t bytes) {
   Heap &heap = *scope_.heap;
@@ -426,7 +418,7 @@ void *Memory::allocate(size_t bytes) {
   Table &all = table();
   const std::lock_guard<std::mutex> lock(all.mutex);
   heap.used += bytes;
-  Region &region = all.insert(reinterpret_cast<uintptr_t>(made), bytes, Kind::device, 0, from_malloc, nullptr);
+  Region &region = all.insert(reinterpret_cast<uintptr_t>(made), bytes, Kind::device, 0, "memory from malloc", nullptr);
   region.heap = &heap;
   region.is_written = true;
   return made;
@@ -445,85 +437,65 @@ bool Memory::release(uintptr_t address) {
   return true;
 }
 
-// Names an address in a shared array, a variable or an allocation. The table is locked or does not change.
+// The shared arrays, or the arguments and regions, in one of which the address is or should be. The table is locked or does not
+// change.
+std::vector<Window> Memory::places(uintptr_t address) const {
+  if (is_shared(address)) return shared_;
+  std::vector<Window> all;
+  if (scope_.windows) all = *scope_.windows;
+  for (const auto &[begin, region] : table().live) {
+    if (!scope_.windows || region.is.kind != Kind::tensor) all.push_back(window_of(region));
+  }
+  return all;
+}
+
 std::string Memory::place_of(uintptr_t address, size_t bytes) const {
-  for (const Shared &each : shared_) {
-    if (address >= each.begin && address < each.end) return element(each.names, each.begin, 0, address, bytes);
+  for (const Window &each : places(address)) {
+    if (address - each.begin < each.bytes) return element(each, address, bytes);
   }
-  if (scope_.windows) {
-    for (const Window &each : *scope_.windows) {
-      if (address - each.begin < each.bytes) return element(each.name, each.begin, std::max(each.element_bytes, 1), address, bytes);
-    }
-  }
-  const Region *region = table().at(address);
-  return region ? element(region->name, region->is.begin, region->is.element_bytes, address, bytes) : "memory";
+  return "memory";
+}
+
+bool Memory::refuse(std::string text, const void *caller) {
+  fatal = {Defect::Kind::bad_access, std::move(text), caller};
+  return false;
 }
 
 // The fault of an access that is in no region, or past its end. True if the access is allowed.
-bool Memory::outside(uintptr_t address, size_t bytes, bool is_write, const void *caller, Defect &fatal) const {
+bool Memory::outside(uintptr_t address, size_t bytes, bool is_write, const void *caller) {
   const std::string verb = is_write ? "writes " : "reads ";
-  fatal = Defect();
-  fatal.kind = Defect::Kind::bad_access;
-  fatal.caller = caller;
-  if (address < 4096) {
-    fatal.text = verb + "through a null pointer";
-    return false;
-  }
-  struct Near {
-    uintptr_t begin, end;
-    int element_bytes;
-    const std::string *name;
-  };
-  std::vector<Near> all;
-  if (is_shared(address)) {
-    for (const Shared &each : shared_) all.push_back({each.begin, each.end, 0, &each.names});
-  } else {
-    if (scope_.windows) {
-      for (const Window &each : *scope_.windows) {
-        all.push_back({each.begin, each.begin + each.bytes, std::max(each.element_bytes, 1), &each.name});
-      }
-    }
-    for (const auto &[begin, region] : table().live) {
-      if (scope_.windows && region.is.kind == Kind::tensor) continue;
-      all.push_back({begin, begin + region.is.bytes, region.is.element_bytes, &region.name});
-    }
-  }
+  if (address < 4096) return refuse(verb + "through a null pointer", caller);
   const Region *freed = scope_.windows ? nullptr : table().freed_at(address);
-  if (freed) {
-    fatal.text = verb + element(freed->name, freed->is.begin, freed->is.element_bytes, address, bytes) + ", which has been freed";
-    return false;
-  }
+  if (freed) return refuse(verb + element(window_of(*freed), address, bytes) + ", which has been freed", caller);
   // In shared memory and among allocations of this emulator, the last one before the address is meant.
-  const auto distance = [&](const Near &each) {
-    if (address >= each.begin) return address - std::min(each.end - (each.end > each.begin), address);
+  const auto distance = [&](const Window &each) {
+    if (address >= each.begin) return address - std::min(each.begin + each.bytes - (each.bytes > 0), address);
     return is_shared(address) ? SIZE_MAX : each.begin - address;
   };
-  const auto nearest = std::min_element(all.begin(), all.end(), [&](const Near &a, const Near &b) { return distance(a) < distance(b); });
+  const std::vector<Window> all = places(address);
+  const auto nearest = std::min_element(all.begin(), all.end(), [&](const Window &a, const Window &b) { return distance(a) < distance(b); });
   const size_t away = nearest == all.end() ? SIZE_MAX : distance(*nearest);
-  if (is_shared(address) && nearest->begin == nearest->end) {
-    fatal.text = "uses extern __shared__ memory, but the launch gives it 0 bytes: add `shared` to the launch";
-    return false;
+  if (is_shared(address) && nearest->bytes == 0) {
+    return refuse("uses extern __shared__ memory, but the launch gives it 0 bytes: add `shared` to the launch", caller);
   }
-  Dl_info info{};
-  // A constant without a name.
-  if (!is_write && away > gap && dladdr(reinterpret_cast<void *>(address), &info) && info.dli_fbase == scope_.module_base) return true;
-  unsigned char is_resident;
-  const bool is_far = scope_.windows ? away > size_t{1} << 30 : away > size_t{1} << 20;
-  if (is_far && !scope_.windows && mincore(reinterpret_cast<void *>(address / 4096 * 4096), 1, &is_resident) == 0) {
-    fatal.text = verb + "memory of the host: a GPU reaches only memory of cudaMalloc, cudaMallocManaged and cudaMallocHost";
-    return false;
+  // A constant without a name is in the kernel's file.
+  Dl_info there{}, code{};
+  if (!is_write && away > gap && dladdr(reinterpret_cast<void *>(address), &there) &&
+      dladdr(reinterpret_cast<void *>(launch_->here), &code) && there.dli_fbase == code.dli_fbase) {
+    return true;
   }
-  if (is_far) {
-    fatal.text = verb + count_of(bytes, "byte") + " at an address that belongs to no " + (scope_.windows ? "argument" : "allocation");
-    return false;
+  if (away > size_t{1} << (scope_.windows ? 30 : 20)) {
+    unsigned char is_resident;
+    if (!scope_.windows && mincore(reinterpret_cast<void *>(address / 4096 * 4096), 1, &is_resident) == 0) {
+      return refuse(verb + "memory of the host: a GPU reaches only memory of cudaMalloc, cudaMallocManaged and cudaMallocHost", caller);
+    }
+    return refuse(verb + count_of(bytes, "byte") + " at an address that belongs to no " + (scope_.windows ? "argument" : "allocation"), caller);
   }
-  const size_t size = nearest->end - nearest->begin;
-  const uintptr_t wrong = away == 0 ? nearest->end : address;
   const auto element_bytes = static_cast<size_t>(nearest->element_bytes);
-  fatal.text = verb + element(*nearest->name, nearest->begin, nearest->element_bytes, wrong, bytes) +
-               (element_bytes > 0 ? ", but " + *nearest->name + " has " + count_of(size / element_bytes, "element")
-                                  : ", which has " + count_of(size, "byte"));
-  return false;
+  return refuse(verb + element(*nearest, away == 0 ? nearest->begin + nearest->bytes : address, bytes) +
+                    (element_bytes > 0 ? ", but " + nearest->name + " has " + count_of(nearest->bytes / element_bytes, "element")
+                                       : ", which has " + count_of(nearest->bytes, "byte")),
+                caller);
 }
 
 // Called every 2^28 moments: what happened before is forgotten, except which bytes were written.

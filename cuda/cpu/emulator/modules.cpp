@@ -11,6 +11,7 @@
 #include "../../runtime/checks.h"
 #include "../../runtime/process.h"
 #include "../context.h"
+#include "block.h"
 #include "launch.h"
 
 using gpt2::Check;
@@ -18,27 +19,24 @@ using gpt2::cpu;
 using gpt2::fail;
 namespace emulator = gpt2::emulator;
 using emulator::demangled;
+using emulator::shared_limit;
 
 struct gpt2_module {
   void *handle = nullptr;
   const gpt2_emulator::Module *table = nullptr;
-  const void *base = nullptr;
   std::string path, description;
-  std::vector<emulator::Variable> variables;
+  std::vector<const void *> variables;
   emulator::Heap heap;
   std::set<std::string> warnings;  // printed once each
 
   ~gpt2_module() {
-    for (const emulator::Variable &each : variables) gpt2_emulator::erase(reinterpret_cast<void *>(each.begin));
+    for (const void *each : variables) gpt2_emulator::erase(each);
     if (handle) dlclose(handle);
     emulator::forget_lines();
   }
 };
 
 namespace {
-
-// The shared memory that a block on an H100 can have, in bytes.
-constexpr int shared_limit = 232448;
 
 std::string describe(const gpt2_emulator::Kernel &kernel) {
   std::string types, parameters;
@@ -81,10 +79,11 @@ std::vector<emulator::Window> windows_of(const gpt2_emulator::Kernel &kernel, co
   return windows;
 }
 
-// Memory that the table does not know, such as the caller's, is in it during a launch.
-class Entered {
+// During a launch the table has memory that it does not know otherwise, such as the caller's, and reports name the kernel.
+class Launching {
  public:
-  explicit Entered(const std::vector<emulator::Window> &windows) {
+  Launching(const char *kernel, const std::vector<emulator::Window> &windows) {
+    gpt2::running_kernel = kernel;
     for (const emulator::Window &each : windows) {
       const auto *begin = reinterpret_cast<const void *>(each.begin);
       if (gpt2_emulator::find(begin)) continue;
@@ -92,19 +91,15 @@ class Entered {
       entered_.push_back(begin);
     }
   }
-  ~Entered() {
+  ~Launching() {
     for (const void *each : entered_) gpt2_emulator::erase(each);
+    gpt2::running_kernel = nullptr;
   }
-  Entered(const Entered &) = delete;
-  Entered &operator=(const Entered &) = delete;
+  Launching(const Launching &) = delete;
+  Launching &operator=(const Launching &) = delete;
 
  private:
   std::vector<const void *> entered_;
-};
-
-struct Running {
-  explicit Running(const char *name) { gpt2::running_kernel = name; }
-  ~Running() { gpt2::running_kernel = nullptr; }
 };
 
 struct Call {
@@ -133,16 +128,7 @@ int gpt2_module_load(gpt2_context *context, gpt2_module **module, const void *pa
     return fail(context, GPT2_INVALID_ARGUMENT, __func__,
                 made->path + " was compiled for another version of this library; compile it again");
   }
-  Dl_info info{};
-  dladdr(reinterpret_cast<void *>(table), &info);
-  made->base = info.dli_fbase;
-  if (made->table->has_checks) {
-    made->variables = emulator::variables_of(made->path, reinterpret_cast<uintptr_t>(made->base));
-    for (const emulator::Variable &each : made->variables) {
-      const auto kind = each.is_constant ? gpt2_emulator::Kind::constant : gpt2_emulator::Kind::variable;
-      gpt2_emulator::insert(reinterpret_cast<void *>(each.begin), each.end - each.begin, kind, 0, each.name.c_str());
-    }
-  }
+  if (made->table->has_checks) made->variables = emulator::enter_variables(reinterpret_cast<const void *>(table));
   for (int i = 0; i < made->table->kernel_count; i++) {
     made->description += (i > 0 ? "," : "[") + describe(made->table->kernels[i]);
   }
@@ -173,7 +159,7 @@ int gpt2_module_launch(gpt2_context *context, gpt2_module *module, int32_t kerne
   if (check.failed()) return check.status();
   const int64_t threads = int64_t{block_x} * block_y * block_z, blocks = int64_t{grid_x} * grid_y * grid_z;
   check.that(kernel >= 0 && kernel < module->table->kernel_count, "a kernel of the module, got " + std::to_string(kernel))
-      .that(shared_bytes <= shared_limit, "at most 232448 bytes of shared memory, got " + std::to_string(shared_bytes))
+      .that(shared_bytes <= shared_limit, "at most " + std::to_string(shared_limit) + " bytes of shared memory, got " + std::to_string(shared_bytes))
       .that(blocks <= INT32_MAX, "fewer blocks on a CPU than 2^31, got " + std::to_string(blocks));
   if (check.failed()) return check.status();
   const gpt2_emulator::Kernel &wanted = module->table->kernels[kernel];
@@ -202,11 +188,8 @@ int gpt2_module_launch(gpt2_context *context, gpt2_module *module, int32_t kerne
   launch.watch = module->table->watch;
   job.pool = cpu(*context).pool.get();
   const std::vector<emulator::Window> windows = has_checks ? windows_of(wanted, call.arguments, reach) : std::vector<emulator::Window>();
-  const Entered entered(windows);
-  job.scope.windows = &windows;
-  job.scope.heap = &module->heap;
-  job.scope.module_base = module->base;
-  const Running running(wanted.name);
+  const Launching launching(wanted.name, windows);
+  job.scope = {&windows, &module->heap};
   const emulator::Done done = emulator::run(job);
   std::string errors;
   for (const emulator::Defect &each : done.defects) {

@@ -44,9 +44,11 @@ constexpr size_t mapped_bytes = 64 << 10;
 
 }  // namespace
 
-Shadow::~Shadow() {
+void Shadow::clear() {
   if (bytes_ >= mapped_bytes) munmap(memory_, bytes_);
   else std::free(memory_);
+  memory_ = nullptr;
+  bytes_ = 0;
 }
 
 uintptr_t Shadow::words(uintptr_t begin, size_t bytes) {
@@ -92,6 +94,10 @@ Region *in(std::map<uintptr_t, Region> &regions, uintptr_t address) {
 
 Region *Table::at(uintptr_t address) { return in(live, address); }
 Region *Table::freed_at(uintptr_t address) { return in(freed, address); }
+Region *Table::find(uintptr_t address) {
+  Region *found = at(address);
+  return found ? found : freed_at(address);
+}
 
 Heap::~Heap() {
   Table &all = table();
@@ -152,14 +158,11 @@ bool release(void *memory, const void *caller) {
     return false;
   }
   // The pages of device memory go back to the system. Other memory is kept by its name only.
-  if (found->second.is.kind == Kind::device) madvise(memory, room_of(found->second.is.bytes), MADV_DONTNEED);
-  else std::free(memory);
-  Region &kept = all.freed[begin];
-  kept.name = found->second.name;
-  kept.is = found->second.is;
-  kept.is.name = kept.name.c_str();
-  kept.is.is_live = false;
-  all.live.erase(found);
+  if (found->second.is.kind != Kind::device) std::free(memory);
+  else madvise(memory, room_of(found->second.is.bytes), MADV_DONTNEED);
+  found->second.is.is_live = false;
+  found->second.shadow.clear();
+  all.freed.insert(all.live.extract(found));
   all.changes++;
   gpt2::emulator::memory().forget_sites();
   return true;
@@ -180,9 +183,7 @@ void erase(const void *begin) {
 const Allocation *find(const void *address) {
   Table &all = table();
   const std::lock_guard<std::mutex> lock(all.mutex);
-  const auto at = reinterpret_cast<uintptr_t>(address);
-  const Region *found = all.at(at);
-  if (!found) found = all.freed_at(at);
+  const Region *found = all.find(reinterpret_cast<uintptr_t>(address));
   return found ? &found->is : nullptr;
 }
 
