@@ -153,8 +153,6 @@ cudaError_t allocate(void **memory, size_t bytes, Kind kind, int element_bytes, 
   while (!name.empty() && !std::isalnum(name.back()) && name.back() != '_') name.pop_back();
   name.erase(0, name.find_last_of(" \t&*()>.:") + 1);
   *memory = allocate(bytes, kind, element_bytes, state().names.insert(name).first->c_str(), GPT2_CALLER);
-  // Programs rely on the cleared pages that a GPU's driver gives.
-  if (*memory && kind == Kind::managed) std::memset(*memory, 0, bytes);
   return result(*memory ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 

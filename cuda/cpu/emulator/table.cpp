@@ -16,7 +16,7 @@ using gpt2_emulator::Kind;
 
 namespace {
 
-// The addresses of device memory. None is used twice, so that a use after free is found; pages in use cost memory.
+// Addresses of allocations. None is used twice, so that a use after free is found; pages in use cost memory.
 struct Arena {
   uintptr_t begin = 0, next = 0, end = 0;
 
@@ -31,9 +31,10 @@ struct Arena {
   }
 };
 
-Arena &arena() {
-  static Arena made;
-  return made;
+// Host code may access one of the arenas.
+Arena &arena(bool is_device) {
+  static Arena device, host;
+  return is_device ? device : host;
 }
 
 constexpr size_t page = 4096;
@@ -71,8 +72,6 @@ Table &table() {
 }
 
 Region &Table::insert(uintptr_t begin, size_t bytes, Kind kind, int element_bytes, const std::string &name, const void *caller) {
-  const auto after = freed.lower_bound(begin);
-  if (after != freed.end() && after->first < begin + bytes) freed.erase(after);
   Region &made = live[begin];
   made.name = name;
   made.is = {begin, bytes, kind, true, element_bytes, made.name.c_str(), caller};
@@ -129,17 +128,11 @@ size_t room_of(size_t bytes) { return (bytes + alignment + page - 1) / page * pa
 void *allocate(size_t bytes, Kind kind, int element_bytes, const char *name, const void *caller) {
   Table &all = table();
   const std::lock_guard<std::mutex> lock(all.mutex);
-  uintptr_t begin = 0;
-  if (kind == Kind::device) {
-    Arena &from = arena();
-    if (from.end - from.next < room_of(bytes)) return nullptr;
-    begin = from.next;
-    from.next += room_of(bytes);
-    program_watch = {from.begin, from.next - from.begin};
-  } else {
-    begin = reinterpret_cast<uintptr_t>(std::aligned_alloc(alignment, (bytes + 2 * alignment) / alignment * alignment));
-    if (!begin) return nullptr;
-  }
+  Arena &from = arena(kind == Kind::device);
+  if (from.end - from.next < room_of(bytes)) return nullptr;
+  const uintptr_t begin = from.next;
+  from.next += room_of(bytes);
+  if (kind == Kind::device) program_watch = {from.begin, from.next - from.begin};
   all.insert(begin, bytes, kind, element_bytes, name, caller);
   return reinterpret_cast<void *>(begin);
 }
@@ -157,9 +150,8 @@ bool release(void *memory, const void *caller) {
     report(("host code frees " + text).c_str(), caller);
     return false;
   }
-  // The pages of device memory go back to the system. Other memory is kept by its name only.
-  if (found->second.is.kind != Kind::device) std::free(memory);
-  else madvise(memory, room_of(found->second.is.bytes), MADV_DONTNEED);
+  // The pages go back to the system.
+  madvise(memory, room_of(found->second.is.bytes), MADV_DONTNEED);
   found->second.is.is_live = false;
   found->second.shadow.clear();
   all.freed.insert(all.live.extract(found));
