@@ -31,8 +31,6 @@ constexpr size_t signal_stack_bytes = 64 << 10;
 constexpr size_t stack_reserve = 64 << 10;
 }  // namespace
 
-Block &running() { return *own_block; }
-
 Block *in_kernel() { return own_block; }
 
 Block &block_of_thread(size_t index) {
@@ -109,20 +107,16 @@ void Block::prepare(unsigned index, bool goes_on) {
   for (const Declaration &each : declarations_) memory_->declare_shared(each.memory, each.bytes, each.names);
 }
 
-bool Block::run(const Run &run, unsigned index, bool goes_on) {
-  launch_ = run.launch;
-  memory_ = run.memory;
-  if (run.id != id_) {
+bool Block::run(const gpt2_emulator::Launch &launch, uint64_t id, Memory *memory, int64_t index, bool goes_on) {
+  launch_ = &launch;
+  memory_ = memory;
+  if (id != id_) {
     // Shared arrays keep their places in all blocks of a launch.
     declarations_.clear();
     shared_used_ = launch_->dynamic_shared + gap;
-    id_ = run.id;
+    id_ = id;
   }
-  prepare(index, goes_on);
-  return run_threads();
-}
-
-bool Block::run_threads() {
+  prepare(static_cast<unsigned>(index), goes_on);
   has_failed_ = false;
   current_ = nullptr;
   if (go_on(false)) {
@@ -176,7 +170,7 @@ bool Block::go_on(bool has_ended) {
 
 void Block::fiber_main() {
   for (;;) {
-    Block &block = running();
+    Block &block = *own_block;
     Thread &thread = *block.current_;
     block.launch_->body(block.launch_->data);
     block.step(0);
@@ -324,14 +318,14 @@ namespace gpt2_emulator {
 
 using gpt2::emulator::Block;
 using gpt2::emulator::Defect;
-using gpt2::emulator::running;
+using gpt2::emulator::own_block;
 
 // Calls a method of the block that the OS thread runs.
 template <auto METHOD>
 struct OfBlock;
 template <class R, class... A, R (Block::*METHOD)(A...)>
 struct OfBlock<METHOD> {
-  static R call(A... arguments) { return (running().*METHOD)(arguments...); }
+  static R call(A... arguments) { return (own_block->*METHOD)(arguments...); }
 };
 
 const Host program_host = {
@@ -339,17 +333,17 @@ const Host program_host = {
     OfBlock<&Block::exchange>::call, OfBlock<&Block::atomic>::call, OfBlock<&Block::fence>::call,
     OfBlock<&Block::copy>::call, OfBlock<&Block::commit>::call, OfBlock<&Block::wait_for_copies>::call,
     [](const void *memory, size_t bytes, bool is_write, const void *caller) {
-      if (Block *block = gpt2::emulator::own_block) block->access(memory, bytes, is_write, caller);
+      if (Block *block = own_block) block->access(memory, bytes, is_write, caller);
       else gpt2::emulator::access_by_host(memory, bytes, is_write, caller);
     },
     [](const void *caller) {
-      if (gpt2::emulator::in_kernel()) running().enter(caller);
+      if (Block *block = own_block) block->enter(caller);
     },
-    [] { return gpt2::emulator::in_kernel() != nullptr; },
+    [] { return own_block != nullptr; },
     OfBlock<&Block::allocate>::call, OfBlock<&Block::release>::call,
     [](const char *text, const char *file, unsigned line, const void *caller) {
       const bool is_assert = std::strncmp(text, "fails the assertion", 19) == 0;
-      running().fail({is_assert ? Defect::Kind::failed_assert : Defect::Kind::stuck, text, caller, nullptr, Defect::Barrier::unknown,
+      own_block->fail({is_assert ? Defect::Kind::failed_assert : Defect::Kind::stuck, text, caller, nullptr, Defect::Barrier::unknown,
                       file ? file : "", line});
     },
     OfBlock<&Block::grid_barrier>::call,

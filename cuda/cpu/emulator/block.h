@@ -17,12 +17,6 @@ namespace gpt2::emulator {
 // The shared memory of a block on an H100, in bytes.
 constexpr int shared_limit = 232448;
 
-struct Run {
-  const gpt2_emulator::Launch *launch = nullptr;
-  Memory *memory = nullptr;  // NULL to run without checks
-  uint64_t id = 0;           // another for each launch
-};
-
 enum class State : uint8_t { fresh, ready, at_barrier, in_warp, ended };
 
 struct Thread {
@@ -47,9 +41,9 @@ class Block {
   Block(const Block &) = delete;
   Block &operator=(const Block &) = delete;
 
-  // Runs the block with index `index`, or runs it on after a barrier of the grid. False if the block failed; `failure`
-  // then has the reason.
-  bool run(const Run &run, unsigned index, bool goes_on = false);
+  // Runs the block with index `index` of a launch, which `id` tells from others, or runs it on after a barrier of the grid.
+  // Without checks if `memory` is NULL. False if the block failed; `failure` then has the reason.
+  bool run(const gpt2_emulator::Launch &launch, uint64_t id, Memory *memory, int64_t index, bool goes_on = false);
   bool waits_for_grid() const { return at_grid_; }
 
   Defect failure;
@@ -92,7 +86,6 @@ class Block {
   };
 
   void prepare(unsigned index, bool goes_on);
-  bool run_threads();
   bool go_on(bool has_ended);
   void set_ready(Thread &thread);
   void wait(State state);
@@ -132,11 +125,9 @@ class Block {
   std::vector<char> signal_stack_;
 };
 
-// The block that the calling OS thread runs.
-Block &running();
 // The OS thread's block, made when it is first used. A second index is another block, of a cooperative launch.
 Block &block_of_thread(size_t index = 0);
-// running(), or NULL if the OS thread runs no kernel.
+// The block that the calling OS thread runs, or NULL if it runs no kernel.
 Block *in_kernel();
 // Turns signals that a kernel raises into the block's failure. Only the first call has an effect.
 void catch_signals();

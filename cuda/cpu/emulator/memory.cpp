@@ -28,10 +28,10 @@ std::string count_of(size_t count, const char *what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
-Window window_of(const Region &region) { return {region.is.begin, region.is.bytes, region.is.element_bytes, region.name}; }
+Place place_of(const Region &region) { return {region.is.begin, region.is.bytes, region.is.element_bytes, region.name}; }
 
 // Names the address as an element of its type, or without one as an element as large as the access.
-std::string element(const Window &of, uintptr_t address, size_t bytes) {
+std::string element(const Place &of, uintptr_t address, size_t bytes) {
   const auto at = static_cast<int64_t>(address) - static_cast<int64_t>(of.begin), size = static_cast<int64_t>(bytes);
   if (of.element_bytes > 0) return of.name + "[" + std::to_string(at / of.element_bytes) + "]";
   return (at % size == 0 && size <= 16 ? "element " + std::to_string(at / size) : "byte " + std::to_string(at)) + " of " + of.name;
@@ -74,9 +74,9 @@ Memory::Site *Memory::site_of(const void *caller) {
   return &sites_[at];
 }
 
-void Memory::begin_launch(const Launch &launch, const Scope &scope, Defects &found) {
+void Memory::begin_launch(const Launch &launch, Heap &heap, Defects &found) {
   launch_ = &launch;
-  scope_ = scope;
+  heap_ = &heap;
   defects_ = &found;
   forget_sites();
   shared_.clear();
@@ -205,7 +205,7 @@ bool Memory::is_pending(uintptr_t address, size_t bytes, uint64_t now) {
   const void *caller = caller_of(now);
   if (defects_->count(Defect::Kind::race, caller, other)) return true;
   defects_->add({Defect::Kind::race,
-                 name_of_thread(thread_of(now)) + " races: it " + (now & is_write_bit ? "writes " : "reads ") + place_of(address, bytes) + ", but " +
+                 name_of_thread(thread_of(now)) + " races: it " + (now & is_write_bit ? "writes " : "reads ") + name_at(address, bytes) + ", but " +
                      (thread == thread_of(now) ? "it" : "thread " + std::to_string(thread)) + " has not waited for its asynchronous copy there",
                  caller, other});
   return true;
@@ -319,32 +319,21 @@ bool Memory::find_region(Site &site, uintptr_t address, size_t bytes, bool is_wr
     if (is_in(begin, size)) return use(begin, size, 0, false);
   }
   if (is_shared(address)) {
-    for (const Window &each : shared_) {
+    for (const Place &each : shared_) {
       if (is_in(each.begin, each.bytes)) return use(each.begin, each.bytes, shared_shadow_->words(shared_begin_, shared_bytes_), true);
     }
     return outside(address, bytes, is_write, site.caller);
   }
-  Table &all = table();
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  Region *region = all.at(address);
+  const LockedTable all;
+  Region *region = all->at(address);
   if (!region) return outside(address, bytes, is_write, site.caller);
-  uintptr_t begin = region->is.begin;
-  size_t size = region->is.bytes;
-  if (scope_.windows && region->is.kind == Kind::tensor) {
-    const auto &windows = *scope_.windows;
-    const auto window = std::find_if(windows.begin(), windows.end(), [&](const Window &each) { return is_in(each.begin, each.bytes); });
-    if (window == windows.end()) return outside(address, bytes, is_write, site.caller);
-    begin = window->begin;
-    size = window->bytes;
-  }
+  const auto [begin, size] = std::pair(region->is.begin, region->is.bytes);
   if (!is_in(begin, size)) return outside(address, bytes, is_write, site.caller);
-  if (region->is.kind != Kind::constant) {
-    return use(begin, size, region->shadow.words(region->is.begin, region->is.bytes), !region->is_written);
-  }
+  if (region->is.kind != Kind::constant) return use(begin, size, region->shadow.words(begin, size), !region->is_written);
   // Not remembered: a write must be found.
   site.bytes = 0;
   site.words = 0;
-  return !is_write || refuse("writes " + place_of(address, bytes) + ", which is constant", site.caller);
+  return !is_write || refuse("writes " + name_at(address, bytes) + ", which is constant", site.caller);
 }
 
 void Memory::conflict(uint64_t before, uint64_t now, uintptr_t address, size_t bytes) {
@@ -385,7 +374,7 @@ void Memory::resolve() {
 
 std::string Memory::raced(uint64_t before, uint64_t now, uintptr_t address, size_t bytes) const {
   const bool is_same_block = before >= block_first_;
-  return (now & is_write_bit ? "writes " : "reads ") + place_of(address, bytes) + ", which thread " + std::to_string(thread_of(before)) +
+  return (now & is_write_bit ? "writes " : "reads ") + name_at(address, bytes) + ", which thread " + std::to_string(thread_of(before)) +
          (is_same_block ? "" : " of block " + std::to_string(block_of(before >> moment_shift))) +
          (before & is_write_bit ? " wrote" : " read") + (is_same_block ? " with no barrier between" : " with nothing that orders blocks");
 }
@@ -395,7 +384,7 @@ std::string Memory::raced(uint64_t before, uint64_t now, uintptr_t address, size
 void Memory::unwritten(uint64_t now, uintptr_t address, size_t bytes) {
   const bool is_in_block = is_shared(address);
   if (is_in_block ? !unwritten_.text.empty() : defects_->count(Defect::Kind::unwritten, caller_of(now))) return;
-  const std::string text = name_of_thread(thread_of(now)) + " reads " + place_of(address, bytes) + ", which " +
+  const std::string text = name_of_thread(thread_of(now)) + " reads " + name_at(address, bytes) + ", which " +
                            (is_in_block ? "no thread" : "nobody") + " has written";
   if (is_in_block) unwritten_ = {text, caller_of(now), address};
   else defects_->add({Defect::Kind::unwritten, text, caller_of(now)});
@@ -411,46 +400,40 @@ std::string Memory::name_of_thread(unsigned thread) const {
 }
 
 void *Memory::allocate(size_t bytes) {
-  Heap &heap = *scope_.heap;
-  if (bytes > heap_bytes - heap.used) return nullptr;
+  if (bytes > heap_bytes - heap_->used) return nullptr;
   void *made = std::malloc(bytes + gap);
   if (!made) return nullptr;
-  Table &all = table();
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  heap.used += bytes;
-  Region &region = all.insert(reinterpret_cast<uintptr_t>(made), bytes, Kind::device, 0, "memory from malloc", nullptr);
-  region.heap = &heap;
+  const LockedTable all;
+  heap_->used += bytes;
+  Region &region = all->insert(reinterpret_cast<uintptr_t>(made), bytes, Kind::device, 0, "memory from malloc", nullptr);
+  region.heap = heap_;
   region.is_written = true;
   return made;
 }
 
 bool Memory::release(uintptr_t address) {
-  Table &all = table();
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  const auto block = all.live.find(address);
-  if (block == all.live.end() || block->second.heap != scope_.heap) return false;
-  scope_.heap->used -= block->second.is.bytes;
-  all.live.erase(block);
+  const LockedTable all;
+  const auto block = all->live.find(address);
+  if (block == all->live.end() || block->second.heap != heap_) return false;
+  heap_->used -= block->second.is.bytes;
+  all->live.erase(block);
   forget_sites();
   // The memory is reused only after the block's end, so that an access after free is detected.
   freed_.push_back(reinterpret_cast<void *>(address));
   return true;
 }
 
-// The shared arrays, or the arguments and regions, in one of which the address is or should be. The table is locked or does not
+// The shared arrays, or the regions, in one of which the address is or should be. The table is locked or does not
 // change.
-std::vector<Window> Memory::places(uintptr_t address) const {
+std::vector<Place> Memory::places(uintptr_t address) const {
   if (is_shared(address)) return shared_;
-  std::vector<Window> all;
-  if (scope_.windows) all = *scope_.windows;
-  for (const auto &[begin, region] : table().live) {
-    if (!scope_.windows || region.is.kind != Kind::tensor) all.push_back(window_of(region));
-  }
+  std::vector<Place> all;
+  for (const auto &[begin, region] : table().live) all.push_back(place_of(region));
   return all;
 }
 
-std::string Memory::place_of(uintptr_t address, size_t bytes) const {
-  for (const Window &each : places(address)) {
+std::string Memory::name_at(uintptr_t address, size_t bytes) const {
+  for (const Place &each : places(address)) {
     if (address - each.begin < each.bytes) return element(each, address, bytes);
   }
   return "memory";
@@ -465,15 +448,15 @@ bool Memory::refuse(std::string text, const void *caller) {
 bool Memory::outside(uintptr_t address, size_t bytes, bool is_write, const void *caller) {
   const std::string verb = is_write ? "writes " : "reads ";
   if (address < 4096) return refuse(verb + "through a null pointer", caller);
-  const Region *freed = scope_.windows ? nullptr : table().freed_at(address);
-  if (freed) return refuse(verb + element(window_of(*freed), address, bytes) + ", which has been freed", caller);
+  const bool is_program = launch_->watch == &gpt2_emulator::program_watch;
+  if (const Region *freed = table().freed_at(address)) return refuse(verb + element(place_of(*freed), address, bytes) + ", which has been freed", caller);
   // In shared memory and among allocations of this emulator, the last one before the address is meant.
-  const auto distance = [&](const Window &each) {
+  const auto distance = [&](const Place &each) {
     if (address >= each.begin) return address - std::min(each.begin + each.bytes - (each.bytes > 0), address);
     return is_shared(address) ? SIZE_MAX : each.begin - address;
   };
-  const std::vector<Window> all = places(address);
-  const auto nearest = std::min_element(all.begin(), all.end(), [&](const Window &a, const Window &b) { return distance(a) < distance(b); });
+  const std::vector<Place> all = places(address);
+  const auto nearest = std::min_element(all.begin(), all.end(), [&](const Place &a, const Place &b) { return distance(a) < distance(b); });
   const size_t away = nearest == all.end() ? SIZE_MAX : distance(*nearest);
   if (is_shared(address) && nearest->bytes == 0) {
     return refuse("uses extern __shared__ memory, but the launch gives it 0 bytes: add `shared` to the launch", caller);
@@ -484,12 +467,12 @@ bool Memory::outside(uintptr_t address, size_t bytes, bool is_write, const void 
       dladdr(reinterpret_cast<void *>(launch_->here), &code) && there.dli_fbase == code.dli_fbase) {
     return true;
   }
-  if (away > size_t{1} << (scope_.windows ? 30 : 20)) {
+  if (away > size_t{1} << (is_program ? 20 : 30)) {
     unsigned char is_resident;
-    if (!scope_.windows && mincore(reinterpret_cast<void *>(address / 4096 * 4096), 1, &is_resident) == 0) {
+    if (is_program && mincore(reinterpret_cast<void *>(address / 4096 * 4096), 1, &is_resident) == 0) {
       return refuse(verb + "memory of the host: a GPU reaches only memory of cudaMalloc, cudaMallocManaged and cudaMallocHost", caller);
     }
-    return refuse(verb + count_of(bytes, "byte") + " at an address that belongs to no " + (scope_.windows ? "argument" : "allocation"), caller);
+    return refuse(verb + count_of(bytes, "byte") + " at an address that belongs to no " + (is_program ? "allocation" : "argument"), caller);
   }
   const auto element_bytes = static_cast<size_t>(nearest->element_bytes);
   return refuse(verb + element(*nearest, away == 0 ? nearest->begin + nearest->bytes : address, bytes) +
@@ -506,9 +489,8 @@ void Memory::forget_accesses() {
       if (*word != 0) *word &= (word - shadow.begin()) % 4 == 0 ? written_bits : 0;
     }
   };
-  Table &all = table();
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  for (auto &[begin, region] : all.live) forget(region.shadow);
+  const LockedTable all;
+  for (auto &[begin, region] : all->live) forget(region.shadow);
   for (auto &[begin, shadow] : shared_shadows_) forget(shadow);
   moment_ = 2;
   launch_first_ = block_first_ = phase_first_ = moment_ << moment_shift;

@@ -29,19 +29,12 @@
 
 namespace gpt2::emulator {
 
-// A part of a region that a launch may access, under the name of its parameter.
-struct Window {
+// Memory that a launch may access, by its name in reports.
+struct Place {
   uintptr_t begin;
   size_t bytes;
   int element_bytes;
   std::string name;
-};
-
-// Memory that a launch may access beside its module's variables.
-struct Scope {
-  // If not NULL, no allocation but these, in the order of addresses.
-  const std::vector<Window> *windows = nullptr;
-  Heap *heap = nullptr;
 };
 
 class Memory {
@@ -49,7 +42,7 @@ class Memory {
   Memory();
 
   // `found` gets the launch's defects and warnings, in the order of occurrence.
-  void begin_launch(const gpt2_emulator::Launch &launch, const Scope &scope, Defects &found);
+  void begin_launch(const gpt2_emulator::Launch &launch, Heap &heap, Defects &found);
   // `goes_on`: after a barrier of the grid.
   void begin_block(unsigned block, unsigned threads, std::pair<char *, size_t> shared, std::pair<const char *, const char *> stacks,
                    bool goes_on);
@@ -185,10 +178,10 @@ class Memory {
   void unwritten(uint64_t now, uintptr_t address, size_t bytes);
   std::string raced(uint64_t before, uint64_t now, uintptr_t address, size_t bytes) const;
   bool is_pending(uintptr_t address, size_t bytes, uint64_t now);
-  std::vector<Window> places(uintptr_t address) const;
+  std::vector<Place> places(uintptr_t address) const;
   bool outside(uintptr_t address, size_t bytes, bool is_write, const void *caller);
   bool refuse(std::string text, const void *caller);
-  std::string place_of(uintptr_t address, size_t bytes) const;
+  std::string name_at(uintptr_t address, size_t bytes) const;
   uint64_t block_of(uint64_t moment) const;
   const void *caller_of(uint64_t access) const { return sites_[access & 0xffff].caller; }
   static unsigned thread_of(uint64_t access) { return access >> thread_shift & 1023; }
@@ -201,7 +194,7 @@ class Memory {
   std::vector<Site> sites_;
   std::vector<unsigned> used_sites_;
   const gpt2_emulator::Launch *launch_ = nullptr;
-  Scope scope_;
+  Heap *heap_ = nullptr;
   Defects *defects_ = nullptr;
   uint64_t moment_ = 1, now_ = 0;
   // Words with the moments in which the launch (or its last grid barrier), the block and its last barrier were.
@@ -212,7 +205,7 @@ class Memory {
   // State of the running block.
   unsigned block_ = 0;
   uintptr_t stacks_begin_ = 0, stacks_bytes_ = 0, shared_begin_ = 0, shared_bytes_ = 0, shared_used_ = 0;
-  std::vector<Window> shared_;
+  std::vector<Place> shared_;
   Shadow *shared_shadow_ = nullptr;
   std::map<uintptr_t, Shadow> shared_shadows_;  // by block object
   std::vector<Copies> copies_;     // by thread

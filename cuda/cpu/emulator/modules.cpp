@@ -52,8 +52,8 @@ std::string describe(const gpt2_emulator::Kernel &kernel) {
 }
 
 // The pointers among the arguments, with the bytes that may be accessed from each, in the order of addresses.
-std::vector<emulator::Window> windows_of(const gpt2_emulator::Kernel &kernel, const char *arguments, const int64_t *reach) {
-  std::vector<emulator::Window> windows;
+std::vector<emulator::Place> tensors_of(const gpt2_emulator::Kernel &kernel, const char *arguments, const int64_t *reach) {
+  std::vector<emulator::Place> tensors;
   std::istringstream names(kernel.parameter_names);
   for (int i = 0; i < kernel.parameter_count; i++) {
     const gpt2_emulator::Parameter &parameter = kernel.parameters[i];
@@ -63,43 +63,25 @@ std::vector<emulator::Window> windows_of(const gpt2_emulator::Kernel &kernel, co
     uintptr_t begin = 0;
     if (parameter.element_bytes == 0 || reach[i] <= 0) continue;
     std::memcpy(&begin, arguments + parameter.offset, sizeof begin);
-    windows.push_back({begin, static_cast<size_t>(reach[i]), parameter.element_bytes, name.empty() ? "an argument" : name});
+    tensors.push_back({begin, static_cast<size_t>(reach[i]), parameter.element_bytes, name.empty() ? "an argument" : name});
   }
-  std::stable_sort(windows.begin(), windows.end(), [](const auto &a, const auto &b) { return a.begin < b.begin; });
+  std::stable_sort(tensors.begin(), tensors.end(), [](const auto &a, const auto &b) { return a.begin < b.begin; });
   // Two arguments may be the same memory.
-  for (size_t i = 1; i < windows.size();) {
-    emulator::Window &before = windows[i - 1];
-    if (windows[i].begin >= before.begin + before.bytes) {
+  for (size_t i = 1; i < tensors.size();) {
+    emulator::Place &before = tensors[i - 1];
+    if (tensors[i].begin >= before.begin + before.bytes) {
       i++;
       continue;
     }
-    before.bytes = std::max(before.bytes, windows[i].begin + windows[i].bytes - before.begin);
-    windows.erase(windows.begin() + static_cast<ptrdiff_t>(i));
+    before.bytes = std::max(before.bytes, tensors[i].begin + tensors[i].bytes - before.begin);
+    tensors.erase(tensors.begin() + static_cast<ptrdiff_t>(i));
   }
-  return windows;
+  return tensors;
 }
 
-// During a launch the table has memory that it does not know otherwise, such as the caller's, and reports name the kernel.
-class Launching {
- public:
-  Launching(const char *kernel, const std::vector<emulator::Window> &windows) {
-    gpt2::running_kernel = kernel;
-    for (const emulator::Window &each : windows) {
-      const auto *begin = reinterpret_cast<const void *>(each.begin);
-      if (gpt2_emulator::find(begin)) continue;
-      gpt2_emulator::insert(begin, each.bytes, gpt2_emulator::Kind::tensor, 0, "");
-      entered_.push_back(begin);
-    }
-  }
-  ~Launching() {
-    for (const void *each : entered_) gpt2_emulator::erase(each);
-    gpt2::running_kernel = nullptr;
-  }
-  Launching(const Launching &) = delete;
-  Launching &operator=(const Launching &) = delete;
-
- private:
-  std::vector<const void *> entered_;
+struct Running {
+  explicit Running(const char *kernel) { gpt2::running_kernel = kernel; }
+  ~Running() { gpt2::running_kernel = nullptr; }
 };
 
 struct Call {
@@ -187,9 +169,9 @@ int gpt2_module_launch(gpt2_context *context, gpt2_module *module, int32_t kerne
   launch.here = module->table->here;
   launch.watch = module->table->watch;
   job.pool = cpu(*context).pool.get();
-  const std::vector<emulator::Window> windows = has_checks ? windows_of(wanted, call.arguments, reach) : std::vector<emulator::Window>();
-  const Launching launching(wanted.name, windows);
-  job.scope = {&windows, &module->heap};
+  if (has_checks) job.tensors = tensors_of(wanted, call.arguments, reach);
+  job.heap = &module->heap;
+  const Running running(wanted.name);
   const emulator::Done done = emulator::run(job);
   std::string errors;
   for (const emulator::Defect &each : done.defects) {

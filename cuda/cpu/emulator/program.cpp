@@ -52,7 +52,7 @@ Outcome run(const Launch &launch) {
   Job job;
   job.launch = launch;
   job.checks = settings.checks;
-  job.scope = {nullptr, &self.heap};
+  job.heap = &self.heap;
   job.pool = &self.pool;
   job.can_be_left_out = !settings.every_launch;
   const Watch host = program_watch;
@@ -112,8 +112,8 @@ void access_by_host(const void *memory, size_t bytes, bool is_write, const void 
     if (gpt2_emulator::program().found[""].count(defect.kind, caller)) return;
   }
   {
-    const std::lock_guard<std::mutex> lock(table().mutex);
-    const Region *region = table().find(reinterpret_cast<uintptr_t>(memory));
+    const LockedTable all;
+    const Region *region = all->find(reinterpret_cast<uintptr_t>(memory));
     defect.text = std::string("host code ") + (is_write ? "writes " : "reads ") + (region ? described(*region) : "device memory") +
                   ", which only kernels can access: copy " + std::to_string(bytes) + " bytes by cudaMemcpy";
   }

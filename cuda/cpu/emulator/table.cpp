@@ -99,15 +99,14 @@ Region *Table::find(uintptr_t address) {
 }
 
 Heap::~Heap() {
-  Table &all = table();
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  for (auto each = all.live.begin(); each != all.live.end();) {
+  const LockedTable all;
+  for (auto each = all->live.begin(); each != all->live.end();) {
     if (each->second.heap != this) {
       ++each;
       continue;
     }
     std::free(reinterpret_cast<void *>(each->first));
-    each = all.live.erase(each);
+    each = all->live.erase(each);
   }
   memory().forget_sites();
 }
@@ -126,24 +125,22 @@ size_t room_of(size_t bytes) { return (bytes + alignment + page - 1) / page * pa
 }  // namespace
 
 void *allocate(size_t bytes, Kind kind, int element_bytes, const char *name, const void *caller) {
-  Table &all = table();
-  const std::lock_guard<std::mutex> lock(all.mutex);
+  const LockedTable all;
   Arena &from = arena(kind == Kind::device);
   if (from.end - from.next < room_of(bytes)) return nullptr;
   const uintptr_t begin = from.next;
   from.next += room_of(bytes);
   if (kind == Kind::device) program_watch = {from.begin, from.next - from.begin};
-  all.insert(begin, bytes, kind, element_bytes, name, caller);
+  all->insert(begin, bytes, kind, element_bytes, name, caller);
   return reinterpret_cast<void *>(begin);
 }
 
 bool release(void *memory, const void *caller) {
-  Table &all = table();
-  const std::lock_guard<std::mutex> lock(all.mutex);
+  const LockedTable all;
   const auto begin = reinterpret_cast<uintptr_t>(memory);
-  const auto found = all.live.find(begin);
-  if (found == all.live.end()) {
-    const Region *freed = all.freed_at(begin), *inner = all.at(begin);
+  const auto found = all->live.find(begin);
+  if (found == all->live.end()) {
+    const Region *freed = all->freed_at(begin), *inner = all->at(begin);
     const std::string text = freed && freed->is.begin == begin ? described(*freed) + " again"
                              : inner                           ? "an address inside of " + described(*inner)
                                                                : "an address that was not allocated";
@@ -154,47 +151,42 @@ bool release(void *memory, const void *caller) {
   madvise(memory, room_of(found->second.is.bytes), MADV_DONTNEED);
   found->second.is.is_live = false;
   found->second.shadow.clear();
-  all.freed.insert(all.live.extract(found));
-  all.changes++;
+  all->freed.insert(all->live.extract(found));
+  all->changes++;
   gpt2::emulator::memory().forget_sites();
   return true;
 }
 
 void insert(const void *begin, size_t bytes, Kind kind, int element_bytes, const char *name) {
-  Table &all = table();
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  all.insert(reinterpret_cast<uintptr_t>(begin), bytes, kind, element_bytes, name, nullptr);
+  const LockedTable all;
+  all->insert(reinterpret_cast<uintptr_t>(begin), bytes, kind, element_bytes, name, nullptr);
 }
 
 void erase(const void *begin) {
-  Table &all = table();
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  if (all.live.erase(reinterpret_cast<uintptr_t>(begin)) > 0) memory().forget_sites();
+  const LockedTable all;
+  if (all->live.erase(reinterpret_cast<uintptr_t>(begin)) > 0) memory().forget_sites();
 }
 
 const Allocation *find(const void *address) {
-  Table &all = table();
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  const Region *found = all.find(reinterpret_cast<uintptr_t>(address));
+  const LockedTable all;
+  const Region *found = all->find(reinterpret_cast<uintptr_t>(address));
   return found ? &found->is : nullptr;
 }
 
 void written(const void *begin, size_t bytes) {
-  Table &all = table();
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  all.changes++;
+  const LockedTable all;
+  all->changes++;
   const auto at = reinterpret_cast<uintptr_t>(begin);
-  Region *region = all.at(at);
+  Region *region = all->at(at);
   if (!region || region->is_written) return;
   if (at == region->is.begin && bytes >= region->is.bytes) region->is_written = true;
   else mark_written(*region, at, bytes);
 }
 
 bool is_written(const void *begin, size_t bytes, const void **first) {
-  Table &all = table();
-  const std::lock_guard<std::mutex> lock(all.mutex);
+  const LockedTable all;
   const auto at = reinterpret_cast<uintptr_t>(begin);
-  Region *region = all.at(at);
+  Region *region = all->at(at);
   const uintptr_t wrong = !region || region->is_written ? at + bytes : first_unwritten(*region, at, bytes);
   if (first) *first = reinterpret_cast<const void *>(wrong);
   return wrong >= at + bytes;

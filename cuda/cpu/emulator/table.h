@@ -65,6 +65,13 @@ struct Table {
 };
 Table &table();
 
+struct LockedTable {
+  Table *operator->() const { return &table(); }
+
+ private:
+  const std::lock_guard<std::mutex> lock_{table().mutex};
+};
+
 // The number of live bytes that a kernel's malloc has, and those kernels share; freed with it.
 struct Heap {
   ~Heap();
