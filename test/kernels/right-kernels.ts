@@ -9,6 +9,12 @@ type RightKernel = readonly [name: string, source: string, shape: LaunchShape, e
 export const rightKernels: readonly RightKernel[] = [
   ['one thread per element', kernel('  if (i < n) out[i] = in[i] + 1;'), { grid: 5, block: 64 }, [1, 2, 3]],
   [
+    'a text of the file and an argument by the same access',
+    kernel('  const char *from = i & 1 ? "abcdefgh" : (const char *)in;\n  out[i] = from[i / 2];'),
+    { grid: 1, block: 8 },
+    [0, 97, 0, 98],
+  ],
+  [
     'a tree in shared memory',
     kernel(
       '  __shared__ float tile[64];\n  tile[threadIdx.x] = in[i];\n  __syncthreads();\n  for (int half = 32; half > 0; half /= 2) {\n    if (threadIdx.x < half) tile[threadIdx.x] += tile[threadIdx.x + half];\n    __syncthreads();\n  }\n  if (threadIdx.x == 0) out[blockIdx.x] = tile[0];',

@@ -37,9 +37,6 @@ std::string element(const Place &of, uintptr_t address, size_t bytes) {
   return (at % size == 0 && size <= 16 ? "element " + std::to_string(at / size) : "byte " + std::to_string(at)) + " of " + of.name;
 }
 
-// The bit of a byte among the four that share words.
-unsigned bit_of(uintptr_t address) { return 1u << (address & 3); }
-
 }  // namespace
 
 Memory &memory() {
@@ -109,7 +106,7 @@ void Memory::begin_block(unsigned block, unsigned threads, std::pair<char *, siz
   shared_.clear();
   shared_shadow_ = &shared_shadows_[shared_begin_];
   if (!goes_on) clear_shared();
-  unwritten_ = Unwritten();
+  unwritten_.text.clear();
   suspect_ = Suspect();
   for (void *each : freed_) std::free(each);
   freed_.clear();
@@ -138,9 +135,7 @@ void Memory::order_warp(unsigned first, unsigned mask) {
     if (!(mask >> lane & 1)) continue;
     for (unsigned i = 0; i < 32; i++) joined[i] = std::max(joined[i], clocks_[(first + lane) * 32 + i]);
   }
-  for (unsigned lane = 0; lane < 32; lane++) {
-    if (mask >> lane & 1) joined[lane] = moment_ + 1;
-  }
+  for (unsigned i = 0; i < 32; i++) joined[i] = mask >> i & 1 ? moment_ + 1 : joined[i];
   for (unsigned lane = 0; lane < 32; lane++) {
     if (mask >> lane & 1) std::copy(joined, joined + 32, &clocks_[(first + lane) * 32]);
   }
@@ -297,12 +292,9 @@ bool Memory::access_bytes(uintptr_t address, size_t bytes, uint64_t now, const S
 // Finds the site and the region of an access, for the site's next accesses too. NULL: a fault.
 Memory::Site *Memory::locate(uintptr_t address, size_t bytes, bool is_write, const void *caller) {
   Site &site = *site_of(caller);
-  if (address - site.begin < site.bytes && site.bytes - (address - site.begin) >= bytes) return &site;
-  return find_region(site, address, bytes, is_write) ? &site : nullptr;
-}
-
-bool Memory::find_region(Site &site, uintptr_t address, size_t bytes, bool is_write) {
+  // Remembers the memory if the access is in it.
   const auto use = [&](uintptr_t begin, size_t size, uintptr_t words, bool is_tracked) {
+    if (address - begin >= size || size - (address - begin) < bytes) return false;
     site.begin = begin;
     site.bytes = size;
     site.words = words;
@@ -310,35 +302,36 @@ bool Memory::find_region(Site &site, uintptr_t address, size_t bytes, bool is_wr
     site.floor = is_shared(begin) ? &phase_first_ : &launch_first_;
     return true;
   };
-  const auto is_in = [&](uintptr_t begin, size_t size) { return address - begin < size && size - (address - begin) >= bytes; };
-  if (is_in(stacks_begin_, stacks_bytes_)) return use(stacks_begin_, stacks_bytes_, 0, false);
+  if (use(site.begin, site.bytes, site.words, site.is_tracked) || use(stacks_begin_, stacks_bytes_, 0, false)) return &site;
   const gpt2_emulator::Position here = launch_->here();
-  for (const void *each : std::initializer_list<const void *>{here.thread, here.block, here.threads, here.blocks, launch_->arguments}) {
-    const auto begin = reinterpret_cast<uintptr_t>(each);
-    const size_t size = each == launch_->arguments ? launch_->argument_bytes : sizeof(Sizes);
-    if (is_in(begin, size)) return use(begin, size, 0, false);
+  for (const Sizes *each : {here.thread, here.block, here.threads, here.blocks}) {
+    if (use(reinterpret_cast<uintptr_t>(each), sizeof *each, 0, false)) return &site;
   }
+  if (use(reinterpret_cast<uintptr_t>(launch_->arguments), launch_->argument_bytes, 0, false)) return &site;
+  // Constants are not remembered: a write must be found.
+  site.bytes = 0;
+  site.words = 0;
   if (is_shared(address)) {
+    const uintptr_t words = shared_shadow_->words(shared_begin_, shared_bytes_);
     for (const Place &each : shared_) {
-      if (is_in(each.begin, each.bytes)) return use(each.begin, each.bytes, shared_shadow_->words(shared_begin_, shared_bytes_), true);
+      if (use(each.begin, each.bytes, words, true)) return &site;
     }
-    return outside(address, bytes, is_write, site.caller);
+    return outside(address, bytes, is_write, caller) ? &site : nullptr;
   }
   const LockedTable all;
   Region *region = all->at(address);
-  if (!region) return outside(address, bytes, is_write, site.caller);
-  const auto [begin, size] = std::pair(region->is.begin, region->is.bytes);
-  if (!is_in(begin, size)) return outside(address, bytes, is_write, site.caller);
-  if (region->is.kind != Kind::constant) return use(begin, size, region->shadow.words(begin, size), !region->is_written);
-  // Not remembered: a write must be found.
-  site.bytes = 0;
-  site.words = 0;
-  return !is_write || refuse("writes " + name_at(address, bytes) + ", which is constant", site.caller);
+  if (region && region->is.kind != Kind::constant) {
+    const uintptr_t begin = region->is.begin;
+    if (use(begin, region->is.bytes, region->shadow.words(begin, region->is.bytes), !region->is_written)) return &site;
+  }
+  const bool is_constant = region && region->is.kind == Kind::constant && address + bytes <= region->is.begin + region->is.bytes;
+  if (!is_constant) return outside(address, bytes, is_write, caller) ? &site : nullptr;
+  return !is_write || refuse("writes " + name_at(address, bytes) + ", which is constant", caller) ? &site : nullptr;
 }
 
 void Memory::conflict(uint64_t before, uint64_t now, uintptr_t address, size_t bytes) {
   // The race explains a read before any write.
-  if (unwritten_.address / 4 == address / 4) unwritten_ = Unwritten();
+  if (unwritten_at_ / 4 == address / 4) unwritten_.text.clear();
   const bool is_read_of_atomic = ((before & is_atomic_bit) && !(now & is_write_bit)) || ((now & is_atomic_bit) && !(before & is_write_bit));
   const void *caller = caller_of(now), *other = caller_of(before);
   if (is_read_of_atomic) {
@@ -384,15 +377,16 @@ std::string Memory::raced(uint64_t before, uint64_t now, uintptr_t address, size
 void Memory::unwritten(uint64_t now, uintptr_t address, size_t bytes) {
   const bool is_in_block = is_shared(address);
   if (is_in_block ? !unwritten_.text.empty() : defects_->count(Defect::Kind::unwritten, caller_of(now))) return;
-  const std::string text = name_of_thread(thread_of(now)) + " reads " + name_at(address, bytes) + ", which " +
-                           (is_in_block ? "no thread" : "nobody") + " has written";
-  if (is_in_block) unwritten_ = {text, caller_of(now), address};
-  else defects_->add({Defect::Kind::unwritten, text, caller_of(now)});
+  Defect defect{Defect::Kind::unwritten, "", caller_of(now)};
+  defect.text = name_of_thread(thread_of(now)) + " reads " + name_at(address, bytes) + ", which " +
+                (is_in_block ? "no thread" : "nobody") + " has written";
+  if (!is_in_block) return void(defects_->add(std::move(defect)));
+  unwritten_ = std::move(defect);
+  unwritten_at_ = address;
 }
 
 void Memory::report_unwritten() {
-  const Unwritten found = std::exchange(unwritten_, Unwritten());
-  if (!found.text.empty()) defects_->add({Defect::Kind::unwritten, found.text, found.caller});
+  if (!unwritten_.text.empty()) defects_->add(std::exchange(unwritten_, Defect()));
 }
 
 std::string Memory::name_of_thread(unsigned thread) const {
@@ -500,32 +494,6 @@ void Memory::forget_accesses() {
   blocks_.clear();
   block_clock_ = nullptr;
   last_release_ = 0;
-}
-
-namespace {
-
-// Calls visit(words, bits) for each four bytes of a range, or for a single one at its ends, until it returns false. Returns
-// where it ended.
-template <class Visit>
-uintptr_t each_word(Region &region, uintptr_t begin, uintptr_t end, const Visit &visit) {
-  const uintptr_t words = region.shadow.words(region.is.begin, region.is.bytes);
-  for (uintptr_t at = begin; at < end;) {
-    const bool is_whole = at % 4 == 0 && end - at >= 4;
-    if (!visit(*words_at(words, at), uint64_t{is_whole ? 15 : bit_of(at)} << 32)) return at;
-    at += is_whole ? 4 : 1;
-  }
-  return end;
-}
-
-}  // namespace
-
-void mark_written(Region &region, uintptr_t begin, size_t bytes) {
-  const uintptr_t end = std::min(begin + bytes, region.is.begin + region.is.bytes);
-  each_word(region, begin, end, [](uint64_t &word, uint64_t bits) { return (word |= bits) != 0; });
-}
-
-uintptr_t first_unwritten(Region &region, uintptr_t begin, size_t bytes) {
-  return each_word(region, begin, begin + bytes, [](uint64_t word, uint64_t bits) { return (word & bits) == bits; });
 }
 
 }  // namespace gpt2::emulator

@@ -139,12 +139,6 @@ class Memory {
     uint64_t before = 0, now = 0;
     std::vector<char> bytes;
   };
-  // A read of shared memory that no thread had written; a race if another thread writes it before the next barrier.
-  struct Unwritten {
-    std::string text;
-    const void *caller = nullptr;
-    uintptr_t address = 0;
-  };
 
   // Whether the access is before every later one of the block's threads that run now: the running thread's, or before the
   // block's last barrier.
@@ -170,7 +164,6 @@ class Memory {
   }
   Site *site_of(const void *caller);
   Site *locate(uintptr_t address, size_t bytes, bool is_write, const void *caller);
-  bool find_region(Site &site, uintptr_t address, size_t bytes, bool is_write);
   bool access_bytes(uintptr_t address, size_t bytes, uint64_t now, const Site &site);
   void check(uint64_t *slots, uint64_t now, const Site &site, uintptr_t address, size_t bytes);
   bool is_ordered(uint64_t before, uint64_t now) const;
@@ -201,7 +194,9 @@ class Memory {
   uint64_t launch_first_ = 0, block_first_ = 0, phase_first_ = 0;
   std::vector<void *> freed_;
   Suspect suspect_;
-  Unwritten unwritten_;
+  // A read of shared memory that no thread had written; a race if another thread writes it before the next barrier.
+  Defect unwritten_;
+  uintptr_t unwritten_at_ = 0;
   // State of the running block.
   unsigned block_ = 0;
   uintptr_t stacks_begin_ = 0, stacks_bytes_ = 0, shared_begin_ = 0, shared_bytes_ = 0, shared_used_ = 0;
@@ -223,8 +218,5 @@ class Memory {
 };
 
 Memory &memory();
-// Marks bytes of a region as written. The first byte that was not written, or the end.
-void mark_written(Region &region, uintptr_t begin, size_t bytes);
-uintptr_t first_unwritten(Region &region, uintptr_t begin, size_t bytes);
 
 }  // namespace gpt2::emulator

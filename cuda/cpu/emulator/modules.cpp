@@ -67,16 +67,13 @@ std::vector<emulator::Place> tensors_of(const gpt2_emulator::Kernel &kernel, con
   }
   std::stable_sort(tensors.begin(), tensors.end(), [](const auto &a, const auto &b) { return a.begin < b.begin; });
   // Two arguments may be the same memory.
-  for (size_t i = 1; i < tensors.size();) {
-    emulator::Place &before = tensors[i - 1];
-    if (tensors[i].begin >= before.begin + before.bytes) {
-      i++;
-      continue;
-    }
-    before.bytes = std::max(before.bytes, tensors[i].begin + tensors[i].bytes - before.begin);
-    tensors.erase(tensors.begin() + static_cast<ptrdiff_t>(i));
+  std::vector<emulator::Place> joined;
+  for (const emulator::Place &each : tensors) {
+    const bool is_apart = joined.empty() || each.begin >= joined.back().begin + joined.back().bytes;
+    if (is_apart) joined.push_back(each);
+    else joined.back().bytes = std::max(joined.back().bytes, each.begin + each.bytes - joined.back().begin);
   }
-  return tensors;
+  return joined;
 }
 
 struct Running {

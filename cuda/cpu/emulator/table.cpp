@@ -122,6 +122,19 @@ namespace {
 // Bytes to the next allocation.
 size_t room_of(size_t bytes) { return (bytes + alignment + page - 1) / page * page; }
 
+// Calls visit(word, bits) for each four bytes of a range, or for a single one at its ends, with the word that has their bits of
+// what was written, until it returns false. Returns where it ended.
+template <class Visit>
+uintptr_t each_word(Region &region, uintptr_t begin, uintptr_t end, const Visit &visit) {
+  const uintptr_t words = region.shadow.words(region.is.begin, region.is.bytes);
+  for (uintptr_t at = begin; at < end;) {
+    const bool is_whole = at % 4 == 0 && end - at >= 4;
+    if (!visit(*words_at(words, at), uint64_t{is_whole ? 15u : 1u << at % 4} << 32)) return at;
+    at += is_whole ? 4 : 1;
+  }
+  return end;
+}
+
 }  // namespace
 
 void *allocate(size_t bytes, Kind kind, int element_bytes, const char *name, const void *caller) {
@@ -175,19 +188,21 @@ const Allocation *find(const void *address) {
 
 void written(const void *begin, size_t bytes) {
   const LockedTable all;
-  all->changes++;
   const auto at = reinterpret_cast<uintptr_t>(begin);
   Region *region = all->at(at);
-  if (!region || region->is_written) return;
+  if (!region) return;
+  all->changes++;
+  if (region->is_written) return;
   if (at == region->is.begin && bytes >= region->is.bytes) region->is_written = true;
-  else mark_written(*region, at, bytes);
+  else each_word(*region, at, std::min(at + bytes, region->is.begin + region->is.bytes), [](auto &word, auto bits) { return word |= bits; });
 }
 
 bool is_written(const void *begin, size_t bytes, const void **first) {
   const LockedTable all;
   const auto at = reinterpret_cast<uintptr_t>(begin);
   Region *region = all->at(at);
-  const uintptr_t wrong = !region || region->is_written ? at + bytes : first_unwritten(*region, at, bytes);
+  const auto has = [](uint64_t word, uint64_t bits) { return (word & bits) == bits; };
+  const uintptr_t wrong = !region || region->is_written ? at + bytes : each_word(*region, at, at + bytes, has);
   if (first) *first = reinterpret_cast<const void *>(wrong);
   return wrong >= at + bytes;
 }
