@@ -105,7 +105,8 @@ struct Allocation {
   const char *name;     // "" if unknown
   const void *caller;   // that allocated it
 };
-// Allocates memory of a kind, and enters it; NULL if there is none. Addresses of freed device memory are not used again.
+// Allocates memory of a kind, and enters it; NULL if there is none. Freed addresses are not used again.
+// The memory is cleared, because programs rely on the cleared pages that a GPU's driver gives.
 // With element bytes, reports name elements: "d_in[256]".
 void *allocate(size_t bytes, Kind kind, int element_bytes, const char *name, const void *caller);
 // Frees what `allocate` returned. False, with a defect reported, if the address is no live allocation's beginning.
@@ -117,7 +118,7 @@ void erase(const void *begin);
 void enter_variables();
 // The live allocation that contains the address, else the freed one, else NULL. Valid until the next change of the table.
 const Allocation *find(const void *address);
-// The host wrote these bytes, as by cudaMemcpy or cudaMemset.
+// The host wrote these bytes, as by cudaMemcpy or cudaMemset. Memory that is not in the table is left out.
 void written(const void *begin, size_t bytes);
 // Whether every byte was written; `first` is the first one that was not.
 bool is_written(const void *begin, size_t bytes, const void **first);
@@ -140,17 +141,12 @@ struct Launch {
   Watch *watch = &program_watch;
 };
 enum class Outcome : uint8_t {
-  ok,             // also with races and other defects that do not end a launch, see `defects`
+  ok,             // also with races and other defects that do not end a launch, which are reported
   failed_assert,  // cudaErrorAssert
   bad_access,     // cudaErrorIllegalAddress
   stuck,          // a barrier that is not reached, an instruction that traps: cudaErrorLaunchFailure
 };
-struct Result {
-  Outcome outcome;
-  unsigned defects;    // that this launch reported for the first time
-  bool is_left_out;    // the same as a launch that changed nothing
-};
-Result run(const Launch &launch);  // `launch` in kernel.h is easier
+Outcome run(const Launch &launch);
 
 enum class Checks : uint8_t { sampled, all, none };
 struct Settings {
@@ -161,7 +157,7 @@ struct Settings {
   uint64_t all_checked = 100'000'000;  // accesses of a kernel before blocks are sampled
 };
 extern Settings settings;
-// Reports a defect, or a warning, once for each text and line, on standard error. `caller` is an address after the call.
+// Reports a defect, or a warning, once for each line, on standard error. `caller` is an address after the call.
 void report(const char *text, const void *caller, bool is_warning = false);
 // All defects so far, without warnings.
 unsigned defects();

@@ -211,16 +211,6 @@ GPT2_UNCHECKED inline unsigned linear_thread() {
 
 inline unsigned lane() { return linear_thread() % 32; }
 
-// Launches a lambda with its arguments captured by value: launch(options, [=] { kernel(a, b); }).
-template <class Body>
-GPT2_UNCHECKED Result launch(Launch options, const Body &body) {
-  options.body = [](const void *data) { (*static_cast<const Body *>(data))(); };
-  options.data = options.arguments = &body;
-  options.argument_bytes = sizeof body;
-  options.here = &here;
-  return run(options);
-}
-
 }  // namespace gpt2_emulator
 
 // ---------------------------------------------------------------- barriers and warps

@@ -147,6 +147,12 @@ const right: readonly (readonly [name: string, functions: string, host: string, 
     '2',
   ],
   [
+    'memory of the host after managed and pinned memory was freed',
+    '',
+    'for (int i = 1; i < 64; i++) { char *m, *p; cudaMallocManaged(&m, i * 64); cudaMallocHost(&p, i * 64); cudaFree(m); cudaFreeHost(p); }\n  for (int i = 1; i < 128; i++) { char *h = (char *)calloc(1, i * 64); cudaMemcpy(a, h, 64, cudaMemcpyHostToDevice); }',
+    '',
+  ],
+  [
     'a list',
     list,
     'Node h[2], *d; cudaMalloc(&d, sizeof h); h[0] = {d + 1, 1}; h[1] = {nullptr, 2}; cudaMemcpy(d, h, sizeof h, cudaMemcpyHostToDevice); k<<<1, 1>>>(d); cudaFree(d);',

@@ -8,6 +8,12 @@ type Row = readonly [name: string, body: string, expected: readonly number[], re
 const rows: readonly Row[] = [
   ['one thread per element', '  if (i < n) out[i] = in[i] + 1;', [1, 2, 3], { shape: { grid: 5, block: 64 } }],
   [
+    'a text of the file and an argument by the same access',
+    '  const char *from = i & 1 ? "abcdefgh" : (const char *)in;\n  out[i] = from[i / 2];',
+    [0, 97, 0, 98],
+    { shape: { grid: 1, block: 8 } },
+  ],
+  [
     'a tree in shared memory',
     '  __shared__ float tile[64];\n  tile[threadIdx.x] = in[i];\n  __syncthreads();\n  for (int half = 32; half > 0; half /= 2) {\n    if (threadIdx.x < half) tile[threadIdx.x] += tile[threadIdx.x + half];\n    __syncthreads();\n  }\n  if (threadIdx.x == 0) out[blockIdx.x] = tile[0];',
     [sum(values.slice(0, 64)), sum(values.slice(64, 128))],

@@ -26,26 +26,23 @@ namespace {
   ROW(CUDA_R_32F, float) ROW(CUDA_R_64F, double) ROW(CUDA_R_16F, __half) ROW(CUDA_R_16BF, __nv_bfloat16) \
   ROW(CUDA_R_8I, int8_t) ROW(CUDA_R_32I, int)
 
-// 0 for a type that is not supported.
-size_t bytes_of(cudaDataType_t type) {
+// visit(data as a pointer to the type), or 0 for a type that is not supported.
+template <class Visit>
+double visited(cudaDataType_t type, const void *data, const Visit &visit) {
 #define GPT2_ROW(name, T) \
-  if (type == name) return sizeof(T);
+  if (type == name) return visit(static_cast<T *>(const_cast<void *>(data)));
   GPT2_TYPES(GPT2_ROW)
 #undef GPT2_ROW
   return 0;
+}
+size_t bytes_of(cudaDataType_t type) {
+  return static_cast<size_t>(visited(type, nullptr, [](auto *data) { return sizeof *data; }));
 }
 double load(cudaDataType_t type, const void *data, int64_t i) {
-#define GPT2_ROW(name, T) \
-  if (type == name) return static_cast<const T *>(data)[i];
-  GPT2_TYPES(GPT2_ROW)
-#undef GPT2_ROW
-  return 0;
+  return visited(type, data, [=](auto *from) { return double(from[i]); });
 }
 void store(cudaDataType_t type, const void *data, int64_t i, double value) {
-#define GPT2_ROW(name, T) \
-  if (type == name) static_cast<T *>(const_cast<void *>(data))[i] = T(value);
-  GPT2_TYPES(GPT2_ROW)
-#undef GPT2_ROW
+  visited(type, data, [=](auto *to) { return to[i] = std::decay_t<decltype(*to)>(value), 0; });
 }
 
 // Whether the elements are in one live allocation; if not, reports a defect.
@@ -140,8 +137,7 @@ cublasStatus_t vectors(cublasHandle_t handle, Vectors what, cudaDataType_t type,
     else sum += left * right;
   }
   if (!changes) store(type, scalar, 0, what == Vectors::nrm2 ? std::sqrt(sum) : sum);
-  const void *out = changes ? y : scalar;
-  if (find(out)) written(out, (changes ? elements(y_step) : 1) * bytes_of(type));
+  written(changes ? y : scalar, (changes ? elements(y_step) : 1) * bytes_of(type));
   return CUBLAS_STATUS_SUCCESS;
 }
 

@@ -18,12 +18,11 @@ static thread_local Block *own_block __attribute__((tls_model("initial-exec")));
 
 namespace {
 
-constexpr size_t shared_bytes = 232448;           // shared memory of a block on an H100
 constexpr size_t static_shared_bytes = 48 << 10;  // for declared arrays
 // Bytes between arrays, so that an access past the end of an array lies in no array.
 constexpr size_t gap = 64;
 // A block's shared memory, and room for gaps.
-constexpr size_t arena_bytes = shared_bytes + (4 << 10);
+constexpr size_t arena_bytes = shared_limit + (4 << 10);
 // The offset of dynamic shared memory if a launch requests none: after all arrays, so that its use is detected.
 constexpr size_t none_at = 64 << 10;
 // The stack of signal handlers: a kernel's stack may be full.
@@ -31,8 +30,6 @@ constexpr size_t signal_stack_bytes = 64 << 10;
 // Stack that the emulator's functions need on top of a kernel's.
 constexpr size_t stack_reserve = 64 << 10;
 }  // namespace
-
-Block &running() { return *own_block; }
 
 Block *in_kernel() { return own_block; }
 
@@ -110,20 +107,16 @@ void Block::prepare(unsigned index, bool goes_on) {
   for (const Declaration &each : declarations_) memory_->declare_shared(each.memory, each.bytes, each.names);
 }
 
-bool Block::run(const Run &run, unsigned index, bool goes_on) {
-  launch_ = run.launch;
-  memory_ = run.memory;
-  if (run.id != id_) {
+bool Block::run(const gpt2_emulator::Launch &launch, uint64_t id, Memory *memory, int64_t index, bool goes_on) {
+  launch_ = &launch;
+  memory_ = memory;
+  if (id != id_) {
     // Shared arrays keep their places in all blocks of a launch.
     declarations_.clear();
     shared_used_ = launch_->dynamic_shared + gap;
-    id_ = run.id;
+    id_ = id;
   }
-  prepare(index, goes_on);
-  return run_threads();
-}
-
-bool Block::run_threads() {
+  prepare(static_cast<unsigned>(index), goes_on);
   has_failed_ = false;
   current_ = nullptr;
   if (go_on(false)) {
@@ -177,7 +170,7 @@ bool Block::go_on(bool has_ended) {
 
 void Block::fiber_main() {
   for (;;) {
-    Block &block = running();
+    Block &block = *own_block;
     Thread &thread = *block.current_;
     block.launch_->body(block.launch_->data);
     block.step(0);
@@ -214,27 +207,20 @@ void Block::let_others_run() {
   wait(State::ready);
 }
 
-void Block::refuse() {
-  failure.text = memory_->name_of_thread(number_of(*current_)) + " " + failure.text;
-  // A read of memory that nobody has written may be the cause.
-  memory_->report_unwritten();
-  fail_as_it_is();
-}
-
 void Block::full_stack(const void *caller) {
-  fail(Defect::Kind::bad_access,
-       "fills its stack of " + std::to_string(Fibers::usable_bytes >> 10) +
-           " KiB: look for a function that calls itself without end, or for large local arrays",
-       caller);
+  fail({Defect::Kind::bad_access,
+        "fills its stack of " + std::to_string(Fibers::usable_bytes >> 10) +
+            " KiB: look for a function that calls itself without end, or for large local arrays",
+        caller});
 }
 
 void Block::signal(int signal, const void *address, const void *caller) {
   if (fibers_.is_guard(current_->fiber, address)) full_stack(caller);
-  if (signal == SIGFPE) fail(Defect::Kind::stuck, "divides an integer by 0, or the smallest integer by -1", caller);
-  if (signal == SIGILL || signal == SIGTRAP) fail(Defect::Kind::stuck, "reaches an instruction that traps", caller);
+  if (signal == SIGFPE) fail({Defect::Kind::stuck, "divides an integer by 0, or the smallest integer by -1", caller});
+  if (signal == SIGILL || signal == SIGTRAP) fail({Defect::Kind::stuck, "reaches an instruction that traps", caller});
   char text[64];
   std::snprintf(text, sizeof text, "accesses memory that does not exist, at %p", address);
-  fail(Defect::Kind::bad_access, text, caller);
+  fail({Defect::Kind::bad_access, text, caller});
 }
 
 void *Block::allocate(size_t bytes) {
@@ -246,22 +232,14 @@ void Block::release(void *memory, const void *caller) {
   step(0);
   if (!memory_) return std::free(memory);
   if (!memory || memory_->release(reinterpret_cast<uintptr_t>(memory))) return;
-  fail(Defect::Kind::bad_access, "frees an address that malloc did not return, or that is free", caller);
+  fail({Defect::Kind::bad_access, "frees an address that malloc did not return, or that is free", caller});
 }
 
-void Block::fail(Defect::Kind kind, const std::string &text, const void *caller, const void *other, const char *file, unsigned line) {
-  failure = Defect();
-  failure.kind = kind;
-  failure.text = name_of(*current_) + " " + text;
-  failure.caller = caller;
-  failure.other = other;
-  failure.file = file;
-  failure.line = line;
+void Block::fail(const Defect &defect) {
+  failure = defect;
+  failure.text = name_of(*current_) + " " + defect.text;
+  // A read of memory that nobody has written may be the cause.
   if (memory_) memory_->report_unwritten();
-  fail_as_it_is();
-}
-
-void Block::fail_as_it_is() {
   has_failed_ = true;
   fibers_.abandon();
 }
@@ -279,17 +257,17 @@ void *Block::shared(const void *declaration, size_t bytes, size_t alignment, con
   const size_t declared = first + bytes - launch_->dynamic_shared - gap * (declarations_.size() + 1);
   const std::string what = "declares " + std::string(names) + " (shared memory)";
   if (declared > static_shared_bytes) {
-    fail(Defect::Kind::stuck,
-         what + ": a block's declared arrays have " + std::to_string(declared) + " bytes with it; the most is " +
-             std::to_string(static_shared_bytes) + ", more needs extern __shared__ memory",
-         caller);
+    fail({Defect::Kind::stuck,
+          what + ": a block's declared arrays have " + std::to_string(declared) + " bytes with it; the most is " +
+              std::to_string(static_shared_bytes) + ", more needs extern __shared__ memory",
+          caller});
   }
-  if (declared + launch_->dynamic_shared > shared_bytes || first + bytes > arena_bytes) {
-    fail(Defect::Kind::stuck,
-         what + ": " + std::to_string(declared) + " bytes of declared arrays and the launch's " +
-             std::to_string(launch_->dynamic_shared) + " of dynamic shared memory are more than a block's " +
-             std::to_string(shared_bytes),
-         caller);
+  if (declared + launch_->dynamic_shared > shared_limit || first + bytes > arena_bytes) {
+    fail({Defect::Kind::stuck,
+          what + ": " + std::to_string(declared) + " bytes of declared arrays and the launch's " +
+              std::to_string(launch_->dynamic_shared) + " of dynamic shared memory are more than a block's " +
+              std::to_string(shared_limit),
+          caller});
   }
   shared_used_ = first + bytes + gap;
   declarations_.push_back({declaration, shared_.get() + first, bytes, names});
@@ -338,40 +316,37 @@ void Block::fence() {
 
 namespace gpt2_emulator {
 
-using gpt2::emulator::running;
+using gpt2::emulator::Block;
+using gpt2::emulator::Defect;
+using gpt2::emulator::own_block;
+
+// Calls a method of the block that the OS thread runs.
+template <auto METHOD>
+struct OfBlock;
+template <class R, class... A, R (Block::*METHOD)(A...)>
+struct OfBlock<METHOD> {
+  static R call(A... arguments) { return (own_block->*METHOD)(arguments...); }
+};
 
 const Host program_host = {
-    [](const void *declaration, size_t bytes, size_t alignment, const char *names, const void *caller) {
-      return running().shared(declaration, bytes, alignment, names, caller);
-    },
-    [] { return running().dynamic_shared(); },
-    [](int predicate, const void *caller) { return running().barrier(predicate, caller); },
-    [](unsigned mask, uint64_t value, bool orders_memory, unsigned *lanes, const void *caller) {
-      return running().exchange(mask, value, orders_memory, lanes, caller);
-    },
-    [](const void *memory, size_t bytes, const void *caller) { running().atomic(memory, bytes, caller); },
-    [] { running().fence(); },
-    [](void *to, const void *from, size_t bytes, size_t zeros, const void *caller) {
-      running().copy(to, from, bytes, zeros, caller);
-    },
-    [] { running().commit(); },
-    [](size_t prior, const void *caller) { running().wait_for_copies(prior, caller); },
+    OfBlock<&Block::shared>::call, OfBlock<&Block::dynamic_shared>::call, OfBlock<&Block::barrier>::call,
+    OfBlock<&Block::exchange>::call, OfBlock<&Block::atomic>::call, OfBlock<&Block::fence>::call,
+    OfBlock<&Block::copy>::call, OfBlock<&Block::commit>::call, OfBlock<&Block::wait_for_copies>::call,
     [](const void *memory, size_t bytes, bool is_write, const void *caller) {
-      if (gpt2::emulator::Block *block = gpt2::emulator::own_block) block->access(memory, bytes, is_write, caller);
+      if (Block *block = own_block) block->access(memory, bytes, is_write, caller);
       else gpt2::emulator::access_by_host(memory, bytes, is_write, caller);
     },
     [](const void *caller) {
-      if (gpt2::emulator::in_kernel()) running().enter(caller);
+      if (Block *block = own_block) block->enter(caller);
     },
-    [] { return gpt2::emulator::in_kernel() != nullptr; },
-    [](size_t bytes) { return running().allocate(bytes); },
-    [](void *memory, const void *caller) { running().release(memory, caller); },
+    [] { return own_block != nullptr; },
+    OfBlock<&Block::allocate>::call, OfBlock<&Block::release>::call,
     [](const char *text, const char *file, unsigned line, const void *caller) {
-      using gpt2::emulator::Defect;
-      const auto kind = std::strncmp(text, "fails the assertion", 19) == 0 ? Defect::Kind::failed_assert : Defect::Kind::stuck;
-      running().fail(kind, text, caller, nullptr, file ? file : "", line);
+      const bool is_assert = std::strncmp(text, "fails the assertion", 19) == 0;
+      own_block->fail({is_assert ? Defect::Kind::failed_assert : Defect::Kind::stuck, text, caller, nullptr, Defect::Barrier::unknown,
+                      file ? file : "", line});
     },
-    [](const void *caller) { running().grid_barrier(caller); },
+    OfBlock<&Block::grid_barrier>::call,
     [] { gpt2::emulator::has_effect = true; },
 };
 

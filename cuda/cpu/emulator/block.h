@@ -14,11 +14,8 @@
 
 namespace gpt2::emulator {
 
-struct Run {
-  const gpt2_emulator::Launch *launch = nullptr;
-  Memory *memory = nullptr;  // NULL to run without checks
-  uint64_t id = 0;           // another for each launch
-};
+// The shared memory of a block on an H100, in bytes.
+constexpr int shared_limit = 232448;
 
 enum class State : uint8_t { fresh, ready, at_barrier, in_warp, ended };
 
@@ -44,9 +41,9 @@ class Block {
   Block(const Block &) = delete;
   Block &operator=(const Block &) = delete;
 
-  // Runs the block with index `index`, or runs it on after a barrier of the grid. False if the block failed; `failure`
-  // then has the reason.
-  bool run(const Run &run, unsigned index, bool goes_on = false);
+  // Runs the block with index `index` of a launch, which `id` tells from others, or runs it on after a barrier of the grid.
+  // Without checks if `memory` is NULL. False if the block failed; `failure` then has the reason.
+  bool run(const gpt2_emulator::Launch &launch, uint64_t id, Memory *memory, int64_t index, bool goes_on = false);
   bool waits_for_grid() const { return at_grid_; }
 
   Defect failure;
@@ -71,8 +68,8 @@ class Block {
   void enter(const void *caller);
   void *allocate(size_t bytes);
   void release(void *memory, const void *caller);
-  [[noreturn]] void fail(Defect::Kind kind, const std::string &text, const void *caller, const void *other = nullptr,
-                         const char *file = "", unsigned line = 0);
+  // Adds the name of the running thread to the text.
+  [[noreturn]] void fail(const Defect &defect);
   // Reports a signal that the kernel raised by an access to `address`, at the instruction before `caller`.
   [[noreturn]] void signal(int signal, const void *address, const void *caller);
 
@@ -89,8 +86,6 @@ class Block {
   };
 
   void prepare(unsigned index, bool goes_on);
-  bool run_threads();
-  [[noreturn]] void fail_as_it_is();
   bool go_on(bool has_ended);
   void set_ready(Thread &thread);
   void wait(State state);
@@ -101,9 +96,8 @@ class Block {
     if ((current_->spins += operations) > most_accesses) let_others_run();
   }
   void check(const void *memory, size_t bytes, bool is_write, bool is_atomic, const void *caller) {
-    if (!memory_->access(reinterpret_cast<uintptr_t>(memory), bytes, is_write, is_atomic, caller, failure)) refuse();
+    if (!memory_->access(reinterpret_cast<uintptr_t>(memory), bytes, is_write, is_atomic, caller)) fail(memory_->fatal);
   }
-  [[noreturn]] void refuse();
   [[noreturn]] void full_stack(const void *caller);
   void explain_stuck();
   void complete_warp(unsigned first, unsigned mask);
@@ -131,11 +125,9 @@ class Block {
   std::vector<char> signal_stack_;
 };
 
-// The block that the calling OS thread runs.
-Block &running();
 // The OS thread's block, made when it is first used. A second index is another block, of a cooperative launch.
 Block &block_of_thread(size_t index = 0);
-// running(), or NULL if the OS thread runs no kernel.
+// The block that the calling OS thread runs, or NULL if it runs no kernel.
 Block *in_kernel();
 // Turns signals that a kernel raises into the block's failure. Only the first call has an effect.
 void catch_signals();

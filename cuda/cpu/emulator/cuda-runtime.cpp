@@ -109,7 +109,7 @@ cudaError_t copy(void *to, size_t to_pitch, const void *from, size_t from_pitch,
       report(("the program copies device memory that was never written (from byte " + at + " on)").c_str(), caller, true);
     }
     std::memmove(target, source, width);
-    if (find(target)) written(target, width);
+    written(target, width);
   }
   return cudaSuccess;
 }
@@ -154,8 +154,6 @@ cudaError_t allocate(void **memory, size_t bytes, Kind kind, int element_bytes, 
   while (!name.empty() && !std::isalnum(name.back()) && name.back() != '_') name.pop_back();
   name.erase(0, name.find_last_of(" \t&*()>.:") + 1);
   *memory = allocate(bytes, kind, element_bytes, state().names.insert(name).first->c_str(), GPT2_CALLER);
-  // Programs rely on the cleared pages that a GPU's driver gives.
-  if (*memory && kind == Kind::managed) std::memset(*memory, 0, bytes);
   return result(*memory ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 
@@ -207,7 +205,7 @@ cudaError_t start(Launch launch, const Shape &shape, const void *caller) {
   }
   if (error != cudaSuccess && !shape.returns_error) now.unread = caller;
   if (error != cudaSuccess) return result(error);
-  switch (run(launch).outcome) {
+  switch (run(launch)) {
     case Outcome::ok: return cudaSuccess;
     case Outcome::failed_assert: return result(cudaErrorAssert);
     case Outcome::bad_access: return result(cudaErrorIllegalAddress);

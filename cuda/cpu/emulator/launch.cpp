@@ -33,7 +33,6 @@ struct Launches {
   std::mutex mutex;  // of launches with checks
   std::map<std::string, Counts> counts;
   std::map<std::string, Repeat> repeats;
-  uint64_t id = 0;
 };
 
 Launches &launches() {
@@ -81,7 +80,16 @@ class Blocks {
  public:
   Blocks(const Job &job, Counts &counts, uint64_t id)
       : job_(job), launch_(job.launch), counts_(counts), id_(id),
-        count_(int64_t{launch_.blocks.x} * launch_.blocks.y * launch_.blocks.z) {}
+        count_(int64_t{launch_.blocks.x} * launch_.blocks.y * launch_.blocks.z) {
+    for (const Place &each : job.tensors) {
+      gpt2_emulator::insert(reinterpret_cast<void *>(each.begin), each.bytes, Kind::tensor, each.element_bytes, each.name.c_str());
+    }
+  }
+  ~Blocks() {
+    for (const Place &each : job_.tensors) gpt2_emulator::erase(reinterpret_cast<void *>(each.begin));
+  }
+  Blocks(const Blocks &) = delete;
+  Blocks &operator=(const Blocks &) = delete;
 
   void run() {
     if (launch_.is_cooperative) return together();
@@ -99,12 +107,15 @@ class Blocks {
   }
 
   bool has_failed() const { return has_failed_; }
-  const Defect &failure() const { return failure_; }
   Defects defects;
 
  private:
+  bool are_all_checked() const {
+    return job_.checks == Checks::all || counts_.accesses < gpt2_emulator::settings.all_checked;
+  }
+
   bool is_checked(int64_t index) {
-    if (job_.checks == Checks::all || counts_.accesses < gpt2_emulator::settings.all_checked) return true;
+    if (are_all_checked()) return true;
     if (counts_.checked_seconds > counts_.unchecked_seconds) return false;
     return index == 0 || index == count_ - 1 || is_sample_;
   }
@@ -121,19 +132,8 @@ class Blocks {
 
   Memory &begin_checks() {
     Memory &memory = emulator::memory();
-    if (!has_begun_) {
-      memory.defects = &defects;
-      memory.blocks = launch_.blocks;
-      memory.threads = launch_.threads;
-      Scope scope = job_.scope;
-      const gpt2_emulator::Position here = launch_.here();
-      for (const gpt2_emulator::Sizes *each : {here.thread, here.block, here.threads, here.blocks}) {
-        scope.free.push_back({each, sizeof *each});
-      }
-      if (launch_.argument_bytes > 0) scope.free.push_back({launch_.arguments, launch_.argument_bytes});
-      memory.begin_launch(scope);
-      has_begun_ = true;
-    }
+    if (!has_begun_) memory.begin_launch(launch_, *job_.heap, defects);
+    has_begun_ = true;
     *launch_.watch = {0, ~uintptr_t{0}};
     return memory;
   }
@@ -143,7 +143,7 @@ class Blocks {
     Memory &memory = begin_checks();
     const uint64_t before = memory.accesses;
     Block &block = block_of_thread();
-    if (!block.run({&launch_, &memory, id_}, static_cast<unsigned>(index))) fail(block);
+    if (!block.run(launch_, id_, &memory, index)) fail(block.failure);
     *launch_.watch = {0, 0};
     counts_.accesses += memory.accesses - before;
     counts_.blocks++;
@@ -154,17 +154,16 @@ class Blocks {
 
   void unchecked(int64_t first, int64_t end) {
     const double begun = seconds();
-    *launch_.watch = {0, 0};
-    if (!is_marked_) mark_written();
+    end_checks();
     std::mutex mutex;
     std::atomic<bool> stops{false};
     job_.pool->each_free(end - first, [&](int64_t index, int) {
       if (stops.load(std::memory_order_relaxed)) return;
       Block &block = block_of_thread();
-      if (block.run({&launch_, nullptr, id_}, static_cast<unsigned>(first + index))) return;
+      if (block.run(launch_, id_, nullptr, first + index)) return;
       const std::lock_guard<std::mutex> lock(mutex);
       stops = true;
-      if (!has_failed_) fail(block);
+      if (!has_failed_) fail(block.failure);
     });
     counts_.blocks += static_cast<uint64_t>(end - first);
     counts_.unchecked_seconds += seconds() - begun;
@@ -172,28 +171,21 @@ class Blocks {
 
   // All blocks at the same time, on one OS thread: each runs to the next barrier of the grid.
   void together() {
-    const bool checks = launch_.has_checks && job_.checks != Checks::none &&
-                        (job_.checks == Checks::all || counts_.accesses < gpt2_emulator::settings.all_checked);
+    const bool checks = launch_.has_checks && job_.checks != Checks::none && are_all_checked();
     Memory *memory = checks ? &begin_checks() : nullptr;
-    if (!checks) {
-      *launch_.watch = {0, 0};
-      mark_written();
-    }
+    if (!checks) end_checks();
     const uint64_t before = memory ? memory->accesses : 0;
     size_t waiting = static_cast<size_t>(count_);
     for (bool goes_on = false; waiting > 0 && !has_failed_; goes_on = true) {
-      const size_t there = std::exchange(waiting, 0);
+      waiting = 0;
       for (int64_t index = 0; index < count_ && !has_failed_; index++) {
         Block &block = block_of_thread(static_cast<size_t>(index));
-        if (!block.run({&launch_, memory, id_}, static_cast<unsigned>(index), goes_on)) fail(block);
+        if (!block.run(launch_, id_, memory, index, goes_on)) fail(block.failure);
         waiting += block.waits_for_grid();
       }
-      if (!has_failed_ && waiting > 0 && waiting < static_cast<size_t>(count_) && there > 0) {
-        failure_ = Defect();
-        failure_.kind = Defect::Kind::stuck;
-        failure_.text = std::to_string(waiting) + " of " + std::to_string(count_) +
-                        " blocks wait at a barrier of the grid that the others do not reach";
-        has_failed_ = true;
+      if (!has_failed_ && waiting > 0 && waiting < static_cast<size_t>(count_)) {
+        fail({Defect::Kind::stuck, std::to_string(waiting) + " of " + std::to_string(count_) +
+                                       " blocks wait at a barrier of the grid that the others do not reach"});
       }
       if (memory) memory->order_all();
     }
@@ -203,19 +195,18 @@ class Blocks {
     if (checks) counts_.checked += static_cast<uint64_t>(count_);
   }
 
-  void fail(const Block &block) {
-    failure_ = block.failure;
+  void fail(const Defect &defect) {
+    defects.all.push_back(defect);
     has_failed_ = true;
   }
 
-  // Blocks without checks may write whatever the launch was given, or its other blocks touched.
-  void mark_written() {
-    is_marked_ = true;
-    if (!launch_.has_checks) return;
-    Table &all = table();
-    const std::lock_guard<std::mutex> lock(all.mutex);
+  // Blocks without checks may write whatever the launch was given, or its other blocks touched: all of that counts as written.
+  void end_checks() {
+    *launch_.watch = {0, 0};
+    if (!launch_.has_checks || std::exchange(is_marked_, true)) return;
+    const LockedTable all;
     const auto mark = [&](uintptr_t address) {
-      if (Region *region = all.at(address)) region->is_written = true;
+      if (Region *region = all->at(address)) region->is_written = true;
     };
     uintptr_t word;
     for (size_t at = 0; at + sizeof word <= launch_.argument_bytes; at += sizeof word) {
@@ -233,7 +224,6 @@ class Blocks {
   const uint64_t id_;
   const int64_t count_;
   bool has_begun_ = false, is_marked_ = false, is_sample_ = true, has_failed_ = false;
-  Defect failure_;
   uint64_t draw_ = gpt2_emulator::settings.seed;
 };
 
@@ -254,7 +244,6 @@ Done run(const Job &job) {
   Repeat &repeat = job.can_be_left_out ? all.repeats[key_of(job.launch)] : none;
   if (repeat.changes_nothing && repeat.changes == table().changes && repeat.shared_hash == hash_of_memory(false)) {
     counts.left_out++;
-    done.is_left_out = true;
     return done;
   }
   // Comparing the memory costs time: done where the launch takes longer.
@@ -270,11 +259,10 @@ Done run(const Job &job) {
   repeat.seen++;
   done.defects = std::move(blocks.defects.all);
   if (blocks.has_failed()) {
-    const Defect &failure = blocks.failure();
-    done.defects.push_back(failure);
-    done.outcome = failure.kind == Defect::Kind::failed_assert ? Outcome::failed_assert
-                   : failure.kind == Defect::Kind::bad_access  ? Outcome::bad_access
-                                                               : Outcome::stuck;
+    const Defect::Kind kind = done.defects.back().kind;
+    done.outcome = kind == Defect::Kind::failed_assert ? Outcome::failed_assert
+                   : kind == Defect::Kind::bad_access  ? Outcome::bad_access
+                                                       : Outcome::stuck;
   }
   repeat.changes_nothing = compares && !has_effect && !blocks.has_failed() && hash_of_memory(true) == before;
   if (repeat.changes_nothing) {

@@ -14,7 +14,9 @@ namespace gpt2::emulator {
 struct Job {
   gpt2_emulator::Launch launch;
   gpt2_emulator::Checks checks = gpt2_emulator::Checks::all;
-  Scope scope;
+  // Tensors that the launch may access, in the table until it ends.
+  std::vector<Place> tensors;
+  Heap *heap = nullptr;
   ThreadPool *pool = nullptr;
   // Nothing but this emulator and the host's copies changes the memory, so that a launch like an earlier one can be left out.
   bool can_be_left_out = false;
@@ -24,7 +26,6 @@ struct Done {
   gpt2_emulator::Outcome outcome = gpt2_emulator::Outcome::ok;
   // With warnings; the defect that ended the launch is the last.
   std::vector<Defect> defects;
-  bool is_left_out = false;
 };
 
 Done run(const Job &job);

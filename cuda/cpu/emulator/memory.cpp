@@ -13,6 +13,8 @@
 namespace gpt2::emulator {
 
 using gpt2_emulator::Kind;
+using gpt2_emulator::Launch;
+using gpt2_emulator::Sizes;
 
 namespace {
 
@@ -21,21 +23,19 @@ namespace {
 constexpr size_t gap = 64;
 // The default size of the heap of malloc on a GPU (cudaLimitMallocHeapSize).
 constexpr size_t heap_bytes = 8 << 20;
-const std::string from_malloc = "memory from malloc";
 
 std::string count_of(size_t count, const char *what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
-// Names the address as an element of its type, or without one as an element as large as the access.
-std::string element(const std::string &name, uintptr_t begin, int element_bytes, uintptr_t address, size_t bytes) {
-  const auto at = static_cast<int64_t>(address) - static_cast<int64_t>(begin), size = static_cast<int64_t>(bytes);
-  if (element_bytes > 0) return name + "[" + std::to_string(at / element_bytes) + "]";
-  return (at % size == 0 && size <= 16 ? "element " + std::to_string(at / size) : "byte " + std::to_string(at)) + " of " + name;
-}
+Place place_of(const Region &region) { return {region.is.begin, region.is.bytes, region.is.element_bytes, region.name}; }
 
-// The bit of a byte among the four that share words.
-unsigned bit_of(uintptr_t address) { return 1u << (address & 3); }
+// Names the address as an element of its type, or without one as an element as large as the access.
+std::string element(const Place &of, uintptr_t address, size_t bytes) {
+  const auto at = static_cast<int64_t>(address) - static_cast<int64_t>(of.begin), size = static_cast<int64_t>(bytes);
+  if (of.element_bytes > 0) return of.name + "[" + std::to_string(at / of.element_bytes) + "]";
+  return (at % size == 0 && size <= 16 ? "element " + std::to_string(at / size) : "byte " + std::to_string(at)) + " of " + of.name;
+}
 
 }  // namespace
 
@@ -71,8 +71,10 @@ Memory::Site *Memory::site_of(const void *caller) {
   return &sites_[at];
 }
 
-void Memory::begin_launch(const Scope &scope) {
-  scope_ = scope;
+void Memory::begin_launch(const Launch &launch, Heap &heap, Defects &found) {
+  launch_ = &launch;
+  heap_ = &heap;
+  defects_ = &found;
   forget_sites();
   shared_.clear();
   clear_shared();
@@ -104,7 +106,7 @@ void Memory::begin_block(unsigned block, unsigned threads, std::pair<char *, siz
   shared_.clear();
   shared_shadow_ = &shared_shadows_[shared_begin_];
   if (!goes_on) clear_shared();
-  unwritten_ = Unwritten();
+  unwritten_.text.clear();
   suspect_ = Suspect();
   for (void *each : freed_) std::free(each);
   freed_.clear();
@@ -119,7 +121,7 @@ void Memory::begin_block(unsigned block, unsigned threads, std::pair<char *, siz
 
 void Memory::declare_shared(const void *memory, size_t bytes, const std::string &names) {
   const auto begin = reinterpret_cast<uintptr_t>(memory);
-  shared_.push_back({begin, begin + bytes, names + " (shared memory)"});
+  shared_.push_back({begin, bytes, 0, names + " (shared memory)"});
   shared_used_ = std::max<size_t>(shared_used_, begin + bytes - shared_begin_);
 }
 
@@ -133,9 +135,7 @@ void Memory::order_warp(unsigned first, unsigned mask) {
     if (!(mask >> lane & 1)) continue;
     for (unsigned i = 0; i < 32; i++) joined[i] = std::max(joined[i], clocks_[(first + lane) * 32 + i]);
   }
-  for (unsigned lane = 0; lane < 32; lane++) {
-    if (mask >> lane & 1) joined[lane] = moment_ + 1;
-  }
+  for (unsigned i = 0; i < 32; i++) joined[i] = mask >> i & 1 ? moment_ + 1 : joined[i];
   for (unsigned lane = 0; lane < 32; lane++) {
     if (mask >> lane & 1) std::copy(joined, joined + 32, &clocks_[(first + lane) * 32]);
   }
@@ -179,10 +179,9 @@ void Memory::end_copies(unsigned thread, size_t prior, const void *caller) {
   copies.pending.erase(first, copies.pending.end());
   pending_ -= ended.size();
   // To other threads, the copies write now. No thread has used their bytes since the copies began.
-  Defect none;
   for (const Copies::Copy &copy : ended) {
     std::fill_n(copying_.begin() + static_cast<ptrdiff_t>(copy.to - shared_begin_), copy.bytes, uint16_t{0});
-    access(copy.to, copy.bytes, true, false, caller, none);
+    access(copy.to, copy.bytes, true, false, caller);
   }
   suspect_ = Suspect();
 }
@@ -199,11 +198,11 @@ bool Memory::is_pending(uintptr_t address, size_t bytes, uint64_t now) {
     if (copy.to <= at && at < copy.to + copy.bytes) other = copy.caller;
   }
   const void *caller = caller_of(now);
-  if (defects->count(Defect::Kind::race, caller, other)) return true;
-  add(Defect::Kind::race,
-      name_of_thread(thread_of(now)) + " races: it " + (now & is_write_bit ? "writes " : "reads ") + place_of(address, bytes) + ", but " +
-          (thread == thread_of(now) ? "it" : "thread " + std::to_string(thread)) + " has not waited for its asynchronous copy there",
-      caller, other);
+  if (defects_->count(Defect::Kind::race, caller, other)) return true;
+  defects_->add({Defect::Kind::race,
+                 name_of_thread(thread_of(now)) + " races: it " + (now & is_write_bit ? "writes " : "reads ") + name_at(address, bytes) + ", but " +
+                     (thread == thread_of(now) ? "it" : "thread " + std::to_string(thread)) + " has not waited for its asynchronous copy there",
+                 caller, other});
   return true;
 }
 
@@ -291,14 +290,11 @@ bool Memory::access_bytes(uintptr_t address, size_t bytes, uint64_t now, const S
 }
 
 // Finds the site and the region of an access, for the site's next accesses too. NULL: a fault.
-Memory::Site *Memory::locate(uintptr_t address, size_t bytes, bool is_write, const void *caller, Defect &fatal) {
+Memory::Site *Memory::locate(uintptr_t address, size_t bytes, bool is_write, const void *caller) {
   Site &site = *site_of(caller);
-  if (address - site.begin < site.bytes && site.bytes - (address - site.begin) >= bytes) return &site;
-  return find_region(site, address, bytes, is_write, fatal) ? &site : nullptr;
-}
-
-bool Memory::find_region(Site &site, uintptr_t address, size_t bytes, bool is_write, Defect &fatal) {
+  // Remembers the memory if the access is in it.
   const auto use = [&](uintptr_t begin, size_t size, uintptr_t words, bool is_tracked) {
+    if (address - begin >= size || size - (address - begin) < bytes) return false;
     site.begin = begin;
     site.bytes = size;
     site.words = words;
@@ -306,62 +302,49 @@ bool Memory::find_region(Site &site, uintptr_t address, size_t bytes, bool is_wr
     site.floor = is_shared(begin) ? &phase_first_ : &launch_first_;
     return true;
   };
-  const auto is_in = [&](uintptr_t begin, size_t size) { return address - begin < size && size - (address - begin) >= bytes; };
-  if (is_in(stacks_begin_, stacks_bytes_)) return use(stacks_begin_, stacks_bytes_, 0, false);
-  for (const auto &[begin, size] : scope_.free) {
-    const auto at = reinterpret_cast<uintptr_t>(begin);
-    if (is_in(at, size)) return use(at, size, 0, false);
+  if (use(site.begin, site.bytes, site.words, site.is_tracked) || use(stacks_begin_, stacks_bytes_, 0, false)) return &site;
+  const gpt2_emulator::Position here = launch_->here();
+  for (const Sizes *each : {here.thread, here.block, here.threads, here.blocks}) {
+    if (use(reinterpret_cast<uintptr_t>(each), sizeof *each, 0, false)) return &site;
   }
-  if (is_shared(address)) {
-    for (const Shared &each : shared_) {
-      if (!is_in(each.begin, each.end - each.begin)) continue;
-      return use(each.begin, each.end - each.begin, shared_shadow_->words(shared_begin_, shared_bytes_), true);
-    }
-    return outside(address, bytes, is_write, site.caller, fatal);
-  }
-  Table &all = table();
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  Region *region = all.at(address);
-  if (!region) return outside(address, bytes, is_write, site.caller, fatal);
-  uintptr_t begin = region->is.begin;
-  size_t size = region->is.bytes;
-  if (scope_.windows && region->is.kind == Kind::tensor) {
-    const auto &windows = *scope_.windows;
-    const auto window = std::find_if(windows.begin(), windows.end(), [&](const Window &each) { return is_in(each.begin, each.bytes); });
-    if (window == windows.end()) return outside(address, bytes, is_write, site.caller, fatal);
-    begin = window->begin;
-    size = window->bytes;
-  }
-  if (!is_in(begin, size)) return outside(address, bytes, is_write, site.caller, fatal);
-  if (region->is.kind != Kind::constant) {
-    return use(begin, size, region->shadow.words(region->is.begin, region->is.bytes), !region->is_written);
-  }
-  // Not remembered: a write must be found.
+  if (use(reinterpret_cast<uintptr_t>(launch_->arguments), launch_->argument_bytes, 0, false)) return &site;
+  // Constants are not remembered: a write must be found.
   site.bytes = 0;
   site.words = 0;
-  if (!is_write) return true;
-  fatal = Defect();
-  fatal.kind = Defect::Kind::bad_access;
-  fatal.text = "writes " + place_of(address, bytes) + ", which is constant";
-  fatal.caller = site.caller;
-  return false;
+  if (is_shared(address)) {
+    const uintptr_t words = shared_shadow_->words(shared_begin_, shared_bytes_);
+    for (const Place &each : shared_) {
+      if (use(each.begin, each.bytes, words, true)) return &site;
+    }
+    return outside(address, bytes, is_write, caller) ? &site : nullptr;
+  }
+  const LockedTable all;
+  Region *region = all->at(address);
+  if (region && region->is.kind != Kind::constant) {
+    const uintptr_t begin = region->is.begin;
+    if (use(begin, region->is.bytes, region->shadow.words(begin, region->is.bytes), !region->is_written)) return &site;
+  }
+  const bool is_constant = region && region->is.kind == Kind::constant && address + bytes <= region->is.begin + region->is.bytes;
+  if (!is_constant) return outside(address, bytes, is_write, caller) ? &site : nullptr;
+  return !is_write || refuse("writes " + name_at(address, bytes) + ", which is constant", caller) ? &site : nullptr;
 }
 
 void Memory::conflict(uint64_t before, uint64_t now, uintptr_t address, size_t bytes) {
   // The race explains a read before any write.
-  if (unwritten_.address / 4 == address / 4) unwritten_ = Unwritten();
+  if (unwritten_at_ / 4 == address / 4) unwritten_.text.clear();
   const bool is_read_of_atomic = ((before & is_atomic_bit) && !(now & is_write_bit)) || ((now & is_atomic_bit) && !(before & is_write_bit));
   const void *caller = caller_of(now), *other = caller_of(before);
   if (is_read_of_atomic) {
-    if (defects->count(Defect::Kind::warning, caller, other)) return;
-    add(Defect::Kind::warning,
-        name_of_thread(thread_of(now)) + " " + raced(before, now, address, bytes) + ": right only if an old value does no harm", caller, other);
+    if (defects_->count(Defect::Kind::warning, caller, other)) return;
+    defects_->add({Defect::Kind::warning,
+                   name_of_thread(thread_of(now)) + " " + raced(before, now, address, bytes) + ": right only if an old value does no harm",
+                   caller, other});
   } else if ((now & before & is_write_bit) && !((now | before) & is_atomic_bit)) {
     const char *begin = reinterpret_cast<const char *>(address);
     if (!has_suspect()) suspect_ = {address, before, now, {begin, begin + bytes}};
-  } else if (!defects->count(Defect::Kind::race, caller, other)) {
-    add(Defect::Kind::race, name_of_thread(thread_of(now)) + " races: it " + raced(before, now, address, bytes), caller, other,
-        barrier_of(before, now, address));
+  } else if (!defects_->count(Defect::Kind::race, caller, other)) {
+    defects_->add({Defect::Kind::race, name_of_thread(thread_of(now)) + " races: it " + raced(before, now, address, bytes), caller,
+                   other, barrier_of(before, now, address)});
   }
 }
 
@@ -376,15 +359,15 @@ void Memory::resolve() {
   const auto [address, before, now, bytes] = std::exchange(suspect_, Suspect());
   const bool is_same = std::memcmp(bytes.data(), reinterpret_cast<const void *>(address), bytes.size()) == 0;
   const Defect::Kind kind = is_same ? Defect::Kind::warning : Defect::Kind::race;
-  if (defects->count(kind, caller_of(now), caller_of(before))) return;
+  if (defects_->count(kind, caller_of(now), caller_of(before))) return;
   const std::string text = raced(before, now, address, bytes.size());
-  add(kind, name_of_thread(thread_of(now)) + (is_same ? " " + text + ": right, because it is the same value" : " races: it " + text),
-      caller_of(now), caller_of(before), is_same ? Defect::Barrier::unknown : barrier_of(before, now, address));
+  defects_->add({kind, name_of_thread(thread_of(now)) + (is_same ? " " + text + ": right, because it is the same value" : " races: it " + text),
+                 caller_of(now), caller_of(before), is_same ? Defect::Barrier::unknown : barrier_of(before, now, address)});
 }
 
 std::string Memory::raced(uint64_t before, uint64_t now, uintptr_t address, size_t bytes) const {
   const bool is_same_block = before >= block_first_;
-  return (now & is_write_bit ? "writes " : "reads ") + place_of(address, bytes) + ", which thread " + std::to_string(thread_of(before)) +
+  return (now & is_write_bit ? "writes " : "reads ") + name_at(address, bytes) + ", which thread " + std::to_string(thread_of(before)) +
          (is_same_block ? "" : " of block " + std::to_string(block_of(before >> moment_shift))) +
          (before & is_write_bit ? " wrote" : " read") + (is_same_block ? " with no barrier between" : " with nothing that orders blocks");
 }
@@ -392,138 +375,104 @@ std::string Memory::raced(uint64_t before, uint64_t now, uintptr_t address, size
 // A read of bytes that nobody has written: reported now, and of shared memory if no other thread writes there before the
 // next barrier.
 void Memory::unwritten(uint64_t now, uintptr_t address, size_t bytes) {
-  if (is_shared(address) ? !unwritten_.text.empty() : defects->count(Defect::Kind::unwritten, caller_of(now), nullptr)) return;
   const bool is_in_block = is_shared(address);
-  const std::string text = name_of_thread(thread_of(now)) + " reads " + place_of(address, bytes) + ", which " +
-                           (is_in_block ? "no thread" : "nobody") + " has written";
-  if (is_in_block) unwritten_ = {text, caller_of(now), address};
-  else add(Defect::Kind::unwritten, text, caller_of(now));
+  if (is_in_block ? !unwritten_.text.empty() : defects_->count(Defect::Kind::unwritten, caller_of(now))) return;
+  Defect defect{Defect::Kind::unwritten, "", caller_of(now)};
+  defect.text = name_of_thread(thread_of(now)) + " reads " + name_at(address, bytes) + ", which " +
+                (is_in_block ? "no thread" : "nobody") + " has written";
+  if (!is_in_block) return void(defects_->add(std::move(defect)));
+  unwritten_ = std::move(defect);
+  unwritten_at_ = address;
 }
 
 void Memory::report_unwritten() {
-  if (unwritten_.text.empty()) return;
-  const Unwritten found = std::exchange(unwritten_, Unwritten());
-  if (!defects->count(Defect::Kind::unwritten, found.caller, nullptr)) add(Defect::Kind::unwritten, found.text, found.caller);
+  if (!unwritten_.text.empty()) defects_->add(std::exchange(unwritten_, Defect()));
 }
 
-void Memory::add(Defect::Kind kind, std::string text, const void *caller, const void *other, Defect::Barrier barrier) {
-  Defect made;
-  made.kind = kind;
-  made.text = std::move(text);
-  made.caller = caller;
-  made.other = other;
-  made.barrier = barrier;
-  defects->add(std::move(made));
+std::string Memory::name_of_thread(unsigned thread) const {
+  return gpt2::emulator::name_of(thread, block_, launch_->threads, launch_->blocks);
 }
-
-std::string Memory::name_of_thread(unsigned thread) const { return gpt2::emulator::name_of(thread, block_, threads, blocks); }
 
 void *Memory::allocate(size_t bytes) {
-  Heap &heap = *scope_.heap;
-  if (bytes > heap_bytes - heap.used) return nullptr;
+  if (bytes > heap_bytes - heap_->used) return nullptr;
   void *made = std::malloc(bytes + gap);
   if (!made) return nullptr;
-  Table &all = table();
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  heap.used += bytes;
-  Region &region = all.insert(reinterpret_cast<uintptr_t>(made), bytes, Kind::device, 0, from_malloc, nullptr);
-  region.heap = &heap;
+  const LockedTable all;
+  heap_->used += bytes;
+  Region &region = all->insert(reinterpret_cast<uintptr_t>(made), bytes, Kind::device, 0, "memory from malloc", nullptr);
+  region.heap = heap_;
   region.is_written = true;
   return made;
 }
 
 bool Memory::release(uintptr_t address) {
-  Table &all = table();
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  const auto block = all.live.find(address);
-  if (block == all.live.end() || block->second.heap != scope_.heap) return false;
-  scope_.heap->used -= block->second.is.bytes;
-  all.live.erase(block);
+  const LockedTable all;
+  const auto block = all->live.find(address);
+  if (block == all->live.end() || block->second.heap != heap_) return false;
+  heap_->used -= block->second.is.bytes;
+  all->live.erase(block);
   forget_sites();
   // The memory is reused only after the block's end, so that an access after free is detected.
   freed_.push_back(reinterpret_cast<void *>(address));
   return true;
 }
 
-// Names an address in a shared array, a variable or an allocation. The table is locked or does not change.
-std::string Memory::place_of(uintptr_t address, size_t bytes) const {
-  for (const Shared &each : shared_) {
-    if (address >= each.begin && address < each.end) return element(each.names, each.begin, 0, address, bytes);
+// The shared arrays, or the regions, in one of which the address is or should be. The table is locked or does not
+// change.
+std::vector<Place> Memory::places(uintptr_t address) const {
+  if (is_shared(address)) return shared_;
+  std::vector<Place> all;
+  for (const auto &[begin, region] : table().live) all.push_back(place_of(region));
+  return all;
+}
+
+std::string Memory::name_at(uintptr_t address, size_t bytes) const {
+  for (const Place &each : places(address)) {
+    if (address - each.begin < each.bytes) return element(each, address, bytes);
   }
-  if (scope_.windows) {
-    for (const Window &each : *scope_.windows) {
-      if (address - each.begin < each.bytes) return element(each.name, each.begin, std::max(each.element_bytes, 1), address, bytes);
-    }
-  }
-  const Region *region = table().at(address);
-  return region ? element(region->name, region->is.begin, region->is.element_bytes, address, bytes) : "memory";
+  return "memory";
+}
+
+bool Memory::refuse(std::string text, const void *caller) {
+  fatal = {Defect::Kind::bad_access, std::move(text), caller};
+  return false;
 }
 
 // The fault of an access that is in no region, or past its end. True if the access is allowed.
-bool Memory::outside(uintptr_t address, size_t bytes, bool is_write, const void *caller, Defect &fatal) const {
+bool Memory::outside(uintptr_t address, size_t bytes, bool is_write, const void *caller) {
   const std::string verb = is_write ? "writes " : "reads ";
-  fatal = Defect();
-  fatal.kind = Defect::Kind::bad_access;
-  fatal.caller = caller;
-  if (address < 4096) {
-    fatal.text = verb + "through a null pointer";
-    return false;
-  }
-  struct Near {
-    uintptr_t begin, end;
-    int element_bytes;
-    const std::string *name;
-  };
-  std::vector<Near> all;
-  if (is_shared(address)) {
-    for (const Shared &each : shared_) all.push_back({each.begin, each.end, 0, &each.names});
-  } else {
-    if (scope_.windows) {
-      for (const Window &each : *scope_.windows) {
-        all.push_back({each.begin, each.begin + each.bytes, std::max(each.element_bytes, 1), &each.name});
-      }
-    }
-    for (const auto &[begin, region] : table().live) {
-      if (scope_.windows && region.is.kind == Kind::tensor) continue;
-      all.push_back({begin, begin + region.is.bytes, region.is.element_bytes, &region.name});
-    }
-  }
-  const Region *freed = scope_.windows ? nullptr : table().freed_at(address);
-  if (freed) {
-    fatal.text = verb + element(freed->name, freed->is.begin, freed->is.element_bytes, address, bytes) + ", which has been freed";
-    return false;
-  }
+  if (address < 4096) return refuse(verb + "through a null pointer", caller);
+  const bool is_program = launch_->watch == &gpt2_emulator::program_watch;
+  if (const Region *freed = table().freed_at(address)) return refuse(verb + element(place_of(*freed), address, bytes) + ", which has been freed", caller);
   // In shared memory and among allocations of this emulator, the last one before the address is meant.
-  const auto distance = [&](const Near &each) {
-    if (address >= each.begin) return address - std::min(each.end - (each.end > each.begin), address);
+  const auto distance = [&](const Place &each) {
+    if (address >= each.begin) return address - std::min(each.begin + each.bytes - (each.bytes > 0), address);
     return is_shared(address) ? SIZE_MAX : each.begin - address;
   };
-  const auto nearest = std::min_element(all.begin(), all.end(), [&](const Near &a, const Near &b) { return distance(a) < distance(b); });
+  const std::vector<Place> all = places(address);
+  const auto nearest = std::min_element(all.begin(), all.end(), [&](const Place &a, const Place &b) { return distance(a) < distance(b); });
   const size_t away = nearest == all.end() ? SIZE_MAX : distance(*nearest);
-  if (is_shared(address) && nearest->begin == nearest->end) {
-    fatal.text = "uses extern __shared__ memory, but the launch gives it 0 bytes: add `shared` to the launch";
-    return false;
+  if (is_shared(address) && nearest->bytes == 0) {
+    return refuse("uses extern __shared__ memory, but the launch gives it 0 bytes: add `shared` to the launch", caller);
   }
-  Dl_info info{};
-  // A constant without a name.
-  if (!is_write && away > gap && dladdr(reinterpret_cast<void *>(address), &info) && info.dli_fbase == scope_.module_base) return true;
-  unsigned char is_resident;
-  const bool is_far = scope_.windows ? away > size_t{1} << 30 : away > size_t{1} << 20;
-  if (is_far && !scope_.windows && mincore(reinterpret_cast<void *>(address / 4096 * 4096), 1, &is_resident) == 0) {
-    fatal.text = verb + "memory of the host: a GPU reaches only memory of cudaMalloc, cudaMallocManaged and cudaMallocHost";
-    return false;
+  // A constant without a name is in the kernel's file.
+  Dl_info there{}, code{};
+  if (!is_write && away > gap && dladdr(reinterpret_cast<void *>(address), &there) &&
+      dladdr(reinterpret_cast<void *>(launch_->here), &code) && there.dli_fbase == code.dli_fbase) {
+    return true;
   }
-  if (is_far) {
-    fatal.text = verb + count_of(bytes, "byte") + " at an address that belongs to no " + (scope_.windows ? "argument" : "allocation");
-    return false;
+  if (away > size_t{1} << (is_program ? 20 : 30)) {
+    unsigned char is_resident;
+    if (is_program && mincore(reinterpret_cast<void *>(address / 4096 * 4096), 1, &is_resident) == 0) {
+      return refuse(verb + "memory of the host: a GPU reaches only memory of cudaMalloc, cudaMallocManaged and cudaMallocHost", caller);
+    }
+    return refuse(verb + count_of(bytes, "byte") + " at an address that belongs to no " + (is_program ? "allocation" : "argument"), caller);
   }
-  const size_t size = nearest->end - nearest->begin;
-  const uintptr_t wrong = away == 0 ? nearest->end : address;
   const auto element_bytes = static_cast<size_t>(nearest->element_bytes);
-  fatal.text = verb + element(*nearest->name, nearest->begin, nearest->element_bytes, wrong, bytes) +
-               (element_bytes > 0 ? ", but " + *nearest->name + " has " + count_of(size / element_bytes, "element")
-                                  : ", which has " + count_of(size, "byte"));
-  return false;
+  return refuse(verb + element(*nearest, away == 0 ? nearest->begin + nearest->bytes : address, bytes) +
+                    (element_bytes > 0 ? ", but " + nearest->name + " has " + count_of(nearest->bytes / element_bytes, "element")
+                                       : ", which has " + count_of(nearest->bytes, "byte")),
+                caller);
 }
 
 // Called every 2^28 moments: what happened before is forgotten, except which bytes were written.
@@ -534,9 +483,8 @@ void Memory::forget_accesses() {
       if (*word != 0) *word &= (word - shadow.begin()) % 4 == 0 ? written_bits : 0;
     }
   };
-  Table &all = table();
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  for (auto &[begin, region] : all.live) forget(region.shadow);
+  const LockedTable all;
+  for (auto &[begin, region] : all->live) forget(region.shadow);
   for (auto &[begin, shadow] : shared_shadows_) forget(shadow);
   moment_ = 2;
   launch_first_ = block_first_ = phase_first_ = moment_ << moment_shift;
@@ -546,32 +494,6 @@ void Memory::forget_accesses() {
   blocks_.clear();
   block_clock_ = nullptr;
   last_release_ = 0;
-}
-
-namespace {
-
-// Calls visit(words, bits) for each four bytes of a range, or for a single one at its ends, until it returns false. Returns
-// where it ended.
-template <class Visit>
-uintptr_t each_word(Region &region, uintptr_t begin, uintptr_t end, const Visit &visit) {
-  const uintptr_t words = region.shadow.words(region.is.begin, region.is.bytes);
-  for (uintptr_t at = begin; at < end;) {
-    const bool is_whole = at % 4 == 0 && end - at >= 4;
-    if (!visit(*words_at(words, at), uint64_t{is_whole ? 15 : bit_of(at)} << 32)) return at;
-    at += is_whole ? 4 : 1;
-  }
-  return end;
-}
-
-}  // namespace
-
-void mark_written(Region &region, uintptr_t begin, size_t bytes) {
-  const uintptr_t end = std::min(begin + bytes, region.is.begin + region.is.bytes);
-  each_word(region, begin, end, [](uint64_t &word, uint64_t bits) { return (word |= bits) != 0; });
-}
-
-uintptr_t first_unwritten(Region &region, uintptr_t begin, size_t bytes) {
-  return each_word(region, begin, begin + bytes, [](uint64_t word, uint64_t bits) { return (word & bits) == bits; });
 }
 
 }  // namespace gpt2::emulator

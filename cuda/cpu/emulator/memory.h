@@ -29,30 +29,20 @@
 
 namespace gpt2::emulator {
 
-// A part of a region that a launch may access, under the name of its parameter.
-struct Window {
+// Memory that a launch may access, by its name in reports.
+struct Place {
   uintptr_t begin;
   size_t bytes;
   int element_bytes;
   std::string name;
 };
 
-// Memory that a launch may access beside allocations.
-struct Scope {
-  // If not NULL, no allocation but these, in the order of addresses, and what the module has.
-  const std::vector<Window> *windows = nullptr;
-  Heap *heap = nullptr;
-  // A module's constants without a name are in its file, loaded here.
-  const void *module_base = nullptr;
-  // Memory that needs no check: the arguments, and the variables of the thread's position.
-  std::vector<std::pair<const void *, size_t>> free;
-};
-
 class Memory {
  public:
   Memory();
 
-  void begin_launch(const Scope &scope);
+  // `found` gets the launch's defects and warnings, in the order of occurrence.
+  void begin_launch(const gpt2_emulator::Launch &launch, Heap &heap, Defects &found);
   // `goes_on`: after a barrier of the grid.
   void begin_block(unsigned block, unsigned threads, std::pair<char *, size_t> shared, std::pair<const char *, const char *> stacks,
                    bool goes_on);
@@ -72,12 +62,12 @@ class Memory {
   void commit(unsigned thread);
   // Ends the copies of all groups but the last `prior`.
   void end_copies(unsigned thread, size_t prior, const void *caller);
-  // Called before an access. False: a fault that ends the launch, with its text in `fatal`; other faults are reported.
-  bool access(uintptr_t address, size_t bytes, bool is_write, bool is_atomic, const void *caller, Defect &fatal) {
+  // Called before an access. False: a fault that ends the launch, `fatal`; other faults are reported.
+  bool access(uintptr_t address, size_t bytes, bool is_write, bool is_atomic, const void *caller) {
     Site *site = &sites_[reinterpret_cast<uintptr_t>(caller) % site_count];
     const uintptr_t offset = address - site->begin;
     if (__builtin_expect(site->caller != caller || offset >= site->bytes || site->bytes - offset < bytes, false)) {
-      site = locate(address, bytes, is_write, caller, fatal);
+      site = locate(address, bytes, is_write, caller);
       if (!site) return false;
     }
     if (!site->words) return true;
@@ -105,11 +95,10 @@ class Memory {
   std::vector<uintptr_t> touched() const;
   std::string name_of_thread(unsigned thread) const;
 
-  // Defects and warnings of the launch, in the order of occurrence.
-  Defects *defects = nullptr;
+  // Without the name of the thread.
+  Defect fatal;
   // The accesses of the process, and the number after which the running thread lets the others run.
   uint64_t accesses = 0, accesses_to_rest = 0;
-  gpt2_emulator::Sizes blocks{}, threads{};
 
  private:
   static constexpr int moment_shift = 36, written_shift = 32, thread_shift = 22, bytes_shift = 16;
@@ -127,10 +116,6 @@ class Memory {
     bool is_tracked = false;          // reads of unwritten bytes are reported
     unsigned index = 0;
     uint64_t last = 0;                // the last access
-  };
-  struct Shared {
-    uintptr_t begin, end;
-    std::string names;
   };
   // The moments of the last release, a fence and then an atomic operation, and of the last release before the last atomic
   // operation.
@@ -153,12 +138,6 @@ class Memory {
     uintptr_t address = 0;
     uint64_t before = 0, now = 0;
     std::vector<char> bytes;
-  };
-  // A read of shared memory that no thread had written; a race if another thread writes it before the next barrier.
-  struct Unwritten {
-    std::string text;
-    const void *caller = nullptr;
-    uintptr_t address = 0;
   };
 
   // Whether the access is before every later one of the block's threads that run now: the running thread's, or before the
@@ -184,8 +163,7 @@ class Memory {
     return true;
   }
   Site *site_of(const void *caller);
-  Site *locate(uintptr_t address, size_t bytes, bool is_write, const void *caller, Defect &fatal);
-  bool find_region(Site &site, uintptr_t address, size_t bytes, bool is_write, Defect &fatal);
+  Site *locate(uintptr_t address, size_t bytes, bool is_write, const void *caller);
   bool access_bytes(uintptr_t address, size_t bytes, uint64_t now, const Site &site);
   void check(uint64_t *slots, uint64_t now, const Site &site, uintptr_t address, size_t bytes);
   bool is_ordered(uint64_t before, uint64_t now) const;
@@ -193,13 +171,14 @@ class Memory {
   void unwritten(uint64_t now, uintptr_t address, size_t bytes);
   std::string raced(uint64_t before, uint64_t now, uintptr_t address, size_t bytes) const;
   bool is_pending(uintptr_t address, size_t bytes, uint64_t now);
-  bool outside(uintptr_t address, size_t bytes, bool is_write, const void *caller, Defect &fatal) const;
-  std::string place_of(uintptr_t address, size_t bytes) const;
+  std::vector<Place> places(uintptr_t address) const;
+  bool outside(uintptr_t address, size_t bytes, bool is_write, const void *caller);
+  bool refuse(std::string text, const void *caller);
+  std::string name_at(uintptr_t address, size_t bytes) const;
   uint64_t block_of(uint64_t moment) const;
   const void *caller_of(uint64_t access) const { return sites_[access & 0xffff].caller; }
   static unsigned thread_of(uint64_t access) { return access >> thread_shift & 1023; }
   bool is_shared(uintptr_t address) const { return address - shared_begin_ < shared_bytes_; }
-  void add(Defect::Kind kind, std::string text, const void *caller, const void *other = nullptr, Defect::Barrier barrier = Defect::Barrier::unknown);
   // Between which accesses a barrier is missing.
   Defect::Barrier barrier_of(uint64_t before, uint64_t now, uintptr_t address) const;
   void forget_accesses();
@@ -207,17 +186,21 @@ class Memory {
 
   std::vector<Site> sites_;
   std::vector<unsigned> used_sites_;
-  Scope scope_;
+  const gpt2_emulator::Launch *launch_ = nullptr;
+  Heap *heap_ = nullptr;
+  Defects *defects_ = nullptr;
   uint64_t moment_ = 1, now_ = 0;
   // Words with the moments in which the launch (or its last grid barrier), the block and its last barrier were.
   uint64_t launch_first_ = 0, block_first_ = 0, phase_first_ = 0;
   std::vector<void *> freed_;
   Suspect suspect_;
-  Unwritten unwritten_;
+  // A read of shared memory that no thread had written; a race if another thread writes it before the next barrier.
+  Defect unwritten_;
+  uintptr_t unwritten_at_ = 0;
   // State of the running block.
   unsigned block_ = 0;
   uintptr_t stacks_begin_ = 0, stacks_bytes_ = 0, shared_begin_ = 0, shared_bytes_ = 0, shared_used_ = 0;
-  std::vector<Shared> shared_;
+  std::vector<Place> shared_;
   Shadow *shared_shadow_ = nullptr;
   std::map<uintptr_t, Shadow> shared_shadows_;  // by block object
   std::vector<Copies> copies_;     // by thread
@@ -235,8 +218,5 @@ class Memory {
 };
 
 Memory &memory();
-// Marks bytes of a region as written. The first byte that was not written, or the end.
-void mark_written(Region &region, uintptr_t begin, size_t bytes);
-uintptr_t first_unwritten(Region &region, uintptr_t begin, size_t bytes);
 
 }  // namespace gpt2::emulator

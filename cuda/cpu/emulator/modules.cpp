@@ -11,6 +11,7 @@
 #include "../../runtime/checks.h"
 #include "../../runtime/process.h"
 #include "../context.h"
+#include "block.h"
 #include "launch.h"
 
 using gpt2::Check;
@@ -18,27 +19,24 @@ using gpt2::cpu;
 using gpt2::fail;
 namespace emulator = gpt2::emulator;
 using emulator::demangled;
+using emulator::shared_limit;
 
 struct gpt2_module {
   void *handle = nullptr;
   const gpt2_emulator::Module *table = nullptr;
-  const void *base = nullptr;
   std::string path, description;
-  std::vector<emulator::Variable> variables;
+  std::vector<const void *> variables;
   emulator::Heap heap;
   std::set<std::string> warnings;  // printed once each
 
   ~gpt2_module() {
-    for (const emulator::Variable &each : variables) gpt2_emulator::erase(reinterpret_cast<void *>(each.begin));
+    for (const void *each : variables) gpt2_emulator::erase(each);
     if (handle) dlclose(handle);
     emulator::forget_lines();
   }
 };
 
 namespace {
-
-// The shared memory that a block on an H100 can have, in bytes.
-constexpr int shared_limit = 232448;
 
 std::string describe(const gpt2_emulator::Kernel &kernel) {
   std::string types, parameters;
@@ -54,8 +52,8 @@ std::string describe(const gpt2_emulator::Kernel &kernel) {
 }
 
 // The pointers among the arguments, with the bytes that may be accessed from each, in the order of addresses.
-std::vector<emulator::Window> windows_of(const gpt2_emulator::Kernel &kernel, const char *arguments, const int64_t *reach) {
-  std::vector<emulator::Window> windows;
+std::vector<emulator::Place> tensors_of(const gpt2_emulator::Kernel &kernel, const char *arguments, const int64_t *reach) {
+  std::vector<emulator::Place> tensors;
   std::istringstream names(kernel.parameter_names);
   for (int i = 0; i < kernel.parameter_count; i++) {
     const gpt2_emulator::Parameter &parameter = kernel.parameters[i];
@@ -65,45 +63,21 @@ std::vector<emulator::Window> windows_of(const gpt2_emulator::Kernel &kernel, co
     uintptr_t begin = 0;
     if (parameter.element_bytes == 0 || reach[i] <= 0) continue;
     std::memcpy(&begin, arguments + parameter.offset, sizeof begin);
-    windows.push_back({begin, static_cast<size_t>(reach[i]), parameter.element_bytes, name.empty() ? "an argument" : name});
+    tensors.push_back({begin, static_cast<size_t>(reach[i]), parameter.element_bytes, name.empty() ? "an argument" : name});
   }
-  std::stable_sort(windows.begin(), windows.end(), [](const auto &a, const auto &b) { return a.begin < b.begin; });
+  std::stable_sort(tensors.begin(), tensors.end(), [](const auto &a, const auto &b) { return a.begin < b.begin; });
   // Two arguments may be the same memory.
-  for (size_t i = 1; i < windows.size();) {
-    emulator::Window &before = windows[i - 1];
-    if (windows[i].begin >= before.begin + before.bytes) {
-      i++;
-      continue;
-    }
-    before.bytes = std::max(before.bytes, windows[i].begin + windows[i].bytes - before.begin);
-    windows.erase(windows.begin() + static_cast<ptrdiff_t>(i));
+  std::vector<emulator::Place> joined;
+  for (const emulator::Place &each : tensors) {
+    const bool is_apart = joined.empty() || each.begin >= joined.back().begin + joined.back().bytes;
+    if (is_apart) joined.push_back(each);
+    else joined.back().bytes = std::max(joined.back().bytes, each.begin + each.bytes - joined.back().begin);
   }
-  return windows;
+  return joined;
 }
 
-// Memory that the table does not know, such as the caller's, is in it during a launch.
-class Entered {
- public:
-  explicit Entered(const std::vector<emulator::Window> &windows) {
-    for (const emulator::Window &each : windows) {
-      const auto *begin = reinterpret_cast<const void *>(each.begin);
-      if (gpt2_emulator::find(begin)) continue;
-      gpt2_emulator::insert(begin, each.bytes, gpt2_emulator::Kind::tensor, 0, "");
-      entered_.push_back(begin);
-    }
-  }
-  ~Entered() {
-    for (const void *each : entered_) gpt2_emulator::erase(each);
-  }
-  Entered(const Entered &) = delete;
-  Entered &operator=(const Entered &) = delete;
-
- private:
-  std::vector<const void *> entered_;
-};
-
 struct Running {
-  explicit Running(const char *name) { gpt2::running_kernel = name; }
+  explicit Running(const char *kernel) { gpt2::running_kernel = kernel; }
   ~Running() { gpt2::running_kernel = nullptr; }
 };
 
@@ -133,16 +107,7 @@ int gpt2_module_load(gpt2_context *context, gpt2_module **module, const void *pa
     return fail(context, GPT2_INVALID_ARGUMENT, __func__,
                 made->path + " was compiled for another version of this library; compile it again");
   }
-  Dl_info info{};
-  dladdr(reinterpret_cast<void *>(table), &info);
-  made->base = info.dli_fbase;
-  if (made->table->has_checks) {
-    made->variables = emulator::variables_of(made->path, reinterpret_cast<uintptr_t>(made->base));
-    for (const emulator::Variable &each : made->variables) {
-      const auto kind = each.is_constant ? gpt2_emulator::Kind::constant : gpt2_emulator::Kind::variable;
-      gpt2_emulator::insert(reinterpret_cast<void *>(each.begin), each.end - each.begin, kind, 0, each.name.c_str());
-    }
-  }
+  if (made->table->has_checks) made->variables = emulator::enter_variables(reinterpret_cast<const void *>(table));
   for (int i = 0; i < made->table->kernel_count; i++) {
     made->description += (i > 0 ? "," : "[") + describe(made->table->kernels[i]);
   }
@@ -173,7 +138,7 @@ int gpt2_module_launch(gpt2_context *context, gpt2_module *module, int32_t kerne
   if (check.failed()) return check.status();
   const int64_t threads = int64_t{block_x} * block_y * block_z, blocks = int64_t{grid_x} * grid_y * grid_z;
   check.that(kernel >= 0 && kernel < module->table->kernel_count, "a kernel of the module, got " + std::to_string(kernel))
-      .that(shared_bytes <= shared_limit, "at most 232448 bytes of shared memory, got " + std::to_string(shared_bytes))
+      .that(shared_bytes <= shared_limit, "at most " + std::to_string(shared_limit) + " bytes of shared memory, got " + std::to_string(shared_bytes))
       .that(blocks <= INT32_MAX, "fewer blocks on a CPU than 2^31, got " + std::to_string(blocks));
   if (check.failed()) return check.status();
   const gpt2_emulator::Kernel &wanted = module->table->kernels[kernel];
@@ -201,11 +166,8 @@ int gpt2_module_launch(gpt2_context *context, gpt2_module *module, int32_t kerne
   launch.here = module->table->here;
   launch.watch = module->table->watch;
   job.pool = cpu(*context).pool.get();
-  const std::vector<emulator::Window> windows = has_checks ? windows_of(wanted, call.arguments, reach) : std::vector<emulator::Window>();
-  const Entered entered(windows);
-  job.scope.windows = &windows;
-  job.scope.heap = &module->heap;
-  job.scope.module_base = module->base;
+  if (has_checks) job.tensors = tensors_of(wanted, call.arguments, reach);
+  job.heap = &module->heap;
   const Running running(wanted.name);
   const emulator::Done done = emulator::run(job);
   std::string errors;

@@ -20,7 +20,7 @@ curandStatus_t fill(curandGenerator_t generator, float *out, size_t count, const
     return result(cudaErrorIllegalAddress), CURAND_STATUS_LAUNCH_FAILURE;
   }
   for (size_t i = 0; i < count; i++) out[i] = make(&generator->state);
-  if (found) written(out, count * sizeof *out);
+  written(out, count * sizeof *out);
   return CURAND_STATUS_SUCCESS;
 }
 

@@ -87,37 +87,7 @@ std::string quoted(const std::string &place) {
   return "\n  " + place + ": " + text.substr(std::min(text.size(), text.find_first_not_of(" \t")));
 }
 
-std::string place_of(const Defect &defect) {
-  const bool is_known = !defect.file.empty() && !is_header(defect.file);
-  return is_known ? defect.file + ":" + std::to_string(defect.line) : line_of(defect.caller);
-}
-
 int line_number(const std::string &place) { return std::atoi(place.c_str() + place.rfind(':') + 1); }
-
-}  // namespace
-
-bool Defects::count(Defect::Kind kind, const void *caller, const void *other) {
-  const auto found = known_.find({kind, caller, other});
-  if (found == known_.end()) return false;
-  all[found->second].count++;
-  return true;
-}
-
-// Two accesses of a line, or two lines in both orders, are one defect.
-void Defects::add(Defect defect) {
-  const auto key = std::make_tuple(defect.kind, defect.caller, defect.other);
-  const std::string place = place_of(defect), other = line_of(defect.other);
-  const auto same = std::find_if(all.begin(), all.end(), [&](const Defect &each) {
-    if (each.kind != defect.kind || place.empty() || each.is_fatal()) return false;
-    const std::string first = place_of(each), second = line_of(each.other);
-    return (first == place && second == other) || (first == other && second == place);
-  });
-  known_[key] = static_cast<size_t>(same - all.begin());
-  if (same != all.end()) same->count++;
-  else all.push_back(std::move(defect));
-}
-
-namespace {
 
 // The debug information is slow to read.
 struct Lines {
@@ -130,6 +100,36 @@ Lines &lines() {
 }
 
 }  // namespace
+
+std::string place_of(const Defect &defect) {
+  const bool is_known = !defect.file.empty() && !is_header(defect.file);
+  return is_known ? defect.file + ":" + std::to_string(defect.line) : line_of(defect.caller);
+}
+
+bool Defects::count(Defect::Kind kind, const void *caller, const void *other) {
+  const auto found = known_.find({kind, caller, other});
+  if (found == known_.end()) return false;
+  all[found->second].count++;
+  return true;
+}
+
+// Two accesses of a line, or two lines in both orders, are one defect.
+bool Defects::add(Defect defect) {
+  const auto [known, is_first] = known_.try_emplace({defect.kind, defect.caller, defect.other}, all.size());
+  if (is_first) {
+    const std::string place = place_of(defect), other = line_of(defect.other);
+    const auto same = std::find_if(all.begin(), all.end(), [&](const Defect &each) {
+      if (each.kind != defect.kind) return false;
+      const std::string first = place_of(each), second = line_of(each.other);
+      if (place.empty()) return first.empty() && each.text == defect.text;
+      return (first == place && second == other) || (first == other && second == place);
+    });
+    known->second = static_cast<size_t>(same - all.begin());
+  }
+  if (known->second == all.size()) return all.push_back(std::move(defect)), true;
+  all[known->second].count += defect.count;
+  return false;
+}
 
 std::string line_of(const void *caller) {
   Lines &all = lines();

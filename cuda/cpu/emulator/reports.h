@@ -15,26 +15,25 @@ struct Defect {
   // The last three end a launch.
   enum class Kind : uint8_t { warning, race, unwritten, failed_assert, bad_access, stuck };
   Kind kind = Kind::race;
-  std::string text;
+  std::string text{};
   // Addresses after the access or operation, and after that of the other thread, or NULL.
   const void *caller = nullptr, *other = nullptr;
-  // The place, if it is known without `caller`.
-  std::string file;
-  unsigned line = 0;
   // A barrier after this access or after the other would order them: a race in shared memory.
   enum class Barrier : uint8_t { unknown, after_this, after_other };
   Barrier barrier = Barrier::unknown;
+  // The place, if it is known without `caller`.
+  std::string file{};
+  unsigned line = 0;
   uint64_t count = 1;
-
-  bool is_fatal() const { return kind >= Kind::failed_assert; }
 };
 
 // Each once, with a count: defects of the same kind at the same places are one.
 class Defects {
  public:
   // Counts a defect that is known. False: it must be added, with its text.
-  bool count(Defect::Kind kind, const void *caller, const void *other);
-  void add(Defect defect);
+  bool count(Defect::Kind kind, const void *caller, const void *other = nullptr);
+  // Returns whether the defect is new.
+  bool add(Defect defect);
   std::vector<Defect> all;
 
  private:
@@ -45,6 +44,8 @@ class Defects {
 // `forget_lines`, which is called when a file is unloaded.
 std::string line_of(const void *caller);
 void forget_lines();
+// "file:line" of a defect, or empty.
+std::string place_of(const Defect &defect);
 // "kernel: thread 3 of block 0 reads … at file:line", and the text of the line.
 std::string message(const std::string &kernel, const Defect &defect);
 // A region's name, and where it was allocated.

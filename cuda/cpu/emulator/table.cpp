@@ -16,7 +16,7 @@ using gpt2_emulator::Kind;
 
 namespace {
 
-// The addresses of device memory. None is used twice, so that a use after free is found; pages in use cost memory.
+// Addresses of allocations. None is used twice, so that a use after free is found; pages in use cost memory.
 struct Arena {
   uintptr_t begin = 0, next = 0, end = 0;
 
@@ -31,9 +31,10 @@ struct Arena {
   }
 };
 
-Arena &arena() {
-  static Arena made;
-  return made;
+// Host code may access one of the arenas.
+Arena &arena(bool is_device) {
+  static Arena device, host;
+  return is_device ? device : host;
 }
 
 constexpr size_t page = 4096;
@@ -44,9 +45,11 @@ constexpr size_t mapped_bytes = 64 << 10;
 
 }  // namespace
 
-Shadow::~Shadow() {
+void Shadow::clear() {
   if (bytes_ >= mapped_bytes) munmap(memory_, bytes_);
   else std::free(memory_);
+  memory_ = nullptr;
+  bytes_ = 0;
 }
 
 uintptr_t Shadow::words(uintptr_t begin, size_t bytes) {
@@ -69,8 +72,6 @@ Table &table() {
 }
 
 Region &Table::insert(uintptr_t begin, size_t bytes, Kind kind, int element_bytes, const std::string &name, const void *caller) {
-  const auto after = freed.lower_bound(begin);
-  if (after != freed.end() && after->first < begin + bytes) freed.erase(after);
   Region &made = live[begin];
   made.name = name;
   made.is = {begin, bytes, kind, true, element_bytes, made.name.c_str(), caller};
@@ -92,17 +93,20 @@ Region *in(std::map<uintptr_t, Region> &regions, uintptr_t address) {
 
 Region *Table::at(uintptr_t address) { return in(live, address); }
 Region *Table::freed_at(uintptr_t address) { return in(freed, address); }
+Region *Table::find(uintptr_t address) {
+  Region *found = at(address);
+  return found ? found : freed_at(address);
+}
 
 Heap::~Heap() {
-  Table &all = table();
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  for (auto each = all.live.begin(); each != all.live.end();) {
+  const LockedTable all;
+  for (auto each = all->live.begin(); each != all->live.end();) {
     if (each->second.heap != this) {
       ++each;
       continue;
     }
     std::free(reinterpret_cast<void *>(each->first));
-    each = all.live.erase(each);
+    each = all->live.erase(each);
   }
   memory().forget_sites();
 }
@@ -118,91 +122,87 @@ namespace {
 // Bytes to the next allocation.
 size_t room_of(size_t bytes) { return (bytes + alignment + page - 1) / page * page; }
 
+// Calls visit(word, bits) for each four bytes of a range, or for a single one at its ends, with the word that has their bits of
+// what was written, until it returns false. Returns where it ended.
+template <class Visit>
+uintptr_t each_word(Region &region, uintptr_t begin, uintptr_t end, const Visit &visit) {
+  const uintptr_t words = region.shadow.words(region.is.begin, region.is.bytes);
+  for (uintptr_t at = begin; at < end;) {
+    const bool is_whole = at % 4 == 0 && end - at >= 4;
+    if (!visit(*words_at(words, at), uint64_t{is_whole ? 15u : 1u << at % 4} << 32)) return at;
+    at += is_whole ? 4 : 1;
+  }
+  return end;
+}
+
 }  // namespace
 
 void *allocate(size_t bytes, Kind kind, int element_bytes, const char *name, const void *caller) {
-  Table &all = table();
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  uintptr_t begin = 0;
-  if (kind == Kind::device) {
-    Arena &from = arena();
-    if (from.end - from.next < room_of(bytes)) return nullptr;
-    begin = from.next;
-    from.next += room_of(bytes);
-    program_watch = {from.begin, from.next - from.begin};
-  } else {
-    begin = reinterpret_cast<uintptr_t>(std::aligned_alloc(alignment, (bytes + 2 * alignment) / alignment * alignment));
-    if (!begin) return nullptr;
-  }
-  all.insert(begin, bytes, kind, element_bytes, name, caller);
+  const LockedTable all;
+  Arena &from = arena(kind == Kind::device);
+  if (from.end - from.next < room_of(bytes)) return nullptr;
+  const uintptr_t begin = from.next;
+  from.next += room_of(bytes);
+  if (kind == Kind::device) program_watch = {from.begin, from.next - from.begin};
+  all->insert(begin, bytes, kind, element_bytes, name, caller);
   return reinterpret_cast<void *>(begin);
 }
 
 bool release(void *memory, const void *caller) {
-  Table &all = table();
-  const std::lock_guard<std::mutex> lock(all.mutex);
+  const LockedTable all;
   const auto begin = reinterpret_cast<uintptr_t>(memory);
-  const auto found = all.live.find(begin);
-  if (found == all.live.end()) {
-    const Region *freed = all.freed_at(begin), *inner = all.at(begin);
+  const auto found = all->live.find(begin);
+  if (found == all->live.end()) {
+    const Region *freed = all->freed_at(begin), *inner = all->at(begin);
     const std::string text = freed && freed->is.begin == begin ? described(*freed) + " again"
                              : inner                           ? "an address inside of " + described(*inner)
                                                                : "an address that was not allocated";
     report(("host code frees " + text).c_str(), caller);
     return false;
   }
-  // The pages of device memory go back to the system. Other memory is kept by its name only.
-  if (found->second.is.kind == Kind::device) madvise(memory, room_of(found->second.is.bytes), MADV_DONTNEED);
-  else std::free(memory);
-  Region &kept = all.freed[begin];
-  kept.name = found->second.name;
-  kept.is = found->second.is;
-  kept.is.name = kept.name.c_str();
-  kept.is.is_live = false;
-  all.live.erase(found);
-  all.changes++;
+  // The pages go back to the system.
+  madvise(memory, room_of(found->second.is.bytes), MADV_DONTNEED);
+  found->second.is.is_live = false;
+  found->second.shadow.clear();
+  all->freed.insert(all->live.extract(found));
+  all->changes++;
   gpt2::emulator::memory().forget_sites();
   return true;
 }
 
 void insert(const void *begin, size_t bytes, Kind kind, int element_bytes, const char *name) {
-  Table &all = table();
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  all.insert(reinterpret_cast<uintptr_t>(begin), bytes, kind, element_bytes, name, nullptr);
+  const LockedTable all;
+  all->insert(reinterpret_cast<uintptr_t>(begin), bytes, kind, element_bytes, name, nullptr);
 }
 
 void erase(const void *begin) {
-  Table &all = table();
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  if (all.live.erase(reinterpret_cast<uintptr_t>(begin)) > 0) memory().forget_sites();
+  const LockedTable all;
+  if (all->live.erase(reinterpret_cast<uintptr_t>(begin)) > 0) memory().forget_sites();
 }
 
 const Allocation *find(const void *address) {
-  Table &all = table();
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  const auto at = reinterpret_cast<uintptr_t>(address);
-  const Region *found = all.at(at);
-  if (!found) found = all.freed_at(at);
+  const LockedTable all;
+  const Region *found = all->find(reinterpret_cast<uintptr_t>(address));
   return found ? &found->is : nullptr;
 }
 
 void written(const void *begin, size_t bytes) {
-  Table &all = table();
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  all.changes++;
+  const LockedTable all;
   const auto at = reinterpret_cast<uintptr_t>(begin);
-  Region *region = all.at(at);
-  if (!region || region->is_written) return;
+  Region *region = all->at(at);
+  if (!region) return;
+  all->changes++;
+  if (region->is_written) return;
   if (at == region->is.begin && bytes >= region->is.bytes) region->is_written = true;
-  else mark_written(*region, at, bytes);
+  else each_word(*region, at, std::min(at + bytes, region->is.begin + region->is.bytes), [](auto &word, auto bits) { return word |= bits; });
 }
 
 bool is_written(const void *begin, size_t bytes, const void **first) {
-  Table &all = table();
-  const std::lock_guard<std::mutex> lock(all.mutex);
+  const LockedTable all;
   const auto at = reinterpret_cast<uintptr_t>(begin);
-  Region *region = all.at(at);
-  const uintptr_t wrong = !region || region->is_written ? at + bytes : first_unwritten(*region, at, bytes);
+  Region *region = all->at(at);
+  const auto has = [](uint64_t word, uint64_t bits) { return (word & bits) == bits; };
+  const uintptr_t wrong = !region || region->is_written ? at + bytes : each_word(*region, at, at + bytes, has);
   if (first) *first = reinterpret_cast<const void *>(wrong);
   return wrong >= at + bytes;
 }

@@ -17,12 +17,13 @@ namespace gpt2::emulator {
 class Shadow {
  public:
   Shadow() = default;
-  ~Shadow();
+  ~Shadow() { clear(); }
   Shadow(const Shadow &) = delete;
   Shadow &operator=(const Shadow &) = delete;
 
   // To find the words of an address by `words_at`.
   uintptr_t words(uintptr_t begin, size_t bytes);
+  void clear();
   bool is_there() const { return memory_ != nullptr; }
   uint64_t *begin() const { return memory_; }
   uint64_t *end() const { return memory_ + bytes_ / sizeof *memory_; }
@@ -57,11 +58,19 @@ struct Table {
 
   Region &insert(uintptr_t begin, size_t bytes, gpt2_emulator::Kind kind, int element_bytes, const std::string &name,
                  const void *caller);
-  // The live region that contains the address; NULL without one.
+  // The live region that contains the address, or the freed one, or the first of both; NULL without one.
   Region *at(uintptr_t address);
   Region *freed_at(uintptr_t address);
+  Region *find(uintptr_t address);
 };
 Table &table();
+
+struct LockedTable {
+  Table *operator->() const { return &table(); }
+
+ private:
+  const std::lock_guard<std::mutex> lock_{table().mutex};
+};
 
 // The number of live bytes that a kernel's malloc has, and those kernels share; freed with it.
 struct Heap {
@@ -69,14 +78,9 @@ struct Heap {
   size_t used = 0;
 };
 
-// A variable of a compiled file: __device__, __constant__, or a table of constants.
-struct Variable {
-  std::string name;
-  uintptr_t begin, end;
-  bool is_constant;  // no kernel may write the variable
-};
-// The variables of the file, which is loaded at `base`.
-std::vector<Variable> variables_of(const std::string &path, uintptr_t base);
+// Enters the variables of the loaded file that contains the code: __device__, __constant__ and tables of constants, which no
+// kernel may write. Returns their addresses.
+std::vector<const void *> enter_variables(const void *code);
 std::string demangled(const char *name);
 
 }  // namespace gpt2::emulator

@@ -1,5 +1,6 @@
 // The variables of a compiled file of kernels, from its table of symbols.
 #include <cxxabi.h>
+#include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 
@@ -13,20 +14,26 @@
 
 namespace gpt2::emulator {
 
+using gpt2_emulator::Kind;
+
 std::string demangled(const char *name) {
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(name, nullptr, nullptr, &status), &std::free);
   return status == 0 ? text.get() : name;
 }
 
-// `base` is where the file is loaded. The dynamic linker has checked the file.
-std::vector<Variable> variables_of(const std::string &path, uintptr_t base) {
-  std::ifstream stream(path, std::ios::binary);
+// The dynamic linker has checked the file.
+std::vector<const void *> enter_variables(const void *code) {
+  Dl_info info{};
+  link_map *map = nullptr;
+  dladdr1(code, &info, reinterpret_cast<void **>(&map), RTLD_DL_LINKMAP);
+  // The program itself has no name in the map.
+  std::ifstream stream(*map->l_name ? map->l_name : "/proc/self/exe", std::ios::binary);
   const std::string file{std::istreambuf_iterator<char>(stream), {}};
   const auto *header = reinterpret_cast<const ElfW(Ehdr) *>(file.data());
   const auto *sections = reinterpret_cast<const ElfW(Shdr) *>(file.data() + header->e_shoff);
   const auto text = [&](unsigned section, size_t offset) { return file.data() + sections[section].sh_offset + offset; };
-  std::vector<Variable> found;
+  std::vector<const void *> found;
   for (unsigned i = 0; i < header->e_shnum; i++) {
     if (sections[i].sh_type != SHT_SYMTAB) continue;
     const auto *symbols = reinterpret_cast<const ElfW(Sym) *>(text(i, 0));
@@ -39,7 +46,8 @@ std::vector<Variable> variables_of(const std::string &path, uintptr_t base) {
       // kernel.h puts __constant__ variables into these sections.
       const char *section = text(header->e_shstrndx, sections[home].sh_name);
       const bool is_constant = !(sections[home].sh_flags & SHF_WRITE) || std::strncmp(section, ".gpt2_constant", 14) == 0;
-      found.push_back({demangled(symbol), base + value, base + value + size, is_constant});
+      found.push_back(reinterpret_cast<const void *>(map->l_addr + value));
+      gpt2_emulator::insert(found.back(), size, is_constant ? Kind::constant : Kind::variable, 0, demangled(symbol).c_str());
     }
   }
   return found;

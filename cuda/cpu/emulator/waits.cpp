@@ -1,6 +1,8 @@
 // Barriers and warp operations, where the threads of a block wait for each other.
 #include "block.h"
 
+#include <algorithm>
+
 namespace gpt2::emulator {
 
 unsigned Block::barrier(int predicate, const void *caller) {
@@ -16,7 +18,7 @@ unsigned Block::barrier(int predicate, const void *caller) {
     memory_->report_unwritten();
     for (const Thread &each : threads_) {
       if (each.caller == caller || line_of(each.caller) == line_of(caller)) continue;
-      fail(Defect::Kind::stuck, "waits at another barrier than " + name_of(each), caller, each.caller);
+      fail({Defect::Kind::stuck, "waits at another barrier than " + name_of(each), caller, each.caller});
     }
   }
   predicates_ = 0;
@@ -36,7 +38,7 @@ unsigned Block::barrier(int predicate, const void *caller) {
 void Block::grid_barrier(const void *caller) {
   step(0);
   if (!launch_->is_cooperative) {
-    fail(Defect::Kind::stuck, "waits for the whole grid, but the launch is not cooperative: launch it by cudaLaunchCooperativeKernel", caller);
+    fail({Defect::Kind::stuck, "waits for the whole grid, but the launch is not cooperative: launch it by cudaLaunchCooperativeKernel", caller});
   }
   current_->caller = caller;
   if (++arrived_ == threads_.size()) at_grid_ = true;
@@ -76,12 +78,12 @@ const uint64_t *Block::exchange(unsigned mask, uint64_t value, bool orders_memor
   step(0);
   Thread &thread = *current_;
   const unsigned number = number_of(thread), first = number / 32 * 32;
-  if (!(mask >> number % 32 & 1)) fail(Defect::Kind::stuck, "is not in the mask that it names for its warp", caller);
+  if (!(mask >> number % 32 & 1)) fail({Defect::Kind::stuck, "is not in the mask that it names for its warp", caller});
   for (unsigned lane = 0; memory_ && !orders_memory && lane < 32 && first + lane < threads_.size(); lane++) {
     const Thread &each = threads_[first + lane];
     if (each.state != State::in_warp || each.mask != mask || each.predicate) continue;
     if (each.caller == caller || line_of(each.caller) == line_of(caller)) continue;
-    fail(Defect::Kind::stuck, "takes part in another operation of its warp than " + name_of(each), caller, each.caller);
+    fail({Defect::Kind::stuck, "takes part in another operation of its warp than " + name_of(each), caller, each.caller});
   }
   thread.caller = caller;
   thread.mask = mask;
@@ -98,28 +100,19 @@ const uint64_t *Block::exchange(unsigned mask, uint64_t value, bool orders_memor
 
 // Reports a block in which no thread can go on.
 void Block::explain_stuck() {
-  const Thread *waits = nullptr, *other = nullptr;
-  for (const Thread &thread : threads_) {
-    if (thread.state == State::at_barrier || thread.state == State::in_warp) {
-      if (!waits) waits = &thread;
-    }
-  }
-  for (const Thread &thread : threads_) {
-    if (!other && (thread.state != waits->state || thread.caller != waits->caller)) other = &thread;
-  }
-  std::string text = name_of(*waits);
-  if (waits->state == State::at_barrier) {
-    text += " waits at a barrier that " + (other ? name_of(*other) : "another thread") + " does not reach";
-  } else {
-    text += " waits for lanes in its mask that do not arrive, such as " + (other ? name_of(*other) : "another lane");
-  }
-  if (other && other->state == State::ended) text += ", because it has ended";
-  if (other && other->state != State::ended) text += ", because it waits elsewhere";
-  failure = Defect();
-  failure.kind = Defect::Kind::stuck;
-  failure.text = text;
-  failure.caller = waits->caller;
-  failure.other = other && other->state != State::ended ? other->caller : nullptr;
+  const auto find = [&](const auto &is_wanted) {
+    const auto found = std::find_if(threads_.begin(), threads_.end(), is_wanted);
+    return found == threads_.end() ? nullptr : &*found;
+  };
+  const Thread *waits = find([](const Thread &each) { return each.state == State::at_barrier || each.state == State::in_warp; });
+  const Thread *other = find([&](const Thread &each) { return each.state != waits->state || each.caller != waits->caller; });
+  const bool is_barrier = waits->state == State::at_barrier, has_ended = other && other->state == State::ended;
+  const std::string who = other ? name_of(*other) : is_barrier ? "another thread" : "another lane";
+  failure = {Defect::Kind::stuck,
+             name_of(*waits) + (is_barrier ? " waits at a barrier that " + who + " does not reach"
+                                           : " waits for lanes in its mask that do not arrive, such as " + who) +
+                 (has_ended ? ", because it has ended" : other ? ", because it waits elsewhere" : ""),
+             waits->caller, other && !has_ended ? other->caller : nullptr};
 }
 
 }  // namespace gpt2::emulator
