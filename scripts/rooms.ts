@@ -36,8 +36,8 @@ export const rooms: Readonly<Record<string, Room>> = {
     open: [
       ...['cases/case-numbers', 'cases/index', 'cases/op-case', 'cases/prepared-case', 'cases/run-case'],
       ...['collectives', 'contract', 'enqueue', 'ops.generated', 'replacements', 'variants'],
-      ...['kernels/card-hash', 'kernels/card-scratch', 'kernels/compile', 'kernels/compiler', 'kernels/import-card'],
-      ...['kernels/kernel-card', 'kernels/kernels', 'kernels/signature', 'kernels/use-cards'],
+      ...['kernels/brackets', 'kernels/card-hash', 'kernels/card-scratch', 'kernels/compile', 'kernels/compiler'],
+      ...['kernels/import-card', 'kernels/kernel-card', 'kernels/kernels', 'kernels/signature', 'kernels/use-cards'],
     ],
   },
   model: {
