@@ -100,9 +100,7 @@ __global__ void __launch_bounds__(threads, 1)
     const int first = end - tile_lines + consumer * 64;  // this warpgroup's queries; negative indices do not exist
     const int row = first + warp * 16 + lane / 4;        // and row + 8
     float result[32] = {};
-    // Finite with a mask: all keys of a row's first blocks may be masked, and -inf - -inf is not a number.
-    constexpr float least = MASKED ? -1e30f : -INFINITY;
-    float largest[2] = {least, least}, sum[2] = {};
+    float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {};
     uint32_t previous = 0;
     const Operand q = k_major(uniform(q_shared + q_at.stage * q_bytes + consumer * (64 * line_bytes)));
     barrier_wait(q_full + q_at.stage * 8, q_at.parity);
@@ -145,7 +143,8 @@ __global__ void __launch_bounds__(threads, 1)
 #pragma unroll
         for (int i = half * 2; i < KEYS / 2; i += 4) most = fmaxf(most, fmaxf(score[i], score[i + 1]));
         most = quad_max(most);
-        const float offset = most * scale_log2;
+        // While all keys of a row have been masked, every term is exp(-inf).
+        const float offset = MASKED && most == -INFINITY ? 0.0f : most * scale_log2;
         const float factor = exp2_approximate(fmaf(largest[half], scale_log2, -offset));
         largest[half] = most;
         float added = 0;
