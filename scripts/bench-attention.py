@@ -52,6 +52,7 @@ for row in measured["rows"]:
     backward = timed(lambda: torch.autograd.grad(out, (q, k, v), dout, retain_graph=True))
     ratio = (forward + backward) / (row["forward"] + row["backward"])
     row["flex"] = {"forward": forward, "backward": backward, "ratio": ratio}
-    print(f"heads of {CHANNELS // heads}, T {T}, {row['mask']}: FlexAttention {forward:.3f}  {backward:.3f} ms, {ratio:.2f} of ours")
+    times = f"{forward:.3f}  {backward:.3f} ms, {ratio:.2f} of ours"
+    print(f"heads of {CHANNELS // heads}, T {T}, {row['mask']}: FlexAttention {times}", flush=True)
 with open(sys.argv[1], "w") as file:
     json.dump(measured, file, indent=1)

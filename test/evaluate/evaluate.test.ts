@@ -166,7 +166,8 @@ describeBackends(
   { dtypes: ['fp32', 'bf16'] },
 );
 
-const device = Device.open({ kind: 'cpu' });
+// Workspaces grow with threads.
+const device = Device.open({ kind: 'cpu', threads: 2 });
 const d12 = presetConfig('d12')!;
 const refusal = (B: number, T: number, maxMemory?: number) =>
   refusalOf(() => checkInferenceMemory(device, d12, { B, T, maxMemory }));
