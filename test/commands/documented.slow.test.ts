@@ -86,8 +86,9 @@ function hasCompiler(): boolean {
 const smaller: Record<string, (args: string[]) => string[] | string> = {
   train: (args) => {
     if (args.includes('--resume')) return [];
-    // A recipe's step has half a million tokens.
-    const step = args.includes('--recipe') ? ['--total-batch', '1024'] : [];
+    // A recipe's step has half a million tokens, a sequence of the second one 49,152.
+    const short = args.includes('windowed') ? ['--seq', '16'] : [];
+    const step = args.includes('--recipe') ? ['--total-batch', '1024', ...short] : [];
     if (args.includes('--for')) return [];
     if (args.includes('--dry-run')) return ['--device', 'cpu', ...(step.length > 0 ? [...step, '--batch', '1'] : [])];
     if (args.includes('--sweep')) return 'it starts processes; test/end-to-end/sweep.test.ts runs it';
@@ -120,6 +121,7 @@ const smaller: Record<string, (args: string[]) => string[] | string> = {
   kernel: (args) => {
     if (args.includes('--sass') && findTool('nvdisasm') === undefined) return 'it needs nvdisasm';
     if (['test', 'bench', 'watch', 'profile'].includes(args[1]!)) return 'it starts a process; test/lab runs it';
+    if (args[1] === 'run') return 'it compiles programs; test/kernels/programs.test.ts runs some';
     const compiles = ['build', 'show'].includes(args[1]!);
     const needsNone = !compiles || (args.includes('--gpu') && hasCompiler());
     return needsNone ? [] : 'it needs a GPU, or a compiler for CUDA';
@@ -202,7 +204,7 @@ async function furnish(place: Workplace): Promise<void> {
   writeQuestions(place.path('data/hellaswag/hellaswag_val.bin'), randomQuestions(4, { vocabulary: 200, longest: 8 }));
   const train = ['train', ...tinyModel, '--seq', '16', '--steps', '2', '--val-steps', '1'];
   await run(...train, '--save-every', '1', '--out', 'runs/d6');
-  for (const name of ['quickstart', 'd12', 'a', 'b', 'c', 'x']) {
+  for (const name of ['quickstart', 'd12', 'windowed', 'a', 'b', 'c', 'x']) {
     cpSync(place.path('runs/d6'), place.path('runs', name), { recursive: true });
   }
   renameSync(place.path('runs/d6/checkpoints/step-00000001'), place.path('runs/d6/checkpoints/step-00000400'));
