@@ -1,14 +1,14 @@
 // Runs the main of CUDA files in a separate process, in this terminal: on a GPU, compiled by nvcc, or emulated on a CPU.
 import { spawn } from 'node:child_process';
 import { constants } from 'node:os';
-import { gpt2Error } from '../base/errors.ts';
+import { gpt2Error, usageError } from '../base/errors.ts';
 import { compiledProgram, functionList, functionsOf, type ProgramSource } from '../ops/kernels/compile.ts';
 import { labTool } from './tools.ts';
 
 export interface RunProgramOptions extends ProgramSource {
   readonly device: 'cuda' | 'cpu';
   readonly args: readonly string[];
-  /** Under compute-sanitizer; on a CPU the emulator checks anyway. */
+  /** Under compute-sanitizer; refused on a CPU, where the emulator checks. */
   readonly sanitize?: boolean | undefined;
   /** The blocks whose accesses the emulator checks; default: samples of large launches. */
   readonly check?: 'all' | 'none' | undefined;
@@ -30,7 +30,9 @@ export async function runProgram(options: RunProgramOptions): Promise<number> {
   if (program === undefined) {
     throw gpt2Error`${files.join(', ')} has no main to run (${kind === 'cpu' ? 'it compiles' : 'nvcc compiles it'}); its functions: ${functionList(functionsOf(files))}; add a file with a main that calls them, or test one with kernel test --expect`;
   }
-  const under = sanitize && kind === 'gpu' ? [labTool('compute-sanitizer'), '--error-exitcode', '3'] : [];
+  if (sanitize && kind === 'cpu')
+    throw usageError`--sanitize needs a GPU and nvcc, and ${files.join(', ')} runs on the emulator, which checks accesses itself: leave it out`;
+  const under = sanitize ? [labTool('compute-sanitizer'), '--error-exitcode', '3'] : [];
   const [command, ...rest] = [...under, program, ...args] as [string, ...string[]];
   const env = { ...process.env, GPT2_EMULATOR: `${check}${everyLaunch ? ' every-launch' : ''}` };
   const timeout = Math.min(Math.round((timeLimit ?? 1e6) * 1000), 2 ** 31 - 1);

@@ -74,6 +74,12 @@ int main(int argc, char **argv) {
       /kernels\.cu did not end within 0\.5 s: give it smaller sizes/,
     ],
     [
+      'a sanitizer on a CPU',
+      `${files} --sanitize`,
+      2,
+      /--sanitize needs a GPU and nvcc, and kernels\.cu, main\.cpp, plain\.c runs on the emulator/,
+    ],
+    [
       'files without a main, whose functions it names',
       files.replace('main.cpp plain.c', ''),
       1,
