@@ -110,7 +110,7 @@ function layerTable(device: Device, config: ModelConfig, { B, T, purpose, recomp
     ...only(isFp8 && purpose === 'training' && 32 * B * T >= paddedVocabularySize(config), {
       fcTransposed: recomputed(ofWeight(fp8(C, 4 * C))),
       fcFactors: recomputed(ofWeight(factors)),
-      // With 'block' these would be kept for every layer, as fcproj is not recomputed; backward quantises it again.
+      // Not with 'block', which would keep them for every layer, as fcproj is not recomputed; backward quantises the weight again.
       ...only(recompute !== 'block', {
         fcprojTransposed: ofWeight(fp8(4 * C, C)),
         fcprojFactors: ofWeight(factors),

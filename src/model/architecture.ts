@@ -5,7 +5,7 @@ import { real, whole } from '../base/checks/number.ts';
 import { usageError } from '../base/errors.ts';
 
 /**
- * The alternatives of each part, GPT-2's first. A number has a range instead; GPT-2's value is 0, or none if 0 is
+ * The alternatives of each part, GPT-2's first. A number has a range instead; GPT-2's value is 0, or absent if 0 is
  * outside. GPT-2's switches are off.
  */
 export const parts = {
@@ -102,11 +102,11 @@ export function checkArchitecture(config: GivenParts & { readonly layers: number
   }
 }
 
-/** With learned skips: the layer whose output a layer of the second half reads, as far from the last as this one from the first. */
+/** With learned skips, a layer of the second half reads the output of its mirror image: the first layer is the last one's. */
 export const skippedFrom = (layer: number, layers: number): number | undefined =>
   layers - 1 - layer < layer ? layers - 1 - layer : undefined;
 
-/** The number of layers that read a skip from before the previous layer. */
+/** The number of layers whose skip begins before the previous layer. */
 export const laterLayers = (layers: number): number => Math.ceil(layers / 2) - 1;
 
 /** The index of a layer's value embedding: the first layers have them in order, and so do the last. */

@@ -53,7 +53,7 @@ interface Batch<Matrix> {
   readonly matrices: readonly Matrix[];
 }
 
-/** Batches of at most so many elements, of matrices with the same shape after tall matrices are transposed. */
+/** Batches of at most `elements` elements, of matrices with the same shape after tall matrices are transposed. */
 function batchesOf<Matrix>(
   matrices: readonly Matrix[],
   shapeOf: (matrix: Matrix) => MatrixShape,

@@ -17,8 +17,8 @@ import { measuresOf, seenOf, tilesOf } from './tiles.ts';
 
 export type PlottedRun = Plotted & Pick<RunRecord, 'configuration' | 'events'>;
 
-// Colours of training (Okabe and Ito, and others), at least 3:1 against the ground, and of validation, at least 4.5:1. Those of runs
-// and of the first reference are at least 0.09 apart in OKLab: a random search found those of validation.
+// Colours of training (Okabe and Ito, and others) contrast at least 3:1 with the background, of validation at least 4.5:1. Those of runs
+// and of the first reference are at least 0.09 apart in OKLab. A random search found the validation colours.
 const look = (...[light, val, dark, darkVal, terminal]: [string, string, string, string, string]) => ({
   ...{ light: { train: light, val }, dark: { train: dark, val: darkVal }, terminal },
 });

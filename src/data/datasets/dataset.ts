@@ -18,7 +18,7 @@ export interface DatasetSource {
   readonly description: string;
   /** The beginning of shard names: "tiny_shakespeare" gives tiny_shakespeare_train.bin. */
   readonly prefix: string;
-  /** The possible sources without --from. A data set in the folder with another source is one of another text. */
+  /** The possible sources without --from. If the data set in the folder has a source that is not listed, it is of another text. */
   readonly sources: readonly string[];
   /** The source in the folder GPT2_DATASETS. */
   readonly local?: string;

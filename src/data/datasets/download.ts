@@ -209,7 +209,7 @@ async function factsOf(url: string, headers: Headers, request: Request): Promise
 
 /**
  * The answer to HEAD that describes a file. On Hugging Face, the hub's answer, not that of the storage to which it redirects; a
- * renamed repository redirects to its new name first. On another server, the first answer that is no redirect on its host.
+ * renamed repository redirects to its new name first. On another server, the first answer that does not redirect within the host.
  */
 export async function askForHead(url: string, { headers, signal }: Request): Promise<Response> {
   const limited = anyOf(signal, AbortSignal.timeout(silentMilliseconds));

@@ -5,7 +5,7 @@ import { opVariants, variantNamed } from '../variants.ts';
 import type { LoadedCard } from './kernel-card.ts';
 import { cardScratchBytes, scratchName, splitFused } from './use-cards.ts';
 
-/** Calls by the name of a variant, or of a card's op. */
+/** Numbers of calls, by the name of a variant or of a card's op. */
 type Calls = ReadonlyMap<string, number>;
 
 /**

@@ -29,8 +29,8 @@ export interface ModelFormat {
   /** Whether a path has this format, complete or not. @param head a file's first 9 bytes in Latin-1; undefined for a folder */
   recognises(path: string, head: string | undefined): boolean;
   /**
-   * Opens what `recognises` takes.
-   * @param others the names for --model, for messages
+   * Opens a path for which `recognises` is true.
+   * @param others advice for messages: the kinds of paths that --model takes
    * @throws Gpt2Error naming the file, field or tensor that cannot be used
    */
   open(path: string, others: string, head: string | undefined): StoredModel;
