@@ -412,7 +412,7 @@ GPT2_API int gpt2_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes
  * positions[b] + t with `positions`; if it is outside [0, S - T + t], q and k become NaN. rstd holds, for each token,
  * NH values of q and then NH values of k. With value_factors, `values` = v and then v = value_factors[0] v +
  * value_factors[1] embedded, a value embedding of the token (Zhou et al. 2024), 0 if NULL.
- * The rest of qkv's rows is accessed only then.
+ * v, the last C elements of qkv's rows, is accessed only then.
  *   qkv (updated) [B,T,3C] first 2C, rstd = [B,T,2NH] or NULL, values = [B,T,C] or NULL with value_factors,
  *   rotations [S,C/NH], positions [B] or NULL, value_factors [2] or NULL,
  *   embedded [B,T,C] or NULL where value_factors != NULL; C % (2 * NH) == 0; T <= S; eps >= 0 */
@@ -444,7 +444,7 @@ GPT2_API int gpt2_factors_scratch(gpt2_context *context, GPT2_HOST int64_t *byte
 
 /* Softmax of q*k^T/sqrt(HS) over the positions from first[b,t], or 0 if `first` is NULL, up to and including the query's t, times
  * v, per head. One array describes a window of w positions, first[b,t] = max(0, t - w + 1), documents that do not see each other,
- * first[b,t] = the start of t's document, and both, by the larger. The CPU library refuses a line that decreases or exceeds t. On CUDA
+ * first[b,t] = the start of t's document, or both, by the larger of the two. The CPU library refuses a line that decreases or exceeds t. On CUDA
  * its results are undefined, but the op ends and reads no other memory. qkv holds q, k, v, each [NH,HS]. No T x T matrix is
  * kept; lse is the log of the softmax's denominator (natural log, of the scaled scores), from which backward recomputes the
  * probabilities (Dao et al. 2022). On CUDA HS is at most 256, and less on GPUs whose blocks have little shared memory: larger ones
@@ -649,7 +649,7 @@ GPT2_API int gpt2_fp8_matmul_backward_weight(gpt2_context *context, void *dweigh
                                              const float *dout_scale, const uint8_t *in, const float *in_scale,
                                              int32_t N, int32_t C, int32_t O, int32_t accumulate);
 
-/* `gradients` as of gpt2_matmul_scratch. */
+/* `gradients` as in gpt2_matmul_scratch. */
 GPT2_API int gpt2_fp8_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C, int32_t O,
                                      int32_t gradients);
 

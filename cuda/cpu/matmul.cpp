@@ -24,8 +24,8 @@ struct Blocks {
   int across, count;  // blocks side by side, and in all
 };
 
-// The blocks of least estimated time: whole rounds of blocks for every thread, and a tenth of a block's wait of threads
-// for the last one. Copying an element of A or B takes about 1/5 or 1/4 of a cycle.
+// The blocks with the least estimated time: each thread computes whole rounds of blocks, and then waits for the last thread, for
+// a tenth of a block's time. Copying an element of A or B takes about 1/5 or 1/4 of a cycle.
 Blocks choose_blocks(const Engine &engine, int threads, int M, int N, int depth) {
   const int tiles_m = ceil_divide(M, engine.tile_m), tiles_n = ceil_divide(N, engine.tile_n);
   const int fewest = ceil_divide(M, engine.a_elements / depth / 32 * 32);

@@ -329,7 +329,7 @@ export interface Bindings {
    * positions[b] + t with `positions`; if it is outside [0, S - T + t], q and k become NaN. rstd holds, for each token,
    * NH values of q and then NH values of k. With value_factors, `values` = v and then v = value_factors[0] v +
    * value_factors[1] embedded, a value embedding of the token (Zhou et al. 2024), 0 if NULL.
-   * The rest of qkv's rows is accessed only then.
+   * v, the last C elements of qkv's rows, is accessed only then.
    *   qkv (updated) [B,T,3C] first 2C, rstd = [B,T,2NH] or NULL, values = [B,T,C] or NULL with value_factors,
    *   rotations [S,C/NH], positions [B] or NULL, value_factors [2] or NULL,
    *   embedded [B,T,C] or NULL where value_factors != NULL; C % (2 * NH) == 0; T <= S; eps >= 0
@@ -353,7 +353,7 @@ export interface Bindings {
   /**
    * Softmax of q*k^T/sqrt(HS) over the positions from first[b,t], or 0 if `first` is NULL, up to and including the query's t, times
    * v, per head. One array describes a window of w positions, first[b,t] = max(0, t - w + 1), documents that do not see each other,
-   * first[b,t] = the start of t's document, and both, by the larger. The CPU library refuses a line that decreases or exceeds t. On CUDA
+   * first[b,t] = the start of t's document, or both, by the larger of the two. The CPU library refuses a line that decreases or exceeds t. On CUDA
    * its results are undefined, but the op ends and reads no other memory. qkv holds q, k, v, each [NH,HS]. No T x T matrix is
    * kept; lse is the log of the softmax's denominator (natural log, of the scaled scores), from which backward recomputes the
    * probabilities (Dao et al. 2022). On CUDA HS is at most 256, and less on GPUs whose blocks have little shared memory: larger ones
@@ -492,7 +492,7 @@ export interface Bindings {
    *   in [C,N/16,16], in_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O,1)
    */
   fp8MatmulBackwardWeight(args: { context: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; dout: Pointer | null; doutScale: Pointer | null; in: Pointer | null; inScale: Pointer | null; N: Int32; C: Int32; O: Int32; accumulate: Int32 }): number;
-  /** `gradients` as of gpt2_matmul_scratch. */
+  /** `gradients` as in gpt2_matmul_scratch. */
   fp8MatmulScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32; gradients: Int32 }): number;
   /**
    * Let f = targets / step[TARGETS], which makes means over `targets` those over the targets that are not -1:

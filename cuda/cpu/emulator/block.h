@@ -41,8 +41,8 @@ class Block {
   Block(const Block &) = delete;
   Block &operator=(const Block &) = delete;
 
-  // Runs the block with index `index` of a launch, which `id` tells from others, or runs it on after a barrier of the grid.
-  // Without checks if `memory` is NULL. False if the block failed; `failure` then has the reason.
+  // Runs block `index` of the launch that `id` identifies, or with `goes_on` continues it after a barrier of the grid.
+  // Checks nothing if `memory` is NULL. False if the block failed; `failure` then has the reason.
   bool run(const gpt2_emulator::Launch &launch, uint64_t id, Memory *memory, int64_t index, bool goes_on = false);
   bool waits_for_grid() const { return at_grid_; }
 

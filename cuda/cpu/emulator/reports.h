@@ -27,7 +27,7 @@ struct Defect {
   uint64_t count = 1;
 };
 
-// Each once, with a count: defects of the same kind at the same places are one.
+// A set of defects, each with a count: defects of the same kind at the same places count as one.
 class Defects {
  public:
   // Counts a defect that is known. False: it must be added, with its text.
