@@ -106,7 +106,7 @@ kept in the folder's .gpt2-bench.jsonl and shown again below the next ones.
 `;
 
 export const kernelBenchCommand = (): Command =>
-  labCommand('bench', 'Compare the times of kernels with ours and with earlier versions')
+  labCommand('bench', 'Compare the times of kernels with the library and with earlier versions')
     .addOption(numberOption('--batch <B>', 'sequences in the step (default: 8; on a CPU 2)', count))
     .addHelpText('after', benchNotes)
     .action(async (folder: string, { batch, ...flags }: LabFlags & { batch?: number }) => {
