@@ -62,7 +62,7 @@ inline __m512 beside(const float *left, const float *right) {
   return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(left)), _mm256_loadu_ps(right), 1);
 }
 
-// A tile of 16 x 16 words, from lines of memory `stride` apart: 16 lines of 32 terms (`along`), or 32 lines of 16 rows, a line a term.
+// A tile of 16 rows x 16 words, from lines of memory `stride` apart: a line for each row (`along`), or for each of the 32 terms in K.
 // If `transposed`, rounding already does the first step of the transpose, at no cost.
 template <bool along, bool transposed>
 void tile_words(uint32_t *to, const float *from, size_t stride) {

@@ -95,7 +95,7 @@ function layerTable(device: Device, config: ModelConfig, { B, T, purpose, recomp
     /** Absent in FP8: all matmuls of the MLP read copies in FP8 (docs/fp8.md). */
     ...only(!isFp8, { ln2: activation(B, T, C), activated: recomputed(activation(B, T, 4 * C)) }),
     ...only(isFp8 && activated === 'relu2', {
-      /** For the derivative in backward. */
+      /** Kept for backward, which derives the squared ReLU's derivative from it. */
       activatedRowwise: recomputed(fp8(B, T, 4 * C)),
       activatedRowwiseScale: recomputed(statistics(B, T)),
     }),

@@ -145,7 +145,7 @@ function savedSteps(run: string): number[] {
   return [...new Set(steps.map(Number))];
 }
 
-/** Whether `path` exists. @throws Gpt2Error if it is neither of that kind nor a link to one */
+/** Whether `path` exists. @throws Gpt2Error unless it is a file or a folder, as `kind` says, or a link to one */
 function standsAs(kind: 'file' | 'folder', path: string): boolean {
   const isLink = lookAt(path, () => lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink());
   if (isLink === undefined) return false;

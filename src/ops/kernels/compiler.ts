@@ -46,7 +46,7 @@ export function anyCompiler(): Compiler | undefined {
       name: `NVRTC ${version}`,
       identity: [placeOf(path), version, headers],
       compile: (source, output) => {
-        // NVRTC then accepts functions that a header declares for the host too.
+        // With -default-device NVRTC accepts functions that a header declares for the host too.
         const options = [...optionsOf(source, output), '-default-device', ...(headers ? [`-I${headers}`] : [])];
         const result = nvrtc.compile(withoutLinkage(source.text), source.name, options, source.instantiate, output);
         if (typeof result !== 'string') return result;
