@@ -10,7 +10,7 @@ import type { Batch } from './loader.ts';
 /**
  * @param where names the batch, at the start of errors
  * @returns the number of targets that are not -1
- * @throws ShapeError unless inputs and targets are B x T tokens each, all in the model's vocabulary, or a target is -1
+ * @throws ShapeError unless inputs and targets are B x T tokens each, all in the model's vocabulary; a target may be -1
  */
 export function checkBatch(
   { config }: Model,
