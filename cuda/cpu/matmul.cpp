@@ -94,7 +94,7 @@ void product(Task task, Output out, View a, View b, int M, int N, int K, const F
 
 constexpr auto nothing = [](auto...) {};
 
-// The forward matmul of few rows, which would take less time than packing the weight: it is read once, in place.
+// Up to this many rows, packing the weight would take longer than forward's matmul, which therefore reads it once, in place.
 constexpr int FEW_ROWS = 8;
 
 void few_rows_forward(Task task, float *out, const float *in, const float *weight, int N, int C, int O) {

@@ -150,7 +150,7 @@ Block copy_tiles(float *memory, View view, int first, int count, int k, int dept
 
 #if defined(__AMX_BF16__)
 
-// Tiles are configured for each call: the state belongs to the thread, and slows its switches while it is in use.
+// Tiles are configured for each call: the configuration belongs to the thread, and while set it makes thread switches slower.
 class TileState {
  public:
   TileState() {

@@ -125,7 +125,7 @@ class Block {
   std::vector<char> signal_stack_;
 };
 
-// The OS thread's block, made when it is first used. A second index is another block, of a cooperative launch.
+// The OS thread's block, made when it is first used. Other indices are further blocks, of a cooperative launch.
 Block &block_of_thread(size_t index = 0);
 // The block that the calling OS thread runs, or NULL if it runs no kernel.
 Block *in_kernel();
