@@ -1,4 +1,4 @@
-// The commands `kernel test`, `bench`, `watch` and `profile`: they run the kernels of a folder, in a process of their own.
+// The commands `kernel test`, `bench`, `watch` and `profile`: they run the kernels of a folder, in a separate process.
 import { Command, Option } from 'commander';
 import { type Dtype, selectDevice } from '../index.ts';
 import {

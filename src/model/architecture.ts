@@ -1,4 +1,4 @@
-// The parts of a model's layers, as one table: GPT-2's, and those of a modern GPT (docs/recipe.md). Options, checks and defaults
+// The parts of a model's layers, as one table: GPT-2's, and a modern GPT's (docs/recipe.md). Options, checks and defaults
 // derive from this table. Each part with alternatives has a separate file: norm.ts, linear.ts, positions.ts, head.ts; initial
 // weights are in parameters.ts.
 import { real, whole } from '../base/checks/number.ts';
@@ -34,7 +34,7 @@ export const parts = {
   shortWindow: whole(1),
   /** Whether a query attends only to keys of its document, which begins with end of text. */
   documentMask: 'switch',
-  /** Learned factors that add the embedding to each layer's input, and the outputs of the first half to those of the second. */
+  /** Learned factors that add the embedding to each layer's input, and the first half's outputs to the second half's inputs. */
   skips: ['none', 'learned'],
   /** The number of value embeddings, tables whose rows are mixed with the values of attention in the first and last layers. */
   valueEmbeddings: whole(0),

@@ -30,7 +30,7 @@ export function findTool(name: string): string | undefined {
   return places.find(runs) ?? inPythonPackages(join('bin', name)).find(runs);
 }
 
-/** Paths of a file or folder in those of NVIDIA's Python packages that contain it. */
+/** Paths of a file or folder in NVIDIA's Python packages, one for each package that contains it. */
 function inPythonPackages(path: string): string[] {
   // Python would first look for the package in the working folder, and run a nvidia.py there.
   const program = 'import sys; sys.path[:] = filter(None, sys.path); import nvidia; print("\\n".join(nvidia.__path__))';

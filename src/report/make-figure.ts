@@ -81,7 +81,7 @@ export function makeFigure(
   const all = [...baselines, ...runs];
   const { axis, place } = axisOf(runs, all, over);
   const curves = all.map((plotted, index): Curve => {
-    // A reference's validations are left out if they cannot be compared with those of a run.
+    // A reference's validations are left out if they cannot be compared with a run's.
     const isUnlike = !plotted.events && runs.some((run) => unlike(run, plotted).leftOut.includes('val'));
     const { events, series } = plotted;
     const placed = (points: Series) => place(plotted, points);
@@ -167,7 +167,7 @@ function sourceLines(runs: readonly Plotted[], baselines: readonly Plotted[]): s
   ];
 }
 
-/** The options of which a run has no default, or that differ; one column per curve. A field that a reference lacks stays empty. */
+/** The options that have no default in a run, or that differ; one column per curve. A field that a reference lacks stays empty. */
 function configurationTable(runs: readonly PlottedRun[], baselines: readonly Plotted[]): Table {
   const columns = [...runs, ...baselines].filter(({ configuration }) => configuration);
   const fields = [...new Set(columns.flatMap(({ configuration }) => Object.keys(configuration!)))].filter((field) =>

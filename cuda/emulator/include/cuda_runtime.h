@@ -289,7 +289,7 @@ struct Shape {
   Shape(dim3 blocks, dim3 threads, size_t shared = 0, cudaStream_t = nullptr) : blocks(blocks), threads(threads), shared(shared) {}
 };
 
-// Checks the shape, and runs the launch. Its error is also that of the next cudaGetLastError.
+// Checks the shape, and runs the launch. The next cudaGetLastError returns the same error.
 cudaError_t start(Launch launch, const Shape &shape, const void *caller);
 
 template <class Body, class... A>

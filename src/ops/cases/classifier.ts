@@ -17,7 +17,7 @@ type Sizes = {
   readonly softcap: number;
   /** 1: with bias and dbias; 0: without, as in GPT-2. */
   readonly biased: number;
-  /** Standard deviation of the weights; that of the logits is proportional. */
+  /** Standard deviation of the weights; the logits' is proportional. */
   readonly weightScale: number;
 };
 

@@ -81,7 +81,7 @@ export const precisionOf = (
 
 /**
  * Whether a dtype has to be tested with an op. In tf32 only matmuls differ from fp32. In fp8 only ops with tensors in FP8 are
- * new: the others are those of bf16 (on a CPU, of fp32). On a CPU in bf16 only ops with matmuls differ from fp32.
+ * new: the others are the same as in bf16 (on a CPU, as in fp32). On a CPU in bf16 only ops with matmuls differ from fp32.
  */
 export function isAffected(cases: OpCases, device: Precise): boolean {
   const { variant, bounds, sizes } = cases;

@@ -9,8 +9,8 @@ import { cardScratchBytes, scratchName, splitFused } from './use-cards.ts';
 type Calls = ReadonlyMap<string, number>;
 
 /**
- * The calls of `enqueue` that cards compute, and those of other variants of the cards' ops, which run on the library. Allocates on
- * the stand-in, for each card, the most scratch that any call needs.
+ * Counts the calls of `enqueue` that cards compute, and calls of other variants of their ops, which run on the library. Allocates
+ * on the stand-in, for each card, the most scratch that any call needs.
  */
 export function callCards(
   absent: Device,

@@ -69,7 +69,7 @@ export async function useCards(
   splitFused(device, computed);
 }
 
-/** Makes fused ops run as their plain ops: all fused ops, or those of which cards compute a plain op but not the whole. */
+/** Makes fused ops run as their plain ops; with `computed`, only where cards compute one of the plain ops but not the fused op. */
 export function splitFused(device: Device, computed?: ReadonlySet<OpVariant>): void {
   for (const [fused, parts] of plainOps) {
     if (computed && (computed.has(fused) || !parts.some(([plain]) => computed.has(plain)))) continue;

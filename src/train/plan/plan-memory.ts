@@ -151,7 +151,7 @@ export function chooseBatch(
   const limit = memoryLimit(opened, maxMemory);
   for (const each of recompute === undefined ? recomputeNames : [recompute]) {
     const fits = (B: number) => neededBytes(opened, config, { ...sizes, B, recompute: each }) <= limit.bytes;
-    // The largest first: without accumulation, its gradients may take less memory than those of a smaller micro-batch.
+    // The largest first: without accumulation, its gradients may take less memory than a smaller micro-batch's.
     const batch = fits(batches.at(-1)!) ? batches.at(-1) : largestFitting(batches, fits);
     if (batch !== undefined) return { batch, recompute: each };
   }

@@ -1,4 +1,4 @@
-// The interfaces of model formats of other programs, of which formats.ts is the table, and of an open model file.
+// The interfaces of other programs' model formats (formats.ts has their table), and of an open model file.
 import type { ModelConfig } from '../../model/config.ts';
 import type { Parameter } from '../../model/parameters.ts';
 import type { Tokenizer } from '../../tokenizer/tokenizer.ts';
