@@ -186,7 +186,7 @@ struct Memory {
 };
 
 // The memory for gradients comes last: a smaller N may need more of it, because k is split differently, and a forward
-// pass with fewer rows than the workspace was allocated for must not need any.
+// pass with fewer rows than the workspace was allocated for must not need more.
 Memory memory_of(const CudaContext &context, void *workspace, int N, int C, int padded, bool has_gradient, bool fp8) {
   Scratch scratch(workspace);
   Memory memory{};

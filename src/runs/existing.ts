@@ -42,7 +42,7 @@ export function refuseOccupied(run: string, { overwrite }: { overwrite: boolean 
   }
 }
 
-/** For a folder without a checkpoint. @throws Gpt2Error if it holds no run, or its run's log names checkpoints */
+/** Checks a folder without a checkpoint. @throws Gpt2Error if it holds no run, or if the run's log names checkpoints */
 export function refuseLostCheckpoints(run: string): void {
   const { log, isRun, foreign } = examine(run);
   refuseFolderOfRuns(run, foreign);
