@@ -47,7 +47,7 @@ export interface Row {
   readonly shape: readonly number[];
   /** Default: the table's kind. */
   readonly kind?: Kind;
-  /** Whether the tensor takes the memory of the row before, whose content is then not needed. */
+  /** Whether the tensor takes the memory of the row before, whose content is no longer needed. */
   readonly sharesPrevious?: boolean;
   /** Whether --recompute gelu computes the tensor again. */
   readonly isRecomputed?: boolean;

@@ -21,7 +21,7 @@ import { checkpointsFolder, configPath, isOfRun, logPath } from './paths.ts';
 /** The state of a file that a run writes: missing, empty, written by a run, or not. */
 type Content = 'none' | 'empty' | 'ours' | 'foreign';
 
-/** @throws Gpt2Error naming the files that a run would replace there; `overwrite` allows replacing files of a run */
+/** @throws Gpt2Error naming the files in the folder that a run would replace; `overwrite` allows replacing files of a run */
 export function refuseOccupied(run: string, { overwrite }: { overwrite: boolean }): void {
   const { isRun, holds, ours, foreign } = examine(run);
   const refuse = (what: string): never => {

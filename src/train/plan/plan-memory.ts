@@ -45,7 +45,7 @@ function createAbsent(device: Device, config: ModelConfig, { cards = [], parts, 
 export const trainingPlan = (device: Device, config: ModelConfig, sizes: PlanSizes): ReadonlyMap<string, number> =>
   createAbsent(device, config, sizes).model.device.allocated;
 
-/** The same, with the bytes of host memory that a save needs to copy a run's state. */
+/** The memory of `trainingPlan`, and the bytes of host memory that a save needs to copy a run's state. */
 export function plannedMemory(device: Device, config: ModelConfig, sizes: PlanSizes) {
   const { model, trainer } = createAbsent(device, config, sizes);
   const { copyBytes } = new BackgroundWriter(model, trainer.optimizerState.copies);
