@@ -444,7 +444,7 @@ GPT2_API int gpt2_factors_scratch(gpt2_context *context, GPT2_HOST int64_t *byte
 
 /* Softmax of q*k^T/sqrt(HS) over the positions from first[b,t], or 0 if `first` is NULL, up to and including the query's t, times
  * v, per head. One array describes a window of w positions, first[b,t] = max(0, t - w + 1), documents that do not see each other,
- * first[b,t] = the start of t's document, or both, by the larger of the two. The CPU library refuses a line that decreases or exceeds t. On CUDA
+ * first[b,t] = the start of t's document, or both, by the larger. The CPU library refuses a line that decreases or exceeds t. On CUDA
  * its results are undefined, but the op ends and reads no other memory. qkv holds q, k, v, each [NH,HS]. No T x T matrix is
  * kept; lse is the log of the softmax's denominator (natural log, of the scaled scores), from which backward recomputes the
  * probabilities (Dao et al. 2022). On CUDA HS is at most 256, and less on GPUs whose blocks have little shared memory: larger ones
@@ -526,7 +526,7 @@ GPT2_API int gpt2_softcap_forward(gpt2_context *context, void *out, const void *
  * dweight = E5M2(e)^T * (dloss / d / 0.99722 * in), the factor in E4M3 with a scale for GPT2_FP8_BLOCK rows; row target -= dloss D / d * in
  * With a softcap, its derivative is a factor of E5M2's argument and of the target's terms. Rounding to E5M2 makes the sum of many
  * numbers 0.99722 times as large; without the factor, this would be a bias where sum and target's terms nearly cancel. E5M2 saturates
- * at 57344: step[SATURATED] (=|+=) the number of rows with a larger D, which may contain such elements. weight_transposed is read only with din.
+ * at 57344: step[SATURATED] (=|+=) the number of rows with a larger D, which may contain one. weight_transposed is read only with din.
  * CUDA's kernels other than sm_90's round only e, and multiply by `weight` and `in`.
  *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, dbias (accumulate) [Vp] or NULL,
  *   step (updated) [GPT2_STEP_SIZE] or NULL where in_values != NULL, logits (scratch) [N,Vp], in [N,C], in_values [N,C] or NULL,

@@ -17,7 +17,7 @@ import { measuresOf, seenOf, tilesOf } from './tiles.ts';
 
 export type PlottedRun = Plotted & Pick<RunRecord, 'configuration' | 'events'>;
 
-// Colours of training (Okabe and Ito, and others) contrast at least 3:1 with the background, of validation at least 4.5:1. Those of runs
+// Colours contrast with the background: training's (Okabe and Ito, and others) 3:1 or more, validation's 4.5:1 or more. Those of runs
 // and of the first reference are at least 0.09 apart in OKLab. A random search found the validation colours.
 const look = (...[light, val, dark, darkVal, terminal]: [string, string, string, string, string]) => ({
   ...{ light: { train: light, val }, dark: { train: dark, val: darkVal }, terminal },

@@ -3,7 +3,7 @@
 /** Names of options by their spellings, such as flags. */
 export type Spellings = ReadonlyMap<string, string>;
 
-/** The message about an unknown name: `there is no option "stepps"; did you mean "steps"?` @param otherwise advice if no name is near */
+/** The message about an unknown name: `there is no option "stepps"; did you mean "steps"?` @param otherwise used if none is near */
 export function unknownOption(wrong: string, spellings: Spellings, otherwise: string): string {
   const near = nearest(wrong, spellings);
   return `there is no option ${JSON.stringify(wrong)}; ${near === undefined ? otherwise : `did you mean ${JSON.stringify(near)}?`}`;

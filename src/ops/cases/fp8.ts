@@ -35,7 +35,7 @@ export function scaled(values: Numbers, scales: Numbers | number): Float64Array 
   return new Float64Array(values).map((value, index) => value * scales[Math.floor(index / width)]!);
 }
 
-/** The largest value in each block of rows: the scales of a columnwise copy from the rows' scales, or its norms from the rows' norms. */
+/** The largest value in each block of rows: a columnwise copy's scales from the rows' scales, or its norms from their norms. */
 export const largestOfBlocks = (ofRows: Numbers): Float32Array =>
   Float32Array.from({ length: blocksOf(ofRows.length) }, (_, block) =>
     largestOf(ofRows.subarray(block * blockRows, (block + 1) * blockRows), 0),

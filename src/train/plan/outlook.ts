@@ -39,7 +39,7 @@ export function timesDue(every: number, from: number, last: number): number {
   return Math.floor(last / every) - Math.floor((from - 1) / every) + (last % every === 0 ? 0 : 1);
 }
 
-/** Estimates the seconds of a save that training waits for: 1.49 GB took 4 s on the host of an H200 (2026-11-26), most of it for sha256. */
+/** Estimates the seconds of a save that training waits for: 1.49 GB took 4 s on an H200's host (2026-11-26), mostly sha256. */
 export const saveSeconds = (bytes: number): number => bytes / 400e6;
 
 /** The outlook of a whole run. */

@@ -7,7 +7,7 @@ import type { Throughput } from './throughput.ts';
 const longStep = 5000;
 
 /**
- * A function for a step that begins now and may be long: it takes the number of finished micro-batches, reports it, and returns whether
+ * A function for a step that begins now and may be long: it reports the number of finished micro-batches, and returns whether
  * the step ends there, unsaved. Undefined for a short step. Ranks end a step together.
  */
 export function watchStep(

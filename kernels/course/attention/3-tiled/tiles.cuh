@@ -51,7 +51,7 @@ template <int WIDTH>
 struct Result {
   float values[4][WIDTH / 16] = {};
 
-  // += sum over the other side's lines s of weights[s][owned line] * lines[s]. A thread has weights[i][j] of owned line i and other line j; its
+  // += sum over the other side's lines s of weights[s][owned line] * lines[s]. A thread has weights[i][j] of owned line i and line j; its
   // group exchanges them through shared memory, and needs no other group's.
   __device__ void add(const float (&weights)[4][4], Tile<64> &exchange, const Tile<WIDTH> &lines) {
     __syncwarp();  // the group is done with what was there

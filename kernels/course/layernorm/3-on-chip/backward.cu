@@ -27,7 +27,7 @@ __device__ float warp_sum(float value) {
   return value;
 }
 
-// Backward of a warp's rows: row, row + step, ... `sums` has 2 C floats, for dweight and dbias: the sum of value j of pack p is at j * packs + p,
+// Backward of a warp's rows: row, row + step, ... `sums` has C floats for dweight, then C for dbias: value j of pack p at j * packs + p,
 // so that neighbouring lanes use neighbouring words. `memory` has two rows. No other warp uses `sums` or `memory`.
 template <int WIDTH>
 __device__ void backward_rows(element *din, const element *dout, const element *dresidual, const element *in,
