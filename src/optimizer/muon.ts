@@ -80,7 +80,7 @@ const shapeOf = ({ weight }: UpdatePart) => weight.shape as MatrixShape;
 const halfOf = (elements: number): number => Math.ceil(elements / 32) * 32;
 
 /**
- * Muon, by default with momentum 0.95, orthogonalized by the polar-express iteration. It takes only matrices; it is meant for those of
+ * Muon, by default with momentum 0.95, orthogonalized by the polar-express iteration. It takes only matrices, and is meant for
  * the transformer blocks. `rate` multiplies the step's learning rate.
  * @throws UsageError for an option out of range
  * @example
