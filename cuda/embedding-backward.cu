@@ -4,7 +4,6 @@
 #include "embedding-backward.cuh"
 
 #include <string>
-#include <type_traits>
 
 #include "runtime/checks.h"
 #include "runtime/ops.generated.h"
@@ -269,17 +268,15 @@ int ops::embedding_backward(gpt2_context &context, void *dwte, void *dwpe, const
       using G = decltype(gradient);
       auto *dy = static_cast<const E *>(dout);
       const int64_t plane = static_cast<int64_t>(T) * C;
-      const auto positions = [&](auto vector) {
-        constexpr int V = decltype(vector)::value;
-        position_kernel<V><<<static_cast<unsigned>(ceil_divide(plane, threads * V)), threads, 0, gpu.stream>>>(
-            static_cast<G *>(dwpe), dy, B, plane, accumulate);
-      };
-      constexpr int V = 4;  // few columns per thread, because there are only T x C of them
-      if (dwpe && plane % V == 0 && on_16_bytes(dwpe, dout)) {
-        positions(std::integral_constant<int, V>{});
-      } else if (dwpe) {
-        positions(std::integral_constant<int, 1>{});
-      }
+      if (!dwpe) return;
+      // 4 columns per thread in every type, because there are only T x C of them.
+      with_vectors<float>(
+          plane,
+          [&](auto V) {
+            position_kernel<V><<<static_cast<unsigned>(ceil_divide(plane, threads * V)), threads, 0, gpu.stream>>>(
+                static_cast<G *>(dwpe), dy, B, plane, accumulate);
+          },
+          dwpe, dout);
     });
   });
   add_token_sums(gpu, dwte, nullptr, dout, nullptr, tokens, B * T, C, V, gpu.workspace);
