@@ -17,18 +17,17 @@ __global__ void __launch_bounds__(threads)
   wait_for_previous_kernel();
   const int64_t i = static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x;
   if (i >= packs) return;
-  const int width = C / V, column = static_cast<int>(i % width) * V;
-  const int64_t row = i / width, b = row / T_;
-  const int first = positions ? positions[b] : 0, at = first + static_cast<int>(row % T_);
+  const int width = C / V, row = static_cast<int>(i / width), column = static_cast<int>(i % width) * V;
+  const int b = row / T_, first = positions ? positions[b] : 0, at = first + row % T_;
   const bool fits = first >= 0 && first <= S - T_;
-  const int token = fits ? ids[b * (positions ? S + 1 : T_) + at] : -1;
+  const int token = fits ? ids[static_cast<int64_t>(b) * (positions ? S + 1 : T_) + at] : -1;
   const bool exists = token >= 0 && token < vocabulary;
   float sum[V] = {}, position[V] = {};
   if (exists) load(sum, wte + static_cast<int64_t>(token) * C + column);
   if (exists && wpe) load(position, wpe + static_cast<int64_t>(at) * C + column);
 #pragma unroll
   for (int j = 0; j < V; j++) sum[j] = exists ? sum[j] + position[j] : NAN;
-  store(out + row * C + column, sum);
+  store(out + static_cast<int64_t>(row) * C + column, sum);
 }
 
 }  // namespace
