@@ -92,9 +92,7 @@ int ops::adamw(gpt2_context &context, void *weight, float *master, float *m, flo
 }  // namespace gpt2
 
 int gpt2_cast_weights(gpt2_context *context, void *weight, const float *master, int64_t count) {
-  gpt2::Check check(context, __func__);
-  check.sizes({{"count", count}}).tensors({{"weight", weight}, {"master", master}});
-  if (check.failed()) return check.status();
+  GPT2_CHECK(context, sizes({{"count", count}}).tensors({{"weight", weight}, {"master", master}}));
   gpt2::CudaContext &gpu = gpt2::cuda(*context);
   if (gpu.dtype != GPT2_BF16) {
     if (weight == master) return GPT2_OK;
