@@ -81,7 +81,7 @@ int ops::adamw(gpt2_context &context, void *weight, float *master, float *m, flo
   if (!is_bf16) check.that(weight == master, "weight and master to be the same memory, as they are in fp32 and tf32");
   if (check.failed()) return check.status();
   const Scalars scalars{first_scalar, rate, beta1, beta2, eps, weight_decay};
-  with_optimizer_types(gpu, gradient_dtype, [&](auto weight_element, auto gradient_element) {
+  with_types(gpu, gradient_dtype == GPT2_BF16, [&](auto weight_element, auto gradient_element) {
     adamw_kernel<<<blocks_for(count), 256, 0, gpu.stream>>>(
         static_cast<decltype(weight_element) *>(weight), master, m, v,
         static_cast<const decltype(gradient_element) *>(gradient), step, count, scalars);

@@ -228,7 +228,7 @@ int ops::muon_momentum(gpt2_context &context, void *direction, float *momentum, 
              "gradient_dtype fp32 or the context's, got " + std::to_string(gradient_dtype));
   if (check.failed()) return check.status();
   const Matrix matrix = matrix_of(rows, columns, direction, momentum, gradient);
-  with_optimizer_types(gpu, gradient_dtype, [&](auto element, auto gradient_element) {
+  with_types(gpu, gradient_dtype == GPT2_BF16, [&](auto element, auto gradient_element) {
     using T = decltype(element);
     using G = decltype(gradient_element);
     with_flag(rows > columns, [&](auto transposes) {

@@ -223,11 +223,12 @@ auto with_gradient_type(const CudaContext &context, Body body) {
   return context.dtype == GPT2_BF16 && !context.accumulates ? body(bf16{}) : body(float{});
 }
 
-// Calls body(weight, gradient) with a value of the type of an optimizer's weights, and one of its gradients.
+// Calls body(element, gradient) with a value of the context's element type, and one of the type of gradients, which
+// in fp32 are fp32 too.
 template <class Body>
-void with_optimizer_types(const CudaContext &context, int gradient_dtype, Body body) {
+void with_types(const CudaContext &context, bool has_bf16_gradients, Body body) {
   if (context.dtype != GPT2_BF16) return body(float{}, float{});
-  gradient_dtype == GPT2_BF16 ? body(bf16{}, bf16{}) : body(bf16{}, float{});
+  has_bf16_gradients ? body(bf16{}, bf16{}) : body(bf16{}, float{});
 }
 
 // Calls `body` with a truth value as a constant.
