@@ -23,9 +23,7 @@ __global__ void __launch_bounds__(threads, 1)
     init_ring<2>(layout.tile_full, layout.tile_empty, consumers * 4);
     if constexpr (MASKED) layout.tiles.init();
     fence_barrier_init();
-    prefetch_map(qkv_map);
-    prefetch_map(dout_map);
-    prefetch_map(dqkv_map);
+    prefetch_maps(qkv_map, dout_map, dqkv_map);
   }
   __syncthreads();
   wait_for_previous_kernel();

@@ -48,10 +48,7 @@ __global__ void __launch_bounds__(threads, 1)
     }
     if constexpr (MASKED) tiles.init();
     fence_barrier_init();
-    prefetch_map(keys_map);
-    prefetch_map(queries_map);
-    prefetch_map(dout_map);
-    prefetch_map(dqkv_map);
+    prefetch_maps(keys_map, queries_map, dout_map, dqkv_map);
   }
   __syncthreads();
   wait_for_previous_kernel();
