@@ -4,7 +4,7 @@
 // operands was.
 #pragma once
 
-#include "attention.cuh"
+#include "attention-gradients.cuh"
 
 namespace gpt2 {
 namespace sm90 {
@@ -12,6 +12,7 @@ namespace backward_128 {
 
 constexpr int consumers = 2;
 constexpr int tile_lines = consumers * 64;
+static_assert(tile_lines == block_lines, "the launch counts tiles of block_lines");
 constexpr int threads = (1 + consumers) * 128;
 
 // A strip: the 64 lines of an operand that a warpgroup owns, loaded as one box. At the end it stages results.

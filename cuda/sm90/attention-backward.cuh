@@ -2,7 +2,7 @@
 // attention-backward.cu explains the kernels.
 #pragma once
 
-#include "attention.cuh"
+#include "attention-gradients.cuh"
 
 namespace gpt2 {
 namespace sm90 {

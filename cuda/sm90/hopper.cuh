@@ -116,6 +116,10 @@ struct RingPosition {
 __device__ __forceinline__ void prefetch_map(const CUtensorMap &map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
+template <class... Maps>
+__device__ __forceinline__ void prefetch_maps(const Maps &...maps) {
+  (prefetch_map(maps), ...);
+}
 
 // Copies a box of a matrix to shared memory; the barrier counts its bytes. x is the inner coordinate. Elements outside
 // the matrix are zeros.

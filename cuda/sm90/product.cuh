@@ -135,8 +135,7 @@ struct ProductRing {
       init();
       prepare();
       fence_barrier_init();
-      prefetch_map(maps.a);
-      prefetch_map(maps.b);
+      prefetch_maps(maps.a, maps.b);
     }
     cluster_sync();
     wait_for_previous_kernel();
