@@ -42,6 +42,8 @@ constexpr size_t page = 4096;
 constexpr size_t alignment = 256;
 // Shadows of at least this size are mapped, so that pages that are not touched cost nothing.
 constexpr size_t mapped_bytes = 64 << 10;
+// Freed allocations that are remembered, for reports of use after free.
+constexpr size_t most_freed = 10000;
 
 }  // namespace
 
@@ -165,6 +167,7 @@ bool release(void *memory, const void *caller) {
   found->second.is.is_live = false;
   found->second.shadow.clear();
   all->freed.insert(all->live.extract(found));
+  if (all->freed.size() > most_freed) all->freed.erase(all->freed.begin());
   all->changes++;
   gpt2::emulator::memory().forget_sites();
   return true;
