@@ -9,7 +9,7 @@
 
 namespace gpt2_emulator {
 
-constexpr int interface_version = 4;
+constexpr int interface_version = 5;
 
 struct Sizes {
   unsigned x, y, z;
@@ -24,6 +24,13 @@ struct Position {
 // memory in host code. Tested inline by each hook.
 struct Watch {
   uintptr_t begin, bytes;
+};
+
+enum class Outcome : uint8_t {
+  ok,             // also with races and other defects that do not end a launch, which are reported
+  failed_assert,  // cudaErrorAssert
+  bad_access,     // cudaErrorIllegalAddress
+  stuck,          // a barrier that is not reached, an instruction that traps: cudaErrorLaunchFailure
 };
 
 // Functions that kernels call. `caller` is the address after the call in the user's code, for the line in errors.
@@ -54,7 +61,7 @@ struct Host {
   void *(*allocate)(size_t bytes);
   void (*release)(void *memory, const void *caller);
   // Fails the launch at a line, or at the caller's line if `file` is NULL or a header of the emulator. Does not return.
-  void (*fail)(const char *text, const char *file, unsigned line, const void *caller);
+  void (*fail)(const char *text, const char *file, unsigned line, const void *caller, Outcome outcome);
   // A barrier of the grid, in a cooperative launch.
   void (*grid_barrier)(const void *caller);
   // The kernel prints, or reads a clock: launches like this one must not be left out.
@@ -139,12 +146,6 @@ struct Launch {
   size_t argument_bytes = 0;
   Position (*here)() = nullptr;
   Watch *watch = &program_watch;
-};
-enum class Outcome : uint8_t {
-  ok,             // also with races and other defects that do not end a launch, which are reported
-  failed_assert,  // cudaErrorAssert
-  bad_access,     // cudaErrorIllegalAddress
-  stuck,          // a barrier that is not reached, an instruction that traps: cudaErrorLaunchFailure
 };
 Outcome run(const Launch &launch);
 

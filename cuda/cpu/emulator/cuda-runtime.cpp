@@ -180,7 +180,8 @@ cudaError_t start(Launch launch, const Shape &shape, const void *caller) {
   State &now = state();
   if (now.sticky != cudaSuccess) return now.sticky;
   if (host->is_kernel()) {
-    host->fail("launches a kernel, which a CPU does not emulate (dynamic parallelism): launch it from the host", nullptr, 0, caller);
+    host->fail("launches a kernel, which a CPU does not emulate (dynamic parallelism): launch it from the host", nullptr, 0, caller,
+               Outcome::stuck);
   }
   const auto sizes = [](dim3 from) { return Sizes{from.x, from.y, from.z}; };
   launch.blocks = sizes(shape.blocks);
