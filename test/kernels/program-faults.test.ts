@@ -171,6 +171,12 @@ const right: readonly (readonly [name: string, functions: string, host: string, 
     'ppppp5',
   ],
   [
+    'many allocations, of which the freed ones take no more memory in the end',
+    '#include <sys/resource.h>',
+    'for (int i = 0; i < 400000; i++) { float *d; cudaMalloc(&d, 64); cudaFree(d); }\n  rusage used; getrusage(RUSAGE_SELF, &used); printf("%d", used.ru_maxrss < 50 << 10);',
+    '1',
+  ],
+  [
     'samples: blocks without checks compute the same, and what they were given counts as written',
     `${copy}\n__global__ void big(float *to, float by) { const int i = blockIdx.x * 64 + threadIdx.x; for (int n = 0; n < 20; n++) to[i] = n == 0 ? i : to[i] + by; }`,
     `gpt2_emulator::settings.all_checked = 10000;
@@ -232,6 +238,8 @@ it.each(right.map((row, at) => [row[0], row, faults.length + at] as const))(
     expect(stdout[at]).toBe(text);
     expect(stderr[at]?.includes('left out')).toBe(notes.some((note) => note.includes('left out')));
     if (notes.includes('3 left out')) expect(stderr[at]).toMatch(/in 5 launches; 3 were left out/);
-    if (notes.includes('sampled')) expect(Number(/big: (\d+) of 16384/.exec(stderr[at]!)?.[1])).toBeLessThan(16384);
+    // Not by the clock: the same number on every machine.
+    if (notes.includes('sampled'))
+      expect(stderr[at]).toMatch(/big: 130 of 16384 [^]*\nwhat only unchecked blocks do wrong is not reported/);
   },
 );
