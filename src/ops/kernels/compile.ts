@@ -12,7 +12,14 @@ import type { Device } from '../../native/device.ts';
 import { endAtSecondDemand } from '../../native/last-resort.ts';
 import { type Compiler, findCompiler, findNvcc, nvccProgram, type Source } from './compiler.ts';
 import { cachedCubin } from './cubin-cache.ts';
-import { emulated, emulatedCompiler, emulatedProgram, emulatorObject, hostCompiler } from './emulated.ts';
+import {
+  builtEmulator,
+  emulated,
+  emulatedCompiler,
+  emulatedProgram,
+  emulatorObject,
+  hostCompiler,
+} from './emulated.ts';
 import { includedFiles } from './includes.ts';
 import { instanceOf, type Kernels, openKernels } from './kernels.ts';
 
@@ -86,6 +93,9 @@ export function compiledFile(options: KernelSource, target: string, output: Comp
   return cachedCubin(keyOf(source, compiler.identity), () => compiler.compile(source, output), output);
 }
 
+/** nvcc, if programs run on the GPU. */
+export const nvccFor = (device: 'cuda' | 'cpu') => (device === 'cuda' ? findNvcc() : undefined);
+
 /** Files that make one program: .cu files, and .cpp and .c files that are linked with them. */
 export interface ProgramSource {
   readonly files: readonly string[];
@@ -102,7 +112,7 @@ export function compiledProgram(
   { files, includes = [], defines = {} }: ProgramSource,
   device: 'cuda' | 'cpu',
 ): { program: string | undefined; kind: 'gpu' | 'cpu' } {
-  const nvcc = device === 'cuda' ? findNvcc() : undefined;
+  const nvcc = nvccFor(device);
   const kind = nvcc ? 'gpu' : 'cpu';
   const sources = files.map((file): Source => {
     const folders = [dirname(resolve(file)), ...includes.map((path) => resolve(path))];
@@ -118,8 +128,8 @@ export function compiledProgram(
   if (nvcc) return made([nvcc.identity, ownGpus()], () => nvccProgram(nvcc.program, sources, hasMain));
   const { program, identity } = hostCompiler();
   const parts = [identity, emulated.library(), emulated.headers(), codeOfCompiling()];
-  const emulator = cachedCubin(hash(parts), () => emulatorObject(program), 'o');
-  return made(emulator, () => emulatedProgram(program, sources, emulator, hasMain));
+  const emulator = builtEmulator() ?? cachedCubin(hash(parts), () => emulatorObject(program), 'o');
+  return made(parts, () => emulatedProgram(program, sources, emulator, hasMain));
 }
 
 /** The GPUs for which `-arch=native` compiles. */
