@@ -1,6 +1,7 @@
 // `gpt2 kernel run`: programs with host code, on the CPU.
-import { readFileSync } from 'node:fs';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { chmodSync, readFileSync } from 'node:fs';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { runProgram } from '../../src/lab/run-program.ts';
 import { workplace } from '../support/cli.ts';
 
 const place = workplace();
@@ -89,5 +90,16 @@ int main(int argc, char **argv) {
     const ran = place.run(line);
     expect(ran.stderr).toMatch(stderr);
     expect(ran.code, ran.stderr).toBe(code);
+  });
+
+  it.each([{ check: 'all' }, { everyLaunch: true }] as const)('refuses $check$everyLaunch on a GPU', async (option) => {
+    const nvcc = place.file('toolkit/bin/nvcc', '#!/bin/sh\necho release 13.0\n');
+    chmodSync(nvcc, 0o755);
+    vi.stubEnv('CUDA_HOME', place.path('toolkit'));
+    const { signal } = new AbortController();
+    await expect(runProgram({ files: ['a.cu'], args: [], device: 'cuda', signal, ...option })).rejects.toThrow(
+      /^--(check all|every-launch) is an option of the emulator, and a\.cu runs on the GPU: add --device cpu, or/,
+    );
+    vi.unstubAllEnvs();
   });
 });
