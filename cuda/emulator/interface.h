@@ -125,8 +125,8 @@ void erase(const void *begin);
 void enter_variables();
 // The live allocation that contains the address, else the freed one, else NULL. Valid until the next change of the table.
 const Allocation *find(const void *address);
-// The host wrote these bytes, as by cudaMemcpy or cudaMemset. Memory that is not in the table is left out.
-void written(const void *begin, size_t bytes);
+// The host wrote these bytes, as by cudaMemcpy or cudaMemset, and perhaps changed them. Memory that is not in the table is left out.
+void written(const void *begin, size_t bytes, bool is_changed = true);
 // Whether every byte was written; `first` is the first one that was not.
 bool is_written(const void *begin, size_t bytes, const void **first);
 

@@ -165,6 +165,12 @@ const right: readonly (readonly [name: string, functions: string, host: string, 
     '1, 3 left out',
   ],
   [
+    'also if the host copies or clears the same again between',
+    fill,
+    'float h[64] = {}, *d; cudaMalloc(&d, 256);\n  for (int i = 0; i < 5; i++) { cudaMemset(d, 0, 256); cudaMemcpy(d, h, 256, cudaMemcpyHostToDevice); k<<<1, 64>>>(a); }\n  cudaFree(d);',
+    ', 3 left out',
+  ],
+  [
     'a launch that changes something, after a write of the host, or that prints, is not',
     `${copy}\n__global__ void add(float *x) { x[threadIdx.x] += 1; }\n__global__ void print() { printf("p"); }`,
     'float *m; cudaMallocManaged(&m, 256);\n  for (int i = 0; i < 5; i++) { m[3] = i; k<<<1, 64>>>(a, m); add<<<1, 64>>>(a); print<<<1, 1>>>(); }\n  float h; cudaMemcpy(&h, a + 3, 4, cudaMemcpyDeviceToHost); printf("%g", h); cudaFree(m);',

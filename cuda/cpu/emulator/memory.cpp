@@ -122,7 +122,8 @@ void Memory::begin_block(unsigned block, unsigned threads, std::pair<char *, siz
 void Memory::declare_shared(const void *memory, size_t bytes, const std::string &names) {
   const auto begin = reinterpret_cast<uintptr_t>(memory);
   shared_.push_back({begin, bytes, 0, names + " (shared memory)"});
-  shared_used_ = std::max<size_t>(shared_used_, begin + bytes - shared_begin_);
+  // Dynamic shared memory that no launch asks for lies behind all arrays.
+  if (bytes > 0) shared_used_ = std::max<size_t>(shared_used_, begin + bytes - shared_begin_);
 }
 
 void Memory::barrier() { phase_first_ = (moment_ + 1) << moment_shift; }

@@ -189,12 +189,12 @@ const Allocation *find(const void *address) {
   return found ? &found->is : nullptr;
 }
 
-void written(const void *begin, size_t bytes) {
+void written(const void *begin, size_t bytes, bool is_changed) {
   const LockedTable all;
   const auto at = reinterpret_cast<uintptr_t>(begin);
   Region *region = all->at(at);
   if (!region) return;
-  all->changes++;
+  all->changes += is_changed;
   if (region->is_written) return;
   if (at == region->is.begin && bytes >= region->is.bytes) region->is_written = true;
   else each_word(*region, at, std::min(at + bytes, region->is.begin + region->is.bytes), [](auto &word, auto bits) { return word |= bits; });
