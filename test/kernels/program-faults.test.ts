@@ -26,6 +26,18 @@ const faults: readonly Row[] = [
     'a __syncthreads() is missing between FILE:OTHER and FILE:LINE',
   ],
   [
+    'a race in shared memory: a counter that is cleared, and counted by the same thread first',
+    `__global__ void k(int *x) {\n  __shared__ int count;\n  if (threadIdx.x == 0) count = 0; // OTHER\n  atomicAdd(&count, 1); // WRONG\n  __syncthreads();\n  x[0] = count;\n}`,
+    'k<<<1, 64>>>((int *)a);',
+    'a __syncthreads() is missing between FILE:OTHER and FILE:LINE',
+  ],
+  [
+    'a race in global memory: a counter that is cleared, and counted by the same block first',
+    `__global__ void k(int *x) {\n  if (blockIdx.x == 0) x[0] = 0; // OTHER\n  atomicAdd(x, 1); // WRONG\n}`,
+    'k<<<2, 1>>>((int *)a);',
+    'k: thread 0 of block 1 races',
+  ],
+  [
     'a race in shared memory: the next round of a loop',
     `${tile}  for (int round = 0; round < 3; round++) {\n    tile[i] = round; // WRONG\n    __syncthreads();\n    x[i] += tile[63 - i]; // OTHER\n  }\n}`,
     'k<<<1, 64>>>(a);',
