@@ -39,6 +39,7 @@ it.each([
   ['void run(cudaGraph_t graph) {}', 'cudaGraph_t (graphs of CUDA)'],
   ['int run() { return cuInit(0); }', 'cuInit (the driver API)'],
   ['__device__ int f(int x) { return __newest_intrinsic(x); }', '__newest_intrinsic'],
+  ['__device__ int f(int *x) { return atomicMul(x, 2); }', 'atomicMul'],
 ])('refuses %s', (source, sentence) => {
   const path = place.file('refused.cu', `${source}\nint main() {}\n`);
   const { stderr, code } = place.run(['kernel', 'run', path, '--device', 'cpu']);

@@ -12,6 +12,7 @@ using gpt2_emulator::Checks;
 using gpt2_emulator::Kind;
 using gpt2_emulator::Launch;
 using gpt2_emulator::Outcome;
+using gpt2_emulator::Sizes;
 
 std::atomic<bool> has_effect{false};
 
@@ -241,11 +242,12 @@ Done run(const Job &job) {
     counts.left_out++;
     return done;
   }
-  // Comparing the memory costs time: done where that is little, or less than the launch takes by its accesses.
-  const auto &[x, y, z] = job.launch.blocks;
-  const double launched = double(x) * y * z, accesses = double(counts.accesses) / double(std::max<uint64_t>(counts.checked, 1));
+  // Comparing the memory costs time: done where that is little, or less than the launch takes by its threads and accesses.
+  const auto product = [](const Sizes &of) { return double(of.x) * of.y * of.z; };
+  const double launched = product(job.launch.blocks), threads = launched * product(job.launch.threads);
+  const double accesses = launched * double(counts.accesses) / double(std::max<uint64_t>(counts.checked, 1));
   const bool compares = job.can_be_left_out && repeat.seen >= repeat.next_try &&
-                        double(bytes_of_memory()) < std::max(1e6, 16 * launched * accesses);
+                        double(bytes_of_memory()) < std::max({64e6, 32 * threads, 16 * accesses});
   const uint64_t before = compares ? hash_of_memory(true) : 0;
   has_effect = false;
   static std::atomic<uint64_t> ids{0};

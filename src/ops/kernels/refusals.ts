@@ -19,7 +19,7 @@ const parts: readonly (readonly [RegExp, string])[] = [
   [/^cuda(Graphics|GL|EGL)/, ' (OpenGL)'],
   [/^cuda(Graph|Stream\w*Capture)/, ' (graphs of CUDA)'],
   [/^(cu[A-Z]|CU[a-z_]*|CU[A-Z_]+$)/, ' (the driver API)'],
-  [/^(cu|CU|__|nvcuda|wmma|nccl|nvrtc|torch|at$)/, ''],
+  [/^(cu|CU|__|nvcuda|wmma|nccl|nvrtc|torch|at$|atomic)/, ''],
 ];
 
 /** The sentence for the compiler's first error about what is not emulated; undefined if there is none. */
