@@ -26,7 +26,7 @@ function program(file: string): string | undefined {
   const headers = inRepository.filter((name) => /(^|\/)(include|inc|common|src)\/[^/]*$/i.test(name));
   const includes = [...new Set(headers.map((name) => join(root, dirname(name))))];
   const compile = (files: readonly string[]) =>
-    compiledProgram({ files: files.map((name) => join(root, name)), includes }, device).program;
+    compiledProgram({ files: files.map((name) => join(root, name)), includes }, device);
   try {
     return compile([file]);
   } catch (error) {

@@ -32,9 +32,9 @@ export async function runProgram(options: RunProgramOptions): Promise<number> {
     throw usageError`--sanitize needs a GPU and nvcc, and ${files.join(', ')} runs on the emulator, which checks accesses itself: leave it out`;
   if (onlyEmulated && isOnGpu)
     throw usageError`${onlyEmulated} is an option of the emulator, and ${files.join(', ')} runs on the GPU: add --device cpu, or check the GPU's accesses with --sanitize`;
-  const { program, kind } = compiledProgram(options, device);
+  const program = compiledProgram(options, device);
   if (program === undefined) {
-    throw gpt2Error`${files.join(', ')} has no main to run (${kind === 'cpu' ? 'it compiles' : 'nvcc compiles it'}); its functions: ${functionList(functionsOf(files))}; add a file with a main that calls them, or test one with kernel test --expect`;
+    throw gpt2Error`${files.join(', ')} has no main to run (${isOnGpu ? 'nvcc compiles it' : 'it compiles'}); its functions: ${functionList(functionsOf(files))}; add a file with a main that calls them, or test one with kernel test --expect`;
   }
   const under = sanitize ? [labTool('compute-sanitizer'), '--error-exitcode', '3'] : [];
   const [command, ...rest] = [...under, program, ...args] as [string, ...string[]];

@@ -104,16 +104,15 @@ export interface ProgramSource {
 }
 
 /**
- * The path of a compiled program, in the cache; undefined if its files have no main. `kind`: compiled for a GPU by nvcc if the
- * device is one and there is nvcc, else with the emulator.
+ * The path of a compiled program, in the cache; undefined if its files have no main. With `nvccFor` it is compiled for the GPU,
+ * else with the emulator.
  * @throws as `compiledFile`
  */
 export function compiledProgram(
   { files, includes = [], defines = {} }: ProgramSource,
   device: 'cuda' | 'cpu',
-): { program: string | undefined; kind: 'gpu' | 'cpu' } {
+): string | undefined {
   const nvcc = nvccFor(device);
-  const kind = nvcc ? 'gpu' : 'cpu';
   const sources = files.map((file): Source => {
     const folders = [dirname(resolve(file)), ...includes.map((path) => resolve(path))];
     return { text: readSource(file), name: file, includes: folders, defines, instantiate: [], target: 'cpu' };
@@ -121,9 +120,9 @@ export function compiledProgram(
   // Files without a main are compiled only, to say what is wrong with them.
   const hasMain = sources.some(({ text }) => /\bmain\s*\(/.test(withoutComments(text)));
   const made = (compiler: unknown, make: () => Buffer) => {
-    const key = hash([kind, ...sources.map((source) => keyOf(source, compiler))]);
+    const key = hash([nvcc ? 'gpu' : 'cpu', ...sources.map((source) => keyOf(source, compiler))]);
     const path = cachedCubin(key, make, hasMain ? 'program' : 'o');
-    return { program: hasMain ? path : undefined, kind } as const;
+    return hasMain ? path : undefined;
   };
   if (nvcc) return made([nvcc.identity, ownGpus()], () => nvccProgram(nvcc.program, sources, hasMain));
   const { program, identity } = hostCompiler();
