@@ -34,6 +34,7 @@ it.each(programs)('$name', ({ name, source, stdout, stderr, code }) => {
 it.each([
   ['#include <thrust/sort.h>', 'thrust/sort.h'],
   ['#include <torch/extension.h>', 'torch/extension.h'],
+  ['#include <cudnn.h>', 'cudnn'],
   ['cudaTextureObject_t image;', 'cudaTextureObject_t (textures and surfaces)'],
   ['texture<float, 2> image;', 'texture (textures and surfaces)'],
   ['void run(cudaGraph_t graph) {}', 'cudaGraph_t (graphs of CUDA)'],
@@ -42,7 +43,9 @@ it.each([
   ['__device__ int f(int *x) { return atomicMul(x, 2); }', 'atomicMul'],
 ])('refuses %s', (source, sentence) => {
   const path = place.file('refused.cu', `${source}\nint main() {}\n`);
-  const { stderr, code } = place.run(['kernel', 'run', path, '--device', 'cpu']);
+  // A library that the machine has.
+  place.file('usr/cudnn.h', 'void begin(cudaGraph_t graph);\n');
+  const { stderr, code } = place.run(['kernel', 'run', path, '--device', 'cpu', '--include', place.path('usr')]);
   expect(stderr.split('\n')[0]).toBe(
     `${path}:1: error: ${sentence} is not emulated on a CPU: run this file on a GPU, or rewrite it without this`,
   );
