@@ -154,7 +154,6 @@ struct Settings {
   Checks checks = Checks::sampled;
   bool every_launch = false;  // leave none out
   bool counts = true;         // print the share of checked blocks at the end
-  uint32_t seed = 1;          // of the samples
   uint64_t all_checked = 100'000'000;  // accesses of a kernel before blocks are sampled
 };
 extern Settings settings;

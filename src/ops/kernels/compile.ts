@@ -189,12 +189,8 @@ function keyOf(source: Source, compiler: unknown): string {
 
 const hash = (content: unknown) => createHash('sha256').update(JSON.stringify(content)).digest('hex');
 
-let compilingCode: readonly string[] | undefined;
-
 /** The files of this package with the compilers' flags, NVRTC's extra headers, and the rewriting of CUDA for a CPU. */
-function codeOfCompiling(): readonly string[] {
-  const suffix = isCompiled ? 'js' : 'ts';
-  const modules = ['./compiler', './emulated', './ptx', './refusals', './rewrite', './brackets', '../../native/nvrtc'];
-  compilingCode ??= modules.map((name) => readFileSync(new URL(`${name}.${suffix}`, import.meta.url), 'utf8'));
-  return compilingCode;
-}
+const codeOfCompiling = (): readonly string[] =>
+  ['./compiler', './emulated', './ptx', './refusals', './rewrite', './brackets', '../../native/nvrtc'].map((name) =>
+    readFileSync(new URL(`${name}.${isCompiled ? 'js' : 'ts'}`, import.meta.url), 'utf8'),
+  );
