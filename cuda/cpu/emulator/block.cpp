@@ -341,9 +341,8 @@ const Host program_host = {
     },
     [] { return own_block != nullptr; },
     OfBlock<&Block::allocate>::call, OfBlock<&Block::release>::call,
-    [](const char *text, const char *file, unsigned line, const void *caller) {
-      const bool is_assert = std::strncmp(text, "fails the assertion", 19) == 0;
-      own_block->fail({is_assert ? Defect::Kind::failed_assert : Defect::Kind::stuck, text, caller, nullptr, Defect::Barrier::unknown,
+    [](const char *text, const char *file, unsigned line, const void *caller, Outcome outcome) {
+      own_block->fail({outcome == Outcome::failed_assert ? Defect::Kind::failed_assert : Defect::Kind::stuck, text, caller, nullptr, Defect::Barrier::unknown,
                       file ? file : "", line});
     },
     OfBlock<&Block::grid_barrier>::call,
