@@ -90,11 +90,6 @@ __global__ void __launch_bounds__(threads, 1)
     float dkey[64] = {}, dvalue[64] = {};
     uint32_t previous = 0;
     barrier_wait(strip_full + strip_at.stage * 8, strip_at.parity);
-    const auto skip = [&] {
-      barrier_wait(full + at.stage * 8, at.parity);
-      barrier_arrive(empty + at.stage * 8);
-      at.advance();
-    };
     // Queries before `all` see all keys of this warpgroup, queries from own_end on none.
     const int all = MASKED ? uniform(tiles.last().of_first[consumer]) + 1 : T;
     const int own_end = MASKED ? uniform(tiles.last().of_last[consumer]) + 1 : T;
@@ -157,7 +152,7 @@ __global__ void __launch_bounds__(threads, 1)
     };
     // The second warpgroup skips the first 64 queries, which precede all of its keys.
     int query = tile_first;
-    for (; query < first; query += query_lines) skip();
+    for (; query < first; query += query_lines) at.skip(full, empty, true);
     if (query < T) {
       take(std::true_type{}, std::true_type{}, query);
       query += query_lines;
@@ -170,7 +165,7 @@ __global__ void __launch_bounds__(threads, 1)
         for (; query < some; query += query_lines) take(std::false_type{}, std::true_type{}, query);
         wgmma_wait<0>();
         barrier_arrive(empty + previous * 8);
-        for (; query < end; query += query_lines) skip();
+        for (; query < end; query += query_lines) at.skip(full, empty, true);
       } else {
         for (; query < T; query += query_lines) take(std::false_type{}, std::false_type{}, query);
         wgmma_wait<0>();

@@ -143,11 +143,7 @@ __global__ void __launch_bounds__(threads, 1)
       const int end = uniform(tiles.last().of_last[consumers - 1]) + 1, some = min(end, own_end);
       for (; query + block_lines <= min(all, end); query += block_lines) take(Full{}, std::false_type{}, query);
       for (; query < some; query += block_lines) take(Full{}, std::true_type{}, query);
-      for (; query < end; query += block_lines) {
-        barrier_wait(layout.full + at.stage * 8, at.parity);
-        barrier_arrive(layout.empty + at.stage * 8);
-        at.advance();
-      }
+      for (; query < end; query += block_lines) at.skip(layout.full, layout.empty, true);
     } else {
       for (; query < T; query += block_lines) take(Full{}, std::false_type{}, query);
     }

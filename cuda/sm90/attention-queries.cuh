@@ -110,11 +110,7 @@ __global__ void __launch_bounds__(threads, 1)
   const int consumer = warpgroup - 1;
   const uint32_t warp_staging = layout.staging + (consumer * 4 + warp) * (16 * line_bytes);
   const float scale_log2 = scale * log2e, scales[2] = {scale, scale};
-  const auto skip = [&] {
-    barrier_wait(layout.full + at.stage * 8, at.parity);
-    if (lane == 0) barrier_arrive(layout.empty + at.stage * 8);
-    at.advance();
-  };
+  const auto skip = [&] { at.skip(layout.full, layout.empty, lane == 0); };
   for (int index = 0; tiles.take<MASKED>(arguments, index, unit); index++) {
     const int tile_first = first_of(unit), first = tile_first + consumer * 64;
     const int line = consumer * 64 + warp * 16 + lane / 4, row = tile_first + line;  // and row + 8
@@ -131,10 +127,7 @@ __global__ void __launch_bounds__(threads, 1)
     Range range[2];  // the keys of each row
     if constexpr (MASKED) {
       for (int half = 0; half < 2; half++) range[half] = arguments.mask.keys_of(unit.b, row + half * 8, T);
-      // Releases the blocks before this warpgroup's first key.
-      const int own = uniform(tiles.last().of_first[consumer]);
-      for (key = uniform(tiles.last().of_first[0]); key + block_lines <= own; key += block_lines) skip();
-      begin = key;
+      begin = key = skip_to_own(tiles.last(), consumer, skip);
       until = uniform(tiles.last().of_last[consumer]);
     }
     const int end = min(tile_first + tile_lines, T);

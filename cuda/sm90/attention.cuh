@@ -145,6 +145,16 @@ struct Announcements {
   __device__ __forceinline__ const Ticket &last() const { return tickets[at.stage == 0 ? 2 : at.stage - 1]; }
 };
 
+// With a mask: calls skip() for the tile's blocks of keys before the first key of a warpgroup's queries; returns the first
+// key of the next block.
+template <class Skip>
+__device__ __forceinline__ int skip_to_own(const Ticket &ticket, int consumer, Skip skip) {
+  const int own = uniform(ticket.of_first[consumer]);
+  int key = uniform(ticket.of_first[0]);
+  for (; key + block_lines <= own; key += block_lines) skip();
+  return key;
+}
+
 // Calls load(ticket, announce) for each tile of a producer. `load` calls announce() after it has waited for the tile's
 // memory. first_of(unit) is the first line of a tile. The last block to find no tile resets the counter for the next
 // kernel.

@@ -111,6 +111,12 @@ struct RingPosition {
       parity ^= 1;
     }
   }
+  // Waits for a stage and releases it unread.
+  __device__ __forceinline__ void skip(uint32_t full, uint32_t empty, bool releases) {
+    barrier_wait(full + stage * 8, parity);
+    if (releases) barrier_arrive(empty + stage * 8);
+    advance();
+  }
 };
 
 __device__ __forceinline__ void prefetch_map(const CUtensorMap &map) {

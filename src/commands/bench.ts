@@ -27,7 +27,7 @@ import {
   TemporaryFolder,
   whole,
 } from '../program.ts';
-import { count, numberOption, optionsFromFlags, tableOption, trainArguments } from './option-of-table.ts';
+import { count, numberOption, optionsFromFlags, tableOptions, trainArguments } from './option-of-table.ts';
 import { notice, writeResult } from './output.ts';
 
 const shared = optionNames.filter((name) => optionRows[name].bench);
@@ -59,7 +59,7 @@ Examples:
   npm run bench -- --model d12 --generate 512       tokens/s of sample: ops, positions, whole texts
 `,
     );
-  for (const name of shared) command.addOption(tableOption(name, changes[name]));
+  for (const option of shared.flatMap((name) => tableOptions(name, changes[name]))) command.addOption(option);
   command
     .addOption(numberOption('--steps <N>', 'number of measured steps', whole(1, 1_000_000), 50))
     .addOption(numberOption('--warmup-seconds <S>', 'seconds of warmup steps before', real(0, 3600), 10))
