@@ -2,12 +2,11 @@
 // collective begins after all work in the context's stream (an event), and runs concurrently with work enqueued there
 // later. gpt2_collectives_join makes the context's stream wait for all of them. While a graph is recorded, the same
 // events make the two streams branches of the graph.
-#include "collectives.h"
+#include "communicator.h"
 
 #include "../runtime/checks.h"
 #include "../runtime/cuda-context.h"
 #include "../runtime/ops.generated.h"
-#include "communicator.h"
 
 using gpt2::cuda;
 using gpt2::Number;
@@ -108,7 +107,9 @@ int all_gather(gpt2_context &context, void *out, const void *in, gpt2_communicat
   return report_nccl(context, communicator, result, function);
 }
 
-int sum_over_ranks(gpt2_context &context, double *value, gpt2_communicator &communicator, const char *function) {
+}  // namespace gpt2::ops
+
+int gpt2::sum_over_ranks(gpt2_context &context, double *value, gpt2_communicator &communicator, const char *function) {
   if (const int status = begin(context, communicator, function)) return status;
   if (communicator.peers) {
     if (const int status =
@@ -121,5 +122,3 @@ int sum_over_ranks(gpt2_context &context, double *value, gpt2_communicator &comm
   }
   return join(context, communicator, function);
 }
-
-}  // namespace gpt2::ops
