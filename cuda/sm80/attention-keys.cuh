@@ -4,9 +4,7 @@
 
 #include "attention.cuh"
 
-namespace gpt2 {
-namespace sm80 {
-namespace backward {
+namespace gpt2::sm80::backward {
 
 template <int HS, bool MASKED>
 __global__ void __launch_bounds__(threads) keys_kernel(bf16 *dqkv, const float *D, const bf16 *dout, const bf16 *qkv,
@@ -137,6 +135,4 @@ __global__ void __launch_bounds__(threads) keys_kernel(bf16 *dqkv, const float *
   }
 }
 
-}  // namespace backward
-}  // namespace sm80
-}  // namespace gpt2
+}  // namespace gpt2::sm80::backward

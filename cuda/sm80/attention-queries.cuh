@@ -3,9 +3,7 @@
 
 #include "attention.cuh"
 
-namespace gpt2 {
-namespace sm80 {
-namespace backward {
+namespace gpt2::sm80::backward {
 
 template <int HS, bool MASKED>
 __global__ void __launch_bounds__(threads)
@@ -141,6 +139,4 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-}  // namespace backward
-}  // namespace sm80
-}  // namespace gpt2
+}  // namespace gpt2::sm80::backward

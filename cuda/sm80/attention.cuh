@@ -13,8 +13,7 @@
 #include "../attention.cuh"
 #include "../common/mma.cuh"
 
-namespace gpt2 {
-namespace sm80 {
+namespace gpt2::sm80 {
 
 constexpr int threads = 128;
 
@@ -143,5 +142,4 @@ bool with_head_size(int HS, Body body) {
   return false;
 }
 
-}  // namespace sm80
-}  // namespace gpt2
+}  // namespace gpt2::sm80

@@ -6,9 +6,7 @@
 
 #include "attention-gradients.cuh"
 
-namespace gpt2 {
-namespace sm90 {
-namespace backward_128 {
+namespace gpt2::sm90::backward_128 {
 
 constexpr int consumers = 2;
 constexpr int tile_lines = consumers * 64;
@@ -32,6 +30,4 @@ __device__ __forceinline__ float *statistics_of(float *all, const AttentionArgum
   return all + (unit.row * blocks + query / statistics_lines) * statistics_count;
 }
 
-}  // namespace backward_128
-}  // namespace sm90
-}  // namespace gpt2
+}  // namespace gpt2::sm90::backward_128

@@ -4,8 +4,7 @@
 
 #include "attention.cuh"
 
-namespace gpt2 {
-namespace sm90 {
+namespace gpt2::sm90 {
 
 // The dot product of two 16-byte chunks of bf16.
 __device__ __forceinline__ float dot_chunks(const uint4 &a, const uint4 &b) {
@@ -49,5 +48,4 @@ __device__ __forceinline__ void gradients_of_keys(float (&dscore)[COUNT], const 
   }
 }
 
-}  // namespace sm90
-}  // namespace gpt2
+}  // namespace gpt2::sm90

@@ -5,9 +5,7 @@
 
 #include "attention-backward-128.cuh"
 
-namespace gpt2 {
-namespace sm90 {
-namespace backward_128 {
+namespace gpt2::sm90::backward_128 {
 
 constexpr int keys_stages = 3;
 constexpr int query_lines = statistics_lines;              // a step
@@ -189,6 +187,4 @@ __global__ void __launch_bounds__(threads, 1)
   }
 }
 
-}  // namespace backward_128
-}  // namespace sm90
-}  // namespace gpt2
+}  // namespace gpt2::sm90::backward_128

@@ -3,9 +3,7 @@
 
 #include "attention-backward.cuh"
 
-namespace gpt2 {
-namespace sm90 {
-namespace backward {
+namespace gpt2::sm90::backward {
 
 // Everything is transposed: lines are keys, columns are queries.
 template <bool MASKED>
@@ -167,6 +165,4 @@ __global__ void __launch_bounds__(threads, 1)
   if (lane == 0) wait_stores_read<0>();
 }
 
-}  // namespace backward
-}  // namespace sm90
-}  // namespace gpt2
+}  // namespace gpt2::sm90::backward

@@ -8,9 +8,7 @@
 
 #include "attention-backward-128.cuh"
 
-namespace gpt2 {
-namespace sm90 {
-namespace backward_128 {
+namespace gpt2::sm90::backward_128 {
 
 constexpr int key_bytes = 2 * block_bytes;  // a block of k or v
 constexpr int queries_stages = 2;
@@ -239,6 +237,4 @@ __global__ void __launch_bounds__(threads, 1)
   }
 }
 
-}  // namespace backward_128
-}  // namespace sm90
-}  // namespace gpt2
+}  // namespace gpt2::sm90::backward_128

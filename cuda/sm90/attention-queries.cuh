@@ -3,9 +3,7 @@
 
 #include "attention-backward.cuh"
 
-namespace gpt2 {
-namespace sm90 {
-namespace backward {
+namespace gpt2::sm90::backward {
 
 __device__ __forceinline__ uint4 load_chunk(uint32_t shared) {
   uint4 r;
@@ -192,6 +190,4 @@ __global__ void __launch_bounds__(threads, 1)
   if (lane == 0) wait_stores_read<0>();
 }
 
-}  // namespace backward
-}  // namespace sm90
-}  // namespace gpt2
+}  // namespace gpt2::sm90::backward

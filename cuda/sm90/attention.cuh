@@ -11,8 +11,7 @@
 #include "hopper.cuh"
 #include "wgmma.cuh"
 
-namespace gpt2 {
-namespace sm90 {
+namespace gpt2::sm90 {
 
 // A tile of a head in shared memory is lines of 64 channels; at head size 128 a second tile has the other 64 channels.
 constexpr int line_bytes = 64 * 2;
@@ -244,5 +243,4 @@ __device__ __forceinline__ void store_lines(const CUtensorMap &map, int head, in
   if (lane == 0) store_box(map, 0, row, head * halves, b, staging);
 }
 
-}  // namespace sm90
-}  // namespace gpt2
+}  // namespace gpt2::sm90

@@ -11,8 +11,7 @@
 
 #include "../common/mma.cuh"
 
-namespace gpt2 {
-namespace sm90 {
+namespace gpt2::sm90 {
 
 // ---------------------------------------------------------------- barriers
 
@@ -289,5 +288,4 @@ CUtensorMap matrices_map(const CudaContext &, const void *tensor, int64_t inner,
 CUtensorMap heads_map(const CudaContext &, const void *tensor, int heads, int HS, int64_t T, int64_t B, int64_t stride,
                       int box_lines);
 
-}  // namespace sm90
-}  // namespace gpt2
+}  // namespace gpt2::sm90

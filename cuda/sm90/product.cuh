@@ -31,8 +31,7 @@
 #include "product-schedule.cuh"
 #include "wgmma.cuh"
 
-namespace gpt2 {
-namespace sm90 {
+namespace gpt2::sm90 {
 
 constexpr int product_threads = 384;
 
@@ -328,5 +327,4 @@ Arguments launch_product(const CudaContext &context, Kernel kernel, int shared_b
   return arguments;
 }
 
-}  // namespace sm90
-}  // namespace gpt2
+}  // namespace gpt2::sm90
