@@ -2,7 +2,7 @@
 // words.
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { connect, createServer, type Server } from 'node:net';
+import { connect, createServer, type Server, Socket } from 'node:net';
 import { hostname } from 'node:os';
 import { setTimeout } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -213,6 +213,13 @@ describe('failing', () => {
     const all = await joinAll(count);
     act(...all);
     expect(await Promise.all(told.map((rank) => verdictOf(all[rank]!)))).toEqual(told.map(() => wanted));
+  });
+
+  it.each(['ECONNRESET', 'EPIPE'])('a connection that fails with %s is closed', async (code) => {
+    const socket = new Socket();
+    const reason = new Promise((resolve) => new Channel(socket).listen(() => {}, resolve));
+    socket.destroy(Object.assign(new Error(`write ${code}`), { code }));
+    expect(await reason).toBe('its connection closed');
   });
 
   it('so is one that went while others were waited for', async () => {
