@@ -74,6 +74,17 @@ describe('meeting', () => {
     await expect(Promise.race([root.failed, setTimeout(50, 'well')])).resolves.toBe('well');
   });
 
+  it('what rank 0 does first is done before the others begin', async () => {
+    const said: string[] = [];
+    const work = async (rank: number) => {
+      said.push(`${rank} begins`);
+      await setTimeout(rank === 0 ? 300 : 0);
+      said.push(`${rank} ends`);
+    };
+    await Promise.all((await joinAll(2)).map((ranks) => ranks.afterRoot(() => work(ranks.rank))));
+    expect(said).toEqual(['0 begins', '0 ends', '1 begins', '1 ends']);
+  });
+
   it('a busy port is named', async () => {
     const server: Server = createServer().listen(port, '127.0.0.1');
     await once(server, 'listening');
