@@ -23,7 +23,7 @@ const read = (path: string): string => readFileSync(join(root, path), 'utf8');
 const noRun = () => new AbortController().signal;
 const allCommands = (command: Command): Command[] => [command, ...command.commands.flatMap(allCommands)];
 
-/** What --help prints. */
+/** The text that --help prints. */
 function helpOf(command: Command): string {
   let text = '';
   command.configureOutput({ writeOut: (part) => (text += part) });

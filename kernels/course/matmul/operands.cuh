@@ -1,4 +1,4 @@
-// What the matmul's rungs share: operands and results of the three products, and the gradient of the bias. ELEMENT is float or
+// Shared by the matmul's rungs: operands and results of the three products, and the gradient of the bias. ELEMENT is float or
 // __nv_bfloat16, GRADIENT the type of the weight's gradient. Sums are fp32.
 //
 // All three are result[m,n] = sum over k of a[m,k] * b[n,k]:

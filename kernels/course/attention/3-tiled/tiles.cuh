@@ -1,4 +1,4 @@
-// What forward and backward share: tiles of 64 rows of a head in shared memory, and the two kinds of product that attention has of them.
+// Shared by forward and backward: tiles of 64 rows of a head in shared memory, and the two kinds of product that attention has of them.
 //
 // A block of 256 threads owns 64 lines (queries, or keys), and goes through the other side 64 lines at a time. Group g of 16
 // neighbouring threads, which is half a warp, has the own lines 4g to 4g + 3, and member m of it the other lines m, m + 16, m + 32 and

@@ -1,4 +1,4 @@
-// What forward and backward share. A block of 4 warps owns 64 lines (queries, or keys), a warp 16 of them, and goes through the other side
+// Shared by forward and backward. A block of 4 warps owns 64 lines (queries, or keys), a warp 16 of them, and goes through the other side
 // 64 lines at a time (32 for wide heads, which need the registers). Tensor cores multiply, in bf16; all sums are fp32.
 #pragma once
 

@@ -20,7 +20,7 @@ struct Softmax {
   }
 };
 
-// Of all threads' logits: shuffles in each warp, then the warps' results in their order. Every thread gets it.
+// Reduces all threads' logits: shuffles in each warp, then the warps' results in their order. Every thread gets it.
 __device__ Softmax joined(Softmax own) {
   __shared__ Softmax of_warps[warps];
   for (int lanes = 16; lanes > 0; lanes /= 2) {

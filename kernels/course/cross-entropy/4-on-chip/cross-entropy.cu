@@ -32,7 +32,7 @@ struct Softmax {
   }
 };
 
-// Of all threads' logits: shuffles in each warp, then the warps' results in their order. Every thread gets it.
+// Reduces all threads' logits: shuffles in each warp, then the warps' results in their order. Every thread gets it.
 __device__ Softmax joined(Softmax own, Softmax *of_warps) {
   for (int lanes = 16; lanes > 0; lanes /= 2) {
     Softmax other;
@@ -94,7 +94,7 @@ __device__ void write_row(element *d, const element *x, const Pack<WIDTH> *kept,
     const bool is_whole = (p + 1) * WIDTH <= V, has_target = p == target / WIDTH;
     float results[WIDTH];
     for (int j = 0; j < WIDTH; j++) results[j] = __expf(pack[j] - all.largest) * scale;
-    // What few packs of a row need is one check of a pack, not of each element.
+    // A check that few packs of a row need is made once a pack, not for each element.
     if (!is_whole || has_target) {
       for (int j = 0; j < WIDTH; j++) {
         const int v = p * WIDTH + j;

@@ -27,7 +27,7 @@ __device__ float warp_sum(float value) {
   return value;
 }
 
-// Of a warp's rows: row, row + step, ... `sums` has 2 C floats, for dweight and dbias: that of value j of pack p is at j * packs + p,
+// Adds a warp's rows: row, row + step, ... `sums` has 2 C floats, for dweight and dbias: that of value j of pack p is at j * packs + p,
 // so that neighbouring lanes use neighbouring words. `memory` has two rows. Both are the warp's own.
 template <int WIDTH>
 __device__ void backward_rows(element *din, const element *dout, const element *dresidual, const element *in,
