@@ -1,4 +1,4 @@
-// What tests of several ranks share: a model and steps that 1, 2 and 3 of them can do, and jobs as another launcher starts them.
+// Shared by tests of several ranks: a model and steps that 1, 2 and 3 of them can do, and jobs as another launcher starts them.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
