@@ -195,6 +195,12 @@ const right: readonly (readonly [name: string, functions: string, host: string, 
     '1',
   ],
   [
+    'host threads that use their memory while a kernel runs',
+    '__global__ void k(float *x) { for (int i = 0; i < 200000; i++) x[threadIdx.x] += 1; }',
+    'volatile bool ends = false; std::vector<int> h(64); std::thread other([&] { while (!ends) h[rand() % 64]++; });\n  k<<<1, 1>>>(a); cudaDeviceSynchronize(); ends = true; other.join();',
+    '',
+  ],
+  [
     'samples: blocks without checks compute the same, and what they were given counts as written',
     `${copy}\n__global__ void big(float *to, float by) { const int i = blockIdx.x * 64 + threadIdx.x; for (int n = 0; n < 20; n++) to[i] = n == 0 ? i : to[i] + by; }`,
     `gpt2_emulator::settings.all_checked = 10000;
@@ -212,7 +218,7 @@ const cases = [
   ...right.map(([, functions, host]) => [functions, host]),
 ];
 const allocation = '  float *a; cudaMalloc(&a, 256); cudaMemset(a, 0, 256);';
-const source = `#include <cassert>\n#include <cstdio>\n#include <cstdlib>\n#include <cstring>\n#include <vector>\n#include <sys/wait.h>\n#include <unistd.h>
+const source = `#include <cassert>\n#include <cstdio>\n#include <cstdlib>\n#include <cstring>\n#include <thread>\n#include <vector>\n#include <sys/wait.h>\n#include <unistd.h>
 ${cases.map(([functions, host], at) => `namespace case_${at} {\n${functions}\nvoid run() {\n${allocation}\n  ${host}\n  cudaDeviceSynchronize();\n  cudaFree(a);\n}\n}`).join('\n')}
 void (*const cases[])() = {${cases.map((_, at) => `case_${at}::run`).join(', ')}};
 int main() {

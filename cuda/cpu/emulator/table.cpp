@@ -47,6 +47,8 @@ constexpr size_t most_freed = 10000;
 
 }  // namespace
 
+bool is_on_device(uintptr_t address) { return address - arena(true).begin < arena(true).end - arena(true).begin; }
+
 void Shadow::clear() {
   if (bytes_ >= mapped_bytes) munmap(memory_, bytes_);
   else std::free(memory_);

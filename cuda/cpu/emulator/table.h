@@ -64,6 +64,8 @@ struct Table {
   Region *find(uintptr_t address);
 };
 Table &table();
+// The address is in the memory that holds all allocations of device memory.
+bool is_on_device(uintptr_t address);
 
 struct LockedTable {
   Table *operator->() const { return &table(); }
