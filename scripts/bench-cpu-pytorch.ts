@@ -6,6 +6,7 @@
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { setTimeout } from 'node:timers/promises';
 import { packageRoot } from '../src/base/package-root.ts';
 import { AdamW, Device, initializeWeights, presetConfig } from '../src/index.ts';
 import { randomBatches } from '../src/lab/bench/bench.ts';
@@ -66,11 +67,15 @@ const ask =
     return Number((await answers.next()).value);
   };
 
+/** For so long threads of the program before may spin, waiting for more work: OpenMP's for 16 ms of a Xeon. */
+const spinMs = 50;
+
 /** Milliseconds of each of the programs, in turns, without a first round. */
 async function inTurns(programs: Record<string, Measure>, repeats = 1): Promise<Record<string, number[]>> {
   const ms = Object.fromEntries(Object.keys(programs).map((name) => [name, [] as number[]]));
   for (let round = -1; round < rounds; round++) {
     for (const [name, measure] of Object.entries(programs)) {
+      await setTimeout(spinMs);
       const time = await measure(repeats);
       if (round >= 0) ms[name]!.push(time);
     }
