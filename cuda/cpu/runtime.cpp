@@ -40,7 +40,7 @@ struct CodePath {
   std::string lacks;  // what it would need; empty if it can run
 };
 
-// A path without an engine of its own.
+// A path without a separate engine.
 CodePath path_of(const char *name, const gpt2::Kernels &kernels, bool supported) {
   return {name, &kernels, kernels.bf16, supported ? "" : "this CPU lacks its instructions"};
 }

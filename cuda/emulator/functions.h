@@ -71,8 +71,7 @@ GPT2_INLINE void __stcs(T *memory, T value) {
 #define __stcg __stcs
 #define __stwb __stcs
 #define __stwt __stcs
-// The lower half of an address of shared memory, which a GPU's 32-bit addresses also name; dynamic shared memory has the
-// upper half.
+// The lower 32 bits of an address in shared memory. The upper 32 bits follow from an address in dynamic shared memory.
 inline size_t __cvta_generic_to_shared(const void *memory) { return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(memory)); }
 inline void *__cvta_shared_to_generic(size_t address) {
   char *const near = gpt2_emulator::dynamic_shared<char>();

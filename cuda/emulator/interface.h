@@ -105,7 +105,7 @@ struct Allocation {
   const char *name;     // "" if unknown
   const void *caller;   // that allocated it
 };
-// Allocates memory of a kind, and enters it; NULL if there is none. Freed addresses are not used again.
+// Allocates memory of a kind, and enters it in the table; NULL if memory ran out. Freed addresses are not used again.
 // The memory is cleared, because programs rely on the cleared pages that a GPU's driver gives.
 // With element bytes, reports name elements: "d_in[256]".
 void *allocate(size_t bytes, Kind kind, int element_bytes, const char *name, const void *caller);

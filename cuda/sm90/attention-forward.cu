@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(threads, 1)
     Range range[2];  // the keys of each row
     if constexpr (MASKED) {
       for (int half = 0; half < 2; half++) range[half] = arguments.mask.keys_of(unit.b, row + half * 8, T);
-      // Releases the keys that come before those of this warpgroup's queries.
+      // Releases the keys before the first key of this warpgroup's queries.
       const int own = uniform(tiles.last().of_first[consumer]);
       for (key = uniform(tiles.last().of_first[0]); key + block_lines <= own; key += block_lines) skip();
       begin = key;

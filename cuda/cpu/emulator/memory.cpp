@@ -417,7 +417,7 @@ bool Memory::release(uintptr_t address) {
   return true;
 }
 
-// The shared arrays, or the regions, in one of which the address is or should be. The table is locked or does not
+// The shared arrays or regions, one of which contains the address or should contain it. The table is locked or does not
 // change.
 std::vector<Place> Memory::places(uintptr_t address) const {
   if (is_shared(address)) return shared_;

@@ -17,7 +17,7 @@ constexpr size_t most_defects = 20;
 
 struct Program {
   std::mutex mutex;
-  // Defects and warnings by kernel; those of host code by "".
+  // Defects and warnings by kernel; "" stands for host code.
   std::map<std::string, Defects> found;
   size_t defects = 0;
   gpt2::ThreadPool pool{gpt2::processor_count()};

@@ -122,8 +122,8 @@ namespace {
 // Bytes to the next allocation.
 size_t room_of(size_t bytes) { return (bytes + alignment + page - 1) / page * page; }
 
-// Calls visit(word, bits) for each four bytes of a range, or for a single one at its ends, with the word that has their bits of
-// what was written, until it returns false. Returns where it ended.
+// Calls visit(word, bits) for every four bytes of a range, and singly for the rest of bytes at its ends, until it returns false:
+// `bits` are the bits of these bytes in `word`, set where the bytes were written. Returns the address where it ended.
 template <class Visit>
 uintptr_t each_word(Region &region, uintptr_t begin, uintptr_t end, const Visit &visit) {
   const uintptr_t words = region.shadow.words(region.is.begin, region.is.bytes);

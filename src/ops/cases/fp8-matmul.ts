@@ -45,7 +45,7 @@ const bound = ({ N, C, O }: Sizes): Bound => productBound(Math.max(N, C, O));
 // Weights of a standard deviation of 0.2.
 const weightScale = 2 ** -9;
 
-/** Rounds as the ops do. Computed in double, a bound just over a power of two could get another scale. */
+/** Rounds to fp32, as the ops do: in double, a bound near a power of two could get another scale. */
 const fp32 = Math.fround;
 
 /** Scales of rows, in each block of rows half as large as in the block before. */
@@ -107,7 +107,7 @@ interface Activation {
   readonly derivative: (x: number) => number;
   /** The largest result where |pre| is at most x. */
   readonly boundOf: (x: number) => number;
-  /** The largest derivative in a row whose activation forward stored with this scale. */
+  /** The largest derivative in a row, from the scale with which forward stored the row's activation. */
   readonly derivativeBound: (activatedScale: number) => number;
 }
 

@@ -94,8 +94,8 @@ export interface ProgramSource {
 }
 
 /**
- * The path of a compiled program, in the cache; undefined if its files have no main. `kind`: compiled for a GPU by nvcc if the
- * device is one and there is nvcc, else with the emulator.
+ * The path of a compiled program, in the cache; undefined if its files have no main. `kind` is 'gpu', compiled by nvcc, if the
+ * device is a GPU and there is nvcc; else 'cpu', with the emulator.
  * @throws as `compiledFile`
  */
 export function compiledProgram(

@@ -58,7 +58,7 @@ export function emulatedCompiler(checks: boolean): Compiler {
   };
 }
 
-/** A program of files with host code, linked with the emulator's object file. @throws CompileError */
+/** Compiles files with host code to a program, linked with the emulator's object file. @throws CompileError */
 export function emulatedProgram(
   program: string,
   sources: readonly Source[],
@@ -134,7 +134,7 @@ function compileObject(program: string, source: Source, out: string, checks: boo
 }
 
 const copies = ['memcpy', 'memmove', 'memset'];
-/** Functions that cuda/emulator/checks.h replaces: of memory, C++'s new and delete, mangled, and those with an effect. */
+/** Functions that cuda/emulator/checks.h replaces: memory functions, C++'s new and delete (mangled), and functions with effects. */
 const wrappedFunctions = [
   ...[...copies, 'malloc', 'free', '_Znwm', '_Znam', '_ZdlPv', '_ZdaPv', '_ZdlPvm', '_ZdaPvm'],
   ...['printf', 'puts', 'putchar', 'clock'],

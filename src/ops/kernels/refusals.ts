@@ -13,7 +13,7 @@ const missingHeader =
 const unknownName =
   /^(.*?:\d+):\d+: error: .*?'(?:struct |const |class )*(?:\w*::)*(\w+)[^']*' (?:was not declared|does not name a type|has not been declared|is not a member|has no member|is not a class)|^(.*?:\d+):\d+: error: (?:use of undeclared identifier|unknown type name|no member named|no type named|no template named) '(\w+)/gm;
 
-/** Names of CUDA and its libraries that are not emulated; some with what they belong to. */
+/** Names of CUDA and its libraries that are not emulated, some with the part of CUDA that they belong to. */
 const parts: readonly (readonly [RegExp, string])[] = [
   [/^(texture|tex[123]D|surf|cuda\w*(Texture|Surface|Array|Mipmap|Channel|ResourceDesc))/, ' (textures and surfaces)'],
   [/^cuda(Graphics|GL|EGL)/, ' (OpenGL)'],
