@@ -48,10 +48,12 @@ GPT2_ATOMIC(atomicDec, old == 0 || old > value ? value : old - 1)
 GPT2_ATOMIC(atomicAnd, old &value)
 GPT2_ATOMIC(atomicOr, old | value)
 GPT2_ATOMIC(atomicXor, old ^ value)
-template <class T>
-GPT2_UNCHECKED T atomicCAS(T *memory, std::common_type_t<T> expected, std::common_type_t<T> value) {
-  return gpt2_emulator::changed(memory, GPT2_CALLER, [=](T old) -> T { return old == expected ? value : old; });
-}
+#define GPT2_ATOMIC_CAS(name)                                                                                       \
+  template <class T>                                                                                                \
+  GPT2_UNCHECKED T name(T *memory, std::common_type_t<T> expected, std::common_type_t<T> value) {                   \
+    return gpt2_emulator::changed(memory, GPT2_CALLER, [=](T old) -> T { return old == expected ? value : old; }); \
+  }
+GPT2_ATOMIC_CAS(atomicCAS) GPT2_ATOMIC_CAS(atomicCAS_block) GPT2_ATOMIC_CAS(atomicCAS_system)
 
 // ---------------------------------------------------------------- memory, clocks
 

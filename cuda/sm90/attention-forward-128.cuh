@@ -146,11 +146,7 @@ __global__ void __launch_bounds__(threads, 1)
         sum[half] = fmaf(sum[half], factor[half], added);
       }
     };
-    const auto skip = [&] {
-      barrier_wait(full + at.stage * 8, at.parity);
-      release(at.stage);
-      at.advance();
-    };
+    const auto skip = [&] { at.skip(full, empty, lane == 0); };
     // Reads each row's range of keys again for each block that needs the ranges: no register is free to keep them.
     Range range[2];
     const auto read_ranges = [&](int key) {

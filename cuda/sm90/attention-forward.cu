@@ -90,11 +90,7 @@ __global__ void __launch_bounds__(threads, 1)
   increase_registers<160>();
   const int consumer = warpgroup - 1;
   const uint32_t warp_staging = staging + (consumer * 4 + warp) * (16 * line_bytes);
-  const auto skip = [&] {
-    barrier_wait(full + at.stage * 8, at.parity);
-    if (lane == 0) barrier_arrive(empty + at.stage * 8);
-    at.advance();
-  };
+  const auto skip = [&] { at.skip(full, empty, lane == 0); };
   for (int index = 0; tiles.take<MASKED>(arguments, index, unit); index++) {
     const int end = end_of(unit);
     const int first = end - tile_lines + consumer * 64;  // this warpgroup's queries; negative indices do not exist
@@ -108,10 +104,7 @@ __global__ void __launch_bounds__(threads, 1)
     Range range[2];  // the keys of each row
     if constexpr (MASKED) {
       for (int half = 0; half < 2; half++) range[half] = arguments.mask.keys_of(unit.b, row + half * 8, T);
-      // Releases the keys before the first key of this warpgroup's queries.
-      const int own = uniform(tiles.last().of_first[consumer]);
-      for (key = uniform(tiles.last().of_first[0]); key + block_lines <= own; key += block_lines) skip();
-      begin = key;
+      begin = key = skip_to_own(tiles.last(), consumer, skip);
       until = uniform(tiles.last().of_last[consumer]);
     }
     // Takes the first KEYS of the block of keys from `key` on.

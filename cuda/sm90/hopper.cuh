@@ -11,8 +11,7 @@
 
 #include "../common/mma.cuh"
 
-namespace gpt2 {
-namespace sm90 {
+namespace gpt2::sm90 {
 
 // ---------------------------------------------------------------- barriers
 
@@ -111,10 +110,20 @@ struct RingPosition {
       parity ^= 1;
     }
   }
+  // Waits for a stage and releases it unread.
+  __device__ __forceinline__ void skip(uint32_t full, uint32_t empty, bool releases) {
+    barrier_wait(full + stage * 8, parity);
+    if (releases) barrier_arrive(empty + stage * 8);
+    advance();
+  }
 };
 
 __device__ __forceinline__ void prefetch_map(const CUtensorMap &map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+template <class... Maps>
+__device__ __forceinline__ void prefetch_maps(const Maps &...maps) {
+  (prefetch_map(maps), ...);
 }
 
 // Copies a box of a matrix to shared memory; the barrier counts its bytes. x is the inner coordinate. Elements outside
@@ -279,5 +288,4 @@ CUtensorMap matrices_map(const CudaContext &, const void *tensor, int64_t inner,
 CUtensorMap heads_map(const CudaContext &, const void *tensor, int heads, int HS, int64_t T, int64_t B, int64_t stride,
                       int box_lines);
 
-}  // namespace sm90
-}  // namespace gpt2
+}  // namespace gpt2::sm90

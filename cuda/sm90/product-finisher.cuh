@@ -17,8 +17,7 @@
 
 #include "product.cuh"
 
-namespace gpt2 {
-namespace sm90 {
+namespace gpt2::sm90 {
 
 constexpr int interleaved_tile_n = 192;
 constexpr int slices = interleaved_tile_n / 16;
@@ -404,5 +403,4 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
   }
 };
 
-}  // namespace sm90
-}  // namespace gpt2
+}  // namespace gpt2::sm90

@@ -5,8 +5,7 @@
 #include "../matmul.cuh"
 #include "hopper.cuh"
 
-namespace gpt2 {
-namespace sm90 {
+namespace gpt2::sm90 {
 
 constexpr int tile_m = 128;  // a block's tile; a cluster has two
 
@@ -158,5 +157,4 @@ Split unsplit(const Product &product) {
   return {0, 0, 0, 1, static_cast<int>(ceil_divide(product.K, step_k_of<Element>))};
 }
 
-}  // namespace sm90
-}  // namespace gpt2
+}  // namespace gpt2::sm90

@@ -12,6 +12,7 @@ import {
   plain,
   readValue,
   real,
+  recordedNames,
   whole,
 } from '../program.ts';
 
@@ -63,6 +64,20 @@ export const numberOption = (
 export const timeLimitOption = (): Option =>
   numberOption('--time-limit <S>', 'seconds that a kernel may run', real(0.1, 86_400), 30);
 
+/** A row's option; and --no-X of a switch that config.json records, because a recipe, a preset or --config may set it. */
+export const tableOptions = (name: OptionName, changes: Partial<OptionRow> = {}): Option[] => [
+  tableOption(name, changes),
+  ...(canBeOff(name)
+    ? [new Option(offFlag(name), `no ${flagOf(optionRows[name])}, even if a recipe or --config sets it`)]
+    : []),
+];
+
+const canBeOff = (name: OptionName): boolean =>
+  optionRows[name].type === 'switch' && recordedNames.some((recorded) => recorded === name);
+
+/** "--no-document-mask" */
+const offFlag = (name: OptionName): string => flagOf(optionRows[name]).replace('--', '--no-');
+
 function optionOf(row: OptionRow): Option {
   const { usage, alone, type, elsewhere = [] } = row;
   const option = knownAs(new Option(usage, helpOf(row)), elsewhere);
@@ -86,6 +101,7 @@ export const trainArguments = (options: TrainOptions): string[] => [
 export const flagsOf = (options: TrainOptions): string[] =>
   Object.entries(options).flatMap(([name, value]) => {
     const flag = flagOf(optionRows[name as OptionName]);
+    if (value === false && canBeOff(name as OptionName)) return [offFlag(name as OptionName)];
     if (value === undefined || value === false) return [];
     if (Array.isArray(value)) return value.map((each) => `${flag}=${each}`);
     return value === true || value === '' ? [flag] : [`${flag}=${value}`];

@@ -28,7 +28,7 @@ import {
   wantedRanks,
 } from '../program.ts';
 import { isPart } from './child.ts';
-import { flagsOf, optionsFromFlags, tableOption } from './option-of-table.ts';
+import { flagsOf, optionsFromFlags, tableOption, tableOptions } from './option-of-table.ts';
 import { clearStatus, Progress, showBytes } from './progress.ts';
 import { nextCommands, sweep, sweepOption } from './sweep.ts';
 
@@ -88,7 +88,7 @@ export function trainCommand(interruption: Interruption): Command {
     command.addOption(tableOption(name).helpGroup('Most used:'));
   }
   for (const { name, heading } of all.filter(({ frequent }) => !frequent)) {
-    command.addOption(tableOption(name).helpGroup(heading));
+    for (const option of tableOptions(name)) command.addOption(option.helpGroup(heading));
   }
   command.addOption(sweepOption().helpGroup(Object.keys(optionParts).at(-1)!));
   return command.action(async (flags: Record<string, unknown>) => {

@@ -158,6 +158,14 @@ export class Ranks {
     await this.allGather(null);
   }
 
+  /** Does `work` on rank 0, which shows its progress, then on the others: a download is there already. */
+  async afterRoot<T>(work: () => Promise<T>): Promise<T> {
+    if (!this.isRoot) await this.barrier();
+    const result = await work();
+    if (this.isRoot) await this.barrier();
+    return result;
+  }
+
   /** @throws RankError if the job has failed */
   check(): void {
     if (this.#verdict) throw this.#verdict;

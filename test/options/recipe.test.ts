@@ -1,14 +1,16 @@
 // --recipe: each value for d12 and the rules for other sizes, what overrides it, and what it rejects; and each part
 // of its model alone, in a GPT-2 and taken out of a modern GPT.
 import { writeFileSync } from 'node:fs';
+import { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
+import { flagsOf, optionsFromFlags, tableOptions } from '../../src/commands/option-of-table.ts';
 import { planRun } from '../../src/index.ts';
 import { gpt2Architecture } from '../../src/model/architecture.ts';
 import { completeOptions } from '../../src/options/complete-options.ts';
 import { readValue } from '../../src/options/read-options.ts';
 import { flagOf } from '../../src/options/row.ts';
 import { resolveSources } from '../../src/options/sources.ts';
-import { type OptionName, optionNames, optionRows, type TrainOptions } from '../../src/options/table.ts';
+import { type OptionName, optionNames, optionRows, recordedNames, type TrainOptions } from '../../src/options/table.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { train } from '../../src/train/train.ts';
 import { workplace } from '../support/cli.ts';
@@ -54,6 +56,23 @@ it('windowed chooses the figures of its origin for d12, and as many value embedd
     resolveSources({ recipe: 'windowed', layers, channels: 128 }).options.valueEmbeddings;
   expect([1, 2, 5, 6].map(small)).toEqual([undefined, 1, 2, 3]);
 });
+
+it.each(recordedNames.filter((name) => optionRows[name].type === 'switch'))(
+  '%s has a flag that turns it off',
+  (name) => {
+    const read = (args: readonly string[]) => {
+      const command = new Command();
+      for (const option of tableOptions(name)) command.addOption(option);
+      return optionsFromFlags([name], command.parse(args, { from: 'user' }).opts());
+    };
+    const off = read([flagOf(optionRows[name]).replace('--', '--no-')]);
+    expect(off).toEqual({ [name]: false });
+    expect(resolveSources({ recipe: 'windowed', ...off }).options).toMatchObject(off);
+    // The runs of a sweep get options as flags.
+    for (const options of [off, { [name]: true }]) expect(read(flagsOf(options))).toEqual(options);
+    expect(read([])).toEqual({});
+  },
+);
 
 it('follows its rules for another step and another model, and says which were not tested', async () => {
   const { learningRate, embeddingLearningRate, headLearningRate, muonLearningRate } = modern();

@@ -82,7 +82,9 @@ class Block {
   };
   struct Warp {
     uint64_t results[32];
-    unsigned unread = 0;  // lanes that an operation has released, and that have not read its results
+    // Lanes that an operation has released, and that have not read its results; those that wait; those that have ended or that
+    // the block does not have.
+    unsigned unread = 0, waiting = 0, ended = 0;
   };
 
   void prepare(unsigned index, bool goes_on);

@@ -19,7 +19,7 @@ struct Defect {
   // Addresses after the access or operation, and after the other thread's, or NULL.
   const void *caller = nullptr, *other = nullptr;
   // A barrier after this access or after the other would order them: a race in shared memory.
-  enum class Barrier : uint8_t { unknown, after_this, after_other };
+  enum class Barrier : uint8_t { unknown, after_this, after_other, after_earlier };
   Barrier barrier = Barrier::unknown;
   // The place, if it is known without `caller`.
   std::string file{};

@@ -16,10 +16,8 @@ import {
   scaleOf,
 } from './fp8.ts';
 import { gelu, geluDerivative } from './gelu.ts';
-import { columnSums, linear, product, productBound } from './matmul.ts';
-import { type Bound, casesOf } from './op-case.ts';
-
-type Sizes = Readonly<Record<'N' | 'C' | 'O', number>>;
+import { bound, columnSums, flops, linear, product, type Sizes } from './matmul.ts';
+import { casesOf } from './op-case.ts';
 
 // Aligned and not, one row and many, one tile and several, several blocks of a columnwise copy, and a k of 2,048 and more in
 // either direction, for which a GPU may have separate kernels.
@@ -39,8 +37,6 @@ const gpuSizes = [
   { N: 131, C: 1600, O: 784 },
   { N: 131, C: 784, O: 1600 },
 ];
-const flops = ({ N, C, O }: Sizes): number => 2 * N * C * O;
-const bound = ({ N, C, O }: Sizes): Bound => productBound(Math.max(N, C, O));
 
 // Weights of a standard deviation of 0.2.
 const weightScale = 2 ** -9;
