@@ -2,10 +2,11 @@
 // benchmarks/cpu.md. Nothing else should run; pin it to cores that share none of their units.
 //
 //   taskset -c 0,2 node --import tsx scripts/bench-cpu-pytorch.ts --threads 2 [--rows d12-4x64,laptop] [--rounds 5]
-//                                          [--compiled] [--matmuls] [--python FILE]
+//                               [--dtypes fp32,bf16] [--modes eager,compiled] [--matmuls] [--python FILE]
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { setTimeout } from 'node:timers/promises';
 import { packageRoot } from '../src/base/package-root.ts';
 import { AdamW, Device, initializeWeights, presetConfig } from '../src/index.ts';
 import { randomBatches } from '../src/lab/bench/bench.ts';
@@ -44,11 +45,13 @@ const matmuls = [
     [768, 512, 128],
   ],
 ] as [number, number, number][];
-const dtypes = ['fp32', 'bf16'] as const;
 
+const list = (names: string): string[] => names.split(',').filter(Boolean);
 const { threads, rounds, ...flags } = readFlags({
-  ...{ threads: 2, rows: Object.keys(rows).join(','), rounds: 5, compiled: false, matmuls: false, python: 'python3' },
+  ...{ threads: 2, rows: Object.keys(rows).join(','), rounds: 5, dtypes: 'fp32,bf16', modes: 'eager', matmuls: false },
+  python: 'python3',
 });
+const [dtypes, modes] = [list(flags.dtypes) as ('fp32' | 'bf16')[], list(flags.modes)];
 
 type Measure = (repeats: number) => Promise<number>;
 
@@ -64,11 +67,15 @@ const ask =
     return Number((await answers.next()).value);
   };
 
-/** Milliseconds of each of the programs, in turns, without the first two rounds. */
+/** For so long threads of the program before may spin, waiting for more work: OpenMP's for 16 ms of a Xeon. */
+const spinMs = 50;
+
+/** Milliseconds of each of the programs, in turns, without a first round. */
 async function inTurns(programs: Record<string, Measure>, repeats = 1): Promise<Record<string, number[]>> {
   const ms = Object.fromEntries(Object.keys(programs).map((name) => [name, [] as number[]]));
-  for (let round = -2; round < rounds; round++) {
+  for (let round = -1; round < rounds; round++) {
     for (const [name, measure] of Object.entries(programs)) {
+      await setTimeout(spinMs);
       const time = await measure(repeats);
       if (round >= 0) ms[name]!.push(time);
     }
@@ -101,7 +108,6 @@ async function stepsOf(name: keyof typeof rows): Promise<string[]> {
       (repeats) => timed(() => trainer.step(index++, 1e-4, randomBatches(B * T, config)), repeats),
     ];
   });
-  const modes = flags.compiled ? ['eager', 'compiled'] : ['eager'];
   const theirs = modes.flatMap((mode) =>
     dtypes.map((dtype) => [`${mode} ${dtype}`, ask('step', mode, dtype, ...sizes)]),
   );
@@ -111,7 +117,9 @@ async function stepsOf(name: keyof typeof rows): Promise<string[]> {
     const best = Math.min(...modes.map((mode) => median(ms[`${mode} ${dtype}`]!)));
     return (best / median(ms[`ours ${dtype}`]!)).toFixed(2);
   });
-  return [name, ...Object.values(ms).map(spread), ...factors];
+  const line = [name, ...Object.values(ms).map(spread), ...factors];
+  console.error(line.join('  '));
+  return line;
 }
 
 /** Billions of operations per second of a matmul in its three directions. */
@@ -154,11 +162,11 @@ async function matmulsOf([N, C, O]: [number, number, number]): Promise<string[][
   return lines;
 }
 
-const modes = flags.compiled ? ['ours', 'eager', 'compiled'] : ['ours', 'eager'];
-const head = ['step', ...modes.flatMap((mode) => dtypes.map((dtype) => `${mode} ${dtype}`)), 'factor fp32', 'bf16'];
+const head = ['step', ...['ours', ...modes].flatMap((mode) => dtypes.map((dtype) => `${mode} ${dtype}`))];
 const steps = [];
-for (const name of flags.rows.split(',')) steps.push(await stepsOf(name as keyof typeof rows));
-console.log(`ms a step, ${threads} threads\n${formatTable([head, ...steps])}`);
+for (const name of list(flags.rows)) steps.push(await stepsOf(name as keyof typeof rows));
+const factors = dtypes.map((dtype) => `factor ${dtype}`);
+console.log(`ms a step, ${threads} threads\n${formatTable([[...head, ...factors], ...steps])}`);
 if (flags.matmuls) {
   const lines = [];
   for (const sizes of matmuls) lines.push(...(await matmulsOf(sizes)));

@@ -86,15 +86,18 @@ const rowsOf = (path: string): string[][] =>
     .map((line) => line.slice(2, -2).split(' | '));
 
 /** Rows of a file's Markdown tables whose first cell has one of these beginnings. */
-function tried(path: string, head: readonly string[], beginnings: readonly string[]): string {
+function rowsBy(path: string, head: readonly string[], beginnings: readonly string[]): string {
   const rows = rowsOf(path);
   const found = beginnings.map((beginning) => {
     const matching = rows.filter(([first]) => first?.startsWith(beginning));
     if (matching.length !== 1) throw new Error(`${path} has ${matching.length} rows that begin "${beginning}"`);
     return matching[0]!;
   });
-  return `${table(head, found, head.length)}\n\nFrom ${link(path)}.`;
+  return table(head, found, head.length);
 }
+
+const tried = (path: string, head: readonly string[], beginnings: readonly string[]): string =>
+  `${rowsBy(path, head, beginnings)}\n\nFrom ${link(path)}.`;
 
 function cpu(names: readonly string[]): string {
   const path = 'benchmarks/cpu-d12-b4-t64.json';
@@ -252,19 +255,6 @@ function speed(): string {
   return `${table(head, sizeRows(), 2)}\n\n${notes.join('\n')}`;
 }
 
-/** README's table of the CPU library and llm.c's program. */
-function cpuSpeed(): string {
-  const { date, cores, cpu, command, ours, llmc } = cpuBench;
-  const row = (name: string, { medianMs, tokensPerSecond }: typeof cpuBench.ours) => [
-    name,
-    whole(medianMs),
-    whole(tokensPerSecond),
-  ];
-  const rows = [row('gpt2.ts', ours), row('llm.c, `train_gpt2.c`', llmc)];
-  const head = ['', `ms per step (median of ${ours.steps})`, 'tokens/s'];
-  return `${table(head, rows)}\n\n${date.slice(0, 10)}, ${cores} cores of an ${cpu}, \`${command}\`.`;
-}
-
 /** The figures of docs/text.md. */
 function preproSpeed(): string {
   const rows = rowsOf('benchmarks/prepro.md');
@@ -300,7 +290,11 @@ const kinds: Readonly<Record<string, (names: readonly string[]) => string>> = {
   families: stepByFamily,
   headline,
   speed,
-  'cpu-speed': cpuSpeed,
+  // Steps beside PyTorch, by their beginnings.
+  'cpu-speed': (names) => {
+    const head = ['step', 'fp32', 'bf16', 'PyTorch fp32', 'PyTorch bf16', 'PyTorch / ours, fp32', 'bf16'];
+    return rowsBy('benchmarks/cpu.md', head, names);
+  },
   prepro: preproSpeed,
   // A token's ops, by model; the speed of generation, by models.
   'generation-ops': generationOps,
