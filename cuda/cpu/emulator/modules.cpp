@@ -14,7 +14,6 @@
 #include "block.h"
 #include "launch.h"
 
-using gpt2::Check;
 using gpt2::cpu;
 using gpt2::fail;
 namespace emulator = gpt2::emulator;
@@ -89,9 +88,7 @@ struct Call {
 }  // namespace
 
 int gpt2_module_load(gpt2_context *context, gpt2_module **module, const void *path, int64_t bytes) try {
-  Check check(context, __func__);
-  check.sizes({{"bytes", bytes}}).handles({{"a place for the module", module}, {"path", path}});
-  if (check.failed()) return check.status();
+  GPT2_CHECK(context, sizes({{"bytes", bytes}}).handles({{"a place for the module", module}, {"path", path}}));
   auto made = std::make_unique<gpt2_module>();
   made->path.assign(static_cast<const char *>(path), static_cast<size_t>(bytes));
   made->handle = dlopen(made->path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -119,8 +116,7 @@ int gpt2_module_load(gpt2_context *context, gpt2_module **module, const void *pa
 }
 
 int gpt2_module_free(gpt2_context *context, gpt2_module *module) {
-  Check check(context, __func__);
-  if (check.handles({{"module", module}}).failed()) return check.status();
+  GPT2_CHECK(context, handles({{"module", module}}));
   delete module;
   return GPT2_OK;
 }
@@ -130,22 +126,21 @@ const char *gpt2_module_description(gpt2_module *module) { return module->descri
 int gpt2_module_launch(gpt2_context *context, gpt2_module *module, int32_t kernel, int32_t grid_x, int32_t grid_y,
                        int32_t grid_z, int32_t block_x, int32_t block_y, int32_t block_z, int32_t shared_bytes,
                        const void *arguments, int64_t bytes, const int64_t *reach, int64_t parameters) try {
-  Check check(context, __func__);
-  check.handles({{"module", module}, {"arguments", arguments}, {"reach", reach}})
-      .sizes({{"grid_x", grid_x}, {"grid_y", grid_y}, {"grid_z", grid_z}})
-      .sizes({{"block_x", block_x}, {"block_y", block_y}, {"block_z", block_z}})
-      .that(bytes >= 0 && shared_bytes >= 0, "bytes and shared_bytes of at least 0");
-  if (check.failed()) return check.status();
+  GPT2_CHECK(context, handles({{"module", module}, {"arguments", arguments}, {"reach", reach}})
+                          .sizes({{"grid_x", grid_x}, {"grid_y", grid_y}, {"grid_z", grid_z}})
+                          .sizes({{"block_x", block_x}, {"block_y", block_y}, {"block_z", block_z}})
+                          .that(bytes >= 0 && shared_bytes >= 0, "bytes and shared_bytes of at least 0"));
   const int64_t threads = int64_t{block_x} * block_y * block_z, blocks = int64_t{grid_x} * grid_y * grid_z;
-  check.that(kernel >= 0 && kernel < module->table->kernel_count, "a kernel of the module, got " + std::to_string(kernel))
-      .that(shared_bytes <= shared_limit, "at most " + std::to_string(shared_limit) + " bytes of shared memory, got " + std::to_string(shared_bytes))
-      .that(blocks <= INT32_MAX, "fewer blocks on a CPU than 2^31, got " + std::to_string(blocks));
-  if (check.failed()) return check.status();
+  GPT2_CHECK(context, that(kernel >= 0 && kernel < module->table->kernel_count,
+                           "a kernel of the module, got " + std::to_string(kernel))
+                          .that(shared_bytes <= shared_limit, "at most " + std::to_string(shared_limit) +
+                                                                  " bytes of shared memory, got " +
+                                                                  std::to_string(shared_bytes))
+                          .that(blocks <= INT32_MAX, "fewer blocks on a CPU than 2^31, got " + std::to_string(blocks)));
   const gpt2_emulator::Kernel &wanted = module->table->kernels[kernel];
-  check.that(parameters == wanted.parameter_count, "a reach for each parameter")
-      .that(threads <= wanted.threads,
-            "at most " + std::to_string(wanted.threads) + " threads in a block, got " + std::to_string(threads));
-  if (check.failed()) return check.status();
+  GPT2_CHECK(context, that(parameters == wanted.parameter_count, "a reach for each parameter")
+                          .that(threads <= wanted.threads, "at most " + std::to_string(wanted.threads) +
+                                                               " threads in a block, got " + std::to_string(threads)));
 
   const Call call{&wanted, static_cast<const char *>(arguments)};
   const bool has_checks = module->table->has_checks;
