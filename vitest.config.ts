@@ -11,9 +11,19 @@ const change =
   /\bvi\.(mock|doMock|stub\w+|spyOn|useFakeTimers)\b|\bprocess\.(chdir|umask|on|once)\(|\bprocess\.env\.\w+ = /;
 /** Whole runs and tests of commands import little: the programs that they start do the work. */
 const starting = /^test\/(gpu|end-to-end|commands|lab)\/|\.slow\.test\.ts$/;
-const isIsolated = (file: string) => starting.test(file) || change.test(readFileSync(root + file, 'utf8'));
-const isolated = files.filter(isIsolated);
-const shared = files.filter((file) => !isIsolated(file));
+const kindOf = (file: string) => {
+  const text = readFileSync(root + file, 'utf8');
+  if (/\bvi\.(mock|doMock|resetModules)\(/.test(text)) return 'mocking';
+  return starting.test(file) || change.test(text) ? 'isolated' : 'shared';
+};
+const onGpu = process.env.GPT2_REQUIRE_CUDA === '1';
+/** Node loads the built program in a tenth of the time that vitest takes. Only vitest can replace one of its modules. */
+const deps = { external: [/\/dist\/.*\.js$/] };
+/** A project adds to `include` below, so each leaves out the files of the others. */
+const project = (name: string, options: object) => {
+  const exclude = files.filter((file) => kindOf(file) !== name);
+  return { extends: true, test: { name, exclude, ...options } } as const;
+};
 
 export default defineConfig({
   // Kernel cards import the package by its name.
@@ -34,23 +44,25 @@ export default defineConfig({
     },
   ],
   test: {
+    // On a GPU no file replaces modules.
+    server: onGpu ? { deps } : undefined,
     include: ['test/**/*.test.ts'],
     setupFiles: ['test/support/environment.ts'],
     // Two minutes of work take ten where other programs have the processors.
     testTimeout: process.env.GPT2_ROUNDS ? 0 : 600_000,
     hookTimeout: 600_000,
     pool: 'forks',
-    maxWorkers: 2,
+    // On two cores a third file runs while others wait: rank-failures.test.ts needs 33 s of CPU time, and waits longer.
+    maxWorkers: 3,
     // Files that change nothing share a process, which imports the program once: imports took 25 s for 117 files; with a process each,
     // 148 s for 226 (both beside other work). Not on a GPU: a kernel that fails there spoils the process, and scripts/test-gpu gives
     // --maxWorkers, which projects ignore.
-    projects:
-      process.env.GPT2_REQUIRE_CUDA === '1'
-        ? undefined
-        : [
-            // A project adds to `include` above, so each leaves out the files of the other.
-            { extends: true, test: { name: 'shared', isolate: false, exclude: isolated } },
-            { extends: true, test: { name: 'isolated', exclude: shared } },
-          ],
+    projects: onGpu
+      ? undefined
+      : [
+          project('shared', { isolate: false, server: { deps } }),
+          project('isolated', { server: { deps } }),
+          project('mocking', {}),
+        ],
   },
 });

@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
-const program = new URL('../dist/cli.js', import.meta.url);
+const program = new URL('../dist/bundle/cli.js', import.meta.url);
 if (existsSync(program)) await import(program.href);
 else {
   const folder = fileURLToPath(new URL('..', import.meta.url));

@@ -81,26 +81,18 @@ int ops::adamw(gpt2_context &context, void *weight, float *master, float *m, flo
   if (!is_bf16) check.that(weight == master, "weight and master to be the same memory, as they are in fp32 and tf32");
   if (check.failed()) return check.status();
   const Scalars scalars{first_scalar, rate, beta1, beta2, eps, weight_decay};
-  const unsigned blocks = blocks_for(count);
-  if (!is_bf16) {
-    adamw_kernel<<<blocks, 256, 0, gpu.stream>>>(master, master, m, v, static_cast<const float *>(gradient), step,
-                                                 count, scalars);
-  } else if (gradient_dtype == GPT2_BF16) {
-    adamw_kernel<<<blocks, 256, 0, gpu.stream>>>(static_cast<bf16 *>(weight), master, m, v,
-                                                 static_cast<const bf16 *>(gradient), step, count, scalars);
-  } else {
-    adamw_kernel<<<blocks, 256, 0, gpu.stream>>>(static_cast<bf16 *>(weight), master, m, v,
-                                                 static_cast<const float *>(gradient), step, count, scalars);
-  }
+  with_types(gpu, gradient_dtype == GPT2_BF16, [&](auto weight_element, auto gradient_element) {
+    adamw_kernel<<<blocks_for(count), 256, 0, gpu.stream>>>(
+        static_cast<decltype(weight_element) *>(weight), master, m, v,
+        static_cast<const decltype(gradient_element) *>(gradient), step, count, scalars);
+  });
   return GPT2_LAUNCHED(context, "gpt2_adamw");
 }
 
 }  // namespace gpt2
 
 int gpt2_cast_weights(gpt2_context *context, void *weight, const float *master, int64_t count) {
-  gpt2::Check check(context, __func__);
-  check.sizes({{"count", count}}).tensors({{"weight", weight}, {"master", master}});
-  if (check.failed()) return check.status();
+  GPT2_CHECK(context, sizes({{"count", count}}).tensors({{"weight", weight}, {"master", master}}));
   gpt2::CudaContext &gpu = gpt2::cuda(*context);
   if (gpu.dtype != GPT2_BF16) {
     if (weight == master) return GPT2_OK;

@@ -4,8 +4,7 @@
 
 #include "attention.cuh"
 
-namespace gpt2 {
-namespace attention_any {
+namespace gpt2::attention_any {
 
 constexpr int threads = 256;
 constexpr int tile = 32;
@@ -229,5 +228,4 @@ __global__ void __launch_bounds__(threads)
   dvalue.write(dk + sizes.C, sizes.stride(), first, t, HS, 1.0f);
 }
 
-}  // namespace attention_any
-}  // namespace gpt2
+}  // namespace gpt2::attention_any

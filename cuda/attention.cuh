@@ -23,7 +23,7 @@ struct Range {
 };
 
 // Which keys a query attends to; without a mask `first` is NULL. For a line outside the sequence the functions return
-// the position of the nearest line, and if a mask is not allowed, a position that is.
+// the position of the nearest line, and for an invalid mask a valid position.
 struct Mask {
   const int32_t *first;  // [B,T]
   const int32_t *last;   // [B,T], in backward

@@ -154,7 +154,7 @@ void capped_cross_entropy(const CudaContext &context, float *losses, void *dlogi
     }
   };
   with_element_type(context, [&](auto element) {
-    softcap > 0 ? of(element, std::true_type{}) : of(element, std::false_type{});
+    with_flag(softcap > 0, [&](auto capped) { of(element, capped); });
   });
 }
 

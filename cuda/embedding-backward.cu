@@ -4,7 +4,6 @@
 #include "embedding-backward.cuh"
 
 #include <string>
-#include <type_traits>
 
 #include "runtime/checks.h"
 #include "runtime/ops.generated.h"
@@ -243,10 +242,8 @@ void add_token_sums(const CudaContext &context, void *sums, float *factor_sums, 
                                                         windows);
     join_kernel<<<joins, threads, 0, context.stream>>>(to, buffers.partial, buffers.sorted, keys, columns, windows);
   };
-  with_element_type(context, [&](auto element) {
-    with_gradient_type(context, [&](auto gradient) {
-      add(static_cast<decltype(gradient) *>(sums), static_cast<const decltype(element) *>(rows), factors, C);
-    });
+  with_types(context, !context.accumulates, [&](auto element, auto gradient) {
+    add(static_cast<decltype(gradient) *>(sums), static_cast<const decltype(element) *>(rows), factors, C);
   });
   if (factor_sums) add(factor_sums, factors, static_cast<const float *>(nullptr), 1);
 }
@@ -263,25 +260,21 @@ int ops::embedding_backward(gpt2_context &context, void *dwte, void *dwpe, const
                     " tokens that are sorted");
   }
   CudaContext &gpu = cuda(context);
-  with_element_type(gpu, [&](auto element) {
-    with_gradient_type(gpu, [&](auto gradient) {
-      using E = decltype(element);
-      using G = decltype(gradient);
-      auto *dy = static_cast<const E *>(dout);
-      const int64_t plane = static_cast<int64_t>(T) * C;
-      const auto positions = [&](auto vector) {
-        constexpr int V = decltype(vector)::value;
-        position_kernel<V><<<static_cast<unsigned>(ceil_divide(plane, threads * V)), threads, 0, gpu.stream>>>(
-            static_cast<G *>(dwpe), dy, B, plane, accumulate);
-      };
-      constexpr int V = 4;  // few columns per thread, because there are only T x C of them
-      if (dwpe && plane % V == 0 && on_16_bytes(dwpe, dout)) {
-        positions(std::integral_constant<int, V>{});
-      } else if (dwpe) {
-        positions(std::integral_constant<int, 1>{});
-      }
+  if (dwpe) {
+    const int64_t plane = static_cast<int64_t>(T) * C;
+    with_types(gpu, !gpu.accumulates, [&](auto element, auto gradient) {
+      auto *out = static_cast<decltype(gradient) *>(dwpe);
+      auto *dy = static_cast<const decltype(element) *>(dout);
+      // 4 columns per thread in every type, because there are only T x C of them.
+      with_vectors<float>(
+          plane,
+          [&](auto V) {
+            position_kernel<V><<<static_cast<unsigned>(ceil_divide(plane, threads * V)), threads, 0, gpu.stream>>>(
+                out, dy, B, plane, accumulate);
+          },
+          out, dy);
     });
-  });
+  }
   add_token_sums(gpu, dwte, nullptr, dout, nullptr, tokens, B * T, C, V, gpu.workspace);
   return GPT2_LAUNCHED(context, "gpt2_embedding_backward");
 }

@@ -31,7 +31,7 @@ struct Argument {
   void write(FILE *) const {}
 };
 
-// An array on the device: its length, whether it has values, and these.
+// An array on the device: its length, whether it has values, and the values.
 template <class T>
 struct Argument<T *> {
   using Element = std::remove_cv_t<T>;

@@ -28,7 +28,7 @@ __device__ __forceinline__ uint32_t rescale(uint32_t pair, __half2 factor) {
   return __nv_cvt_halfraw2_to_fp8x2(__hmul2(halves, factor), __NV_SATFINITE, __NV_E4M3);
 }
 
-// T is uint8_t, for values in FP8, or bf16, for rows times `factor`, of which `scale` is that of their rowwise copies.
+// T is uint8_t for values in FP8, or bf16 for rows times `factor`; `scale` is then the scale of the rows' rowwise copies.
 template <class T>
 __global__ void __launch_bounds__(threads, std::is_same_v<T, bf16> ? 4 : 5)
     transpose_kernel(uint8_t *columnwise, float *columnwise_scale, float *columnwise_norm, const T *values,

@@ -5,7 +5,7 @@
 
 namespace gpt2 {
 
-// columnwise [C,N/16,16] = factor * rows in E4M3, with scales from those of the rows' copies in FP8. weights [2,N], N
+// columnwise [C,N/16,16] = factor * rows in E4M3, with scales from the scales of the rows' FP8 copies. weights [2,N], N
 // rounded up to a multiple of 16, in the same order: each factor over its block's scale, as a number in E4M3 and 2^-6
 // times another.
 void scale_columnwise(const CudaContext &, uint8_t *columnwise, float *columnwise_scale, uint8_t *weights,

@@ -2,7 +2,7 @@
 // thread's squares (about 500 at 124M parameters, 6,000 at 1.5B) are summed in fp32, threads and blocks in double.
 #include "common/device.cuh"
 #include "common/end-of-step.h"
-#include "ranks/collectives.h"
+#include "ranks/communicator.h"
 #include "runtime/ops.generated.h"
 
 namespace gpt2 {

@@ -169,10 +169,7 @@ bool few_rows_product(const CudaContext &context, Epilogue epilogue, const Produ
     if (product.M == 1) return launch<E, 1, 0, T>(context, product, outputs, nullptr, nullptr, needed, split);
     launch<E, most_few_rows, 0, T>(context, product, outputs, nullptr, nullptr, needed, split);
   };
-  if (epilogue == Epilogue::bias) of(std::integral_constant<Epilogue, Epilogue::bias>{});
-  if (epilogue == Epilogue::gelu) of(std::integral_constant<Epilogue, Epilogue::gelu>{});
-  if (epilogue == Epilogue::relu_squared) of(std::integral_constant<Epilogue, Epilogue::relu_squared>{});
-  if (epilogue == Epilogue::residual) of(std::integral_constant<Epilogue, Epilogue::residual>{});
+  with_forward_epilogue(epilogue, of);
   return true;
 }
 

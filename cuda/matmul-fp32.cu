@@ -199,22 +199,10 @@ template <class T, class O>
 void any_product(const CudaContext &context, Epilogue epilogue, const Product &product, const Outputs<T, O> &outputs) {
   if (epilogue == Epilogue::gradient) return launch<false, false, Epilogue::gradient>(context, product, outputs);
   if constexpr (sizeof(T) == sizeof(O)) {
-    switch (epilogue) {
-      case Epilogue::gelu:
-        return launch<true, true, Epilogue::gelu>(context, product, outputs);
-      case Epilogue::residual:
-        return launch<true, true, Epilogue::residual>(context, product, outputs);
-      case Epilogue::gelu_backward:
-        return launch<true, false, Epilogue::gelu_backward>(context, product, outputs);
-      case Epilogue::relu_squared:
-        return launch<true, true, Epilogue::relu_squared>(context, product, outputs);
-      case Epilogue::relu_squared_backward:
-        return launch<true, false, Epilogue::relu_squared_backward>(context, product, outputs);
-      case Epilogue::combination:
-        return launch<true, false, Epilogue::combination>(context, product, outputs);
-      default:
-        if (product.b_is_k_major) return launch<true, true, Epilogue::bias>(context, product, outputs);
-        return launch<true, false, Epilogue::bias>(context, product, outputs);
+    if (product.b_is_k_major) {
+      with_forward_epilogue(epilogue, [&](auto E) { launch<true, true, E>(context, product, outputs); });
+    } else {
+      with_backward_epilogue(epilogue, [&](auto E) { launch<true, false, E>(context, product, outputs); });
     }
   }
 }

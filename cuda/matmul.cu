@@ -139,18 +139,10 @@ int ops::matmul_backward_weight(gpt2_context &context, void *dweight, float *dbi
     return GPT2_LAUNCHED(context, "gpt2_matmul_backward_weight");
   }
   if (dbias) column_sums(gpu, dbias, dout, N, O, accumulate);
-  with_element_type(gpu, [&](auto element) {
-    using T = decltype(element);
-    if constexpr (sizeof(T) == 2) {
-      with_gradient_type(gpu, [&](auto gradient) {
-        using G = decltype(gradient);
-        any_product(gpu, Epilogue::gradient, product,
-                    Outputs<T, G>{static_cast<G *>(dweight), nullptr, nullptr, nullptr, accumulate});
-      });
-    } else {
-      any_product(gpu, Epilogue::gradient, product,
-                  Outputs<T, float>{static_cast<float *>(dweight), nullptr, nullptr, nullptr, accumulate});
-    }
+  with_types(gpu, !gpu.accumulates, [&](auto element, auto gradient) {
+    using G = decltype(gradient);
+    any_product(gpu, Epilogue::gradient, product,
+                Outputs<decltype(element), G>{static_cast<G *>(dweight), nullptr, nullptr, nullptr, accumulate});
   });
   return GPT2_LAUNCHED(context, "gpt2_matmul_backward_weight");
 }

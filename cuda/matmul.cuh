@@ -36,6 +36,24 @@ constexpr Epilogue backward_epilogue(int activation) {
   return activation == GPT2_GELU ? Epilogue::gelu_backward : Epilogue::relu_squared_backward;
 }
 
+// Calls `body` with the epilogue, one of EPILOGUES, as a constant.
+template <Epilogue... EPILOGUES, class Body>
+void with_epilogue(Epilogue epilogue, Body body) {
+  ((epilogue == EPILOGUES ? body(std::integral_constant<Epilogue, EPILOGUES>{}) : void()), ...);
+}
+// The same for the epilogues of products whose b is K-major, as in forward.
+template <class Body>
+void with_forward_epilogue(Epilogue epilogue, Body body) {
+  using E = Epilogue;
+  with_epilogue<E::bias, E::gelu, E::relu_squared, E::residual>(epilogue, body);
+}
+// The same for the epilogues of products whose b is MN-major, as in backward to the input.
+template <class Body>
+void with_backward_epilogue(Epilogue epilogue, Body body) {
+  using E = Epilogue;
+  with_epilogue<E::bias, E::gelu_backward, E::relu_squared_backward, E::combination>(epilogue, body);
+}
+
 template <Epilogue E>
 constexpr bool adds_bias = E == Epilogue::bias || E == Epilogue::gelu || E == Epilogue::residual ||
                            E == Epilogue::relu_squared || E == Epilogue::capped_exponentials;

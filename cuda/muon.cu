@@ -179,16 +179,6 @@ unsigned tiles_of(int rows, int columns) {
   return static_cast<unsigned>(ceil_divide(rows, tile) * ceil_divide(columns, tile));
 }
 
-// Calls `body` with whether the direction is stored transposed, as a constant.
-template <class Body>
-void with_transposition(int rows, int columns, Body body) {
-  if (rows > columns) {
-    body(std::true_type{});
-  } else {
-    body(std::false_type{});
-  }
-}
-
 // Blocks per matrix in both passes of normalize_matrices. A batch of matrices fills a GPU many times over.
 constexpr int blocks = 64;
 
@@ -238,21 +228,14 @@ int ops::muon_momentum(gpt2_context &context, void *direction, float *momentum, 
              "gradient_dtype fp32 or the context's, got " + std::to_string(gradient_dtype));
   if (check.failed()) return check.status();
   const Matrix matrix = matrix_of(rows, columns, direction, momentum, gradient);
-  const auto launch = [&](auto element, auto gradient_element) {
+  with_types(gpu, gradient_dtype == GPT2_BF16, [&](auto element, auto gradient_element) {
     using T = decltype(element);
     using G = decltype(gradient_element);
-    with_transposition(rows, columns, [&](auto transposes) {
-      momentum_kernel<decltype(transposes)::value><<<tiles_of(rows, columns), threads, 0, gpu.stream>>>(
+    with_flag(rows > columns, [&](auto transposes) {
+      momentum_kernel<transposes><<<tiles_of(rows, columns), threads, 0, gpu.stream>>>(
           static_cast<T *>(direction), momentum, static_cast<const G *>(gradient), step, matrix, scalar);
     });
-  };
-  if (gpu.dtype != GPT2_BF16) {
-    launch(float{}, float{});
-  } else if (gradient_dtype == GPT2_BF16) {
-    launch(bf16{}, bf16{});
-  } else {
-    launch(bf16{}, float{});
-  }
+  });
   return GPT2_LAUNCHED(context, "gpt2_muon_momentum");
 }
 
@@ -285,8 +268,8 @@ int ops::muon_update(gpt2_context &context, void *weight, float *master, const v
   const Matrix matrix = matrix_of(rows, columns, weight, master, direction);
   with_element_type(gpu, [&](auto element) {
     using W = decltype(element);
-    with_transposition(rows, columns, [&](auto transposes) {
-      update_kernel<decltype(transposes)::value><<<tiles_of(rows, columns), threads, 0, gpu.stream>>>(
+    with_flag(rows > columns, [&](auto transposes) {
+      update_kernel<transposes><<<tiles_of(rows, columns), threads, 0, gpu.stream>>>(
           static_cast<W *>(weight), master, static_cast<const W *>(direction), step, matrix, rate, weight_decay);
     });
   });

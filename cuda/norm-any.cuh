@@ -5,8 +5,7 @@
 
 #include "common/fp8.cuh"
 
-namespace gpt2 {
-namespace norm_any {
+namespace gpt2::norm_any {
 
 constexpr int threads = 256;
 constexpr int warps = threads / 32;
@@ -131,5 +130,4 @@ __global__ void __launch_bounds__(threads) static quantize_any_kernel(uint8_t *v
   quantize_row(values, scale, norm, row, C, largest, [&](int c) { return to_float(in[row * C + c]); });
 }
 
-}  // namespace norm_any
-}  // namespace gpt2
+}  // namespace gpt2::norm_any

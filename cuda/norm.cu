@@ -243,7 +243,7 @@ using Packs = std::conditional_t<sizeof(T) == 2, std::integer_sequence<int, 1, 2
 template <class Body>
 void with_variant(const CudaContext &gpu, const float *mean, const uint8_t *values, Body body) {
   const auto with_mean = [&](auto element, auto fp8) {
-    mean ? body(element, std::true_type{}, fp8) : body(element, std::false_type{}, fp8);
+    with_flag(mean, [&](auto centered) { body(element, centered, fp8); });
   };
   if (values) {
     with_mean(bf16{}, std::true_type{});

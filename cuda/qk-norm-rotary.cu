@@ -1,17 +1,14 @@
 // QK-norm and rotary positions: each head's q and k are normalized by RMS and rotated, in place. Memory-bound: forward
 // reads and writes q and k once, backward reads them and their gradients and writes the gradients. A warp takes a
-// token, so its rotations are loaded once for all of its heads. A separate kernel mixes v with a value embedding.
-#include <type_traits>
-
-#include "common/factor-sums.cuh"
+// token, so its rotations are loaded once for all of its heads. value-embedding.cuh mixes v with a value embedding.
 #include "runtime/ops.generated.h"
+#include "value-embedding.cuh"
 
 namespace gpt2 {
 
 namespace {
 
-constexpr int threads = 256;
-constexpr int warps = threads / 32;
+constexpr int threads = factor_threads, warps = factor_warps;
 
 struct Sizes {
   int tokens, T, S, C, NH;  // tokens = B * T
@@ -201,57 +198,6 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-// ---- v and the value embedding ----
-
-template <class T, int V>
-__global__ void __launch_bounds__(threads)
-    values_kernel(T *qkv, T *values, const T *factors, const T *embedded, int tokens, int C) {
-  wait_for_previous_kernel();
-  const float a = to_float(factors[0]), b = embedded ? to_float(factors[1]) : 0.0f;
-  const int lane = threadIdx.x % 32;
-  for (int64_t row = blockIdx.x * warps + threadIdx.x / 32; row < tokens; row += gridDim.x * warps) {
-    for (int column = lane * V; column < C; column += 32 * V) {
-      T *v = qkv + row * 3 * C + 2 * C + column;
-      float x[V], e[V] = {};
-      load(x, v);
-      if (embedded) load(e, embedded + row * C + column);
-      store(values + row * C + column, x);
-#pragma unroll
-      for (int i = 0; i < V; i++) x[i] = a * x[i] + b * e[i];
-      store(v, x);
-    }
-  }
-}
-
-template <class T, int V>
-__global__ void __launch_bounds__(threads)
-    values_backward_kernel(T *dqkv, T *dembedded, float *partial, const T *factors, const T *values, const T *embedded,
-                           int tokens, int C) {
-  wait_for_previous_kernel();
-  const float a = to_float(factors[0]), b = to_float(factors[1]);
-  const int lane = threadIdx.x % 32;
-  float sums[2] = {};
-  for (int64_t row = blockIdx.x * warps + threadIdx.x / 32; row < tokens; row += gridDim.x * warps) {
-    for (int column = lane * V; column < C; column += 32 * V) {
-      T *dv = dqkv + row * 3 * C + 2 * C + column;
-      float d[V], x[V], e[V] = {};
-      load(d, dv);
-      load(x, values + row * C + column);
-      if (embedded) load(e, embedded + row * C + column);
-#pragma unroll
-      for (int i = 0; i < V; i++) {
-        sums[0] += d[i] * x[i];
-        sums[1] += d[i] * e[i];
-        e[i] = b * d[i];
-        d[i] *= a;
-      }
-      if (embedded) store(dembedded + row * C + column, e);
-      store(dv, d);
-    }
-  }
-  store_factor_sums(partial, sums);
-}
-
 // Calls `with_size` with the head size as a constant if kernels and addresses allow vectors; otherwise `with_any`.
 template <class WithSize, class WithAny>
 void with_head_size(int HS, bool vectors, WithSize with_size, WithAny with_any) {
@@ -285,15 +231,7 @@ int ops::qk_norm_rotary_forward(gpt2_context &context, void *qkv, float *rstd, v
           forward_any_kernel<<<blocks, threads, 0, gpu.stream>>>(x, rstd, rotations, positions, sizes, C / NH, eps,
                                                                  query_factor);
         });
-    if (!value_factors) return;
-    auto *v = static_cast<E *>(values);
-    auto *f = static_cast<const E *>(value_factors), *e = static_cast<const E *>(embedded);
-    with_vectors<E>(
-        C,
-        [&](auto V) {
-          launch_overlapping(gpu, values_kernel<E, V>, factor_blocks(gpu) * 4, threads, 0, x, v, f, e, sizes.tokens, C);
-        },
-        x, v, e);
+    if (value_factors) mix_values(gpu, x, static_cast<E *>(values), value_factors, embedded, sizes.tokens, C);
   });
   return GPT2_LAUNCHED(context, "gpt2_qk_norm_rotary_forward");
 }
@@ -319,19 +257,8 @@ int ops::qk_norm_rotary_backward(gpt2_context &context, void *dqkv, float *dvalu
           backward_any_kernel<<<blocks, threads, 0, gpu.stream>>>(d, y, rstd, rotations, sizes, C / NH, query_factor);
         });
     if (!value_factors) return;
-    const int blocks = factor_blocks(gpu);
-    float *partial = Scratch(gpu.workspace).take<float>(blocks * 2);
-    auto *de = static_cast<E *>(dembedded);
-    auto *f = static_cast<const E *>(value_factors), *v = static_cast<const E *>(values);
-    auto *e = static_cast<const E *>(embedded);
-    with_vectors<E>(
-        C,
-        [&](auto V) {
-          launch_overlapping(gpu, values_backward_kernel<E, V>, blocks, threads, 0, d, de, partial, f, v, e,
-                             sizes.tokens, C);
-        },
-        d, de, v, e);
-    launch_add_partials(gpu, dvalue_factors, nullptr, partial, blocks, 2, accumulate);
+    mix_values_backward(gpu, d, static_cast<E *>(dembedded), dvalue_factors, value_factors, values, embedded,
+                        sizes.tokens, C, accumulate);
   });
   return GPT2_LAUNCHED(context, "gpt2_qk_norm_rotary_backward");
 }

@@ -15,7 +15,7 @@ namespace {
 
 using namespace sampling;
 
-// An integer that orders values of either sign; never all ones for a finite value.
+// An integer that orders values of either sign, equal ones by falling index; never all ones for a finite value.
 __device__ __forceinline__ Sum rank_of(float value, int index) {
   if (!isfinite(value)) return not_finite;
   const uint32_t bits = __float_as_uint(value + 0.0f);

@@ -4,8 +4,7 @@
 
 #include "common/device.cuh"
 
-namespace gpt2 {
-namespace sampling {
+namespace gpt2::sampling {
 
 constexpr int threads = 256;
 constexpr int warps = threads / 32;
@@ -140,5 +139,4 @@ __device__ inline Search advanced(Search search, const Histogram &histogram) {
 // `blocks` is the number of chunks of all sequences.
 void launch_selection(const CudaContext &, const Scratches &, const int32_t *positions, const Choice &, int64_t blocks);
 
-}  // namespace sampling
-}  // namespace gpt2
+}  // namespace gpt2::sampling

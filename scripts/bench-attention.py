@@ -12,7 +12,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 TOKENS, CHANNELS = 65536, 768
 torch._dynamo.config.recompile_limit = 64
-attention, block_mask = torch.compile(flex_attention, dynamic=False), torch.compile(create_block_mask, dynamic=False)
+attention = torch.compile(flex_attention, dynamic=False)
 
 
 def first_of(T, window, documents):
@@ -44,7 +44,7 @@ for row in measured["rows"]:
         continue
     T, heads = row["T"], row["heads"]
     first = first_of(T, row["window"], row["documents"])
-    mask = block_mask(lambda b, h, q, k: (k <= q) & (k >= first[b, q]), TOKENS // T, None, T, T, device="cuda")
+    mask = create_block_mask(lambda b, h, q, k: (k <= q) & (k >= first[b, q]), TOKENS // T, None, T, T, device="cuda")
     q, k, v, dout = (torch.randn(TOKENS // T, heads, T, CHANNELS // heads, device="cuda", dtype=torch.bfloat16)
                      .requires_grad_() for _ in range(4))
     out = attention(q, k, v, block_mask=mask)

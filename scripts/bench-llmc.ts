@@ -6,12 +6,12 @@
 // PROGRAM is `train_gpt2cu` of llm.c (github.com/karpathy/llm.c), built for this GPU in bf16 with `make train_gpt2cu USE_CUDNN=1`;
 // LD_LIBRARY_PATH has to lead to the cuDNN and cuBLAS it was linked with. Build ours, and prepare tinyshakespeare, first.
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { packageRoot } from '../src/base/package-root.ts';
 import { findShards } from '../src/index.ts';
 import { median } from '../src/lab/bench/timing.ts';
+import { TemporaryFolder } from '../src/native/temporary-folder.ts';
 import { readFlags } from './flags.ts';
 import { runLlmc } from './llmc.ts';
 
@@ -31,7 +31,7 @@ if (program === undefined) {
   process.exit(2);
 }
 const shard = resolve(findShards(data, 'train')[0]!);
-const folder = mkdtempSync(join(tmpdir(), 'gpt2-bench-llmc-'));
+using folder = new TemporaryFolder('bench-llmc');
 
 interface Measured {
   readonly ms: number;
@@ -55,14 +55,14 @@ async function measureLlmc(model: string, batch: number, recompute: number): Pro
   };
   const { steps } = await runLlmc(resolve(program!), {
     args: [...flags, ...sizes],
-    cwd: folder,
+    cwd: folder.path,
     isEnough: (steps) => counted(steps).length >= countedSteps,
   });
   return measured(median(counted(steps)), batch);
 }
 
 function measureOurs(model: string, batch: number): Measured {
-  const result = join(folder, 'ours.json');
+  const result = join(folder.path, 'ours.json');
   const sizes = ['--model', model, '--batch', String(batch), '--seq', String(sequence), '--data', data];
   const steps = ['--steps', String(countedSteps), '--warmup-seconds', String(warmupSeconds), '--no-start', '--no-ops'];
   execFileSync(process.execPath, ['--import', 'tsx', 'src/cli.ts', 'bench', ...sizes, ...steps, '--out', result], {
@@ -76,21 +76,17 @@ const mean = (values: readonly number[]): number => values.reduce((sum, value) =
 const query = ['--query-gpu=name,driver_version', '--format=csv,noheader'];
 const gpu = execFileSync('nvidia-smi', query, { encoding: 'utf8' }).trim();
 const results = [];
-try {
-  for (const shape of shapes.split(',')) {
-    const [model, batch] = [shape.split('x')[0]!, Number(shape.split('x')[1])];
-    const before = measureOurs(model, batch);
-    const llmc: (Measured & { recompute: number })[] = [];
-    for (const recompute of recomputes) llmc.push({ recompute, ...(await measureLlmc(model, batch, recompute)) });
-    const ours = [before, measureOurs(model, batch)];
-    const ratio = mean(ours.map((one) => one.tokensPerSecond)) / Math.max(...llmc.map((one) => one.tokensPerSecond));
-    results.push({ model, batch, sequence, ours, llmc, ratio });
-    const rates = (of: readonly Measured[]) => of.map((one) => Math.round(one.tokensPerSecond)).join(' ');
-    console.log(
-      `${model} ${batch}x${sequence}: ours ${rates(ours)}, llm.c ${rates(llmc)} tokens/s, ratio ${ratio.toFixed(3)}`,
-    );
-    if (out) writeFileSync(out, `${JSON.stringify({ gpu, results }, null, 2)}\n`);
-  }
-} finally {
-  rmSync(folder, { recursive: true, force: true });
+for (const shape of shapes.split(',')) {
+  const [model, batch] = [shape.split('x')[0]!, Number(shape.split('x')[1])];
+  const before = measureOurs(model, batch);
+  const llmc: (Measured & { recompute: number })[] = [];
+  for (const recompute of recomputes) llmc.push({ recompute, ...(await measureLlmc(model, batch, recompute)) });
+  const ours = [before, measureOurs(model, batch)];
+  const ratio = mean(ours.map((one) => one.tokensPerSecond)) / Math.max(...llmc.map((one) => one.tokensPerSecond));
+  results.push({ model, batch, sequence, ours, llmc, ratio });
+  const rates = (of: readonly Measured[]) => of.map((one) => Math.round(one.tokensPerSecond)).join(' ');
+  console.log(
+    `${model} ${batch}x${sequence}: ours ${rates(ours)}, llm.c ${rates(llmc)} tokens/s, ratio ${ratio.toFixed(3)}`,
+  );
+  if (out) writeFileSync(out, `${JSON.stringify({ gpu, results }, null, 2)}\n`);
 }

@@ -1,15 +1,23 @@
-// Compiles and runs every .cu file below a folder on the CPU, as `gpt2 kernel run` does, and prints a row for each. The first
-// folder below FOLDER is the file's repository, whose folders include, inc, common and src #include searches; if functions are
-// missing, the files beside it without a main are linked.
-//   node --import tsx scripts/kernel-corpus.ts FOLDER [SECONDS]
-// SECONDS: the time limit of a program (60).
+// Compiles and runs .cu files below a folder on the CPU, as `gpt2 kernel run` does, and prints a row for each. The first folder
+// below FOLDER is the file's repository, whose folders include, inc, common and src #include searches; if functions are missing,
+// the files beside it without a main are linked.
+//   node --import tsx scripts/kernel-corpus.ts FOLDER [--seconds 60] [--device cuda] [--out FOLDER] [FILE…]
+// FILE: a file below FOLDER (all). --seconds: the time limit of a program; with 0, files are only compiled. --out: a folder for
+// what each program prints.
 import { spawnSync } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
+import { parseArgs } from 'node:util';
 import { compiledProgram } from '../src/ops/kernels/compile.ts';
 
-const [folder = '.', seconds = '60'] = process.argv.slice(2);
+const text = { type: 'string' } as const;
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { seconds: { ...text, default: '60' }, device: { ...text, default: 'cpu' }, out: text },
+});
+const [folder = '.', ...files] = positionals;
 const root = resolve(folder);
+const device = values.device === 'cuda' ? 'cuda' : 'cpu';
 const all = readdirSync(root, { recursive: true, encoding: 'utf8' }).sort();
 const counts: Record<string, number> = {};
 
@@ -18,7 +26,7 @@ function program(file: string): string | undefined {
   const headers = inRepository.filter((name) => /(^|\/)(include|inc|common|src)\/[^/]*$/i.test(name));
   const includes = [...new Set(headers.map((name) => join(root, dirname(name))))];
   const compile = (files: readonly string[]) =>
-    compiledProgram({ files: files.map((name) => join(root, name)), includes }, 'cpu').program;
+    compiledProgram({ files: files.map((name) => join(root, name)), includes }, device);
   try {
     return compile([file]);
   } catch (error) {
@@ -29,19 +37,31 @@ function program(file: string): string | undefined {
   }
 }
 
-for (const file of all.filter((name) => name.endsWith('.cu'))) {
-  let [what, said, output] = ['refused', '', ''];
+/** What the program did, the time it took, what it printed, and the first defect that was reported. */
+function run(path: string, file: string): string[] {
+  const begin = performance.now();
+  const limit = { timeout: Number(values.seconds) * 1000, killSignal: 'SIGKILL', maxBuffer: 64 << 20 } as const;
+  const { error, status, signal, stdout, stderr } = spawnSync(path, [], { cwd: join(root, dirname(file)), ...limit });
+  if (values.out !== undefined) {
+    mkdirSync(values.out, { recursive: true });
+    const out = join(values.out, file.replaceAll('/', '%'));
+    writeFileSync(`${out}.${device}`, stdout);
+    writeFileSync(`${out}.${device}.err`, `${stderr}exit ${status ?? signal}\n`);
+  }
+  const what = error ? 'late' : `exit ${status ?? signal}`;
+  const took = `${((performance.now() - begin) / 1000).toFixed(1)} s`;
+  return [what, took, `${stdout.length} bytes`, /^(defect|warning): .*/m.exec(`${stderr}`)?.[0] ?? ''];
+}
+
+for (const file of files.length > 0 ? files : all.filter((name) => name.endsWith('.cu'))) {
+  let row: string[];
   try {
     const path = program(file);
-    const cwd = join(root, dirname(file));
-    const ran = path && spawnSync(path, [], { cwd, timeout: Number(seconds) * 1000, killSignal: 'SIGKILL' });
-    what = !ran ? 'no main' : ran.error ? 'late' : `exit ${ran.status ?? ran.signal}`;
-    if (ran) output = `${ran.stdout.length} bytes`;
-    if (ran) said = /^(defect|warning): .*/m.exec(`${ran.stderr}`)?.[0] ?? '';
+    row = path === undefined ? ['no main'] : values.seconds === '0' ? ['compiled'] : run(path, file);
   } catch (error) {
-    said = (error as Error).message.split('\n')[0]!;
+    row = ['refused', '', '', (error as Error).message.split('\n')[0]!];
   }
-  counts[what] = (counts[what] ?? 0) + 1;
-  console.log([file, what, output, said].join(' | '));
+  counts[row[0]!] = (counts[row[0]!] ?? 0) + 1;
+  console.log([file, ...row].join(' | '));
 }
-console.log(counts);
+if (files.length !== 1) console.log(counts);

@@ -43,6 +43,7 @@ export { watchKernels } from './lab/watch-kernels.ts';
 export { customModel, presetNames } from './model/config.ts';
 export { dataSheetFlops, rateNote } from './model/flops.ts';
 export { inferenceDtype, selectKind } from './native/select-device.ts';
+export { TemporaryFolder } from './native/temporary-folder.ts';
 export { cardHashes, loadFolders } from './ops/kernels/card-hash.ts';
 export { compiledFile, readSource } from './ops/kernels/compile.ts';
 export { askedSteps, checkNeeds, completeOptions, refuseRanks } from './options/complete-options.ts';

@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "../runtime/cuda-context.h"
@@ -222,10 +223,34 @@ auto with_gradient_type(const CudaContext &context, Body body) {
   return context.dtype == GPT2_BF16 && !context.accumulates ? body(bf16{}) : body(float{});
 }
 
+// Calls body(element, gradient) with a value of the context's element type, and one of the type of gradients, which
+// in fp32 are fp32 too.
+template <class Body>
+void with_types(const CudaContext &context, bool has_bf16_gradients, Body body) {
+  if (context.dtype != GPT2_BF16) return body(float{}, float{});
+  has_bf16_gradients ? body(bf16{}, bf16{}) : body(bf16{}, float{});
+}
+
+// Calls `body` with a truth value as a constant.
+template <class Body>
+void with_flag(bool flag, Body body) {
+  flag ? body(std::true_type{}) : body(std::false_type{});
+}
+
 // Whether every address is a multiple of 16, so that vectors may be used.
 template <class... Pointers>
 bool on_16_bytes(Pointers... pointers) {
   return ((reinterpret_cast<uintptr_t>(pointers) % 16 == 0) && ...);
+}
+
+// Calls body(V), a constant: vector_size<T> if rows of C elements at these addresses may be read as vectors, else 1.
+template <class T, class Body, class... Pointers>
+void with_vectors(int64_t C, Body body, Pointers... pointers) {
+  if (C % vector_size<T> == 0 && on_16_bytes(pointers...)) {
+    body(std::integral_constant<int, vector_size<T>>{});
+  } else {
+    body(std::integral_constant<int, 1>{});
+  }
 }
 
 }  // namespace gpt2

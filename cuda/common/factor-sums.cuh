@@ -21,14 +21,4 @@ __device__ __forceinline__ void store_factor_sums(float *partial, const float (&
   }
 }
 
-// Calls body(V), a constant: vector_size<T> if rows of C elements at these addresses may be read as vectors, else 1.
-template <class T, class Body, class... Pointers>
-void with_vectors(int C, Body body, Pointers... pointers) {
-  if (C % vector_size<T> == 0 && on_16_bytes(pointers...)) {
-    body(std::integral_constant<int, vector_size<T>>{});
-  } else {
-    body(std::integral_constant<int, 1>{});
-  }
-}
-
 }  // namespace gpt2

@@ -8,9 +8,9 @@
 namespace gpt2 {
 
 constexpr float fp8_largest = 448, e5m2_largest = 57344;
-// The factor that rounding to E5M2 takes from a sum of many numbers: the mean of rounded / exact over a power of two.
+// The factor by which rounding to E5M2 changes a sum of many numbers: the mean of rounded / exact from one power of two to the next.
 constexpr float e5m2_loss = 0.99722f;
-// The target's part in the classifier's estimate: with 1, the others of a certain target would become subnormal.
+// The target's weight in the classifier's estimate. With 1, if the target is nearly certain, the other numbers would be subnormal.
 constexpr float fp8_of_target = 0.0625f;
 constexpr float largest_gelu_derivative = 1.13f;  // an upper bound of gelu'
 
@@ -27,7 +27,7 @@ __device__ __forceinline__ float fp8_norm(float squares, int C, float scale) {
   return scale * fmaf(1.0625f, sqrtf(squares), 0x1p-10f * sqrtf(static_cast<float>(C)));
 }
 
-// Whether a row with this scale holds infinity or NaN, which its numbers times the scale do not show in every product.
+// Whether a row with this scale holds infinity or NaN: not every matmul of its numbers and the scale would show them.
 __device__ __forceinline__ bool is_not_finite(float scale) { return scale >= 0x1p120f; }
 
 // 1 / scale, exactly.

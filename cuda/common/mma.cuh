@@ -42,7 +42,7 @@ __device__ __forceinline__ void multiply_bf16(float (&d)[4], const uint32_t (&a)
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// d += a * b with a [16,32] and b [32,8] of E4M3. Operands have the same bytes as those of multiply_bf16: four values
+// d += a * b with a [16,32] and b [32,8] of E4M3. Operands have as many bytes as in multiply_bf16: four values
 // along k in place of two bf16. Compute capability 8.9 and later.
 __device__ __forceinline__ void multiply_fp8([[maybe_unused]] float (&d)[4], [[maybe_unused]] const uint32_t (&a)[4],
                                              [[maybe_unused]] uint32_t b0, [[maybe_unused]] uint32_t b1) {

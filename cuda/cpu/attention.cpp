@@ -30,7 +30,7 @@ struct Head {
   }
 };
 
-// The keys that queries of a sequence attend to: of a block, those in [begin, end) of its `count` keys from key u on.
+// The keys that a query t attends to: in a block of `count` keys from key u on, those in [begin, end).
 struct Visible {
   const int32_t *first;  // of the sequence, or NULL
 
@@ -50,7 +50,7 @@ int keys_from(int u, int T) { return std::min(KEYS, T - u); }
 // Floats of the blocks of the first T keys; blocks from key u on begin after those of the first u.
 int64_t head_floats(int T, int HS) { return (T / KEYS * padded(KEYS) + padded(T % KEYS)) * padded(HS); }
 
-// `rows` [T,HS] in blocks of keys, copied as the B of scores (over HS) and of sums over keys.
+// `rows` [T,HS] in blocks of keys, copied as operand B of two matmuls: scores (sums over HS), and sums over keys.
 struct ByChannel {
   const Engine &engine;
   float *memory;
@@ -76,7 +76,7 @@ struct ByChannel {
   }
 };
 
-// `rows` [T,HS] as the B of sums over keys.
+// `rows` [T,HS] as operand B of sums over keys.
 struct ByKey {
   const Engine &engine;
   float *memory;
@@ -234,7 +234,7 @@ void attention_backward(Task task, float *dqkv, const float *dout, const float *
           std::fill(p_row + visible, p_row + count, 0.0f);
           std::fill(ds_row + visible, ds_row + count, 0.0f);
         }
-        // dk (ds^T q) and dv (p^T dout), whose A is transposed.
+        // dk (ds^T q) and dv (p^T dout), whose operand A is transposed.
         const auto add = [&](float *sums, const float *weights, Block rows) {
           engine.multiply({sums + u * stride, stride, true},
                           engine.copy_a(block, {weights, 1, STRIDE}, 0, count, 0, queries), rows, queries, count, HS);

@@ -12,7 +12,7 @@ namespace gpt2::GPT2_PATH {
 
 namespace {
 
-// Scratch of gradients in FP8: numbers of each row, in and the weight as the products read them, then the matmuls'.
+// Scratch of gradients in FP8: numbers of each row, `in` and the weight as the matmuls read them, then the matmuls' scratch.
 struct Fp8Memory {
   float *scale, *of_target, *saturated, *in, *weight;
   Task rest;
@@ -26,7 +26,7 @@ struct Fp8Memory {
         rest(task.with(weight + Vp * C)) {}
 };
 
-// Losses of capped logits. These become E5M2(e), 0 for the target; scale = dloss / d, of_target = -dloss D / d.
+// Losses of capped logits. The logits become E5M2(e), 0 for the target; scale = dloss / d, of_target = -dloss D / d.
 void fp8_cross_entropy(Task task, float *losses, const Fp8Memory &memory, float *logits, const int32_t *targets, int N,
                        int V, int Vp, float dloss, float softcap) {
   constexpr float log_of_256 = 5.5451774f, limit = 77;

@@ -33,13 +33,6 @@ double denominator(const float *x, float largest, int V) {
 
 }  // namespace
 
-void softcap_forward(Task task, float *out, const float *in, int64_t count, float cap) {
-  task.pool.ranges(count, [&](int64_t first, int64_t last) {
-#pragma omp simd
-    for (int64_t i = first; i < last; i++) out[i] = cap * in[i] / std::sqrt(in[i] * in[i] + cap * cap);
-  });
-}
-
 void cross_entropy(Task task, float *losses, float *dlogits, const float *logits, const int32_t *targets, int N, int V,
                    int Vp, float dloss) {
   cross_entropy_capped(task, losses, dlogits, logits, targets, N, V, Vp, dloss, 0);

@@ -13,9 +13,9 @@
 namespace gpt2 {
 
 constexpr float e5m2_largest = 57344;
-// The factor that rounding to E5M2 takes from a sum of many numbers: the mean of rounded / exact over a power of two.
+// The factor by which rounding to E5M2 changes a sum of many numbers: the mean of rounded / exact from one power of two to the next.
 constexpr float e5m2_loss = 0.99722f;
-// The target's part in the classifier's estimate: with 1, the others of a certain target would become subnormal.
+// The target's weight in the classifier's estimate. With 1, if the target is nearly certain, the other numbers would be subnormal.
 constexpr float fp8_of_target = 0.0625f;
 
 // The classifier's estimate of softmax's denominator takes every n-th output of `padded`.

@@ -24,8 +24,8 @@ struct Blocks {
   int across, count;  // blocks side by side, and in all
 };
 
-// The blocks of least estimated time: whole rounds of blocks for every thread, and a tenth of a block's wait of threads
-// for the last one. Copying an element of A or B takes about 1/5 or 1/4 of a cycle.
+// The blocks with the least estimated time: each thread computes whole rounds of blocks, and then waits for the last thread, for
+// a tenth of a block's time. Copying an element of A or B takes about 1/5 or 1/4 of a cycle.
 Blocks choose_blocks(const Engine &engine, int threads, int M, int N, int depth) {
   const int tiles_m = ceil_divide(M, engine.tile_m), tiles_n = ceil_divide(N, engine.tile_n);
   const int fewest = ceil_divide(M, engine.a_elements / depth / 32 * 32);
@@ -94,7 +94,7 @@ void product(Task task, Output out, View a, View b, int M, int N, int K, const F
 
 constexpr auto nothing = [](auto...) {};
 
-// The forward matmul of few rows, which would take less time than packing the weight: it is read once, in place.
+// Up to this many rows, packing the weight would take longer than forward's matmul, which therefore reads it once, in place.
 constexpr int FEW_ROWS = 8;
 
 void few_rows_forward(Task task, float *out, const float *in, const float *weight, int N, int C, int O) {

@@ -46,10 +46,10 @@ uint32_t word_of(float low, float high) { return rounded(low) | rounded(high) <<
 
 #if defined(__AVX512BF16__)
 
-// The halves of 16 floats from `low` and of 16 from `high`.
+// 32 bf16: the 16 floats of `low`, then the 16 of `high`.
 inline Vector halves(__m512 low, __m512 high) { return reinterpret_cast<Vector>(_mm512_cvtne2ps_pbh(high, low)); }
 
-// The words of two lines of 16 elements in their order, or of 8 elements each of two such pairs of lines.
+// Words with an element of `low` and the element of `high` at the same index.
 inline Vector words_across(__m512 low, __m512 high) {
   constexpr auto order = [](int word) { return word | (word + SIDE) << 16; };
   const __m512i at = _mm512_setr_epi32(order(0), order(1), order(2), order(3), order(4), order(5), order(6), order(7),
@@ -62,8 +62,8 @@ inline __m512 beside(const float *left, const float *right) {
   return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(left)), _mm256_loadu_ps(right), 1);
 }
 
-// The 16 x 16 words of 16 rows, which are `stride` apart: of 32 neighbours (`along`), or of 32 lines of 16 neighbours.
-// `transposed` words begin with the first step of a transpose, which costs nothing as they are rounded.
+// A tile of 16 rows x 16 words, from lines of memory `stride` apart: a line for each row (`along`), or for each of the 32 terms in K.
+// If `transposed`, rounding already does the first step of the transpose, at no cost.
 template <bool along, bool transposed>
 void tile_words(uint32_t *to, const float *from, size_t stride) {
   Vector lines[SIDE];
@@ -150,7 +150,7 @@ Block copy_tiles(float *memory, View view, int first, int count, int k, int dept
 
 #if defined(__AMX_BF16__)
 
-// Tiles are configured for each call: the state belongs to the thread, and slows its switches while it is in use.
+// Tiles are configured for each call: the configuration belongs to the thread, and while set it makes thread switches slower.
 class TileState {
  public:
   TileState() {

@@ -40,7 +40,7 @@ struct CodePath {
   std::string lacks;  // what it would need; empty if it can run
 };
 
-// A path without an engine of its own.
+// A path without a separate engine.
 CodePath path_of(const char *name, const gpt2::Kernels &kernels, bool supported) {
   return {name, &kernels, kernels.bf16, supported ? "" : "this CPU lacks its instructions"};
 }
@@ -198,9 +198,7 @@ int gpt2_allocate_pinned(gpt2_context *context, void **memory, int64_t bytes) {
 int gpt2_free_pinned(gpt2_context *, void *memory) { return release(memory); }
 
 int gpt2_memory_info(gpt2_context *context, int64_t *available, int64_t *total) {
-  Check check(context, __func__);
-  check.tensors({{"available", available}, {"total", total}});
-  if (check.failed()) return check.status();
+  GPT2_CHECK(context, tensors({{"available", available}, {"total", total}}));
   *total = gpt2::total_memory();
   *available = gpt2::available_memory();
   if (*available < 0) *available = *total;
@@ -224,24 +222,19 @@ int gpt2_copy_on_device(gpt2_context *context, void *destination, const void *so
 }
 
 int gpt2_fill_zero(gpt2_context *context, void *destination, int64_t bytes) {
-  Check check(context, __func__);
-  check.sizes({{"bytes", bytes}}).tensors({{"destination", destination}});
-  if (check.failed()) return check.status();
+  GPT2_CHECK(context, sizes({{"bytes", bytes}}).tensors({{"destination", destination}}));
   std::memset(destination, 0, static_cast<size_t>(bytes));
   return GPT2_OK;
 }
 
 int gpt2_cast_weights(gpt2_context *context, void *weight, const float *master, int64_t count) {
-  Check check(context, __func__);
-  check.sizes({{"count", count}}).tensors({{"weight", weight}, {"master", master}});
-  if (check.failed()) return check.status();
+  GPT2_CHECK(context, sizes({{"count", count}}).tensors({{"weight", weight}, {"master", master}}));
   return weight == master ? GPT2_OK
                           : copy(context, __func__, weight, master, count * static_cast<int64_t>(sizeof(float)));
 }
 
 int gpt2_event_create(gpt2_context *context, gpt2_event **event) {
-  Check check(context, __func__);
-  if (check.handles({{"event", event}}).failed()) return check.status();
+  GPT2_CHECK(context, handles({{"event", event}}));
   *event = new (std::nothrow) gpt2_event{Clock::now()};
   return *event ? GPT2_OK : fail(context, GPT2_OUT_OF_MEMORY, __func__, "cannot allocate an event");
 }
@@ -252,22 +245,19 @@ int gpt2_event_destroy(gpt2_context *, gpt2_event *event) {
 }
 
 int gpt2_event_record(gpt2_context *context, gpt2_event *event) {
-  Check check(context, __func__);
-  if (check.handles({{"event", event}}).failed()) return check.status();
+  GPT2_CHECK(context, handles({{"event", event}}));
   event->time = Clock::now();
   return GPT2_OK;
 }
 
 int gpt2_event_query(gpt2_context *context, int32_t *reached, gpt2_event *event) {
-  Check check(context, __func__);
-  if (check.handles({{"reached", reached}, {"event", event}}).failed()) return check.status();
+  GPT2_CHECK(context, handles({{"reached", reached}, {"event", event}}));
   *reached = 1;
   return GPT2_OK;
 }
 
 int gpt2_event_elapsed(gpt2_context *context, float *milliseconds, gpt2_event *from, gpt2_event *to) {
-  Check check(context, __func__);
-  if (check.handles({{"milliseconds", milliseconds}, {"from", from}, {"to", to}}).failed()) return check.status();
+  GPT2_CHECK(context, handles({{"milliseconds", milliseconds}, {"from", from}, {"to", to}}));
   *milliseconds = std::chrono::duration<float, std::milli>(to->time - from->time).count();
   return GPT2_OK;
 }

@@ -47,7 +47,7 @@ GPT2_HOOK void *__tsan_memset(void *to, int value, size_t bytes) __attribute__((
 #define __builtin_memmove memmove
 #define __builtin_memset memset
 
-// malloc and free of CUDA, and new and delete. Host code of a program has its own.
+// malloc, free, new and delete of kernels. Host code of a program keeps the system's.
 #define GPT2_NEW(name)                                                                                        \
   extern "C" void *__real_##name(size_t);                                                                     \
   GPT2_HOOK void *__wrap_##name(size_t bytes) {                                                               \

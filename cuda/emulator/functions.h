@@ -48,10 +48,12 @@ GPT2_ATOMIC(atomicDec, old == 0 || old > value ? value : old - 1)
 GPT2_ATOMIC(atomicAnd, old &value)
 GPT2_ATOMIC(atomicOr, old | value)
 GPT2_ATOMIC(atomicXor, old ^ value)
-template <class T>
-GPT2_UNCHECKED T atomicCAS(T *memory, std::common_type_t<T> expected, std::common_type_t<T> value) {
-  return gpt2_emulator::changed(memory, GPT2_CALLER, [=](T old) -> T { return old == expected ? value : old; });
-}
+#define GPT2_ATOMIC_CAS(name)                                                                                       \
+  template <class T>                                                                                                \
+  GPT2_UNCHECKED T name(T *memory, std::common_type_t<T> expected, std::common_type_t<T> value) {                   \
+    return gpt2_emulator::changed(memory, GPT2_CALLER, [=](T old) -> T { return old == expected ? value : old; }); \
+  }
+GPT2_ATOMIC_CAS(atomicCAS) GPT2_ATOMIC_CAS(atomicCAS_block) GPT2_ATOMIC_CAS(atomicCAS_system)
 
 // ---------------------------------------------------------------- memory, clocks
 
@@ -71,8 +73,7 @@ GPT2_INLINE void __stcs(T *memory, T value) {
 #define __stcg __stcs
 #define __stwb __stcs
 #define __stwt __stcs
-// The lower half of an address of shared memory, which a GPU's 32-bit addresses also name; dynamic shared memory has the
-// upper half.
+// The lower 32 bits of an address in shared memory. The upper 32 bits follow from an address in dynamic shared memory.
 inline size_t __cvta_generic_to_shared(const void *memory) { return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(memory)); }
 inline void *__cvta_shared_to_generic(size_t address) {
   char *const near = gpt2_emulator::dynamic_shared<char>();

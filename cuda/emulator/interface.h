@@ -9,7 +9,7 @@
 
 namespace gpt2_emulator {
 
-constexpr int interface_version = 4;
+constexpr int interface_version = 5;
 
 struct Sizes {
   unsigned x, y, z;
@@ -24,6 +24,13 @@ struct Position {
 // memory in host code. Tested inline by each hook.
 struct Watch {
   uintptr_t begin, bytes;
+};
+
+enum class Outcome : uint8_t {
+  ok,             // also with races and other defects that do not end a launch, which are reported
+  failed_assert,  // cudaErrorAssert
+  bad_access,     // cudaErrorIllegalAddress
+  stuck,          // a barrier that is not reached, an instruction that traps: cudaErrorLaunchFailure
 };
 
 // Functions that kernels call. `caller` is the address after the call in the user's code, for the line in errors.
@@ -54,7 +61,7 @@ struct Host {
   void *(*allocate)(size_t bytes);
   void (*release)(void *memory, const void *caller);
   // Fails the launch at a line, or at the caller's line if `file` is NULL or a header of the emulator. Does not return.
-  void (*fail)(const char *text, const char *file, unsigned line, const void *caller);
+  void (*fail)(const char *text, const char *file, unsigned line, const void *caller, Outcome outcome);
   // A barrier of the grid, in a cooperative launch.
   void (*grid_barrier)(const void *caller);
   // The kernel prints, or reads a clock: launches like this one must not be left out.
@@ -105,7 +112,7 @@ struct Allocation {
   const char *name;     // "" if unknown
   const void *caller;   // that allocated it
 };
-// Allocates memory of a kind, and enters it; NULL if there is none. Freed addresses are not used again.
+// Allocates memory of a kind, and enters it in the table; NULL if memory ran out. Freed addresses are not used again.
 // The memory is cleared, because programs rely on the cleared pages that a GPU's driver gives.
 // With element bytes, reports name elements: "d_in[256]".
 void *allocate(size_t bytes, Kind kind, int element_bytes, const char *name, const void *caller);
@@ -118,8 +125,8 @@ void erase(const void *begin);
 void enter_variables();
 // The live allocation that contains the address, else the freed one, else NULL. Valid until the next change of the table.
 const Allocation *find(const void *address);
-// The host wrote these bytes, as by cudaMemcpy or cudaMemset. Memory that is not in the table is left out.
-void written(const void *begin, size_t bytes);
+// The host wrote these bytes, as by cudaMemcpy or cudaMemset, and perhaps changed them. Memory that is not in the table is left out.
+void written(const void *begin, size_t bytes, bool is_changed = true);
 // Whether every byte was written; `first` is the first one that was not.
 bool is_written(const void *begin, size_t bytes, const void **first);
 
@@ -140,12 +147,6 @@ struct Launch {
   Position (*here)() = nullptr;
   Watch *watch = &program_watch;
 };
-enum class Outcome : uint8_t {
-  ok,             // also with races and other defects that do not end a launch, which are reported
-  failed_assert,  // cudaErrorAssert
-  bad_access,     // cudaErrorIllegalAddress
-  stuck,          // a barrier that is not reached, an instruction that traps: cudaErrorLaunchFailure
-};
 Outcome run(const Launch &launch);
 
 enum class Checks : uint8_t { sampled, all, none };
@@ -153,7 +154,6 @@ struct Settings {
   Checks checks = Checks::sampled;
   bool every_launch = false;  // leave none out
   bool counts = true;         // print the share of checked blocks at the end
-  uint32_t seed = 1;          // of the samples
   uint64_t all_checked = 100'000'000;  // accesses of a kernel before blocks are sampled
 };
 extern Settings settings;

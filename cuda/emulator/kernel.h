@@ -57,7 +57,7 @@ inline const Host *host;
 inline Watch watch;
 #endif
 
-GPT2_UNCHECKED inline void fail(const char *text, const char *file, unsigned line, const void *caller) {
+GPT2_UNCHECKED inline void fail(const char *text, const char *file, unsigned line, const void *caller, Outcome outcome = Outcome::stuck) {
 #ifdef GPT2_PROGRAM
   if (!host->is_kernel()) {
     char whole[300];
@@ -66,7 +66,7 @@ GPT2_UNCHECKED inline void fail(const char *text, const char *file, unsigned lin
     return report(whole, caller);
   }
 #endif
-  host->fail(text, file, line, caller);
+  host->fail(text, file, line, caller, outcome);
 }
 
 // ---------------------------------------------------------------- the table of kernels

@@ -2,14 +2,12 @@
 // collective begins after all work in the context's stream (an event), and runs concurrently with work enqueued there
 // later. gpt2_collectives_join makes the context's stream wait for all of them. While a graph is recorded, the same
 // events make the two streams branches of the graph.
-#include "collectives.h"
+#include "communicator.h"
 
 #include "../runtime/checks.h"
 #include "../runtime/cuda-context.h"
 #include "../runtime/ops.generated.h"
-#include "communicator.h"
 
-using gpt2::Check;
 using gpt2::cuda;
 using gpt2::Number;
 using gpt2::report_nccl;
@@ -41,14 +39,12 @@ int type_of(int dtype) { return dtype == GPT2_BF16 ? nccl::kBfloat16 : nccl::kFl
 }  // namespace
 
 int gpt2_collectives_join(gpt2_context *context, gpt2_communicator *communicator) {
-  Check check(context, __func__);
-  if (check.handles({{"communicator", communicator}}).failed()) return check.status();
+  GPT2_CHECK(context, handles({{"communicator", communicator}}));
   return join(*context, *communicator, __func__);
 }
 
 int gpt2_collectives_record(gpt2_context *context, gpt2_communicator *communicator, gpt2_event *event) {
-  Check check(context, __func__);
-  if (check.handles({{"communicator", communicator}, {"event", event}}).failed()) return check.status();
+  GPT2_CHECK(context, handles({{"communicator", communicator}, {"event", event}}));
   cuda(*context);
   GPT2_TRY(*context, __func__, cudaEventRecord(reinterpret_cast<cudaEvent_t>(event), communicator->stream));
   communicator->pending = false;
@@ -56,8 +52,7 @@ int gpt2_collectives_record(gpt2_context *context, gpt2_communicator *communicat
 }
 
 int gpt2_collectives_group_begin(gpt2_context *context, gpt2_communicator *communicator) {
-  Check check(context, __func__);
-  if (check.handles({{"communicator", communicator}}).failed()) return check.status();
+  GPT2_CHECK(context, handles({{"communicator", communicator}}));
   if (communicator->peers) {
     communicator->peers->begin_group();
     return GPT2_OK;
@@ -66,8 +61,7 @@ int gpt2_collectives_group_begin(gpt2_context *context, gpt2_communicator *commu
 }
 
 int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator *communicator) try {
-  Check check(context, __func__);
-  if (check.handles({{"communicator", communicator}}).failed()) return check.status();
+  GPT2_CHECK(context, handles({{"communicator", communicator}}));
   cuda(*context);
   if (communicator->peers) return communicator->peers->end_group(*context, communicator->stream, __func__);
   return report_nccl(*context, *communicator, communicator->library.group_end(), __func__);
@@ -113,7 +107,9 @@ int all_gather(gpt2_context &context, void *out, const void *in, gpt2_communicat
   return report_nccl(context, communicator, result, function);
 }
 
-int sum_over_ranks(gpt2_context &context, double *value, gpt2_communicator &communicator, const char *function) {
+}  // namespace gpt2::ops
+
+int gpt2::sum_over_ranks(gpt2_context &context, double *value, gpt2_communicator &communicator, const char *function) {
   if (const int status = begin(context, communicator, function)) return status;
   if (communicator.peers) {
     if (const int status =
@@ -126,5 +122,3 @@ int sum_over_ranks(gpt2_context &context, double *value, gpt2_communicator &comm
   }
   return join(context, communicator, function);
 }
-
-}  // namespace gpt2::ops

@@ -18,7 +18,6 @@
 #include "../runtime/checks.h"
 #include "../runtime/cuda-context.h"
 
-using gpt2::Check;
 using gpt2::cuda;
 using gpt2::fail;
 using gpt2::Loopback;
@@ -119,8 +118,7 @@ void abort_in_background(const gpt2_communicator &communicator, int device) {
 }  // namespace
 
 int gpt2_communicator_id(gpt2_context *context, void *id, int32_t is_one_machine) try {
-  Check check(context, __func__);
-  if (check.tensors({{"id", id}}).failed()) return check.status();
+  GPT2_CHECK(context, tensors({{"id", id}}));
   Id made{};
   made.is_one_machine = is_one_machine != 0;
   if (is_one_machine) {
@@ -142,9 +140,7 @@ int gpt2_communicator_id(gpt2_context *context, void *id, int32_t is_one_machine
 
 int gpt2_communicator_create(gpt2_context *context, gpt2_communicator **communicator, const void *id, int32_t rank,
                              int32_t ranks, int32_t timeout_milliseconds) try {
-  Check check(context, __func__);
-  check.tensors({{"communicator", communicator}, {"id", id}}).rank(rank, ranks, timeout_milliseconds);
-  if (check.failed()) return check.status();
+  GPT2_CHECK(context, tensors({{"communicator", communicator}, {"id", id}}).rank(rank, ranks, timeout_milliseconds));
   auto created = std::make_unique<gpt2_communicator>();
   cuda(*context);
   // These come before the ranks meet: after that, a failure of one rank would fail all ranks.
@@ -183,12 +179,11 @@ int gpt2_communicator_create(gpt2_context *context, gpt2_communicator **communic
 const char *gpt2_communicator_description(gpt2_communicator *communicator) { return communicator->description.c_str(); }
 
 int gpt2_communicator_share(gpt2_context *context, gpt2_communicator *communicator, void *memory, int64_t bytes) try {
-  Check check(context, __func__);
-  check.handles({{"communicator", communicator}})
-      .tensors({{"memory", memory}})
-      .that(bytes > 0 && bytes % Peers::granule == 0,
-            "bytes of a multiple of " + std::to_string(Peers::granule) + ", got " + std::to_string(bytes));
-  if (check.failed()) return check.status();
+  GPT2_CHECK(context, handles({{"communicator", communicator}})
+                          .tensors({{"memory", memory}})
+                          .that(bytes > 0 && bytes % Peers::granule == 0,
+                                "bytes of a multiple of " + std::to_string(Peers::granule) + ", got " +
+                                    std::to_string(bytes)));
   cuda(*context);
   return communicator->peers ? communicator->peers->share(*context, memory, bytes, __func__) : GPT2_OK;
 } catch (...) {
@@ -196,9 +191,7 @@ int gpt2_communicator_share(gpt2_context *context, gpt2_communicator *communicat
 }
 
 int gpt2_communicator_unshare(gpt2_context *context, gpt2_communicator *communicator, void *memory) try {
-  Check check(context, __func__);
-  check.handles({{"communicator", communicator}}).tensors({{"memory", memory}});
-  if (check.failed()) return check.status();
+  GPT2_CHECK(context, handles({{"communicator", communicator}}).tensors({{"memory", memory}}));
   cuda(*context);
   return communicator->peers ? communicator->peers->unshare(*context, memory, __func__) : GPT2_OK;
 } catch (...) {
@@ -206,8 +199,7 @@ int gpt2_communicator_unshare(gpt2_context *context, gpt2_communicator *communic
 }
 
 int gpt2_communicator_destroy(gpt2_context *context, gpt2_communicator *communicator, int32_t abandon) try {
-  Check check(context, __func__);
-  if (check.handles({{"communicator", communicator}}).failed()) return check.status();
+  GPT2_CHECK(context, handles({{"communicator", communicator}}));
   std::unique_ptr<gpt2_communicator> owner(communicator);
   const int device = cuda(*context).device;
   if (abandon) {
@@ -234,8 +226,7 @@ int gpt2_communicator_destroy(gpt2_context *context, gpt2_communicator *communic
 }
 
 int gpt2_communicator_check(gpt2_context *context, gpt2_communicator *communicator) {
-  Check check(context, __func__);
-  if (check.handles({{"communicator", communicator}}).failed()) return check.status();
+  GPT2_CHECK(context, handles({{"communicator", communicator}}));
   // With peers, the wait for a copy reports the copy's failure.
   if (communicator->peers) return GPT2_OK;
   cuda(*context);

@@ -15,7 +15,6 @@
 #include "../runtime/ops.generated.h"
 #include "loopback.h"
 
-using gpt2::Check;
 using gpt2::fail;
 using gpt2::Loopback;
 
@@ -43,8 +42,7 @@ int refuse_bf16(gpt2_context &context, const char *function) {
 }  // namespace
 
 int gpt2_communicator_id(gpt2_context *context, void *id, int32_t is_one_machine) try {
-  Check check(context, __func__);
-  if (check.tensors({{"id", id}}).failed()) return check.status();
+  GPT2_CHECK(context, tensors({{"id", id}}));
   if (!is_one_machine) {
     return fail(context, GPT2_UNSUPPORTED, __func__, "the CPU library joins ranks of one machine, for tests");
   }
@@ -59,9 +57,7 @@ int gpt2_communicator_id(gpt2_context *context, void *id, int32_t is_one_machine
 
 int gpt2_communicator_create(gpt2_context *context, gpt2_communicator **communicator, const void *id, int32_t rank,
                              int32_t ranks, int32_t timeout_milliseconds) try {
-  Check check(context, __func__);
-  check.tensors({{"communicator", communicator}, {"id", id}}).rank(rank, ranks, timeout_milliseconds);
-  if (check.failed()) return check.status();
+  GPT2_CHECK(context, tensors({{"communicator", communicator}, {"id", id}}).rank(rank, ranks, timeout_milliseconds));
   Loopback::Id known{};
   std::memcpy(&known, id, sizeof known);
   auto created = std::make_unique<gpt2_communicator>();

@@ -89,8 +89,9 @@ int Loopback::Connection::move(void *data, size_t bytes, bool receives) {
     const ssize_t moved =
         receives ? recv(socket_, at, bytes, MSG_DONTWAIT) : ::send(socket_, at, bytes, MSG_DONTWAIT | no_signal);
     if (moved < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (moved < 0) return refuse(std::string("is gone: ") + std::strerror(errno));
-    if (moved == 0) return refuse("is gone: its connection is closed");
+    // A process that is killed with unread data resets its connection; sending after that is EPIPE.
+    const bool closed = moved == 0 || errno == ECONNRESET || errno == EPIPE;
+    if (moved <= 0) return refuse(std::string("is gone: ") + (closed ? "its connection is closed" : std::strerror(errno)));
     at += moved;
     bytes -= static_cast<size_t>(moved);
   }

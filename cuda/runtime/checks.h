@@ -44,3 +44,7 @@ class Check {
 };
 
 }  // namespace gpt2
+
+// Ends an exported function with the first failed check: GPT2_CHECK(context, sizes({{"bytes", bytes}}).ids(...)).
+#define GPT2_CHECK(context, ...) \
+  if (gpt2::Check check(context, __func__); check.__VA_ARGS__.failed()) return check.status()

@@ -4,7 +4,6 @@
 
 #include "checks.h"
 
-using gpt2::Check;
 
 int gpt2_abi_version(void) { return GPT2_ABI_VERSION; }
 
@@ -19,10 +18,8 @@ const char *gpt2_context_description(gpt2_context *context) {
 }
 
 int gpt2_set_workspace(gpt2_context *context, void *workspace, int64_t bytes) {
-  Check check(context, __func__);
-  check.that(bytes >= 0, "bytes of at least 0, got " + std::to_string(bytes))
-      .that(reinterpret_cast<uintptr_t>(workspace) % 64 == 0, "a workspace aligned to 64 bytes");
-  if (check.failed()) return check.status();
+  GPT2_CHECK(context, that(bytes >= 0, "bytes of at least 0, got " + std::to_string(bytes))
+                          .that(reinterpret_cast<uintptr_t>(workspace) % 64 == 0, "a workspace aligned to 64 bytes"));
   context->workspace = workspace;
   context->workspace_bytes = bytes;
   return GPT2_OK;

@@ -60,6 +60,10 @@ int no_device(CudaContext *context, const char *function, cudaError_t error) {
 // Makes the GPU the thread's device, if this library has code for it; sets `attributes` to those of the probe kernel.
 int use_device(gpt2_context &context, const char *function, int device, const cudaDeviceProp &gpu,
                const std::string &capability, cudaFuncAttributes &attributes) {
+#ifdef GPT2_CHECK_ONLY
+  return fail(&context, GPT2_UNSUPPORTED, function,
+              "this library was built by scripts/build-cuda --check, for machines without a GPU; run scripts/build-cuda");
+#endif
   if (gpu.major < 8) {
     return fail(&context, GPT2_UNSUPPORTED, function,
                 std::string(gpu.name) + " has compute capability " + capability + "; 8.0 is the minimum");

@@ -11,7 +11,6 @@
 #include "checks.h"
 #include "cuda-context.h"
 
-using gpt2::Check;
 using gpt2::cuda;
 using gpt2::CudaContext;
 using gpt2::fail;
@@ -103,9 +102,7 @@ CUresult add(gpt2_module &module, CUfunction listed, int shared_limit) {
 }  // namespace
 
 int gpt2_module_load(gpt2_context *context, gpt2_module **module, const void *path, int64_t bytes) {
-  Check check(context, __func__);
-  check.sizes({{"bytes", bytes}}).handles({{"a place for the module", module}, {"path", path}});
-  if (check.failed()) return check.status();
+  GPT2_CHECK(context, sizes({{"bytes", bytes}}).handles({{"a place for the module", module}, {"path", path}}));
   CudaContext &gpu = cuda(*context);
   if (!driver().is_complete()) {
     return fail(context, GPT2_UNSUPPORTED, __func__, "the driver lacks functions of CUDA 12.4; update it");
@@ -136,8 +133,7 @@ int gpt2_module_load(gpt2_context *context, gpt2_module **module, const void *pa
 }
 
 int gpt2_module_free(gpt2_context *context, gpt2_module *module) {
-  Check check(context, __func__);
-  if (check.handles({{"module", module}}).failed()) return check.status();
+  GPT2_CHECK(context, handles({{"module", module}}));
   cuda(*context);
   const std::unique_ptr<gpt2_module> owned(module);
   const CUresult result = driver().unload(module->handle);
@@ -149,12 +145,10 @@ const char *gpt2_module_description(gpt2_module *module) { return module->descri
 int gpt2_module_launch(gpt2_context *context, gpt2_module *module, int32_t kernel, int32_t grid_x, int32_t grid_y,
                        int32_t grid_z, int32_t block_x, int32_t block_y, int32_t block_z, int32_t shared_bytes,
                        const void *arguments, int64_t bytes, const int64_t *, int64_t) {
-  Check check(context, __func__);
-  check.handles({{"module", module}, {"arguments", arguments}})
-      .sizes({{"grid_x", grid_x}, {"grid_y", grid_y}, {"grid_z", grid_z}})
-      .sizes({{"block_x", block_x}, {"block_y", block_y}, {"block_z", block_z}})
-      .that(bytes >= 0 && shared_bytes >= 0, "bytes and shared_bytes of at least 0");
-  if (check.failed()) return check.status();
+  GPT2_CHECK(context, handles({{"module", module}, {"arguments", arguments}})
+                          .sizes({{"grid_x", grid_x}, {"grid_y", grid_y}, {"grid_z", grid_z}})
+                          .sizes({{"block_x", block_x}, {"block_y", block_y}, {"block_z", block_z}})
+                          .that(bytes >= 0 && shared_bytes >= 0, "bytes and shared_bytes of at least 0"));
   if (kernel < 0 || kernel >= static_cast<int64_t>(module->kernels.size())) {
     return fail(context, GPT2_INVALID_ARGUMENT, __func__,
                 "expected a kernel below " + std::to_string(module->kernels.size()) + ", got " + std::to_string(kernel));

@@ -32,9 +32,7 @@ cudaGraphExec_t native(gpt2_graph *graph) { return reinterpret_cast<cudaGraphExe
 }  // namespace
 
 int gpt2_allocate(gpt2_context *context, void **memory, int64_t bytes) {
-  Check check(context, __func__);
-  check.sizes({{"bytes", bytes}}).tensors({{"memory", memory}});
-  if (check.failed()) return check.status();
+  GPT2_CHECK(context, sizes({{"bytes", bytes}}).tensors({{"memory", memory}}));
   const cudaStream_t stream = cuda(*context).stream;
   const cudaError_t error = cudaMalloc(memory, static_cast<size_t>(bytes));
   if (error == cudaErrorMemoryAllocation) {
@@ -59,9 +57,7 @@ int gpt2_free(gpt2_context *context, void *memory) {
 }
 
 int gpt2_allocate_pinned(gpt2_context *context, void **memory, int64_t bytes) {
-  Check check(context, __func__);
-  check.sizes({{"bytes", bytes}}).tensors({{"memory", memory}});
-  if (check.failed()) return check.status();
+  GPT2_CHECK(context, sizes({{"bytes", bytes}}).tensors({{"memory", memory}}));
   cuda(*context);
   TRY(cudaMallocHost(memory, static_cast<size_t>(bytes)));
   std::memset(*memory, 0, static_cast<size_t>(bytes));
@@ -75,9 +71,7 @@ int gpt2_free_pinned(gpt2_context *context, void *memory) {
 }
 
 int gpt2_memory_info(gpt2_context *context, int64_t *available, int64_t *total) {
-  Check check(context, __func__);
-  check.tensors({{"available", available}, {"total", total}});
-  if (check.failed()) return check.status();
+  GPT2_CHECK(context, tensors({{"available", available}, {"total", total}}));
   cuda(*context);
   size_t free_bytes = 0, all_bytes = 0;
   TRY(cudaMemGetInfo(&free_bytes, &all_bytes));
@@ -103,16 +97,13 @@ int gpt2_copy_on_device(gpt2_context *context, void *destination, const void *so
 }
 
 int gpt2_fill_zero(gpt2_context *context, void *destination, int64_t bytes) {
-  Check check(context, __func__);
-  check.sizes({{"bytes", bytes}}).tensors({{"destination", destination}});
-  if (check.failed()) return check.status();
+  GPT2_CHECK(context, sizes({{"bytes", bytes}}).tensors({{"destination", destination}}));
   TRY(cudaMemsetAsync(destination, 0, static_cast<size_t>(bytes), cuda(*context).stream));
   return GPT2_OK;
 }
 
 int gpt2_event_create(gpt2_context *context, gpt2_event **event) {
-  Check check(context, __func__);
-  if (check.handles({{"event", event}}).failed()) return check.status();
+  GPT2_CHECK(context, handles({{"event", event}}));
   cuda(*context);
   cudaEvent_t made;
   TRY(cudaEventCreate(&made));
@@ -121,23 +112,20 @@ int gpt2_event_create(gpt2_context *context, gpt2_event **event) {
 }
 
 int gpt2_event_destroy(gpt2_context *context, gpt2_event *event) {
-  Check check(context, __func__);
-  if (check.handles({{"event", event}}).failed()) return check.status();
+  GPT2_CHECK(context, handles({{"event", event}}));
   cuda(*context);
   TRY(cudaEventDestroy(native(event)));
   return GPT2_OK;
 }
 
 int gpt2_event_record(gpt2_context *context, gpt2_event *event) {
-  Check check(context, __func__);
-  if (check.handles({{"event", event}}).failed()) return check.status();
+  GPT2_CHECK(context, handles({{"event", event}}));
   TRY(cudaEventRecord(native(event), cuda(*context).stream));
   return GPT2_OK;
 }
 
 int gpt2_event_query(gpt2_context *context, int32_t *reached, gpt2_event *event) {
-  Check check(context, __func__);
-  if (check.handles({{"reached", reached}, {"event", event}}).failed()) return check.status();
+  GPT2_CHECK(context, handles({{"reached", reached}, {"event", event}}));
   cuda(*context);
   const cudaError_t state = cudaEventQuery(native(event));
   *reached = state == cudaSuccess;
@@ -146,16 +134,14 @@ int gpt2_event_query(gpt2_context *context, int32_t *reached, gpt2_event *event)
 }
 
 int gpt2_event_elapsed(gpt2_context *context, float *milliseconds, gpt2_event *from, gpt2_event *to) {
-  Check check(context, __func__);
-  if (check.handles({{"milliseconds", milliseconds}, {"from", from}, {"to", to}}).failed()) return check.status();
+  GPT2_CHECK(context, handles({{"milliseconds", milliseconds}, {"from", from}, {"to", to}}));
   cuda(*context);
   TRY(cudaEventElapsedTime(milliseconds, native(from), native(to)));
   return GPT2_OK;
 }
 
 int gpt2_event_wait(gpt2_context *context, gpt2_event *event) {
-  Check check(context, __func__);
-  if (check.handles({{"event", event}}).failed()) return check.status();
+  GPT2_CHECK(context, handles({{"event", event}}));
   CudaContext &gpu = cuda(*context);
   TRY(cudaStreamWaitEvent(gpu.stream, native(event), 0));
   gpu.follows_event = true;
@@ -169,8 +155,7 @@ int gpt2_capture_begin(gpt2_context *context) {
 }
 
 int gpt2_capture_end(gpt2_context *context, gpt2_graph **graph) {
-  Check check(context, __func__);
-  if (check.handles({{"graph", graph}}).failed()) return check.status();
+  GPT2_CHECK(context, handles({{"graph", graph}}));
   CudaContext &gpu = cuda(*context);
   cudaGraph_t recorded = nullptr;
   TRY(cudaStreamEndCapture(gpu.stream, &recorded));
@@ -188,15 +173,13 @@ int gpt2_capture_end(gpt2_context *context, gpt2_graph **graph) {
 }
 
 int gpt2_graph_launch(gpt2_context *context, gpt2_graph *graph) {
-  Check check(context, __func__);
-  if (check.handles({{"graph", graph}}).failed()) return check.status();
+  GPT2_CHECK(context, handles({{"graph", graph}}));
   TRY(cudaGraphLaunch(native(graph), cuda(*context).stream));
   return GPT2_OK;
 }
 
 int gpt2_graph_destroy(gpt2_context *context, gpt2_graph *graph) {
-  Check check(context, __func__);
-  if (check.handles({{"graph", graph}}).failed()) return check.status();
+  GPT2_CHECK(context, handles({{"graph", graph}}));
   cuda(*context);
   TRY(cudaGraphExecDestroy(native(graph)));
   return GPT2_OK;

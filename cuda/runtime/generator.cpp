@@ -2,51 +2,18 @@
 #include <algorithm>
 #include <cmath>
 #include <new>
+#include <random>
 
 #include "../gpt2.h"
 #include "threads.h"
 
-namespace {
-
-constexpr int size = 624;
-constexpr int middle = 397;
-
-}  // namespace
-
 struct gpt2_generator {
-  uint32_t state[size];
-  int next = size;
+  std::mt19937 twister;
 
-  explicit gpt2_generator(uint32_t seed) {
-    state[0] = seed;
-    for (int i = 1; i < size; i++) state[i] = 1812433253u * (state[i - 1] ^ (state[i - 1] >> 30)) + i;
-  }
-
-  uint32_t draw() {
-    if (next == size) refill();
-    uint32_t y = state[next++];
-    y ^= y >> 11;
-    y ^= (y << 7) & 0x9d2c5680u;
-    y ^= (y << 15) & 0xefc60000u;
-    return y ^ (y >> 18);
-  }
+  explicit gpt2_generator(uint32_t seed) : twister(seed) {}
 
   // A uniform float as PyTorch draws it: the low 24 bits.
-  float uniform() { return static_cast<float>(draw() & 0xffffff) * (1.0f / 16777216); }
-
- private:
-  static uint32_t twist(uint32_t high, uint32_t low) {
-    const uint32_t y = (high & 0x80000000u) | (low & 0x7fffffffu);
-    return (y >> 1) ^ ((0u - (y & 1u)) & 0x9908b0dfu);
-  }
-
-  void refill() {
-    int i = 0;
-    for (; i < size - middle; i++) state[i] = state[i + middle] ^ twist(state[i], state[i + 1]);
-    for (; i < size - 1; i++) state[i] = state[i + middle - size] ^ twist(state[i], state[i + 1]);
-    state[size - 1] = state[middle - 1] ^ twist(state[size - 1], state[0]);
-    next = 0;
-  }
+  float uniform() { return static_cast<float>(twister() & 0xffffff) * (1.0f / 16777216); }
 };
 
 namespace {

@@ -37,7 +37,7 @@ class ThreadPool {
     });
   }
 
-  // Calls body(index) for each index; a thread takes neighbours. `least` as of `ranges`.
+  // Calls body(index) for each index; a thread takes neighbours. `least` as in `ranges`.
   template <class Body>
   void each(int64_t count, const Body &body, int64_t least = 1) {
     ranges(

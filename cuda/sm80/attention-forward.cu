@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(threads)
 
   const float scale_log2 = scale * log2e;
   const int warp_line = warp * 16 * S::groups;
-  uint32_t query[S::groups][S::steps][4];
+  uint32_t query[S::steps][S::groups][4];
   float result[S::groups][HS / 8][4] = {};
   float maximum[S::groups][2], sum[S::groups][2];
 #pragma unroll
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(threads)
 #pragma unroll
       for (int g = 0; g < S::groups; g++) {
 #pragma unroll
-        for (int step = 0; step < S::steps; step++) load_a<HS>(query[g][step], q_shared, warp_line + g * 16, step * 16);
+        for (int step = 0; step < S::steps; step++) load_a<HS>(query[step][g], q_shared, warp_line + g * 16, step * 16);
       }
     }
     const int key0 = block * S::keys;
@@ -73,11 +73,7 @@ __global__ void __launch_bounds__(threads)
         for (int j = 0; j < S::keys / 16; j++) {
           uint32_t fragment[4];
           load_b<HS>(fragment, k_shared, j * 16, step * 16);
-#pragma unroll
-          for (int g = 0; g < S::groups; g++) {
-            multiply_bf16(score[g][j * 2], query[g][step], fragment[0], fragment[1]);
-            multiply_bf16(score[g][j * 2 + 1], query[g][step], fragment[2], fragment[3]);
-          }
+          multiply_groups(score, query[step], fragment, j);
         }
       }
       const bool masks =
@@ -129,16 +125,7 @@ __global__ void __launch_bounds__(threads)
         uint32_t share[S::groups][4];
 #pragma unroll
         for (int g = 0; g < S::groups; g++) as_operand(share[g], score[g][step * 2], score[g][step * 2 + 1]);
-#pragma unroll
-        for (int j = 0; j < HS / 16; j++) {
-          uint32_t fragment[4];
-          load_b_transposed<HS>(fragment, v_shared, step * 16, j * 16);
-#pragma unroll
-          for (int g = 0; g < S::groups; g++) {
-            multiply_bf16(result[g][j * 2], share[g], fragment[0], fragment[1]);
-            multiply_bf16(result[g][j * 2 + 1], share[g], fragment[2], fragment[3]);
-          }
-        }
+        multiply_lines<HS>(result, share, v_shared, step * 16);
       }
     }
     __syncthreads();

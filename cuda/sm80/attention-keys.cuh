@@ -4,9 +4,7 @@
 
 #include "attention.cuh"
 
-namespace gpt2 {
-namespace sm80 {
-namespace backward {
+namespace gpt2::sm80::backward {
 
 template <int HS, bool MASKED>
 __global__ void __launch_bounds__(threads) keys_kernel(bf16 *dqkv, const float *D, const bf16 *dout, const bf16 *qkv,
@@ -73,17 +71,9 @@ __global__ void __launch_bounds__(threads) keys_kernel(bf16 *dqkv, const float *
         for (int j = 0; j < S::others / 16; j++) {
           uint32_t fragment[4];
           load_b<HS>(fragment, q_shared, j * 16, step * 16);
-#pragma unroll
-          for (int g = 0; g < S::groups; g++) {
-            multiply_bf16(share[g][j * 2], key[g], fragment[0], fragment[1]);
-            multiply_bf16(share[g][j * 2 + 1], key[g], fragment[2], fragment[3]);
-          }
+          multiply_groups(share, key, fragment, j);
           load_b<HS>(fragment, dout_shared, j * 16, step * 16);
-#pragma unroll
-          for (int g = 0; g < S::groups; g++) {
-            multiply_bf16(dscore[g][j * 2], value[g], fragment[0], fragment[1]);
-            multiply_bf16(dscore[g][j * 2 + 1], value[g], fragment[2], fragment[3]);
-          }
+          multiply_groups(dscore, value, fragment, j);
         }
       }
       const bool masks = query0 < first + warp_line + 16 * S::groups || (MASKED && query0 + S::others - 1 > all);
@@ -121,17 +111,9 @@ __global__ void __launch_bounds__(threads) keys_kernel(bf16 *dqkv, const float *
         for (int j = 0; j < HS / 16; j++) {
           uint32_t fragment[4];
           load_b_transposed<HS>(fragment, dout_shared, step * 16, j * 16);
-#pragma unroll
-          for (int g = 0; g < S::groups; g++) {
-            multiply_bf16(dvalue[g][j * 2], a[g], fragment[0], fragment[1]);
-            multiply_bf16(dvalue[g][j * 2 + 1], a[g], fragment[2], fragment[3]);
-          }
+          multiply_groups(dvalue, a, fragment, j);
           load_b_transposed<HS>(fragment, q_shared, step * 16, j * 16);
-#pragma unroll
-          for (int g = 0; g < S::groups; g++) {
-            multiply_bf16(dkey[g][j * 2], da[g], fragment[0], fragment[1]);
-            multiply_bf16(dkey[g][j * 2 + 1], da[g], fragment[2], fragment[3]);
-          }
+          multiply_groups(dkey, da, fragment, j);
         }
       }
     }
@@ -153,6 +135,4 @@ __global__ void __launch_bounds__(threads) keys_kernel(bf16 *dqkv, const float *
   }
 }
 
-}  // namespace backward
-}  // namespace sm80
-}  // namespace gpt2
+}  // namespace gpt2::sm80::backward

@@ -3,9 +3,7 @@
 
 #include "attention.cuh"
 
-namespace gpt2 {
-namespace sm80 {
-namespace backward {
+namespace gpt2::sm80::backward {
 
 template <int HS, bool MASKED>
 __global__ void __launch_bounds__(threads)
@@ -68,7 +66,7 @@ __global__ void __launch_bounds__(threads)
     }
   }
 
-  uint32_t query[S::groups][S::steps][4], gradient[S::groups][S::steps][4];
+  uint32_t query[S::steps][S::groups][4], gradient[S::steps][S::groups][4];
   float result[S::groups][HS / 8][4] = {};
   Range range[S::groups][2];  // the keys of each line
   if constexpr (MASKED) ranges_of_queries<HS>(range, sizes, unit.b, first + warp_line + lane / 4);
@@ -82,8 +80,8 @@ __global__ void __launch_bounds__(threads)
       for (int g = 0; g < S::groups; g++) {
 #pragma unroll
         for (int step = 0; step < S::steps; step++) {
-          load_a<HS>(query[g][step], q_shared, warp_line + g * 16, step * 16);
-          load_a<HS>(gradient[g][step], dout_shared, warp_line + g * 16, step * 16);
+          load_a<HS>(query[step][g], q_shared, warp_line + g * 16, step * 16);
+          load_a<HS>(gradient[step][g], dout_shared, warp_line + g * 16, step * 16);
         }
       }
     }
@@ -97,17 +95,9 @@ __global__ void __launch_bounds__(threads)
         for (int j = 0; j < S::others / 16; j++) {
           uint32_t fragment[4];
           load_b<HS>(fragment, k_shared, j * 16, step * 16);
-#pragma unroll
-          for (int g = 0; g < S::groups; g++) {
-            multiply_bf16(score[g][j * 2], query[g][step], fragment[0], fragment[1]);
-            multiply_bf16(score[g][j * 2 + 1], query[g][step], fragment[2], fragment[3]);
-          }
+          multiply_groups(score, query[step], fragment, j);
           load_b<HS>(fragment, v_shared, j * 16, step * 16);
-#pragma unroll
-          for (int g = 0; g < S::groups; g++) {
-            multiply_bf16(dshare[g][j * 2], gradient[g][step], fragment[0], fragment[1]);
-            multiply_bf16(dshare[g][j * 2 + 1], gradient[g][step], fragment[2], fragment[3]);
-          }
+          multiply_groups(dshare, gradient[step], fragment, j);
         }
       }
       const bool masks =
@@ -131,16 +121,7 @@ __global__ void __launch_bounds__(threads)
         uint32_t dscore[S::groups][4];
 #pragma unroll
         for (int g = 0; g < S::groups; g++) as_operand(dscore[g], score[g][step * 2], score[g][step * 2 + 1]);
-#pragma unroll
-        for (int j = 0; j < HS / 16; j++) {
-          uint32_t fragment[4];
-          load_b_transposed<HS>(fragment, k_shared, step * 16, j * 16);
-#pragma unroll
-          for (int g = 0; g < S::groups; g++) {
-            multiply_bf16(result[g][j * 2], dscore[g], fragment[0], fragment[1]);
-            multiply_bf16(result[g][j * 2 + 1], dscore[g], fragment[2], fragment[3]);
-          }
-        }
+        multiply_lines<HS>(result, dscore, k_shared, step * 16);
       }
     }
     __syncthreads();
@@ -158,6 +139,4 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-}  // namespace backward
-}  // namespace sm80
-}  // namespace gpt2
+}  // namespace gpt2::sm80::backward

@@ -13,8 +13,7 @@
 #include "../attention.cuh"
 #include "../common/mma.cuh"
 
-namespace gpt2 {
-namespace sm80 {
+namespace gpt2::sm80 {
 
 constexpr int threads = 128;
 
@@ -60,6 +59,28 @@ template <int HS>
 __device__ __forceinline__ void load_b_transposed(uint32_t (&r)[4], uint32_t shared, int line, int column) {
   const int lane = threadIdx.x % 32;
   load_matrices_transposed(r, shared + (line + lane % 16) * Shape<HS>::line_bytes + (column + lane / 16 * 8) * 2);
+}
+
+// result[g] += the fragments a[g] of each group of lines times both halves of b, for columns 16 j to 16 j + 15.
+template <int GROUPS, int COUNT>
+__device__ __forceinline__ void multiply_groups(float (&result)[GROUPS][COUNT][4], const uint32_t (&a)[GROUPS][4],
+                                                const uint32_t (&b)[4], int j) {
+#pragma unroll
+  for (int g = 0; g < GROUPS; g++) {
+    multiply_bf16(result[g][j * 2], a[g], b[0], b[1]);
+    multiply_bf16(result[g][j * 2 + 1], a[g], b[2], b[3]);
+  }
+}
+// result += a times 16 lines of HS elements, from `line` on, as k.
+template <int HS, int GROUPS>
+__device__ __forceinline__ void multiply_lines(float (&result)[GROUPS][HS / 8][4], const uint32_t (&a)[GROUPS][4],
+                                               uint32_t shared, int line) {
+#pragma unroll
+  for (int j = 0; j < HS / 16; j++) {
+    uint32_t fragment[4];
+    load_b_transposed<HS>(fragment, shared, line, j * 16);
+    multiply_groups(result, a, fragment, j);
+  }
 }
 
 // Packs result fragments 2k and 2k+1 as operand a of a matmul over these 16 columns.
@@ -121,5 +142,4 @@ bool with_head_size(int HS, Body body) {
   return false;
 }
 
-}  // namespace sm80
-}  // namespace gpt2
+}  // namespace gpt2::sm80

@@ -6,23 +6,11 @@ namespace gpt2 {
 
 void sm80::fp8_matmul(const CudaContext &context, Epilogue epilogue, const Product &product, const Fp8Operands &fp8,
                       const Outputs<bf16, bf16> &outputs) {
-  const auto launch = [&](auto constant) {
-    launch_product<true, true, decltype(constant)::value, true>(context, in_pairs(product), outputs, nullptr, 1, fp8);
-  };
-  switch (epilogue) {
-    case Epilogue::gelu:
-      return launch(std::integral_constant<Epilogue, Epilogue::gelu>{});
-    case Epilogue::residual:
-      return launch(std::integral_constant<Epilogue, Epilogue::residual>{});
-    case Epilogue::gelu_backward:
-      return launch(std::integral_constant<Epilogue, Epilogue::gelu_backward>{});
-    case Epilogue::relu_squared:
-      return launch(std::integral_constant<Epilogue, Epilogue::relu_squared>{});
-    case Epilogue::relu_squared_backward:
-      return launch(std::integral_constant<Epilogue, Epilogue::relu_squared_backward>{});
-    default:
-      return launch(std::integral_constant<Epilogue, Epilogue::bias>{});
-  }
+  using E = Epilogue;
+  with_epilogue<E::bias, E::gelu, E::residual, E::gelu_backward, E::relu_squared, E::relu_squared_backward>(
+      epilogue, [&](auto constant) {
+        launch_product<true, true, constant, true>(context, in_pairs(product), outputs, nullptr, 1, fp8);
+      });
 }
 
 }  // namespace gpt2

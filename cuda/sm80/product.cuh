@@ -22,8 +22,7 @@
 #include "../matmul.cuh"
 #include "tile.cuh"
 
-namespace gpt2 {
-namespace sm80 {
+namespace gpt2::sm80 {
 
 constexpr int stages = 3;
 constexpr int tile_bytes = tile * step_k * 2;
@@ -358,5 +357,4 @@ void launch_product(const CudaContext &context, const Product &product, const Ou
   kernel<<<grid, Warps<E, FP8>::threads, shared_bytes, context.stream>>>(arguments, outputs, sums, fp8);
 }
 
-}  // namespace sm80
-}  // namespace gpt2
+}  // namespace gpt2::sm80

@@ -4,8 +4,7 @@
 
 #include "../common/mma.cuh"
 
-namespace gpt2 {
-namespace sm80 {
+namespace gpt2::sm80 {
 
 constexpr int tile = 128;
 constexpr int step_k = 64;
@@ -95,5 +94,4 @@ struct Tile {
   }
 };
 
-}  // namespace sm80
-}  // namespace gpt2
+}  // namespace gpt2::sm80

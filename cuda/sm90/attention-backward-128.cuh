@@ -4,14 +4,13 @@
 // operands was.
 #pragma once
 
-#include "attention.cuh"
+#include "attention-gradients.cuh"
 
-namespace gpt2 {
-namespace sm90 {
-namespace backward_128 {
+namespace gpt2::sm90::backward_128 {
 
 constexpr int consumers = 2;
 constexpr int tile_lines = consumers * 64;
+static_assert(tile_lines == block_lines, "the launch counts tiles of block_lines");
 constexpr int threads = (1 + consumers) * 128;
 
 // A strip: the 64 lines of an operand that a warpgroup owns, loaded as one box. At the end it stages results.
@@ -31,6 +30,4 @@ __device__ __forceinline__ float *statistics_of(float *all, const AttentionArgum
   return all + (unit.row * blocks + query / statistics_lines) * statistics_count;
 }
 
-}  // namespace backward_128
-}  // namespace sm90
-}  // namespace gpt2
+}  // namespace gpt2::sm90::backward_128

@@ -13,52 +13,35 @@
 
 namespace gpt2 {
 
-namespace {
-
-void attention_backward_128(const CudaContext &context, bf16 *dqkv, float *scratch, const bf16 *dout, const bf16 *out,
-                            const bf16 *qkv, const float *lse, const AttentionSizes &sizes) {
-  using namespace sm90;
-  using namespace sm90::backward_128;
-  const AttentionArguments arguments(context, sizes, tile_lines);
-  const auto map = [&](const bf16 *tensor, int heads, int64_t stride, int lines) {
-    return heads_map(context, tensor, heads, sizes.HS, sizes.T, sizes.B, stride, lines);
-  };
-  const CUtensorMap qkv_map = map(qkv, 3 * sizes.NH, sizes.stride(), strip_lines);
-  const CUtensorMap dout_map = map(dout, sizes.NH, sizes.C, strip_lines);
-  const CUtensorMap dqkv_map = map(dqkv, 3 * sizes.NH, sizes.stride(), 16);
-  const unsigned blocks = arguments.blocks(context);
-  const float scale = 1.0f / sqrtf(static_cast<float>(sizes.HS));
-  with_mask(sizes, [&](auto masked) {
-    launch_overlapping(context, queries_kernel<masked>, blocks, threads, queries_shared_bytes,
-                       map(qkv, 3 * sizes.NH, sizes.stride(), block_lines), qkv_map, dout_map, dqkv_map, dout, out,
-                       scratch, lse, arguments, scale);
-    launch_overlapping(context, keys_kernel<masked>, blocks, threads, keys_shared_bytes, qkv_map, dout_map, dqkv_map,
-                       scratch, arguments, scale);
-  });
-}
-
-}  // namespace
-
 void sm90::attention_backward(const CudaContext &context, bf16 *dqkv, float *scratch, const bf16 *dout, const bf16 *out,
                               const bf16 *qkv, const float *lse, const AttentionSizes &sizes) {
-  using namespace sm90::backward;
-  if (sizes.HS == 128) return attention_backward_128(context, dqkv, scratch, dout, out, qkv, lse, sizes);
-  if (sizes.HS != 64) return sm80::attention_backward(context, dqkv, scratch, dout, out, qkv, lse, sizes);
-  const AttentionArguments arguments(context, sizes, tile_lines);
+  const bool is_128 = sizes.HS == 128;
+  if (!is_128 && sizes.HS != 64) return sm80::attention_backward(context, dqkv, scratch, dout, out, qkv, lse, sizes);
+  const AttentionArguments arguments(context, sizes, block_lines);
   const auto map = [&](const bf16 *tensor, int heads, int64_t stride, int lines) {
     return heads_map(context, tensor, heads, sizes.HS, sizes.T, sizes.B, stride, lines);
   };
-  const CUtensorMap qkv_map = map(qkv, 3 * sizes.NH, sizes.stride(), block_lines);
-  const CUtensorMap dout_map = map(dout, sizes.NH, sizes.C, block_lines);
+  const int lines = is_128 ? backward_128::strip_lines : block_lines;
+  const CUtensorMap qkv_map = map(qkv, 3 * sizes.NH, sizes.stride(), lines);
+  const CUtensorMap dout_map = map(dout, sizes.NH, sizes.C, lines);
   const CUtensorMap dqkv_map = map(dqkv, 3 * sizes.NH, sizes.stride(), 16);
   const unsigned blocks = arguments.blocks(context);
   const float scale = 1.0f / sqrtf(static_cast<float>(sizes.HS));
-  const CUtensorMap out_map = map(out, sizes.NH, sizes.C, block_lines);
   with_mask(sizes, [&](auto masked) {
-    launch_overlapping(context, queries_kernel<masked>, blocks, threads, QueriesLayout::shared_bytes, qkv_map, dout_map,
-                       out_map, dqkv_map, scratch, lse, arguments, scale);
-    launch_overlapping(context, keys_kernel<masked>, blocks, threads, KeysLayout::shared_bytes, qkv_map, dout_map,
-                       dqkv_map, scratch, arguments, scale);
+    if (is_128) {
+      using namespace backward_128;
+      launch_overlapping(context, queries_kernel<masked>, blocks, threads, queries_shared_bytes,
+                         map(qkv, 3 * sizes.NH, sizes.stride(), block_lines), qkv_map, dout_map, dqkv_map, dout, out,
+                         scratch, lse, arguments, scale);
+      launch_overlapping(context, keys_kernel<masked>, blocks, threads, keys_shared_bytes, qkv_map, dout_map, dqkv_map,
+                         scratch, arguments, scale);
+    } else {
+      using namespace backward;
+      launch_overlapping(context, queries_kernel<masked>, blocks, threads, QueriesLayout::shared_bytes, qkv_map,
+                         dout_map, map(out, sizes.NH, sizes.C, block_lines), dqkv_map, scratch, lse, arguments, scale);
+      launch_overlapping(context, keys_kernel<masked>, blocks, threads, KeysLayout::shared_bytes, qkv_map, dout_map,
+                         dqkv_map, scratch, arguments, scale);
+    }
   });
 }
 

@@ -2,11 +2,9 @@
 // attention-backward.cu explains the kernels.
 #pragma once
 
-#include "attention.cuh"
+#include "attention-gradients.cuh"
 
-namespace gpt2 {
-namespace sm90 {
-namespace backward {
+namespace gpt2::sm90::backward {
 
 constexpr int consumers = 2;
 constexpr int tile_lines = consumers * 64;
@@ -54,6 +52,4 @@ struct Layout {
 using QueriesLayout = Layout<3, 3>;  // tile: q, dout, out
 using KeysLayout = Layout<4, 2>;     // tile: k, v
 
-}  // namespace backward
-}  // namespace sm90
-}  // namespace gpt2
+}  // namespace gpt2::sm90::backward

@@ -5,9 +5,7 @@
 
 #include "attention-backward-128.cuh"
 
-namespace gpt2 {
-namespace sm90 {
-namespace backward_128 {
+namespace gpt2::sm90::backward_128 {
 
 constexpr int keys_stages = 3;
 constexpr int query_lines = statistics_lines;              // a step
@@ -33,19 +31,11 @@ __global__ void __launch_bounds__(threads, 1)
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
   if (threadIdx.x == 0) {
-    for (int i = 0; i < keys_stages; i++) {
-      barrier_init(full + i * 8, 1);
-      barrier_init(empty + i * 8, consumers * 128);
-    }
-    for (int i = 0; i < 2; i++) {
-      barrier_init(strip_full + i * 8, 1);
-      barrier_init(strip_empty + i * 8, consumers * 4);
-    }
+    init_ring<keys_stages>(full, empty, consumers * 128);
+    init_ring<2>(strip_full, strip_empty, consumers * 4);
     if constexpr (MASKED) tiles.init();
     fence_barrier_init();
-    prefetch_map(qkv_map);
-    prefetch_map(dout_map);
-    prefetch_map(dqkv_map);
+    prefetch_maps(qkv_map, dout_map, dqkv_map);
   }
   __syncthreads();
   wait_for_previous_kernel();
@@ -115,19 +105,13 @@ __global__ void __launch_bounds__(threads, 1)
       barrier_wait(full + at.stage * 8, at.parity);
       hold(share);
       wgmma_fence();
-#pragma unroll
-      for (int i = 0; i < 128 / 16; i++) {
-        wgmma<0, 0>(share, k.at(channels_at<strip_lines>(i)), q.at(channels_at<query_lines>(i)), i > 0);
-      }
+      multiply_channels<128, strip_lines, query_lines>(share, k, q);
       wgmma_commit();
       wgmma_wait<1>();
       if (!IS_FIRST) barrier_arrive(empty + previous * 8);
       hold(dscore);
       wgmma_fence();
-#pragma unroll
-      for (int i = 0; i < 128 / 16; i++) {
-        wgmma<0, 0>(dscore, v.at(channels_at<strip_lines>(i)), gradient.at(channels_at<query_lines>(i)), i > 0);
-      }
+      multiply_channels<128, strip_lines, query_lines>(dscore, v, gradient);
       wgmma_commit();
       // Read again for each block: no register is free to keep the range.
       [[maybe_unused]] Range range[2];  // the queries of each key
@@ -140,47 +124,26 @@ __global__ void __launch_bounds__(threads, 1)
       }
       wgmma_wait<1>();
       hold(share);
-#pragma unroll
-      for (int j = 0; j < query_lines / 8; j++) {
-        const float2 lse_log2 = *reinterpret_cast<const float2 *>(statistics + j * 8);
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-          float &p = share[j * 4 + i];
-          p = exp2_approximate(fmaf(p, scale_log2, -(i % 2 ? lse_log2.y : lse_log2.x)));
-          if constexpr (MASKS) {
-            const int column = j * 8 + lane % 4 * 2 + i % 2;
-            if (MASKED ? range[i / 2].hides(query + column) : line + i / 2 * 8 > column) p = 0;
-          }
-        }
-      }
+      probabilities_of_keys<MASKS>(share, statistics, scale_log2, [&](int j, int i) {
+        const int column = j * 8 + lane % 4 * 2 + i % 2;
+        return MASKED ? range[i / 2].hides(query + column) : line + i / 2 * 8 > column;
+      });
       uint32_t share_operand[query_lines / 16][4];
-#pragma unroll
-      for (int i = 0; i < query_lines / 16; i++) as_operand(share_operand[i], share, i);
+      as_operands(share_operand, share);
       hold(dvalue);
       hold(share_operand);
       wgmma_fence();
-#pragma unroll
-      for (int i = 0; i < query_lines / 16; i++) {
-        wgmma<1>(dvalue, share_operand[i], gradient_as_rows.at(i * 2048), true);
-      }
+      multiply_rows(dvalue, share_operand, gradient_as_rows);
       wgmma_commit();
       wgmma_wait<1>();
       hold(dscore);
-#pragma unroll
-      for (int j = 0; j < query_lines / 8; j++) {
-        const float2 other_D = *reinterpret_cast<const float2 *>(statistics + statistics_lines + j * 8);
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-          dscore[j * 4 + i] = share[j * 4 + i] * (dscore[j * 4 + i] - (i % 2 ? other_D.y : other_D.x));
-      }
+      gradients_of_keys(dscore, share, statistics + statistics_lines);
       uint32_t dscore_operand[query_lines / 16][4];
-#pragma unroll
-      for (int i = 0; i < query_lines / 16; i++) as_operand(dscore_operand[i], dscore, i);
+      as_operands(dscore_operand, dscore);
       hold(dkey);
       hold(dscore_operand);
       wgmma_fence();
-#pragma unroll
-      for (int i = 0; i < query_lines / 16; i++) wgmma<1>(dkey, dscore_operand[i], q_as_rows.at(i * 2048), true);
+      multiply_rows(dkey, dscore_operand, q_as_rows);
       wgmma_commit();
       previous = at.stage;
       at.advance();
@@ -224,6 +187,4 @@ __global__ void __launch_bounds__(threads, 1)
   }
 }
 
-}  // namespace backward_128
-}  // namespace sm90
-}  // namespace gpt2
+}  // namespace gpt2::sm90::backward_128

@@ -3,9 +3,7 @@
 
 #include "attention-backward.cuh"
 
-namespace gpt2 {
-namespace sm90 {
-namespace backward {
+namespace gpt2::sm90::backward {
 
 // Everything is transposed: lines are keys, columns are queries.
 template <bool MASKED>
@@ -19,19 +17,11 @@ __global__ void __launch_bounds__(threads, 1)
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
   if (threadIdx.x == 0) {
-    for (int i = 0; i < stages; i++) {
-      barrier_init(layout.full + i * 8, 1);
-      barrier_init(layout.empty + i * 8, consumers * 128);
-    }
-    for (int i = 0; i < 2; i++) {
-      barrier_init(layout.tile_full + i * 8, 1);
-      barrier_init(layout.tile_empty + i * 8, consumers * 4);
-    }
+    init_ring<stages>(layout.full, layout.empty, consumers * 128);
+    init_ring<2>(layout.tile_full, layout.tile_empty, consumers * 4);
     if constexpr (MASKED) layout.tiles.init();
     fence_barrier_init();
-    prefetch_map(qkv_map);
-    prefetch_map(dout_map);
-    prefetch_map(dqkv_map);
+    prefetch_maps(qkv_map, dout_map, dqkv_map);
   }
   __syncthreads();
   wait_for_previous_kernel();
@@ -100,11 +90,9 @@ __global__ void __launch_bounds__(threads, 1)
       hold(share);
       hold(dscore);
       wgmma_fence();
-#pragma unroll
-      for (int i = 0; i < 64 / 16; i++) wgmma<0, 0>(share, k.at(i * 32), q.at(i * 32), i > 0);
+      multiply_channels<64>(share, k, q);
       wgmma_commit();
-#pragma unroll
-      for (int i = 0; i < 64 / 16; i++) wgmma<0, 0>(dscore, v.at(i * 32), gradient.at(i * 32), i > 0);
+      multiply_channels<64>(dscore, v, gradient);
       wgmma_commit();
       // Read again for each block: no register is free to keep the range.
       [[maybe_unused]] Range range[2];  // the queries of each key
@@ -116,43 +104,24 @@ __global__ void __launch_bounds__(threads, 1)
       }
       wgmma_wait<1>();
       hold(share);
-#pragma unroll
-      for (int j = 0; j < QUERIES / 8; j++) {
-        const float2 lse_log2 = *reinterpret_cast<const float2 *>(statistics + j * 8);
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-          float &p = share[j * 4 + i];
-          p = exp2_approximate(fmaf(p, scale_log2, -(i % 2 ? lse_log2.y : lse_log2.x)));
-          if constexpr (decltype(masks)::value) {
-            const int column = query + skipped + j * 8 + lane % 4 * 2 + i % 2;
-            if (MASKED ? range[i / 2].hides(column) : key + i / 2 * 8 > column) p = 0;
-          }
-        }
-      }
+      probabilities_of_keys<decltype(masks)::value>(share, statistics, scale_log2, [&](int j, int i) {
+        const int column = query + skipped + j * 8 + lane % 4 * 2 + i % 2;
+        return MASKED ? range[i / 2].hides(column) : key + i / 2 * 8 > column;
+      });
       uint32_t share_operand[QUERIES / 16][4];
-#pragma unroll
-      for (int i = 0; i < QUERIES / 16; i++) as_operand(share_operand[i], share, i);
+      as_operands(share_operand, share);
       wgmma_wait<0>();
       hold(dscore);
-#pragma unroll
-      for (int j = 0; j < QUERIES / 8; j++) {
-        const float2 other_D = *reinterpret_cast<const float2 *>(statistics + block_lines + j * 8);
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-          dscore[j * 4 + i] = share[j * 4 + i] * (dscore[j * 4 + i] - (i % 2 ? other_D.y : other_D.x));
-      }
+      gradients_of_keys(dscore, share, statistics + block_lines);
       uint32_t dscore_operand[QUERIES / 16][4];
-#pragma unroll
-      for (int i = 0; i < QUERIES / 16; i++) as_operand(dscore_operand[i], dscore, i);
+      as_operands(dscore_operand, dscore);
       hold(dkey);
       hold(dvalue);
       hold(share_operand);
       hold(dscore_operand);
       wgmma_fence();
-#pragma unroll
-      for (int i = 0; i < QUERIES / 16; i++) wgmma<1>(dvalue, share_operand[i], gradient_as_rows.at(i * 2048), true);
-#pragma unroll
-      for (int i = 0; i < QUERIES / 16; i++) wgmma<1>(dkey, dscore_operand[i], q_as_rows.at(i * 2048), true);
+      multiply_rows(dvalue, share_operand, gradient_as_rows);
+      multiply_rows(dkey, dscore_operand, q_as_rows);
       wgmma_commit();
       wgmma_wait<0>();
       hold(dkey);
@@ -196,6 +165,4 @@ __global__ void __launch_bounds__(threads, 1)
   if (lane == 0) wait_stores_read<0>();
 }
 
-}  // namespace backward
-}  // namespace sm90
-}  // namespace gpt2
+}  // namespace gpt2::sm90::backward

@@ -8,26 +8,12 @@
 
 #include "attention-backward-128.cuh"
 
-namespace gpt2 {
-namespace sm90 {
-namespace backward_128 {
+namespace gpt2::sm90::backward_128 {
 
 constexpr int key_bytes = 2 * block_bytes;  // a block of k or v
 constexpr int queries_stages = 2;
 constexpr int queries_strips = 3;
 constexpr int queries_shared_bytes = 2 * queries_stages * key_bytes + queries_strips * strip_pair_bytes + 2048;
-
-// The dot product of two 16-byte chunks of bf16.
-__device__ __forceinline__ float dot_chunks(const uint4 &a, const uint4 &b) {
-  const uint32_t x[4] = {a.x, a.y, a.z, a.w}, y[4] = {b.x, b.y, b.z, b.w};
-  float sum = 0;
-#pragma unroll
-  for (int i = 0; i < 4; i++) {
-    const float2 p = unpack_bf16(x[i]), q = unpack_bf16(y[i]);
-    sum = fmaf(p.x, q.x, fmaf(p.y, q.y, sum));
-  }
-  return sum;
-}
 
 template <bool MASKED>
 __global__ void __launch_bounds__(threads, 1)
@@ -53,20 +39,14 @@ __global__ void __launch_bounds__(threads, 1)
       barrier_init(v_full + i * 8, 1);
       barrier_init(v_empty + i * 8, consumers * 4);
     }
-    for (int i = 0; i < strips; i++) {
-      barrier_init(strip_full + i * 8, 1);
-      barrier_init(strip_empty + i * 8, 4);
-    }
+    init_ring<strips>(strip_full, strip_empty, 4);
     for (int i = 0; i < ahead; i++) {
       barrier_init(statistics_full + i * 8, 3 * 32);
       barrier_init(statistics_empty + i * 8, consumers * 128);
     }
     if constexpr (MASKED) tiles.init();
     fence_barrier_init();
-    prefetch_map(keys_map);
-    prefetch_map(queries_map);
-    prefetch_map(dout_map);
-    prefetch_map(dqkv_map);
+    prefetch_maps(keys_map, queries_map, dout_map, dqkv_map);
   }
   __syncthreads();
   wait_for_previous_kernel();
@@ -190,10 +170,7 @@ __global__ void __launch_bounds__(threads, 1)
       barrier_wait(k_full + at.stage * 8, at.parity);
       hold(score);
       wgmma_fence();
-#pragma unroll
-      for (int i = 0; i < 128 / 16; i++) {
-        wgmma<0, 0>(score, q.at(channels_at<strip_lines>(i)), k.at(channels_at<block_lines>(i)), i > 0);
-      }
+      multiply_channels<128, strip_lines>(score, q, k);
       wgmma_commit();
       // dP takes the registers that are an operand of the last block's matmul with k, so that matmul must end first.
       wgmma_wait<1>();
@@ -201,10 +178,7 @@ __global__ void __launch_bounds__(threads, 1)
       barrier_wait(v_full + at.stage * 8, at.parity);
       hold(dshare);
       wgmma_fence();
-#pragma unroll
-      for (int i = 0; i < 128 / 16; i++) {
-        wgmma<0, 0>(dshare, gradient.at(channels_at<strip_lines>(i)), v.at(channels_at<block_lines>(i)), i > 0);
-      }
+      multiply_channels<128, strip_lines>(dshare, gradient, v);
       wgmma_commit();
       wgmma_wait<1>();
       hold(score);
@@ -226,12 +200,10 @@ __global__ void __launch_bounds__(threads, 1)
 #pragma unroll
       for (int i = 0; i < block_lines / 2; i++) score[i] *= dshare[i] - row_D[i / 2 % 2];
       uint32_t dscore[block_lines / 16][4];
-#pragma unroll
-      for (int i = 0; i < block_lines / 16; i++) as_operand(dscore[i], score, i);
+      as_operands(dscore, score);
       hold(dscore);
       wgmma_fence();
-#pragma unroll
-      for (int i = 0; i < block_lines / 16; i++) wgmma<1>(result, dscore[i], k_as_rows.at(i * 2048), true);
+      multiply_rows(result, dscore, k_as_rows);
       wgmma_commit();
       previous = at.stage;
       at.advance();
@@ -265,6 +237,4 @@ __global__ void __launch_bounds__(threads, 1)
   }
 }
 
-}  // namespace backward_128
-}  // namespace sm90
-}  // namespace gpt2
+}  // namespace gpt2::sm90::backward_128

@@ -3,22 +3,12 @@
 
 #include "attention-backward.cuh"
 
-namespace gpt2 {
-namespace sm90 {
-namespace backward {
+namespace gpt2::sm90::backward {
 
-// The dot product of two 16-byte chunks of bf16 in shared memory.
-__device__ __forceinline__ float dot_chunks(uint32_t a, uint32_t b) {
-  uint32_t x[4], y[4];
-  asm volatile("ld.shared.v4.b32 {%0,%1,%2,%3}, [%4];" : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(a));
-  asm volatile("ld.shared.v4.b32 {%0,%1,%2,%3}, [%4];" : "=r"(y[0]), "=r"(y[1]), "=r"(y[2]), "=r"(y[3]) : "r"(b));
-  float sum = 0;
-#pragma unroll
-  for (int i = 0; i < 4; i++) {
-    const float2 p = unpack_bf16(x[i]), q = unpack_bf16(y[i]);
-    sum = fmaf(p.x, q.x, fmaf(p.y, q.y, sum));
-  }
-  return sum;
+__device__ __forceinline__ uint4 load_chunk(uint32_t shared) {
+  uint4 r;
+  asm volatile("ld.shared.v4.b32 {%0,%1,%2,%3}, [%4];" : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w) : "r"(shared));
+  return r;
 }
 
 template <bool MASKED>
@@ -32,10 +22,7 @@ __global__ void __launch_bounds__(threads, 1)
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
   if (threadIdx.x == 0) {
-    for (int i = 0; i < stages; i++) {
-      barrier_init(layout.full + i * 8, 1);
-      barrier_init(layout.empty + i * 8, consumers * 4);
-    }
+    init_ring<stages>(layout.full, layout.empty, consumers * 4);
     for (int i = 0; i < 2; i++) {
       barrier_init(layout.tile_full + i * 8, 1);
       barrier_init(layout.tile_empty + i * 8, consumers * 4);
@@ -43,9 +30,7 @@ __global__ void __launch_bounds__(threads, 1)
     }
     if constexpr (MASKED) layout.tiles.init();
     fence_barrier_init();
-    prefetch_map(qkv_map);
-    prefetch_map(dout_map);
-    prefetch_map(dqkv_map);
+    prefetch_maps(qkv_map, dout_map, dqkv_map);
   }
   __syncthreads();
   wait_for_previous_kernel();
@@ -108,7 +93,7 @@ __global__ void __launch_bounds__(threads, 1)
       }
       for (int line = (warp - 1) * 4 + lane / 8; line < tile_lines; line += 12) {
         const uint32_t at_line = gradient + line * line_bytes + ((lane % 8 ^ (line & 7)) << 4);
-        float total = dot_chunks(at_line, at_line + block_bytes);
+        float total = dot_chunks(load_chunk(at_line), load_chunk(at_line + block_bytes));
 #pragma unroll
         for (int offset = 4; offset > 0; offset /= 2) total += __shfl_xor_sync(0xffu << (lane & 24), total, offset);
         if (lane % 8 == 0) statistics[tile_lines + line] = kept[tile_lines + line] = total;
@@ -153,11 +138,9 @@ __global__ void __launch_bounds__(threads, 1)
       hold(score);
       hold(dshare);
       wgmma_fence();
-#pragma unroll
-      for (int i = 0; i < 64 / 16; i++) wgmma<0, 0>(score, q.at(i * 32), k.at(i * 32), i > 0);
+      multiply_channels<64>(score, q, k);
       wgmma_commit();
-#pragma unroll
-      for (int i = 0; i < 64 / 16; i++) wgmma<0, 0>(dshare, gradient.at(i * 32), v.at(i * 32), i > 0);
+      multiply_channels<64>(dshare, gradient, v);
       wgmma_commit();
       wgmma_wait<2>();
       if (key > begin && lane == 0) barrier_arrive(layout.empty + previous * 8);
@@ -179,12 +162,10 @@ __global__ void __launch_bounds__(threads, 1)
 #pragma unroll
       for (int i = 0; i < 64; i++) score[i] *= dshare[i] - row_D[i / 2 % 2];
       uint32_t dscore[block_lines / 16][4];
-#pragma unroll
-      for (int i = 0; i < block_lines / 16; i++) as_operand(dscore[i], score, i);
+      as_operands(dscore, score);
       hold(dscore);
       wgmma_fence();
-#pragma unroll
-      for (int i = 0; i < block_lines / 16; i++) wgmma<1>(result, dscore[i], k_as_rows.at(i * 2048), true);
+      multiply_rows(result, dscore, k_as_rows);
       wgmma_commit();
       previous = at.stage;
       at.advance();
@@ -209,6 +190,4 @@ __global__ void __launch_bounds__(threads, 1)
   if (lane == 0) wait_stores_read<0>();
 }
 
-}  // namespace backward
-}  // namespace sm90
-}  // namespace gpt2
+}  // namespace gpt2::sm90::backward

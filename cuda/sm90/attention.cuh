@@ -11,8 +11,7 @@
 #include "hopper.cuh"
 #include "wgmma.cuh"
 
-namespace gpt2 {
-namespace sm90 {
+namespace gpt2::sm90 {
 
 // A tile of a head in shared memory is lines of 64 channels; at head size 128 a second tile has the other 64 channels.
 constexpr int line_bytes = 64 * 2;
@@ -47,6 +46,15 @@ struct AttentionArguments {
     return static_cast<unsigned>(units() < context.multiprocessors ? units() : context.multiprocessors);
   }
 };
+
+// Initialises the barriers of a ring: `full` waits for one copy, `empty` for so many readers.
+template <int STAGES>
+__device__ __forceinline__ void init_ring(uint32_t full, uint32_t empty, int readers) {
+  for (int i = 0; i < STAGES; i++) {
+    barrier_init(full + i * 8, 1);
+    barrier_init(empty + i * 8, readers);
+  }
+}
 
 // A unit of work: a tile of a head.
 struct HeadTile {
@@ -193,6 +201,28 @@ __device__ __forceinline__ void as_operand(uint32_t (&a)[4], const float (&d)[CO
   for (int p = 0; p < 4; p++) a[p] = pack_bf16(d[i * 8 + p * 2], d[i * 8 + p * 2 + 1]);
 }
 
+// All columns of accumulators, packed for multiply_rows().
+template <int STEPS, int COUNT>
+__device__ __forceinline__ void as_operands(uint32_t (&a)[STEPS][4], const float (&d)[COUNT]) {
+#pragma unroll
+  for (int i = 0; i < STEPS; i++) as_operand(a[i], d, i);
+}
+
+// result = lines of a times lines of b, over HS channels; the tiles of a and b have A_LINES and B_LINES lines.
+template <int HS, int A_LINES = block_lines, int B_LINES = block_lines, int COUNT>
+__device__ __forceinline__ void multiply_channels(float (&result)[COUNT], const Operand &a, const Operand &b) {
+#pragma unroll
+  for (int i = 0; i < HS / 16; i++) {
+    wgmma<0, 0>(result, a.at(channels_at<A_LINES>(i)), b.at(channels_at<B_LINES>(i)), i > 0);
+  }
+}
+// result += a times b, whose rows are lines in shared memory.
+template <int STEPS, int COUNT>
+__device__ __forceinline__ void multiply_rows(float (&result)[COUNT], const uint32_t (&a)[STEPS][4], const Operand &b) {
+#pragma unroll
+  for (int i = 0; i < STEPS; i++) wgmma<1>(result, a[i], b.at(i * 2048), true);
+}
+
 // Stores a warp's 16 lines of accumulators [64,HS] to memory, from line `row` on, through its 16 lines of staging.
 template <int COUNT>
 __device__ __forceinline__ void store_lines(const CUtensorMap &map, int head, int row, int b, uint32_t staging,
@@ -213,5 +243,4 @@ __device__ __forceinline__ void store_lines(const CUtensorMap &map, int head, in
   if (lane == 0) store_box(map, 0, row, head * halves, b, staging);
 }
 
-}  // namespace sm90
-}  // namespace gpt2
+}  // namespace gpt2::sm90

@@ -46,7 +46,7 @@ __device__ __forceinline__ void load(float (&values)[16], const e4m3 *source) {
   }
 }
 
-// With FP8 gradients: every `stride`-th output (0: no gradients), its bias, and the targets among these outputs, or -1.
+// The outputs that FP8 gradients sample: every `stride`-th (0: no gradients), their biases, and each row's target among them, or -1.
 struct Sample {
   int stride = 0, count = 0;
   int32_t *targets = nullptr;
@@ -114,7 +114,7 @@ struct Fp8Rows {
 };
 
 // Computes from the row sums of `tiles` tiles: losses, the scale of each row (also as weights, see product.cuh), the
-// target's element of e, and the scaled input. With FP8, the target's factor instead, and whether the row may have
+// target's element of e, and the scaled input. With FP8: instead of these two the target's factor, and whether the row may have
 // saturated. A block takes 32 rows; 8 threads add each row.
 __global__ void __launch_bounds__(threads)
     finish_kernel(float *losses, float *scale, bf16 *weights, bf16 *exponentials, bf16 *scaled, const bf16 *in,
@@ -186,7 +186,7 @@ struct Memory {
 };
 
 // The memory for gradients comes last: a smaller N may need more of it, because k is split differently, and a forward
-// pass with fewer rows than the workspace was allocated for must not need any.
+// pass with fewer rows than the workspace was allocated for must not need more.
 Memory memory_of(const CudaContext &context, void *workspace, int N, int C, int padded, bool has_gradient, bool fp8) {
   Scratch scratch(workspace);
   Memory memory{};

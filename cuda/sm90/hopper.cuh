@@ -11,8 +11,7 @@
 
 #include "../common/mma.cuh"
 
-namespace gpt2 {
-namespace sm90 {
+namespace gpt2::sm90 {
 
 // ---------------------------------------------------------------- barriers
 
@@ -121,6 +120,10 @@ struct RingPosition {
 
 __device__ __forceinline__ void prefetch_map(const CUtensorMap &map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+template <class... Maps>
+__device__ __forceinline__ void prefetch_maps(const Maps &...maps) {
+  (prefetch_map(maps), ...);
 }
 
 // Copies a box of a matrix to shared memory; the barrier counts its bytes. x is the inner coordinate. Elements outside
@@ -285,5 +288,4 @@ CUtensorMap matrices_map(const CudaContext &, const void *tensor, int64_t inner,
 CUtensorMap heads_map(const CudaContext &, const void *tensor, int heads, int HS, int64_t T, int64_t B, int64_t stride,
                       int box_lines);
 
-}  // namespace sm90
-}  // namespace gpt2
+}  // namespace gpt2::sm90

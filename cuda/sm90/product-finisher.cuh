@@ -17,8 +17,7 @@
 
 #include "product.cuh"
 
-namespace gpt2 {
-namespace sm90 {
+namespace gpt2::sm90 {
 
 constexpr int interleaved_tile_n = 192;
 constexpr int slices = interleaved_tile_n / 16;
@@ -93,9 +92,9 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
   uint32_t turn = 0;  // with several results, which of the two buffers take the next 64 columns
   uint32_t bias[2] = {};
   uint32_t others[4];  // a slice of the extra input
-  // With FP8. `scale`: the scales of the rows, from the first slice on multiplied by the weight's scale and, with
-  // reads_fp8, by the root of activated_scale. to_values and to_columnwise: the inverse scales of the FP8 result;
-  // before the first slice, the norms of the input's rows and block. columnwise_rows masks rows past the matrix.
+  // Only with FP8. `scale`: the scales of the rows, from the first slice on times the weight's scale and, with
+  // reads_fp8, the root of activated_scale. to_values, to_columnwise: norms of the input's rows and block, which the
+  // first slice replaces by the inverse scales of the FP8 result. columnwise_rows masks rows past the matrix.
   float scale[2], to_values[2], to_columnwise = 0;
   float activated_scale[2] = {}, activated_columnwise_scale = 0;
   uint32_t columnwise_rows = 0;
@@ -404,5 +403,4 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
   }
 };
 
-}  // namespace sm90
-}  // namespace gpt2
+}  // namespace gpt2::sm90

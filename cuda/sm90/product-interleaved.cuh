@@ -12,8 +12,7 @@
 
 #include "product-finisher.cuh"
 
-namespace gpt2 {
-namespace sm90 {
+namespace gpt2::sm90 {
 
 template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, class Element = bf16>
 using InterleavedRing =
@@ -182,5 +181,4 @@ void launch_interleaved(const CudaContext &context, const Product &product, cons
       stored_rows);
 }
 
-}  // namespace sm90
-}  // namespace gpt2
+}  // namespace gpt2::sm90

@@ -7,8 +7,7 @@
 
 #include "weight-gradient.cuh"
 
-namespace gpt2 {
-namespace sm90 {
+namespace gpt2::sm90 {
 
 // With 8192 x 1600, 7 wide or 8 narrow tiles a row both take four rounds on 66 clusters; narrow rounds are shorter.
 constexpr int plain_tile_n = 256, narrow_plain_tile_n = 208;
@@ -188,5 +187,4 @@ void launch_plain_of_any_width(const CudaContext &context, const Product &produc
   }
 }
 
-}  // namespace sm90
-}  // namespace gpt2
+}  // namespace gpt2::sm90

@@ -5,12 +5,11 @@
 #include "../matmul.cuh"
 #include "hopper.cuh"
 
-namespace gpt2 {
-namespace sm90 {
+namespace gpt2::sm90 {
 
 constexpr int tile_m = 128;  // a block's tile; a cluster has two
 
-// A step of k is a line of 128 bytes, whether of bf16 or of FP8. An Element of E5M2 is that of a; then b is E4M3.
+// A step of k is a line of 128 bytes, whether of bf16 or of FP8. If Element is E5M2, only a is: b is then E4M3.
 using e4m3 = __nv_fp8_e4m3;
 using e5m2 = __nv_fp8_e5m2;
 template <class Element>
@@ -158,5 +157,4 @@ Split unsplit(const Product &product) {
   return {0, 0, 0, 1, static_cast<int>(ceil_divide(product.K, step_k_of<Element>))};
 }
 
-}  // namespace sm90
-}  // namespace gpt2
+}  // namespace gpt2::sm90

@@ -31,8 +31,7 @@
 #include "product-schedule.cuh"
 #include "wgmma.cuh"
 
-namespace gpt2 {
-namespace sm90 {
+namespace gpt2::sm90 {
 
 constexpr int product_threads = 384;
 
@@ -135,8 +134,7 @@ struct ProductRing {
       init();
       prepare();
       fence_barrier_init();
-      prefetch_map(maps.a);
-      prefetch_map(maps.b);
+      prefetch_maps(maps.a, maps.b);
     }
     cluster_sync();
     wait_for_previous_kernel();
@@ -329,5 +327,4 @@ Arguments launch_product(const CudaContext &context, Kernel kernel, int shared_b
   return arguments;
 }
 
-}  // namespace sm90
-}  // namespace gpt2
+}  // namespace gpt2::sm90

@@ -1,8 +1,7 @@
 // Encodes tensor maps by a driver function.
 #include "hopper.cuh"
 
-namespace gpt2 {
-namespace sm90 {
+namespace gpt2::sm90 {
 
 namespace {
 
@@ -64,5 +63,4 @@ CUtensorMap heads_map(const CudaContext &context, const void *tensor, int heads,
   return encode(context, tensor, 4, sizes, strides, box);
 }
 
-}  // namespace sm90
-}  // namespace gpt2
+}  // namespace gpt2::sm90

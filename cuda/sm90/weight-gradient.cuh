@@ -7,8 +7,7 @@
 #include "../common/partial-sums.cuh"
 #include "product.cuh"
 
-namespace gpt2 {
-namespace sm90 {
+namespace gpt2::sm90 {
 
 // The cost of a cluster's tile of a gradient, measured on an H100.
 struct TileCosts {
@@ -221,5 +220,4 @@ void sum_gradient(const CudaContext &context, const GradientPlan &plan, int rows
   if (dbias) launch_add_partials(context, dbias, nullptr, sums, static_cast<int>(plan.sums), rows, accumulate);
 }
 
-}  // namespace sm90
-}  // namespace gpt2
+}  // namespace gpt2::sm90

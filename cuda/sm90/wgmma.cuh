@@ -4,8 +4,7 @@
 
 #include <cstdint>
 
-namespace gpt2 {
-namespace sm90 {
+namespace gpt2::sm90 {
 
 // The descriptor of an operand in shared memory. The low word has the address in units of 16 bytes, to which the
 // offsets of stages and steps of k are added.
@@ -142,5 +141,4 @@ __device__ __forceinline__ void wgmma(float (&d)[64], const uint32_t (&a)[4], ui
              "r"(a[2]), "r"(a[3]), "l"(b), "n"(B_MN));
 }
 
-}  // namespace sm90
-}  // namespace gpt2
+}  // namespace gpt2::sm90

@@ -10,7 +10,7 @@ export interface ErrorFields {
   readonly where?: string | undefined;
   /** Names of the options that the error is about. */
   readonly options?: readonly string[] | undefined;
-  /** The values that an option takes, and its value: "batch takes a whole number from 1, not 0". */
+  /** The values that an option takes, and the wrong value: "batch takes a whole number from 1, not 0". */
   readonly expectation?: string | undefined;
   readonly value?: unknown;
   readonly advice?: string | undefined;
@@ -82,7 +82,7 @@ export class UsageError extends Gpt2Error {
   override readonly exitCode = 2;
   override readonly name = 'UsageError';
 
-  /** "batch takes a whole number from 1, not 0" @param option its name or flag @param value given as a text, in quotes */
+  /** "batch takes a whole number from 1, not 0" @param option its name or flag @param value shown in quotes if it is a text */
   static takes(option: string, expectation: string, value: unknown): UsageError {
     const name = option.startsWith('--') ? nameOf(option) : option;
     return new UsageError(`${spelled(option)} takes ${expectation}, not ${shown(value)}`, {

@@ -1,7 +1,6 @@
 // The command `bench`: measures training, or generation, on this machine's device and prints a table; --out writes all results as JSON.
 import { spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { Command, Option } from 'commander';
 import type { TrainOptions } from '../index.ts';
@@ -25,6 +24,7 @@ import {
   rateNote,
   readClocks,
   real,
+  TemporaryFolder,
   whole,
 } from '../program.ts';
 import { count, numberOption, optionsFromFlags, tableOptions, trainArguments } from './option-of-table.ts';
@@ -113,11 +113,11 @@ async function measureTraining(options: TrainOptions, flags: Record<string, unkn
 
 /** Milliseconds from the start of a `train` process to the end of its first step; the faster of two runs. */
 async function timeToFirstStep(options: TrainOptions): Promise<number> {
-  const folder = mkdtempSync(join(tmpdir(), 'gpt2-bench-'));
+  using folder = new TemporaryFolder('bench');
   const once = (name: string): Promise<number> =>
     new Promise((done, failed) => {
       const started = performance.now();
-      const run: TrainOptions = { steps: 1000, valEvery: 0, sampleEvery: 0, json: true, out: join(folder, name) };
+      const run: TrainOptions = { steps: 1000, valEvery: 0, sampleEvery: 0, json: true, out: join(folder.path, name) };
       const child = spawn(process.execPath, trainArguments({ ...options, ...run }), {
         stdio: ['ignore', 'pipe', 'inherit'],
       });
@@ -131,13 +131,9 @@ async function timeToFirstStep(options: TrainOptions): Promise<number> {
       child.on('error', failed);
       child.on('exit', (code) => failed(gpt2Error`train ended with exit code ${code} before its first step`));
     });
-  try {
-    const first = await once('first');
-    // The first run may have read from a cold disk.
-    return Math.min(first, await once('second'));
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
+  const first = await once('first');
+  // The first run may have read from a cold disk.
+  return Math.min(first, await once('second'));
 }
 
 type Measured = BenchReport & { clocks: string | null; data: string; firstStepMs: number | null };

@@ -138,7 +138,8 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefi
   const isHeard = isRoot(ranks);
   const notice = isHeard ? tell : () => {};
   const target = selectDevice(flags.device ?? 'auto', ranks?.place.gpu);
-  const { weights, sequence, data, hellaswag } = await openInputs(flags, isHeard, notice);
+  const open = () => openInputs(flags, isHeard, notice);
+  const { weights, sequence, data, hellaswag } = await (ranks ? ranks.afterRoot(open) : open());
   const { model: config, configuration = {} } = weights;
   const { maxMemory, role, tokens } = flags;
   const cards = await loadFolders(flags.kernel);

@@ -1,4 +1,4 @@
-// The commands `kernel test`, `bench`, `watch` and `profile`: they run the kernels of a folder, in a process of their own.
+// The commands `kernel test`, `bench`, `watch` and `profile`: they run the kernels of a folder, in a separate process.
 import { Command, Option } from 'commander';
 import { type Dtype, selectDevice } from '../index.ts';
 import {
@@ -106,7 +106,7 @@ kept in the folder's .gpt2-bench.jsonl and shown again below the next ones.
 `;
 
 export const kernelBenchCommand = (): Command =>
-  labCommand('bench', 'Compare the times of kernels with ours and with earlier versions')
+  labCommand('bench', 'Compare the times of kernels with the library and with earlier versions')
     .addOption(numberOption('--batch <B>', 'sequences in the step (default: 8; on a CPU 2)', count))
     .addHelpText('after', benchNotes)
     .action(async (folder: string, { batch, ...flags }: LabFlags & { batch?: number }) => {

@@ -20,7 +20,7 @@ import { jsonLine, notice, printResult } from './output.ts';
 import { addTextFlags, lossyHelp, preproTextCommand, type TextFlags, tell } from './prepro-text.ts';
 import { withProgress } from './progress.ts';
 
-/** nanoGPT's names of data sets, with the folder of ours and the command that makes it here. */
+/** nanoGPT's names of data sets, each with the arguments of our command that makes it. */
 const elsewhere = [
   ['shakespeare', 'tinyshakespeare'],
   ['shakespeare_char', 'tinyshakespeare --tokenizer char'],

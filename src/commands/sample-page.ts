@@ -24,7 +24,7 @@ export function startPage(
   { stream, json = false, isLast, printed = 0 }: PrintFlags & { isLast: boolean; printed?: number },
 ) {
   const texts = prompts.map((prompt, index): Text => ({ prompt, decoder: decoders[index]!, ids: [], text: prompt }));
-  /** Index of the text that is being printed, of which `printed` characters are. */
+  /** Index of the text that is being printed, up to character `printed`. */
   let current = 0;
   const print = () => {
     for (; current < texts.length; current++, printed = 0) {

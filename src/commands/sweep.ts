@@ -133,7 +133,7 @@ function checkDtypes(runs: readonly SweptRun[]): void {
     const { device = 'auto', dtype } = options;
     if (selectKind(device) === 'cpu') Device.open({ kind: 'cpu', dtype }).close();
     else if (dtype === 'fp8') {
-      // In another process, because a context would last as long as this one. Every supported GPU has the other dtypes.
+      // In another process, because a context would last as long as this one. Every supported GPU has all dtypes but fp8.
       const train = trainArguments({ ...options, serve: undefined, dryRun: true, json: true });
       const { status, stderr } = spawnSync(process.execPath, train);
       const last = String(stderr).trim().split('\n').at(-1);

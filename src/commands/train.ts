@@ -41,7 +41,7 @@ const examples = `
 --preset takes one of
   ${runPresetNames.join('\n  ')}
 
-If several sources set an option, the command line counts, then --config, then --preset, then --recipe.
+If several sources set an option, the command line overrides --config, --config overrides --preset, --preset overrides --recipe.
 
 --recompute changes no bit of the result: gelu halves the memory of activations and is about 10% slower, block leaves
 a fraction of it and is about 30% slower.
@@ -70,7 +70,7 @@ Examples:
   npm run train -- --steps 400 --serve               watch the run at http://127.0.0.1:8042/
 
 Ctrl-C, SIGTERM, SIGHUP or SIGQUIT finishes the step, saves and exits; a step of over 5 s ends after its micro-batch and is
-computed again by --resume. So does a batch system's warning: SIGUSR1, SIGUSR2,
+computed again by --resume. A batch system's warning does the same: SIGUSR1, SIGUSR2,
 SIGXCPU or SIGALRM. --resume continues from there, bit for bit.
 `;
 

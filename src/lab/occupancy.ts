@@ -76,7 +76,7 @@ export function occupancyOf(capability: string, needs: BlockNeeds): Occupancy {
   const { warps: most, blocks, shared, reserved, sharedUnit } = limitsOf(capability);
   const warps = Math.ceil(needs.threads / 32);
   const ofWarp = roundUp(needs.registers * 32, registerUnit);
-  // The driver refuses a launch as if a block's warps were spread evenly over the parts.
+  // The driver refuses a launch as if a block's warps were spread evenly over the SM's four parts.
   const fits = ofWarp * roundUp(warps, parts) <= registers;
   const bytes = roundUp(needs.shared + reserved, sharedUnit);
   const allowed: Readonly<Record<Limiter, number>> = {

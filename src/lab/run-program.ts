@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { constants } from 'node:os';
 import { gpt2Error, usageError } from '../base/errors.ts';
-import { compiledProgram, functionList, functionsOf, type ProgramSource } from '../ops/kernels/compile.ts';
+import { compiledProgram, functionList, functionsOf, nvccFor, type ProgramSource } from '../ops/kernels/compile.ts';
 import { labTool } from './tools.ts';
 
 export interface RunProgramOptions extends ProgramSource {
@@ -10,7 +10,7 @@ export interface RunProgramOptions extends ProgramSource {
   readonly args: readonly string[];
   /** Under compute-sanitizer; refused on a CPU, where the emulator checks. */
   readonly sanitize?: boolean | undefined;
-  /** The blocks whose accesses the emulator checks; default: samples of large launches. */
+  /** The blocks whose accesses the emulator checks; default: samples of large launches. Refused on a GPU, as everyLaunch. */
   readonly check?: 'all' | 'none' | undefined;
   /** Emulate also launches that would change nothing. */
   readonly everyLaunch?: boolean | undefined;
@@ -26,12 +26,16 @@ export interface RunProgramOptions extends ProgramSource {
  */
 export async function runProgram(options: RunProgramOptions): Promise<number> {
   const { files, device, args, sanitize, check = 'sampled', everyLaunch = false, timeLimit, signal } = options;
-  const { program, kind } = compiledProgram(options, device);
-  if (program === undefined) {
-    throw gpt2Error`${files.join(', ')} has no main to run (${kind === 'cpu' ? 'it compiles' : 'nvcc compiles it'}); its functions: ${functionList(functionsOf(files))}; add a file with a main that calls them, or test one with kernel test --expect`;
-  }
-  if (sanitize && kind === 'cpu')
+  const isOnGpu = nvccFor(device) !== undefined;
+  const onlyEmulated = options.check ? `--check ${options.check}` : everyLaunch ? '--every-launch' : undefined;
+  if (sanitize && !isOnGpu)
     throw usageError`--sanitize needs a GPU and nvcc, and ${files.join(', ')} runs on the emulator, which checks accesses itself: leave it out`;
+  if (onlyEmulated && isOnGpu)
+    throw usageError`${onlyEmulated} is an option of the emulator, and ${files.join(', ')} runs on the GPU: add --device cpu, or check the GPU's accesses with --sanitize`;
+  const program = compiledProgram(options, device);
+  if (program === undefined) {
+    throw gpt2Error`${files.join(', ')} has no main to run (${isOnGpu ? 'nvcc compiles it' : 'it compiles'}); its functions: ${functionList(functionsOf(files))}; add a file with a main that calls them, or test one with kernel test --expect`;
+  }
   const under = sanitize ? [labTool('compute-sanitizer'), '--error-exitcode', '3'] : [];
   const [command, ...rest] = [...under, program, ...args] as [string, ...string[]];
   const env = { ...process.env, GPT2_EMULATOR: `${check}${everyLaunch ? ' every-launch' : ''}` };

@@ -64,7 +64,7 @@ export async function* testFile(file: string, expectation: string, device: 'cuda
     `  ${name}${isKernel ? '<<<grid, block, shared>>>' : ''}(${values});\n  gpt2_expect::finish(arguments, argv[2]);\n}\n`,
   ];
   writeFileSync(path('test.cu'), lines.join('\n'));
-  const { program } = compiledProgram({ files: [path('test.cu')] }, device);
+  const program = compiledProgram({ files: [path('test.cu')] }, device);
   let isDrawn = false;
   for (const [index, one] of cases.entries()) {
     writeFileSync(path('in'), inputs[index]!);

@@ -47,7 +47,7 @@ export interface Row {
   readonly shape: readonly number[];
   /** Default: the table's kind. */
   readonly kind?: Kind;
-  /** Whether the tensor takes the memory of the row before, whose content is then not needed. */
+  /** Whether the tensor takes the memory of the row before, whose content is no longer needed. */
   readonly sharesPrevious?: boolean;
   /** Whether --recompute gelu computes the tensor again. */
   readonly isRecomputed?: boolean;
@@ -95,7 +95,7 @@ function layerTable(device: Device, config: ModelConfig, { B, T, purpose, recomp
     /** Absent in FP8: all matmuls of the MLP read copies in FP8 (docs/fp8.md). */
     ...only(!isFp8, { ln2: activation(B, T, C), activated: recomputed(activation(B, T, 4 * C)) }),
     ...only(isFp8 && activated === 'relu2', {
-      /** For the derivative in backward. */
+      /** Kept for backward, which derives the squared ReLU's derivative from it. */
       activatedRowwise: recomputed(fp8(B, T, 4 * C)),
       activatedRowwiseScale: recomputed(statistics(B, T)),
     }),
@@ -110,7 +110,7 @@ function layerTable(device: Device, config: ModelConfig, { B, T, purpose, recomp
     ...only(isFp8 && purpose === 'training' && 32 * B * T >= paddedVocabularySize(config), {
       fcTransposed: recomputed(ofWeight(fp8(C, 4 * C))),
       fcFactors: recomputed(ofWeight(factors)),
-      // With 'block' these would be kept for every layer, as fcproj is not recomputed; backward quantises it again.
+      // Not with 'block', which would keep them for every layer, as fcproj is not recomputed; backward quantises the weight again.
       ...only(recompute !== 'block', {
         fcprojTransposed: ofWeight(fp8(4 * C, C)),
         fcprojFactors: ofWeight(factors),

@@ -1,11 +1,11 @@
-// The parts of a model's layers, as one table: GPT-2's, and those of a modern GPT (docs/recipe.md). Options, checks and defaults
+// The parts of a model's layers, as one table: GPT-2's, and a modern GPT's (docs/recipe.md). Options, checks and defaults
 // derive from this table. Each part with alternatives has a separate file: norm.ts, linear.ts, positions.ts, head.ts; initial
 // weights are in parameters.ts.
 import { real, whole } from '../base/checks/number.ts';
 import { usageError } from '../base/errors.ts';
 
 /**
- * The alternatives of each part, GPT-2's first. A number has a range instead; GPT-2's value is 0, or none if 0 is
+ * The alternatives of each part, GPT-2's first. A number has a range instead; GPT-2's value is 0, or absent if 0 is
  * outside. GPT-2's switches are off.
  */
 export const parts = {
@@ -34,7 +34,7 @@ export const parts = {
   shortWindow: whole(1),
   /** Whether a query attends only to keys of its document, which begins with end of text. */
   documentMask: 'switch',
-  /** Learned factors that add the embedding to each layer's input, and the outputs of the first half to those of the second. */
+  /** Learned factors that add the embedding to each layer's input, and the first half's outputs to the second half's inputs. */
   skips: ['none', 'learned'],
   /** The number of value embeddings, tables whose rows are mixed with the values of attention in the first and last layers. */
   valueEmbeddings: whole(0),
@@ -102,11 +102,11 @@ export function checkArchitecture(config: GivenParts & { readonly layers: number
   }
 }
 
-/** With learned skips: the layer whose output a layer of the second half reads, as far from the last as this one from the first. */
+/** With learned skips, a layer of the second half reads the output of its mirror image: the first layer is the last one's. */
 export const skippedFrom = (layer: number, layers: number): number | undefined =>
   layers - 1 - layer < layer ? layers - 1 - layer : undefined;
 
-/** The number of layers that read a skip from before the previous layer. */
+/** The number of layers whose skip begins before the previous layer. */
 export const laterLayers = (layers: number): number => Math.ceil(layers / 2) - 1;
 
 /** The index of a layer's value embedding: the first layers have them in order, and so do the last. */

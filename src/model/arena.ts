@@ -108,12 +108,12 @@ function placesIn(parameters: readonly Parameter[], loads: number[]) {
   return { places, length: Math.max(...ends) };
 }
 
-/** A sum over ranks of fewer elements spends most of its time on latency. */
+/** Elements below which a sum over ranks spends most of its time on latency. */
 const leastPerSum = 12_000_000;
 
 /**
  * The most layers of a bucket: a backward pass has about six buckets, so that only the last sum is not overlapped. Parameters
- * that stay whole need so many layers to fill the shares: a layer has only four.
+ * that stay whole need this many layers to fill the shares: a layer has only four.
  */
 const layersInSixth = ({ layers }: ModelConfig): number => Math.ceil(layers / 6);
 

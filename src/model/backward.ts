@@ -24,12 +24,12 @@ export function backward(
   gradients: ParameterArena,
   { accumulate, layerDone }: { accumulate: boolean; layerDone?: (layer: number) => void },
 ): void {
-  const { device, config, weights, queryKeyTransform } = model;
+  const { device, weights, queryKeyTransform } = model;
   if (!batch.backward) throw new Error('these activations were made for inference');
   const { dbranch, dqkv, dembedded } = batch.backward;
   if (dembedded) device.call('fillZero', { destination: dembedded.pointer, bytes: dembedded.bytes });
   const { dresidual, dfc, weightFp8 } = batch.operands;
-  const { tokens, lnfMean, lnfRstd } = batch.model;
+  const { lnfMean, lnfRstd } = batch.model;
   const stream = batch.backward.dresidual;
   // The matmuls of attention read no columnwise copy; the embedding reads only the plain layout.
   const forAttention: Operand = { ...dresidual, columnwise: undefined };
@@ -73,15 +73,24 @@ export function backward(
     sumStreamsBackward(model, batch, gradients, { index, din, accumulate });
     layerDone?.(index);
   }
+  embeddingGradients(model, batch, gradients, { dembedded: stream, accumulate });
+}
 
-  const { unnormed, embeddedRstd } = batch.model;
+/** The end of `backward`: from the gradient of the first layer's input, which the embedding's norm replaces by its input's. */
+function embeddingGradients(
+  { device, config, weights }: Model,
+  batch: ActivationSet,
+  gradients: ParameterArena,
+  { dembedded, accumulate }: { dembedded: Tensor; accumulate: boolean },
+): void {
+  const { tokens, unnormed, embeddedRstd } = batch.model;
   if (unnormed && embeddedRstd) {
     const norm = { in: unnormed, weight: weights.get('lnew'), rstd: embeddedRstd, dresidual: null, accumulate };
-    normBackward(device, { din: forEmbedding, dweight: gradients.get('lnew'), dout: stream, ...norm });
+    normBackward(device, { din: { plain: dembedded }, dweight: gradients.get('lnew'), dout: dembedded, ...norm });
   }
   const [dwte, dwpe] = [gradients.get('wte'), gradients.find('wpe') ?? null];
   // The op adds to dwte: to the head's gradient of the same matrix, or to earlier micro-batches. Otherwise dwte must be zero.
   const isUntied = weights.find(headMatrix) !== undefined;
   if (isUntied && !accumulate) device.call('fillZero', { destination: dwte.pointer, bytes: dwte.bytes });
-  embeddingBackward(device, { dwte, dwpe, dout: stream, tokens, V: config.vocabularySize, accumulate });
+  embeddingBackward(device, { dwte, dwpe, dout: dembedded, tokens, V: config.vocabularySize, accumulate });
 }

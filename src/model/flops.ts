@@ -63,7 +63,7 @@ export interface PlannedGpu {
 /** "RTX 4090" is "4090" on the command line. */
 const shortName = (word: string): string => word.split(' ').at(-1)!.toLowerCase();
 
-/** The GPU that --for names: one of the table, or any with so much memory. @throws UsageError for any other name, or a dtype that it lacks */
+/** The GPU that --for names: one of the table, or any GPU by its memory. @throws UsageError for other names, or a dtype that it lacks */
 export function plannedGpu(name: string, dtype: string): PlannedGpu {
   const gigabytes = /^(\d{1,4})GB$/i.exec(name)?.[1];
   const word = Object.keys(dataSheets).find((word) => shortName(word) === name.toLowerCase());

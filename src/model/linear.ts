@@ -53,7 +53,7 @@ interface LinearBackwardInput {
   readonly dout: Operand;
   readonly weight: Tensor;
   readonly fp8?: Fp8Weight | undefined;
-  /** The activation's output, if `in` is that: the gradient of the activation's input is wanted. */
+  /** The activation's output, if the layer reads it: `din` is then the gradient of the activation's input. */
   readonly activated?: Operand;
   readonly pre?: Tensor | undefined;
 }

@@ -100,7 +100,7 @@ function fp8Scratch(device: Device, config: ModelConfig, N: number): number[] {
   const weights = [{ C, O: 3 * C }, { C, O: C }, ...ofMlp, { C, O: paddedVocabularySize(config) }];
   return [
     ...weights.map((sizes) => fp8QuantizeWeightScratch(device, sizes)),
-    // The smaller matmuls need no more, and those of attention have no weight gradient in FP8.
+    // The smaller matmuls need no more, and attention's matmuls have no weight gradient in FP8.
     ...ofMlp.map((sizes) => fp8MatmulScratch(device, { N, ...sizes, gradients: true })),
   ];
 }

@@ -43,7 +43,7 @@ export function withNorm({ norm, ...copy }: Fp8Matrix): Fp8Matrix & { readonly n
   return { ...copy, norm };
 }
 
-/** The layouts of each matrix. Layers share the memory of rowwise copies, except of the squared ReLU's output, for backward. */
+/** The layouts of each matrix. Layers share the memory of rowwise copies, except the squared ReLU's output, which backward reads. */
 export function operandsOf({ model, layers, backward, fp8 }: ActivationTensors) {
   const ofNorm = copyOf(fp8.normRowwise, fp8.normRowwiseScale, fp8.normRowwiseNorm);
   const mlp = copyOf(fp8.mlpRowwise, fp8.mlpRowwiseScale);

@@ -329,7 +329,7 @@ export interface Bindings {
    * positions[b] + t with `positions`; if it is outside [0, S - T + t], q and k become NaN. rstd holds, for each token,
    * NH values of q and then NH values of k. With value_factors, `values` = v and then v = value_factors[0] v +
    * value_factors[1] embedded, a value embedding of the token (Zhou et al. 2024), 0 if NULL.
-   * The rest of qkv's rows is accessed only then.
+   * v, the last C elements of qkv's rows, is accessed only then.
    *   qkv (updated) [B,T,3C] first 2C, rstd = [B,T,2NH] or NULL, values = [B,T,C] or NULL with value_factors,
    *   rotations [S,C/NH], positions [B] or NULL, value_factors [2] or NULL,
    *   embedded [B,T,C] or NULL where value_factors != NULL; C % (2 * NH) == 0; T <= S; eps >= 0
@@ -337,8 +337,8 @@ export interface Bindings {
   qkNormRotaryForward(args: { context: Pointer | null; qkv: Pointer | null; rstd: Pointer | null; values: Pointer | null; rotations: Pointer | null; positions: Pointer | null; valueFactors: Pointer | null; embedded: Pointer | null; B: Int32; T: Int32; S: Int32; C: Int32; NH: Int32; eps: Float; queryFactor: Float }): number;
   /**
    * Turns the gradient of gpt2_qk_norm_rotary_forward's result (`qkv`, without positions) into the gradient of its input,
-   * in place; the gradient of v is unchanged. With y a result and dy its gradient, the rotation undone on both, and for q
-   * y divided and dy multiplied by query_factor: dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL. With
+   * in place; the gradient of v is unchanged. Let y be a result and dy its gradient, both rotated back; for q, y is also
+   * divided and dy multiplied by query_factor. Then dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL. With
    * value_factors: dvalue_factors (=|+=) the sums of dv * values and of dv * embedded; dembedded = value_factors[1] dv; dv =
    * value_factors[0] dv.
    *   dqkv (updated) [B,T,3C] first 2C, dvalue_factors (accumulate) [2] or NULL with value_factors,
@@ -353,7 +353,7 @@ export interface Bindings {
   /**
    * Softmax of q*k^T/sqrt(HS) over the positions from first[b,t], or 0 if `first` is NULL, up to and including the query's t, times
    * v, per head. One array describes a window of w positions, first[b,t] = max(0, t - w + 1), documents that do not see each other,
-   * first[b,t] = the start of t's document, and both, by the larger. The CPU library refuses a line that decreases or exceeds t. On CUDA
+   * first[b,t] = the start of t's document, or both, by the larger. The CPU library refuses a line that decreases or exceeds t. On CUDA
    * its results are undefined, but the op ends and reads no other memory. qkv holds q, k, v, each [NH,HS]. No T x T matrix is
    * kept; lse is the log of the softmax's denominator (natural log, of the scaled scores), from which backward recomputes the
    * probabilities (Dao et al. 2022). On CUDA HS is at most 256, and less on GPUs whose blocks have little shared memory: larger ones
@@ -426,9 +426,9 @@ export interface Bindings {
    * e[i,j] = 256 exp(logits[i,j] - z[i]) for j other than the target, D[i] = sum over j of e[i,j], d[i] = D[i] + 256 exp(r - z[i])
    * din = dloss / d * E5M2(e) / 0.99722 * weight_values * factors[SCALE] - dloss D / d * weight[target]
    * dweight = E5M2(e)^T * (dloss / d / 0.99722 * in), the factor in E4M3 with a scale for GPT2_FP8_BLOCK rows; row target -= dloss D / d * in
-   * With a softcap, its derivative is a factor of E5M2's argument and of the target's terms. E5M2, with 2 bits of fraction, rounds the
-   * sum of many numbers to 0.99722 of it, without the factor a bias where the sum and the target's terms nearly cancel. It saturates
-   * at 57344: step[SATURATED] (=|+=) the number of rows with a larger D, which may have. weight_transposed is read only with din.
+   * With a softcap, its derivative is a factor of E5M2's argument and of the target's terms. Rounding to E5M2 makes the sum of many
+   * numbers 0.99722 times as large; without the factor, this would be a bias where sum and target's terms nearly cancel. E5M2 saturates
+   * at 57344: step[SATURATED] (=|+=) the number of rows with a larger D, which may contain one. weight_transposed is read only with din.
    * CUDA's kernels other than sm_90's round only e, and multiply by `weight` and `in`.
    *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, dbias (accumulate) [Vp] or NULL,
    *   step (updated) [GPT2_STEP_SIZE] or NULL where in_values != NULL, logits (scratch) [N,Vp], in [N,C], in_values [N,C] or NULL,
@@ -492,7 +492,7 @@ export interface Bindings {
    *   in [C,N/16,16], in_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O,1)
    */
   fp8MatmulBackwardWeight(args: { context: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; dout: Pointer | null; doutScale: Pointer | null; in: Pointer | null; inScale: Pointer | null; N: Int32; C: Int32; O: Int32; accumulate: Int32 }): number;
-  /** `gradients` as of gpt2_matmul_scratch. */
+  /** `gradients` as in gpt2_matmul_scratch. */
   fp8MatmulScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32; gradients: Int32 }): number;
   /**
    * Let f = targets / step[TARGETS], which makes means over `targets` those over the targets that are not -1:

@@ -27,7 +27,7 @@ export function allocateShared(
 }
 
 interface CommunicatorOptions {
-  /** From rank 0's `communicatorId`. */
+  /** The identity that rank 0 made by `communicatorId`. */
   readonly id: Uint8Array;
   readonly rank: number;
   readonly ranks: number;

@@ -1,4 +1,4 @@
-// A context of a native library: what it was asked for, its description, and calls, whose statuses become errors. device.ts adds
+// A context of a native library: its options, its description, and calls, whose statuses become errors. device.ts adds
 // everything that is allocated in it.
 import { Gpt2Error, NativeError } from '../base/errors.ts';
 import { type Bindings, GPT2_DTYPE, GPT2_STATUS, type Pointer, signatures } from './bindings.generated.ts';
@@ -11,7 +11,7 @@ export interface CommunicatorDescription {
   readonly carrier: 'copies' | 'nccl' | 'loopback';
   /** Rows of `reduceScatter`'s output: one per rank, or 1, their sum. */
   readonly parts: number;
-  /** Why copies arrive before the signal after them; "" without copy engines. */
+  /** The reason that a copy arrives before the signal enqueued after it; "" without copy engines. */
   readonly ordering: 'flushed' | 'nvlink' | '';
   /** Why NCCL is used although copy engines might work; else "". */
   readonly reason: string;
@@ -59,9 +59,9 @@ type ContextArguments<K extends ContextFunction> = Omit<Parameters<Bindings[K]>[
 export type RealType = ElementType & ('fp32' | 'bf16');
 
 /**
- * `elementType`: of weights, activations and their gradients. `gradientType`: of matrix gradients, fp32 if they
+ * `elementType`: the type of weights, activations and their gradients. `gradientType`: the type of matrix gradients, fp32 if they
  * accumulate, because sums over micro-batches would lose too much precision in bf16.
- * On a CPU all are fp32; there bf16 and FP8 are the precision of products' operands.
+ * On a CPU both are fp32; there bf16 and FP8 are the precision of the products' operands.
  */
 export function elementTypesOf({ kind, dtype = 'fp32', accumulates = false }: DeviceOptions) {
   const isBf16 = kind === 'cuda' && (dtype === 'bf16' || dtype === 'fp8');

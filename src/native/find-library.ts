@@ -1,4 +1,4 @@
-// Finds a native library: the file that GPT2_LIBRARY names, else the one built in build/, else that of this platform's package.
+// Finds a native library: the file that GPT2_LIBRARY names, else the build in build/, else the file of this platform's package.
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';

@@ -30,7 +30,7 @@ export function findTool(name: string): string | undefined {
   return places.find(runs) ?? inPythonPackages(join('bin', name)).find(runs);
 }
 
-/** Paths of a file or folder in each of Python's packages of NVIDIA that has it. */
+/** Paths of a file or folder in NVIDIA's Python packages, one for each package that contains it. */
 function inPythonPackages(path: string): string[] {
   // Python would first look for the package in the working folder, and run a nvidia.py there.
   const program = 'import sys; sys.path[:] = filter(None, sys.path); import nvidia; print("\\n".join(nvidia.__path__))';
@@ -93,7 +93,7 @@ const standardHeaders: Readonly<Record<string, string>> = {
   stddef: 'typedef unsigned long size_t; typedef long ptrdiff_t;',
   float: '#define FLT_MAX 3.402823466e+38f\n#define FLT_MIN 1.175494351e-38f\n#define FLT_EPSILON 1.192092896e-07f\n',
   limits: '#define INT_MAX 2147483647\n#define INT_MIN (-INT_MAX - 1)\n#define UINT_MAX 4294967295u\n',
-  // Constants, so that a variable of the device can start with them.
+  // Constant expressions: the initial value of a device variable must be one.
   math: '#define INFINITY __builtin_bit_cast(float, 0x7f800000)\n#define NAN __builtin_bit_cast(float, 0x7fffffff)\n',
   ...{ stdio: '', stdlib: '', string: '', assert: '' },
 };

@@ -58,6 +58,6 @@ export function defaultDtype(kind: LibraryKind): Dtype {
   return codePath === 'amx' ? 'bf16' : 'fp32';
 }
 
-/** The dtype in which a model is evaluated and sampled: its run's bf16 where that is the default, else bf16 on a GPU, fp32 on a CPU. */
+/** The dtype in which a model is evaluated and sampled: the default, but fp32 on a CPU unless the model's run was in bf16. */
 export const inferenceDtype = (kind: LibraryKind, trained: unknown): Dtype =>
   kind === 'cuda' || trained === 'bf16' ? defaultDtype(kind) : 'fp32';

@@ -23,7 +23,7 @@ export interface TensorContract {
   readonly orNone?: boolean;
   /** The tensor of ids that says which rows the op accesses. */
   readonly by?: string;
-  /** A dimension: the op accesses only so many elements, at the start of each row. */
+  /** The dimension whose size is the number of elements, at the start of each row, that the op accesses. */
   readonly columns?: string;
   /** Whether the tensor may be null. */
   readonly isOptional?: boolean;
@@ -35,7 +35,7 @@ export interface TensorContract {
   readonly mayBe?: readonly string[];
 }
 
-/** Whether an argument has a value, or with "!=" has another; of a tensor, whether it is null. */
+/** A condition: an argument has a value or, with "!=", another value; a tensor is null or, with "!=", is not. */
 export interface Where {
   readonly argument: string;
   readonly operator: '==' | '!=';

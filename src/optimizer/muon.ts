@@ -53,7 +53,7 @@ interface Batch<Matrix> {
   readonly matrices: readonly Matrix[];
 }
 
-/** Batches of at most so many elements, of matrices with the same shape after tall matrices are transposed. */
+/** Batches of at most `elements` elements, of matrices with the same shape after tall matrices are transposed. */
 function batchesOf<Matrix>(
   matrices: readonly Matrix[],
   shapeOf: (matrix: Matrix) => MatrixShape,
@@ -76,11 +76,11 @@ function batchesOf<Matrix>(
 
 const shapeOf = ({ weight }: UpdatePart) => weight.shape as MatrixShape;
 
-/** Half of the scratch, rounded up to 64 bytes: for the current directions, or those of the iteration's next step. */
+/** Half of the scratch, rounded up to 64 bytes: for the current directions, or the directions after the iteration's next step. */
 const halfOf = (elements: number): number => Math.ceil(elements / 32) * 32;
 
 /**
- * Muon, by default with momentum 0.95, orthogonalized by the polar-express iteration. It takes only matrices, and suits those of
+ * Muon, by default with momentum 0.95, orthogonalized by the polar-express iteration. It takes only matrices, and is meant for
  * the transformer blocks. `rate` multiplies the step's learning rate.
  * @throws UsageError for an option out of range
  * @example

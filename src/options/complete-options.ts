@@ -60,7 +60,7 @@ export function refuseRanks(
 /** The option that this one replaces. */
 export const otherOf = (name: OptionName) => optionRows[name].insteadOf as OptionName | undefined;
 
-/** @throws UsageError if two options are set of which one replaces the other */
+/** @throws UsageError if an option is set together with the option that it replaces */
 export function refuseBoth(asked: TrainOptions): void {
   for (const name of optionNames) {
     const other = otherOf(name);
@@ -147,7 +147,7 @@ export function unlikeDefaults(configuration: Readonly<Record<string, unknown>>)
     const isDefault = (['cpu', 'cuda'] as const).every((kind) => {
       const facts = factsOf(asked, kind);
       const options = withDefaults(asked, facts);
-      // Sizes of weights are those of the file.
+      // The file of the weights has the sizes.
       if (facts.startsFromWeights && ['layers', 'channels', 'heads'].includes(name)) return true;
       const sizes = { context: defaultContext, ...presetConfig(options.model) };
       const warmup = defaultWarmup(Number(configuration.steps), facts.startsFromWeights);

@@ -16,7 +16,7 @@ export interface Facts {
   /** The width of a new model; infinite for a model of weights. */
   readonly channels: number;
   readonly startsFromWeights: boolean;
-  /** Whether sizes and parts of the model are known; those of weights are unknown until the weights are opened. */
+  /** Whether sizes and parts of the model are known; weights that --model names must be opened first. */
   readonly isModelKnown: boolean;
   readonly asked: Readonly<Record<string, unknown>>;
 }

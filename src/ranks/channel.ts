@@ -30,9 +30,9 @@ export class Channel {
     socket.setNoDelay(true);
     socket.setEncoding('utf8');
     socket.on('data', (text: string) => this.#take(text));
-    // A process that is killed with unread data resets its connection.
+    // A process that is killed with unread data resets its connection; writing after that is EPIPE.
     socket.on('error', ({ code, message }: NodeJS.ErrnoException) =>
-      this.#end(code === 'ECONNRESET' ? 'its connection closed' : message),
+      this.#end(code === 'ECONNRESET' || code === 'EPIPE' ? 'its connection closed' : message),
     );
     socket.on('close', () => this.#end('its connection closed'));
   }

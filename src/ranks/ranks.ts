@@ -126,7 +126,7 @@ export class Ranks {
         (reason) => this.#lost(rank, reason),
       );
     }
-    // After what has arrived is read: a write to a rank that has ended loses its last message, the reason.
+    // After the messages that have arrived are read: a write to a rank that has ended loses its last message, the reason.
     this.#timer = setInterval(() => setImmediate(() => this.#left || this.#beat()), beatMilliseconds).unref();
   }
 
@@ -156,6 +156,14 @@ export class Ranks {
   /** Waits for all ranks. */
   async barrier(): Promise<void> {
     await this.allGather(null);
+  }
+
+  /** Does `work` on rank 0, which shows its progress, then on the others: a download is there already. */
+  async afterRoot<T>(work: () => Promise<T>): Promise<T> {
+    if (!this.isRoot) await this.barrier();
+    const result = await work();
+    if (this.isRoot) await this.barrier();
+    return result;
   }
 
   /** @throws RankError if the job has failed */
@@ -215,7 +223,7 @@ export class Ranks {
 
   async #next(rank: number): Promise<unknown> {
     const queue = this.#inbox.get(rank)!;
-    // No race with `failed`, which would keep a reaction of every wait until the run ends.
+    // No Promise.race with `failed`: that promise would keep a reaction of every wait until the run ends.
     while (queue.length === 0 && !this.#verdict) {
       await new Promise<void>((resolve) => {
         this.#wake = resolve;

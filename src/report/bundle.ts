@@ -3,14 +3,15 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 
 export const bundleNames = ['page.js', 'live.js', 'watch.js', 'page.css'] as const;
 export type BundleName = (typeof bundleNames)[number];
 
-const folder = join(import.meta.dirname, 'page');
+const folder = fileURLToPath(new URL('page', import.meta.url));
 
 export const bundled = (name: BundleName): string =>
-  import.meta.filename.endsWith('.ts') ? bundle(name) : readFileSync(join(folder, name), 'utf8');
+  import.meta.url.endsWith('.ts') ? bundle(name) : readFileSync(join(folder, name), 'utf8');
 
 export function bundle(name: BundleName): string {
   const require = createRequire(import.meta.url);

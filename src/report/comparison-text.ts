@@ -72,7 +72,7 @@ export function describeUnlike({ run, baseline }: Pair): string[] {
   return which.length === 0 ? [] : [`losses of ${which.join(' and ')} cannot be compared: ${reason}${bits}`];
 }
 
-/** Options that differed before a run was resumed; its configuration has those of the last start. */
+/** Options that differed before a run was resumed; its configuration has the options of the last start. */
 function earlierOptions({ name, events, configuration }: NamedRun): string[] {
   const starts = events.filter((event) => event.event === 'run');
   return starts.slice(0, -1).flatMap((start, index) => {

@@ -8,7 +8,7 @@ import { difference, type Points, smooth } from './points.ts';
 import type { Table } from './text-table.ts';
 import type { Tile } from './tiles.ts';
 
-/** The series that can be plotted: those of comparisons, and a run's throughput. */
+/** The series that can be plotted: the compared series, and a run's throughput. */
 export type PlottedSeries = SeriesName | 'tokensPerSecond';
 
 /** The two colours of a run: of its validation, and of everything else. */

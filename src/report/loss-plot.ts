@@ -102,7 +102,7 @@ function stylesOf(curves: readonly Curve[], isBeneath: (curve: number) => boolea
   });
 }
 
-/** A line as it is drawn: without marks thinned, and faint beneath its smoothed line. */
+/** A line as it is drawn: thinned unless it has marks, and faint beneath its smoothed line. */
 function linesOf({ points, smoothed }: Pick<Line, 'points' | 'smoothed'>, style: LineStyle): PlotLine[] {
   if (style.mark) return [{ points, style }];
   const drawn = thin(points, columns);

@@ -17,8 +17,8 @@ import { measuresOf, seenOf, tilesOf } from './tiles.ts';
 
 export type PlottedRun = Plotted & Pick<RunRecord, 'configuration' | 'events'>;
 
-// Colours of training (Okabe and Ito, and others), at least 3:1 against the ground, and of validation, at least 4.5:1. Those of runs
-// and of the first reference are at least 0.09 apart in OKLab: a random search found those of validation.
+// Colours contrast with the background: training's (Okabe and Ito, and others) 3:1 or more, validation's 4.5:1 or more. Those of runs
+// and of the first reference are at least 0.09 apart in OKLab. A random search found the validation colours.
 const look = (...[light, val, dark, darkVal, terminal]: [string, string, string, string, string]) => ({
   ...{ light: { train: light, val }, dark: { train: dark, val: darkVal }, terminal },
 });
@@ -81,7 +81,7 @@ export function makeFigure(
   const all = [...baselines, ...runs];
   const { axis, place } = axisOf(runs, all, over);
   const curves = all.map((plotted, index): Curve => {
-    // A reference's validations are left out if they cannot be compared with those of a run.
+    // A reference's validations are left out if they cannot be compared with a run's.
     const isUnlike = !plotted.events && runs.some((run) => unlike(run, plotted).leftOut.includes('val'));
     const { events, series } = plotted;
     const placed = (points: Series) => place(plotted, points);
@@ -167,7 +167,7 @@ function sourceLines(runs: readonly Plotted[], baselines: readonly Plotted[]): s
   ];
 }
 
-/** The options of which a run has no default, or that differ; one column per curve. A field that a reference lacks stays empty. */
+/** The options that have no default in a run, or that differ; one column per curve. A field that a reference lacks stays empty. */
 function configurationTable(runs: readonly PlottedRun[], baselines: readonly Plotted[]): Table {
   const columns = [...runs, ...baselines].filter(({ configuration }) => configuration);
   const fields = [...new Set(columns.flatMap(({ configuration }) => Object.keys(configuration!)))].filter((field) =>

@@ -21,7 +21,7 @@ import { checkpointsFolder, configPath, isOfRun, logPath } from './paths.ts';
 /** The state of a file that a run writes: missing, empty, written by a run, or not. */
 type Content = 'none' | 'empty' | 'ours' | 'foreign';
 
-/** @throws Gpt2Error naming the files that a run would replace there; `overwrite` allows replacing files of a run */
+/** @throws Gpt2Error naming the files in the folder that a run would replace; `overwrite` allows replacing files of a run */
 export function refuseOccupied(run: string, { overwrite }: { overwrite: boolean }): void {
   const { isRun, holds, ours, foreign } = examine(run);
   const refuse = (what: string): never => {
@@ -42,7 +42,7 @@ export function refuseOccupied(run: string, { overwrite }: { overwrite: boolean 
   }
 }
 
-/** For a folder without a checkpoint. @throws Gpt2Error if it holds no run, or its run's log names checkpoints */
+/** Checks a folder without a checkpoint. @throws Gpt2Error if it holds no run, or if the run's log names checkpoints */
 export function refuseLostCheckpoints(run: string): void {
   const { log, isRun, foreign } = examine(run);
   refuseFolderOfRuns(run, foreign);
@@ -145,7 +145,7 @@ function savedSteps(run: string): number[] {
   return [...new Set(steps.map(Number))];
 }
 
-/** Whether `path` exists. @throws Gpt2Error if it is neither of that kind nor a link to one */
+/** Whether `path` exists. @throws Gpt2Error unless it is a file or a folder, as `kind` says, or a link to one */
 function standsAs(kind: 'file' | 'folder', path: string): boolean {
   const isLink = lookAt(path, () => lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink());
   if (isLink === undefined) return false;

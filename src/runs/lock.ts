@@ -94,7 +94,7 @@ export class RunLock {
   }
 }
 
-/** Whether a path still leads to an open file. If that cannot be determined, as on an unmounted disk, the answer is yes. */
+/** The file to which the path of an open file leads now: `it`, another, or nothing. If unknown, as on an unmounted disk, `it`. */
 export function leadsTo(path: string, file: number): 'it' | 'another' | 'nothing' {
   try {
     const [there, here] = [statSync(path, { bigint: true }), fstatSync(file, { bigint: true })];

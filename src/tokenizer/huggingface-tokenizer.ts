@@ -131,7 +131,7 @@ export function addedIds(
   });
 }
 
-/** Whether merges of bytes also make an added token. Others are plain text, which the library decodes as if it were bytes. */
+/** Whether merges also make an added token, whose characters then stand for bytes. Other added tokens are plain text. */
 function isOfBytes(content: string, { vocab, merges }: z.infer<typeof schema>['model']): boolean {
   if (!/\P{ASCII}/u.test(content) || Array.isArray(vocab) || !Object.hasOwn(vocab, content)) return false;
   return content.length === 1 || !merges || merges.some((pair) => [pair].flat().join('').replace(' ', '') === content);

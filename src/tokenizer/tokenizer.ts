@@ -78,7 +78,7 @@ export const builtInTokenizers: readonly BuiltInTokenizer[] = [gpt2, bytes];
 export const tokenizerNamed = (name: string): BuiltInTokenizer | undefined =>
   builtInTokenizers.find((tokenizer) => tokenizer.name === name);
 
-/** The tokenizer of a program's option. @throws UsageError for a name of none that is built in */
+/** The tokenizer of a program's option. @throws UsageError for a name that is not built in */
 export function chosenTokenizer(choice: Tokenizer | string): Tokenizer {
   const tokenizer = typeof choice === 'string' ? tokenizerNamed(choice) : choice;
   if (tokenizer) return tokenizer;

@@ -1,5 +1,5 @@
 // Trains a byte-level BPE tokenizer on text files. The package `tokenizers` finds the merges, in the process that also reads
-// tokenizer files. Its method takes no settings and always learns 30,000 entries, of which a smaller vocabulary has the first
+// tokenizer files. Its method takes no settings and always learns 30,000 entries. A smaller vocabulary takes the first
 // merges: a merge does not depend on later ones.
 import { isUtf8 } from 'node:buffer';
 import { readFileSync } from 'node:fs';

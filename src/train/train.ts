@@ -55,7 +55,8 @@ export async function trainSources(
     const { resume, out } = asked;
     // Checked before notices about resuming. Other ranks would take the lock at the same time.
     if (resume && out !== undefined && isRoot(ranks)) refuseBusyRun(out);
-    const resolved = await resolveOptions(asked, { notice, onProgress, signal }, place, parts);
+    const resolve = () => resolveOptions(asked, { notice, onProgress, signal }, place, parts);
+    const resolved = await (ranks ? ranks.afterRoot(resolve) : resolve());
     result = finishedRun(resolved);
     if (result) reportFinished(result, isRoot(ranks), notice);
     else {

@@ -108,7 +108,7 @@ function storedWeights(path: string, open: () => StoredModel): Weights {
 }
 
 /**
- * @param dataset the data set in `folder`; undefined: tokens of GPT-2, of which a model may have a smaller vocabulary
+ * @param dataset the data set in `folder`; undefined: tokens of GPT-2, though a model's vocabulary may be smaller
  * @throws Gpt2Error if the data set's tokenizer differs from the weights'
  */
 export function refuseOtherTokenizer(weights: Weights, folder: string, dataset: Dataset | undefined): void {

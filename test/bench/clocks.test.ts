@@ -1,4 +1,4 @@
-// Of which GPU the bench tells the clocks and the energy; what it measures is left out here.
+// The GPU whose clocks and energy the bench prints; its measurements are left out here.
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { afterEach, describe, expect, it, vi } from 'vitest';

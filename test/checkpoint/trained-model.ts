@@ -65,7 +65,7 @@ export const contentOf = (trained: Trained): Record<string, Float32Array> =>
     ),
   );
 
-/** What a run says of itself. */
+/** The description that a run records. */
 export const manifestFields: CheckpointToWrite['manifest'] = {
   program: 'gpt2.ts test',
   configuration: { model: 'tiny', learningRate: 3e-4 },

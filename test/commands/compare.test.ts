@@ -38,7 +38,7 @@ function writeRun(series: Partial<RunSeries>, changes: Partial<Configuration> = 
   return place.path(name);
 }
 
-/** What the command prints, and the error it ends with. */
+/** The command's output, and the error that ends it. */
 async function compare(...args: string[]): Promise<{ stdout: string; error: unknown }> {
   let stdout = '';
   vi.spyOn(process.stdout, 'write').mockImplementation((text) => {

@@ -23,7 +23,7 @@ const read = (path: string): string => readFileSync(join(root, path), 'utf8');
 const noRun = () => new AbortController().signal;
 const allCommands = (command: Command): Command[] => [command, ...command.commands.flatMap(allCommands)];
 
-/** What --help prints. */
+/** The text that --help prints. */
 function helpOf(command: Command): string {
   let text = '';
   command.configureOutput({ writeOut: (part) => (text += part) });
@@ -90,7 +90,8 @@ const smaller: Record<string, (args: string[]) => string[] | string> = {
     const short = args.includes('windowed') ? ['--seq', '16'] : [];
     const step = args.includes('--recipe') ? ['--total-batch', '1024', ...short] : [];
     if (args.includes('--for')) return [];
-    if (args.includes('--dry-run')) return ['--device', 'cpu', ...(step.length > 0 ? [...step, '--batch', '1'] : [])];
+    // It measures steps of the model.
+    if (args.includes('--dry-run')) return [...tinyModel, '--seq', '16', '--batch', '2', '--total-batch', '1024'];
     if (args.includes('--sweep')) return 'it starts processes; test/end-to-end/sweep.test.ts runs it';
     if (args.includes('gpt2-124m-fineweb') || args.includes('finetune')) return 'it needs a GPU or the network';
     if (args.includes('--kernel')) return 'it needs a device that runs kernels; test/lab runs it';

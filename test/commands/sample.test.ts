@@ -14,7 +14,7 @@ import { writeCheckpoint } from '../../src/weights/checkpoint/write.ts';
 import { emptyModel, manifestFields } from '../checkpoint/trained-model.ts';
 import { command, workplace } from '../support/cli.ts';
 
-/** Of GPT-2's vocabulary, so that text can be made, and small otherwise. */
+/** A small model with GPT-2's vocabulary, so that text can be made. */
 const config = { layers: 1, channels: 16, heads: 2, context: 32, vocabularySize: 50257 };
 
 describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {

@@ -1,4 +1,4 @@
-// What the doctor finds here, and what it says of a machine that lacks something.
+// The doctor's findings on this machine, and on machines that lack something.
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';

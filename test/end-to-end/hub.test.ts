@@ -2,9 +2,8 @@
 // and how they are refused is in test/formats/hub.test.ts.
 import { existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs';
 import { beforeEach, expect, it } from 'vitest';
-import { logitsAt } from '../../scripts/logits-at.ts';
+import { logits } from '../../src/inference/evaluate/logits.ts';
 import { generateText } from '../../src/inference/sample/generate-text.ts';
-import { forward } from '../../src/model/forward.ts';
 import { createModel } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
 import { readRun } from '../../src/runs/reader.ts';
@@ -27,12 +26,11 @@ async function outputs(name: string): Promise<{ logits: Float32Array; text: stri
   const weights = await resolveWeights(name);
   const model = createModel(device, weights.model, { B: 1, T: 16, purpose: 'inference' });
   weights.load(model);
-  const batch = model.activations.at(1, 16);
-  batch.model.tokens.write(Int32Array.from({ length: 16 }, (_, index) => (index * 37) % 100));
-  forward(model, batch);
-  await device.finished();
-  const logits = logitsAt(model, batch, 15);
-  return { logits, text: await generateText(model, 'ROMEO:', { tokens: 20, temperature: 0 }) };
+  const all = await logits(model, { inputs: Int32Array.from({ length: 16 }, (_, index) => (index * 37) % 100) });
+  return {
+    logits: all.subarray(-weights.model.vocabularySize),
+    text: await generateText(model, 'ROMEO:', { tokens: 20, temperature: 0 }),
+  };
 }
 
 const furthest = (a: Float32Array, b: Float32Array): number =>

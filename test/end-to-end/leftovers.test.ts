@@ -1,4 +1,4 @@
-// What interrupted saves have left in a run folder: it goes with the next save or the end of the run; where it cannot be
+// Files that interrupted saves have left in a run folder: they go with the next save or the end of the run; where they cannot be
 // removed the run says so once, and saves.
 import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { beforeAll, describe, expect, it, vi } from 'vitest';

@@ -1,4 +1,4 @@
-// What goes wrong with ranks, and what is asked of them from outside: one that is killed, hangs or is not like the others, a
+// Failures of ranks, and requests from outside: one that is killed, hangs or is not like the others, a
 // stranger, a busy port, Ctrl-C, other launchers. On the CPU; over NCCL in test/gpu/ranks.test.ts.
 import { once } from 'node:events';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

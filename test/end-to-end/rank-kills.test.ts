@@ -22,7 +22,7 @@ it('a rank that ends inside a save leaves nothing that passes for a checkpoint',
   rankData(place);
   const args = [...sharedSteps, '--steps', `${steps}`, '--save-every', `${saveEvery}`, '--device', kind];
   const start = async (out: string, environment: (rank: number) => Record<string, string>) => {
-    const job = new Job(place);
+    const job = new Job(place, [...moduleLoader, moduleOf('cli.ts')]);
     const port = await freePort();
     for (const rank of [0, 1])
       job.startRank(rank, 2, port, [...args, '--val-every', '0', '--out', out], environment(rank));

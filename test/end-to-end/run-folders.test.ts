@@ -212,7 +212,7 @@ describe.each(table)('%s', (folder, ...outcomes) => {
     if (outcome === 0) expect(after.get('log-before-1.jsonl')).toBe(log);
     if (log === undefined) return;
     if (outcome === 0) expect(said).toContain(`the previous log is kept as ${join(out, 'log-before-1.jsonl')}`);
-    // What its checkpoint knows of: the line of a checkpoint is written after it.
+    // The steps that its checkpoint knows: the line of a checkpoint is written after it.
     else for (const line of log.split('\n').slice(0, 1 + 4)) expect(after.get('log.jsonl')).toContain(line);
   });
 });

@@ -69,7 +69,7 @@ it('a resumed run equals one that was never stopped, bit for bit', async () => {
   await run(train('straight', ...schedule));
   await run(train('stopped', ...schedule, '--stop-after', '15'));
   expect(checkpoints('stopped')).toEqual(['step-00000015']);
-  // What a crash leaves behind the checkpoint: steps that will be done again, and half a line.
+  // After the checkpoint a crash leaves steps that will be done again, and half a line.
   const log = place.path('stopped', 'log.jsonl');
   writeFileSync(
     log,
@@ -206,7 +206,7 @@ it.each([
   ['SIGTERM', 143],
   ['SIGHUP', 129],
   ['SIGQUIT', 131],
-  // What batch systems announce the end with; Node's own answer to the first is a debugger that listens on a port.
+  // Batch systems announce the end with these; Node's own answer to the first is a debugger that listens on a port.
   ['SIGUSR1', 138],
   ['SIGUSR2', 140],
   ['SIGALRM', 142],

@@ -38,7 +38,7 @@ it('a second Ctrl-C ends a run while it saves, and leaves the last checkpoint wh
   expect(damaged).toEqual([]);
   const next = checkpoint!.manifest.step + 1;
   place.ok(['train', '--out', 'run', '--resume', '--stop-after', String(next)]);
-  // What the interrupted save had begun is gone.
+  // The files of the interrupted save are gone.
   expect(readdirSync(folder)).toEqual([`step-${String(next).padStart(8, '0')}`]);
 });
 

@@ -28,7 +28,7 @@ async function killedAt(last: number, work: () => Promise<unknown>): Promise<boo
     const real = fs[name] as (...args: unknown[]) => unknown;
     vi.spyOn(fs, name).mockImplementation((...args: unknown[]) => {
       if (++calls < last) return real(...args) as number;
-      // Of what is written, half was; what would have tidied up is dead too.
+      // Half of the text is written; the process that would have removed it is dead, too.
       if (calls === last && name === 'writeSync') {
         const bytes = args[1] as Uint8Array;
         real(args[0], bytes.subarray(0, bytes.length / 2));

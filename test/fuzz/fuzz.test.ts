@@ -22,7 +22,7 @@ describe.each(formatsIn(folder).map((format) => ({ name: format.name, format }))
     expect(refused).toBeGreaterThan(0);
   });
 
-  // What once was neither. A file's name begins with its format.
+  // Files that once were neither read nor refused. A file's name begins with its format.
   it.each(readdirSync(corpus).filter((file) => file.startsWith(`${name}-`)))('%s', (file) => {
     tryFile(format, readFileSync(join(corpus, file)), file);
   });

@@ -1,7 +1,7 @@
 // Damages a file's bytes as disks, transfers and people do: bits, spans, lengths, numbers, structure.
 import type { Random } from '../../src/ops/cases/case-numbers.ts';
 
-/** What integers break on: signs, widths, what doubles no longer hold. */
+/** Values that break integers: signs, widths, what doubles no longer hold. */
 const integers = [
   0n,
   1n,

@@ -30,7 +30,7 @@ const within: Partial<Record<Dtype, { train: number; norm: number }>> = {
 /** Milliseconds. What hangs is ended before the test is, so that the next has its turn. */
 const longestRun = 90_000;
 
-/** What carries what goes between ranks; copy engines need no NCCL. */
+/** The carriers of data between ranks; copy engines need no NCCL. */
 const carriers = {
   copies: { GPT2_NCCL_LIB: '/nowhere/libnccl.so.2' },
   NCCL: { GPT2_PEER_COPIES: '0' },

@@ -1,4 +1,4 @@
-// What compute-sanitizer watches: small steps of a whole model in every dtype, with AdamW and Muon, accumulation, validation and a
+// The program that compute-sanitizer watches: small steps of a whole model in every dtype, with AdamW and Muon, accumulation, validation and a
 // sample, op by op and as graphs, at sizes with ragged edges. Not a test of results; those are in the other suites.
 //   small-steps.ts [PART/PARTS]      1/7: the first of every seven runs (default: all)
 import { meanLoss } from '../../src/inference/evaluate/mean-loss.ts';
@@ -38,7 +38,7 @@ const probe = Device.open({ kind: 'cuda' });
 const { dtypes } = probe.description;
 probe.close();
 for (const dtype of dtypes) {
-  // Of the first shape both ways of keeping gradients and of enqueuing, of the others one; tf32 differs in matmuls only.
+  // The first shape takes both ways of keeping gradients and of enqueuing, the others one; tf32 differs in matmuls only.
   for (const accumulation of [1, 2]) {
     for (const { B, T, ...config } of shapes.slice(0, dtype !== 'tf32' && accumulation === 1 ? 3 : 1)) {
       if (dtype === 'tf32' && accumulation > 1) continue;

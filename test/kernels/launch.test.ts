@@ -1,4 +1,4 @@
-// What a launch takes: arguments by the types in the kernel's own signature, sizes by the device's limits. No kernel runs here.
+// A launch takes arguments by the types in the kernel's own signature, sizes by the device's limits. No kernel runs here.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Device } from '../../src/native/device.ts';
 import { allocateTensor, tensorOf } from '../../src/native/tensor.ts';

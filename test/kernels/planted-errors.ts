@@ -396,5 +396,5 @@ const rows: Readonly<Record<string, readonly Row[]>> = {
 };
 
 export const plantedErrors = Object.entries(rows).flatMap(([kind, list]) =>
-  list.map(([name, body, message, rest]) => ({ kind, name: `${kind}: ${name}`, message, ...sourceOf(body, rest) })),
+  list.map(([name, body, message, rest]) => ({ name: `${kind}: ${name}`, message, ...sourceOf(body, rest) })),
 );

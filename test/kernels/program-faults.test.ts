@@ -26,6 +26,18 @@ const faults: readonly Row[] = [
     'a __syncthreads() is missing between FILE:OTHER and FILE:LINE',
   ],
   [
+    'a race in shared memory: a counter that is cleared, and counted by the same thread first',
+    `__global__ void k(int *x) {\n  __shared__ int count;\n  if (threadIdx.x == 0) count = 0; // OTHER\n  atomicAdd(&count, 1); // WRONG\n  __syncthreads();\n  x[0] = count;\n}`,
+    'k<<<1, 64>>>((int *)a);',
+    'a __syncthreads() is missing between FILE:OTHER and FILE:LINE',
+  ],
+  [
+    'a race in global memory: a counter that is cleared, and counted by the same block first',
+    `__global__ void k(int *x) {\n  if (blockIdx.x == 0) x[0] = 0; // OTHER\n  atomicAdd(x, 1); // WRONG\n}`,
+    'k<<<2, 1>>>((int *)a);',
+    'k: thread 0 of block 1 races',
+  ],
+  [
     'a race in shared memory: the next round of a loop',
     `${tile}  for (int round = 0; round < 3; round++) {\n    tile[i] = round; // WRONG\n    __syncthreads();\n    x[i] += tile[63 - i]; // OTHER\n  }\n}`,
     'k<<<1, 64>>>(a);',
@@ -165,10 +177,22 @@ const right: readonly (readonly [name: string, functions: string, host: string, 
     '1, 3 left out',
   ],
   [
+    'also if the host copies or clears the same again between, and beside 40 MB that the launch does not use',
+    fill,
+    'float h[64] = {}, *d; cudaMalloc(&d, 40 << 20);\n  for (int i = 0; i < 5; i++) { cudaMemset(d, 0, 256); cudaMemcpy(d, h, 256, cudaMemcpyHostToDevice); k<<<1, 64>>>(a); }\n  cudaFree(d);',
+    ', 3 left out',
+  ],
+  [
     'a launch that changes something, after a write of the host, or that prints, is not',
     `${copy}\n__global__ void add(float *x) { x[threadIdx.x] += 1; }\n__global__ void print() { printf("p"); }`,
     'float *m; cudaMallocManaged(&m, 256);\n  for (int i = 0; i < 5; i++) { m[3] = i; k<<<1, 64>>>(a, m); add<<<1, 64>>>(a); print<<<1, 1>>>(); }\n  float h; cudaMemcpy(&h, a + 3, 4, cudaMemcpyDeviceToHost); printf("%g", h); cudaFree(m);',
     'ppppp5',
+  ],
+  [
+    'many allocations, of which the freed ones take no more memory in the end',
+    '#include <sys/resource.h>',
+    'for (int i = 0; i < 400000; i++) { float *d; cudaMalloc(&d, 64); cudaFree(d); }\n  rusage used; getrusage(RUSAGE_SELF, &used); printf("%d", used.ru_maxrss < 50 << 10);',
+    '1',
   ],
   [
     'samples: blocks without checks compute the same, and what they were given counts as written',
@@ -207,10 +231,6 @@ beforeAll(() => {
   expect(stderr.length, ran.stderr).toBeGreaterThanOrEqual(cases.length);
 });
 
-it('plants faults of 12 kinds', () => {
-  expect(new Set(faults.map(([kind]) => kind.split(':')[0])).size).toBeGreaterThanOrEqual(12);
-});
-
 it.each(faults.map((row, at) => [row[0], row, at] as const))('%s', (_, [, , , report], at) => {
   const lines = source.split('\n');
   const first = lines.indexOf(`namespace case_${at} {`);
@@ -232,6 +252,8 @@ it.each(right.map((row, at) => [row[0], row, faults.length + at] as const))(
     expect(stdout[at]).toBe(text);
     expect(stderr[at]?.includes('left out')).toBe(notes.some((note) => note.includes('left out')));
     if (notes.includes('3 left out')) expect(stderr[at]).toMatch(/in 5 launches; 3 were left out/);
-    if (notes.includes('sampled')) expect(Number(/big: (\d+) of 16384/.exec(stderr[at]!)?.[1])).toBeLessThan(16384);
+    // Not by the clock: the same number on every machine.
+    if (notes.includes('sampled'))
+      expect(stderr[at]).toMatch(/big: 130 of 16384 [\s\S]*\nwhat only unchecked blocks do wrong is not reported/);
   },
 );

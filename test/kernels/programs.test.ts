@@ -1,6 +1,7 @@
 // `gpt2 kernel run`: programs with host code, on the CPU.
-import { readFileSync } from 'node:fs';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { chmodSync, readFileSync } from 'node:fs';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { runProgram } from '../../src/lab/run-program.ts';
 import { workplace } from '../support/cli.ts';
 
 const place = workplace();
@@ -33,14 +34,18 @@ it.each(programs)('$name', ({ name, source, stdout, stderr, code }) => {
 it.each([
   ['#include <thrust/sort.h>', 'thrust/sort.h'],
   ['#include <torch/extension.h>', 'torch/extension.h'],
+  ['#include <cudnn.h>', 'cudnn'],
   ['cudaTextureObject_t image;', 'cudaTextureObject_t (textures and surfaces)'],
   ['texture<float, 2> image;', 'texture (textures and surfaces)'],
   ['void run(cudaGraph_t graph) {}', 'cudaGraph_t (graphs of CUDA)'],
   ['int run() { return cuInit(0); }', 'cuInit (the driver API)'],
   ['__device__ int f(int x) { return __newest_intrinsic(x); }', '__newest_intrinsic'],
+  ['__device__ int f(int *x) { return atomicMul(x, 2); }', 'atomicMul'],
 ])('refuses %s', (source, sentence) => {
   const path = place.file('refused.cu', `${source}\nint main() {}\n`);
-  const { stderr, code } = place.run(['kernel', 'run', path, '--device', 'cpu']);
+  // A library that the machine has.
+  place.file('usr/cudnn.h', 'void begin(cudaGraph_t graph);\n');
+  const { stderr, code } = place.run(['kernel', 'run', path, '--device', 'cpu', '--include', place.path('usr')]);
   expect(stderr.split('\n')[0]).toBe(
     `${path}:1: error: ${sentence} is not emulated on a CPU: run this file on a GPU, or rewrite it without this`,
   );
@@ -89,5 +94,16 @@ int main(int argc, char **argv) {
     const ran = place.run(line);
     expect(ran.stderr).toMatch(stderr);
     expect(ran.code, ran.stderr).toBe(code);
+  });
+
+  it.each([{ check: 'all' }, { everyLaunch: true }] as const)('refuses $check$everyLaunch on a GPU', async (option) => {
+    const nvcc = place.file('toolkit/bin/nvcc', '#!/bin/sh\necho release 13.0\n');
+    chmodSync(nvcc, 0o755);
+    vi.stubEnv('CUDA_HOME', place.path('toolkit'));
+    const { signal } = new AbortController();
+    await expect(runProgram({ files: ['a.cu'], args: [], device: 'cuda', signal, ...option })).rejects.toThrow(
+      /^--(check all|every-launch) is an option of the emulator, and a\.cu runs on the GPU: add --device cpu, or/,
+    );
+    vi.unstubAllEnvs();
   });
 });

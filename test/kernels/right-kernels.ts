@@ -62,7 +62,7 @@ const rows: readonly Row[] = [
   ],
   [
     'a lock that threads wait for',
-    '  while (atomicCAS(&lock, 0, 1) != 0) {}\n  out[0] += 1;\n  __threadfence();\n  atomicExch(&lock, 0);',
+    '  while (atomicCAS_system(&lock, 0, 1) != 0) {}\n  out[0] += 1;\n  __threadfence();\n  atomicExch(&lock, 0);',
     [256],
     { before: '__device__ int lock;', shape: whole },
   ],

@@ -1,4 +1,4 @@
-// What the compiler made of kernels: registers and spills, what fits on a multiprocessor, PTX and SASS with the source's lines.
+// The compiler's results for kernels: registers and spills, what fits on a multiprocessor, PTX and SASS with the source's lines.
 
 import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';

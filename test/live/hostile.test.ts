@@ -1,4 +1,4 @@
-// What a stranger may send: nothing of it is answered with more than a refusal, and none of it keeps others waiting. As bytes on
+// Requests that a stranger may send: none is answered with more than a refusal, and none keeps others waiting. As bytes on
 // a socket, because no client would send most of it.
 import { writeFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';

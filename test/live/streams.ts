@@ -35,9 +35,9 @@ export class WrittenLog {
   }
 }
 
-/** What an EventSource would have heard: see https://html.spec.whatwg.org/multipage/server-sent-events.html */
+/** The events that an EventSource would have received: see https://html.spec.whatwg.org/multipage/server-sent-events.html */
 export class StreamViewer {
-  /** Of the log, as the page would have them. */
+  /** Events of the log, as the page would have them. */
   lines: string[] = [];
   /** Names of the other events, in order. */
   readonly told: string[] = [];

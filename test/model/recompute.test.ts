@@ -1,4 +1,4 @@
-// What backward computes again instead of keeping it changes no bit of a step, and memory is what the plan says.
+// Recomputing activations in backward changes no bit of a step, and takes the memory that the plan says.
 import { expect, it } from 'vitest';
 import { type Recompute, recomputeNames } from '../../src/model/activation-tables.ts';
 import type { GivenParts } from '../../src/model/architecture.ts';

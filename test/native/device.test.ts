@@ -15,7 +15,7 @@ describe('loading', () => {
     vi.unstubAllEnvs();
   });
 
-  // What the environment names is not mended by building.
+  // Building does not fix a path that the environment names.
   const mend = 'GPT2_LIBRARY names it: correct or unset it';
 
   const compiled = (version: number) => (path: string) => {

@@ -1,4 +1,4 @@
-// What the cases of Muon's ops do not say: a step without an update, and a matrix of zeros.
+// Tests that the cases of Muon's ops do not make: a step without an update, and a matrix of zeros.
 import { expect, it } from 'vitest';
 import { GPT2_STEP } from '../../src/native/bindings.generated.ts';
 import { floats, Random } from '../../src/ops/cases/case-numbers.ts';

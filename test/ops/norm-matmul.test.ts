@@ -5,7 +5,7 @@ import { normMatmulForward } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { expectFormula, TensorBench } from '../support/tensors.ts';
 
-/** Of fp32: sums of up to 3072 terms. Of bf16: the results are rounded, with several rows the normalised rows as well. */
+/** fp32: sums of up to 3072 terms. bf16: the results are rounded, with several rows the normalised rows as well. */
 const bounds = { fp32: 2e-6, tf32: 2e-3, bf16: 4e-3 };
 
 const { GPT2_NO_ACTIVATION, GPT2_GELU } = GPT2_ACTIVATION;

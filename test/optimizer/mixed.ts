@@ -1,4 +1,4 @@
-// What the ranks of second-optimizer.test.ts and the test itself train: a model whose layers' matrices have another optimizer.
+// The model that second-optimizer.test.ts and its ranks train: a model whose layers' matrices have another optimizer.
 import type { Parameter } from '../../src/model/parameters.ts';
 import { Random } from '../../src/ops/cases/case-numbers.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
@@ -7,7 +7,7 @@ import { tinyConfig } from '../support/tiny-model.ts';
 
 export const config = tinyConfig;
 export const steps = 3;
-/** Of a step, which 1, 2 and 3 ranks can share. */
+/** The sequences of a step, which 1, 2 and 3 ranks can share. */
 export const microBatches = 6;
 export const sizes = { batch: 2, sequence: 16, gradientClip: 0 };
 

@@ -19,7 +19,7 @@ import { GradientSum } from './gradient-sum.ts';
 import { MatrixMomentum } from './matrix-momentum.ts';
 import { config, microBatch, microBatches, mixed, sizes } from './mixed.ts';
 
-/** What the ranks do together. */
+/** The work of the ranks. */
 export interface Job {
   readonly ranks: number;
   readonly zero: 0 | 1;
@@ -29,7 +29,7 @@ export interface Job {
   /** Steps to train, from the first on. */
   readonly first: number;
   readonly steps: number;
-  /** Of the checkpoint to write. */
+  /** Head of the checkpoint to write. */
   readonly head: CheckpointHead;
 }
 

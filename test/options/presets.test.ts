@@ -34,7 +34,7 @@ describe.each(runPresetNames)('%s', (name) => {
   });
 });
 
-/** Of a run with these options; weights have the sizes of d12. */
+/** The configuration of a run with these options; weights have the sizes of d12. */
 function configured(options: TrainOptions, kind: 'cpu' | 'cuda'): Configuration {
   const complete = completeOptions(options, kind);
   const weights = complete.model.includes('/')

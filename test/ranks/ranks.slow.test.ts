@@ -2,7 +2,7 @@
 // words.
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { connect, createServer, type Server } from 'node:net';
+import { connect, createServer, type Server, Socket } from 'node:net';
 import { hostname } from 'node:os';
 import { setTimeout } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -72,6 +72,17 @@ describe('meeting', () => {
     one.close();
     await setTimeout(50);
     await expect(Promise.race([root.failed, setTimeout(50, 'well')])).resolves.toBe('well');
+  });
+
+  it('what rank 0 does first is done before the others begin', async () => {
+    const said: string[] = [];
+    const work = async (rank: number) => {
+      said.push(`${rank} begins`);
+      await setTimeout(rank === 0 ? 300 : 0);
+      said.push(`${rank} ends`);
+    };
+    await Promise.all((await joinAll(2)).map((ranks) => ranks.afterRoot(() => work(ranks.rank))));
+    expect(said).toEqual(['0 begins', '0 ends', '1 begins', '1 ends']);
   });
 
   it('a busy port is named', async () => {
@@ -213,6 +224,13 @@ describe('failing', () => {
     const all = await joinAll(count);
     act(...all);
     expect(await Promise.all(told.map((rank) => verdictOf(all[rank]!)))).toEqual(told.map(() => wanted));
+  });
+
+  it.each(['ECONNRESET', 'EPIPE'])('a connection that fails with %s is closed', async (code) => {
+    const socket = new Socket();
+    const reason = new Promise((resolve) => new Channel(socket).listen(() => {}, resolve));
+    socket.destroy(Object.assign(new Error(`write ${code}`), { code }));
+    expect(await reason).toBe('its connection closed');
   });
 
   it('so is one that went while others were waited for', async () => {

@@ -17,7 +17,7 @@ const sources = new Set(
     .map((path) => basename(path)),
 );
 
-/** What a heading is called in a link, as GitHub does it. */
+/** The name of a heading in a link, as GitHub makes it. */
 const anchorOf = (heading: string): string =>
   heading
     .toLowerCase()

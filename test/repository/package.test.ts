@@ -10,7 +10,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
 import { packageRoot } from '../../src/base/package-root.ts';
@@ -81,10 +81,10 @@ it('npx gpt2 finds its program before a build, and says what to do', () => {
   expect(status).toBe(1);
 });
 
-const built = join(packageRoot, 'dist/cli.js');
+const built = join(packageRoot, 'dist/bundle/cli.js');
 /** Copies the built package to a folder, and links its dependencies in `modules`. */
 function install(folder: string, modules?: string): void {
-  cpSync(dirname(built), join(folder, 'dist'), { recursive: true });
+  cpSync(join(packageRoot, 'dist'), join(folder, 'dist'), { recursive: true });
   cpSync(join(packageRoot, 'package.json'), join(folder, 'package.json'));
   if (modules === undefined) return;
   mkdirSync(modules, { recursive: true });
@@ -115,7 +115,7 @@ describe.skipIf(!existsSync(built))('the built program', () => {
   it('says in one line that packages are not installed', () => {
     using place = new Workplace();
     install(place.folder);
-    const { status, stderr } = spawnSync(process.execPath, [place.path('dist/cli.js')], { encoding: 'utf8' });
+    const { status, stderr } = spawnSync(process.execPath, [place.path('dist/bundle/cli.js')], { encoding: 'utf8' });
     expect(stderr).toBe(`the package commander is not installed: run \`npm ci\` in ${place.folder}\n`);
     expect(status).toBe(1);
   });
@@ -125,7 +125,7 @@ describe.skipIf(!existsSync(built))('the built program', () => {
     install(place.folder, place.path('node_modules'));
     writeFileSync(place.path('book.txt'), 'Once upon a time\n'.repeat(100));
     const file = join(packageRoot, 'test/fixtures/tokenizers/byte-level.json');
-    const args = [place.path('dist/cli.js'), 'prepro', 'text', 'book.txt', '--tokenizer', file];
+    const args = [place.path('dist/bundle/cli.js'), 'prepro', 'text', 'book.txt', '--tokenizer', file];
     const { status, stderr } = spawnSync(process.execPath, args, { cwd: place.folder, encoding: 'utf8' });
     expect(stderr).toBe(`the tokenizer ${file} needs a package that is not installed: npm install tokenizers\n`);
     expect(status).toBe(1);

@@ -1,11 +1,10 @@
 // Texts from the tiny model: with the cache of keys and values the same tokens as without one, the same for the same seed,
 // whatever stands beside them, and an end that says why.
 import { beforeEach, describe, expect, it } from 'vitest';
-import { logitsAt } from '../../scripts/logits-at.ts';
 import { UsageError } from '../../src/base/errors.ts';
+import { logits } from '../../src/inference/evaluate/logits.ts';
 import { type GenerateOptions, type GenerationEnd, generate } from '../../src/inference/sample/generate.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
-import { forward } from '../../src/model/forward.ts';
 import { KeyValueCache } from '../../src/model/key-value-cache.ts';
 import { castWeights, type Model } from '../../src/model/model.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
@@ -51,18 +50,18 @@ function liveModel(device: Device, config: ModelConfig): Model {
 }
 
 /** The likeliest tokens of the whole text, run anew for each; a window that is full goes on from its newer half. */
-function greedyWithoutCache(model: Model, begin: readonly number[], count: number, window: number): number[] {
+async function greedyWithoutCache(model: Model, begin: readonly number[], count: number, window: number) {
+  const made: number[] = [];
   let seen = begin.slice(-window);
-  return Array.from({ length: count }, () => {
+  while (made.length < count) {
     if (seen.length > window) seen = seen.slice(-Math.ceil(window / 2));
-    const batch = model.activations.at(1, seen.length);
-    batch.model.tokens.write(Int32Array.from(seen));
-    forward(model, batch);
-    const logits = logitsAt(model, batch, seen.length - 1);
-    const token = logits.indexOf(Math.max(...logits));
+    const all = await logits(model, { inputs: Int32Array.from(seen) }, { sequence: seen.length });
+    const last = all.subarray(-model.config.vocabularySize);
+    const token = last.indexOf(Math.max(...last));
     seen.push(token);
-    return token;
-  });
+    made.push(token);
+  }
+  return made;
 }
 
 describe.each([
@@ -92,7 +91,7 @@ describe.each([
       'takes the tokens that it would without a cache, past a window of %i too',
       async (window) => {
         const small = new KeyValueCache(model, { texts: 1, window });
-        const wanted = greedyWithoutCache(model, prompt, 100, window);
+        const wanted = await greedyWithoutCache(model, prompt, 100, window);
         expect((await run(small, { tokens: 100, temperature: 0 })).tokens).toEqual(wanted);
         expect(new Set(wanted).size).toBeGreaterThan(window === 1 ? 1 : 5);
       },
@@ -102,14 +101,14 @@ describe.each([
       const long = { ...config, channels: 128, heads: 2, context: 1024, vocabularySize: 500 };
       const longModel = liveModel(device(), long);
       const whole = new KeyValueCache(longModel, { texts: 1, window: long.context });
-      const wanted = greedyWithoutCache(longModel, prompt, 512, long.context);
+      const wanted = await greedyWithoutCache(longModel, prompt, 512, long.context);
       expect((await run(whole, { tokens: 512, temperature: 0 })).tokens).toEqual(wanted);
       expect(new Set(wanted).size).toBeGreaterThan(20);
     });
 
     it('a prompt longer than the window is seen by its end', async () => {
       const long = Array.from({ length: context + 9 }, (__, index) => (index * 5) % 60);
-      const wanted = greedyWithoutCache(model, long, 30, context);
+      const wanted = await greedyWithoutCache(model, long, 30, context);
       expect((await run(cache, { prompts: [long], tokens: 30, temperature: 0 })).tokens).toEqual(wanted);
     });
 

@@ -10,10 +10,10 @@ import { ExitError, Gpt2Error } from '../../src/base/errors.ts';
 import { checkedJson } from '../../src/base/files/checked-json.ts';
 import { writeShard } from '../../src/data/shards/shard.ts';
 import { Random } from '../../src/ops/cases/case-numbers.ts';
-import { moduleLoader, moduleOf } from './built.ts';
+import { moduleLoader, programPath } from './built.ts';
 
 /** Arguments of node that run `gpt2`. */
-export const command = [...moduleLoader, moduleOf('cli.ts')];
+export const command = [...moduleLoader, programPath];
 
 export interface Finished {
   readonly code: number | null;

@@ -1,4 +1,4 @@
-// What the ranks of collectives.ts have, known to them and to whoever checks what came of it.
+// The numbers that the ranks of collectives.ts start with, for them and for the test of their results.
 import { Random } from '../../src/ops/cases/case-numbers.ts';
 
 /** The numbers that a rank starts with. */

@@ -34,7 +34,7 @@ afterEach(() => {
   for (const child of children.splice(0)) child.kill('SIGKILL');
 });
 
-/** What each rank answers, by rank. */
+/** Each rank's answer, by rank. */
 export async function together(
   ops: readonly RankTask['op'][],
   count: number,

@@ -8,7 +8,7 @@ import { Trainer } from '../../src/train/step/trainer.ts';
 import { drawnModel } from './tiny-model.ts';
 
 export interface Trained {
-  /** Of each step. All steps are on the same random tokens. */
+  /** Losses of the steps, all on the same random tokens. */
   readonly losses: readonly number[];
   /** The ops of a plain training step that the library itself computed: none if cards take the place of all. */
   readonly ownOps: readonly string[];

@@ -26,7 +26,7 @@ export const cards: readonly LoadedCard[] = (
 
 export const naiveCards: readonly LoadedCard[] = cards.filter(({ folder }) => basename(folder) === '1-naive');
 
-/** Of each op the card of the last rung that takes a dtype. */
+/** For each op the card of the last rung that takes a dtype. */
 export const bestCards = (dtype: Dtype): readonly LoadedCard[] => [
   ...new Map(cards.filter(({ dtypes = ['fp32'] }) => dtypes.includes(dtype)).map((card) => [card.op, card])).values(),
 ];

@@ -2,7 +2,7 @@
 import { wordsOf } from './cli.ts';
 
 const start = /npm run (?:--silent )?(?:prepro|train|sample|eval|compare|bench|gpt2)(?![\w:-])|npx gpt2 |^ {2}gpt2 /;
-/** What follows in its line: a comment, in words after two spaces or a #; the end of a code span or of brackets; a pipe. */
+/** The rest of its line: a comment, in words after two spaces or a #; the end of a code span or of brackets; a pipe. */
 const end = / {2}|\s#|`|\)|\s[|<>]\s/;
 
 /** Every command in a text, once, as it stands there. */
@@ -16,7 +16,7 @@ export function documentedCommands(text: string): string[] {
 }
 
 /**
- * What the program is given when the command is typed. npm keeps flags before a lone -- to itself.
+ * The arguments that the program gets when the command is typed. npm keeps flags before a lone -- to itself.
  * @throws Error for a command whose flags would not reach the program
  */
 export function argumentsOf(command: string): string[] {

@@ -3,7 +3,7 @@ import { packageRoot } from '../../src/base/package-root.ts';
 import { speakFlags } from '../../src/base/wording.ts';
 import { moduleLoader } from './built.ts';
 
-// What every test file starts with: programs that tests start colour their output as if nobody had asked for it.
+// Every test file starts with this. Programs that tests start colour their output as by default.
 delete process.env.FORCE_COLOR;
 // Kernels are compiled once for all tests; a test of the cache names its own.
 process.env.XDG_CACHE_HOME = join(packageRoot, 'build/test-cache');

@@ -1,4 +1,4 @@
-// What a run's log says that must be the same however often the run was stopped and resumed.
+// The figures of a run's log that must be the same however often the run was stopped and resumed.
 import { readFileSync } from 'node:fs';
 import { logPath } from '../../src/runs/paths.ts';
 

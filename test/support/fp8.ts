@@ -58,7 +58,7 @@ export const drawPre = (N: number, C: number, random: Random): Float32Array =>
     return [-2, -1.5, -1, -0.75, 0, 0.75, 1, 1.5, 2, 3][choice]! * 2 ** -((n % 3) + (n >> 9));
   });
 
-/** What backward reads of a forward pass with these inputs of the activation, [N,C]; E4M3 holds their squares (drawPre). */
+/** The tensors that backward reads of a forward pass with these inputs of the activation, [N,C]; E4M3 holds their squares (drawPre). */
 export function forwardTensors(bench: TensorBench, pre: Numbers, C: number) {
   const result = Float32Array.from(pre, activations.reluSquared.of);
   const scales = perRow(result, C, (row) => scaleOf(largestOf(row)));

@@ -1,4 +1,4 @@
-// What the kernel lab does on a device that runs kernels: the same suite on a GPU and on the CPU.
+// The kernel lab on a device that runs kernels: the same suite on a GPU and on the CPU.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { attempt, Gpt2Error } from '../../src/base/errors.ts';

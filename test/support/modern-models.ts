@@ -24,7 +24,7 @@ interface Recorded {
   readonly B: number;
   readonly T: number;
   readonly seed: number;
-  /** Of the learning rates, in each step. */
+  /** Factor of the learning rates, in each step. */
   readonly factors: readonly number[];
   readonly losses: readonly number[];
 }

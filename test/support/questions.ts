@@ -21,7 +21,7 @@ export function randomQuestions(
 const counting = (from: number, length: number, vocabulary: number) =>
   Uint16Array.from({ length }, (_, index) => (from + index) % vocabulary);
 
-/** What follows is the next number; the other completions jump or stand still. */
+/** The right completion is the next number; the other completions jump or stand still. */
 export function countingQuestions(count: number, vocabulary: number): Question[] {
   return Array.from({ length: count }, (_, index) => {
     const next = index + 6;

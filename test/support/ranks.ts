@@ -1,4 +1,4 @@
-// What tests of several ranks share: a model and steps that 1, 2 and 3 of them can do, and jobs as another launcher starts them.
+// Shared by tests of several ranks: a model and steps that 1, 2 and 3 of them can do, and jobs as another launcher starts them.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
@@ -20,16 +20,19 @@ export const rankData = (place: Workplace): string =>
 /** Ranks as another launcher starts them. */
 export class Job {
   readonly #place: Workplace;
+  readonly #program: readonly string[];
   readonly processes: ChildProcess[] = [];
   readonly #said: string[] = [];
   readonly #closed: Promise<unknown>[] = [];
 
-  constructor(place: Workplace) {
+  /** @param program arguments of node that run `gpt2` */
+  constructor(place: Workplace, program: readonly string[] = command) {
     this.#place = place;
+    this.#program = program;
   }
 
   start(args: readonly string[], environment: Record<string, string>): void {
-    const child = spawn(process.execPath, [...command, 'train', ...tinyRanks, ...args], {
+    const child = spawn(process.execPath, [...this.#program, 'train', ...tinyRanks, ...args], {
       cwd: this.#place.folder,
       stdio: ['ignore', 'pipe', 'pipe'],
       env: { ...process.env, NO_COLOR: '1', GPT2_SILENCE_SECONDS: '8', ...environment },

@@ -1,4 +1,4 @@
-// What a refusal has to be, whatever was wrong: one line that says what, where and what to do, and a code that says whether
+// The rules of a refusal, whatever was wrong: one line that says what, where and what to do, and a code that says whether
 // the command line alone was wrong.
 import { expect } from 'vitest';
 import { attempt, Gpt2Error } from '../../src/base/errors.ts';
@@ -10,7 +10,7 @@ const advice =
 
 export interface Refusal {
   readonly code: 1 | 2;
-  /** What is wrong, in its words. */
+  /** The fault, in its words. */
   readonly what: string | RegExp;
   /** The flags, files and folders that it has to name. */
   readonly where: readonly string[];
@@ -29,7 +29,7 @@ export function expectRefusal({ code, stderr }: Finished, wanted: Refusal): void
   const message = lines.at(-1)!;
   expect(message).toMatch(wanted.what);
   for (const name of wanted.where) expect(message).toContain(name);
-  // What is wrong may be said with a word of advice in it: it counts only besides.
+  // The fault may contain a word of advice, which does not count.
   expect(message.replace(wanted.what, ''), `what to do is missing: ${message}`).toMatch(advice);
   expect(lines.length, stderr).toBe(1 + (wanted.notices ?? 0));
   expect(message.length, message).toBeLessThan(500);

@@ -5,7 +5,7 @@ import { train } from '../../src/train/train.ts';
 
 export const tinySizes = { layers: 1, channels: 32, heads: 2, context: 32 };
 
-/** Of one thread and short sequences, without validation or samples; `data` and `out` are to be added. */
+/** Options for one thread and short sequences, without validation or samples; `data` and `out` are to be added. */
 export const tinyRun: TrainOptions = {
   ...{ device: 'cpu', threads: 1, ...tinySizes, batch: 1, sequence: 32, valEvery: 0, sampleEvery: 0 },
 };

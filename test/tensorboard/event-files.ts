@@ -34,7 +34,7 @@ export function readEvents(path: string): ReadEvent[] {
   return events;
 }
 
-/** What TensorBoard shows of a folder: a start voids what came before it from its step on. */
+/** The points that TensorBoard shows for a folder: a start voids what came before it from its step on. */
 export function curves(folder: string): Record<string, [step: number, value: number][]> {
   const points: Record<string, [number, number][]> = {};
   for (const name of eventFiles(folder)) {

@@ -157,7 +157,7 @@ describe('train --tensorboard', () => {
     writeFileSync(place.path('file'), '');
     const { code, stdout, stderr } = place.run(train(join('file', 'x'), '--overwrite'));
     expect([code, stdout.includes('step')]).toEqual([1, false]);
-    // What was to be overwritten is still there.
+    // The file that was to be overwritten is still there.
     expect(readRun(place.path('run')).series.train).toHaveLength(3);
     expect(existsSync(place.path('run', 'checkpoints'))).toBe(true);
     expect(stderr).toMatch(

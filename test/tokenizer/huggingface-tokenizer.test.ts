@@ -98,7 +98,7 @@ it.each(names)('%s: the threads of prepro give the recorded ids, each document a
   const source = place.file(`${name}.jsonl`, jsonl(documents.map(({ text }) => text)));
   const { dataset, folder } = await prepared([source], place.path(name), {
     ...{ format: ofJsonl, validation: 0.2, tokenizer: fixture(name) },
-    // Of the recorded texts, those with characters that the two lack are many.
+    // Many recorded texts have characters that the two lack.
     lossy: name !== 'byte-level',
   });
   expect(dataset.lost === 0).toBe(name === 'byte-level');

@@ -13,9 +13,9 @@
 #include "../../runtime/threads.h"
 
 #if defined(__x86_64__) && !defined(__clang__)
-#define GPT2_FAST __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#define GPT2_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
-#define GPT2_FAST
+#define GPT2_CLONES
 #endif
 
 namespace gpt2_emulator {
@@ -60,7 +60,7 @@ bool is_operand(const char *what, const void *data, cudaDataType_t type, long lo
 }
 
 // sums[n] = a[k] b[k, n]
-GPT2_FAST void product(const double *a, const double *b, int n, int k, double *sums) {
+GPT2_CLONES void product(const double *a, const double *b, int n, int k, double *sums) {
   for (int i = 0; i < k; i++) {
     for (int column = 0; column < n; column++) sums[column] += a[i] * b[size_t(i) * n + column];
   }

@@ -91,6 +91,7 @@ void Block::prepare(unsigned index, bool goes_on) {
       at.z++;
     }
     warps_.assign((count + 31) / 32, Warp());
+    if (count % 32 > 0) warps_.back().ended = ~0u << count % 32;
     ended_ = 0;
     for (unsigned i = 0; i < 16; i++) {
       const unsigned here = count > i * 64 ? count - i * 64 : 0;
@@ -178,8 +179,10 @@ void Block::fiber_main() {
     thread.state = State::ended;
     const unsigned number = block.number_of(thread), first = number / 32 * 32;
     // Lanes that wait for a whole warp now wait for the remaining lanes only.
-    for (unsigned i = first; i < first + 32 && i < block.threads_.size(); i++) {
-      if (block.threads_[i].state == State::in_warp) block.complete_warp(first, block.threads_[i].mask);
+    Warp &warp = block.warps_[number / 32];
+    warp.ended |= 1u << number % 32;
+    for (unsigned left = warp.waiting; left > 0; left &= left - 1) {
+      block.complete_warp(first, block.threads_[first + static_cast<unsigned>(__builtin_ctz(left))].mask);
     }
     block.ready_[number / 64] &= ~(uint64_t{1} << number % 64);
     Fiber *fiber = thread.fiber;
@@ -341,9 +344,8 @@ const Host program_host = {
     },
     [] { return own_block != nullptr; },
     OfBlock<&Block::allocate>::call, OfBlock<&Block::release>::call,
-    [](const char *text, const char *file, unsigned line, const void *caller) {
-      const bool is_assert = std::strncmp(text, "fails the assertion", 19) == 0;
-      own_block->fail({is_assert ? Defect::Kind::failed_assert : Defect::Kind::stuck, text, caller, nullptr, Defect::Barrier::unknown,
+    [](const char *text, const char *file, unsigned line, const void *caller, Outcome outcome) {
+      own_block->fail({outcome == Outcome::failed_assert ? Defect::Kind::failed_assert : Defect::Kind::stuck, text, caller, nullptr, Defect::Barrier::unknown,
                       file ? file : "", line});
     },
     OfBlock<&Block::grid_barrier>::call,

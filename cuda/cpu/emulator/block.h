@@ -41,8 +41,8 @@ class Block {
   Block(const Block &) = delete;
   Block &operator=(const Block &) = delete;
 
-  // Runs the block with index `index` of a launch, which `id` tells from others, or runs it on after a barrier of the grid.
-  // Without checks if `memory` is NULL. False if the block failed; `failure` then has the reason.
+  // Runs block `index` of the launch that `id` identifies, or with `goes_on` continues it after a barrier of the grid.
+  // Checks nothing if `memory` is NULL. False if the block failed; `failure` then has the reason.
   bool run(const gpt2_emulator::Launch &launch, uint64_t id, Memory *memory, int64_t index, bool goes_on = false);
   bool waits_for_grid() const { return at_grid_; }
 
@@ -82,7 +82,9 @@ class Block {
   };
   struct Warp {
     uint64_t results[32];
-    unsigned unread = 0;  // lanes that an operation has released, and that have not read its results
+    // Lanes that an operation has released, and that have not read its results; those that wait; those that have ended or that
+    // the block does not have.
+    unsigned unread = 0, waiting = 0, ended = 0;
   };
 
   void prepare(unsigned index, bool goes_on);
@@ -125,7 +127,7 @@ class Block {
   std::vector<char> signal_stack_;
 };
 
-// The OS thread's block, made when it is first used. A second index is another block, of a cooperative launch.
+// The OS thread's block, made when it is first used. Other indices are further blocks, of a cooperative launch.
 Block &block_of_thread(size_t index = 0);
 // The block that the calling OS thread runs, or NULL if it runs no kernel.
 Block *in_kernel();

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstring>
 
 #include "block.h"
@@ -13,6 +12,7 @@ using gpt2_emulator::Checks;
 using gpt2_emulator::Kind;
 using gpt2_emulator::Launch;
 using gpt2_emulator::Outcome;
+using gpt2_emulator::Sizes;
 
 std::atomic<bool> has_effect{false};
 
@@ -21,10 +21,13 @@ namespace {
 // Earlier launches that are remembered.
 constexpr size_t most_repeats = 10000;
 
+// Of a kernel's blocks, one of this many is checked once its accesses exceed settings.all_checked. A check makes a block 20 to 40
+// times slower, so that on 2 cores the samples take about a quarter of the time. Not by the clock: every run checks the same blocks.
+constexpr uint64_t sample_of = 128;
+
 // Whether an earlier launch with the same kernel, sizes and arguments changed no byte, and the memory then.
 struct Repeat {
   unsigned seen = 0, next_try = 1;
-  double seconds = 0;
   bool changes_nothing = false;
   uint64_t changes = 0, shared_hash = 0;
 };
@@ -39,8 +42,6 @@ Launches &launches() {
   static Launches &made = *new Launches;
   return made;
 }
-
-double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // A hash of the bytes of all allocations and variables, or of those that the host can write without the emulator's notice.
 uint64_t hash_of_memory(bool is_all) {
@@ -116,18 +117,18 @@ class Blocks {
 
   bool is_checked(int64_t index) {
     if (are_all_checked()) return true;
-    if (counts_.checked_seconds > counts_.unchecked_seconds) return false;
-    return index == 0 || index == count_ - 1 || is_sample_;
+    // The first and the last block of a large launch always: kernels go wrong at the ends of arrays.
+    const bool is_end = index == 0 || index == count_ - 1, is_due = counts_.samples * sample_of <= counts_.blocks - counts_.checked;
+    if (is_end ? !is_due && uint64_t(count_) < 2 * sample_of : !is_due || !is_sample_) return false;
+    counts_.samples++;
+    return true;
   }
 
-  // The number of blocks to the next sample, drawn so that they take as long as the sample on average.
+  // The number of blocks to the next sample.
   int64_t gap() {
     is_sample_ = true;
-    const double checked = counts_.checked_seconds / static_cast<double>(std::max<uint64_t>(counts_.checked, 1));
-    const double other = counts_.unchecked_seconds / static_cast<double>(std::max<uint64_t>(counts_.blocks - counts_.checked, 1));
-    const double mean = other > 0 ? std::min(checked / other, 1e6) : 32;
-    draw_ = draw_ * 6364136223846793005u + 1442695040888963407u;
-    return 1 + static_cast<int64_t>(2 * mean * static_cast<double>(draw_ >> 32) / 4294967296.0);
+    counts_.draw = counts_.draw * 6364136223846793005u + 1442695040888963407u;
+    return 1 + static_cast<int64_t>((counts_.draw >> 32) % std::min<uint64_t>(static_cast<uint64_t>(count_), 2 * sample_of));
   }
 
   Memory &begin_checks() {
@@ -139,7 +140,6 @@ class Blocks {
   }
 
   void checked(int64_t index) {
-    const double begun = seconds();
     Memory &memory = begin_checks();
     const uint64_t before = memory.accesses;
     Block &block = block_of_thread();
@@ -148,12 +148,10 @@ class Blocks {
     counts_.accesses += memory.accesses - before;
     counts_.blocks++;
     counts_.checked++;
-    counts_.checked_seconds += seconds() - begun;
     is_sample_ = false;
   }
 
   void unchecked(int64_t first, int64_t end) {
-    const double begun = seconds();
     end_checks();
     std::mutex mutex;
     std::atomic<bool> stops{false};
@@ -166,7 +164,6 @@ class Blocks {
       if (!has_failed_) fail(block.failure);
     });
     counts_.blocks += static_cast<uint64_t>(end - first);
-    counts_.unchecked_seconds += seconds() - begun;
   }
 
   // All blocks at the same time, on one OS thread: each runs to the next barrier of the grid.
@@ -224,7 +221,6 @@ class Blocks {
   const uint64_t id_;
   const int64_t count_;
   bool has_begun_ = false, is_marked_ = false, is_sample_ = true, has_failed_ = false;
-  uint64_t draw_ = gpt2_emulator::settings.seed;
 };
 
 }  // namespace
@@ -246,16 +242,17 @@ Done run(const Job &job) {
     counts.left_out++;
     return done;
   }
-  // Comparing the memory costs time: done where the launch takes longer.
+  // Comparing the memory costs time: done where that is little, or less than the launch takes by its threads and accesses.
+  const auto product = [](const Sizes &of) { return double(of.x) * of.y * of.z; };
+  const double launched = product(job.launch.blocks), threads = launched * product(job.launch.threads);
+  const double accesses = launched * double(counts.accesses) / double(std::max<uint64_t>(counts.checked, 1));
   const bool compares = job.can_be_left_out && repeat.seen >= repeat.next_try &&
-                        static_cast<double>(bytes_of_memory()) < repeat.seconds * 2e9;
+                        double(bytes_of_memory()) < std::max({64e6, 32 * threads, 16 * accesses});
   const uint64_t before = compares ? hash_of_memory(true) : 0;
-  const double begun = seconds();
   has_effect = false;
   static std::atomic<uint64_t> ids{0};
   Blocks blocks(job, counts, ++ids);
   blocks.run();
-  repeat.seconds = seconds() - begun;
   repeat.seen++;
   done.defects = std::move(blocks.defects.all);
   if (blocks.has_failed()) {

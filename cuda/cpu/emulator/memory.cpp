@@ -122,7 +122,8 @@ void Memory::begin_block(unsigned block, unsigned threads, std::pair<char *, siz
 void Memory::declare_shared(const void *memory, size_t bytes, const std::string &names) {
   const auto begin = reinterpret_cast<uintptr_t>(memory);
   shared_.push_back({begin, bytes, 0, names + " (shared memory)"});
-  shared_used_ = std::max<size_t>(shared_used_, begin + bytes - shared_begin_);
+  // Dynamic shared memory that no launch asks for lies behind all arrays.
+  if (bytes > 0) shared_used_ = std::max<size_t>(shared_used_, begin + bytes - shared_begin_);
 }
 
 void Memory::barrier() { phase_first_ = (moment_ + 1) << moment_shift; }
@@ -245,7 +246,9 @@ void Memory::check(uint64_t *slots, uint64_t now, const Site &site, uintptr_t ad
       continue;
     }
     if (!(before & mask)) continue;
-    const bool is_replaced = (before & ~now & all_bytes) == 0 && (is_write || !(before & is_write_bit));
+    // An atomic operation hides no plain write: the next thread's atomic operation races with the write.
+    const bool is_hidden = is_write ? !(now & is_atomic_bit) || (before & is_atomic_bit) : !(before & is_write_bit);
+    const bool is_replaced = (before & ~now & all_bytes) == 0 && is_hidden;
     if ((before ^ now) >> moment_shift == 0) {
       // The thread's access in this moment: no other thread has run since.
       if ((before & mask) == mask && (is_write <= ((before & is_write_bit) != 0)) && !((before ^ now) & is_atomic_bit)) return;
@@ -348,11 +351,13 @@ void Memory::conflict(uint64_t before, uint64_t now, uintptr_t address, size_t b
   }
 }
 
-// If the thread has made the other access since the last barrier, too, that access comes first in the program.
+// If the thread has made the other access since the last barrier, too, that access comes first in the program. If it has not, and
+// no thread had before the last barrier, no loop has come round: the earlier line comes first.
 Defect::Barrier Memory::barrier_of(uint64_t before, uint64_t now, uintptr_t address) const {
   if (!is_shared(address)) return Defect::Barrier::unknown;
-  const uint64_t last = sites_[before & 0xffff].last;
-  return last >= phase_first_ && !((last ^ now) & thread_bits) ? Defect::Barrier::after_other : Defect::Barrier::after_this;
+  const Site &other = sites_[before & 0xffff];
+  if (other.last >= phase_first_ && !((other.last ^ now) & thread_bits)) return Defect::Barrier::after_other;
+  return other.first >= phase_first_ ? Defect::Barrier::after_earlier : Defect::Barrier::after_this;
 }
 
 void Memory::resolve() {
@@ -417,7 +422,7 @@ bool Memory::release(uintptr_t address) {
   return true;
 }
 
-// The shared arrays, or the regions, in one of which the address is or should be. The table is locked or does not
+// The shared arrays or regions, one of which contains the address or should contain it. The table is locked or does not
 // change.
 std::vector<Place> Memory::places(uintptr_t address) const {
   if (is_shared(address)) return shared_;

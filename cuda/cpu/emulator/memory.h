@@ -72,6 +72,7 @@ class Memory {
     }
     if (!site->words) return true;
     const uint64_t now = now_ | (is_write ? is_write_bit : 0) | (is_atomic ? is_atomic_bit : 0) | site->index;
+    if (site->last < block_first_) site->first = now;
     site->last = now;
     if (__builtin_expect((address & 3) == 0 && (bytes & 3) == 0 && bytes <= 16 && pending_ == 0, true)) {
       uint64_t *slots = words_at(site->words, address);
@@ -115,7 +116,7 @@ class Memory {
     const uint64_t *floor = nullptr;  // accesses before this moment do not matter
     bool is_tracked = false;          // reads of unwritten bytes are reported
     unsigned index = 0;
-    uint64_t last = 0;                // the last access
+    uint64_t first = 0, last = 0;     // the first access of the block, and the last
   };
   // The moments of the last release, a fence and then an atomic operation, and of the last release before the last atomic
   // operation.
@@ -152,7 +153,7 @@ class Memory {
     if (slots[3] >= floor || (write >= floor && !(is_past(write) && (write & is_write_bit)))) return false;
     if (now & is_write_bit) {
       if ((read >= floor && !is_past(read)) || (other >= floor && !is_past(other))) return false;
-      if ((now & is_atomic_bit) && site.is_tracked) return false;
+      if ((now & is_atomic_bit) && (site.is_tracked || (write >= floor && !(write & is_atomic_bit)))) return false;
       slots[0] = now | (site.is_tracked ? written_bits : write & written_bits);
       if (read | other) slots[1] = slots[2] = 0;
       return true;

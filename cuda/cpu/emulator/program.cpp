@@ -17,7 +17,7 @@ constexpr size_t most_defects = 20;
 
 struct Program {
   std::mutex mutex;
-  // Defects and warnings by kernel; those of host code by "".
+  // Defects and warnings by kernel; "" stands for host code.
   std::map<std::string, Defects> found;
   size_t defects = 0;
   gpt2::ThreadPool pool{gpt2::processor_count()};
@@ -80,8 +80,7 @@ void finish() {
       for (const Defect &each : found.all) {
         if ((each.kind == Defect::Kind::warning) != is_warning || each.count == 1) continue;
         const std::string place = place_of(each), name = kernel.empty() ? "host code" : kernel;
-        std::fprintf(stderr, "  %llu times: %s%s\n", static_cast<unsigned long long>(each.count), name.c_str(),
-                     place.empty() ? "" : (" at " + place).c_str());
+        std::fprintf(stderr, "  %zu times: %s%s\n", size_t{each.count}, name.c_str(), place.empty() ? "" : (" at " + place).c_str());
       }
     }
   }
@@ -90,15 +89,15 @@ void finish() {
     std::fprintf(stderr, "notice: %s is not freed: %zu bytes\n", described(region).c_str(), region.is.bytes);
   }
   if (!settings.counts) return;
+  bool is_any_skipped = false;
   for (const auto &[kernel, each] : counts()) {
-    std::fprintf(stderr, "%s: %llu of %llu blocks were checked, in %llu launch%s", kernel.c_str(),
-                 static_cast<unsigned long long>(each.checked), static_cast<unsigned long long>(each.blocks),
-                 static_cast<unsigned long long>(each.launches), each.launches == 1 ? "" : "es");
-    if (each.left_out > 0) {
-      std::fprintf(stderr, "; %llu were left out, because they would have changed nothing", static_cast<unsigned long long>(each.left_out));
-    }
-    std::fputs("\n", stderr);
+    is_any_skipped |= each.checked < each.blocks;
+    const std::string left_out =
+        each.left_out > 0 ? "; " + std::to_string(each.left_out) + " were left out, because they would have changed nothing" : "";
+    std::fprintf(stderr, "%s: %zu of %zu blocks were checked, in %zu launch%s%s\n", kernel.c_str(), size_t{each.checked},
+                 size_t{each.blocks}, size_t{each.launches}, each.launches == 1 ? "" : "es", left_out.c_str());
   }
+  if (is_any_skipped) std::fputs("what only unchecked blocks do wrong is not reported; every run checks the same blocks, --check all checks each\n", stderr);
   if (!counts().empty()) std::fputs("times are those of an emulator and say nothing about a GPU\n", stderr);
 }
 

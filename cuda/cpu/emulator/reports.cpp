@@ -152,7 +152,8 @@ std::string message(const std::string &kernel, const Defect &defect) {
   const std::string other = line_of(defect.other);
   text += " (the other is at " + other + ")" + lines + (other == place ? "" : quoted(other));
   if (defect.barrier != Defect::Barrier::unknown && other != place && !other.empty()) {
-    const bool is_other = defect.barrier == Defect::Barrier::after_other;
+    const bool is_earlier = defect.barrier == Defect::Barrier::after_earlier && line_number(other) < line_number(place);
+    const bool is_other = is_earlier || defect.barrier == Defect::Barrier::after_other;
     const std::string &first = is_other ? other : place, &second = is_other ? place : other;
     text += "\n  a __syncthreads() is missing between " + first + " and " + second;
     if (line_number(first) > line_number(second)) text += ", which the next round of a loop runs";

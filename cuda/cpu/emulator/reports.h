@@ -16,10 +16,10 @@ struct Defect {
   enum class Kind : uint8_t { warning, race, unwritten, failed_assert, bad_access, stuck };
   Kind kind = Kind::race;
   std::string text{};
-  // Addresses after the access or operation, and after that of the other thread, or NULL.
+  // Addresses after the access or operation, and after the other thread's, or NULL.
   const void *caller = nullptr, *other = nullptr;
   // A barrier after this access or after the other would order them: a race in shared memory.
-  enum class Barrier : uint8_t { unknown, after_this, after_other };
+  enum class Barrier : uint8_t { unknown, after_this, after_other, after_earlier };
   Barrier barrier = Barrier::unknown;
   // The place, if it is known without `caller`.
   std::string file{};
@@ -27,7 +27,7 @@ struct Defect {
   uint64_t count = 1;
 };
 
-// Each once, with a count: defects of the same kind at the same places are one.
+// A set of defects, each with a count: defects of the same kind at the same places count as one.
 class Defects {
  public:
   // Counts a defect that is known. False: it must be added, with its text.

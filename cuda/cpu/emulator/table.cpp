@@ -42,6 +42,8 @@ constexpr size_t page = 4096;
 constexpr size_t alignment = 256;
 // Shadows of at least this size are mapped, so that pages that are not touched cost nothing.
 constexpr size_t mapped_bytes = 64 << 10;
+// Freed allocations that are remembered, for reports of use after free.
+constexpr size_t most_freed = 10000;
 
 }  // namespace
 
@@ -122,8 +124,8 @@ namespace {
 // Bytes to the next allocation.
 size_t room_of(size_t bytes) { return (bytes + alignment + page - 1) / page * page; }
 
-// Calls visit(word, bits) for each four bytes of a range, or for a single one at its ends, with the word that has their bits of
-// what was written, until it returns false. Returns where it ended.
+// Calls visit(word, bits) for every four bytes of a range, and singly for the rest of bytes at its ends, until it returns false:
+// `bits` are the bits of these bytes in `word`, set where the bytes were written. Returns the address where it ended.
 template <class Visit>
 uintptr_t each_word(Region &region, uintptr_t begin, uintptr_t end, const Visit &visit) {
   const uintptr_t words = region.shadow.words(region.is.begin, region.is.bytes);
@@ -165,6 +167,7 @@ bool release(void *memory, const void *caller) {
   found->second.is.is_live = false;
   found->second.shadow.clear();
   all->freed.insert(all->live.extract(found));
+  if (all->freed.size() > most_freed) all->freed.erase(all->freed.begin());
   all->changes++;
   gpt2::emulator::memory().forget_sites();
   return true;
@@ -186,12 +189,12 @@ const Allocation *find(const void *address) {
   return found ? &found->is : nullptr;
 }
 
-void written(const void *begin, size_t bytes) {
+void written(const void *begin, size_t bytes, bool is_changed) {
   const LockedTable all;
   const auto at = reinterpret_cast<uintptr_t>(begin);
   Region *region = all->at(at);
   if (!region) return;
-  all->changes++;
+  all->changes += is_changed;
   if (region->is_written) return;
   if (at == region->is.begin && bytes >= region->is.bytes) region->is_written = true;
   else each_word(*region, at, std::min(at + bytes, region->is.begin + region->is.bytes), [](auto &word, auto bits) { return word |= bits; });

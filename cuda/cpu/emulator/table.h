@@ -51,7 +51,7 @@ struct Region {
 struct Table {
   std::mutex mutex;
   std::map<uintptr_t, Region> live;
-  // Freed regions; their addresses are not used again.
+  // The last freed regions; their addresses are not used again.
   std::map<uintptr_t, Region> freed;
   // Counts changes of memory by the host and by launches, so that a launch that would change nothing can be left out.
   uint64_t changes = 0;

@@ -48,23 +48,24 @@ void Block::grid_barrier(const void *caller) {
 // Completes the operation of the lanes that named this mask, if each of them has arrived or ended.
 void Block::complete_warp(unsigned first, unsigned mask) {
   Warp &warp = warps_[first / 32];
-  unsigned there = 0, wanted = 0;
-  for (unsigned lane = 0; lane < 32 && first + lane < threads_.size(); lane++) {
-    const Thread &each = threads_[first + lane];
-    if (!(mask >> lane & 1) || each.state == State::ended) continue;
-    wanted |= 1u << lane;
-    if (each.state == State::in_warp && each.mask == mask) there |= 1u << lane;
+  const unsigned there = mask & ~warp.ended;
+  if (there == 0 || (there & ~warp.waiting)) return;
+  for (unsigned left = there; left > 0; left &= left - 1) {
+    if (threads_[first + static_cast<unsigned>(__builtin_ctz(left))].mask != mask) return;
   }
-  if (wanted == 0 || there != wanted) return;
   if (warp.unread & ~there) {
     // Other lanes still read the results of an operation that they had with these.
     const State state = current_->state;
+    const unsigned mine = warp.waiting & 1u << number_of(*current_) % 32;
+    warp.waiting &= ~mine;
     let_others_run();
+    warp.waiting |= mine;
     current_->state = state;
     complete_warp(first, mask);
     return;
   }
   warp.unread |= there;
+  warp.waiting &= ~there;
   for (unsigned lane = 0; lane < 32; lane++) {
     if (!(there >> lane & 1)) continue;
     warp.results[lane] = threads_[first + lane].value;
@@ -79,9 +80,10 @@ const uint64_t *Block::exchange(unsigned mask, uint64_t value, bool orders_memor
   Thread &thread = *current_;
   const unsigned number = number_of(thread), first = number / 32 * 32;
   if (!(mask >> number % 32 & 1)) fail({Defect::Kind::stuck, "is not in the mask that it names for its warp", caller});
-  for (unsigned lane = 0; memory_ && !orders_memory && lane < 32 && first + lane < threads_.size(); lane++) {
-    const Thread &each = threads_[first + lane];
-    if (each.state != State::in_warp || each.mask != mask || each.predicate) continue;
+  Warp &warp = warps_[first / 32];
+  for (unsigned left = memory_ && !orders_memory ? warp.waiting : 0; left > 0; left &= left - 1) {
+    const Thread &each = threads_[first + static_cast<unsigned>(__builtin_ctz(left))];
+    if (each.mask != mask || each.predicate) continue;
     if (each.caller == caller || line_of(each.caller) == line_of(caller)) continue;
     fail({Defect::Kind::stuck, "takes part in another operation of its warp than " + name_of(each), caller, each.caller});
   }
@@ -90,12 +92,13 @@ const uint64_t *Block::exchange(unsigned mask, uint64_t value, bool orders_memor
   thread.value = value;
   thread.predicate = orders_memory;
   thread.state = State::in_warp;
+  warp.waiting |= 1u << number % 32;
   complete_warp(first, mask);
   if (thread.state == State::in_warp) wait(State::in_warp);
   else if (memory_ && orders_memory) memory_->resume(number);
-  warps_[first / 32].unread &= ~(1u << number % 32);
+  warp.unread &= ~(1u << number % 32);
   if (lanes) *lanes = thread.lanes;
-  return warps_[first / 32].results;
+  return warp.results;
 }
 
 // Reports a block in which no thread can go on.

@@ -4,5 +4,6 @@
 #define assert(condition) void()
 #else
 #define assert(condition) \
-  ((condition) ? void() : ::gpt2_emulator::fail("fails the assertion " #condition, __FILE__, __LINE__, nullptr))
+  ((condition) ? void() : ::gpt2_emulator::fail("fails the assertion " #condition, __FILE__, __LINE__, nullptr, \
+                                                 ::gpt2_emulator::Outcome::failed_assert))
 #endif

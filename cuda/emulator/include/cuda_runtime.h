@@ -40,8 +40,8 @@
   ROW(ErrorNotPermitted, 800, "operation not permitted") ROW(ErrorNotSupported, 801, "operation not supported") \
   ROW(ErrorUnknown, 999, "unknown error")
 
-// The properties of the model GPU. Few multiprocessors and a small cache keep those grids and buffers small that a program sizes
-// by them: benchmarks clear a buffer of the size of the L2 cache before each of a thousand launches.
+// The properties of the model GPU. It has few multiprocessors and a small cache, because programs size grids and buffers by them:
+// benchmarks clear a buffer of the size of the L2 cache before each of a thousand launches.
 struct cudaDeviceProp {
   char name[256] = "GPU emulated on a CPU";
   size_t totalGlobalMem = size_t{16} << 30, sharedMemPerBlock = 48 << 10;
@@ -289,7 +289,7 @@ struct Shape {
   Shape(dim3 blocks, dim3 threads, size_t shared = 0, cudaStream_t = nullptr) : blocks(blocks), threads(threads), shared(shared) {}
 };
 
-// Checks the shape, and runs the launch. Its error is also that of the next cudaGetLastError.
+// Checks the shape, and runs the launch. The next cudaGetLastError returns the same error.
 cudaError_t start(Launch launch, const Shape &shape, const void *caller);
 
 template <class Body, class... A>

@@ -23,7 +23,7 @@ inline unsigned short float_to_fp16(float value) {
   const float size = fabsf(value);
   if (value != value) return 0x7fff;
   if (size >= 65520.0f) return sign | 0x7c00;
-  // Below the smallest normal number, a unit in the last place is 2^-24, as that of the floats from 0.5 to 1.
+  // Below the smallest normal number, a unit in the last place is 2^-24, as for floats from 0.5 to 1.
   if (size < 0x1p-14f) return sign | (__float_as_uint(size + 0.5f) - __float_as_uint(0.5f));
   const unsigned bits = __float_as_uint(size) - (112u << 23);
   return sign | ((bits + 0xfff + (bits >> 13 & 1)) >> 13);
@@ -131,7 +131,7 @@ Narrow directed(Narrow near, float value, int mode) {
     return {__hfma##end(a.x, b.x, c.x), __hfma##end(a.y, b.y, c.y)};                          \
   }
 
-// Conversions. `short_name` is the type in the names of scalars, `pair` in those of pairs: half, bfloat16; half2, bfloat162.
+// Conversions. `short_name` is the type in names of scalars (half, bfloat16), `pair` in names of pairs (half2, bfloat162).
 #define GPT2_NARROW_DIRECTED(suffix, mode, round, short_name, name) \
   inline name __float2##short_name##suffix(float value) { return gpt2_emulator::directed(name(value), value, mode); }
 #define GPT2_NARROW_FROM(suffix, mode, round, function, name, T) \

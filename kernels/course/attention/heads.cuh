@@ -1,4 +1,4 @@
-// What attention's faster rungs share: where the rows of a head are. ELEMENT is float or __nv_bfloat16. qkv is [B,T,3,NH,HS], out and dout
+// Code of attention's faster rungs: the places of a head's rows. ELEMENT is float or __nv_bfloat16. qkv is [B,T,3,NH,HS], out and dout
 // are [B,T,NH,HS], lse is [B,NH,T]; a head is a number in [0, B * NH).
 #pragma once
 

@@ -24,7 +24,7 @@ struct AsyncTile {
         const int i = n * THREADS + threadIdx.x, row = i / (columns / width), column = i % (columns / width) * width;
         const int line = line0 + (K_INNER ? row : column), k = k0 + (K_INNER ? column : row);
         const bool is_inside = line < from.lines && k < from.K;
-        // The last argument is how many of the bytes are not read, but zero.
+        // The last argument is the number of bytes that are set to zero instead of being read.
         __pipeline_memcpy_async(&values[row][column], is_inside ? from.place(line, k) : from.data, 16, is_inside ? 0 : 16);
       }
     } else {

@@ -1,7 +1,7 @@
 // Cards that differ in grid, block and shared memory only. Without types, as the cards.
 import { defineKernel } from 'gpt2.ts';
 
-/** The grid for a result of so many rows and columns: a block for each tile. */
+/** The grid for a result of `rows` x `columns`: a block for each tile. */
 export const tilesOf = (tile) => (rows, columns) => [Math.ceil(columns / tile), Math.ceil(rows / tile)];
 
 /** Forward and the gradient of the input. `shape` has block and shared memory. */

@@ -1,4 +1,4 @@
-// What the matmul's rungs share: operands and results of the three products, and the gradient of the bias. ELEMENT is float or
+// Code that the matmul's rungs share: operands and results of the three products, and the gradient of the bias. ELEMENT is float or
 // __nv_bfloat16, GRADIENT the type of the weight's gradient. Sums are fp32.
 //
 // All three are result[m,n] = sum over k of a[m,k] * b[n,k]:
@@ -43,7 +43,7 @@ struct Operand {
   }
 };
 
-// [M,N]; a bias [N] or null is added, and what was there if `accumulate`.
+// A result [M,N]; a bias [N] or null is added, and the old content if `accumulate`.
 template <class T>
 struct Result {
   T *data;

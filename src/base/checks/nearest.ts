@@ -3,13 +3,13 @@
 /** Names of options by their spellings, such as flags. */
 export type Spellings = ReadonlyMap<string, string>;
 
-/** The message about an unknown name: `there is no option "stepps"; did you mean "steps"?` @param otherwise advice without a near name */
+/** The message about an unknown name: `there is no option "stepps"; did you mean "steps"?` @param otherwise used if none is near */
 export function unknownOption(wrong: string, spellings: Spellings, otherwise: string): string {
   const near = nearest(wrong, spellings);
   return `there is no option ${JSON.stringify(wrong)}; ${near === undefined ? otherwise : `did you mean ${JSON.stringify(near)}?`}`;
 }
 
-/** "did you mean tinyshakespeare?", or advice where no name is near. */
+/** "did you mean tinyshakespeare?", or `otherwise` if no name is near. */
 export function didYouMean(wrong: string, names: readonly string[] | Spellings, otherwise: string): string {
   const near = nearest(wrong, 'get' in names ? names : new Map(names.map((name) => [name, name])));
   return near === undefined ? otherwise : `did you mean ${near}?`;

@@ -8,11 +8,11 @@ export type NumberType = {
   readonly isOpen?: true;
   /** A word that is allowed instead, which becomes a number before a run begins. */
   readonly or?: string;
-  /** The word all is allowed instead, which a configuration keeps. */
+  /** The word "all" is allowed instead; a configuration stores the word. */
   readonly orAll?: true;
   /** A time is allowed instead. */
   readonly orTime?: true;
-  /** A text of the number may end in k, M or B. */
+  /** As a text, the number may end in k, M or B. */
   readonly units?: true;
 } & ({ readonly integer: Range } | { readonly number: Range });
 

@@ -15,9 +15,9 @@ export function checkedJson(value: object): string {
 export interface CheckedJson {
   /** Without the checksum. */
   readonly value: unknown;
-  /** Whether it has a checksum; files of earlier versions have none. */
+  /** Whether the file has a checksum; files of earlier versions have none. */
   readonly isChecked: boolean;
-  /** @throws Error if it has a checksum that does not match */
+  /** @throws Error if the file has a checksum that does not match */
   check(): void;
 }
 

@@ -8,9 +8,9 @@ import { firstOutside } from '../shards/shard.ts';
 import type { Batch } from './loader.ts';
 
 /**
- * @param where where the batch belongs, at the start of errors
+ * @param where names the batch, at the start of errors
  * @returns the number of targets that are not -1
- * @throws ShapeError unless inputs and targets are B x T tokens each, all in the model's vocabulary, or a target is -1
+ * @throws ShapeError unless inputs and targets are B x T tokens each, all in the model's vocabulary; a target may be -1
  */
 export function checkBatch(
   { config }: Model,

@@ -1,5 +1,5 @@
 // Declares the two interfaces of data sets. A DatasetSource fits in memory: prepare.ts makes its shards. A Corpus does not: it makes
-// its shards in files, by a command of its own. Each data set has one file in this folder, and datasets.ts lists them.
+// its shards in files, by a separate command. Each data set has one file in this folder, and datasets.ts lists them.
 import { join } from 'node:path';
 import type { NumberType } from '../../base/checks/number.ts';
 import type { Prepared } from '../standing.ts';
@@ -18,7 +18,7 @@ export interface DatasetSource {
   readonly description: string;
   /** The beginning of shard names: "tiny_shakespeare" gives tiny_shakespeare_train.bin. */
   readonly prefix: string;
-  /** The possible sources without --from. A data set in the folder with another source is one of another text. */
+  /** The possible sources without --from. If the data set in the folder has a source that is not listed, it is of another text. */
   readonly sources: readonly string[];
   /** The source in the folder GPT2_DATASETS. */
   readonly local?: string;
@@ -42,7 +42,7 @@ export interface Corpus {
   readonly local?: string;
   /** The default of --shard-tokens. */
   readonly shardTokens: number;
-  /** Flags in addition to those of CorpusOptions. A flag without a type takes text. */
+  /** Flags in addition to CorpusOptions. A flag without a type takes text. */
   readonly flags?: readonly { usage: string; help: string; type?: NumberType; default?: string }[];
   /** @throws as prepareText and download */
   prepare(options: CorpusOptions): Promise<Prepared>;

@@ -17,7 +17,7 @@ const silentMilliseconds = 60_000;
 /** Options of a download. */
 export interface FetchOptions {
   readonly notice?: ((text: string) => void) | undefined;
-  /** Called with the received and the total bytes; of a model, those of its weights. */
+  /** Called with the received and the total bytes; for a model, of its weights alone. */
   readonly onProgress?: ((done: number, total: number) => void) | undefined;
   /** Aborting it stops the download, which keeps the received part; the next download resumes it. */
   readonly signal?: AbortSignal | undefined;
@@ -208,8 +208,8 @@ async function factsOf(url: string, headers: Headers, request: Request): Promise
 }
 
 /**
- * The answer to HEAD that describes a file. On Hugging Face, the hub's answer, not that of the storage to which it redirects; a
- * renamed repository redirects to its new name first. On another server, the first answer that is no redirect on its host.
+ * The answer to HEAD that describes a file. On Hugging Face, the hub's answer, not the answer of the storage to which it redirects; a
+ * renamed repository redirects to its new name first. On another server, the first answer that does not redirect within the host.
  */
 export async function askForHead(url: string, { headers, signal }: Request): Promise<Response> {
   const limited = anyOf(signal, AbortSignal.timeout(silentMilliseconds));

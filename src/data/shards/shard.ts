@@ -65,14 +65,10 @@ export function openShard(path: string): Shard {
           reading(path, () => readFully(file, bytes, headerBytes + start * tokenBytes));
           // Checked after the read, to detect a change before or during the read. It takes 1 µs.
           const now = fstatSync(file);
-          if (now.size === seen.size && now.mtimeMs === seen.mtimeMs) return view;
-          if (
-            now.size !== seen.size ||
-            sha256 === undefined ||
-            reading(path, () => hashOpenFile(file, now.size)) !== sha256
-          ) {
-            throw changed(path);
-          }
+          const isSameSize = now.size === seen.size;
+          if (isSameSize && now.mtimeMs === seen.mtimeMs) return view;
+          const isHashed = isSameSize && sha256 !== undefined;
+          if (!isHashed || reading(path, () => hashOpenFile(file, now.size)) !== sha256) throw changed(path);
           seen = now;
         }
       },

@@ -43,7 +43,7 @@ export async function sequenceLosses(
   options: SequenceOptions,
 ): Promise<SequenceLosses> {
   const { lengths, ranks, signal } = options;
-  const ofRank = await ownLosses(model, set, options);
+  const ofRank = await lossesOfRank(model, set, options);
   // JSON lacks NaN, and needs many characters for all digits of a double.
   const sent = signal?.aborted ? null : { ...ofRank, losses: Buffer.from(ofRank.losses.buffer).toString('base64') };
   const all = ranks ? await ranks.allGather(sent) : [sent];
@@ -65,7 +65,7 @@ export async function sequenceLosses(
 const meanOf = (values: Float64Array): number => values.reduce((sum, value) => sum + value, 0) / values.length;
 
 /** The losses of this rank's share of the set, which may be empty. */
-async function ownLosses(
+async function lossesOfRank(
   model: Model,
   set: SequenceSet,
   { batch, lengths, ranks, signal, progress }: SequenceOptions,

@@ -33,7 +33,7 @@ export interface GenerateOptions extends OptionalChoice {
 /** Why a text ended: it has all its tokens, reached `stopAt`, filled the window, or the model's logits are NaN. */
 export type GenerationEnd = 'length' | 'stop token' | 'window full' | 'diverged';
 
-/** A token of one of the texts, or the end of one. */
+/** A token of one of the texts, or the end of a text. */
 export type Generated =
   | { readonly text: number; readonly token: number }
   | { readonly text: number; readonly end: GenerationEnd };

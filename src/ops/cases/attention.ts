@@ -11,8 +11,8 @@ type Attention = ReturnType<typeof computeAttention>;
 const computed = new WeakMap<Numbers, { dout: Numbers | undefined; first: Numbers | undefined; result: Attention }>();
 
 /**
- * Forward and backward in double. `dout` [B,T,C] is undefined for forward alone, `first` [B,T] without a mask. The result for the
- * same arrays is kept.
+ * Forward and backward in double. `dout` [B,T,C] is undefined for forward alone, `first` [B,T] without a mask. The last result for a
+ * `qkv` is kept.
  */
 export function attention(
   qkv: Numbers,
@@ -27,7 +27,7 @@ export function attention(
   return result;
 }
 
-/** The first key of each query [B,T], for a window and documents of random lengths from 1 to `documents` on. */
+/** The first key of each query [B,T], for a window and documents of random lengths up to `documents`. */
 export function maskOf({ B, T, window, documents }: MaskSizes, random: Random): Int32Array {
   let [start, end] = [0, 0];
   return new Int32Array(B * T).map((_, index) => {
@@ -127,7 +127,7 @@ const maskedGpuSizes = [
   ...[20, 64, 128].flatMap((HS) => [masked(4096, HS, 1000), masked(4096, HS, 0, 3000)]),
   ...[64, 128].flatMap((HS) => [masked(4096, HS, 100, 3000), masked(65_536, HS, 256)]),
 ];
-/** Operations of so many matmuls [T,T,HS] of each head, of whose scores half are masked. */
+/** Operations of this many matmuls [T,T,HS] for each head; half of the scores are masked. */
 const flops = (matmuls: number) => (size: AttentionSizes) => matmuls * size.B * size.T * size.T * size.C;
 
 const forward = {
@@ -145,7 +145,7 @@ const backward = {
     const { dqkv } = attention(qkv, dout, size, first);
     return { dqkv };
   },
-  // P and dS are rounded, and D is computed from the rounded out. Parts: dq, dk, dv.
+  // P and dS are rounded, and D is computed from the rounded out. dq, dk and dv are compared separately.
   bounds: () => ({ dqkv: { fp32: 5e-6, bf16: 8e-3, parts: 3 } }),
   flops: flops(5),
 };

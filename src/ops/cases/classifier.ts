@@ -17,7 +17,7 @@ type Sizes = {
   readonly softcap: number;
   /** 1: with bias and dbias; 0: without, as in GPT-2. */
   readonly biased: number;
-  /** Standard deviation of the weights; that of the logits is proportional. */
+  /** Standard deviation of the weights; the logits' is proportional. */
   readonly weightScale: number;
 };
 
@@ -66,8 +66,8 @@ function fromLogits(
 }
 
 /**
- * Whether the op runs as separate kernels, which store logits in bf16; the fused kernels do not round them. Logits from 32 to
- * 64 are rounded by up to 0.125, and a loss is the difference of two.
+ * Whether separate kernels compute the op, which store logits in bf16; fused kernels do not round logits. bf16 rounds logits from 32
+ * to 64 by up to 0.125, and a loss is the difference of two numbers of that size.
  */
 function isInParts({ C }: Sizes, { codePath, without }: Environment): boolean {
   const needsParts = without.includes('dweight') && !without.includes('dbias');
@@ -83,8 +83,8 @@ const lossBound = ({ C, weightScale }: Sizes): number => 4e-3 * weightScale * Ma
 const gradientBound = ({ weightScale }: Sizes): number => 3e-2 * weightScale + 1e-3;
 
 /**
- * E5M2 rounds by 4.7% in the root mean square, but not the target's term. Of gradients on the CPU it makes 0.2 to 1.2%, and 2.5%
- * where logits differ most.
+ * Rounding to E5M2 changes a term by 4.7% (root mean square), except the target's. On the CPU the gradients' error was 0.2 to 1.2%,
+ * and 2.5% where logits differ most.
  */
 const e5m2Bound = ({ weightScale, softcap }: Sizes): number => (weightScale === 1 && softcap === 0 ? 3e-2 : 1.5e-2);
 
@@ -115,7 +115,7 @@ export const classifierCases = [
       weightValues: e4m3Deviation,
     }),
     inputs: ({ inValues, weightValues }, { N, C, Vp, weightScale }: Sizes, random) => {
-      // Rows of a standard deviation of up to 0.8: losses stay below the 77 up to which GPUs sum exponentials.
+      // Rows have a standard deviation of at most 0.8: losses stay below 77, the limit of the GPU's sums of exponentials.
       const inScale = drawScales(N, random).map((scale) => scale / 2);
       const factor = 2 ** Math.floor(Math.log2(weightScale / e4m3Deviation));
       return {

@@ -14,12 +14,12 @@ const sizes = [
   { B: 3, T: 700, C: 96, V, kinds: V },
   { B: 1, T: 2100, C: 32, V, kinds: 1 },
 ];
-/** Tokens of only `kinds` kinds: if these are few, backward sums many rows of each. */
+/** Tokens of only `kinds` different ids: if these are few, backward sums many rows of each. */
 const inputs = (_: unknown, { B, T, kinds }: Sizes & { kinds: number }, random: Random) => ({
   tokens: random.integers(B * T, kinds),
 });
 
-/** An element of the embedding: of a row of wte plus, if the model has wpe, a row of wpe. `place` says which rows. */
+/** An element of an embedded token: wte's plus, if the model has wpe, wpe's. `place` returns the rows. */
 const embedded =
   (ids: Numbers, wte: Numbers, wpe: Numbers | undefined, C: number, place: (row: number) => [number, number]) =>
   (_: unknown, index: number): number => {

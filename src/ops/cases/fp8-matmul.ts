@@ -16,10 +16,8 @@ import {
   scaleOf,
 } from './fp8.ts';
 import { gelu, geluDerivative } from './gelu.ts';
-import { columnSums, linear, product, productBound } from './matmul.ts';
-import { type Bound, casesOf } from './op-case.ts';
-
-type Sizes = Readonly<Record<'N' | 'C' | 'O', number>>;
+import { bound, columnSums, flops, linear, product, type Sizes } from './matmul.ts';
+import { casesOf } from './op-case.ts';
 
 // Aligned and not, one row and many, one tile and several, several blocks of a columnwise copy, and a k of 2,048 and more in
 // either direction, for which a GPU may have separate kernels.
@@ -39,13 +37,11 @@ const gpuSizes = [
   { N: 131, C: 1600, O: 784 },
   { N: 131, C: 784, O: 1600 },
 ];
-const flops = ({ N, C, O }: Sizes): number => 2 * N * C * O;
-const bound = ({ N, C, O }: Sizes): Bound => productBound(Math.max(N, C, O));
 
 // Weights of a standard deviation of 0.2.
 const weightScale = 2 ** -9;
 
-/** Rounds as the ops do. Computed in double, a bound just over a power of two could get another scale. */
+/** Rounds to fp32, as the ops do: in double, a bound near a power of two could get another scale. */
 const fp32 = Math.fround;
 
 /** Scales of rows, in each block of rows half as large as in the block before. */
@@ -107,7 +103,7 @@ interface Activation {
   readonly derivative: (x: number) => number;
   /** The largest result where |pre| is at most x. */
   readonly boundOf: (x: number) => number;
-  /** The largest derivative in a row whose activation forward stored with this scale. */
+  /** The largest derivative in a row, from the scale with which forward stored the row's activation. */
   readonly derivativeBound: (activatedScale: number) => number;
 }
 

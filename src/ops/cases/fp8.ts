@@ -5,7 +5,7 @@ import type { Bound } from './op-case.ts';
 
 /**
  * E4M3 has 3 bits of fraction: errors of numbers from 1 to 2 are uniform up to 2^-4, with a root mean square of 2^-4 / sqrt(3).
- * That of the numbers is about 1.5: a relative error of 2.4e-2.
+ * The numbers' root mean square is about 1.5: a relative error of 2.4e-2.
  */
 export const e4m3Bound: Bound = { fp32: 2.7e-2, bf16: 2.7e-2 };
 export const exact: Bound = { fp32: 0, bf16: 0 };
@@ -35,7 +35,7 @@ export function scaled(values: Numbers, scales: Numbers | number): Float64Array 
   return new Float64Array(values).map((value, index) => value * scales[Math.floor(index / width)]!);
 }
 
-/** The largest value in each block of rows: the scales of a columnwise copy from the rows' scales, or its norms from theirs. */
+/** The largest value in each block of rows: a columnwise copy's scales from the rows' scales, or its norms from their norms. */
 export const largestOfBlocks = (ofRows: Numbers): Float32Array =>
   Float32Array.from({ length: blocksOf(ofRows.length) }, (_, block) =>
     largestOf(ofRows.subarray(block * blockRows, (block + 1) * blockRows), 0),

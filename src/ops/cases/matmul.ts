@@ -4,7 +4,7 @@ import { geluCases } from './gelu.ts';
 import { type Bound, casesOf, formulaOf } from './op-case.ts';
 import { residualCases } from './residual.ts';
 
-type Sizes = Readonly<Record<'N' | 'C' | 'O', number>>;
+export type Sizes = Readonly<Record<'N' | 'C' | 'O', number>>;
 
 /** [N,O]: with `layout` nt a [N,K] times b [O,K] transposed, nn a [N,K] times b [K,O], tn a [K,N] transposed times b [K,O]. */
 export function product(
@@ -67,7 +67,7 @@ const gpuSizes = [
   { N: 2, C: 64, O: 50304 },
 ];
 const scale = () => ({ weight: 0.2 });
-const flops = ({ N, C, O }: Sizes): number => 2 * N * C * O;
+export const flops = ({ N, C, O }: Sizes): number => 2 * N * C * O;
 
 /** Error of fp32 sums of this many terms; tf32 rounds inputs to 10 bits of mantissa. */
 export const productBound = (terms: number): Bound => ({
@@ -75,7 +75,7 @@ export const productBound = (terms: number): Bound => ({
   tf32: 1e-3,
   bf16: 2e-3,
 });
-const bound = ({ N, C, O }: Sizes): Bound => productBound(Math.max(N, C, O));
+export const bound = ({ N, C, O }: Sizes): Bound => productBound(Math.max(N, C, O));
 /** The bound of a matmul with GELU. GPUs compute tanh in one instruction, with an error of 2^-11. */
 export const throughGelu = (plain: Bound): Bound => ({ ...plain, fp32: plain.fp32 * 2, bf16: 3e-3 });
 

@@ -18,7 +18,7 @@ function stepOf(x: Numbers, R: number, K: number, { a, b, c }: Step): Float64Arr
 const narayana = [[1], [1, 1], [1, 3, 1], [1, 6, 6, 1], [1, 10, 20, 10, 1]];
 
 /**
- * The error of a step divided by that of one rounding, or of one matmul, with the same relative error u. A = X X^T and
+ * The error of a step as a multiple of u, the relative error of one rounding or of one matmul. A = X X^T and
  * B = b A + c A A. With X from normal numbers, rounding B adds an error of u |B| |X| / sqrt(R), because its columns have random
  * directions. Rounding A changes B by b dA + c (A dA + dA A), at most (|b| + 2 |c|) |dA| as the norm of A is about 1. All
  * errors are independent.

@@ -1,11 +1,9 @@
 // Cases of the layernorm and the matmul after it as one op.
 import type { Numbers } from './case-numbers.ts';
 import { gelu } from './gelu.ts';
-import { linear, productBound, throughGelu } from './matmul.ts';
+import { flops, linear, productBound, type Sizes, throughGelu } from './matmul.ts';
 import { normalized } from './norm.ts';
 import { type Bound, casesOf } from './op-case.ts';
-
-type Sizes = Readonly<Record<'N' | 'C' | 'O', number>>;
 
 const sizes = [
   { N: 4, C: 128, O: 384 },
@@ -13,7 +11,6 @@ const sizes = [
   { N: 33, C: 64, O: 72 },
 ];
 const scale = () => ({ weight: 0.2 });
-const flops = ({ N, C, O }: Sizes): number => 2 * N * C * O;
 // In bf16 the op may round the layernorm's rows before the matmul, as two separate ops would.
 const bound = ({ C, O }: Sizes): Bound => ({ ...productBound(Math.max(C, O)), bf16: 4e-3 });
 

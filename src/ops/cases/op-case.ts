@@ -19,11 +19,11 @@ export interface Calling {
   readonly accumulate: boolean;
   /** Optional tensors that are omitted. */
   readonly without: readonly string[];
-  /** Tensors that share another tensor's memory: the name of the output, then of the other. */
+  /** Outputs that share another tensor's memory: { output: other tensor }. */
   readonly inPlace: Readonly<Record<string, string>>;
 }
 
-/** The largest accepted error, by dtype. Default for tf32: fp32's. Otherwise `precisionOf` decides. */
+/** The largest accepted error, by the precision of the operands (`precisionOf`). tf32's default is fp32's. */
 export interface Bound {
   readonly fp32: number;
   readonly tf32?: number;
@@ -81,7 +81,7 @@ export const precisionOf = (
 
 /**
  * Whether a dtype has to be tested with an op. In tf32 only matmuls differ from fp32. In fp8 only ops with tensors in FP8 are
- * new: the others are those of bf16 (on a CPU, of fp32). On a CPU in bf16 only ops with matmuls differ from fp32.
+ * new: the others are the same as in bf16 (on a CPU, as in fp32). On a CPU in bf16 only ops with matmuls differ from fp32.
  */
 export function isAffected(cases: OpCases, device: Precise): boolean {
   const { variant, bounds, sizes } = cases;
@@ -96,7 +96,7 @@ export function isAffected(cases: OpCases, device: Precise): boolean {
   );
 }
 
-/** The formula of a fused op: the formulas of its plain ops, one after the other. @param cases contains those of the plain ops */
+/** The formula of a fused op: the formulas of its plain ops, one after the other. @param cases contains the plain ops' cases */
 export const formulaOf =
   (fused: string, cases: readonly OpCases[]): OpCases['formula'] =>
   (inputs, sizes) => {
@@ -124,7 +124,7 @@ export const plain: Calling = { accumulate: false, without: [], inPlace: {} };
 
 /** The calls of an op that its contract allows: plain, accumulating, without optional tensors, in place. */
 export function callingsOf({ variant: { op, when } }: OpCases): Calling[] {
-  // Tensors that the variant's conditions decide are not left out in turn.
+  // Without the tensors for which the variant's conditions say whether they are null.
   const entries = Object.entries(op.tensors).filter(([name]) => !isDecided(name, op, when));
   const optional = entries
     .filter(([, { isOptional, together }]) => isOptional && together === undefined)
@@ -143,7 +143,7 @@ export function callingsOf({ variant: { op, when } }: OpCases): Calling[] {
 function isDecided(name: string, op: OpContract, when: When): boolean {
   const { together, where } = op.tensors[name]!;
   if (name in when || (together !== undefined && together in when)) return true;
-  // The variant's value of the argument decides, unless the tensor may be null there too.
+  // The argument's value in the variant decides, unless the tensor may be null with that value too.
   return where !== undefined && where.argument in when && !(where.orNull && holds(where, when as NativeArguments));
 }
 

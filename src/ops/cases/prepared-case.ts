@@ -25,7 +25,7 @@ export function prepare(device: Device, cases: OpCases, sizes: Sizes): Prepared 
   const known = kept.find((each) => each.key === key && each.cases === cases);
   if (known) return known;
   const results = new Map<string, Partial<Record<string, Numbers>>>();
-  // The formula adds to a tensor whose access is `updated`; for `accumulate` it gives the addend, the same in both cases.
+  // If the access of a tensor is `accumulate`, the formula gives only the addend: one result serves both calls.
   const accumulates = Object.values(cases.variant.op.tensors).every(({ access }) => access !== 'accumulate');
   const formula: Prepared['formula'] = (initial, { accumulate, without: names }) => {
     const key = JSON.stringify([names, accumulates && accumulate]);

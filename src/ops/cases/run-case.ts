@@ -184,7 +184,7 @@ function valuesOf(tensor: Tensor, { shape }: TensorContract, args: Readonly<Reco
 
 interface Limit extends Pick<Bound, 'measure' | 'parts'> {
   readonly limit: number;
-  /** Whether errors are roundings of few bits. */
+  /** Whether rounding to few bits causes the errors. */
   readonly isCoarse: boolean;
 }
 

@@ -5,12 +5,12 @@ import { opVariants, variantNamed } from '../variants.ts';
 import type { LoadedCard } from './kernel-card.ts';
 import { cardScratchBytes, scratchName, splitFused } from './use-cards.ts';
 
-/** Calls by the name of a variant, or of a card's op. */
+/** Numbers of calls, by the name of a variant or of a card's op. */
 type Calls = ReadonlyMap<string, number>;
 
 /**
- * The calls of `enqueue` that cards compute, and those of other variants of the cards' ops, which run on the library. Allocates on
- * the stand-in, for each card, the most scratch that any call needs.
+ * Counts the calls of `enqueue` that cards compute, and calls of other variants of their ops, which run on the library. Allocates
+ * on the stand-in, for each card, the most scratch that any call needs.
  */
 export function callCards(
   absent: Device,

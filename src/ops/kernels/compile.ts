@@ -12,7 +12,14 @@ import type { Device } from '../../native/device.ts';
 import { endAtSecondDemand } from '../../native/last-resort.ts';
 import { type Compiler, findCompiler, findNvcc, nvccProgram, type Source } from './compiler.ts';
 import { cachedCubin } from './cubin-cache.ts';
-import { emulated, emulatedCompiler, emulatedProgram, emulatorObject, hostCompiler } from './emulated.ts';
+import {
+  builtEmulator,
+  emulated,
+  emulatedCompiler,
+  emulatedProgram,
+  emulatorObject,
+  hostCompiler,
+} from './emulated.ts';
 import { includedFiles } from './includes.ts';
 import { instanceOf, type Kernels, openKernels } from './kernels.ts';
 
@@ -86,6 +93,9 @@ export function compiledFile(options: KernelSource, target: string, output: Comp
   return cachedCubin(keyOf(source, compiler.identity), () => compiler.compile(source, output), output);
 }
 
+/** nvcc, if programs run on the GPU. */
+export const nvccFor = (device: 'cuda' | 'cpu') => (device === 'cuda' ? findNvcc() : undefined);
+
 /** Files that make one program: .cu files, and .cpp and .c files that are linked with them. */
 export interface ProgramSource {
   readonly files: readonly string[];
@@ -94,16 +104,15 @@ export interface ProgramSource {
 }
 
 /**
- * The path of a compiled program, in the cache; undefined if its files have no main. `kind`: compiled for a GPU by nvcc if the
- * device is one and there is nvcc, else with the emulator.
+ * The path of a compiled program, in the cache; undefined if its files have no main. With `nvccFor` it is compiled for the GPU,
+ * else with the emulator.
  * @throws as `compiledFile`
  */
 export function compiledProgram(
   { files, includes = [], defines = {} }: ProgramSource,
   device: 'cuda' | 'cpu',
-): { program: string | undefined; kind: 'gpu' | 'cpu' } {
-  const nvcc = device === 'cuda' ? findNvcc() : undefined;
-  const kind = nvcc ? 'gpu' : 'cpu';
+): string | undefined {
+  const nvcc = nvccFor(device);
   const sources = files.map((file): Source => {
     const folders = [dirname(resolve(file)), ...includes.map((path) => resolve(path))];
     return { text: readSource(file), name: file, includes: folders, defines, instantiate: [], target: 'cpu' };
@@ -111,15 +120,15 @@ export function compiledProgram(
   // Files without a main are compiled only, to say what is wrong with them.
   const hasMain = sources.some(({ text }) => /\bmain\s*\(/.test(withoutComments(text)));
   const made = (compiler: unknown, make: () => Buffer) => {
-    const key = hash([kind, ...sources.map((source) => keyOf(source, compiler))]);
+    const key = hash([nvcc ? 'gpu' : 'cpu', ...sources.map((source) => keyOf(source, compiler))]);
     const path = cachedCubin(key, make, hasMain ? 'program' : 'o');
-    return { program: hasMain ? path : undefined, kind } as const;
+    return hasMain ? path : undefined;
   };
   if (nvcc) return made([nvcc.identity, ownGpus()], () => nvccProgram(nvcc.program, sources, hasMain));
   const { program, identity } = hostCompiler();
   const parts = [identity, emulated.library(), emulated.headers(), codeOfCompiling()];
-  const emulator = cachedCubin(hash(parts), () => emulatorObject(program), 'o');
-  return made(emulator, () => emulatedProgram(program, sources, emulator, hasMain));
+  const emulator = builtEmulator() ?? cachedCubin(hash(parts), () => emulatorObject(program), 'o');
+  return made(parts, () => emulatedProgram(program, sources, emulator, hasMain));
 }
 
 /** The GPUs for which `-arch=native` compiles. */
@@ -180,12 +189,8 @@ function keyOf(source: Source, compiler: unknown): string {
 
 const hash = (content: unknown) => createHash('sha256').update(JSON.stringify(content)).digest('hex');
 
-let compilingCode: readonly string[] | undefined;
-
 /** The files of this package with the compilers' flags, NVRTC's extra headers, and the rewriting of CUDA for a CPU. */
-function codeOfCompiling(): readonly string[] {
-  const suffix = isCompiled ? 'js' : 'ts';
-  const modules = ['./compiler', './emulated', './ptx', './refusals', './rewrite', './brackets', '../../native/nvrtc'];
-  compilingCode ??= modules.map((name) => readFileSync(new URL(`${name}.${suffix}`, import.meta.url), 'utf8'));
-  return compilingCode;
-}
+const codeOfCompiling = (): readonly string[] =>
+  ['./compiler', './emulated', './ptx', './refusals', './rewrite', './brackets', '../../native/nvrtc'].map((name) =>
+    readFileSync(new URL(`${name}.${isCompiled ? 'js' : 'ts'}`, import.meta.url), 'utf8'),
+  );

@@ -46,7 +46,7 @@ export function anyCompiler(): Compiler | undefined {
       name: `NVRTC ${version}`,
       identity: [placeOf(path), version, headers],
       compile: (source, output) => {
-        // NVRTC then accepts functions that a header declares for the host too.
+        // With -default-device NVRTC accepts functions that a header declares for the host too.
         const options = [...optionsOf(source, output), '-default-device', ...(headers ? [`-I${headers}`] : [])];
         const result = nvrtc.compile(withoutLinkage(source.text), source.name, options, source.instantiate, output);
         if (typeof result !== 'string') return result;
@@ -73,7 +73,7 @@ export function findNvcc(): { program: string; version: string; name: string; id
 const library =
   /#\s*include\s*[<"](cublas(?:Lt)?|cudnn|cufft|curand|cusolver|cusparse|nccl|nvrtc|cuda)(?:_v2|Xt|Dn|Sp|Mg)?\.h/g;
 
-/** A program of files with host code, for this machine's GPU. @throws CompileError with nvcc's messages */
+/** Compiles files with host code to a program for this machine's GPU. @throws CompileError with nvcc's messages */
 export function nvccProgram(program: string, sources: readonly Source[], hasMain: boolean): Buffer {
   using folder = new TemporaryFolder('program');
   const out = join(folder.path, 'program');
@@ -107,7 +107,7 @@ export function placeOf(name: string): unknown {
   return [realpathSync(path), size, mtimeMs];
 }
 
-/** sm_90a instead of sm_90, which lacks instructions; so for all later ones. A cubin runs on one architecture anyway. */
+/** sm_90a instead of sm_90, which lacks instructions; the same from 9.0 on. A cubin runs on one architecture anyway. */
 const architectureOf = (target: string): string => {
   const number = Number(target.replace('.', ''));
   return `sm_${number}${number >= 90 ? 'a' : ''}`;

@@ -15,12 +15,14 @@ const headers = join(packageRoot, 'cuda/emulator');
 const library = join(packageRoot, 'cuda/cpu/emulator');
 const threads = join(packageRoot, 'cuda/runtime/threads.cpp');
 
-/** Paths and contents of a folder's files. */
-const contents = (folder: string): string[] =>
+const filesIn = (folder: string): string[] =>
   readdirSync(folder, { recursive: true, encoding: 'utf8' })
     .sort()
     .map((name) => join(folder, name))
-    .flatMap((path) => (statSync(path).isFile() ? [path, readFileSync(path, 'utf8')] : []));
+    .filter((path) => statSync(path).isFile());
+
+/** Paths and contents of a folder's files. */
+const contents = (folder: string): string[] => filesIn(folder).flatMap((path) => [path, readFileSync(path, 'utf8')]);
 
 /** The text before a source, the folders of the emulator's headers, and the emulator's files with their contents. */
 export const emulated = {
@@ -58,7 +60,7 @@ export function emulatedCompiler(checks: boolean): Compiler {
   };
 }
 
-/** A program of files with host code, linked with the emulator's object file. @throws CompileError */
+/** Compiles files with host code to a program, linked with the emulator's object file. @throws CompileError */
 export function emulatedProgram(
   program: string,
   sources: readonly Source[],
@@ -76,6 +78,14 @@ export function emulatedProgram(
   const kind = hasMain ? [] : ['-shared', '-Wl,-z,defs'];
   run(program, sources[0]!, '', [...kind, ...objects, emulator, '-pthread', '-ldl', '-lm', '-o', out]);
   return readFileSync(out);
+}
+
+/** The emulator as the CPU library's build makes it, if no file of it has changed since. */
+export function builtEmulator(): string | undefined {
+  const path = join(packageRoot, 'build/libgpt2-emulator.a');
+  const made = statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+  const files = [...filesIn(library), ...filesIn(headers), threads];
+  return files.every((file) => statSync(file).mtimeMs < made) ? path : undefined;
 }
 
 /** The emulator and CUDA's runtime API, compiled to one object file. */
@@ -134,7 +144,7 @@ function compileObject(program: string, source: Source, out: string, checks: boo
 }
 
 const copies = ['memcpy', 'memmove', 'memset'];
-/** Functions that cuda/emulator/checks.h replaces: of memory, C++'s new and delete, mangled, and those with an effect. */
+/** Functions that cuda/emulator/checks.h replaces: memory functions, C++'s new and delete (mangled), and functions with effects. */
 const wrappedFunctions = [
   ...[...copies, 'malloc', 'free', '_Znwm', '_Znam', '_ZdlPv', '_ZdaPv', '_ZdlPvm', '_ZdaPvm'],
   ...['printf', 'puts', 'putchar', 'clock'],

@@ -11,7 +11,7 @@ import { importedFiles } from './includes.ts';
 export const readsTypes = !isCompiled || Boolean((process.features as { typescript?: unknown }).typescript);
 const index = new URL(`../../index.${isCompiled ? 'js' : 'ts'}`, import.meta.url).href;
 
-/** The name of the query in a card's URL; its value is the times of its files. Relative imports of a card get the same query. */
+/** The query in the URL of a card and of its relative imports; its value is the times at which the card's files were changed. */
 const mark = 'gpt2.ts-card';
 
 const hooks = `

@@ -1,4 +1,4 @@
-// Replaces inline PTX by calls of cuda/emulator/ptx.h. The table of instructions is closed: another one is refused with its line.
+// Replaces inline PTX by calls of cuda/emulator/ptx.h. An instruction that is not in the table is refused with its line.
 import { CompileError } from '../../base/errors.ts';
 import { endOf } from './brackets.ts';
 

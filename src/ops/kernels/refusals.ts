@@ -9,30 +9,36 @@ export const refusal = (place: string, what: string): string =>
 const missingHeader =
   /^(.*?:\d+):\d+: fatal error: '?((?:cuda(?:\/|_\w+_interop|_fp|EGL|GL)|cu(?:b|blas|dnn|fft|rand|solver|sparse|te|tlass)|nv|thrust|cooperative_groups|nccl|mpi|torch|ATen|c10|GL|EGL|helper_gl)[\w./+-]*)'?(?:: No such file| file not found)/m;
 
+/** A library whose headers this machine has, in the path of the file with the first error. */
+const ofLibrary =
+  /^(?:.*\/)?(thrust|cub|cutlass|torch|ATen|c10|nccl|mpi|cudnn|cufft|cusolver|cusparse)[\w.]*(?:\/.*)?:\d+:\d+: (?:fatal )?error: /m;
+
 /** The messages of GCC and clang about a name that is not declared. */
 const unknownName =
   /^(.*?:\d+):\d+: error: .*?'(?:struct |const |class )*(?:\w*::)*(\w+)[^']*' (?:was not declared|does not name a type|has not been declared|is not a member|has no member|is not a class)|^(.*?:\d+):\d+: error: (?:use of undeclared identifier|unknown type name|no member named|no type named|no template named) '(\w+)/gm;
 
-/** Names of CUDA and its libraries that are not emulated; some with what they belong to. */
+/** Names of CUDA and its libraries that are not emulated, some with the part of CUDA that they belong to. */
 const parts: readonly (readonly [RegExp, string])[] = [
   [/^(texture|tex[123]D|surf|cuda\w*(Texture|Surface|Array|Mipmap|Channel|ResourceDesc))/, ' (textures and surfaces)'],
   [/^cuda(Graphics|GL|EGL)/, ' (OpenGL)'],
   [/^cuda(Graph|Stream\w*Capture)/, ' (graphs of CUDA)'],
   [/^(cu[A-Z]|CU[a-z_]*|CU[A-Z_]+$)/, ' (the driver API)'],
-  [/^(cu|CU|__|nvcuda|wmma|nccl|nvrtc|torch|at$)/, ''],
+  [/^(cu|CU|__|nvcuda|wmma|nccl|nvrtc|torch|at$|atomic)/, ''],
 ];
 
 /** The sentence for the compiler's first error about what is not emulated; undefined if there is none. */
 export function refusalOf(log: string, name: string, source: string): string | undefined {
   const [, place, header] = missingHeader.exec(log) ?? [];
   if (header !== undefined) return refusal(place!, header);
+  const lines = source.split('\n');
+  const library = ofLibrary.exec(log)?.[1];
+  const included = lines.findIndex((line) => library && /^\s*#\s*include/.test(line) && line.includes(library));
+  if (included >= 0) return refusal(`${name}:${included + 1}`, library!);
   for (const [, gcc, gccName, clang, clangName] of log.matchAll(unknownName)) {
     const [word, place] = [(gccName ?? clangName)!, (gcc ?? clang)!];
     const part = parts.find(([pattern]) => pattern.test(word))?.[1];
     if (part === undefined) continue;
-    const line = place.startsWith(`${name}:`)
-      ? source.split('\n')[Number(place.slice(name.length + 1)) - 1]
-      : undefined;
+    const line = place.startsWith(`${name}:`) ? lines[Number(place.slice(name.length + 1)) - 1] : undefined;
     return refusal(place, word + part) + (line === undefined ? '' : `\n  ${line.trim()}`);
   }
   return undefined;

@@ -82,7 +82,7 @@ const words = [
 ];
 
 /**
- * The C++ of a preprocessed file, and its kernels.
+ * Rewrites a preprocessed file as C++, and lists its kernels.
  * @param how isClang: whether clang compiles it; isProgram: whether the file may have host code
  * @throws CompileError for code that does not run on a CPU
  */

@@ -19,7 +19,7 @@ const isWhole = ({ softcap, dweight, dbias }: OpArguments): boolean =>
 interface Launcher {
   readonly card: LoadedCard;
   launch(args: OpArguments, native: NativeArguments): void;
-  /** Scratch of at least so many bytes; null if no call needed any. */
+  /** Scratch of at least `bytes` bytes; null if no call needed any. */
   scratch(bytes: number): DeviceBuffer | null;
   close(): void;
 }
@@ -69,7 +69,7 @@ export async function useCards(
   splitFused(device, computed);
 }
 
-/** Makes fused ops run as their plain ops: all fused ops, or those of which cards compute a plain op but not the whole. */
+/** Makes fused ops run as their plain ops; with `computed`, only where cards compute one of the plain ops but not the fused op. */
 export function splitFused(device: Device, computed?: ReadonlySet<OpVariant>): void {
   for (const [fused, parts] of plainOps) {
     if (computed && (computed.has(fused) || !parts.some(([plain]) => computed.has(plain)))) continue;
@@ -125,7 +125,7 @@ const sizesOf = ({ op }: LoadedCard, native: NativeArguments): Readonly<Record<s
 export const cardScratchBytes = (card: LoadedCard, native: NativeArguments): number =>
   card.scratch?.(sizesOf(card, native)) ?? 0;
 
-/** The launches of a card for a call of its op. @param scratch returns memory of at least so many bytes, which may be 0 */
+/** The launches of a card for a call of its op. @param scratch returns memory of at least `bytes` bytes, which may be 0 */
 export function launchesOf(
   card: LoadedCard,
   args: OpArguments,

@@ -56,7 +56,7 @@ export async function measureStep(
     mark();
     await device.finished();
     if (steps === 0) return (accumulation * device.elapsed(marks[0]!, marks[1]!)) / 1000;
-    // The first half is a warmup: JavaScript's compiler works beside the first steps of a process (throughput.ts).
+    // The first half is a warmup: JavaScript's compiler runs concurrently with the first steps of a process (throughput.ts).
     const after = Array.from({ length: steps }, (_, step) => step * measured).slice(Math.floor(steps / 2));
     const between = (marksLater: number) =>
       median(after.map((at) => device.elapsed(marks[at]!, marks[at + marksLater]!)));

@@ -19,7 +19,7 @@ export interface Outlook {
   readonly isAbout?: boolean;
 }
 
-/** Steps of a run on so many training tokens. @throws Gpt2Error if they fill no step, or fewer than the warmup */
+/** Steps of a run on data of `trainingTokens` tokens. @throws Gpt2Error if they fill no step, or fewer than the warmup */
 export function stepsOf(options: ResolvedOptions, trainingTokens: number): number {
   const { data, totalBatch, warmup = 0, tokens } = options;
   const steps = askedSteps(options, totalBatch) ?? Math.floor(trainingTokens / totalBatch);
@@ -33,13 +33,13 @@ export function stepsOf(options: ResolvedOptions, trainingTokens: number): numbe
   return steps;
 }
 
-/** How often something that is done every `every` steps, and after step `last`, is due at steps `from` to `last`. */
+/** How often work that is due every `every` steps, and after step `last`, is done in steps `from` to `last`. */
 export function timesDue(every: number, from: number, last: number): number {
   if (every <= 0 || from > last) return 0;
   return Math.floor(last / every) - Math.floor((from - 1) / every) + (last % every === 0 ? 0 : 1);
 }
 
-/** Estimates the seconds of a save that training waits for: 1.49 GB took 4 s beside an H200 (2026-11-26), most of it for sha256. */
+/** Estimates the seconds of a save that training waits for: 1.49 GB took 4 s on an H200's host (2026-11-26), mostly sha256. */
 export const saveSeconds = (bytes: number): number => bytes / 400e6;
 
 /** The outlook of a whole run. */

@@ -45,7 +45,7 @@ function createAbsent(device: Device, config: ModelConfig, { cards = [], parts, 
 export const trainingPlan = (device: Device, config: ModelConfig, sizes: PlanSizes): ReadonlyMap<string, number> =>
   createAbsent(device, config, sizes).model.device.allocated;
 
-/** The same, with the bytes of host memory that a save needs to copy a run's state. */
+/** The memory of `trainingPlan`, and the bytes of host memory that a save needs to copy a run's state. */
 export function plannedMemory(device: Device, config: ModelConfig, sizes: PlanSizes) {
   const { model, trainer } = createAbsent(device, config, sizes);
   const { copyBytes } = new BackgroundWriter(model, trainer.optimizerState.copies);
@@ -151,7 +151,7 @@ export function chooseBatch(
   const limit = memoryLimit(opened, maxMemory);
   for (const each of recompute === undefined ? recomputeNames : [recompute]) {
     const fits = (B: number) => neededBytes(opened, config, { ...sizes, B, recompute: each }) <= limit.bytes;
-    // The largest first: without accumulation, its gradients may take less memory than those of a smaller micro-batch.
+    // The largest first: without accumulation, its gradients may take less memory than a smaller micro-batch's.
     const batch = fits(batches.at(-1)!) ? batches.at(-1) : largestFitting(batches, fits);
     if (batch !== undefined) return { batch, recompute: each };
   }

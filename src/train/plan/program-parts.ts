@@ -17,14 +17,14 @@ export interface Batches {
   seek?(position: never): void;
 }
 
-/** Batches, or a function that returns those of a rank; several ranks need a function. */
+/** Batches, or a function that returns a rank's batches; several ranks need a function. */
 export type BatchesOfRank = Batches | ((place: { readonly rank: number; readonly ranks: number }) => Batches);
 
 export interface ProgramParts {
   /** The learning rate of a step, counted from 0. */
   readonly schedule?: ((step: number) => number) | undefined;
   readonly optimizer?: OptimizerChoice | undefined;
-  /** In place of the training shards of `data`; its vocabulary stays that of the model. Needs `steps`. */
+  /** In place of the training shards of `data`; the model keeps the vocabulary of `data`. Needs `steps`. */
   readonly batches?: BatchesOfRank | undefined;
   /** In place of the validation shards: `valSteps` batches (default 20), from the first position if there is a `seek`. */
   readonly validation?: BatchesOfRank | undefined;

@@ -112,7 +112,7 @@ function findFiles(
   const { data } = options;
   const dataset = readDataset(data);
   const trainShards = batches ? [] : findShards(data, 'train');
-  // Validation on other data than the program's is not asked for.
+  // A run on a program's batches is validated only on batches of the program.
   const valShards = batches || validation ? [] : findShards(data, 'val');
   if (start) refuseOtherParts(start, merged);
   const { vocabularySize = gpt2VocabularySize } = start?.model ?? dataset ?? {};

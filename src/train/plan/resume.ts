@@ -18,7 +18,7 @@ interface Resumed {
 }
 
 /**
- * Merges the options with those of the run that they resume, if any.
+ * Merges the options with the options of the run that they resume, if any.
  * @param parts those that a program gives
  * @throws UsageError for contradicting flags; Gpt2Error if there is no run in --out, or an option would break it
  */

@@ -27,7 +27,7 @@ interface ValidationSequences {
 
 /** llm.c's validation: batches from the start of the set. */
 export interface ValidationBatches {
-  /** Without `canSeek`, batches of a program that go on. */
+  /** Without `canSeek`, each validation takes the next batches of the program. */
   readonly loader: Pick<Loader, 'next' | 'seek'> & { readonly canSeek?: boolean };
   readonly shards: Loader['shards'];
   /** Number of ranks that share each batch. */
@@ -40,7 +40,7 @@ export interface ValidationBatches {
   readonly different: number;
 }
 
-/** Batches of a validation of a program, without valSteps; llm.c's number. */
+/** Default of valSteps for a validation on a program's batches; llm.c's number. */
 const programBatches = 20;
 
 export type RunData = Readonly<Omit<ReturnType<typeof openData>, 'steps' | 'warmup'>>;

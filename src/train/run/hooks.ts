@@ -53,7 +53,7 @@ export interface TrainHooks {
   readonly onProgress?: ((done: number, total: number) => void) | undefined;
   /** Called with the live page of `serve` when the run has ended and the device is free. Default: the page is closed. */
   readonly onPage?: ((page: LivePage) => void) | undefined;
-  /** Called once, after the third step of a process or, in a run of over a minute, after 2 s of steps; if others follow. */
+  /** Called once, after the third step of a process or, in a run of over a minute, after 2 s of steps; not if the run ends there. */
   readonly onOutlook?: ((outlook: Outlook) => void) | undefined;
   /** Called with the finished and all micro-batches of a step of over 5 s, on each rank. */
   readonly onMicroBatch?: ((done: number, all: number) => void) | undefined;

@@ -3,11 +3,11 @@ import type { SessionHooks } from './hooks.ts';
 import type { Run } from './run.ts';
 import type { Throughput } from './throughput.ts';
 
-/** Milliseconds of a step from which on it is long. */
+/** A step that takes this many milliseconds is long. */
 const longStep = 5000;
 
 /**
- * For a step that begins now and may be long: called with the number of finished micro-batches, it reports them and returns whether
+ * A function for a step that begins now and may be long: it reports the number of finished micro-batches, and returns whether
  * the step ends there, unsaved. Undefined for a short step. Ranks end a step together.
  */
 export function watchStep(

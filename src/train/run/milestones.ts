@@ -91,24 +91,24 @@ async function meanOfBatches({ trained, ranks }: Run, validation: ValidationBatc
     summedLoss(trained.model, { batch, sequence, batches: count }, () => loader.next(), signal);
   // A repeated batch has the same loss: each batch is computed once and weighted by its number of repeats.
   const [rounds, more] = [Math.floor(batches / different), batches % different];
-  let own: { sum: number; targets: number } | InterruptedError;
+  let ofRank: { sum: number; targets: number } | InterruptedError;
   try {
-    own = await sumOf(more);
+    ofRank = await sumOf(more);
     if (rounds > 0) {
       const rest = await sumOf(different - more);
-      const both = (name: 'sum' | 'targets', first = own as typeof rest) =>
+      const both = (name: 'sum' | 'targets', first = ofRank as typeof rest) =>
         (rounds + 1) * first[name] + rounds * rest[name];
-      own = { sum: both('sum'), targets: both('targets') };
+      ofRank = { sum: both('sum'), targets: both('targets') };
     }
   } catch (error) {
     if (!(error instanceof InterruptedError)) throw error;
-    own = error;
+    ofRank = error;
   }
   // Sent as text: JSON has no NaN.
-  const sent = own instanceof InterruptedError ? null : { ...own, sum: String(own.sum) };
+  const sent = ofRank instanceof InterruptedError ? null : { ...ofRank, sum: String(ofRank.sum) };
   const all = (await ranks?.allGather(sent)) ?? [sent];
   if (!all.every((each) => each !== null)) {
-    throw own instanceof InterruptedError ? own : new InterruptedError('another rank was asked to stop');
+    throw ofRank instanceof InterruptedError ? ofRank : new InterruptedError('another rank was asked to stop');
   }
   const parts = all.slice(0, validation.ranks);
   const tokens = parts.reduce((sum, { targets }) => sum + targets, 0);

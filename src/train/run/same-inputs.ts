@@ -37,7 +37,7 @@ const described = (shard: ShardRecord | undefined): string =>
   shard ? `${shard.name} of ${shard.tokens} tokens` : 'missing';
 
 /**
- * @param before the hashes that the run recorded, and `now` those of the files; undefined: no kernels
+ * @param before the hashes that the run recorded; `now`: the files' hashes; undefined: no kernels
  * @throws Gpt2Error if they differ
  */
 export function checkSameKernels(

@@ -98,7 +98,7 @@ export class Saving {
     } while (await this.isLost());
   }
 
-  /** A position with those of the other ranks, if a program gives the batches. */
+  /** A position, with the other ranks' positions if a program gives the batches. */
   async #ofAllRanks(position: Position): Promise<Position> {
     const { ranks } = this.#run;
     if (!position.ofProgram || !ranks) return position;

@@ -211,7 +211,7 @@ export class Session {
     if (!model.device.graphs) await this.#finishStep();
   }
 
-  /** Whether the state is not that of the checkpoint from which the run continues. */
+  /** Whether the state has changed since the checkpoint from which the run continues. */
   get #hasNewState(): boolean {
     return !this.#run.folder.resumed || this.#step > this.#run.span.startStep;
   }

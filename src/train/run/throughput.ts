@@ -6,12 +6,12 @@ import type { Run } from './run.ts';
 /** Number of steps whose median counts. */
 const recent = 20;
 
-/** Milliseconds after which steps take their usual time: before, JavaScript's compiler works beside them (70 instead of 40 ms a step). */
+/** Milliseconds after which steps take their usual time: before, JavaScript's compiler runs too (70 instead of 40 ms a step). */
 const settled = 2000;
 /** A run of fewer seconds has its outlook before its steps have settled. */
 const shortRun = 60;
 
-/** Work between steps: it is due every so many steps, and after the last step. */
+/** Work between steps: it is due every `every` steps, and after the last step. */
 interface Between {
   readonly every: number;
   /** The last step at which it began. */

@@ -32,7 +32,7 @@ export interface StepOptions {
 
 /** How the micro-batches of a step differ. */
 export interface MicroBatch {
-  /** Whether its gradients are added to those of earlier micro-batches. */
+  /** Whether its gradients are added to earlier micro-batches' gradients. */
   readonly accumulate: boolean;
   /** Whether gradients are summed over ranks, as after the last micro-batch. */
   readonly sums: boolean;
@@ -47,7 +47,7 @@ export class StepOps {
   readonly update: Update;
   readonly #model: Model;
   readonly #options: StepOptions;
-  /** Targets of all ranks in a step, those of -1 too. */
+  /** Targets of all ranks in a step, including targets of -1. */
   readonly #targets: number;
   readonly #gradientSync: GradientSync | undefined;
 

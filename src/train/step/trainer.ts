@@ -50,7 +50,7 @@ export interface BegunStep {
 export class Trainer {
   readonly model: Model;
   readonly options: TrainerOptions;
-  /** After a step, of the mean over all targets; optimizers multiply them by step[CLIP], which leaves out targets of -1. */
+  /** After a step: gradients of the mean over all targets. Optimizers multiply them by step[CLIP], which corrects for targets of -1. */
   readonly gradients: ParameterArena;
   readonly optimizerState: OptimizerState;
   readonly #ops: StepOps;

@@ -80,7 +80,7 @@ const manifestSchema = z.object({
   /** The training shards, to detect changed data. Checkpoints of older versions lack the hashes. */
   shards: z.array(z.object({ name: z.string(), tokens: count.max(2 ** 31 - 1), sha256: sha256.optional() })),
   files: filesSchema(weightsFile, optimizerFile),
-  /** True for a save that was due to a time (--save-every 10m). */
+  /** True if --save-every is a time, and this save was due by it. */
   timed: z.boolean().optional(),
   /** Time of writing, ISO 8601. */
   time: z.string(),

@@ -17,9 +17,6 @@ export interface HubName {
   readonly revision: string | undefined;
 }
 
-/** Head start of a process that shows its progress, such as rank 0. */
-const headStartMilliseconds = 300;
-
 const repositoryFolder = (repository: string): string => join(cacheFolder('models'), repository);
 
 /** The folder of a repository's model at a commit. */
@@ -49,7 +46,7 @@ export function rememberCommit(name: HubName, commit: string): void {
 /** Completes a model's folder while no other process does; does nothing if another process has. @throws as `make` */
 export async function alone(
   folder: string,
-  { notice, onProgress, signal }: FetchOptions,
+  { notice, signal }: FetchOptions,
   make: () => Promise<void>,
 ): Promise<void> {
   const path = join(folder, '.lock');
@@ -59,14 +56,11 @@ export async function alone(
     return openSync(path, 'a');
   });
   try {
-    const pause = (milliseconds: number) =>
-      wait(milliseconds, undefined, { signal }).catch((cause) => {
-        throw new InterruptedError(`stopped before the download to ${folder}`, { cause });
-      });
-    if (!onProgress) await pause(headStartMilliseconds);
     for (let tries = 0; !lockFile(file); tries++) {
       if (tries === 0) notice?.(`waiting for another process that downloads to ${folder}`);
-      await pause(100);
+      await wait(100, undefined, { signal }).catch((cause) => {
+        throw new InterruptedError(`stopped before the download to ${folder}`, { cause });
+      });
     }
     if (isWhole(folder)) return;
     await make();

@@ -143,7 +143,7 @@ async function downloadModel(
   if (!(await fetchFile(weightsFile, onProgress))) throw await otherWeights(name, at);
 }
 
-/** Reads a downloaded model. @throws as `read`; for a damaged file, which may have had no checksum, with advice to remove it */
+/** Reads a downloaded model. @throws as `read`; if a file is damaged, with advice to remove it */
 export function fromDownload<T>(folder: string, read: () => T): T {
   const found = attempt(read);
   if (!(found instanceof Gpt2Error)) return found;

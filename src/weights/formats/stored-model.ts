@@ -1,4 +1,4 @@
-// The interfaces of model formats of other programs, of which formats.ts is the table, and of an open model file.
+// The interfaces of other programs' model formats (formats.ts has their table), and of an open model file.
 import type { ModelConfig } from '../../model/config.ts';
 import type { Parameter } from '../../model/parameters.ts';
 import type { Tokenizer } from '../../tokenizer/tokenizer.ts';
@@ -29,8 +29,8 @@ export interface ModelFormat {
   /** Whether a path has this format, complete or not. @param head a file's first 9 bytes in Latin-1; undefined for a folder */
   recognises(path: string, head: string | undefined): boolean;
   /**
-   * Opens what `recognises` takes.
-   * @param others the names for --model, for messages
+   * Opens a path for which `recognises` is true.
+   * @param others advice for messages: the kinds of paths that --model takes
    * @throws Gpt2Error naming the file, field or tensor that cannot be used
    */
   open(path: string, others: string, head: string | undefined): StoredModel;

@@ -24,7 +24,7 @@ const T = 1024;
 const optimizer = new AdamW({ weightDecay: 0 });
 const needed = (sizes: Partial<PlanSizes>) => neededBytes(gpuWith(80), d48, { B: 1, T, optimizer, ...sizes }) / 2 ** 30;
 
-/** What is said of a batch in this much memory; undefined: it fits. */
+/** The refusal of a batch in this much memory; undefined: it fits. */
 const refusal = (gib: number, sizes: Omit<PlanSizes, 'optimizer'>) =>
   refusalOf(() => checkMemory(gpuWith(gib), d48, { optimizer, ...sizes }));
 

@@ -96,7 +96,7 @@ it('says what a step comes to where only --batch auto settles it', async () => {
   const sizes = '--layers 1 --channels 32 --heads 2 --context 64 --seq 32'.split(' ');
   const asked = ['train', '--dry-run', '--device', 'cpu', '--data', data, ...sizes, '--batch', 'auto'];
   const tokens = (text: string) => /here; a step has (\d+) tokens: --total-batch is not given\n/.exec(text)?.[1];
-  // What is worth it on a CPU: 4096 tokens.
+  // As many tokens as pay on a CPU: 4096.
   expect(tokens((await place.here(asked)).stdout)).toBe('4096');
   expect(tokens((await place.here([...asked, '--total-batch', '256'])).stdout)).toBeUndefined();
 });

@@ -11,7 +11,7 @@ import { Trainer } from '../../../src/train/step/trainer.ts';
 
 const [B, T] = [1, 8];
 const batch = { inputs: new Int32Array(B * T), targets: new Int32Array(B * T) };
-/** What is written down of ops that are done, too: marks of where forward and backward are. */
+/** Notes beside the ops that are done: marks of where forward and backward are. */
 const marks = ['embeddingForward', 'attentionForward', 'classifier', 'attentionBackward', 'embeddingBackward', 'adamw'];
 
 interface Case {

@@ -54,7 +54,7 @@ __global__ void attention_values(element *out, const float *probabilities, const
   out[(static_cast<size_t>(b * T + t) * NH + h) * HS + d] = static_cast<element>(sum);
 }
 
-// probabilities[t,s] = exp(score - lse); dscores[t,s] = their gradient, dout[t] . v[s], still before the softmax's backward.
+// probabilities[t,s] = exp(score - lse); dscores[t,s] = their gradient, dout[t] . v[s], not yet through the softmax.
 __global__ void attention_backward_probabilities(float *probabilities, long long count, const element *dout,
                                                  const element *qkv, const float *lse, int T, int NH, int HS) {
   const int s = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.z * T + blockIdx.y;

@@ -31,7 +31,7 @@ struct Row {
   }
 };
 
-// The product of two rows, in all lanes.
+// The dot product of two rows, in all lanes.
 template <int PARTS>
 __device__ float dot(const Row<PARTS> &a, const Row<PARTS> &b) {
   float sum = 0;
@@ -41,7 +41,7 @@ __device__ float dot(const Row<PARTS> &a, const Row<PARTS> &b) {
   return sum;
 }
 
-// The row of [B,NH,T] that the thread's warp has.
+// The row of [B,NH,T] that the thread's warp computes.
 __device__ int own_row() { return blockIdx.x * warps + threadIdx.x / 32; }
 
 template <int PARTS>

@@ -2,7 +2,7 @@
 // owns 64 keys and sums over queries. Each result has one owner, so nothing is added in memory.
 #include "tiles.cuh"
 
-// The tiles of a block: its own and the other side's, of queries and dout or of keys and values.
+// The tiles of a block: those it owns and those of the other side. One side is queries and dout, the other keys and values.
 template <int WIDTH>
 struct Memory {
   Tile<WIDTH> queries, gradients, keys, values;

@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(threads, blocks<WIDTH>)
         scores[i][j] = key0 + member() + 16 * j <= t ? scores[i][j] * scale : -INFINITY;
         most = fmaxf(most, scores[i][j]);
       }
-      // Never of no score: the first tile has key 0.
+      // Never without a score: every query attends to key 0, in the first tile.
       most = largest_of_group(most);
       const float shrink = expf(largest[i] - most);
       largest[i] = most;

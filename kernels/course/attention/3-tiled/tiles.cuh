@@ -1,14 +1,14 @@
-// What forward and backward share: tiles of 64 rows of a head in shared memory, and the two kinds of product that attention has of them.
+// Code that forward and backward share: tiles of 64 rows of a head in shared memory, and the two kinds of matmul of such tiles.
 //
 // A block of 256 threads owns 64 lines (queries, or keys), and goes through the other side 64 lines at a time. Group g of 16
-// neighbouring threads, which is half a warp, has the own lines 4g to 4g + 3, and member m of it the other lines m, m + 16, m + 32 and
-// m + 48: a tile of 4 x 4 scores a thread. Of results with the head's columns a thread has the same four lines, and columns 4m to 4m + 3.
+// neighbouring threads, half a warp, has the owned lines 4g to 4g + 3, and its member m the lines m, m + 16, m + 32 and m + 48 of the other
+// side: 4 x 4 scores a thread. Of results with the head's columns a thread has the same four lines, and columns 4m to 4m + 3.
 #pragma once
 
 #include "../heads.cuh"
 
 constexpr int tile = 64, threads = 256;
-// Blocks on an SM, as far as the shared memory of an H100 goes in backward.
+// The blocks for which an H100's SM has enough shared memory in backward.
 template <int WIDTH>
 constexpr int blocks = WIDTH == 64 ? 2 : 1;
 
@@ -30,7 +30,7 @@ struct Tile {
   __device__ float4 four(int row, int column) const { return *reinterpret_cast<const float4 *>(&values[row][column]); }
 };
 
-// scores[i][j] += own line i times other line j of the thread
+// scores[i][j] += line i of the thread's owned lines times line j of the other side
 template <int WIDTH>
 __device__ void add_products(float (&scores)[4][4], const Tile<WIDTH> &own, const Tile<WIDTH> &other) {
 #pragma unroll 4
@@ -51,7 +51,7 @@ template <int WIDTH>
 struct Result {
   float values[4][WIDTH / 16] = {};
 
-  // += sum over the other lines s of weights[s][own line] * lines[s]. A thread has the weights[i][j] of own line i and other line j; its
+  // += sum over the other side's lines s of weights[s][owned line] * lines[s]. A thread has weights[i][j] of owned line i and line j; its
   // group exchanges them through shared memory, and needs no other group's.
   __device__ void add(const float (&weights)[4][4], Tile<64> &exchange, const Tile<WIDTH> &lines) {
     __syncwarp();  // the group is done with what was there
@@ -95,7 +95,7 @@ struct Result {
   }
 };
 
-// Over a group; all its threads get the result.
+// The sum over a group; all its threads get the result.
 __device__ float sum_of_group(float value) {
   for (int lanes = 8; lanes > 0; lanes /= 2) value += __shfl_xor_sync(0xffffffffu, value, lanes);
   return value;

@@ -2,11 +2,11 @@
 // the other owns 64 keys and sums over queries. Each result has one owner, so nothing is added in memory.
 #include "tiles.cuh"
 
-// Blocks on an SM, as far as its registers go.
+// The blocks for which an SM has enough registers.
 template <int WIDTH>
 constexpr int blocks = WIDTH == 64 ? 3 : 2;
 
-// Own tiles of queries and dout, others of keys and values; or the other way round, and then lse and D of the queries.
+// Owned tiles of queries and dout, with tiles of keys and values; or owned tiles of keys and values, with queries, dout, lse and D.
 template <int WIDTH>
 struct Memory {
   Tile<lines, WIDTH> own[2];

@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(threads)
   };
   shared.queries.fill(rows_of(qkv, 0, head, T, NH, HS), first, T, HS);
   fill(0, 0);
-  // Of the lane's two rows, 8 apart: [0] of numbers 0 and 1 of each result, [1] of numbers 2 and 3.
+  // For the lane's two rows, 8 apart: [0] for numbers 0 and 1 of each result, [1] for numbers 2 and 3.
   float result[WIDTH / 8][4] = {}, largest[2] = {-INFINITY, -INFINITY}, sum[2] = {};
   for (int key0 = 0, stage = 0; key0 < end; key0 += step, stage ^= 1) {
     __pipeline_wait_prior(0);
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(threads)
     float shrink[2];
 #pragma unroll
     for (int row = 0; row < 2; row++) {
-      // Never of no score: the first block has key 0.
+      // Never without a score: every query attends to key 0, in the first block.
       most[row] = largest_of_row(most[row]);
       shrink[row] = __expf(largest[row] - most[row]);
       largest[row] = most[row];

@@ -1,4 +1,4 @@
-// What forward and backward share. A block of 4 warps owns 64 lines (queries, or keys), a warp 16 of them, and goes through the other side
+// Code of forward and backward. A block of 4 warps owns 64 lines (queries, or keys), a warp 16 of them, and goes through the other side
 // 64 lines at a time (32 for wide heads, which need the registers). Tensor cores multiply, in bf16; all sums are fp32.
 #pragma once
 
@@ -40,7 +40,7 @@ struct Tile {
   __device__ Fragment by_columns(int row, int column) const { return load_fragment<false>(&values[row][column], stride); }
 };
 
-// The warp's first line of the block's.
+// The first of the block's lines that the warp owns.
 __device__ int warp_line() { return threadIdx.x / 32 * 16; }
 // The row and the column of number `e` of a result [16,8] in this lane.
 __device__ int row_of(int e) { return threadIdx.x % 32 / 4 + e / 2 * 8; }
@@ -89,7 +89,7 @@ __device__ void write(const Rows<element> &to, const float (&result)[TILES][4], 
   }
 }
 
-// Over the four lanes that have a row of a result.
+// The sum over the four lanes that have a row of a result.
 __device__ inline float sum_of_row(float value) {
   value += __shfl_xor_sync(0xffffffffu, value, 1);
   return value + __shfl_xor_sync(0xffffffffu, value, 2);

@@ -8,7 +8,7 @@ using element = ELEMENT;
 constexpr int threads = 256;  // of a block
 constexpr int warps = threads / 32;
 
-// The largest of some logits, and the sum of exp(logit - largest). Of none: -FLT_MAX, which no finite logit is below, and 0.
+// The largest of some logits, and the sum of exp(logit - largest). Without logits: -FLT_MAX, the lowest finite number, and 0.
 struct Softmax {
   float largest, sum;
 
@@ -20,7 +20,7 @@ struct Softmax {
   }
 };
 
-// Of all threads' logits: shuffles in each warp, then the warps' results in their order. Every thread gets it.
+// Joins all threads' results: shuffles in each warp, then the warps' results in their order. Every thread gets the whole.
 __device__ Softmax joined(Softmax own) {
   __shared__ Softmax of_warps[warps];
   for (int lanes = 16; lanes > 0; lanes /= 2) {

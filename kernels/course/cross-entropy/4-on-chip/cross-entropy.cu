@@ -1,5 +1,5 @@
 // Cross-entropy of rows of logits, one block per row, which is read from memory once, in 16-byte packs, and kept in shared memory as far
-// as that goes. ELEMENT is float or __nv_bfloat16.
+// as it fits. ELEMENT is float or __nv_bfloat16.
 #include <cfloat>
 #include <cstdint>
 #include <cuda_bf16.h>
@@ -20,7 +20,7 @@ struct alignas(WIDTH * sizeof(element)) Pack {
 
 __device__ bool is_aligned(const void *pointer) { return reinterpret_cast<uintptr_t>(pointer) % 16 == 0; }
 
-// The largest of some logits, and the sum of exp(logit - largest). Of none: -FLT_MAX, which no finite logit is below, and 0.
+// The largest of some logits, and the sum of exp(logit - largest). Without logits: -FLT_MAX, the lowest finite number, and 0.
 struct Softmax {
   float largest, sum;
 
@@ -32,7 +32,7 @@ struct Softmax {
   }
 };
 
-// Of all threads' logits: shuffles in each warp, then the warps' results in their order. Every thread gets it.
+// Joins all threads' results: shuffles in each warp, then the warps' results in their order. Every thread gets the whole.
 __device__ Softmax joined(Softmax own, Softmax *of_warps) {
   for (int lanes = 16; lanes > 0; lanes /= 2) {
     Softmax other;
@@ -94,7 +94,7 @@ __device__ void write_row(element *d, const element *x, const Pack<WIDTH> *kept,
     const bool is_whole = (p + 1) * WIDTH <= V, has_target = p == target / WIDTH;
     float results[WIDTH];
     for (int j = 0; j < WIDTH; j++) results[j] = __expf(pack[j] - all.largest) * scale;
-    // What few packs of a row need is one check of a pack, not of each element.
+    // Few packs of a row need this, so a whole pack is checked at once, not each element.
     if (!is_whole || has_target) {
       for (int j = 0; j < WIDTH; j++) {
         const int v = p * WIDTH + j;

@@ -1,7 +1,7 @@
 import { defineKernel } from 'gpt2.ts';
 
 const tile = 256; // positions that a block sorts, as in the source
-// (Defaults give parameters their types here: a card without TypeScript's own is read by every Node.)
+// (Default values give the parameters their types: without TypeScript's syntax, every version of Node reads this card.)
 const tilesOf = (B = 0, T = 0) => Math.ceil((B * T) / tile);
 /** Passes of 8 bits that sort keys up to V, which stands for tokens that do not exist. */
 const passesOf = (V = 0) => Math.ceil(Math.log2(V + 1) / 8);

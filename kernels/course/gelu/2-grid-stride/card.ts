@@ -1,7 +1,7 @@
 import { defineKernel } from 'gpt2.ts';
 
 // 8 blocks of 256 threads are all that an SM of an H100 runs at a time, and it has 132 SMs.
-// (Defaults give parameters their types here: a card without TypeScript's own is read by every Node.)
+// (Default values give the parameters their types: without TypeScript's syntax, every version of Node reads this card.)
 const gridOf = (count = 0) => Math.min(Math.ceil(count / 256), 8 * 132);
 
 export default [

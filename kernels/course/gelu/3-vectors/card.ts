@@ -1,7 +1,7 @@
 import { defineKernel } from 'gpt2.ts';
 
 // A thread for every 16 bytes.
-// (Defaults give parameters their types here: a card without TypeScript's own is read by every Node.)
+// (Default values give the parameters their types: without TypeScript's syntax, every version of Node reads this card.)
 const gridOf = (count = 0, type = 'fp32') => Math.ceil(count / (type === 'bf16' ? 8 : 4) / 256);
 
 export default [

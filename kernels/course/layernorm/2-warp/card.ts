@@ -2,7 +2,7 @@ import { defineKernel } from 'gpt2.ts';
 
 const warps = 8; // of a block, as in the source
 // Enough slices that the blocks, each of 32 columns of one, fill a GPU.
-// (Defaults give parameters their types here: a card without TypeScript's own is read by every Node.)
+// (Default values give the parameters their types: without TypeScript's syntax, every version of Node reads this card.)
 const slicesOf = (N = 0) => Math.min(32, Math.ceil(N / 32));
 
 export default [

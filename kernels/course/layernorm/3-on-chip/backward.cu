@@ -27,8 +27,8 @@ __device__ float warp_sum(float value) {
   return value;
 }
 
-// Of a warp's rows: row, row + step, ... `sums` has 2 C floats, for dweight and dbias: that of value j of pack p is at j * packs + p,
-// so that neighbouring lanes use neighbouring words. `memory` has two rows. Both are the warp's own.
+// Backward of a warp's rows: row, row + step, ... `sums` has C floats for dweight, then C for dbias: value j of pack p at j * packs + p,
+// so that neighbouring lanes use neighbouring words. `memory` has two rows. No other warp uses `sums` or `memory`.
 template <int WIDTH>
 __device__ void backward_rows(element *din, const element *dout, const element *dresidual, const element *in,
                               const element *weight, const float *mean, const float *rstd, int N, int C, int row, int step,

@@ -1,9 +1,9 @@
 import { defineKernel } from 'gpt2.ts';
 
-// (Defaults give parameters their types here: a card without TypeScript's own is read by every Node.)
+// (Default values give the parameters their types: without TypeScript's syntax, every version of Node reads this card.)
 /** Bytes of C elements, up to a multiple of 16. */
 const rowBytes = (C = 0, type = 'fp32') => Math.ceil((C * (type === 'bf16' ? 2 : 4)) / 16) * 16;
-/** As many warps as have their memory in a third of an SM's, but at most 8: three blocks run on an SM at a time. */
+/** Warps of a block: as many as fit a third of an SM's shared memory, at most 8. Three blocks run on an SM at a time. */
 const warpsOf = (bytes = 0) => Math.min(8, Math.max(1, Math.floor(74_000 / bytes)));
 /** Blocks of backward: three on each of an H100's 132 SMs, and each has the sums of its rows. */
 const mostBlocks = 3 * 132;

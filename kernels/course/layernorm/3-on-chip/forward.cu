@@ -28,7 +28,7 @@ __device__ float warp_sum(float value) {
   return value;
 }
 
-// Of one row. A lane has the packs lane, lane + 32, ...: it reads back from `kept` only what it wrote there, so no barrier is needed.
+// Forward of one row. A lane has the packs lane, lane + 32, ...: it reads from `kept` only what it wrote there: no barrier is needed.
 template <int WIDTH>
 __device__ void forward_row(element *out, float *mean, float *rstd, const element *in, const element *weight,
                             const element *bias, void *memory, int C, float eps) {

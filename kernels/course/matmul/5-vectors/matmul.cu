@@ -1,5 +1,5 @@
 // As rung 4, a block of 256 threads computes a tile of 128 x 128 results in steps of 16 in k, and a thread has 8 x 8 of them. Memory and
-// shared memory are read 16 bytes at a time, with a quarter of the instructions, so that more of all instructions multiply.
+// shared memory are read 16 bytes at a time, with a quarter of the instructions, so that a larger share of the instructions multiplies.
 #include "../operands.cuh"
 
 constexpr int tile = 128, step_k = 16, threads = 256;

@@ -1,5 +1,5 @@
 // As rung 7, but tensor cores wait for less: two steps of k are on their way to shared memory while a third is multiplied, and the next
-// fragments are read before the products of these. Copies have little arithmetic of their own, results are written in accesses of 8 or 16
+// fragments are read before the current ones are multiplied. Copies take little arithmetic, results are written in accesses of 8 or 16
 // bytes, and the gradient of the weight has enough blocks. A block of 4 warps computes a tile of 128 x 128 in steps of 64 in k.
 #include "tile.cuh"
 

@@ -1,6 +1,6 @@
 import { defineKernel } from 'gpt2.ts';
 
-// (Defaults give parameters their types here: a card without TypeScript's own is read by every Node.)
+// (Default values give the parameters their types: without TypeScript's syntax, every version of Node reads this card.)
 /** Blocks of 256 threads that take 4 elements at a time: 8 for each of an H100's 132 SMs, or fewer if there is less to do. */
 const blocksOf = (count = 0) => Math.min(Math.ceil(count / 1024), 1056);
 

@@ -105,7 +105,7 @@ __global__ void finish_norm(float *step, const double *partial, int count, float
   step[GPT2_STEP_UPDATED] = updates ? 1 : 0;
 }
 
-// What an update needs besides the tensors.
+// The numbers that an update needs besides the tensors.
 struct Numbers {
   float lr, c1, c2, clip, beta1, beta2, eps, weight_decay;
 };

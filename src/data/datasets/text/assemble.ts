@@ -60,7 +60,7 @@ export function assemble(paths: readonly string[], folder: string, division: Ass
   }
 }
 
-/** Where content decides: of each block whose fraction is under `below`, the first share `kept` is for validation. */
+/** If content decides: of each block whose fraction is under `below`, the leading share `kept` is for validation. */
 interface Decision {
   readonly below: number;
   readonly kept: number;
@@ -129,7 +129,7 @@ function count(paths: readonly string[], division: Assembly, decision: Decision)
   return { tokens, content, documents, isSplit, loss: sumOf(losses) };
 }
 
-/** @throws Gpt2Error if training would reject shards of so many tokens */
+/** @throws Gpt2Error if training would reject shards with these numbers of tokens */
 function check({ tokens, isSplit }: Counts, { validation }: Division): void {
   const total = tokens.train + tokens.val;
   if (total === 0) throw gpt2Error`the files contain no text: name files that do`;

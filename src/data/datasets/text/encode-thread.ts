@@ -40,7 +40,7 @@ interface Waiting {
   readonly role: FileRole;
   readonly place: typeof current;
 }
-/** A tokenizer that encodes several texts at once gets about so many bytes. */
+/** Approximate bytes of one call, for a tokenizer that encodes several texts at once. */
 const batchBytes = 1 << 20;
 let waiting: Waiting[] = [];
 let waitingBytes = 0;

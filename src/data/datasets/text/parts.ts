@@ -16,7 +16,7 @@ const blockBytes = 16;
 const roles: readonly FileRole[] = ['split', 'train', 'val'];
 
 const leastBlock = 16 << 10;
-/** A block of so many bytes or more is divided. */
+/** A block of this many bytes or more is divided. */
 export const largestBlock = 32 << 10;
 
 /**

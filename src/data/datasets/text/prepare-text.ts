@@ -114,11 +114,8 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
     };
     refuseForeignTokenizer(out, tokenizer.file, standing.replaced);
     putInPlace(out, work, { dataset, file: tokenizer.file }, standing);
-    if (marks > 0) {
-      notice(
-        words`${endMark} is spelled ${marks} times in the text: divide documents there with --separator '${endMark}'`,
-      );
-    }
+    const advice = words`divide documents there with --separator '${endMark}'`;
+    if (marks > 0) notice(`${endMark} is spelled ${marks} times in the text: ${advice}`);
     if (inputs.every(({ role }) => role === 'split')) tellShare(shards, division, notice);
     return { folder: out, present: false, dataset };
   } catch (error) {

@@ -23,7 +23,7 @@ export interface Order {
 
 interface Thread {
   readonly worker: Worker;
-  /** Callbacks of the thread's orders, in order. */
+  /** Callbacks of the thread's orders, the oldest first. */
   readonly waiting: (() => void)[];
 }
 

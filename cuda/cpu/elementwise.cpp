@@ -1,4 +1,5 @@
-// GELU alone, and its derivative in one byte; with a matmul, matmul.cpp computes GELU line by line.
+// Ops on flat arrays: GELU, and its derivative in one byte; the softcap; the residual sum. With a matmul, matmul.cpp
+// computes GELU and the sum line by line.
 #include <cmath>
 
 #include "kernels.h"
@@ -23,6 +24,18 @@ void gelu_derivative(Task task, int8_t *out, const float *in, int64_t count) {
       out[i] = std::isnan(derivative) ? INT8_MAX : static_cast<int8_t>(std::lrint(derivative * 200 - 100));
     }
   });
+}
+
+void softcap_forward(Task task, float *out, const float *in, int64_t count, float cap) {
+  task.pool.ranges(count, [&](int64_t first, int64_t last) {
+#pragma omp simd
+    for (int64_t i = first; i < last; i++) out[i] = cap * in[i] / std::sqrt(in[i] * in[i] + cap * cap);
+  });
+}
+
+void residual_forward(Task task, float *out, const float *a, const float *b, int64_t count) {
+  task.pool.ranges(count,
+                   [&](int64_t first, int64_t last) { add_line(out + first, a + first, b + first, last - first); });
 }
 
 }  // namespace gpt2::GPT2_PATH

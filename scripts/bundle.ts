@@ -1,0 +1,39 @@
+// The last step of `npm run build:ts`. Writes to dist/ the scripts and styles of the report and the live page, and dist/bundle/: the
+// program in few files, which starts in half the time of its 381 modules (0.24 instead of 0.49 s of CPU time, most of it for files).
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { build, type Plugin } from 'esbuild';
+import { packageRoot } from '../src/base/package-root.ts';
+import { bundle, bundleNames } from '../src/report/bundle.ts';
+
+const dist = join(packageRoot, 'dist');
+const page = join(dist, 'report', 'page');
+mkdirSync(page, { recursive: true });
+for (const name of bundleNames) writeFileSync(join(page, name), bundle(name));
+
+const outdir = join(dist, 'bundle');
+/** Modules find threads and files by their URL: it stays the URL of their file in dist/. Cards import the index of the bundle. */
+const keepUrls: Plugin = {
+  name: 'keep URLs',
+  setup: ({ onLoad }) =>
+    onLoad({ filter: /\/dist\/.*\.js$/ }, ({ path }) => {
+      const url = path.endsWith('import-card.js') ? path.replace(dist, outdir) : path;
+      const text = `new URL(${JSON.stringify(`./${relative(outdir, url)}`)}, import.meta.url).href`;
+      return { contents: readFileSync(path, 'utf8').replace(/(?<!')import\.meta\.url/g, text) };
+    }),
+};
+const { dependencies } = JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8'));
+const licence = readFileSync(join(packageRoot, 'node_modules/zod/LICENSE'), 'utf8');
+rmSync(outdir, { recursive: true, force: true });
+await build({
+  entryPoints: ['cli.js', 'index.js'].map((name) => join(dist, name)),
+  outdir,
+  bundle: true,
+  splitting: true,
+  format: 'esm',
+  platform: 'node',
+  plugins: [keepUrls],
+  // Of the packages zod has the most files. Its licence asks for its text in every copy.
+  external: ['esbuild', '@resvg/resvg-js', 'tokenizers', ...Object.keys(dependencies).filter((name) => name !== 'zod')],
+  banner: { js: `/* zod:\n${licence}*/` },
+});
