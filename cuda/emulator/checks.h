@@ -85,10 +85,36 @@ GPT2_HOOK int __wrap_printf(const char *format, ...) {
   GPT2_EFFECT(printed)
 }
 
-// Loads the guard of a static variable.
-GPT2_HOOK unsigned char __tsan_atomic8_load(const unsigned char *memory, int) {
-  return __atomic_load_n(memory, __ATOMIC_ACQUIRE);
-}
+// Atomic operations of host code: std::atomic, reference counts, guards of static variables.
+constexpr int gpt2_order = __ATOMIC_SEQ_CST;
+#define GPT2_ATOMIC(bits, type, name, parameters, is_write, ...)                                                    \
+  GPT2_HOOK type __tsan_atomic##bits##_##name parameters {                                                          \
+    GPT2_TELL(memory, bits / 8, is_write);                                                                          \
+    return __VA_ARGS__;                                                                                             \
+  }
+#define GPT2_UPDATE(bits, type, name, function)                                                                     \
+  GPT2_ATOMIC(bits, type, name, (type *memory, type value, int), true, function(memory, value, gpt2_order))
+#define GPT2_COMPARE(bits, type, name, is_weak)                                                                     \
+  GPT2_ATOMIC(bits, int, compare_exchange_##name, (type *memory, type *expected, type value, int, int), true,       \
+              __atomic_compare_exchange_n(memory, expected, value, is_weak, gpt2_order, gpt2_order))
+#define GPT2_ATOMICS(bits, type)                                                                                    \
+  GPT2_ATOMIC(bits, type, load, (const type *memory, int), false, __atomic_load_n(memory, gpt2_order))              \
+  GPT2_ATOMIC(bits, void, store, (type *memory, type value, int), true, __atomic_store_n(memory, value, gpt2_order))\
+  GPT2_UPDATE(bits, type, exchange, __atomic_exchange_n)                                                            \
+  GPT2_UPDATE(bits, type, fetch_add, __atomic_fetch_add)                                                            \
+  GPT2_UPDATE(bits, type, fetch_sub, __atomic_fetch_sub)                                                            \
+  GPT2_UPDATE(bits, type, fetch_and, __atomic_fetch_and)                                                            \
+  GPT2_UPDATE(bits, type, fetch_or, __atomic_fetch_or)                                                              \
+  GPT2_UPDATE(bits, type, fetch_xor, __atomic_fetch_xor)                                                            \
+  GPT2_UPDATE(bits, type, fetch_nand, __atomic_fetch_nand)                                                          \
+  GPT2_COMPARE(bits, type, strong, false)                                                                           \
+  GPT2_COMPARE(bits, type, weak, true)
+GPT2_ATOMICS(8, unsigned char)
+GPT2_ATOMICS(16, unsigned short)
+GPT2_ATOMICS(32, unsigned)
+GPT2_ATOMICS(64, unsigned long long)
+GPT2_HOOK void __tsan_atomic_thread_fence(int) { __atomic_thread_fence(gpt2_order); }
+GPT2_HOOK void __tsan_atomic_signal_fence(int) {}
 GPT2_HOOK void __tsan_func_entry(void *caller) {
   if (gpt2_emulator::watch.bytes > 0) gpt2_emulator::host->enter(caller);
 }

@@ -195,9 +195,9 @@ const right: readonly (readonly [name: string, functions: string, host: string, 
     '1',
   ],
   [
-    'host threads that use their memory while a kernel runs',
+    'host threads that use their memory and atomics while a kernel runs',
     '__global__ void k(float *x) { for (int i = 0; i < 200000; i++) x[threadIdx.x] += 1; }',
-    'volatile bool ends = false; std::vector<int> h(64); std::thread other([&] { while (!ends) h[rand() % 64]++; });\n  k<<<1, 1>>>(a); cudaDeviceSynchronize(); ends = true; other.join();',
+    'std::atomic<bool> ends{false}; const auto h = std::make_shared<std::vector<int>>(64);\n  std::thread other([&, h] { while (!ends) (*h)[rand() % 64]++; });\n  k<<<1, 1>>>(a); cudaDeviceSynchronize(); ends = true; other.join();',
     '',
   ],
   [
@@ -218,7 +218,7 @@ const cases = [
   ...right.map(([, functions, host]) => [functions, host]),
 ];
 const allocation = '  float *a; cudaMalloc(&a, 256); cudaMemset(a, 0, 256);';
-const source = `#include <cassert>\n#include <cstdio>\n#include <cstdlib>\n#include <cstring>\n#include <thread>\n#include <vector>\n#include <sys/wait.h>\n#include <unistd.h>
+const source = `#include <atomic>\n#include <cassert>\n#include <cstdio>\n#include <cstdlib>\n#include <cstring>\n#include <memory>\n#include <thread>\n#include <vector>\n#include <sys/wait.h>\n#include <unistd.h>
 ${cases.map(([functions, host], at) => `namespace case_${at} {\n${functions}\nvoid run() {\n${allocation}\n  ${host}\n  cudaDeviceSynchronize();\n  cudaFree(a);\n}\n}`).join('\n')}
 void (*const cases[])() = {${cases.map((_, at) => `case_${at}::run`).join(', ')}};
 int main() {
