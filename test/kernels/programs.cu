@@ -203,3 +203,23 @@ int main(int argc, char **argv) {
   double sum = 0; for (float x : all) sum += x; printf("%d\n", std::abs(sum / 10000 - 0.5) < 0.01);
   curandDestroyGenerator(made); cudaFree(bits); cudaFree(mean);
 }
+//// threads of OpenMP in host code
+#include <omp.h>
+__global__ void twice(int *x) { x[threadIdx.x] *= 2; }
+int main() {
+  int h[64], sum = 0, threads = 0, *d;
+#pragma omp parallel num_threads(3)
+#pragma omp single
+  threads = omp_get_num_threads();
+#pragma omp parallel for num_threads(3)
+  for (int i = 0; i < 64; i++) h[i] = i;
+  cudaMalloc(&d, sizeof h);
+  cudaMemcpy(d, h, sizeof h, cudaMemcpyHostToDevice);
+  twice<<<1, 64>>>(d);
+  cudaMemcpy(h, d, sizeof h, cudaMemcpyDeviceToHost);
+  cudaFree(d);
+#pragma omp parallel for num_threads(3) reduction(+ : sum)
+  for (int i = 0; i < 64; i++) sum += h[i];
+  printf("%d threads, %d\n", threads, sum);
+}
+//> 3 threads, 4032

@@ -73,6 +73,10 @@ export function findNvcc(): { program: string; version: string; name: string; id
 const library =
   /#\s*include\s*[<"](cublas(?:Lt)?|cudnn|cufft|curand|cusolver|cusparse|nccl|nvrtc|cuda)(?:_v2|Xt|Dn|Sp|Mg)?\.h/g;
 
+/** The host compiler's flag for files that include OpenMP's header. */
+export const openmp = (...texts: string[]): string[] =>
+  texts.some((text) => /#\s*include\s*[<"]omp\.h[>"]/.test(text)) ? ['-fopenmp'] : [];
+
 /** Compiles files with host code to a program for this machine's GPU. @throws CompileError with nvcc's messages */
 export function nvccProgram(program: string, sources: readonly Source[], hasMain: boolean): Buffer {
   using folder = new TemporaryFolder('program');
@@ -87,6 +91,7 @@ export function nvccProgram(program: string, sources: readonly Source[], hasMain
     ...['-arch=native', '-lineinfo', '-std=c++17', ...(hasMain ? [] : ['-shared', '-Xcompiler=-fPIC']), '-o', out],
     ...includes.map((path) => `-I${path}`),
     ...Object.entries(defines).map(([name, value]) => `-D${name}=${value}`),
+    ...openmp(...texts).map((flag) => `-Xcompiler=${flag}`),
     ...sources.map(({ name }) => name),
     ...libraries,
   ];

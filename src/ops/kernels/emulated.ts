@@ -7,7 +7,7 @@ import { extname, join } from 'node:path';
 import { CompileError, Gpt2Error, gpt2Error } from '../../base/errors.ts';
 import { packageRoot } from '../../base/package-root.ts';
 import { TemporaryFolder } from '../../native/temporary-folder.ts';
-import { type Compiler, placeOf, type Source } from './compiler.ts';
+import { type Compiler, openmp, placeOf, type Source } from './compiler.ts';
 import { refusalOf } from './refusals.ts';
 import { boundOf, type FoundKernel, rewrite } from './rewrite.ts';
 
@@ -76,7 +76,8 @@ export function emulatedProgram(
   });
   // A library instead of a program also shows that no function is missing.
   const kind = hasMain ? [] : ['-shared', '-Wl,-z,defs'];
-  run(program, sources[0]!, '', [...kind, ...objects, emulator, '-pthread', '-ldl', '-lm', '-o', out]);
+  const libraries = ['-pthread', '-ldl', '-lm', ...openmp(...sources.map(({ text }) => text))];
+  run(program, sources[0]!, '', [...kind, ...objects, emulator, ...libraries, '-o', out]);
   return readFileSync(out);
 }
 
@@ -110,11 +111,14 @@ function compileObject(program: string, source: Source, out: string, checks: boo
     isCuda && checks ? '#include "checks.h"\n' : '',
   ].join('');
   const standard = language === 'c' ? [] : ['-std=c++17'];
+  const parallel = openmp(text);
   const preprocessed = run(program, source, `${before}# 1 ${JSON.stringify(name)}\n${text}\n`, [
     ...['-E', '-x', language, ...standard, '-fPIC', ...includes.map((folder) => `-I${folder}`)],
     ...emulated.folders.flatMap((folder) => ['-isystem', folder]),
     ...Object.entries(defines).map(([macro, value]) => `-D${macro}=${value}`),
     ...(isProgram ? ['-DGPT2_PROGRAM'] : []),
+    // Given -fopenmp itself, GCC puts line markers into the middle of lines.
+    ...(parallel.length > 0 ? ['-D_OPENMP=201511'] : []),
     '-',
   ]);
   const { text: code, kernels } = isCuda
@@ -126,7 +130,7 @@ function compileObject(program: string, source: Source, out: string, checks: boo
   const end = `# ${text.trimEnd().split('\n').length} ${JSON.stringify(name)}\n`;
   const table = isProgram ? '' : tableOf(source, kernels, checks).replaceAll(/^/gm, end);
   const assembly = run(program, source, `${code}\n${table}`, [
-    ...['-x', language === 'c' ? 'cpp-output' : 'c++-cpp-output', ...standard],
+    ...['-x', language === 'c' ? 'cpp-output' : 'c++-cpp-output', ...standard, ...parallel],
     ...['-fPIC', '-fvisibility=hidden', '-g1', '-gdwarf-4', '-w'],
     // Debug information has no paths of this machine's working folder.
     `-fdebug-prefix-map=${process.cwd()}=.`,
