@@ -10,7 +10,7 @@ export interface Windows {
   readonly short?: number | undefined;
 }
 
-/** Whether a layer has the long window: the first and the last layer, and every fourth from either. */
+/** Whether a layer has the long window: the first and the last layer, and every fourth from the nearer of both. */
 const isLong = (layer: number, layers: number): boolean => Math.min(layer, layers - 1 - layer) % 4 === 0;
 
 /** The windows of a trained model. */
