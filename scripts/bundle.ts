@@ -33,7 +33,7 @@ await build({
   format: 'esm',
   platform: 'node',
   plugins: [keepUrls],
-  // Of the packages zod has the most files. Its licence asks for its text in every copy.
+  // zod is the package with the most files. Its licence asks for its text in every copy.
   external: ['esbuild', '@resvg/resvg-js', 'tokenizers', ...Object.keys(dependencies).filter((name) => name !== 'zod')],
   banner: { js: `/* zod:\n${licence}*/` },
 });

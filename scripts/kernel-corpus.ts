@@ -37,7 +37,7 @@ function program(file: string): string | undefined {
   }
 }
 
-/** What the program did, the time it took, what it printed, and the first defect that was reported. */
+/** The outcome of a program, its time, its output, and the first defect that was reported. */
 function run(path: string, file: string): string[] {
   const begin = performance.now();
   const limit = { timeout: Number(values.seconds) * 1000, killSignal: 'SIGKILL', maxBuffer: 64 << 20 } as const;

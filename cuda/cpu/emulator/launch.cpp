@@ -21,7 +21,7 @@ namespace {
 // Earlier launches that are remembered.
 constexpr size_t most_repeats = 10000;
 
-// Of a kernel's blocks, one of this many is checked once its accesses exceed settings.all_checked. A check makes a block 20 to 40
+// One of this many blocks of a kernel is checked once the kernel's accesses exceed settings.all_checked. A check makes a block 20 to 40
 // times slower, so that on 2 cores the samples take about a quarter of the time. Not by the clock: every run checks the same blocks.
 constexpr uint64_t sample_of = 128;
 
