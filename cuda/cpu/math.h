@@ -14,11 +14,18 @@ namespace gpt2 {
 static inline float exponential(float x) {
   const float low = -87.0f;
   const float high = 88.8f;
-  // NaN becomes `low` here, because it cannot be converted to an integer; the return statement restores it.
-  const float clamped = x > low ? (x < high ? x : high) : low;
-  // Adding 1.5 * 2^23 leaves no bits for a fraction: the sum is rounded to an integer, to nearest even.
+  // Masks, because GCC would compile choices into several computations of whatever follows.
+  const uint32_t is_low = -static_cast<uint32_t>(x < low), is_high = -static_cast<uint32_t>(x > high);
+  uint32_t bits_of_x;
+  std::memcpy(&bits_of_x, &x, 4);
+  bits_of_x &= ~(is_low | is_high);
+  float clamped;
+  std::memcpy(&clamped, &bits_of_x, 4);
+  // Adding 1.5 * 2^23 leaves no bits for a fraction: the sum is rounded to an integer, to nearest even, which its bits
+  // hold. NaN stays NaN; its bits choose the factors below, which do not matter.
   const float round = 12582912.0f;
-  const float n = (clamped * 1.44269504f + round) - round;
+  const float sum = clamped * 1.44269504f + round;
+  const float n = sum - round;
   // ln 2 in two parts; the first has so few bits that n times it is exact.
   const float r = (clamped - n * 0.693359375f) + n * 2.12194440e-4f;
   float e = 1.0f / 5040;
@@ -29,15 +36,16 @@ static inline float exponential(float x) {
   e = e * r + 0.5f;
   e = e * r * r + r + 1.0f;
   // 2^n through the bits of the exponent, as two factors, because 2^128 does not fit into one float.
-  const int32_t exponent = static_cast<int32_t>(n);
+  uint32_t bits;
+  std::memcpy(&bits, &sum, 4);
+  const int32_t exponent = static_cast<int32_t>(bits - 0x4b400000u);
   const int32_t half = exponent >> 1;
-  const int32_t bits1 = (half + 127) << 23;
-  const int32_t bits2 = (exponent - half + 127) << 23;
+  const uint32_t bits1 = (static_cast<uint32_t>(half + 127) << 23 & ~is_low) | (is_high & 0x7f800000u);
+  const uint32_t bits2 = static_cast<uint32_t>(exponent - half + 127) << 23;
   float scale1, scale2;
   std::memcpy(&scale1, &bits1, 4);
   std::memcpy(&scale2, &bits2, 4);
-  const float result = e * scale1 * scale2;
-  return x < low ? 0.0f : x != x ? x : result;
+  return e * scale1 * scale2;
 }
 
 // d/dx of c = cap * x / sqrt(x^2 + cap^2), from c. Rounding may put c above the cap.
