@@ -24,30 +24,34 @@ constexpr int BLOCK_K = 384;
 constexpr int BLOCK_N = TILE_N;
 static_assert(BLOCK_K * BLOCK_N <= B_FLOATS);
 
-// Copies rows [first, first + count) of the view's columns [k, k + depth) in panels [count / width][depth][width].
+// Copies rows [first, first + count) of the view's columns [k, k + depth) in panels [count / width][depth][width]. In the
+// last panel only vectors that hold a row are written.
 template <int width>
 Block copy(float *to, View view, int first, int count, int k, int depth) {
   const Block block{to, depth};
   for (int row = 0; row < count; row += width, to += depth * width) {
-    const int rows = std::min(width, count - row);
+    const int rows = std::min(width, count - row), whole = rows / WIDTH * WIDTH;
+    const int padded = (rows + WIDTH - 1) / WIDTH * WIDTH;
     const float *from = view.at(first + row, k);
     int done = 0;
-    if (rows == width && view.row_stride == 1) {
-      for (; done < depth; done++) {
-        std::memcpy(to + done * width, from + done * view.column_stride, width * sizeof(float));
-      }
-    } else if (rows == width) {
-      for (; done + WIDTH <= depth; done += WIDTH) {
-        for (int part = 0; part < width; part += WIDTH) {
-          // Rows far apart are no stream that the CPU would fetch ahead.
-          for (int i = 0; i < WIDTH; i++) __builtin_prefetch(from + (part + i) * view.row_stride + done + 64);
-          transpose_square(to + done * width + part, width, from + part * view.row_stride + done, view.row_stride);
+    if (view.row_stride == 1) {
+      for (int d = 0; d < depth; d++) {
+        for (int i = 0; i < whole; i += WIDTH) {
+          std::memcpy(to + d * width + i, from + d * view.column_stride + i, WIDTH * sizeof(float));
         }
       }
+      done = depth;
     }
-    for (; done < depth; done++) {
-      for (int i = 0; i < width; i++) {
-        to[done * width + i] = i < rows ? from[i * view.row_stride + done * view.column_stride] : 0;
+    for (; done + WIDTH <= depth; done += WIDTH) {
+      for (int part = 0; part < whole; part += WIDTH) {
+        // Rows far apart are no stream that the CPU would fetch ahead.
+        for (int i = 0; i < WIDTH; i++) __builtin_prefetch(from + (part + i) * view.row_stride + done + 64);
+        transpose_square(to + done * width + part, width, from + part * view.row_stride + done, view.row_stride);
+      }
+    }
+    for (int i = 0; i < padded; i++) {
+      for (int d = i < whole ? done : 0; d < depth; d++) {
+        to[d * width + i] = i < rows ? from[i * view.row_stride + d * view.column_stride] : 0;
       }
     }
   }
