@@ -6,6 +6,7 @@
 
 #include "kernels.h"
 #include "math.h"
+#include "vectors.h"
 
 namespace gpt2::GPT2_PATH {
 
@@ -95,13 +96,19 @@ struct ByKey {
   }
 };
 
-// row = exp(scale * row - high), where high, which is returned, is the largest of scale * row and `high`. Not inlined, or
-// GCC makes no vectors of it.
+// Loops over part of a row of scores run to the end of a vector: its scores are memory of the row, and the rest of the loop
+// would be slow.
+int whole_vectors(int count) { return (count + WIDTH - 1) / WIDTH * WIDTH; }
+
+// row = exp(scale * row - high), where high, which is returned, is the largest of scale * row and `high`; 0 after `count`, to the
+// end of a vector. Not inlined, or GCC makes no vectors of it.
 __attribute__((noinline)) float exponentials(float *__restrict row, int count, float scale, float high) {
+  const int whole = whole_vectors(count);
+  std::fill(row + count, row + whole, -INFINITY);
 #pragma omp simd reduction(max : high)
-  for (int j = 0; j < count; j++) high = row[j] * scale > high ? row[j] * scale : high;
+  for (int j = 0; j < whole; j++) high = row[j] * scale > high ? row[j] * scale : high;
 #pragma omp simd
-  for (int j = 0; j < count; j++) row[j] = exponential(row[j] * scale - high);
+  for (int j = 0; j < whole; j++) row[j] = exponential(row[j] * scale - high);
   return high;
 }
 
@@ -132,7 +139,8 @@ void attention_forward(Task task, float *out, float *lse, const float *qkv, cons
   const int HS = C / NH;
   const float scale = 1.0f / std::sqrt(static_cast<float>(HS));
   const Engine &engine = *task.engine;
-  const int step = QUERIES / engine.tile_m * engine.tile_m;
+  // Backward sums over the queries of a block, so a step of 16 would change its bits, and it would be slower from T = 1024 on.
+  const int step = std::max(16, engine.tile_m);
   task.pool.each_free(B * NH, [&](int64_t bh, int thread) {
     const int b = bh / NH, h = bh % NH;
     const Head head(qkv, b, h, T, C, HS);
@@ -225,7 +233,7 @@ void attention_backward(Task task, float *dqkv, const float *dout, const float *
           const float D = dot(dout + origin + (t + i) * row, out + origin + (t + i) * row, HS);
           const float l = lse[static_cast<size_t>(bh) * T + t + i];
 #pragma omp simd
-          for (int j = hidden; j < visible; j++) {
+          for (int j = hidden; j < hidden + whole_vectors(visible - hidden); j++) {
             p_row[j] = exponential(p_row[j] * scale - l);
             ds_row[j] = p_row[j] * (ds_row[j] - D) * scale;
           }
