@@ -53,6 +53,8 @@ export interface DeviceDescription {
 type ContextFunction = {
   [K in keyof Bindings]: Parameters<Bindings[K]>[0] extends { context: Pointer | null } ? K : never;
 }[keyof Bindings];
+/** Functions of the library with their arguments, in order. */
+export type Calls = readonly (readonly [name: string, args: object])[];
 type ContextArguments<K extends ContextFunction> = Omit<Parameters<Bindings[K]>[0], 'context'>;
 
 /** A type of weights, activations and gradients. */
@@ -148,6 +150,22 @@ export class Context {
     } finally {
       this.#observer = undefined;
     }
+  }
+
+  /** Runs `enqueue`, and returns the successful calls that it makes. */
+  protected callsOf(enqueue: () => void): Calls {
+    const calls: (readonly [string, object])[] = [];
+    const observer = this.#observer;
+    this.#observer = (name, args) => {
+      calls.push([name, args]);
+      observer?.(name, args);
+    };
+    try {
+      enqueue();
+    } finally {
+      this.#observer = observer;
+    }
+    return calls;
   }
 
   /** The library's description of a communicator of this device. */
