@@ -146,7 +146,7 @@ function squareMatmulGflops(): number {
   let best = 0;
   for (let i = 0; i < squareRuns; i++) {
     const begin = performance.now();
-    linearForward(device, { out, in: { plain: input }, weight, bias: null });
+    linearForward(device, { out: { plain: out }, in: { plain: input }, weight, bias: null });
     best = Math.max(best, (2 * square ** 3) / (performance.now() - begin) / 1e6);
   }
   return round(best, 1);
