@@ -9,11 +9,27 @@
 
 namespace gpt2::GPT2_PATH {
 
+// A quotient by a constant, rounded as a division rounds it (Markstein), but for those so small that eps hides them. Three
+// divisions and a root of 16 floats take 66 cycles of a Xeon; then memory does not limit AdamW.
+struct Divisor {
+  float value, inverse;
+
+  explicit Divisor(float divisor) : value(divisor), inverse(1.0f / divisor) {}
+  float divide(float number) const {
+#if defined(__FMA__) || defined(__aarch64__)
+    const float quotient = number * inverse;
+    return __builtin_fmaf(__builtin_fmaf(-quotient, value, number), inverse, quotient);
+#else
+    return number / value;
+#endif
+  }
+};
+
 void adamw(Task task, float *weight, float *master, float *m, float *v, const float *gradient, const float *step,
            int64_t count, int first_scalar, float rate, float beta1, float beta2, float eps, float weight_decay) {
   if (step[GPT2_STEP_UPDATED] == 0) return;
   const float learning_rate = rate * step[GPT2_STEP_LEARNING_RATE], clip = step[GPT2_STEP_CLIP];
-  const float beta1_correction = step[first_scalar], beta2_correction = step[first_scalar + 1];
+  const Divisor beta1_correction(step[first_scalar]), beta2_correction(step[first_scalar + 1]);
   // Copies, not references: a store through a pointer could otherwise change them.
   const auto update_range = [=](int64_t first, int64_t last) {
     constexpr int64_t piece = 64, ahead = 512;
@@ -29,7 +45,7 @@ void adamw(Task task, float *weight, float *master, float *m, float *v, const fl
         const float g = gradient[i] * clip;
         m[i] = beta1 * m[i] + (1.0f - beta1) * g;
         v[i] = beta2 * v[i] + (1.0f - beta2) * g * g;
-        const float update = (m[i] / beta1_correction) / (std::sqrt(v[i] / beta2_correction) + eps);
+        const float update = beta1_correction.divide(m[i]) / (std::sqrt(beta2_correction.divide(v[i])) + eps);
         master[i] -= learning_rate * (update + weight_decay * master[i]);
       }
     }
