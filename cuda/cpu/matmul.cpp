@@ -64,6 +64,12 @@ void slab_sums(float *sums, const float *values, int N, int O, int slab, bool ac
   }
 }
 
+// The memory of rows [first, first + count) of the view's columns [k, k + depth).
+Ahead rows_of(View view, int first, int count, int k, int depth) {
+  const bool along = view.column_stride == 1;
+  return {view.at(first, k), along ? view.row_stride : view.column_stride, along ? depth : count, along ? count : depth};
+}
+
 // out (=|+=) a b^T: a is [M,K], b is [N,K]. finish(row, column, columns) follows on each line of finished columns. The
 // threads first share other(index) for `others` indices, without a wait between.
 template <class Finish, class Other>
@@ -85,7 +91,9 @@ void product(Task task, Output out, View a, View b, int M, int N, int K, const F
         const int columns = std::min(engine.block_n, last - column);
         Output block = out.at(m, column);
         block.add = out.add || k > 0;
-        engine.multiply(block, copy, engine.copy_b(block_of_b, b, column, columns, k, depth), depth, rows, columns);
+        engine.multiply(block, copy, engine.copy_b(block_of_b, b, column, columns, k, depth), depth, rows, columns,
+                        column + columns < last ? rows_of(b, column + columns, std::min(engine.block_n, last - column - columns), k, depth)
+                        : k + depth < K ? rows_of(b, n, std::min(engine.block_n, last - n), k + depth, std::min(longest, K - k - depth)) : Ahead{});
         for (int row = m; k + depth == K && row < m + rows; row++) finish(row, column, columns);
       }
     }

@@ -166,7 +166,7 @@ class TileState {
 
 // 2 x 2 tiles of sums: each operand that is loaded serves two products.
 void square(float *sums, size_t stride, bool add, const uint32_t *a, const uint32_t *b, size_t panel_a, size_t panel_b,
-            int steps) {
+            int steps, Ahead &ahead, int lines) {
   const size_t bytes = stride * sizeof(float);
   if (add) {
     _tile_loadd(0, sums, bytes);
@@ -190,6 +190,7 @@ void square(float *sums, size_t stride, bool add, const uint32_t *a, const uint3
       __builtin_prefetch(a + 2 * WORDS + i * SIDE);
       __builtin_prefetch(a + 2 * WORDS + panel_a + i * SIDE);
     }
+    ahead.fetch(lines);
     _tile_loadd(4, a, 64);
     _tile_loadd(6, b, 64);
     _tile_loadd(5, a + panel_a, 64);
@@ -246,8 +247,9 @@ float float_of(uint32_t bits) {
 }
 
 void square(float *sums, size_t stride, bool add, const uint32_t *a, const uint32_t *b, size_t panel_a, size_t panel_b,
-            int steps) {
+            int steps, Ahead &ahead, int lines) {
   constexpr int rows = 4;
+  ahead.fetch(lines * steps);
   for (int m = 0; m < 2 * SIDE; m += rows) {
     for (int n = 0; n < 2 * SIDE; n += SIDE) {
       Sums total[rows] = {};
@@ -275,12 +277,14 @@ constexpr float CYCLES = 1 / 8.0f;
 
 #endif
 
-void multiply(Output out, Block a, Block b, int depth, int rows, int columns) {
+void multiply(Output out, Block a, Block b, int depth, int rows, int columns, Ahead ahead) {
   constexpr int side = 2 * SIDE;
   const TileState state;
   const auto panel = [](const Block &block) { return static_cast<size_t>(round_up(block.depth, PAIRS)) * SIDE / 2; };
   const size_t panel_a = panel(a), panel_b = panel(b);
   const int steps = (depth + PAIRS - 1) / PAIRS;
+  // Of `ahead`, for a step of a square.
+  const int lines = (ahead.lines() * side + rows * steps - 1) / (rows * steps);
   for (int n = 0; n < columns; n += side) {
     const int width = std::min(side, columns - n);
     for (int m = 0; m < rows; m += side) {
@@ -291,12 +295,12 @@ void multiply(Output out, Block a, Block b, int depth, int rows, int columns) {
       // At an edge of the output, a second panel may be missing; what the first is multiplied by instead is not stored.
       const size_t next_a = height > SIDE ? panel_a : 0, next_b = width > SIDE ? panel_b : 0;
       if (height == side && width == side) {
-        square(to.data, to.stride, to.add, of_a, of_b, next_a, next_b, steps);
+        square(to.data, to.stride, to.add, of_a, of_b, next_a, next_b, steps, ahead, lines);
         continue;
       }
       alignas(64) float sums[side * side] = {};
       for (int i = 0; i < height && to.add; i++) std::copy_n(to.data + i * to.stride, width, sums + i * side);
-      square(sums, side, to.add, of_a, of_b, next_a, next_b, steps);
+      square(sums, side, to.add, of_a, of_b, next_a, next_b, steps, ahead, lines);
       for (int i = 0; i < height; i++) std::copy_n(sums + i * side, width, to.data + i * to.stride);
     }
   }

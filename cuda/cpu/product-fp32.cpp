@@ -58,20 +58,26 @@ Block copy(float *to, View view, int first, int count, int k, int depth) {
   return block;
 }
 
-// out[rows, vectors * WIDTH] (=|+=) a tile's rows of A times a panel of B.
+// out[rows, vectors * WIDTH] (=|+=) a tile's rows of A times a panel of B. After each 1/rows of the depth, a line of the output and
+// `lines` of `ahead` are fetched: all at once would hold up other loads.
 template <int rows, int vectors>
-void micro_kernel(Output out, const float *a, const float *b, int depth) {
+void micro_kernel(Output out, const float *a, const float *b, int depth, Ahead &ahead, int lines) {
   // Nothing may take the address of the sums: then they would not stay in registers.
   Vector sums[rows][vectors] = {};
-  for (int k = 0; k < depth; k++) {
-    Vector line[vectors];
+  for (int row = 0, k = 0; row < rows; row++) {
+    for (int n = 0; n < vectors * WIDTH; n += 16) __builtin_prefetch(out.data + row * out.stride + n, 1);
+    ahead.fetch(lines);
+    for (const int end = depth * (row + 1) / rows; k < end; k++) {
+      __builtin_prefetch(a + (k + 16) * PANEL_M);
+      Vector line[vectors];
 #pragma GCC unroll 3
-    for (int v = 0; v < vectors; v++) line[v] = *reinterpret_cast<const Vector *>(b + k * TILE_N + v * WIDTH);
+      for (int v = 0; v < vectors; v++) line[v] = *reinterpret_cast<const Vector *>(b + k * TILE_N + v * WIDTH);
 #pragma GCC unroll 8
-    for (int m = 0; m < rows; m++) {
-      const Vector value = a[k * PANEL_M + m] - Vector{};
+      for (int m = 0; m < rows; m++) {
+        const Vector value = a[k * PANEL_M + m] - Vector{};
 #pragma GCC unroll 3
-      for (int v = 0; v < vectors; v++) sums[m][v] += value * line[v];
+        for (int v = 0; v < vectors; v++) sums[m][v] += value * line[v];
+      }
     }
   }
 #pragma GCC unroll 8
@@ -84,7 +90,7 @@ void micro_kernel(Output out, const float *a, const float *b, int depth) {
   }
 }
 
-using MicroKernel = void (*)(Output, const float *, const float *, int);
+using MicroKernel = void (*)(Output, const float *, const float *, int, Ahead &, int);
 
 // Micro-kernels of 1 to TILE_M rows, for each of 1 to VECTORS vectors.
 template <int... index>
@@ -92,8 +98,10 @@ constexpr std::array<MicroKernel, TILE_M * VECTORS> micro_kernels(std::integer_s
   return {micro_kernel<index / VECTORS + 1, index % VECTORS + 1>...};
 }
 
-void multiply(Output out, Block a, Block b, int depth, int rows, int columns) {
+void multiply(Output out, Block a, Block b, int depth, int rows, int columns, Ahead ahead) {
   static constexpr auto kernels = micro_kernels(std::make_integer_sequence<int, TILE_M * VECTORS>{});
+  // Of `ahead`, for a row of a tile.
+  const int lines = (ahead.lines() + rows - 1) / rows;
   for (int n = 0; n < columns; n += TILE_N) {
     const int width = std::min(TILE_N, columns - n);
     const float *panel = b.data + static_cast<size_t>(n) * b.depth;
@@ -102,16 +110,12 @@ void multiply(Output out, Block a, Block b, int depth, int rows, int columns) {
       const int count = std::min(TILE_M, rows - m);
       const MicroKernel kernel = kernels[(count - 1) * VECTORS + (width - 1) / WIDTH];
       const Output to = out.at(m, n);
-      // Else the last multiplication is followed by a wait for memory: 4% of the time (Zen 4).
-      for (int i = 0; i < count; i++) {
-        for (int j = 0; j < width; j += 16) __builtin_prefetch(to.data + i * to.stride + j, 1);
-      }
       if (width % WIDTH == 0) {
-        kernel(to, panel_a, panel, depth);
+        kernel(to, panel_a, panel, depth, ahead, lines);
         continue;
       }
       float sums[TILE_M * TILE_N];
-      kernel({sums, TILE_N, false}, panel_a, panel, depth);
+      kernel({sums, TILE_N, false}, panel_a, panel, depth, ahead, lines);
       for (int i = 0; i < count; i++) {
         float *line = to.data + i * to.stride;
         for (int j = 0; j < width; j++) line[j] = (to.add ? line[j] : 0) + sums[i * TILE_N + j];

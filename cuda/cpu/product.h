@@ -25,6 +25,26 @@ struct Block {
   int depth;
 };
 
+// Rows of memory that the thread reads next. While a micro-kernel multiplies, it has them fetched into L2; else a copy would wait
+// for memory.
+struct Ahead {
+  const float *data = nullptr;
+  size_t stride = 0;
+  int width = 0, rows = 0;  // in floats, and rows that are left
+  int at = 0;
+
+  int lines() const { return rows * ((width + 15) / 16); }
+  void fetch(int lines) {
+    for (; lines > 0 && rows > 0; lines--) {
+      __builtin_prefetch(data + at, 0, 2);
+      if ((at += 16) < width) continue;
+      at = 0;
+      data += stride;
+      rows--;
+    }
+  }
+};
+
 struct Output {
   float *data;
   size_t stride;
@@ -46,8 +66,12 @@ struct Engine {
   // Copies rows [first, first + count) of A's columns [k, k + depth), or columns of B, which are rows of the view `b`.
   Block (*copy_a)(float *to, View a, int first, int count, int k, int depth);
   Block (*copy_b)(float *to, View b, int first, int count, int k, int depth);
+  void (*multiply_blocks)(Output out, Block a, Block b, int depth, int rows, int columns, Ahead ahead);
+
   // out[rows, columns] (=|+=) the first `depth` columns of A times as many rows of B.
-  void (*multiply)(Output out, Block a, Block b, int depth, int rows, int columns);
+  void multiply(Output out, Block a, Block b, int depth, int rows, int columns, Ahead ahead = {}) const {
+    multiply_blocks(out, a, b, depth, rows, columns, ahead);
+  }
 };
 
 }  // namespace gpt2
