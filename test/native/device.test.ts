@@ -71,6 +71,27 @@ describeBackends('device', (_, kind) => {
     expect(seen).toEqual(['memoryInfo', 'memoryInfo']);
   });
 
+  it.runIf(kind === 'cpu')('a program enqueues once, and calls the library at every run', async () => {
+    using device = Device.open({ kind });
+    const tensor = allocateTensor(device, 'x', 'fp32', [2]);
+    const seen: string[] = [];
+    let enqueued = 0;
+    const program = device.program(() => {
+      enqueued++;
+      device.call('fillZero', { destination: tensor.pointer, bytes: 4 });
+      if (enqueued === 1) throw new Error('of the first run');
+    });
+    expect(() => program.run()).toThrow('of the first run');
+    for (const expected of [2, 2, 3]) {
+      if (expected === 3) device.dropGraphs();
+      tensor.write(Float32Array.of(1, 2));
+      await device.observed((name) => seen.push(name), async () => program.run());
+      expect([...tensor.read()]).toEqual([0, 2]);
+      expect(enqueued).toBe(expected);
+    }
+    expect(seen).toEqual(['fillZero', 'fillZero', 'fillZero']);
+  });
+
   it('copies in and out, and zeroes what it allocates', () => {
     using device = Device.open({ kind });
     const tensor = allocateTensor(device, 'x', 'fp32', [3, 5]);
