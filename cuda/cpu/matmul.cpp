@@ -88,12 +88,11 @@ void product(Task task, Output out, View a, View b, int M, int N, int K, const F
       const int depth = std::min(longest, K - k);
       const Block copy = engine.copy_a(block_of_a, a, m, rows, k, depth);
       for (int column = n; column < last; column += engine.block_n) {
-        const int columns = std::min(engine.block_n, last - column);
+        const int columns = std::min(engine.block_n, last - column), next = column + columns;
         Output block = out.at(m, column);
         block.add = out.add || k > 0;
         engine.multiply(block, copy, engine.copy_b(block_of_b, b, column, columns, k, depth), depth, rows, columns,
-                        column + columns < last ? rows_of(b, column + columns, std::min(engine.block_n, last - column - columns), k, depth)
-                        : k + depth < K ? rows_of(b, n, std::min(engine.block_n, last - n), k + depth, std::min(longest, K - k - depth)) : Ahead{});
+                        rows_of(b, next, std::min(engine.block_n, last - next), k, depth));
         for (int row = m; k + depth == K && row < m + rows; row++) finish(row, column, columns);
       }
     }
@@ -101,6 +100,11 @@ void product(Task task, Output out, View a, View b, int M, int N, int K, const F
 }
 
 constexpr auto nothing = [](auto...) {};
+
+// Fetches what finish reads or writes some rows later: rows far apart are no stream that the CPU would fetch ahead.
+void fetch_line(const float *line, int columns) {
+  for (int i = 0; i < columns; i += 16) __builtin_prefetch(line + i, 1);
+}
 
 // Up to this many rows, packing the weight would take longer than forward's matmul, which therefore reads it once, in place.
 constexpr int FEW_ROWS = 8;
@@ -134,6 +138,8 @@ void matmul_forward(Task task, float *out, float *pre, const float *in, const fl
   const auto finish = [&](int row, int column, int columns) {
     const size_t first = row * o + column;
     if (bias) add_line(sums + first, sums + first, bias + column, columns);
+    if (pre) fetch_line(out + first + 8 * o, columns);
+    if (residual) fetch_line(residual + first + 8 * o, columns);
     if (activation == GPT2_GELU) gelu_line(out + first, pre + first, columns);
     if (activation == GPT2_RELU_SQUARED) relu_squared_line(out + first, out + first, columns);
     if (residual) add_line(out + first, residual + first, out + first, columns);
@@ -152,6 +158,7 @@ void matmul_backward_input(Task task, float *din, const float *dout, const float
   product(task, {din, c, false}, {dout, static_cast<size_t>(O), 1}, {weight, 1, c}, N, C, O,
           [&](int row, int column, int columns) {
             const size_t first = row * c + column;
+            if (pre) fetch_line(pre + first + 8 * c, columns);
             if (activation == GPT2_GELU) gelu_backward_line(din + first, din + first, pre + first, columns);
             if (activation != GPT2_RELU_SQUARED) return;
 #pragma omp simd
