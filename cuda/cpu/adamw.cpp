@@ -9,8 +9,8 @@
 
 namespace gpt2::GPT2_PATH {
 
-// A quotient by a constant, rounded as a division rounds it (Markstein), but for those so small that eps hides them. Three
-// divisions and a root of 16 floats take 66 cycles of a Xeon; then memory does not limit AdamW.
+// Quotients by a constant, rounded as divisions are (Markstein), but for numbers under 1e-30, which eps hides. Divisions kept
+// a Xeon's AdamW from the rate of its memory (benchmarks/cpu.md).
 struct Divisor {
   float value, inverse;
 

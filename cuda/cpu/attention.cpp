@@ -96,12 +96,12 @@ struct ByKey {
   }
 };
 
-// Loops over part of a row of scores run to the end of a vector: its scores are memory of the row, and the rest of the loop
+// Loops over part of a row of scores run to the end of a vector, which is memory of the row: a rest of single elements
 // would be slow.
 int whole_vectors(int count) { return (count + WIDTH - 1) / WIDTH * WIDTH; }
 
-// row = exp(scale * row - high), where high, which is returned, is the largest of scale * row and `high`; 0 after `count`, to the
-// end of a vector. Not inlined, or GCC makes no vectors of it.
+// row = exp(scale * row - high), where high, which is returned, is the largest of scale * row and `high`; 0 after `count`,
+// to the end of a vector. Not inlined, or GCC makes no vectors of it.
 __attribute__((noinline)) float exponentials(float *__restrict row, int count, float scale, float high) {
   const int whole = whole_vectors(count);
   std::fill(row + count, row + whole, -INFINITY);

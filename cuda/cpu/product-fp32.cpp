@@ -58,8 +58,8 @@ Block copy(float *to, View view, int first, int count, int k, int depth) {
   return block;
 }
 
-// out[rows, vectors * WIDTH] (=|+=) a tile's rows of A times a panel of B. After each 1/rows of the depth, a line of the output and
-// `lines` of `ahead` are fetched: all at once would hold up other loads.
+// out[rows, vectors * WIDTH] (=|+=) a tile's rows of A times a panel of B. Before each of `rows` parts of the depth it has a row
+// of the output and `lines` lines of `ahead` fetched: all at once would hold up other loads.
 template <int rows, int vectors>
 void micro_kernel(Output out, const float *a, const float *b, int depth, Ahead &ahead, int lines) {
   // Nothing may take the address of the sums: then they would not stay in registers.

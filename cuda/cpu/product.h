@@ -25,8 +25,8 @@ struct Block {
   int depth;
 };
 
-// Rows of memory that the thread reads next. While a micro-kernel multiplies, it has them fetched into L2; else a copy would wait
-// for memory.
+// Rows of memory that the thread copies next. A micro-kernel has them fetched into L2 while it multiplies; else the copy
+// would wait for memory.
 struct Ahead {
   const float *data = nullptr;
   size_t stride = 0;

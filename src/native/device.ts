@@ -108,7 +108,9 @@ export class Device extends Context {
    */
   program(enqueue: () => void): Program {
     if (!this.graphs && this.description.canCapture) return { run: enqueue };
-    const program = this.graphs ? new RecordedProgram(this, enqueue) : new RepeatedCalls(this, () => this.callsOf(enqueue));
+    const program = this.graphs
+      ? new RecordedProgram(this, enqueue)
+      : new RepeatedCalls(this, () => this.callsOf(enqueue));
     this.#owned.add(program);
     return program;
   }

@@ -85,7 +85,10 @@ describeBackends('device', (_, kind) => {
     for (const expected of [2, 2, 3]) {
       if (expected === 3) device.dropGraphs();
       tensor.write(Float32Array.of(1, 2));
-      await device.observed((name) => seen.push(name), async () => program.run());
+      await device.observed(
+        (name) => seen.push(name),
+        async () => program.run(),
+      );
       expect([...tensor.read()]).toEqual([0, 2]);
       expect(enqueued).toBe(expected);
     }
