@@ -15,7 +15,6 @@ Examples:
   npm run gpt2 -- kernel build gelu.cu --cpu                       for this machine's CPU, as gelu.so
 `;
 
-/** Flags for compiling a file. */
 export interface SourceFlags {
   readonly define?: Readonly<Record<string, string>>;
   readonly instantiate?: readonly string[];

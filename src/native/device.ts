@@ -69,7 +69,6 @@ export class Device extends Context {
     this.#owned.add(resource);
   }
 
-  /** Free and total bytes of device memory. */
   memory(): { available: number; total: number } {
     const [available, total] = [new BigInt64Array(1), new BigInt64Array(1)];
     this.call('memoryInfo', { available, total });

@@ -9,7 +9,6 @@ import { isInstalled } from '../base/wording.ts';
 /** The native library for CPUs, or the one for NVIDIA GPUs. */
 export type LibraryKind = 'cpu' | 'cuda';
 
-/** Where libraries are looked for. */
 export interface Place {
   readonly root: string;
   readonly platform: string;

@@ -23,7 +23,6 @@ function load(): typeof koffi {
 /** @throws Error if the file is no library, or one of its dependencies is missing */
 export const loadShared = (path: string): LibraryHandle => load().load(path);
 
-/** errno of the last call. */
 export const lastErrno = (): number => load().errno();
 
 /** A view of `bytes` of native memory from an address on. Do not use the view after the memory is freed. */

@@ -39,7 +39,6 @@ function inPythonPackages(path: string): string[] {
   return roots.flatMap((root) => readdirSync(root).map((part) => join(root, part, path))).filter(existsSync);
 }
 
-/** Folders of CUDA toolkits. */
 export const toolkits = (): string[] =>
   [process.env.CUDA_HOME, process.env.CUDA_PATH, '/usr/local/cuda'].filter((path): path is string => Boolean(path));
 

@@ -139,7 +139,6 @@ export const matmulCases = [
   }),
 ];
 
-/** The sum of each of `width` columns. */
 export function columnSums(values: Numbers, width: number): Float64Array {
   const sums = new Float64Array(width);
   for (let index = 0; index < values.length; index++) sums[index % width]! += values[index]!;

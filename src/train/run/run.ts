@@ -32,14 +32,12 @@ export interface Run {
   readonly description: RunDescription;
 }
 
-/** The run's files. */
 export interface RunFolder {
   /** The folder's path; it changes if the folder was replaced during the run (saving.ts). */
   out: string;
   readonly log: RunLog;
   readonly scalars: ScalarFile | undefined;
   readonly configuration: Configuration;
-  /** Name and version of this program. */
   readonly program: string;
   /** The checkpoint from which the run continues. */
   readonly resumed: FoundCheckpoint | undefined;

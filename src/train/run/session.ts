@@ -281,7 +281,6 @@ export class Session {
     return new Gpt2Error(`the device failed in step ${this.#step}: ${error.message}; ${from}`, { cause: error });
   }
 
-  /** Waits for a save in progress. */
   close(): Promise<void> {
     return this.#saving.close();
   }
