@@ -7,12 +7,12 @@
 // With FP8 operands, activations and their backward store their result in FP8, with scales from an upper bound
 // (gpt2.h), so no maximum is gathered. Rowwise, a lane's two adjacent values are 2 bytes, fewer than stmatrix moves, so
 // each lane stores them itself; the swizzle of 64-byte lines avoids bank conflicts. Columnwise, a lane's two values of
-// a column are of rows 8 apart. Columnwise copies store such rows adjacently, so that stmatrix transposes pairs. A warp
-// has 16 bytes of a column, a warpgroup 64, which TMA stores together. The classifier's exponentials are in E5M2 with
+// a column are of rows 8 apart. Columnwise copies store such rows next to each other, so that stmatrix can transpose
+// two values at once. A warp has 16 bytes of a column, a warpgroup 64, which TMA stores together. The classifier's exponentials are in E5M2 with
 // one scale, so both copies have the same bytes.
 //
 // A warp that issues a second TMA store waits some 300 cycles for the first. So with several results, a warpgroup
-// collects its 64 rows of each result, and another warp stores each result. This took 9% off fc's matmul with GELU.
+// collects its 64 rows of each result, and a different warp stores each of them. This took 9% off fc's matmul with GELU.
 #pragma once
 
 #include "product.cuh"

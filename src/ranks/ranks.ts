@@ -188,7 +188,7 @@ export class Ranks {
 
   /** Reports an error of this rank to all, and returns the error with which every rank ends. */
   async fail(error: unknown): Promise<unknown> {
-    // A bug keeps its stack.
+    // An error that is no Gpt2Error is a bug, whose stack is needed.
     if (this.#verdict) return error instanceof Gpt2Error ? this.#verdict : error;
     if (this.#left) return error;
     const blame = blameFor(error, this.rank);
