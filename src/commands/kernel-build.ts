@@ -1,4 +1,3 @@
-// The command `kernel build`: compiles a file of CUDA kernels, for programs that load it without a compiler.
 import { copyFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { Command, Option } from 'commander';

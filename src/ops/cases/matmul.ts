@@ -1,4 +1,3 @@
-// Cases of the linear layer in three directions, with GELU and residual.
 import type { Numbers } from './case-numbers.ts';
 import { geluCases } from './gelu.ts';
 import { type Bound, casesOf, formulaOf } from './op-case.ts';

@@ -1,4 +1,3 @@
-// The types of an open run.
 import type { Configuration, ResolvedOptions } from '../../options/table.ts';
 import type { Ranks } from '../../ranks/ranks.ts';
 import type { ScalarFile } from '../../report/tensorboard/scalar-file.ts';
