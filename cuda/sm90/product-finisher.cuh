@@ -71,6 +71,11 @@ __device__ __forceinline__ float exponential(float x_log2) {
   return exp2_approximate(limited);
 }
 
+template <class Body>
+__device__ __forceinline__ float2 pairwise(float2 a, float2 b, Body body) {
+  return make_float2(body(a.x, b.x), body(a.y, b.y));
+}
+
 // Finishes tiles of one consumer warp, slice by slice.
 template <Epilogue E, class Arguments>
 struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
@@ -256,9 +261,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
       pairs[p] = make_float2(result[s * 8 + p * 2], result[s * 8 + p * 2 + 1]);
       if constexpr (is_fp8<Element>) pairs[p] = make_float2(pairs[p].x * scale[p % 2], pairs[p].y * scale[p % 2]);
       if constexpr (adds_bias<E>) {
-        const float2 added = unpack_bf16(bias[p / 2]);
-        pairs[p].x += added.x;
-        pairs[p].y += added.y;
+        pairs[p] = pairwise(pairs[p], unpack_bf16(bias[p / 2]), [](float x, float added) { return x + added; });
       }
     }
     if constexpr ((Shape::loads_early || (s + 1) % per_step != 0) && s + 1 < slices) load_bias(s + 1);
@@ -311,19 +314,12 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
         const float2 other = Shape::reads_derivative ? unpack_derivatives(two_bytes)
                              : Shape::reads_fp8      ? unpack_fp8(two_bytes)
                                                      : unpack_bf16(others[p]);
-        if constexpr (Shape::reads_derivative) {
-          pairs[p].x *= other.x;
-          pairs[p].y *= other.y;
-        } else if constexpr (E == Epilogue::residual) {
-          pairs[p].x += other.x;
-          pairs[p].y += other.y;
-        } else if constexpr (E == Epilogue::combination) {
-          pairs[p].x = outputs.alpha * pairs[p].x + outputs.beta * other.x;
-          pairs[p].y = outputs.alpha * pairs[p].y + outputs.beta * other.y;
-        } else {
-          pairs[p].x *= activation_derivative<E, bf16>(other.x);
-          pairs[p].y *= activation_derivative<E, bf16>(other.y);
-        }
+        pairs[p] = pairwise(pairs[p], other, [&](float x, float y) {
+          if constexpr (Shape::reads_derivative) return x * y;
+          if constexpr (E == Epilogue::residual) return x + y;
+          if constexpr (E == Epilogue::combination) return outputs.alpha * x + outputs.beta * y;
+          return x * activation_derivative<E, bf16>(y);
+        });
       }
       if constexpr (Shape::loads_early && s % per_buffer != per_buffer - 1) {
         load_others(buffer, s + 1, thread);
