@@ -305,7 +305,9 @@ GPT2_API int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator
  * scratch function's call that gives the bytes needed. Integer arguments are sizes of at least 1, except `accumulate`, dtypes and those in
  * relations.
  *
- * In formulas, (=|+=) means = if the argument `accumulate` is 0, += if it is 1. */
+ * In formulas, (=|+=) means = if the argument `accumulate` is 0, += if it is 1. A scratch function with `gradients` 0
+ * gives the bytes without a gradient of the weight (the classifier's: for losses only); these bytes for the largest N
+ * serve every smaller N. */
 
 /* ---------------------------------------------------------------- embedding */
 
@@ -379,9 +381,6 @@ GPT2_API int gpt2_matmul_backward_input(gpt2_context *context, void *din, const 
  *   workspace gpt2_matmul_scratch(N,C,O,1) */
 GPT2_API int gpt2_matmul_backward_weight(gpt2_context *context, void *dweight, float *dbias, const void *dout,
                                          const void *in, int32_t N, int32_t C, int32_t O, int32_t accumulate);
-
-/* With `gradients` 1, the bytes for every direction at this size. With 0, the bytes for all directions but the weight
- * gradient; the size for the largest N then serves every smaller N. */
 GPT2_API int gpt2_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C, int32_t O,
                                  int32_t gradients);
 
@@ -517,8 +516,6 @@ GPT2_API int gpt2_classifier(gpt2_context *context, float *losses, void *din, vo
                              const void *weight, const uint8_t *weight_values, const uint8_t *weight_transposed,
                              const float *factors, const void *bias, const int32_t *targets, int32_t N, int32_t C,
                              int32_t V, int32_t Vp, float dloss, float softcap, int32_t accumulate);
-
-/* With `gradients` 0, the bytes for losses only; the size for the largest N then serves every smaller N. */
 GPT2_API int gpt2_classifier_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C, int32_t Vp,
                                      int32_t gradients, int32_t fp8);
 
@@ -626,7 +623,6 @@ GPT2_API int gpt2_fp8_matmul_backward_input(gpt2_context *context, void *din, ui
 GPT2_API int gpt2_fp8_matmul_backward_weight(gpt2_context *context, void *dweight, float *dbias, const uint8_t *dout,
                                              const float *dout_scale, const uint8_t *in, const float *in_scale,
                                              int32_t N, int32_t C, int32_t O, int32_t accumulate);
-/* `gradients` as in gpt2_matmul_scratch. */
 GPT2_API int gpt2_fp8_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C, int32_t O,
                                      int32_t gradients);
 

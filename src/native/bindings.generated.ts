@@ -294,10 +294,6 @@ export interface Bindings {
    *   workspace gpt2_matmul_scratch(N,C,O,1)
    */
   matmulBackwardWeight(args: { context: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; dout: Pointer | null; in: Pointer | null; N: Int32; C: Int32; O: Int32; accumulate: Int32 }): number;
-  /**
-   * With `gradients` 1, the bytes for every direction at this size. With 0, the bytes for all directions but the weight
-   * gradient; the size for the largest N then serves every smaller N.
-   */
   matmulScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32; gradients: Int32 }): number;
   /**
    * Normalizes and rotates each head's q and k before attention, in place; v too with value_factors. x = x * rstd, with
@@ -414,7 +410,6 @@ export interface Bindings {
    *   workspace gpt2_classifier_scratch(N,C,Vp,din || dweight || dbias,in_values)
    */
   classifier(args: { context: Pointer | null; losses: Pointer | null; din: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; step: Pointer | null; logits: Pointer | null; in: Pointer | null; inValues: Pointer | null; inScale: Pointer | null; weight: Pointer | null; weightValues: Pointer | null; weightTransposed: Pointer | null; factors: Pointer | null; bias: Pointer | null; targets: Pointer | null; N: Int32; C: Int32; V: Int32; Vp: Int32; dloss: Float; softcap: Float; accumulate: Int32 }): number;
-  /** With `gradients` 0, the bytes for losses only; the size for the largest N then serves every smaller N. */
   classifierScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; Vp: Int32; gradients: Int32; fp8: Int32 }): number;
   /**
    * step[LOSS] (=|+=) scale * sum of losses, summed in double.
@@ -468,7 +463,6 @@ export interface Bindings {
    *   in [C,N/16,16], in_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O,1)
    */
   fp8MatmulBackwardWeight(args: { context: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; dout: Pointer | null; doutScale: Pointer | null; in: Pointer | null; inScale: Pointer | null; N: Int32; C: Int32; O: Int32; accumulate: Int32 }): number;
-  /** `gradients` as in gpt2_matmul_scratch. */
   fp8MatmulScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32; gradients: Int32 }): number;
   /**
    * Let f = targets / step[TARGETS], which makes means over `targets` those over the targets that are not -1:

@@ -1057,10 +1057,7 @@ export const embeddingScratch = (device: Device, sizes: { B: number; T: number; 
 export const normScratch = (device: Device, sizes: { N: number; C: number }): number =>
   scratch(device, 'normScratch', sizes);
 
-/**
- * With `gradients` 1, the bytes for every direction at this size. With 0, the bytes for all directions but the weight
- * gradient; the size for the largest N then serves every smaller N.
- */
+/** Bytes of workspace. */
 export const matmulScratch = (device: Device, sizes: { N: number; C: number; O: number; gradients: boolean }): number =>
   scratch(device, 'matmulScratch', sizes);
 
@@ -1072,7 +1069,7 @@ export const factorsScratch = (device: Device, sizes: { K: number }): number =>
 export const attentionScratch = (device: Device, sizes: { B: number; T: number; C: number; NH: number }): number =>
   scratch(device, 'attentionScratch', sizes);
 
-/** With `gradients` 0, the bytes for losses only; the size for the largest N then serves every smaller N. */
+/** Bytes of workspace. */
 export const classifierScratch = (device: Device, sizes: { N: number; C: number; Vp: number; gradients: boolean; fp8: boolean }): number =>
   scratch(device, 'classifierScratch', sizes);
 
@@ -1080,7 +1077,7 @@ export const classifierScratch = (device: Device, sizes: { N: number; C: number;
 export const fp8QuantizeWeightScratch = (device: Device, sizes: { C: number; O: number }): number =>
   scratch(device, 'fp8QuantizeWeightScratch', sizes);
 
-/** `gradients` as in gpt2_matmul_scratch. */
+/** Bytes of workspace. */
 export const fp8MatmulScratch = (device: Device, sizes: { N: number; C: number; O: number; gradients: boolean }): number =>
   scratch(device, 'fp8MatmulScratch', sizes);
 
