@@ -55,7 +55,6 @@ type ContextFunction = {
 }[keyof Bindings];
 type ContextArguments<K extends ContextFunction> = Omit<Parameters<Bindings[K]>[0], 'context'>;
 
-/** A type of weights, activations and gradients. */
 export type RealType = ElementType & ('fp32' | 'bf16');
 
 /**
@@ -70,13 +69,10 @@ export function elementTypesOf({ kind, dtype = 'fp32', accumulates = false }: De
 
 const realType = (isBf16: boolean): RealType => (isBf16 ? 'bf16' : 'fp32');
 
-/** A context of a native library. */
 export class Context {
   readonly description: DeviceDescription;
   readonly dtype: Dtype;
-  /** Type of weights, activations and their gradients. */
   readonly elementType: RealType;
-  /** Type of matrix gradients. */
   readonly gradientType: RealType;
   /** Whether a call of the driver has failed; later calls may never return. */
   hasFailed = false;

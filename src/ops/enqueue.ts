@@ -70,7 +70,6 @@ export function workspaceOf(device: Device, op: OpContract, args: OpArguments): 
   return needs ? scratch(device, needs.name, needs.sizes) : 0;
 }
 
-/** Bytes that a scratch function returns. */
 export function scratch(
   device: Device,
   name: keyof Bindings,
@@ -88,7 +87,6 @@ interface PassedTensor {
   readonly tensor: Tensor;
 }
 
-/** An error that names the op. */
 export const refused = ({ symbol }: OpContract, text: string): ShapeError =>
   new ShapeError(`${symbol.replace(/^gpt2_/, '')}: ${text}`);
 

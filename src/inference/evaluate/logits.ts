@@ -1,4 +1,3 @@
-// The logits of a model, for programs.
 import { checkGiven } from '../../base/checks/given.ts';
 import { whole } from '../../base/checks/number.ts';
 import { ShapeError } from '../../base/errors.ts';

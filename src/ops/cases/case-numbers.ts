@@ -87,10 +87,6 @@ export function distance(a: ArrayLike<number>, b: ArrayLike<number>): number {
   return Math.sqrt(squares);
 }
 
-/** ‖a - b‖ / ‖b‖ */
-export const relativeError = (a: ArrayLike<number>, b: ArrayLike<number>): number =>
-  distance(a, b) / Math.max(norm(b), 1e-30);
-
 /** max |a - b| */
 export function largestDifference(a: ArrayLike<number>, b: ArrayLike<number>): number {
   let difference = 0;

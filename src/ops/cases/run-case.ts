@@ -31,7 +31,6 @@ interface Result {
   readonly shape: readonly number[];
   readonly values: Numbers;
   readonly wanted: Numbers;
-  /** The largest accepted difference of an element. */
   readonly limit: number;
 }
 

@@ -13,7 +13,6 @@ export interface Outlook {
   /** Seconds of a step and of the whole run, with its validations and last save; undefined if unknown. */
   readonly stepSeconds: number | undefined;
   readonly seconds: number | undefined;
-  /** Bytes of a checkpoint. */
   readonly checkpointBytes: number;
   /** Whether the time is not this run's: from a data sheet, without the exchange between ranks, or without --kernel. */
   readonly isAbout?: boolean;
@@ -42,12 +41,10 @@ export function timesDue(every: number, from: number, last: number): number {
 /** Estimates the seconds of a save that training waits for: 1.49 GB took 4 s on an H200's host (2026-11-26), mostly sha256. */
 export const saveSeconds = (bytes: number): number => bytes / 400e6;
 
-/** The outlook of a whole run. */
 export function outlookOf(
   options: ResolvedOptions,
   run: Pick<Outlook, 'steps' | 'stepSeconds' | 'checkpointBytes'> & {
     readonly trainingTokens: number;
-    /** Tokens of a validation. */
     readonly validationTokens: number;
   },
 ): Outlook {

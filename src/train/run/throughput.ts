@@ -39,7 +39,6 @@ export class Throughput {
     this.saveSeconds = saveSeconds(checkpointBytes);
   }
 
-  /** Number of steps that were added. */
   get steps(): number {
     return this.#steps;
   }
