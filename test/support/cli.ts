@@ -188,5 +188,5 @@ export class Workplace {
   }
 }
 
-/** Options of a model so small that a step takes milliseconds: on two threads, which wait for each other, twice the processor time. */
-export const tinyModel = '--layers 1 --channels 32 --heads 2 --context 64 --threads 1 --device cpu'.split(' ');
+/** Options of a model so small that a step takes milliseconds. */
+export const tinyModel = ['--layers', '1', '--channels', '32', '--heads', '2', '--context', '64', '--device', 'cpu'];
