@@ -192,6 +192,7 @@ export class ParameterArena implements ParameterCopy {
   readonly wholeLayout: ArenaLayout;
   readonly #table: readonly Parameter[];
   readonly #tensors = new Map<string, Tensor>();
+  readonly #layers: LayerParameters[] = [];
 
   constructor(
     device: Device,
@@ -256,8 +257,10 @@ export class ParameterArena implements ParameterCopy {
 
   /** A layer's tensors by their short names: `layer(3).qkvw`. */
   layer(index: number): LayerParameters {
-    const tensors = layerNames.map((name) => [name, this.find(`h.${index}.${name}`)] as const);
-    return Object.fromEntries(tensors) as LayerParameters;
+    this.#layers[index] ??= Object.fromEntries(
+      layerNames.map((name) => [name, this.find(`h.${index}.${name}`)]),
+    ) as LayerParameters;
+    return this.#layers[index];
   }
 }
 

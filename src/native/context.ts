@@ -1,5 +1,6 @@
 // A context of a native library: its options, its description, and calls, whose statuses become errors. device.ts adds
 // everything that is allocated in it.
+import { wholeVariable } from '../base/checks/environment.ts';
 import { Gpt2Error, NativeError } from '../base/errors.ts';
 import { type Bindings, GPT2_DTYPE, GPT2_STATUS, type Pointer, signatures } from './bindings.generated.ts';
 import type { ElementType } from './element-types.ts';
@@ -28,7 +29,7 @@ export interface DeviceOptions {
   readonly index?: number | undefined;
   /** Default fp32. */
   readonly dtype?: Dtype | undefined;
-  /** CPU threads. Default 0: all cores. */
+  /** CPU threads. Default 0: as many as the environment variable GPT2_THREADS says, else all cores. */
   readonly threads?: number | undefined;
   /** Whether gradients are summed over micro-batches; in bf16 they are then stored in fp32. Default false. */
   readonly accumulates?: boolean | undefined;
@@ -92,7 +93,7 @@ export class Context {
       context: out,
       device: index,
       dtype: GPT2_DTYPE[`GPT2_${dtype.toUpperCase() as Uppercase<Dtype>}`],
-      threads,
+      threads: threads || (process.env.GPT2_THREADS ? wholeVariable(process.env, 'GPT2_THREADS', 1, 1024) : 0),
       accumulates: accumulates ? 1 : 0,
     });
     const context = out[0]!;
