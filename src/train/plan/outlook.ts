@@ -5,6 +5,7 @@ import type { ResolvedOptions } from '../../options/table.ts';
 import { formatBytes, formatCount, formatDuration } from '../../report/format-numbers.ts';
 
 export interface Outlook {
+  /** Up to --stop-after. */
   readonly steps: number;
   /** Tokens that the run trains on. */
   readonly tokens: number;
@@ -41,6 +42,7 @@ export function timesDue(every: number, from: number, last: number): number {
 /** Estimates the seconds of a save that training waits for: 1.49 GB took 4 s on an H200's host (2026-11-26), mostly sha256. */
 export const saveSeconds = (bytes: number): number => bytes / 400e6;
 
+/** The outlook of a run, up to --stop-after. */
 export function outlookOf(
   options: ResolvedOptions,
   run: Pick<Outlook, 'steps' | 'stepSeconds' | 'checkpointBytes'> & {
@@ -48,8 +50,9 @@ export function outlookOf(
     readonly validationTokens: number;
   },
 ): Outlook {
-  const { totalBatch, valEvery, ranks } = options;
-  const { steps, trainingTokens, validationTokens, stepSeconds, checkpointBytes } = run;
+  const { totalBatch, valEvery, ranks, stopAfter = run.steps } = options;
+  const steps = Math.min(run.steps, stopAfter);
+  const { trainingTokens, validationTokens, stepSeconds, checkpointBytes } = run;
   // Forward is a third of forward and backward.
   const validation = (timesDue(valEvery, 0, steps) * validationTokens) / (3 * ranks);
   const seconds = stepSeconds && (steps + validation / totalBatch) * stepSeconds + saveSeconds(checkpointBytes);
