@@ -21,7 +21,8 @@ export interface AssignedRow {
 export function optimizerOf(choice: OptimizerChoice, parameter: Parameter): Optimizer {
   const optimizer = typeof choice === 'function' ? choice(parameter) : choice;
   const { name, kind } = parameter;
-  if (!Array.isArray(optimizer?.rows)) throw UsageError.takes('optimizer', 'an Optimizer for every parameter', optimizer);
+  if (!Array.isArray(optimizer?.rows))
+    throw UsageError.takes('optimizer', 'an Optimizer for every parameter', optimizer);
   if (optimizer.accepts?.(parameter) ?? true) return optimizer;
   throw usageError`${optimizer.name} does not update ${name}, a ${kind}; choose another optimizer for it, such as AdamW`;
 }
