@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { defineConfig } from 'vitest/config';
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
 import { built, root } from './test/support/built.ts';
 
 const files = readdirSync(`${root}test`, { recursive: true, encoding: 'utf8' })
@@ -8,13 +9,11 @@ const files = readdirSync(`${root}test`, { recursive: true, encoding: 'utf8' })
   .map((name) => `test/${name}`);
 /** A change of the process by a test file, which later files of the process could see. */
 const change =
-  /\bvi\.(mock|doMock|stub\w+|spyOn|useFakeTimers)\b|\bprocess\.(chdir|umask|on|once)\(|\bprocess\.env\.\w+ = /;
-/** Whole runs and tests of commands import little: the programs that they start do the work. */
-const starting = /^test\/(gpu|end-to-end|commands|lab)\/|\.slow\.test\.ts$/;
+  /\bvi\.(mock|doMock|stub\w+|spyOn|useFakeTimers)\b|\bprocess\.(chdir|umask|on|once)\(|\bprocess\.env\.\w+ = |\bCUDA_VISIBLE_DEVICES\b/;
 const kindOf = (file: string) => {
   const text = readFileSync(root + file, 'utf8');
   if (/\bvi\.(mock|doMock|resetModules)\(/.test(text)) return 'mocking';
-  return starting.test(file) || change.test(text) ? 'isolated' : 'shared';
+  return change.test(text) ? 'isolated' : 'shared';
 };
 const onGpu = process.env.GPT2_REQUIRE_CUDA === '1';
 /** Node loads the built program in a tenth of the time that vitest takes. Only vitest can replace one of its modules. */
@@ -24,6 +23,15 @@ const project = (name: string, options: object) => {
   const exclude = files.filter((file) => kindOf(file) !== name);
   return { extends: true, test: { name, exclude, ...options } } as const;
 };
+
+/** In each project whole runs come first: at the end, short files keep all workers busy. */
+class LongFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const isShort = ({ moduleId }: TestSpecification) => Number(!/end-to-end|\.slow\.|course/.test(moduleId));
+    const sorted = await super.sort(files);
+    return sorted.sort((a, b) => a.project.name.localeCompare(b.project.name) || isShort(a) - isShort(b));
+  }
+}
 
 export default defineConfig({
   // Kernel cards import the package by its name.
@@ -54,6 +62,7 @@ export default defineConfig({
     pool: 'forks',
     // On two cores a third file runs while others wait: rank-failures.test.ts needs 33 s of CPU time, and waits longer.
     maxWorkers: 3,
+    sequence: { sequencer: LongFirst },
     // Files that change nothing share a process, which imports the program once: imports took 25 s for 117 files; with a process each,
     // 148 s for 226 (both beside other work). Not on a GPU: a kernel that fails there spoils the process, and scripts/test-gpu gives
     // --maxWorkers, which projects ignore.

@@ -34,7 +34,7 @@ export function enqueue(device: Device, op: OpContract, args: OpArguments): void
 
 /** The arguments of the native function. @throws ShapeError as `enqueue` */
 export function nativeArguments(device: Device, op: OpContract, args: OpArguments): NativeArguments {
-  const { entries, conditions } = layoutOf(op);
+  const { entries } = layoutOf(op);
   const tensors: PassedTensor[] = [];
   const native: Record<string, number | bigint | null> = {};
   for (const [name, contract] of entries) {
@@ -52,7 +52,7 @@ export function nativeArguments(device: Device, op: OpContract, args: OpArgument
   for (const name of op.scalars) native[name] = args[name] as number;
   for (const name of op.flags) native[name] = args[name] ? 1 : 0;
   if (op.hasRanks) native.communicator = (args.communicator ?? null) as bigint | null;
-  for (const [name, { together, where }] of conditions) {
+  for (const [name, { together, where }] of entries) {
     if (where) checkWhere(op, name, where, native);
     if (together !== undefined && (native[name] === null) !== (native[together] === null)) {
       throw refused(op, `expected both ${name} and ${together}, or neither`);
@@ -128,8 +128,6 @@ interface Place {
 
 interface Layout {
   readonly entries: readonly [string, TensorContract][];
-  /** Tensors that depend on another argument. */
-  readonly conditions: readonly [string, TensorContract][];
   readonly places: readonly Place[];
   /** Places that give a size, in the order in which they are asked. */
   readonly solvable: readonly Place[];
@@ -148,7 +146,6 @@ function layoutOf(op: OpContract): Layout {
   const given = places.filter(({ dimension: { divisor, atLeast } }) => divisor === undefined && !atLeast);
   const layout = {
     entries,
-    conditions: entries.filter(([, { together, where }]) => where !== undefined || together !== undefined),
     places,
     solvable: given.filter(({ dimension }) => dimension.name !== undefined).sort((a, b) => rank(a) - rank(b)),
   };

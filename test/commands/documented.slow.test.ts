@@ -131,6 +131,7 @@ const smaller: Record<string, (args: string[]) => string[] | string> = {
   replay: (args) => (args.includes('--kernel') ? 'it needs the kernels of the run; test/lab runs it' : []),
   report: (args) => (args.includes('--serve') ? 'it serves until it is stopped' : []),
   bench: (args) => {
+    if (args.includes('modern')) return 'it takes ten seconds; test/train/runs.slow.test.ts runs it';
     if (args.includes('--generate')) return ['--device', 'cpu', '--model', 'd6', '--generate', '1'];
     const sizes = ['--model', 'd6', '--batch', '1', '--seq', '8', '--steps', '1', '--warmup-seconds', '0'];
     return ['--device', 'cpu', ...sizes, '--no-ops', '--no-start'];

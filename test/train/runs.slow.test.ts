@@ -254,9 +254,9 @@ describe('muon', () => {
     expect(stdout + stderr).toContain('configured with optimizer adamw instead of muon');
   });
 
-  it('is measured by bench, op by op', async () => {
+  it('is measured by bench, op by op, in a modern model', async () => {
     const { code, stdout, stderr } = await place.here(
-      'bench --model d6 --batch 1 --seq 8 --optimizer muon --newton-schulz quintic --no-start --steps 1 --warmup-seconds 0',
+      'bench --model d6 --batch 1 --seq 8 --recipe modern --newton-schulz quintic --no-start --steps 1 --warmup-seconds 0',
     );
     expect(code, stderr).toBe(0);
     expect(stdout).toMatch(/^ {2}optimizer scratch +/m);
