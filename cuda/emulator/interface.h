@@ -9,15 +9,17 @@
 
 namespace gpt2_emulator {
 
-constexpr int interface_version = 5;
+constexpr int interface_version = 6;
 
 struct Sizes {
   unsigned x, y, z;
 };
 
-// Where a compiled file keeps the position of the running thread: CUDA's threadIdx, blockIdx, blockDim and gridDim.
+// Where a compiled file keeps the position of the running thread: CUDA's threadIdx, blockIdx, blockDim and gridDim; and the
+// number of next threads that its body may run in a loop.
 struct Position {
   Sizes *thread, *block, *threads, *blocks;
+  unsigned *fresh;
 };
 
 // The addresses whose accesses the hooks of a compiled file report: all in a checked block, none in another block, device

@@ -195,13 +195,27 @@ struct dim3 {
 // Variables, because host code may name its own variable gridDim. The emulator sets them.
 inline thread_local uint3 threadIdx, blockIdx;
 inline thread_local dim3 blockDim, gridDim;
+// Threads after the running one that have not begun, if the same fiber may run them.
+inline thread_local unsigned gpt2_fresh;
 constexpr int warpSize = 32;
 
 namespace gpt2_emulator {
 
 GPT2_UNCHECKED inline Position here() {
   const auto sizes = [](auto &variable) { return reinterpret_cast<Sizes *>(&variable); };
-  return {sizes(threadIdx), sizes(blockIdx), sizes(blockDim), sizes(gridDim)};
+  return {sizes(threadIdx), sizes(blockIdx), sizes(blockDim), sizes(gridDim), &gpt2_fresh};
+}
+
+// Makes the next thread the running one.
+inline bool is_next_thread() {
+  if (gpt2_fresh == 0) return false;
+  gpt2_fresh--;
+  if (++threadIdx.x < blockDim.x) return true;
+  threadIdx.x = 0;
+  if (++threadIdx.y < blockDim.y) return true;
+  threadIdx.y = 0;
+  threadIdx.z++;
+  return true;
 }
 
 // Without the hooks of an access to threadIdx and blockDim.

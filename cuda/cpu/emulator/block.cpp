@@ -80,26 +80,21 @@ void Block::prepare(unsigned index, bool goes_on) {
   arrived_ = 0;
   at_grid_ = false;
   if (!goes_on) {
-    threads_.assign(count, Thread());
-    Sizes at{0, 0, 0};
-    for (Thread &thread : threads_) {
-      thread.position = at;
-      if (++at.x < threads.x) continue;
-      at.x = 0;
-      if (++at.y < threads.y) continue;
-      at.y = 0;
-      at.z++;
+    if (threads_.size() != count || threads_.back().position.x != threads.x - 1 || threads_.back().position.y != threads.y - 1) {
+      threads_.assign(count, Thread());
+      for (unsigned i = 0; i < count; i++) threads_[i].position = {i % threads.x, i / threads.x % threads.y, i / threads.x / threads.y};
     }
-    warps_.assign((count + 31) / 32, Warp());
+    warps_.resize((count + 31) / 32);
+    for (Warp &warp : warps_) warp.unread = warp.waiting = warp.ended = 0;
     if (count % 32 > 0) warps_.back().ended = ~0u << count % 32;
-    ended_ = 0;
+    ended_ = begun_ = 0;
     for (unsigned i = 0; i < 16; i++) {
       const unsigned here = count > i * 64 ? count - i * 64 : 0;
       ready_[i] = here >= 64 ? ~uint64_t{0} : (uint64_t{1} << here) - 1;
     }
   } else {
     for (Thread &thread : threads_) {
-      if (thread.state == State::at_barrier) set_ready(thread);
+      if (state_of(thread) == State::at_barrier) set_ready(thread);
     }
   }
   if (!memory_) return;
@@ -160,32 +155,60 @@ bool Block::go_on(bool has_ended) {
     memory_->resume(number_of(next));
     memory_->accesses_to_rest = memory_->accesses + most_accesses;
   }
-  if (next.state == State::fresh) {
-    next.state = State::ready;
+  looped_ = 0;
+  if (number_of(next) >= begun_) {
+    begun_ = number_of(next) + 1;
+    const Sizes position = next.position;
+    next = Thread();
+    next.position = position;
     next.fiber = free ? free : fibers_.take();
+    // Threads begin in their order.
+    if (!memory_) looped_ = static_cast<unsigned>(threads_.size()) - begun_;
   } else if (free) {
     fibers_.give(free);
   }
+  *here_.fresh = looped_;
   return true;
+}
+
+// Ends threads. Lanes that wait for a whole warp now wait for the remaining lanes only.
+void Block::end(unsigned first, unsigned count) {
+  ended_ += count;
+  for (unsigned number = first, stop = first + count; number < stop; number = (number / 32 + 1) * 32) {
+    const unsigned lanes = std::min(stop, (number / 32 + 1) * 32) - number, bits = ~0u >> (32 - lanes) << number % 32;
+    Warp &warp = warps_[number / 32];
+    warp.ended |= bits;
+    // The running thread goes on until its lanes are complete.
+    if (number != number_of(*current_)) ready_[number / 64] &= ~(uint64_t{bits} << number / 32 % 2 * 32);
+    for (unsigned left = warp.waiting; left > 0; left &= left - 1) {
+      complete_warp(number / 32 * 32, threads_[number / 32 * 32 + static_cast<unsigned>(__builtin_ctz(left))].mask);
+    }
+  }
+}
+
+// Ends the threads that the running body's loop has left behind.
+void Block::end_looped() {
+  const unsigned first = number_of(*current_), count = looped_ - *here_.fresh;
+  Fiber *fiber = current_->fiber;
+  current_ = &threads_[first + count];
+  const Sizes position = current_->position;
+  *current_ = Thread();
+  current_->position = position;
+  current_->fiber = fiber;
+  begun_ += count;
+  looped_ = *here_.fresh;
+  end(first, count);
 }
 
 void Block::fiber_main() {
   for (;;) {
     Block &block = *own_block;
-    Thread &thread = *block.current_;
     block.launch_->body(block.launch_->data);
     block.step(0);
-    block.ended_++;
-    thread.state = State::ended;
-    const unsigned number = block.number_of(thread), first = number / 32 * 32;
-    // Lanes that wait for a whole warp now wait for the remaining lanes only.
-    Warp &warp = block.warps_[number / 32];
-    warp.ended |= 1u << number % 32;
-    for (unsigned left = warp.waiting; left > 0; left &= left - 1) {
-      block.complete_warp(first, block.threads_[first + static_cast<unsigned>(__builtin_ctz(left))].mask);
-    }
+    const unsigned number = block.number_of(*block.current_);
+    block.end(number, 1);
     block.ready_[number / 64] &= ~(uint64_t{1} << number % 64);
-    Fiber *fiber = thread.fiber;
+    Fiber *fiber = block.current_->fiber;
     if (!block.go_on(true)) {
       block.fibers_.give(fiber);
       block.fibers_.leave(fiber);
@@ -218,6 +241,7 @@ void Block::full_stack(const void *caller) {
 }
 
 void Block::signal(int signal, const void *address, const void *caller) {
+  if (*here_.fresh != looped_) end_looped();
   if (fibers_.is_guard(current_->fiber, address)) full_stack(caller);
   if (signal == SIGFPE) fail({Defect::Kind::stuck, "divides an integer by 0, or the smallest integer by -1", caller});
   if (signal == SIGILL || signal == SIGTRAP) fail({Defect::Kind::stuck, "reaches an instruction that traps", caller});
@@ -239,6 +263,7 @@ void Block::release(void *memory, const void *caller) {
 }
 
 void Block::fail(const Defect &defect) {
+  if (*here_.fresh != looped_) end_looped();
   failure = defect;
   failure.text = name_of(*current_) + " " + defect.text;
   // A read of memory that nobody has written may be the cause.

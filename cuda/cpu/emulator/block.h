@@ -17,11 +17,11 @@ namespace gpt2::emulator {
 // The shared memory of a block on an H100, in bytes.
 constexpr int shared_limit = 232448;
 
-enum class State : uint8_t { fresh, ready, at_barrier, in_warp, ended };
+enum class State : uint8_t { ready, at_barrier, in_warp, ended };
 
 struct Thread {
   gpt2_emulator::Sizes position{};
-  State state = State::fresh;
+  State state = State::ready;  // `state_of` also knows the ended threads
   Fiber *fiber = nullptr;
   // The place where the thread waits, and the arguments of its operation.
   const void *caller = nullptr;
@@ -90,11 +90,17 @@ class Block {
   void prepare(unsigned index, bool goes_on);
   bool go_on(bool has_ended);
   void set_ready(Thread &thread);
+  void end(unsigned first, unsigned count);
+  void end_looped();
+  State state_of(const Thread &thread) const {
+    return warps_[number_of(thread) / 32].ended >> number_of(thread) % 32 & 1 ? State::ended : thread.state;
+  }
   void wait(State state);
   void let_others_run();
   // Called before each operation: the thread's last write is in memory now. Lets the others run after many operations.
   void step(int operations) {
     if (memory_ && memory_->has_suspect()) memory_->resolve();
+    if (*here_.fresh != looped_) end_looped();
     if ((current_->spins += operations) > most_accesses) let_others_run();
   }
   void check(const void *memory, size_t bytes, bool is_write, bool is_atomic, const void *caller) {
@@ -115,7 +121,9 @@ class Block {
   gpt2_emulator::Position here_{};
   uint64_t id_ = 0;
   std::vector<Thread> threads_;
-  uint64_t ready_[16] = {};  // a bit for each thread that is fresh or ready
+  uint64_t ready_[16] = {};  // a bit for each thread that has not begun or is ready
+  unsigned begun_ = 0;       // the threads from this one on have not begun
+  unsigned looped_ = 0;      // threads that have not begun, for the loop of the running body
   std::vector<Warp> warps_;
   std::vector<Declaration> declarations_;
   Fibers fibers_;

@@ -107,9 +107,9 @@ void Block::explain_stuck() {
     const auto found = std::find_if(threads_.begin(), threads_.end(), is_wanted);
     return found == threads_.end() ? nullptr : &*found;
   };
-  const Thread *waits = find([](const Thread &each) { return each.state == State::at_barrier || each.state == State::in_warp; });
-  const Thread *other = find([&](const Thread &each) { return each.state != waits->state || each.caller != waits->caller; });
-  const bool is_barrier = waits->state == State::at_barrier, has_ended = other && other->state == State::ended;
+  const Thread *waits = find([&](const Thread &each) { return state_of(each) == State::at_barrier || state_of(each) == State::in_warp; });
+  const Thread *other = find([&](const Thread &each) { return state_of(each) != waits->state || each.caller != waits->caller; });
+  const bool is_barrier = waits->state == State::at_barrier, has_ended = other && state_of(*other) == State::ended;
   const std::string who = other ? name_of(*other) : is_barrier ? "another thread" : "another lane";
   failure = {Defect::Kind::stuck,
              name_of(*waits) + (is_barrier ? " waits at a barrier that " + who + " does not reach"

@@ -1,0 +1,58 @@
+// Links two compilations of one file of a program: one with checks, and one without them, optimized, for blocks that are not checked.
+// Both are assembly of the same source. The twin's functions get other names; its variables are those of the file with checks.
+
+/** Data directives of GNU's assembler. */
+const data =
+  /^\s*\.(zero|skip|space|[bl]?string|asciz?|byte|value|short|hword|word|long|int|quad|xword|octa|[248]byte|base64)\b/;
+
+const defined = (assembly: string, kind: string): Set<string> => {
+  const names = assembly.matchAll(new RegExp(String.raw`^\s*\.type\s+([^\s,]+),\s*[@%]${kind}`, 'gm'));
+  const labels = new Set([...assembly.matchAll(/^([\w.$]+):|^\s*\.comm\s+([\w.$]+)/gm)].map((each) => each[1] ?? each[2]));
+  return new Set([...names].map(([, name]) => name!).filter((name) => labels.has(name)));
+};
+
+/** Replaces symbols in assembly, except in strings. */
+const replaced = (assembly: string, name: (symbol: string) => string): string =>
+  assembly.replaceAll(/"(?:[^"\\\n]|\\.)*"|[\w.$]+/g, (token) => (token[0] === '"' ? token : name(token)));
+
+/**
+ * @param checked the assembly with checks
+ * @param plain the assembly without them
+ * @param index the file's number in its program, because other files may have static variables of the same names
+ * @returns both, to be linked; the section gpt2_twins has pairs of addresses, of each launch's body and of its twin
+ */
+export function twins(checked: string, plain: string, index: number): { checked: string; plain: string } {
+  const functions = defined(plain, 'function');
+  const variables = defined(checked, String.raw`\w*object`);
+  const shared = new Set([...defined(plain, String.raw`\w*object`)].filter((name) => variables.has(name)));
+  const bodies = [...defined(checked, 'function')].filter((name) => name.includes('gpt2_body') && functions.has(name));
+  // Local symbols of the first file that the second needs.
+  const isGlobal = new Set([...checked.matchAll(/^\s*\.(?:globl|weak)\s+([\w.$]+)/gm)].map(([, name]) => name!));
+  const exported = new Set([...shared, ...bodies].filter((name) => !isGlobal.has(name) && !name.startsWith('.L')));
+  const own = (symbol: string) => (exported.has(symbol) && index > 0 ? `${symbol}.${index}` : symbol);
+
+  const lines: string[] = [];
+  let [isSkipped, isStart] = [false, false];
+  for (const line of plain.split('\n')) {
+    if (/^\s*\.(section|text|data|bss|pushsection|popsection)\b/.test(line)) {
+      [isSkipped, isStart] = [false, /\.(init|fini)_array|\.[cd]tors/.test(line)];
+    }
+    const label = /^([\w.$]+):/.exec(line)?.[1] ?? /^\s*\.(?:comm|local)\s+([\w.$]+)/.exec(line)?.[1];
+    if (label !== undefined) isSkipped = shared.has(label);
+    if (isStart || (isSkipped && (label !== undefined || data.test(line)))) continue;
+    const name = /^\s*\.(?:type|size)\s+([\w.$]+)/.exec(line)?.[1];
+    if (name === undefined || !shared.has(name)) lines.push(line);
+  }
+  const pairs = bodies.map((name) => `.hidden ${own(name)}\n.quad ${own(name)}, ${name}.plain`).join('\n');
+  const hidden = [...exported].map((name) => `.globl ${own(name)}\n.hidden ${own(name)}\n`).join('');
+  const isLocal = (line: string) => exported.has(/^\s*\.local\s+([\w.$]+)/.exec(line)?.[1] ?? '');
+  const kept = checked.split('\n').filter((line) => !isLocal(line));
+  return {
+    checked: `${index > 0 ? replaced(kept.join('\n'), own) : kept.join('\n')}\n${hidden}`,
+    plain: [
+      replaced(lines.join('\n'), (symbol) => (functions.has(symbol) ? `${symbol}.plain` : own(symbol))),
+      ...[...shared].filter((name) => exported.has(name)).map((name) => `.hidden ${own(name)}`),
+      `.section gpt2_twins,"aw"\n.balign 8\n${pairs}\n`,
+    ].join('\n'),
+  };
+}
