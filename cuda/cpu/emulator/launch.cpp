@@ -36,17 +36,29 @@ constexpr size_t most_repeats = 10000;
 // times slower, so that on 2 cores the samples take about a quarter of the time. Not by the clock: every run checks the same blocks.
 constexpr uint64_t sample_of = 128;
 
-// Whether an earlier launch with the same kernel, sizes and arguments changed no byte, and the memory then.
+constexpr size_t page = 4096;
+// Bytes of changed pages that all records hold.
+constexpr size_t most_recorded = size_t{1} << 30;
+
+// An earlier launch with the same kernel, sizes and arguments: a hash of the memory before, and the pages that it changed.
 struct Repeat {
+  struct Page {
+    uintptr_t region;
+    size_t index;
+    uint64_t hash;
+    std::vector<char> bytes;
+  };
   unsigned seen = 0, next_try = 1;
-  bool changes_nothing = false;
-  uint64_t changes = 0, shared_hash = 0;
+  bool is_recorded = false;
+  uint64_t before = 0;
+  std::vector<Page> changes;
 };
 
 struct Launches {
   std::mutex mutex;  // of launches with checks
   std::map<std::string, Counts> counts;
   std::map<std::string, Repeat> repeats;
+  size_t recorded = 0;
 };
 
 Launches &launches() {
@@ -54,20 +66,55 @@ Launches &launches() {
   return made;
 }
 
-// A hash of the bytes of all allocations and variables, or of those that the host can write without the emulator's notice.
-uint64_t hash_of_memory(bool is_all) {
+uint64_t hash_of(const char *at, size_t bytes) {
   uint64_t lanes[4] = {1, 2, 3, 4};
-  for (const auto &[begin, region] : table().live) {
-    if (region.is.kind == Kind::constant || (!is_all && region.is.kind == Kind::device)) continue;
-    const char *at = reinterpret_cast<const char *>(begin), *end = at + region.is.bytes;
-    for (; end - at >= 32; at += 32) {
-      uint64_t words[4];
-      std::memcpy(words, at, sizeof words);
-      for (int i = 0; i < 4; i++) lanes[i] = (lanes[i] ^ words[i]) * 0x9e3779b97f4a7c15u + (lanes[i] >> 29);
-    }
-    for (; at < end; at++) lanes[0] = (lanes[0] ^ static_cast<unsigned char>(*at)) * 0x9e3779b97f4a7c15u;
+  const char *end = at + bytes;
+  for (; end - at >= 32; at += 32) {
+    uint64_t words[4];
+    std::memcpy(words, at, sizeof words);
+    for (int i = 0; i < 4; i++) lanes[i] = (lanes[i] ^ words[i]) * 0x9e3779b97f4a7c15u + (lanes[i] >> 29);
   }
+  for (; at < end; at++) lanes[0] = (lanes[0] ^ static_cast<unsigned char>(*at)) * 0x9e3779b97f4a7c15u;
   return (lanes[0] * 3 + lanes[1]) * 0x9e3779b97f4a7c15u + (lanes[2] * 5 ^ lanes[3]);
+}
+
+size_t pages_of(const Region &region) { return (region.is.bytes + page - 1) / page; }
+size_t bytes_of_page(const Region &region, size_t index) { return std::min(page, region.is.bytes - index * page); }
+
+// A hash of the bytes and places of all allocations and variables. Pages that the host cannot have written without the emulator's
+// notice are hashed again only after a launch.
+uint64_t hash_of_memory(gpt2::ThreadPool &pool) {
+  uint64_t hash = 0;
+  for (auto &[begin, region] : table().live) {
+    const bool is_known = region.is.kind == Kind::device || region.is.kind == Kind::constant;
+    if (!is_known || region.hashed != table().launches) {
+      region.hashes.resize(pages_of(region));
+      pool.each(static_cast<int64_t>(pages_of(region)), [&, at = reinterpret_cast<const char *>(begin), &region = region](int64_t index) {
+        region.hashes[index] = hash_of(at + index * page, bytes_of_page(region, index));
+      }, 64);
+      region.hashed = table().launches;
+    }
+    const uint64_t parts[] = {hash, begin, region.is.bytes, hash_of(reinterpret_cast<const char *>(region.hashes.data()), region.hashes.size() * 8)};
+    hash = hash_of(reinterpret_cast<const char *>(parts), sizeof parts);
+  }
+  return hash;
+}
+
+// Records the pages that a launch has changed, by the hashes before it. False if it allocated memory, or changed too much.
+bool record(Repeat &repeat, const std::map<uintptr_t, std::vector<uint64_t>> &before, size_t &recorded) {
+  repeat.changes.clear();
+  if (table().live.size() != before.size()) return false;
+  for (auto &[begin, region] : table().live) {
+    const auto old = before.find(begin);
+    if (old == before.end() || old->second.size() != region.hashes.size()) return false;
+    for (size_t i = 0; i < region.hashes.size(); i++) {
+      if (region.hashes[i] == old->second[i]) continue;
+      if ((recorded += page) > most_recorded) return false;
+      const char *at = reinterpret_cast<const char *>(begin) + i * page;
+      repeat.changes.push_back({begin, i, region.hashes[i], std::vector<char>(at, at + bytes_of_page(region, i))});
+    }
+  }
+  return true;
 }
 
 size_t bytes_of_memory() {
@@ -249,24 +296,41 @@ Done run(const Job &job) {
   counts.launches++;
   Done done;
   Repeat none;
-  if (all.repeats.size() > most_repeats) all.repeats.clear();
-  Repeat &repeat = job.can_be_left_out ? all.repeats[key_of(job.launch)] : none;
-  if (repeat.changes_nothing && repeat.changes == table().changes && repeat.shared_hash == hash_of_memory(false)) {
-    counts.left_out++;
-    return done;
+  if (all.repeats.size() > most_repeats || all.recorded > most_recorded) {
+    all.repeats.clear();
+    all.recorded = 0;
   }
+  Repeat &repeat = job.can_be_left_out ? all.repeats[key_of(job.launch)] : none;
   // Comparing the memory costs time: done where that is little, or less than the launch takes by its threads and accesses.
   const auto product = [](const Sizes &of) { return double(of.x) * of.y * of.z; };
   const double launched = product(job.launch.blocks), threads = launched * product(job.launch.threads);
   const double accesses = launched * double(counts.accesses) / double(std::max<uint64_t>(counts.checked, 1));
-  const bool compares = job.can_be_left_out && repeat.seen >= repeat.next_try &&
-                        double(bytes_of_memory()) < std::max({64e6, 32 * threads, 16 * accesses});
-  const uint64_t before = compares ? hash_of_memory(true) : 0;
+  const double bytes = job.can_be_left_out ? double(bytes_of_memory()) : 0;
+  const bool is_due = repeat.seen >= repeat.next_try, is_cheap = bytes < (repeat.seen == 0 ? 8 * threads : std::max({64e6, 32 * threads, 16 * accesses}));
+  bool compares = job.can_be_left_out && is_cheap && (repeat.seen == 0 || repeat.is_recorded || is_due);
+  const uint64_t before = compares ? hash_of_memory(*job.pool) : 0;
+  if (compares && repeat.is_recorded && repeat.before == before) {
+    for (const auto &[begin, index, hash, bytes] : repeat.changes) {
+      std::memcpy(reinterpret_cast<char *>(begin) + index * page, bytes.data(), bytes.size());
+      table().live[begin].hashes[index] = hash;
+    }
+    counts.left_out++;
+    return done;
+  }
+  // A launch that changes the memory in another way each time is compared ever more rarely.
+  compares &= !repeat.is_recorded || is_due;
+  if (repeat.is_recorded || is_due) repeat.next_try = std::max(repeat.next_try, repeat.seen * 2);
+  std::map<uintptr_t, std::vector<uint64_t>> hashes;
+  if (compares) {
+    for (const auto &[begin, region] : table().live) hashes[begin] = region.hashes;
+  }
   has_effect = false;
   static std::atomic<uint64_t> ids{0};
   Blocks blocks(job, counts, ++ids);
   blocks.run();
+  table().launches++;
   repeat.seen++;
+  repeat.is_recorded = false;
   done.defects = std::move(blocks.defects.all);
   if (blocks.has_failed()) {
     const Defect::Kind kind = done.defects.back().kind;
@@ -274,13 +338,11 @@ Done run(const Job &job) {
                    : kind == Defect::Kind::bad_access  ? Outcome::bad_access
                                                        : Outcome::stuck;
   }
-  repeat.changes_nothing = compares && !has_effect && !blocks.has_failed() && hash_of_memory(true) == before;
-  if (repeat.changes_nothing) {
-    repeat.changes = table().changes;
-    repeat.shared_hash = hash_of_memory(false);
-  } else {
-    table().changes++;
-    if (compares) repeat.next_try = repeat.seen * 2;
+  if (compares && !has_effect && !blocks.has_failed()) {
+    hash_of_memory(*job.pool);
+    all.recorded -= repeat.changes.size() * page;
+    repeat.before = before;
+    repeat.is_recorded = record(repeat, hashes, all.recorded);
   }
   return done;
 }

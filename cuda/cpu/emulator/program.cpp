@@ -93,7 +93,7 @@ void finish() {
   for (const auto &[kernel, each] : counts()) {
     is_any_skipped |= each.checked < each.blocks;
     const std::string left_out =
-        each.left_out > 0 ? "; " + std::to_string(each.left_out) + " were left out, because they would have changed nothing" : "";
+        each.left_out > 0 ? "; " + std::to_string(each.left_out) + " were left out, because they ran before on the same memory" : "";
     std::fprintf(stderr, "%s: %zu of %zu blocks were checked, in %zu launch%s%s\n", kernel.c_str(), size_t{each.checked},
                  size_t{each.blocks}, size_t{each.launches}, each.launches == 1 ? "" : "es", left_out.c_str());
   }

@@ -80,7 +80,7 @@ Region &Table::insert(uintptr_t begin, size_t bytes, Kind kind, int element_byte
   made.name = name;
   made.is = {begin, bytes, kind, true, element_bytes, made.name.c_str(), caller};
   made.is_written = kind != Kind::device;
-  changes++;
+  made.hashed = 0;
   return made;
 }
 
@@ -168,9 +168,9 @@ bool release(void *memory, const void *caller) {
   madvise(memory, room_of(found->second.is.bytes), MADV_DONTNEED);
   found->second.is.is_live = false;
   found->second.shadow.clear();
+  found->second.hashes = {};
   all->freed.insert(all->live.extract(found));
   if (all->freed.size() > most_freed) all->freed.erase(all->freed.begin());
-  all->changes++;
   gpt2::emulator::memory().forget_sites();
   return true;
 }
@@ -196,7 +196,7 @@ void written(const void *begin, size_t bytes, bool is_changed) {
   const auto at = reinterpret_cast<uintptr_t>(begin);
   Region *region = all->at(at);
   if (!region) return;
-  all->changes += is_changed;
+  if (is_changed) region->hashed = 0;
   if (region->is_written) return;
   if (at == region->is.begin && bytes >= region->is.bytes) region->is_written = true;
   else each_word(*region, at, std::min(at + bytes, region->is.begin + region->is.bytes), [](auto &word, auto bits) { return word |= bits; });

@@ -46,6 +46,9 @@ struct Region {
   // Every byte was written.
   bool is_written = true;
   Shadow shadow;
+  // Hashes of the pages, and the value of Table::launches when they were made; 0: the host has written since.
+  std::vector<uint64_t> hashes;
+  uint64_t hashed = 0;
 };
 
 struct Table {
@@ -53,8 +56,8 @@ struct Table {
   std::map<uintptr_t, Region> live;
   // The last freed regions; their addresses are not used again.
   std::map<uintptr_t, Region> freed;
-  // Counts changes of memory by the host and by launches, so that a launch that would change nothing can be left out.
-  uint64_t changes = 0;
+  // Launches that ran. Each may have changed all memory.
+  uint64_t launches = 1;
 
   Region &insert(uintptr_t begin, size_t bytes, gpt2_emulator::Kind kind, int element_bytes, const std::string &name,
                  const void *caller);

@@ -5,11 +5,15 @@
 const data =
   /^\s*\.(zero|skip|space|[bl]?string|asciz?|byte|value|short|hword|word|long|int|quad|xword|octa|[248]byte|base64)\b/;
 
-const defined = (assembly: string, kind: string): Set<string> => {
-  const names = assembly.matchAll(new RegExp(String.raw`^\s*\.type\s+([^\s,]+),\s*[@%]${kind}`, 'gm'));
-  const labels = new Set([...assembly.matchAll(/^([\w.$]+):|^\s*\.comm\s+([\w.$]+)/gm)].map((each) => each[1] ?? each[2]));
-  return new Set([...names].map(([, name]) => name!).filter((name) => labels.has(name)));
-};
+const namesIn = (assembly: string, lines: string): string[] =>
+  [...assembly.matchAll(new RegExp(lines, 'gm'))].map(([, name]) => name!);
+
+/** The functions or variables that assembly defines. */
+function defined(assembly: string, kind: 'function' | 'object'): Set<string> {
+  const labels = new Set(namesIn(assembly, String.raw`^([\w.$]+):`));
+  const typed = namesIn(assembly, String.raw`^\s*\.type\s+([^\s,]+),\s*[@%]\w*${kind}`).filter((name) => labels.has(name));
+  return new Set(kind === 'object' ? [...typed, ...namesIn(assembly, String.raw`^\s*\.comm\s+([\w.$]+)`)] : typed);
+}
 
 /** Replaces symbols in assembly, except in strings. */
 const replaced = (assembly: string, name: (symbol: string) => string): string =>
@@ -23,11 +27,11 @@ const replaced = (assembly: string, name: (symbol: string) => string): string =>
  */
 export function twins(checked: string, plain: string, index: number): { checked: string; plain: string } {
   const functions = defined(plain, 'function');
-  const variables = defined(checked, String.raw`\w*object`);
-  const shared = new Set([...defined(plain, String.raw`\w*object`)].filter((name) => variables.has(name)));
+  const variables = defined(checked, 'object');
+  const shared = new Set([...defined(plain, 'object')].filter((name) => variables.has(name)));
   const bodies = [...defined(checked, 'function')].filter((name) => name.includes('gpt2_body') && functions.has(name));
   // Local symbols of the first file that the second needs.
-  const isGlobal = new Set([...checked.matchAll(/^\s*\.(?:globl|weak)\s+([\w.$]+)/gm)].map(([, name]) => name!));
+  const isGlobal = new Set(namesIn(checked, String.raw`^\s*\.(?:globl|weak)\s+([\w.$]+)`));
   const exported = new Set([...shared, ...bodies].filter((name) => !isGlobal.has(name) && !name.startsWith('.L')));
   const own = (symbol: string) => (exported.has(symbol) && index > 0 ? `${symbol}.${index}` : symbol);
 
@@ -38,8 +42,8 @@ export function twins(checked: string, plain: string, index: number): { checked:
       [isSkipped, isStart] = [false, /\.(init|fini)_array|\.[cd]tors/.test(line)];
     }
     const label = /^([\w.$]+):/.exec(line)?.[1] ?? /^\s*\.(?:comm|local)\s+([\w.$]+)/.exec(line)?.[1];
-    if (label !== undefined) isSkipped = shared.has(label);
-    if (isStart || (isSkipped && (label !== undefined || data.test(line)))) continue;
+    if (label !== undefined) [isSkipped, isStart] = [shared.has(label), false];
+    if (isStart ? data.test(line) : isSkipped && (label !== undefined || data.test(line))) continue;
     const name = /^\s*\.(?:type|size)\s+([\w.$]+)/.exec(line)?.[1];
     if (name === undefined || !shared.has(name)) lines.push(line);
   }
