@@ -77,7 +77,7 @@ void Block::prepare(unsigned index, bool goes_on) {
   *here_.block = {index % blocks.x, index / blocks.x % blocks.y, index / blocks.x / blocks.y};
   *here_.threads = threads;
   *here_.blocks = blocks;
-  arrived_ = 0;
+  arrived_ = counted_ = 0;
   at_grid_ = false;
   if (!goes_on) {
     if (threads_.size() != count || threads_.back().position.x != threads.x - 1 || threads_.back().position.y != threads.y - 1) {
@@ -90,11 +90,11 @@ void Block::prepare(unsigned index, bool goes_on) {
     ended_ = begun_ = 0;
     for (unsigned i = 0; i < 16; i++) {
       const unsigned here = count > i * 64 ? count - i * 64 : 0;
-      ready_[i] = here >= 64 ? ~uint64_t{0} : (uint64_t{1} << here) - 1;
+      all_[i] = ready_[i] = here >= 64 ? ~uint64_t{0} : (uint64_t{1} << here) - 1;
     }
   } else {
     for (Thread &thread : threads_) {
-      if (state_of(thread) == State::at_barrier) set_ready(thread);
+      if (state_of(thread) == State::at_barrier) set_ready(number_of(thread));
     }
   }
   if (!memory_) return;
@@ -127,12 +127,6 @@ bool Block::run(const gpt2_emulator::Launch &launch, uint64_t id, Memory *memory
   }
   if (has_failed_) fibers_.forget();
   return !has_failed_;
-}
-
-void Block::set_ready(Thread &thread) {
-  thread.state = State::ready;
-  const unsigned number = number_of(thread);
-  ready_[number / 64] |= uint64_t{1} << number % 64;
 }
 
 // Chooses the next thread that can run, in a circle, gives it a fiber and makes it the current one. An ended thread's
@@ -226,6 +220,7 @@ void Block::wait(State state) {
   Fiber *fiber = thread.fiber;
   if (!go_on(false)) fibers_.leave(fiber);
   else if (current_->fiber != fiber) Fibers::change(fiber, current_->fiber);
+  thread.state = State::ready;
 }
 
 void Block::let_others_run() {

@@ -89,7 +89,7 @@ class Block {
 
   void prepare(unsigned index, bool goes_on);
   bool go_on(bool has_ended);
-  void set_ready(Thread &thread);
+  void set_ready(unsigned number) { ready_[number / 64] |= uint64_t{1} << number % 64; }
   void end(unsigned first, unsigned count);
   void end_looped();
   State state_of(const Thread &thread) const {
@@ -121,7 +121,7 @@ class Block {
   gpt2_emulator::Position here_{};
   uint64_t id_ = 0;
   std::vector<Thread> threads_;
-  uint64_t ready_[16] = {};  // a bit for each thread that has not begun or is ready
+  uint64_t all_[16] = {}, ready_[16] = {};  // a bit for each thread, and for each that has not begun or can go on
   unsigned begun_ = 0;       // the threads from this one on have not begun
   unsigned looped_ = 0;      // threads that have not begun, for the loop of the running body
   std::vector<Warp> warps_;
@@ -130,7 +130,7 @@ class Block {
   std::unique_ptr<char, void (*)(void *)> shared_;
   size_t shared_used_ = 0;
   Thread *current_ = nullptr;
-  unsigned arrived_ = 0, ended_ = 0, predicates_ = 0;
+  unsigned arrived_ = 0, ended_ = 0, counted_ = 0, predicates_ = 0;
   bool has_failed_ = false, at_grid_ = false;
   std::vector<char> signal_stack_;
 };

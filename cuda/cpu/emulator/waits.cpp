@@ -2,6 +2,7 @@
 #include "block.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace gpt2::emulator {
 
@@ -9,7 +10,7 @@ unsigned Block::barrier(int predicate, const void *caller) {
   step(0);
   Thread &thread = *current_;
   thread.caller = caller;
-  thread.predicate = predicate;
+  counted_ += predicate != 0;
   if (++arrived_ < threads_.size()) {
     wait(State::at_barrier);
     return predicates_;
@@ -21,11 +22,8 @@ unsigned Block::barrier(int predicate, const void *caller) {
       fail({Defect::Kind::stuck, "waits at another barrier than " + name_of(each), caller, each.caller});
     }
   }
-  predicates_ = 0;
-  for (Thread &each : threads_) {
-    predicates_ += each.predicate != 0;
-    if (&each != &thread) set_ready(each);
-  }
+  predicates_ = std::exchange(counted_, 0);
+  std::copy(all_, all_ + 16, ready_);
   arrived_ = 0;
   if (memory_) {
     memory_->barrier();
@@ -55,12 +53,10 @@ void Block::complete_warp(unsigned first, unsigned mask) {
   }
   if (warp.unread & ~there) {
     // Other lanes still read the results of an operation that they had with these.
-    const State state = current_->state;
     const unsigned mine = warp.waiting & 1u << number_of(*current_) % 32;
     warp.waiting &= ~mine;
     let_others_run();
     warp.waiting |= mine;
-    current_->state = state;
     complete_warp(first, mask);
     return;
   }
@@ -70,7 +66,7 @@ void Block::complete_warp(unsigned first, unsigned mask) {
     if (!(there >> lane & 1)) continue;
     warp.results[lane] = threads_[first + lane].value;
     threads_[first + lane].lanes = there;
-    set_ready(threads_[first + lane]);
+    set_ready(first + lane);
   }
   if (memory_ && threads_[first + static_cast<unsigned>(__builtin_ctz(there))].predicate) memory_->order_warp(first, there);
 }
@@ -91,10 +87,9 @@ const uint64_t *Block::exchange(unsigned mask, uint64_t value, bool orders_memor
   thread.mask = mask;
   thread.value = value;
   thread.predicate = orders_memory;
-  thread.state = State::in_warp;
   warp.waiting |= 1u << number % 32;
   complete_warp(first, mask);
-  if (thread.state == State::in_warp) wait(State::in_warp);
+  if (warp.waiting >> number % 32 & 1) wait(State::in_warp);
   else if (memory_ && orders_memory) memory_->resume(number);
   warp.unread &= ~(1u << number % 32);
   if (lanes) *lanes = thread.lanes;
