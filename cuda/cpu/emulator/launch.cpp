@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <set>
 
 #include "block.h"
 
@@ -40,7 +41,7 @@ constexpr size_t page = 4096;
 // Bytes of changed pages that all records hold.
 constexpr size_t most_recorded = size_t{1} << 30;
 
-// An earlier launch with the same kernel, sizes and arguments: a hash of the memory before, and the pages that it changed.
+// An earlier launch with the same kernel, sizes and arguments: a hash of the memory that it could reach, and the pages that it changed.
 struct Repeat {
   struct Page {
     uintptr_t region;
@@ -52,6 +53,7 @@ struct Repeat {
   bool is_recorded = false;
   uint64_t before = 0;
   std::vector<Page> changes;
+  std::map<uintptr_t, std::set<uintptr_t>> targets;  // of the changed regions
 };
 
 struct Launches {
@@ -81,46 +83,87 @@ uint64_t hash_of(const char *at, size_t bytes) {
 size_t pages_of(const Region &region) { return (region.is.bytes + page - 1) / page; }
 size_t bytes_of_page(const Region &region, size_t index) { return std::min(page, region.is.bytes - index * page); }
 
-// A hash of the bytes and places of all allocations and variables. Pages that the host cannot have written without the emulator's
-// notice are hashed again only after a launch.
-uint64_t hash_of_memory(gpt2::ThreadPool &pool) {
-  uint64_t hash = 0;
-  for (auto &[begin, region] : table().live) {
-    const bool is_known = region.is.kind == Kind::device || region.is.kind == Kind::constant;
-    if (!is_known || region.hashed != table().launches) {
-      region.hashes.resize(pages_of(region));
-      pool.each(static_cast<int64_t>(pages_of(region)), [&, at = reinterpret_cast<const char *>(begin), &region = region](int64_t index) {
-        region.hashes[index] = hash_of(at + index * page, bytes_of_page(region, index));
-      }, 64);
-      region.hashed = table().launches;
+// Hashes the pages of a region, and finds what its words may point to. Only a launch and a call of the host, which the emulator sees,
+// change device memory.
+void examine(Region &region, gpt2::ThreadPool &pool) {
+  const bool is_known = region.is.kind == Kind::device || region.is.kind == Kind::constant;
+  if (is_known && region.hashed == table().launches) return;
+  const auto *at = reinterpret_cast<const char *>(region.is.begin);
+  std::mutex mutex;
+  const gpt2_emulator::Watch device = arena_of(true), other = arena_of(false);
+  region.hashes.resize(pages_of(region));
+  region.targets.clear();
+  pool.each(static_cast<int64_t>(region.hashes.size()), [&](int64_t index) {
+    const char *begin = at + index * page;
+    const size_t bytes = bytes_of_page(region, index);
+    region.hashes[index] = hash_of(begin, bytes);
+    for (size_t i = -region.is.begin % 8; i + 8 <= bytes; i += 8) {
+      uintptr_t word;
+      std::memcpy(&word, begin + i, sizeof word);
+      if (!is_in(device, word) && !is_in(other, word)) continue;
+      const std::lock_guard<std::mutex> lock(mutex);
+      if (const Region *found = table().at(word)) region.targets.insert(found->is.begin);
     }
+  }, 64);
+  region.hashed = table().launches;
+}
+
+// The allocations to which a launch's arguments may point, and all memory outside of the arenas: variables, and what kernels and the host
+// have allocated.
+std::set<uintptr_t> roots_of(const Launch &launch) {
+  std::set<uintptr_t> found;
+  uintptr_t word;
+  for (size_t at = 0; at + sizeof word <= launch.argument_bytes; at += sizeof word) {
+    std::memcpy(&word, static_cast<const char *>(launch.arguments) + at, sizeof word);
+    if (const Region *region = table().at(word)) found.insert(region->is.begin);
+  }
+  for (const auto &[begin, region] : table().live) {
+    if (!is_in(arena_of(true), begin) && !is_in(arena_of(false), begin)) found.insert(begin);
+  }
+  return found;
+}
+
+// All memory that a launch can reach, examined.
+std::set<uintptr_t> reached_from(const std::set<uintptr_t> &roots, gpt2::ThreadPool &pool) {
+  std::set<uintptr_t> found;
+  for (std::vector<uintptr_t> next(roots.begin(), roots.end()); !next.empty();) {
+    const uintptr_t begin = next.back();
+    next.pop_back();
+    const auto region = table().live.find(begin);
+    if (region == table().live.end() || !found.insert(begin).second) continue;
+    examine(region->second, pool);
+    next.insert(next.end(), region->second.targets.begin(), region->second.targets.end());
+  }
+  return found;
+}
+
+uint64_t hash_of(const std::set<uintptr_t> &regions) {
+  uint64_t hash = 0;
+  for (const uintptr_t begin : regions) {
+    const Region &region = table().live[begin];
     const uint64_t parts[] = {hash, begin, region.is.bytes, hash_of(reinterpret_cast<const char *>(region.hashes.data()), region.hashes.size() * 8)};
     hash = hash_of(reinterpret_cast<const char *>(parts), sizeof parts);
   }
   return hash;
 }
 
-// Records the pages that a launch has changed, by the hashes before it. False if it allocated memory, or changed too much.
-bool record(Repeat &repeat, const std::map<uintptr_t, std::vector<uint64_t>> &before, size_t &recorded) {
+// Records the pages that a launch has changed, by the hashes before it. False if it changed too much.
+bool record(Repeat &repeat, const std::map<uintptr_t, std::vector<uint64_t>> &before, gpt2::ThreadPool &pool, size_t &recorded) {
+  recorded -= repeat.changes.size() * page;
   repeat.changes.clear();
-  if (table().live.size() != before.size()) return false;
-  for (auto &[begin, region] : table().live) {
-    const auto old = before.find(begin);
-    if (old == before.end() || old->second.size() != region.hashes.size()) return false;
-    for (size_t i = 0; i < region.hashes.size(); i++) {
-      if (region.hashes[i] == old->second[i]) continue;
-      if ((recorded += page) > most_recorded) return false;
+  repeat.targets.clear();
+  for (const auto &[begin, hashes] : before) {
+    Region &region = table().live[begin];
+    examine(region, pool);
+    for (size_t i = 0; i < hashes.size(); i++) {
+      if (region.hashes[i] == hashes[i]) continue;
       const char *at = reinterpret_cast<const char *>(begin) + i * page;
       repeat.changes.push_back({begin, i, region.hashes[i], std::vector<char>(at, at + bytes_of_page(region, i))});
+      repeat.targets[begin] = region.targets;
+      if ((recorded += page) > most_recorded) return false;
     }
   }
   return true;
-}
-
-size_t bytes_of_memory() {
-  size_t bytes = 0;
-  for (const auto &[begin, region] : table().live) bytes += region.is.bytes;
-  return bytes;
 }
 
 std::string key_of(const Launch &launch) {
@@ -305,15 +348,19 @@ Done run(const Job &job) {
   const auto product = [](const Sizes &of) { return double(of.x) * of.y * of.z; };
   const double launched = product(job.launch.blocks), threads = launched * product(job.launch.threads);
   const double accesses = launched * double(counts.accesses) / double(std::max<uint64_t>(counts.checked, 1));
-  const double bytes = job.can_be_left_out ? double(bytes_of_memory()) : 0;
+  const std::set<uintptr_t> roots = job.can_be_left_out ? roots_of(job.launch) : std::set<uintptr_t>();
+  double bytes = 0;
+  for (const uintptr_t each : roots) bytes += double(table().live[each].is.bytes);
   const bool is_due = repeat.seen >= repeat.next_try, is_cheap = bytes < (repeat.seen == 0 ? 8 * threads : std::max({64e6, 32 * threads, 16 * accesses}));
   bool compares = job.can_be_left_out && is_cheap && (repeat.seen == 0 || repeat.is_recorded || is_due);
-  const uint64_t before = compares ? hash_of_memory(*job.pool) : 0;
+  const std::set<uintptr_t> reached = compares ? reached_from(roots, *job.pool) : std::set<uintptr_t>();
+  const uint64_t before = hash_of(reached);
   if (compares && repeat.is_recorded && repeat.before == before) {
     for (const auto &[begin, index, hash, bytes] : repeat.changes) {
       std::memcpy(reinterpret_cast<char *>(begin) + index * page, bytes.data(), bytes.size());
       table().live[begin].hashes[index] = hash;
     }
+    for (const auto &[begin, targets] : repeat.targets) table().live[begin].targets = targets;
     counts.left_out++;
     return done;
   }
@@ -322,8 +369,9 @@ Done run(const Job &job) {
   if (repeat.is_recorded || is_due) repeat.next_try = std::max(repeat.next_try, repeat.seen * 2);
   std::map<uintptr_t, std::vector<uint64_t>> hashes;
   if (compares) {
-    for (const auto &[begin, region] : table().live) hashes[begin] = region.hashes;
+    for (const uintptr_t each : reached) hashes[each] = table().live[each].hashes;
   }
+  const size_t allocations = table().live.size();
   has_effect = false;
   static std::atomic<uint64_t> ids{0};
   Blocks blocks(job, counts, ++ids);
@@ -338,11 +386,9 @@ Done run(const Job &job) {
                    : kind == Defect::Kind::bad_access  ? Outcome::bad_access
                                                        : Outcome::stuck;
   }
-  if (compares && !has_effect && !blocks.has_failed()) {
-    hash_of_memory(*job.pool);
-    all.recorded -= repeat.changes.size() * page;
+  if (compares && !has_effect && !blocks.has_failed() && table().live.size() == allocations) {
     repeat.before = before;
-    repeat.is_recorded = record(repeat, hashes, all.recorded);
+    repeat.is_recorded = record(repeat, hashes, *job.pool, all.recorded);
   }
   return done;
 }

@@ -107,7 +107,7 @@ namespace gpt2::emulator {
 
 void access_by_host(const void *memory, size_t bytes, bool is_write, const void *caller) {
   // While a block is checked, the hooks of other host threads tell of any memory.
-  if (!is_on_device(reinterpret_cast<uintptr_t>(memory))) return;
+  if (!is_in(arena_of(true), reinterpret_cast<uintptr_t>(memory))) return;
   Defect defect{Defect::Kind::bad_access, "", caller};
   {
     const std::lock_guard<std::mutex> lock(gpt2_emulator::program().mutex);

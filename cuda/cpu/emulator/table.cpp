@@ -47,7 +47,10 @@ constexpr size_t most_freed = 10000;
 
 }  // namespace
 
-bool is_on_device(uintptr_t address) { return address - arena(true).begin < arena(true).end - arena(true).begin; }
+gpt2_emulator::Watch arena_of(bool is_device) {
+  const Arena &of = arena(is_device);
+  return {of.begin, of.next - of.begin};
+}
 
 void Shadow::clear() {
   if (bytes_ >= mapped_bytes) munmap(memory_, bytes_);

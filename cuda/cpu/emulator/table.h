@@ -46,8 +46,10 @@ struct Region {
   // Every byte was written.
   bool is_written = true;
   Shadow shadow;
-  // Hashes of the pages, and the value of Table::launches when they were made; 0: the host has written since.
+  // Hashes of the pages, the regions that words in them may point to, and the value of Table::launches when they were found; 0: the
+  // host has written since.
   std::vector<uint64_t> hashes;
+  std::set<uintptr_t> targets;
   uint64_t hashed = 0;
 };
 
@@ -67,8 +69,9 @@ struct Table {
   Region *find(uintptr_t address);
 };
 Table &table();
-// The address is in the memory that holds all allocations of device memory.
-bool is_on_device(uintptr_t address);
+// The memory that holds all allocations of device memory, or all others: its used part.
+gpt2_emulator::Watch arena_of(bool is_device);
+inline bool is_in(const gpt2_emulator::Watch &range, uintptr_t address) { return address - range.begin < range.bytes; }
 
 struct LockedTable {
   Table *operator->() const { return &table(); }
