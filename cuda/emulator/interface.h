@@ -23,7 +23,7 @@ struct Position {
 };
 
 // The addresses whose accesses the hooks of a compiled file report: all in a checked block, none in another block, device
-// memory in host code. Tested inline by each hook.
+// memory in host code, which has hooks only in memcpy and the like. Tested inline by each hook.
 struct Watch {
   uintptr_t begin, bytes;
 };
@@ -120,6 +120,13 @@ struct Allocation {
 void *allocate(size_t bytes, Kind kind, int element_bytes, const char *name, const void *caller);
 // Frees what `allocate` returned. False, with a defect reported, if the address is no live allocation's beginning.
 bool release(void *memory, const void *caller);
+// While one lives, device memory is accessible. Otherwise host code that accesses it raises a signal, which is reported.
+struct OpenMemory {
+  OpenMemory();
+  ~OpenMemory();
+  OpenMemory(const OpenMemory &) = delete;
+  OpenMemory &operator=(const OpenMemory &) = delete;
+};
 // Enters and removes memory that the emulator did not allocate.
 void insert(const void *begin, size_t bytes, Kind kind, int element_bytes, const char *name);
 void erase(const void *begin);

@@ -90,7 +90,7 @@ const faults: readonly Row[] = [
     'memory of the device in host code: a read',
     '',
     'if (a[3] > 7) puts("7"); // WRONG',
-    'host code reads a (allocated at FILE:MAIN), which only kernels can access: use cudaMemcpy for these 4 bytes at FILE:LINE',
+    'host code reads a (allocated at FILE:MAIN), which only kernels can access: use cudaMemcpy at FILE:LINE',
   ],
   [
     'memory of the device in host code: a write',

@@ -26,7 +26,7 @@ constexpr size_t arena_bytes = shared_limit + (4 << 10);
 // The offset of dynamic shared memory if a launch requests none: after all arrays, so that its use is detected.
 constexpr size_t none_at = 64 << 10;
 // The stack of signal handlers: a kernel's stack may be full.
-constexpr size_t signal_stack_bytes = 64 << 10;
+constexpr size_t signal_stack_bytes = 256 << 10;
 // Stack that the emulator's functions need on top of a kernel's.
 constexpr size_t stack_reserve = 64 << 10;
 }  // namespace
@@ -357,7 +357,7 @@ const Host program_host = {
     OfBlock<&Block::copy>::call, OfBlock<&Block::commit>::call, OfBlock<&Block::wait_for_copies>::call,
     [](const void *memory, size_t bytes, bool is_write, const void *caller) {
       if (Block *block = own_block) block->access(memory, bytes, is_write, caller);
-      else gpt2::emulator::access_by_host(memory, bytes, is_write, caller);
+      else gpt2::emulator::access_by_host(memory, is_write ? "writes" : "reads", caller);
     },
     [](const void *caller) {
       if (Block *block = own_block) block->enter(caller);

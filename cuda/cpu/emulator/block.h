@@ -144,8 +144,8 @@ void catch_signals();
 
 // A kernel printed or read a clock.
 extern std::atomic<bool> has_effect;
-// Called when host code of a program accesses device memory.
-void access_by_host(const void *memory, size_t bytes, bool is_write, const void *caller);
+// Reports that host code of a program "reads" or "writes" device memory, and makes that memory accessible for a while.
+void access_by_host(const void *memory, const char *does, const void *caller);
 
 // "thread 3 of block (0, 1, 0)", by indices in a launch.
 std::string name_of(unsigned thread, unsigned block, const gpt2_emulator::Sizes &threads, const gpt2_emulator::Sizes &blocks);

@@ -23,9 +23,10 @@ extern "C" const Body __start_gpt2_twins[] __attribute__((weak, visibility("hidd
 
 namespace {
 
-Body twin_of(Body body) {
+// The body with checks, or its twin, of either; the same body if it has no twin.
+Body twin_of(Body body, bool has_checks) {
   for (const Body *each = __start_gpt2_twins; each < __stop_gpt2_twins; each += 2) {
-    if (*each == body) return each[1];
+    if (each[0] == body || each[1] == body) return each[!has_checks];
   }
   return body;
 }
@@ -181,9 +182,8 @@ std::string key_of(const Launch &launch) {
 class Blocks {
  public:
   Blocks(const Job &job, Counts &counts, uint64_t id)
-      : job_(job), launch_(job.launch), plain_(job.launch), counts_(counts), id_(id),
+      : job_(job), launch_(with_body(job.launch, true)), plain_(with_body(job.launch, false)), counts_(counts), id_(id),
         count_(int64_t{launch_.blocks.x} * launch_.blocks.y * launch_.blocks.z) {
-    plain_.body = twin_of(launch_.body);
     for (const Place &each : job.tensors) {
       gpt2_emulator::insert(reinterpret_cast<void *>(each.begin), each.bytes, Kind::tensor, each.element_bytes, each.name.c_str());
     }
@@ -213,6 +213,10 @@ class Blocks {
   Defects defects;
 
  private:
+  static Launch with_body(Launch launch, bool has_checks) {
+    launch.body = twin_of(launch.body, has_checks);
+    return launch;
+  }
   bool are_all_checked() const {
     return job_.checks == Checks::all || counts_.accesses < gpt2_emulator::settings.all_checked;
   }
@@ -318,8 +322,7 @@ class Blocks {
   }
 
   const Job &job_;
-  const Launch &launch_;
-  Launch plain_;
+  const Launch launch_, plain_;
   Counts &counts_;
   const uint64_t id_;
   const int64_t count_;

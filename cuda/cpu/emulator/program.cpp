@@ -49,6 +49,7 @@ void enter_variables() {
 Outcome run(const Launch &launch) {
   Program &self = program();
   enter_variables();
+  const OpenMemory open;
   Job job;
   job.launch = launch;
   job.checks = settings.checks;
@@ -105,9 +106,10 @@ void finish() {
 
 namespace gpt2::emulator {
 
-void access_by_host(const void *memory, size_t bytes, bool is_write, const void *caller) {
+void access_by_host(const void *memory, const char *does, const void *caller) {
   // While a block is checked, the hooks of other host threads tell of any memory.
   if (!is_in(arena_of(true), reinterpret_cast<uintptr_t>(memory))) return;
+  open_memory();
   Defect defect{Defect::Kind::bad_access, "", caller};
   {
     const std::lock_guard<std::mutex> lock(gpt2_emulator::program().mutex);
@@ -116,8 +118,8 @@ void access_by_host(const void *memory, size_t bytes, bool is_write, const void 
   {
     const LockedTable all;
     const Region *region = all->find(reinterpret_cast<uintptr_t>(memory));
-    defect.text = std::string("host code ") + (is_write ? "writes " : "reads ") + (region ? described(*region) : "device memory") +
-                  ", which only kernels can access: use cudaMemcpy for these " + std::to_string(bytes) + " bytes";
+    defect.text = std::string("host code ") + does + " " + (region ? described(*region) : "device memory") +
+                  ", which only kernels can access: use cudaMemcpy";
   }
   gpt2_emulator::tell("", defect);
 }

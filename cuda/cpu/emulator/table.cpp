@@ -6,7 +6,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <utility>
 
+#include "block.h"
 #include "memory.h"
 #include "reports.h"
 
@@ -50,6 +52,31 @@ constexpr size_t most_freed = 10000;
 gpt2_emulator::Watch arena_of(bool is_device) {
   const Arena &of = arena(is_device);
   return {of.begin, of.next - of.begin};
+}
+
+namespace {
+
+std::mutex gate;
+int opened = 0;
+bool is_open = false;
+
+// Whole huge pages, which the system need not split.
+uintptr_t page_end(size_t bytes) { return arena(true).begin + (bytes + (2 << 20) - 1) / (2 << 20) * (2 << 20); }
+
+void protect(uintptr_t begin, uintptr_t end, bool is_wanted) {
+  if (begin < end) mprotect(reinterpret_cast<void *>(begin), end - begin, is_wanted ? PROT_READ | PROT_WRITE : PROT_NONE);
+}
+
+void set_open(bool is_wanted) {
+  const gpt2_emulator::Watch used = arena_of(true);
+  if (used.bytes > 0 && std::exchange(is_open, is_wanted) != is_wanted) protect(used.begin, page_end(used.bytes), is_wanted);
+}
+
+}  // namespace
+
+void open_memory() {
+  const std::lock_guard<std::mutex> lock(gate);
+  set_open(true);
 }
 
 void Shadow::clear() {
@@ -144,13 +171,29 @@ uintptr_t each_word(Region &region, uintptr_t begin, uintptr_t end, const Visit 
 
 }  // namespace
 
+OpenMemory::OpenMemory() {
+  const std::lock_guard<std::mutex> lock(gate);
+  opened++;
+  set_open(true);
+}
+
+OpenMemory::~OpenMemory() {
+  const std::lock_guard<std::mutex> lock(gate);
+  if (--opened == 0) set_open(false);
+}
+
 void *allocate(size_t bytes, Kind kind, int element_bytes, const char *name, const void *caller) {
   const LockedTable all;
   Arena &from = arena(kind == Kind::device);
   if (from.end - from.next < room_of(bytes)) return nullptr;
   const uintptr_t begin = from.next;
   from.next += room_of(bytes);
-  if (kind == Kind::device) program_watch = {from.begin, from.next - from.begin};
+  if (kind == Kind::device) {
+    const std::lock_guard<std::mutex> guard(gate);
+    program_watch = arena_of(true);
+    catch_signals();
+    if (!is_open) protect(page_end(begin - from.begin), page_end(from.next - from.begin), false);
+  }
   all->insert(begin, bytes, kind, element_bytes, name, caller);
   return reinterpret_cast<void *>(begin);
 }

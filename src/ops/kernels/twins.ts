@@ -1,5 +1,6 @@
-// Links two compilations of one file of a program: one with checks, and one without them, optimized, for blocks that are not checked.
-// Both are assembly of the same source. The twin's functions get other names; its variables are those of the file with checks.
+// Links two compilations of one file of a program: one with checks, and one without them, optimized, for host code and for blocks that
+// are not checked. Both are assembly of the same source. The twin's functions get other names, except main; its variables are those of
+// the file with checks.
 
 /** Data directives of GNU's assembler. */
 const data =
@@ -23,10 +24,11 @@ const replaced = (assembly: string, name: (symbol: string) => string): string =>
  * @param checked the assembly with checks
  * @param plain the assembly without them
  * @param index the file's number in its program, because other files may have static variables of the same names
- * @returns both, to be linked; the section gpt2_twins has pairs of addresses, of each launch's body and of its twin
+ * @returns both, to be linked; the section gpt2_twins has pairs of addresses, of a launch's body and of its twin
  */
 export function twins(checked: string, plain: string, index: number): { checked: string; plain: string } {
   const functions = defined(plain, 'function');
+  functions.delete('main');
   const variables = defined(checked, 'object');
   const shared = new Set([...defined(plain, 'object')].filter((name) => variables.has(name)));
   const bodies = [...defined(checked, 'function')].filter((name) => name.includes('gpt2_body') && functions.has(name));
@@ -52,7 +54,7 @@ export function twins(checked: string, plain: string, index: number): { checked:
   const isLocal = (line: string) => exported.has(/^\s*\.local\s+([\w.$]+)/.exec(line)?.[1] ?? '');
   const kept = checked.split('\n').filter((line) => !isLocal(line));
   return {
-    checked: `${index > 0 ? replaced(kept.join('\n'), own) : kept.join('\n')}\n${hidden}`,
+    checked: `${replaced(kept.join('\n'), (symbol) => (symbol === 'main' ? 'main.checked' : own(symbol)))}\n${hidden}`,
     plain: [
       replaced(lines.join('\n'), (symbol) => (functions.has(symbol) ? `${symbol}.plain` : own(symbol))),
       ...[...shared].filter((name) => exported.has(name)).map((name) => `.hidden ${own(name)}`),
