@@ -120,12 +120,18 @@ struct Allocation {
 void *allocate(size_t bytes, Kind kind, int element_bytes, const char *name, const void *caller);
 // Frees what `allocate` returned. False, with a defect reported, if the address is no live allocation's beginning.
 bool release(void *memory, const void *caller);
-// While one lives, device memory is accessible. Otherwise host code that accesses it raises a signal, which is reported.
+// While one lives, device memory is accessible: all of it, or a range. Otherwise host code that accesses it raises a signal, which is
+// reported. Each change of all memory takes 4 ns a page, so that changes are left out where the work of launches, in threads, is little.
 struct OpenMemory {
-  OpenMemory();
+  explicit OpenMemory(uint64_t work);
+  OpenMemory(const void *begin, size_t bytes);
   ~OpenMemory();
   OpenMemory(const OpenMemory &) = delete;
   OpenMemory &operator=(const OpenMemory &) = delete;
+
+ private:
+  uintptr_t begin_ = 0, end_ = 0;
+  bool is_range_;
 };
 // Enters and removes memory that the emulator did not allocate.
 void insert(const void *begin, size_t bytes, Kind kind, int element_bytes, const char *name);

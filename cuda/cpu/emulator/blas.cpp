@@ -114,7 +114,7 @@ void multiply(gpt2::ThreadPool &pool, const Gemm &gemm, int batch, double alpha,
 
 cublasStatus_t gemm(cublasHandle_t handle, const Gemm &gemm) {
   const void *caller = GPT2_CALLER;
-  const OpenMemory open;
+  const OpenMemory open(uint64_t(std::max(gemm.m, 0)) * std::max(gemm.n, 0));
   // Its threads are never joined: destructors of the program may multiply.
   static gpt2::ThreadPool &pool = *new gpt2::ThreadPool(gpt2::processor_count());
   const auto &[a_op, b_op, m, n, k, alpha_at, beta_at, a, b, c, sum, count] = gemm;
@@ -148,7 +148,7 @@ cublasStatus_t gemm(cublasHandle_t handle, const Gemm &gemm) {
 cublasStatus_t vectors(cublasHandle_t handle, Vectors what, cudaDataType_t type, int n, const void *scalar, const void *x,
                        int x_step, const void *y, int y_step) {
   const void *caller = GPT2_CALLER;
-  const OpenMemory open;
+  const OpenMemory open(uint64_t(std::max(n, 0)));
   if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
   const auto elements = [&](int step) { return n > 0 ? (n - 1ll) * std::abs(step) + 1 : 0; };
   if (n > 0 && (!is_operand("x", x, type, elements(x_step), caller) || !is_operand("y", y, type, elements(y_step), caller))) {

@@ -90,6 +90,7 @@ void examine(Region &region, gpt2::ThreadPool &pool) {
   const bool is_known = region.is.kind == Kind::device || region.is.kind == Kind::constant;
   if (is_known && region.hashed == table().launches) return;
   const auto *at = reinterpret_cast<const char *>(region.is.begin);
+  const gpt2_emulator::OpenMemory open(at, region.is.bytes);
   std::mutex mutex;
   const gpt2_emulator::Watch device = arena_of(true), other = arena_of(false);
   region.hashes.resize(pages_of(region));
@@ -359,12 +360,14 @@ Done run(const Job &job) {
   const std::set<uintptr_t> reached = compares ? reached_from(roots, *job.pool) : std::set<uintptr_t>();
   const uint64_t before = hash_of(reached);
   if (compares && repeat.is_recorded && repeat.before == before) {
+    counts.left_out++;
+    if (repeat.changes.empty()) return done;
+    const gpt2_emulator::OpenMemory open(repeat.changes.size() * 64);
     for (const auto &[begin, index, hash, bytes] : repeat.changes) {
       std::memcpy(reinterpret_cast<char *>(begin) + index * page, bytes.data(), bytes.size());
       table().live[begin].hashes[index] = hash;
     }
     for (const auto &[begin, targets] : repeat.targets) table().live[begin].targets = targets;
-    counts.left_out++;
     return done;
   }
   // A launch that changes the memory in another way each time is compared ever more rarely.
@@ -375,6 +378,7 @@ Done run(const Job &job) {
     for (const uintptr_t each : reached) hashes[each] = table().live[each].hashes;
   }
   const size_t allocations = table().live.size();
+  const gpt2_emulator::OpenMemory open{static_cast<uint64_t>(threads)};
   has_effect = false;
   static std::atomic<uint64_t> ids{0};
   Blocks blocks(job, counts, ++ids);

@@ -49,7 +49,6 @@ void enter_variables() {
 Outcome run(const Launch &launch) {
   Program &self = program();
   enter_variables();
-  const OpenMemory open;
   Job job;
   job.launch = launch;
   job.checks = settings.checks;

@@ -56,9 +56,12 @@ gpt2_emulator::Watch arena_of(bool is_device) {
 
 namespace {
 
-std::mutex gate;
+// Held while a range is open, so that another thread does not close it.
+std::recursive_mutex gate;
 int opened = 0;
 bool is_open = false;
+// Pages whose protection changed, and the number after which no more change.
+uint64_t changed = 0, most_changed = 1 << 22;
 
 // Whole huge pages, which the system need not split.
 uintptr_t page_end(size_t bytes) { return arena(true).begin + (bytes + (2 << 20) - 1) / (2 << 20) * (2 << 20); }
@@ -69,13 +72,16 @@ void protect(uintptr_t begin, uintptr_t end, bool is_wanted) {
 
 void set_open(bool is_wanted) {
   const gpt2_emulator::Watch used = arena_of(true);
-  if (used.bytes > 0 && std::exchange(is_open, is_wanted) != is_wanted) protect(used.begin, page_end(used.bytes), is_wanted);
+  if (used.bytes == 0 || is_open == is_wanted || (!is_wanted && (opened > 0 || changed > most_changed))) return;
+  changed += used.bytes / page;
+  is_open = is_wanted;
+  protect(used.begin, page_end(used.bytes), is_wanted);
 }
 
 }  // namespace
 
 void open_memory() {
-  const std::lock_guard<std::mutex> lock(gate);
+  const std::lock_guard<std::recursive_mutex> lock(gate);
   set_open(true);
 }
 
@@ -171,15 +177,28 @@ uintptr_t each_word(Region &region, uintptr_t begin, uintptr_t end, const Visit 
 
 }  // namespace
 
-OpenMemory::OpenMemory() {
-  const std::lock_guard<std::mutex> lock(gate);
+OpenMemory::OpenMemory(uint64_t work) : is_range_(false) {
+  const std::lock_guard<std::recursive_mutex> lock(gate);
+  most_changed += work / 16;
   opened++;
   set_open(true);
 }
 
+OpenMemory::OpenMemory(const void *begin, size_t bytes) : is_range_(true) {
+  gate.lock();
+  const auto first = reinterpret_cast<uintptr_t>(begin);
+  if (is_open || !is_in(arena_of(true), first)) return;
+  begin_ = first / page * page;
+  end_ = std::min((first + bytes + page - 1) / page * page, page_end(arena_of(true).bytes));
+  protect(begin_, end_, true);
+}
+
 OpenMemory::~OpenMemory() {
-  const std::lock_guard<std::mutex> lock(gate);
-  if (--opened == 0) set_open(false);
+  const std::lock_guard<std::recursive_mutex> lock(gate);
+  if (!is_range_) opened--;
+  if (!is_open) protect(begin_, end_, false);
+  else set_open(false);
+  if (is_range_) gate.unlock();
 }
 
 void *allocate(size_t bytes, Kind kind, int element_bytes, const char *name, const void *caller) {
@@ -189,7 +208,7 @@ void *allocate(size_t bytes, Kind kind, int element_bytes, const char *name, con
   const uintptr_t begin = from.next;
   from.next += room_of(bytes);
   if (kind == Kind::device) {
-    const std::lock_guard<std::mutex> guard(gate);
+    const std::lock_guard<std::recursive_mutex> guard(gate);
     program_watch = arena_of(true);
     catch_signals();
     if (!is_open) protect(page_end(begin - from.begin), page_end(from.next - from.begin), false);

@@ -71,7 +71,7 @@ struct Table {
 Table &table();
 // The memory that holds all allocations of device memory, or all others: its used part.
 gpt2_emulator::Watch arena_of(bool is_device);
-// Makes device memory accessible until the next OpenMemory ends.
+// Makes device memory accessible until an OpenMemory ends.
 void open_memory();
 inline bool is_in(const gpt2_emulator::Watch &range, uintptr_t address) { return address - range.begin < range.bytes; }
 
