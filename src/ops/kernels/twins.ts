@@ -30,7 +30,11 @@ export function twins(checked: string, plain: string, index: number): { checked:
   const functions = defined(plain, 'function');
   functions.delete('main');
   const variables = defined(checked, 'object');
-  const shared = new Set([...defined(plain, 'object')].filter((name) => variables.has(name)));
+  const plainVariables = defined(plain, 'object');
+  const shared = new Set([...plainVariables].filter((name) => variables.has(name)));
+  // A group of sections, of which the linker keeps one, may have a name that no function has.
+  const groups = namesIn(plain, String.raw`^\s*\.section\s.*,([\w.$]+),comdat`).filter((name) => !plainVariables.has(name));
+  const renamed = new Set([...functions, ...groups]);
   const bodies = [...defined(checked, 'function')].filter((name) => name.includes('gpt2_body') && functions.has(name));
   // Local symbols of the first file that the second needs.
   const isGlobal = new Set(namesIn(checked, String.raw`^\s*\.(?:globl|weak)\s+([\w.$]+)`));
@@ -56,7 +60,7 @@ export function twins(checked: string, plain: string, index: number): { checked:
   return {
     checked: `${replaced(kept.join('\n'), (symbol) => (symbol === 'main' ? 'main.checked' : own(symbol)))}\n${hidden}`,
     plain: [
-      replaced(lines.join('\n'), (symbol) => (functions.has(symbol) ? `${symbol}.plain` : own(symbol))),
+      replaced(lines.join('\n'), (symbol) => (renamed.has(symbol) ? `${symbol}.plain` : own(symbol))),
       ...[...shared].filter((name) => exported.has(name)).map((name) => `.hidden ${own(name)}`),
       `.section gpt2_twins,"aw"\n.balign 8\n${pairs}\n`,
     ].join('\n'),
