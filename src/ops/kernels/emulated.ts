@@ -6,6 +6,7 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { extname, join } from 'node:path';
 import { CompileError, Gpt2Error, gpt2Error } from '../../base/errors.ts';
 import { packageRoot } from '../../base/package-root.ts';
+import { emulatorFile, packaged } from '../../native/find-library.ts';
 import { TemporaryFolder } from '../../native/temporary-folder.ts';
 import { type Compiler, openmp, placeOf, type Source } from './compiler.ts';
 import { refusalOf } from './refusals.ts';
@@ -78,12 +79,12 @@ export function emulatedProgram(
   return readFileSync(out);
 }
 
-/** The emulator as the CPU library's build makes it, if no file of it has changed since. */
+/** The emulator that was built with the CPU library, if no file of it has changed since. npm gives all files of a package one time. */
 export function builtEmulator(): string | undefined {
-  const path = join(packageRoot, 'build/libgpt2-emulator.a');
-  const made = statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+  const path = [join(packageRoot, 'build', emulatorFile), packaged('cpu', emulatorFile) ?? ''].find(existsSync);
+  const made = path === undefined ? 0 : statSync(path).mtimeMs;
   const files = [...filesIn(library), ...filesIn(headers), threads];
-  return files.every((file) => statSync(file).mtimeMs < made) ? path : undefined;
+  return files.every((file) => statSync(file).mtimeMs <= made) ? path : undefined;
 }
 
 /** The emulator and CUDA's runtime API, compiled to one object file. */
