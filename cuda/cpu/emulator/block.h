@@ -19,17 +19,18 @@ constexpr int shared_limit = 232448;
 
 enum class State : uint8_t { ready, at_barrier, in_warp, ended };
 
-struct Thread {
+// One line of the cache: a switch of fibers touches two of them.
+struct alignas(64) Thread {
   gpt2_emulator::Sizes position{};
   State state = State::ready;  // `state_of` also knows the ended threads
   Fiber *fiber = nullptr;
   // The place where the thread waits, and the arguments of its operation.
   const void *caller = nullptr;
-  unsigned mask = 0;
   uint64_t value = 0;
+  unsigned mask = 0;
+  int predicate = 0;
   // The lanes that took part in the thread's last warp operation.
   unsigned lanes = 0;
-  int predicate = 0;
   int spins = 0;  // operations since the thread last let the others run
 };
 
