@@ -96,13 +96,23 @@ struct Layout {
   }
 };
 
+// Calls the threads of a block that wait for nothing in a loop, where a file is compiled without checks.
+inline bool is_next_thread();
+#ifdef GPT2_PLAIN
+#define GPT2_EACH_THREAD(call) \
+  do call;                     \
+  while (::gpt2_emulator::is_next_thread())
+#else
+#define GPT2_EACH_THREAD(call) call
+#endif
+
 template <class... P>
 struct Caller {
   static constexpr Layout<P...> layout{};
 
   template <size_t... I>
   GPT2_UNCHECKED static void pass(void (*function)(P...), const char *arguments, std::index_sequence<I...>) {
-    function(*reinterpret_cast<const std::remove_cv_t<P> *>(arguments + layout.offsets[I])...);
+    GPT2_EACH_THREAD(function(*reinterpret_cast<const std::remove_cv_t<P> *>(arguments + layout.offsets[I])...));
   }
 
   GPT2_UNCHECKED static void call(void (*function)(), const char *arguments) {

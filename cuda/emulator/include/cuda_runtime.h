@@ -298,17 +298,11 @@ struct Call {
   std::tuple<A...> arguments;
 };
 
-// The emulator finds the twin of this function by its name (src/ops/kernels/twins.ts), which runs threads that wait for nothing
-// in a loop.
+// The emulator finds the twin of this function by its name (src/ops/kernels/twins.ts).
 template <class Made>
 GPT2_UNCHECKED void gpt2_body(const void *data) {
   auto &made = *static_cast<Made *>(const_cast<void *>(data));
-#ifdef GPT2_PLAIN
-  do std::apply(made.body, made.arguments);
-  while (is_next_thread());
-#else
-  std::apply(made.body, made.arguments);
-#endif
+  GPT2_EACH_THREAD(std::apply(made.body, made.arguments));
 }
 
 // Launches `body`, a lambda that passes its arguments to a kernel. They are evaluated once, and copied for each thread.

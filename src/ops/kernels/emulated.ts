@@ -130,7 +130,7 @@ function assemblyOf(program: string, source: Source, checks: boolean, isProgram 
     ...emulated.folders.flatMap((folder) => ['-isystem', folder]),
     ...Object.entries(defines).map(([macro, value]) => `-D${macro}=${value}`),
     ...(isProgram ? ['-DGPT2_PROGRAM'] : []),
-    ...(isProgram && !checks ? ['-DGPT2_PLAIN'] : []),
+    ...(checks ? [] : ['-DGPT2_PLAIN']),
     // Given -fopenmp itself, GCC puts line markers into the middle of lines.
     ...(parallel.length > 0 ? ['-D_OPENMP=201511'] : []),
     '-',
