@@ -129,42 +129,6 @@ bool Block::run(const gpt2_emulator::Launch &launch, uint64_t id, Memory *memory
   return !has_failed_;
 }
 
-// Chooses the next thread that can run, in a circle, gives it a fiber and makes it the current one. An ended thread's
-// fiber goes to a thread that has not begun. False if no thread can run.
-bool Block::go_on(bool has_ended) {
-  const unsigned number = current_ ? number_of(*current_) + 1 : 0;
-  unsigned word = number / 64 % 16;
-  uint64_t bits = ready_[word] & (~uint64_t{0} << number % 64);
-  for (int i = 0; bits == 0; i++) {
-    if (i == 16) return false;
-    word = (word + 1) % 16;
-    bits = ready_[word];
-  }
-  Thread &next = threads_[word * 64 + static_cast<unsigned>(__builtin_ctzll(bits))];
-  Fiber *free = has_ended ? current_->fiber : nullptr;
-  current_ = &next;
-  *here_.thread = next.position;
-  next.spins = 0;
-  if (memory_) {
-    memory_->resume(number_of(next));
-    memory_->accesses_to_rest = memory_->accesses + most_accesses;
-  }
-  looped_ = 0;
-  if (number_of(next) >= begun_) {
-    begun_ = number_of(next) + 1;
-    const Sizes position = next.position;
-    next = Thread();
-    next.position = position;
-    next.fiber = free ? free : fibers_.take();
-    // Threads begin in their order.
-    if (!memory_) looped_ = static_cast<unsigned>(threads_.size()) - begun_;
-  } else if (free) {
-    fibers_.give(free);
-  }
-  *here_.fresh = looped_;
-  return true;
-}
-
 // Ends threads. Lanes that wait for a whole warp now wait for the remaining lanes only.
 void Block::end(unsigned first, unsigned count) {
   ended_ += count;
@@ -210,22 +174,6 @@ void Block::fiber_main() {
       Fibers::change(fiber, block.current_->fiber);
     }
   }
-}
-
-void Block::wait(State state) {
-  Thread &thread = *current_;
-  thread.state = state;
-  const unsigned number = number_of(thread);
-  if (state != State::ready) ready_[number / 64] &= ~(uint64_t{1} << number % 64);
-  Fiber *fiber = thread.fiber;
-  if (!go_on(false)) fibers_.leave(fiber);
-  else if (current_->fiber != fiber) Fibers::change(fiber, current_->fiber);
-  thread.state = State::ready;
-}
-
-void Block::let_others_run() {
-  current_->spins = 0;
-  wait(State::ready);
 }
 
 void Block::full_stack(const void *caller) {

@@ -361,6 +361,7 @@ Done run(const Job &job) {
   const uint64_t before = hash_of(reached);
   if (compares && repeat.is_recorded && repeat.before == before) {
     counts.left_out++;
+    repeat.next_try = repeat.seen;
     if (repeat.changes.empty()) return done;
     const gpt2_emulator::OpenMemory open(repeat.changes.size() * 64);
     for (const auto &[begin, index, hash, bytes] : repeat.changes) {

@@ -18,6 +18,9 @@ using gpt2_emulator::Kind;
 
 namespace {
 
+// Of the system, where it has them. A change of protection takes less time for huge pages.
+constexpr size_t huge = 2 << 20;
+
 // Addresses of allocations. None is used twice, so that a use after free is found; pages in use cost memory.
 struct Arena {
   uintptr_t begin = 0, next = 0, end = 0;
@@ -26,8 +29,11 @@ struct Arena {
     for (const int bits : {40, 37, 34}) {
       void *made = mmap(nullptr, size_t{1} << bits, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       if (made == MAP_FAILED) continue;
-      begin = next = reinterpret_cast<uintptr_t>(made);
-      end = begin + (size_t{1} << bits);
+      begin = next = (reinterpret_cast<uintptr_t>(made) + huge - 1) / huge * huge;
+      end = reinterpret_cast<uintptr_t>(made) + (size_t{1} << bits);
+#ifdef MADV_HUGEPAGE
+      madvise(made, size_t{1} << bits, MADV_HUGEPAGE);
+#endif
       return;
     }
   }
@@ -64,7 +70,7 @@ bool is_open = false;
 uint64_t changed = 0, most_changed = 1 << 22;
 
 // Whole huge pages, which the system need not split.
-uintptr_t page_end(size_t bytes) { return arena(true).begin + (bytes + (2 << 20) - 1) / (2 << 20) * (2 << 20); }
+uintptr_t page_end(size_t bytes) { return arena(true).begin + (bytes + huge - 1) / huge * huge; }
 
 void protect(uintptr_t begin, uintptr_t end, bool is_wanted) {
   if (begin < end) mprotect(reinterpret_cast<void *>(begin), end - begin, is_wanted ? PROT_READ | PROT_WRITE : PROT_NONE);
@@ -188,8 +194,8 @@ OpenMemory::OpenMemory(const void *begin, size_t bytes) : is_range_(true) {
   gate.lock();
   const auto first = reinterpret_cast<uintptr_t>(begin);
   if (is_open || !is_in(arena_of(true), first)) return;
-  begin_ = first / page * page;
-  end_ = std::min((first + bytes + page - 1) / page * page, page_end(arena_of(true).bytes));
+  begin_ = first / huge * huge;
+  end_ = std::min((first + bytes + huge - 1) / huge * huge, page_end(arena_of(true).bytes));
   protect(begin_, end_, true);
 }
 

@@ -6,6 +6,58 @@
 
 namespace gpt2::emulator {
 
+// Chooses the next thread that can run, in a circle, gives it a fiber and makes it the current one. An ended thread's
+// fiber goes to a thread that has not begun. False if no thread can run.
+bool Block::go_on(bool has_ended) {
+  const unsigned number = current_ ? number_of(*current_) + 1 : 0;
+  unsigned word = number / 64 % 16;
+  uint64_t bits = ready_[word] & (~uint64_t{0} << number % 64);
+  for (int i = 0; bits == 0; i++) {
+    if (i == 16) return false;
+    word = (word + 1) % 16;
+    bits = ready_[word];
+  }
+  Thread &next = threads_[word * 64 + static_cast<unsigned>(__builtin_ctzll(bits))];
+  Fiber *free = has_ended ? current_->fiber : nullptr;
+  current_ = &next;
+  *here_.thread = next.position;
+  next.spins = 0;
+  if (memory_) {
+    memory_->resume(number_of(next));
+    memory_->accesses_to_rest = memory_->accesses + most_accesses;
+  }
+  looped_ = 0;
+  if (number_of(next) >= begun_) {
+    begun_ = number_of(next) + 1;
+    const gpt2_emulator::Sizes position = next.position;
+    next = Thread();
+    next.position = position;
+    next.fiber = free ? free : fibers_.take();
+    // Threads begin in their order.
+    if (!memory_) looped_ = static_cast<unsigned>(threads_.size()) - begun_;
+  } else if (free) {
+    fibers_.give(free);
+  }
+  *here_.fresh = looped_;
+  return true;
+}
+
+void Block::wait(State state) {
+  Thread &thread = *current_;
+  thread.state = state;
+  const unsigned number = number_of(thread);
+  if (state != State::ready) ready_[number / 64] &= ~(uint64_t{1} << number % 64);
+  Fiber *fiber = thread.fiber;
+  if (!go_on(false)) fibers_.leave(fiber);
+  else if (current_->fiber != fiber) Fibers::change(fiber, current_->fiber);
+  thread.state = State::ready;
+}
+
+void Block::let_others_run() {
+  current_->spins = 0;
+  wait(State::ready);
+}
+
 unsigned Block::barrier(int predicate, const void *caller) {
   step(0);
   Thread &thread = *current_;

@@ -99,7 +99,7 @@ export function emulatorObject(program: string): Buffer {
 }
 
 /** The object files of a program's file: with checks, and for CUDA also without. */
-export function programObjects(program: string, source: Source, index: number, path: string): string[] {
+function programObjects(program: string, source: Source, index: number, path: string): string[] {
   const checked = assemblyOf(program, source, true, true);
   const made = isCudaFile(source)
     ? Object.values(twins(checked, assemblyOf(program, source, false, true), index))

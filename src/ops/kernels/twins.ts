@@ -12,7 +12,9 @@ const namesIn = (assembly: string, lines: string): string[] =>
 /** The functions or variables that assembly defines. */
 function defined(assembly: string, kind: 'function' | 'object'): Set<string> {
   const labels = new Set(namesIn(assembly, String.raw`^([\w.$]+):`));
-  const typed = namesIn(assembly, String.raw`^\s*\.type\s+([^\s,]+),\s*[@%]\w*${kind}`).filter((name) => labels.has(name));
+  const typed = namesIn(assembly, String.raw`^\s*\.type\s+([^\s,]+),\s*[@%]\w*${kind}`).filter((name) =>
+    labels.has(name),
+  );
   return new Set(kind === 'object' ? [...typed, ...namesIn(assembly, String.raw`^\s*\.comm\s+([\w.$]+)`)] : typed);
 }
 
@@ -33,7 +35,9 @@ export function twins(checked: string, plain: string, index: number): { checked:
   const plainVariables = defined(plain, 'object');
   const shared = new Set([...plainVariables].filter((name) => variables.has(name)));
   // A group of sections, of which the linker keeps one, may have a name that no function has.
-  const groups = namesIn(plain, String.raw`^\s*\.section\s.*,([\w.$]+),comdat`).filter((name) => !plainVariables.has(name));
+  const groups = namesIn(plain, String.raw`^\s*\.section\s.*,([\w.$]+),comdat`).filter(
+    (name) => !plainVariables.has(name),
+  );
   const renamed = new Set([...functions, ...groups]);
   const bodies = [...defined(checked, 'function')].filter((name) => name.includes('gpt2_body') && functions.has(name));
   // Local symbols of the first file that the second needs.
