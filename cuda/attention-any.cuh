@@ -161,10 +161,11 @@ __global__ void __launch_bounds__(threads)
   if (lane == 0) D[line] = sum;
 }
 
-template <class T, int COLUMNS>
+// dk and dv of a tile of keys, or dq of a tile of queries.
+template <bool OWNS_KEYS, class T, int COLUMNS>
 __global__ void __launch_bounds__(threads)
-    backward_queries_any_kernel(T *dqkv, const float *D, const T *dout, const T *qkv, const float *lse,
-                                AttentionSizes sizes, float scale) {
+    backward_any_kernel(T *dqkv, const float *D, const T *dout, const T *qkv, const float *lse, AttentionSizes sizes,
+                        float scale) {
   extern __shared__ float memory[];
   __shared__ float share[tile][tile + 1], dscore[tile][tile + 1];
   const int HS = sizes.HS, t = sizes.T;
@@ -173,59 +174,38 @@ __global__ void __launch_bounds__(threads)
   const HeadBlock unit(sizes, tile);
   const int first = unit.block * tile;
   const T *q = qkv + sizes.qkv_at(unit.b, unit.head), *k = q + sizes.C, *v = k + sizes.C;
-  copy_tile(q_tile, q, sizes.stride(), first, t, HS);
-  copy_tile(dout_tile, dout + sizes.out_at(unit.b, unit.head), sizes.C, first, t, HS);
-  Line<COLUMNS> result;
-  const int key_tile = sizes.mask.first_key(unit.b, first, t) / tile;
-  for (int key0 = key_tile * tile; key0 < min(first + tile, t); key0 += tile) {
-    __syncthreads();
+  const auto copy_keys = [&](int key0) {
     copy_tile(k_tile, k, sizes.stride(), key0, t, HS);
     copy_tile(v_tile, v, sizes.stride(), key0, t, HS);
-    __syncthreads();
-    Cell scores, dshares;
-    scores.add_products(q_tile, k_tile, HS);
-    dshares.add_products(dout_tile, v_tile, HS);
-    shares_of_tile(share, dscore, scores, dshares, lse + unit.statistics, D + unit.statistics, first, key0, sizes,
-                   unit.b, scale);
-    __syncthreads();
-    result.add_weighted(dscore[result.line], 1, k_tile, HS);
-  }
-  result.write(dqkv + sizes.qkv_at(unit.b, unit.head), sizes.stride(), first, t, HS, scale);
-}
-
-template <class T, int COLUMNS>
-__global__ void __launch_bounds__(threads)
-    backward_keys_any_kernel(T *dqkv, const float *D, const T *dout, const T *qkv, const float *lse,
-                             AttentionSizes sizes, float scale) {
-  extern __shared__ float memory[];
-  __shared__ float share[tile][tile + 1], dscore[tile][tile + 1];
-  const int HS = sizes.HS, t = sizes.T;
-  float *q_tile = memory, *dout_tile = q_tile + tile * line_of(HS);
-  float *k_tile = dout_tile + tile * line_of(HS), *v_tile = k_tile + tile * line_of(HS);
-  const HeadBlock unit(sizes, tile);
-  const int first = unit.block * tile;
-  const T *q = qkv + sizes.qkv_at(unit.b, unit.head), *k = q + sizes.C, *v = k + sizes.C;
-  copy_tile(k_tile, k, sizes.stride(), first, t, HS);
-  copy_tile(v_tile, v, sizes.stride(), first, t, HS);
-  Line<COLUMNS> dkey, dvalue;
-  const int end = sizes.mask.last_query(unit.b, first + tile - 1, sizes.T) + 1;
-  for (int query0 = first; query0 < end; query0 += tile) {
-    __syncthreads();
+  };
+  const auto copy_queries = [&](int query0) {
     copy_tile(q_tile, q, sizes.stride(), query0, t, HS);
     copy_tile(dout_tile, dout + sizes.out_at(unit.b, unit.head), sizes.C, query0, t, HS);
+  };
+  OWNS_KEYS ? copy_keys(first) : copy_queries(first);
+  Line<COLUMNS> result, dvalue;
+  const int begin = OWNS_KEYS ? first : sizes.mask.first_key(unit.b, first, t) / tile * tile;
+  const int end = OWNS_KEYS ? sizes.mask.last_query(unit.b, first + tile - 1, t) + 1 : min(first + tile, t);
+  for (int other = begin; other < end; other += tile) {
+    __syncthreads();
+    OWNS_KEYS ? copy_queries(other) : copy_keys(other);
     __syncthreads();
     Cell scores, dshares;
     scores.add_products(q_tile, k_tile, HS);
     dshares.add_products(dout_tile, v_tile, HS);
-    shares_of_tile(share, dscore, scores, dshares, lse + unit.statistics, D + unit.statistics, query0, first, sizes,
-                   unit.b, scale);
+    shares_of_tile(share, dscore, scores, dshares, lse + unit.statistics, D + unit.statistics,
+                   OWNS_KEYS ? other : first, OWNS_KEYS ? first : other, sizes, unit.b, scale);
     __syncthreads();
-    dvalue.add_weighted(&share[0][dvalue.line], tile + 1, dout_tile, HS);
-    dkey.add_weighted(&dscore[0][dkey.line], tile + 1, q_tile, HS);
+    if constexpr (OWNS_KEYS) {
+      dvalue.add_weighted(&share[0][dvalue.line], tile + 1, dout_tile, HS);
+      result.add_weighted(&dscore[0][result.line], tile + 1, q_tile, HS);
+    } else {
+      result.add_weighted(dscore[result.line], 1, k_tile, HS);
+    }
   }
-  T *dk = dqkv + sizes.qkv_at(unit.b, unit.head) + sizes.C;
-  dkey.write(dk, sizes.stride(), first, t, HS, scale);
-  dvalue.write(dk + sizes.C, sizes.stride(), first, t, HS, 1.0f);
+  T *d = dqkv + sizes.qkv_at(unit.b, unit.head) + (OWNS_KEYS ? sizes.C : 0);
+  result.write(d, sizes.stride(), first, t, HS, scale);
+  if constexpr (OWNS_KEYS) dvalue.write(d + sizes.C, sizes.stride(), first, t, HS, 1.0f);
 }
 
 }  // namespace gpt2::attention_any

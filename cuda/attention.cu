@@ -117,8 +117,7 @@ int ops::attention_backward(gpt2_context &context, void *dqkv, const void *dout,
     products_kernel<<<static_cast<unsigned>(ceil_divide(lines, threads / 32)), threads, 0, gpu.stream>>>(
         D, dy, static_cast<const E *>(out), sizes);
     with_columns(sizes.HS, [&](auto columns) {
-      auto *queries = backward_queries_any_kernel<E, columns>;
-      auto *keys = backward_keys_any_kernel<E, columns>;
+      auto *queries = backward_any_kernel<false, E, columns>, *keys = backward_any_kernel<true, E, columns>;
       if (!allow_shared(gpu, queries, shared) || !allow_shared(gpu, keys, shared)) return;
       queries<<<grid, threads, shared, gpu.stream>>>(dx, D, dy, x, lse, sizes, scale);
       keys<<<grid, threads, shared, gpu.stream>>>(dx, D, dy, x, lse, sizes, scale);

@@ -12,28 +12,11 @@ namespace {
 constexpr int threads = 256;
 constexpr int blocks = 1024;
 
-template <class T>
-__global__ void __launch_bounds__(threads) square_sum_kernel(double *partial, const T *values, int64_t count) {
-  constexpr int V = vector_size<T>;
-  const int64_t thread = static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x;
-  constexpr int64_t stride = static_cast<int64_t>(blocks) * threads;
-  const int64_t packs = count / V;
-  float sum = 0;
-  for (int64_t i = thread; i < packs; i += stride) {
-    float x[V];
-    load(x, values + i * V);
-#pragma unroll
-    for (int j = 0; j < V; j++) sum += x[j] * x[j];
-  }
-  for (int64_t i = packs * V + thread; i < count; i += stride) sum += to_float(values[i]) * to_float(values[i]);
-  const double total = block_sum<threads>(static_cast<double>(sum));
-  if (threadIdx.x == 0) partial[blockIdx.x] = total;
-}
-
-// Squares of the sums over `parts` rows of values [parts,count]; the sums replace the first row. Each sum is added in
-// fp32 in the order of rows and rounded before it is squared, so that the norm belongs to the stored values.
-template <class T>
-__global__ void __launch_bounds__(threads) part_sum_kernel(double *partial, T *values, int64_t count, int parts) {
+// Each block's sum of squares. With SUMS, of the sums over `parts` rows of values [parts,count]; the sums replace the
+// first row. Each sum is added in fp32 in the order of rows and rounded before it is squared, so that the norm belongs to
+// the stored values; count is then a multiple of the vector.
+template <bool SUMS, class T>
+__global__ void __launch_bounds__(threads) square_sum_kernel(double *partial, T *values, int64_t count, int parts) {
   constexpr int V = vector_size<T>;
   const int64_t thread = static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x;
   constexpr int64_t stride = static_cast<int64_t>(blocks) * threads;
@@ -42,23 +25,28 @@ __global__ void __launch_bounds__(threads) part_sum_kernel(double *partial, T *v
   for (int64_t i = thread; i < packs; i += stride) {
     float total[V], x[V];
     load(total, values + i * V);
-    for (int part = 1; part < parts; part++) {
+    for (int part = 1; SUMS && part < parts; part++) {
       load(x, values + part * count + i * V);
 #pragma unroll
       for (int j = 0; j < V; j++) total[j] += x[j];
     }
-    store(values + i * V, total);
+    if constexpr (SUMS) store(values + i * V, total);
 #pragma unroll
     for (int j = 0; j < V; j++) {
-      const float rounded = to_float(from_float<T>(total[j]));
+      float rounded = total[j];
+      if constexpr (SUMS) rounded = to_float(from_float<T>(rounded));
       sum += rounded * rounded;
     }
+  }
+  for (int64_t i = packs * V + thread; !SUMS && i < count; i += stride) {
+    sum += to_float(values[i]) * to_float(values[i]);
   }
   const double squares = block_sum<threads>(static_cast<double>(sum));
   if (threadIdx.x == 0) partial[blockIdx.x] = squares;
 }
 
-__global__ void __launch_bounds__(threads) norm_kernel(float *step, const double *partial, int count, float targets, float max_norm) {
+__global__ void __launch_bounds__(threads)
+    norm_kernel(float *step, const double *partial, int count, float targets, float max_norm) {
   double sum = 0;
   for (int i = threadIdx.x; i < count; i += threads) sum += partial[i];
   const double norm = sqrt(block_sum<threads>(sum));
@@ -89,13 +77,12 @@ int ops::global_norm(gpt2_context &context, float *step, void *matrices, const f
   double *partial = Scratch(gpu.workspace).take<double>(2 * blocks);
   with_gradient_type(gpu, [&](auto element) {
     auto *values = static_cast<decltype(element) *>(matrices);
-    if (parts == 1) {
-      square_sum_kernel<<<blocks, threads, 0, gpu.stream>>>(partial, values, matrix_count);
-    } else {
-      part_sum_kernel<<<blocks, threads, 0, gpu.stream>>>(partial, values, matrix_count, parts);
-    }
+    with_flag(parts > 1, [&](auto sums) {
+      square_sum_kernel<sums><<<blocks, threads, 0, gpu.stream>>>(partial, values, matrix_count, parts);
+    });
   });
-  square_sum_kernel<<<blocks, threads, 0, gpu.stream>>>(partial + blocks, vectors, vector_count);
+  square_sum_kernel<false><<<blocks, threads, 0, gpu.stream>>>(partial + blocks, const_cast<float *>(vectors),
+                                                              vector_count, 1);
   double *squares = partial;
   int count = 2 * blocks;
   if (communicator) {

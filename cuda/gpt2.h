@@ -1,6 +1,5 @@
 /* The contract between TypeScript and the native libraries (libgpt2-cpu, libgpt2-cuda): status codes, dtypes, the
- * runtime, and every op of GPT-2 in the order of the model. Both libraries export exactly these functions. The file is
- * long because nothing is declared elsewhere.
+ * runtime, and every op in the order of the model. Both libraries export exactly these functions.
  *
  * Letters: B batch, T sequence length, S positions of a cache, N = B*T rows, C channels, NH heads, HS = C/NH head size,
  * V vocabulary (50257), Vp vocabulary padded to a multiple of 128 (50304), O output channels of a matmul, L layers.
@@ -9,9 +8,12 @@
  *  - Arguments: context, outputs, inputs, sizes, scalars.
  *  - `void *` tensors have the context's dtype (see GPT2_DTYPE); `float *`, `int32_t *`, `uint8_t *` and `int8_t *` always are
  *    fp32, int32, FP8 and GELU's derivative (see "FP8").
- *    Pointers are device memory from gpt2_allocate, except those marked GPT2_HOST. All are 64-byte aligned.
+ *    Pointers are device memory from gpt2_allocate, except those marked GPT2_HOST. All are 64-byte aligned. A GPT2_HOST
+ *    pointer without a shape takes one result.
  *  - The result is a status. After a failure nothing was launched, and gpt2_last_error(context) says what was expected,
  *    what was passed, and where. Nothing here exits, aborts or asserts on a caller's input. There are no globals.
+ *  - A returned text belongs to the object that it describes, and is valid until the next call with that object.
+ *  - Memory, events, modules and communicators are freed after the graphs that use them, and before their context.
  *  - Ops are enqueued in order on the context's stream and may return before they finish (the CPU's finish first).
  *    Between gpt2_capture_begin and gpt2_capture_end ops are recorded instead of run.
  *  - No op allocates. Scratch is the context's workspace (gpt2_set_workspace); *_scratch functions give the bytes that
@@ -106,7 +108,6 @@ GPT2_API int gpt2_end_at_second_signal(GPT2_HOST const int32_t *signals, int64_t
 
 /* Opens a device. On failure *context is still set (unless memory ran out: then NULL) so that gpt2_last_error works;
  * the context must be destroyed all the same.
- *   context = [1]
  *   device      index of the GPU; 0 for the CPU
  *   dtype       GPT2_DTYPE; a dtype that the device lacks gives GPT2_UNSUPPORTED
  *   threads     CPU threads, 0 for all cores; ignored on CUDA
@@ -114,55 +115,45 @@ GPT2_API int gpt2_end_at_second_signal(GPT2_HOST const int32_t *signals, int64_t
 GPT2_API int gpt2_context_create(GPT2_HOST gpt2_context **context, int32_t device, int32_t dtype, int32_t threads,
                                  int32_t accumulates);
 
-/* Frees the context. Memory, events and graphs made with it must be freed before. */
 GPT2_API int gpt2_context_destroy(gpt2_context *context);
 
-/* The text of the context's last failure: function, what was expected, what was passed, the driver's message, file and line.
- * Belongs to the context; valid until its next failure. */
+/* The text of the context's last failure: function, what was expected, what was passed, the driver's message, file and line. */
 GPT2_API const char *gpt2_last_error(gpt2_context *context);
 
 /* The opened device, as JSON: {"library":"cpu"|"cuda","device":name,"codePath":"avx512"|"avx2"|"portable"|"sm90"|...,
  * "threads":n,"canCapture":bool,"dtypes":["fp32",...]}; on CUDA also "computeCapability":"9.0","multiprocessors":n,
- * "driver":"13.0". If the last failure blames another rank, also "failedRank":n; gpt2_last_error then says "function: rank n ...".
- * Belongs to the context; valid until the next call. */
+ * "driver":"13.0". If the last failure blames another rank, also "failedRank":n; gpt2_last_error then says "function: rank n ...". */
 GPT2_API const char *gpt2_context_description(gpt2_context *context);
 
 /* Gives ops their scratch: `workspace` [bytes] of device memory, owned by the caller. */
 GPT2_API int gpt2_set_workspace(gpt2_context *context, void *workspace, int64_t bytes);
 
-/* Device memory, zeroed, 64-byte aligned.
- *   memory = [1] the address */
+/* Zeroed memory: of the device, or page-locked memory of the host for the asynchronous copies. */
 GPT2_API int gpt2_allocate(gpt2_context *context, GPT2_HOST void **memory, int64_t bytes);
 GPT2_API int gpt2_free(gpt2_context *context, void *memory);
-
-/* Page-locked host memory for the asynchronous copies.
- *   memory = [1] the address */
 GPT2_API int gpt2_allocate_pinned(gpt2_context *context, GPT2_HOST void **memory, int64_t bytes);
 GPT2_API int gpt2_free_pinned(gpt2_context *context, void *memory);
 
-/* Memory of the device, in bytes.
- *   available = [1], total = [1] */
+/* Bytes of the device's memory. */
 GPT2_API int gpt2_memory_info(gpt2_context *context, GPT2_HOST int64_t *available, GPT2_HOST int64_t *total);
 
 /* Synchronous copies. `source` and `destination` on the host are [bytes]. */
 GPT2_API int gpt2_copy_to_device(gpt2_context *context, void *destination, GPT2_HOST const void *source, int64_t bytes);
 GPT2_API int gpt2_copy_to_host(gpt2_context *context, GPT2_HOST void *destination, const void *source, int64_t bytes);
 
-/* Copies in stream order; the host side is memory of gpt2_allocate_pinned and must not be touched until an event
- * recorded after the copy is reached. */
+/* Copies and zeros in stream order. `pinned` is memory of gpt2_allocate_pinned, in use until an event recorded after the copy is
+ * reached. */
 GPT2_API int gpt2_copy_to_device_async(gpt2_context *context, void *destination, const void *pinned, int64_t bytes);
 GPT2_API int gpt2_copy_to_host_async(gpt2_context *context, void *pinned, const void *source, int64_t bytes);
 GPT2_API int gpt2_copy_on_device(gpt2_context *context, void *destination, const void *source, int64_t bytes);
-
-/* Sets `destination` [bytes] to zero, in stream order. */
 GPT2_API int gpt2_fill_zero(gpt2_context *context, void *destination, int64_t bytes);
 
 /* weight = master, rounded to nearest even. In fp32 and tf32 this copies, or does nothing if both are the same memory.
  *   weight = [count], master [count] */
 GPT2_API int gpt2_cast_weights(gpt2_context *context, void *weight, const float *master, int64_t count);
 
-/* An event is reached when all work enqueued before it was recorded has finished. gpt2_event_query does not
- * block: *reached = 0 or 1. gpt2_event_elapsed gives the time between two reached events in milliseconds. */
+/* An event is reached when all work enqueued before it was recorded has finished. gpt2_event_query does not block.
+ * gpt2_event_elapsed gives the time between two reached events. */
 GPT2_API int gpt2_event_create(gpt2_context *context, GPT2_HOST gpt2_event **event);
 GPT2_API int gpt2_event_destroy(gpt2_context *context, gpt2_event *event);
 GPT2_API int gpt2_event_record(gpt2_context *context, gpt2_event *event);
@@ -185,12 +176,9 @@ GPT2_API int gpt2_graph_destroy(gpt2_context *context, gpt2_graph *graph);
  * CPU library emulates a GPU (cpu/emulator). */
 
 /* Loads a cubin for this GPU; in the CPU library, a file of kernels that was compiled for that library.
- *   module = [1]
  *   path [bytes]  UTF-8 */
 GPT2_API int gpt2_module_load(gpt2_context *context, GPT2_HOST gpt2_module **module, GPT2_HOST const void *path,
                               int64_t bytes);
-
-/* Frees the module; graphs with its kernels must be freed before. */
 GPT2_API int gpt2_module_free(gpt2_context *context, gpt2_module *module);
 
 /* The module's kernels as a JSON array, with an object for each kernel:
@@ -198,8 +186,7 @@ GPT2_API int gpt2_module_free(gpt2_context *context, gpt2_module *module);
  *                name
  *   "parameters"  an object for each, with its "offset" and "bytes" in the arguments of a launch
  *   "registers" of a thread, "localBytes" of a thread (spills and arrays), "sharedBytes" and "threads": the static shared memory
- *                and the largest number of threads of a block; "sharedLimit": the most shared memory that a block can have
- * The text belongs to the module. */
+ *                and the largest number of threads of a block; "sharedLimit": the most shared memory that a block can have */
 GPT2_API const char *gpt2_module_description(gpt2_module *module);
 
 /* Enqueues a kernel of a module: `kernel` is its index in the description.
@@ -241,16 +228,16 @@ GPT2_API int gpt2_communicator_id(gpt2_context *context, GPT2_HOST void *id, int
  * reaches the memory of the others, the GPUs' copy engines carry the data. Otherwise NCCL does: on several machines,
  * where a GPU does not reach another's memory, and with GPT2_PEER_COPIES=0. Only then is NCCL opened (libnccl.so.2, or
  * the file that GPT2_NCCL_LIB names).
- *   communicator = [1], id [GPT2_COMMUNICATOR_ID_SIZE]
+ *   id [GPT2_COMMUNICATOR_ID_SIZE]
  *   timeout_milliseconds  how long rank 0 waits for another rank in the functions of this section; the others wait for
  *                         rank 0 five seconds longer, and two minutes for NCCL to join */
 GPT2_API int gpt2_communicator_create(gpt2_context *context, GPT2_HOST gpt2_communicator **communicator,
                                       GPT2_HOST const void *id, int32_t rank, int32_t ranks,
                                       int32_t timeout_milliseconds);
 
-/* Waits for the collectives enqueued so far, then frees the communicator; all ranks call it. Graphs with its
- * collectives must be freed before. If `abandon` is not 0, unfinished collectives end without a result, because they
- * may be waiting for a rank that is gone. The call then returns within a second, and graphs are freed afterwards. */
+/* Waits for the collectives enqueued so far, then frees the communicator; all ranks call it. If `abandon` is not 0,
+ * unfinished collectives end without a result, because they may be waiting for a rank that is gone. The call then returns
+ * within a second, and graphs are freed afterwards. */
 GPT2_API int gpt2_communicator_destroy(gpt2_context *context, gpt2_communicator *communicator, int32_t abandon);
 
 /* The communicator, as JSON:
@@ -258,8 +245,7 @@ GPT2_API int gpt2_communicator_destroy(gpt2_context *context, gpt2_communicator 
  *   "parts"     the rows P that gpt2_reduce_scatter gives: R, or 1 if NCCL adds
  *   "ordering"  the guarantee that a signalled rank sees the copies before the signal: "flushed" (the wait flushes
  *               remote writes) or "nvlink" (NVLink keeps their order); "" if no copy engines are used
- *   "reason"    on one machine: why NCCL is used instead of copy engines; else ""
- * The text belongs to the communicator. */
+ *   "reason"    on one machine: why NCCL is used instead of copy engines; else "" */
 GPT2_API const char *gpt2_communicator_description(gpt2_communicator *communicator);
 
 /* Lets the other ranks write to `memory`, which gpt2_allocate returned; does nothing with NCCL. `bytes` is a multiple
@@ -289,8 +275,7 @@ GPT2_API int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator
 /* ================================================================ ops
  *
  * An op's comment ends with indented lines that list its tensors in the order of the arguments, separated by commas.
- * TypeScript's functions, argument checks and the CPU's dispatch are generated from these lines (scripts/generate,
- * `npm run generate`). A line that does not parse fails the build.
+ * `npm run generate` makes TypeScript's functions, argument checks and the CPU's dispatch from these lines.
  *
  *   name [N,C]               is read
  *   name = [N,C]             is overwritten
@@ -320,7 +305,9 @@ GPT2_API int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator
  * scratch function's call that gives the bytes needed. Integer arguments are sizes of at least 1, except `accumulate`, dtypes and those in
  * relations.
  *
- * In formulas, (=|+=) means = if the argument `accumulate` is 0, += if it is 1. */
+ * In formulas, (=|+=) means = if the argument `accumulate` is 0, += if it is 1. A scratch function with `gradients` 0
+ * gives the bytes without a gradient of the weight (the classifier's: for losses only); these bytes for the largest N
+ * serve every smaller N. */
 
 /* ---------------------------------------------------------------- embedding */
 
@@ -334,8 +321,7 @@ GPT2_API int gpt2_embedding_forward(gpt2_context *context, void *out, const int3
 
 /* dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in an order that depends only on the tokens;
  * dwpe[t,:] (=|+=) sum over b of dout[b,t,:]. dwte is added to because it is also the weight of gpt2_classifier, whose
- * backward comes first. On CUDA V is at most 65536, the limit of a token file, and a token outside
- * [0, V) counts only in dwpe.
+ * backward comes first. On CUDA V is at most 65536, the limit of a token file, and a token outside [0, V) counts only in dwpe.
  *   dwte += [>=V,C]: gradient by tokens, dwpe (accumulate) [>=T,C]: gradient or NULL, dout [B,T,C],
  *   tokens [B,T] < V; workspace gpt2_embedding_scratch(B,T,C,V) */
 GPT2_API int gpt2_embedding_backward(gpt2_context *context, void *dwte, void *dwpe, const void *dout,
@@ -345,9 +331,8 @@ GPT2_API int gpt2_embedding_scratch(gpt2_context *context, GPT2_HOST int64_t *by
                                     int32_t V);
 
 /* ---------------------------------------------------------------- norms: layernorm (Ba et al. 2016); RMSNorm (Zhang and
- * Sennrich 2019), without mean and biases
- *
- * With `values` the rounded result, `out` or `din`, is also stored in FP8 (see "FP8"). */
+ * Sennrich 2019), without mean and biases. With `values` the rounded result is also stored in FP8 (see "FP8"), here and
+ * in gpt2_stream_sum_backward. */
 
 /* out = (in - mean) * rstd * weight + bias over the last dimension, rstd = 1/sqrt(population variance + eps); or in RMSNorm
  * out = in * rstd * weight, rstd = 1/sqrt(mean of in^2 + eps).
@@ -396,9 +381,6 @@ GPT2_API int gpt2_matmul_backward_input(gpt2_context *context, void *din, const 
  *   workspace gpt2_matmul_scratch(N,C,O,1) */
 GPT2_API int gpt2_matmul_backward_weight(gpt2_context *context, void *dweight, float *dbias, const void *dout,
                                          const void *in, int32_t N, int32_t C, int32_t O, int32_t accumulate);
-
-/* With `gradients` 1, the bytes for every direction at this size. With 0, the bytes for all directions but the weight
- * gradient; the size for the largest N then serves every smaller N. */
 GPT2_API int gpt2_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C, int32_t O,
                                  int32_t gradients);
 
@@ -436,8 +418,6 @@ GPT2_API int gpt2_qk_norm_rotary_backward(gpt2_context *context, void *dqkv, flo
                                           const void *value_factors, const void *values, const void *embedded,
                                           int32_t B, int32_t T, int32_t C, int32_t NH, float query_factor,
                                           int32_t accumulate);
-
-/* Bytes for the partial sums of the gradients of K factors. */
 GPT2_API int gpt2_factors_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t K);
 
 /* ---------------------------------------------------------------- attention (Vaswani et al. 2017), causal */
@@ -464,9 +444,9 @@ GPT2_API int gpt2_attention_backward(gpt2_context *context, void *dqkv, const vo
 GPT2_API int gpt2_attention_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t B, int32_t T, int32_t C,
                                     int32_t NH);
 
-/* ---------------------------------------------------------------- gelu (Hendrycks and Gimpel 2016), tanh form */
+/* ---------------------------------------------------------------- element by element */
 
-/* out = 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
+/* GELU (Hendrycks and Gimpel 2016) in tanh form, out = 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
  *   out = [count], in [count] */
 GPT2_API int gpt2_gelu_forward(gpt2_context *context, void *out, const void *in, int64_t count);
 
@@ -474,11 +454,13 @@ GPT2_API int gpt2_gelu_forward(gpt2_context *context, void *out, const void *in,
  *   din = [count] may be dout, dout [count], in [count] */
 GPT2_API int gpt2_gelu_backward(gpt2_context *context, void *din, const void *dout, const void *in, int64_t count);
 
-/* ---------------------------------------------------------------- residual */
-
 /* out = a + b. Backward is the identity on both sides (see dresidual of gpt2_norm_backward).
  *   out = [count] may be a or b, a [count], b [count] */
 GPT2_API int gpt2_residual_forward(gpt2_context *context, void *out, const void *a, const void *b, int64_t count);
+
+/* Limits logits (Gemma Team 2024), here by an algebraic sigmoid: out = cap * in / sqrt(in^2 + cap^2).
+ *   out = [count] may be in, in [count]; cap > 0 */
+GPT2_API int gpt2_softcap_forward(gpt2_context *context, void *out, const void *in, int64_t count, float cap);
 
 /* The input of a layer: out = factors[0] (in + factors[2] skip) + factors[1] embedded, with `in` the residual stream,
  * `skip` the output of an earlier layer, 0 if NULL, and `embedded` the input of the first layer.
@@ -487,9 +469,8 @@ GPT2_API int gpt2_stream_sum_forward(gpt2_context *context, void *out, const voi
                                      const void *embedded, const void *factors, int32_t N, int32_t C);
 
 /* din = factors[0] dout + later_factors[0] later_factors[2] later, the gradients of `in` as the residual stream of this
- * layer and as the skip of a later layer, whose dout is `later`. With `values` the rounded result is also stored in FP8
- * (see "FP8"). dembedded += factors[1] dout; dfactors (=|+=) the sums of dout * (in + factors[2] skip), of dout * embedded, and
- * of factors[0] dout * skip.
+ * layer and as the skip of a later layer, whose dout is `later`. dembedded += factors[1] dout; dfactors (=|+=) the sums of
+ * dout * (in + factors[2] skip), of dout * embedded, and of factors[0] dout * skip.
  *   din = [N,C] may be dout or later, values = [N,C] or NULL, scale = [N] or NULL with values,
  *   norm = [N] or NULL with values, dembedded += [N,C], dfactors (accumulate) [3], dout [N,C], later [N,C] or NULL,
  *   later_factors [3] or NULL with later, in [N,C], skip [N,C] or NULL, embedded [N,C], factors [3];
@@ -508,10 +489,6 @@ GPT2_API int gpt2_stream_sum_backward(gpt2_context *context, void *din, uint8_t 
  *   losses = [N], dlogits = [N,Vp] or NULL may be logits, logits [N,Vp], targets [N] < V or -1; V <= Vp */
 GPT2_API int gpt2_cross_entropy(gpt2_context *context, float *losses, void *dlogits, const void *logits,
                                 const int32_t *targets, int32_t N, int32_t V, int32_t Vp, float dloss);
-
-/* Limits logits (Gemma Team 2024), here by an algebraic sigmoid: out = cap * in / sqrt(in^2 + cap^2).
- *   out = [count] may be in, in [count]; cap > 0 */
-GPT2_API int gpt2_softcap_forward(gpt2_context *context, void *out, const void *in, int64_t count, float cap);
 
 /* The last linear layer with its loss, and backward through both: losses[i] = -log softmax(logits[i])[targets[i]] over the first V
  * outputs, with logits = in * weight^T + bias, limited as by gpt2_softcap_forward if softcap > 0; din, dweight and dbias are the
@@ -539,8 +516,6 @@ GPT2_API int gpt2_classifier(gpt2_context *context, float *losses, void *din, vo
                              const void *weight, const uint8_t *weight_values, const uint8_t *weight_transposed,
                              const float *factors, const void *bias, const int32_t *targets, int32_t N, int32_t C,
                              int32_t V, int32_t Vp, float dloss, float softcap, int32_t accumulate);
-
-/* With `gradients` 0, the bytes for losses only; the size for the largest N then serves every smaller N. */
 GPT2_API int gpt2_classifier_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C, int32_t Vp,
                                      int32_t gradients, int32_t fp8);
 
@@ -590,8 +565,8 @@ enum GPT2_FP8_FACTOR {
   GPT2_FP8_FACTORS = 4
 };
 
-/* The weight in FP8 and its factors: `values` for forward, `transposed` for backward to the input. On CUDA the kernel's
- * blocks wait for each other, so at most two contexts may call this op on a GPU at the same time.
+/* The weight in FP8 and its factors. On CUDA the kernel's blocks wait for each other, so at most two contexts may call this
+ * op on a GPU at the same time.
  *   values = [O,C] or NULL, transposed = [C,O] or NULL, factors = [GPT2_FP8_FACTORS], weight [O,C], bias [O] or NULL;
  *   C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_quantize_weight_scratch(C,O) */
 GPT2_API int gpt2_fp8_quantize_weight(gpt2_context *context, uint8_t *values, uint8_t *transposed, float *factors,
@@ -648,8 +623,6 @@ GPT2_API int gpt2_fp8_matmul_backward_input(gpt2_context *context, void *din, ui
 GPT2_API int gpt2_fp8_matmul_backward_weight(gpt2_context *context, void *dweight, float *dbias, const uint8_t *dout,
                                              const float *dout_scale, const uint8_t *in, const float *in_scale,
                                              int32_t N, int32_t C, int32_t O, int32_t accumulate);
-
-/* `gradients` as in gpt2_matmul_scratch. */
 GPT2_API int gpt2_fp8_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C, int32_t O,
                                      int32_t gradients);
 
@@ -674,12 +647,14 @@ GPT2_API int gpt2_global_norm(gpt2_context *context, float *step, void *matrices
 GPT2_API int gpt2_global_norm_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int64_t matrix_count,
                                       int64_t vector_count);
 
-/* ---------------------------------------------------------------- adamw (Loshchilov and Hutter 2019) */
+/* ---------------------------------------------------------------- optimizers
+ *
+ * They do nothing if step[UPDATED] = 0. In fp32 and tf32 weight and master are the same memory; else weight = the rounded
+ * master. lr = rate * step[LEARNING_RATE]. */
 
-/* With g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
- * master -= lr * (m / c1 / (sqrt(v / c2) + eps) + weight_decay * master); weight = rounded master. lr = rate *
- * step[LEARNING_RATE]; c1 = 1 - beta1^t and c2 = 1 - beta2^t (t counted from 1) are first_scalar and first_scalar + 1 of the
- * step block. Does nothing if step[UPDATED] = 0. In fp32 and tf32 weight and master are the same memory.
+/* AdamW (Loshchilov and Hutter 2019), with g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
+ * master -= lr * (m / c1 / (sqrt(v / c2) + eps) + weight_decay * master). c1 = 1 - beta1^t and c2 = 1 - beta2^t (t counted
+ * from 1) are first_scalar and first_scalar + 1 of the step block.
  *   weight (kept) [count] may be master, master (updated) [count], m (updated) [count], v (updated) [count],
  *   gradient [count]: gradient_dtype, step [GPT2_STEP_SIZE]; first_scalar >= GPT2_STEP_SCALARS;
  *   first_scalar + 2 <= GPT2_STEP_TARGETS */
@@ -687,22 +662,18 @@ GPT2_API int gpt2_adamw(gpt2_context *context, void *weight, float *master, floa
                         const float *step, int64_t count, int32_t gradient_dtype, int32_t first_scalar, float rate,
                         float beta1, float beta2, float eps, float weight_decay);
 
-/* ---------------------------------------------------------------- muon (Jordan 2024), for matrices
- *
- * An update takes four ops: gpt2_muon_momentum for each matrix, gpt2_normalize_matrices, gpt2_newton_schulz several
- * times, and gpt2_muon_update for each matrix. In between, directions are wide matrices: transposed if rows >
- * columns. */
-
-/* With g = gradient * step[CLIP] and mu = step[scalar]: momentum = mu momentum + (1-mu) g; direction = mu momentum + (1-mu) g, with the new momentum
- * (Nesterov's). If rows > columns the direction is stored transposed, as [columns,rows]. Does nothing if step[UPDATED] = 0.
+/* With g = gradient * step[CLIP] and mu = step[scalar]: momentum = mu momentum + (1-mu) g;
+ * direction = mu momentum + (1-mu) g, with the new momentum (Nesterov's). Muon (Jordan 2024) updates matrices by four ops:
+ * this one for each matrix, gpt2_normalize_matrices, gpt2_newton_schulz several times, and gpt2_muon_update for each
+ * matrix. If rows > columns, the direction is stored transposed, as [columns,rows], in all four.
  *   direction (kept) [rows,columns], momentum (updated) [rows,columns], gradient [rows,columns]: gradient_dtype,
  *   step [GPT2_STEP_SIZE]; scalar >= GPT2_STEP_SCALARS; scalar < GPT2_STEP_TARGETS */
 GPT2_API int gpt2_muon_momentum(gpt2_context *context, void *direction, float *momentum, const void *gradient,
                                 const float *step, int32_t rows, int32_t columns, int32_t gradient_dtype,
                                 int32_t scalar);
 
-/* Each matrix is divided by margin * (its Frobenius norm) + eps. On CUDA a fixed number of blocks sums the
- * squares of a matrix: each thread's in fp32, the rest in double.
+/* Each matrix is divided by margin * (its Frobenius norm) + eps. On CUDA a thread's squares are summed in fp32, the rest
+ * in double.
  *   matrices (updated) [M,R,K]; workspace gpt2_newton_schulz_scratch(M,R,K) */
 GPT2_API int gpt2_normalize_matrices(gpt2_context *context, void *matrices, int32_t M, int32_t R, int32_t K,
                                      float margin, float eps);
@@ -715,9 +686,7 @@ GPT2_API int gpt2_newton_schulz(gpt2_context *context, void *out, const void *in
 GPT2_API int gpt2_newton_schulz_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t M, int32_t R,
                                         int32_t K);
 
-/* With lr = rate * step[LEARNING_RATE]: master = master (1 - lr weight_decay) - lr sqrt(max(1, rows/columns)) direction;
- * weight = rounded master. The direction is stored as gpt2_muon_momentum stores it. Does nothing if step[UPDATED] = 0. In fp32
- * and tf32 weight and master are the same memory.
+/* master = master (1 - lr weight_decay) - lr sqrt(max(1, rows/columns)) direction.
  *   weight (kept) [rows,columns] may be master, master (updated) [rows,columns], direction [rows,columns],
  *   step [GPT2_STEP_SIZE] */
 GPT2_API int gpt2_muon_update(gpt2_context *context, void *weight, float *master, const void *direction,
@@ -727,9 +696,8 @@ GPT2_API int gpt2_muon_update(gpt2_context *context, void *weight, float *master
  *
  * B sequences of at most S tokens. positions[b] is the position of the next tokens of sequence b; the keys and values
  * of all positions before it are in the cache. Because the position is read from device memory, one token's ops can be
- * recorded once as a graph. A sequence that does not fit (positions[b] outside [0, S - T]) gets rows of NaN and its
- * cache stays unchanged; an id outside [0, V) gives a row of NaN. So a host may enqueue steps before it knows the
- * last result. */
+ * recorded once as a graph. A host may enqueue steps before it knows the last result: a sequence that does not fit
+ * (positions[b] outside [0, S - T]) gets rows of NaN and leaves its cache unchanged; an id outside [0, V) gets a row of NaN. */
 
 /* out = activation(layernorm(in) * weight^T + bias), for few rows. GELU's input is stored as `pre`; the layernorm's eps
  * is 1e-5.

@@ -44,10 +44,8 @@ __global__ void __launch_bounds__(threads)
     histogram_kernel(Scratches scratch, const int32_t *positions, Choice choice, int step) {
   __shared__ Histogram block_sums;
   __shared__ uint64_t found;
-  release_next_kernel();
-  wait_for_previous_kernel();
-  const int c = blockIdx.x % scratch.sizes.chunks, b = blockIdx.x / scratch.sizes.chunks;
-  if (!is_open(positions, b, scratch.sizes.S)) return;
+  int b, c;
+  if (!begin(scratch, positions, b, c)) return;
   const Memory memory = scratch.of(b);
   if (largest_of(memory, scratch.sizes.chunks) == not_finite) return;
   block_sums.counts[threadIdx.x] = block_sums.weights[threadIdx.x] = 0;
@@ -79,10 +77,8 @@ __global__ void __launch_bounds__(threads)
 // After the last step, sums the kept weights of each chunk.
 __global__ void __launch_bounds__(threads) kept_kernel(Scratches scratch, const int32_t *positions, Choice choice) {
   __shared__ uint32_t cut_weight;
-  release_next_kernel();
-  wait_for_previous_kernel();
-  const int c = blockIdx.x % scratch.sizes.chunks, b = blockIdx.x / scratch.sizes.chunks;
-  if (!is_open(positions, b, scratch.sizes.S)) return;
+  int b, c;
+  if (!begin(scratch, positions, b, c)) return;
   const Memory memory = scratch.of(b);
   if (largest_of(memory, scratch.sizes.chunks) == not_finite) return;
   if (threadIdx.x < 32) {

@@ -27,10 +27,8 @@ __device__ __forceinline__ int index_of(Sum rank) { return static_cast<int>(~sta
 template <class T>
 __global__ void __launch_bounds__(threads)
     largest_kernel(Scratches scratch, const T *logits, const int32_t *positions, Choice choice) {
-  release_next_kernel();
-  wait_for_previous_kernel();
-  const int c = blockIdx.x % scratch.sizes.chunks, b = blockIdx.x / scratch.sizes.chunks;
-  if (!is_open(positions, b, scratch.sizes.S)) return;
+  int b, c;
+  if (!begin(scratch, positions, b, c)) return;
   const Memory memory = scratch.of(b);
   const T *row = logits + static_cast<int64_t>(b) * scratch.sizes.Vp;
   Sum rank = 0;
@@ -50,10 +48,8 @@ __global__ void __launch_bounds__(threads)
 template <class T>
 __global__ void __launch_bounds__(threads)
     weights_kernel(Scratches scratch, const T *logits, const int32_t *positions, float temperature) {
-  release_next_kernel();
-  wait_for_previous_kernel();
-  const int c = blockIdx.x % scratch.sizes.chunks, b = blockIdx.x / scratch.sizes.chunks;
-  if (!is_open(positions, b, scratch.sizes.S)) return;
+  int b, c;
+  if (!begin(scratch, positions, b, c)) return;
   const Memory memory = scratch.of(b);
   const T *row = logits + static_cast<int64_t>(b) * scratch.sizes.Vp;
   const Sum rank = largest_of(memory, scratch.sizes.chunks);

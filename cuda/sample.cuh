@@ -89,6 +89,15 @@ __device__ __forceinline__ bool is_open(const int32_t *positions, int b, int S) 
   return positions[b] >= 0 && positions[b] < S;
 }
 
+// Begins a kernel with a block for each chunk `c` of each sequence `b`; false if the sequence gets no token.
+__device__ __forceinline__ bool begin(const Scratches &scratch, const int32_t *positions, int &b, int &c) {
+  release_next_kernel();
+  wait_for_previous_kernel();
+  c = blockIdx.x % scratch.sizes.chunks;
+  b = blockIdx.x / scratch.sizes.chunks;
+  return is_open(positions, b, scratch.sizes.S);
+}
+
 // The rank of a sequence's largest logit.
 __device__ __forceinline__ Sum largest_of(const Memory &memory, int chunks) {
   Sum rank = 0;

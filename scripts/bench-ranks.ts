@@ -2,8 +2,8 @@
 // the ratio of the job to as many times the slowest GPU, which sets the pace. GPUs that work concurrently may be slower than
 // alone, because they share a machine's power and cooling. Runs alternate. The result is the median of the steps after the first
 // ten, of the best round; a batch below 64 takes proportionally more steps.
-//   node --import tsx scripts/bench-ranks.ts [--gpus 2] [--model d12] [--batches 64,8] [--zero 1] [--overlaps auto] [--rounds 2]
-//     [--steps 60] [--data data/tinyshakespeare] [--out FILE.json]
+//   node --import tsx scripts/bench-ranks.ts [--gpus 2] [--model d12] [--dtype bf16] [--batches 64,8] [--zero 1] [--overlaps auto]
+//     [--rounds 2] [--steps 60] [--data data/tinyshakespeare] [--out FILE.json]
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -17,8 +17,8 @@ import { logPath } from '../src/runs/paths.ts';
 import { readRun } from '../src/runs/reader.ts';
 import { readFlags } from './flags.ts';
 
-const { gpus, model, batches, zero, overlaps, rounds, steps, data, out } = readFlags({
-  ...{ gpus: 2, model: 'd12', batches: '64,8', zero: 1, overlaps: 'auto', rounds: 2, steps: 60 },
+const { gpus, model, dtype, batches, zero, overlaps, rounds, steps, data, out } = readFlags({
+  ...{ gpus: 2, model: 'd12', dtype: 'bf16', batches: '64,8', zero: 1, overlaps: 'auto', rounds: 2, steps: 60 },
   ...{ data: 'data/tinyshakespeare', out: '' },
 });
 const warmup = 10;
@@ -35,8 +35,9 @@ async function measure(on: readonly number[], batch: number, overlap: string): P
   const folder = mkdtempSync(join(tmpdir(), 'gpt2-steps-'));
   const options = [
     ...['--device', 'cuda', '--gpus', String(on.length), '--zero', String(zero), '--overlap', overlap],
-    ...['--model', model, '--batch', String(batch), '--seq', '1024', '--data', data, '--order', 'sequence'],
-    ...['--val-every', '0', '--sample-every', '0', '--steps', String(100 * count), '--out', folder],
+    ...['--model', model, '--dtype', dtype, '--batch', String(batch), '--seq', '1024', '--data', data],
+    ...['--order', 'sequence', '--val-every', '0', '--sample-every', '0'],
+    ...['--steps', String(100 * count), '--out', folder],
   ];
   const child = spawn(process.execPath, ['--import', 'tsx', 'src/cli.ts', 'train', ...options], {
     cwd: packageRoot,
@@ -89,7 +90,7 @@ for (const batch of batches.split(',').map(Number)) {
       job.said = said || job.said;
     }
   }
-  console.log(`${model} batch ${batch} a GPU, ZeRO ${zero}`);
+  console.log(`${model} ${dtype}, batch ${batch} a GPU, ZeRO ${zero}`);
   const rateOf = (who: string, times: readonly number[], count: number): number => {
     const tokens = (count * batch * 1024 * 1000) / Math.min(...times);
     const each = times.map((ms) => ms.toFixed(2)).join(', ');
@@ -102,7 +103,7 @@ for (const batch of batches.split(',').map(Number)) {
     const rate = rateOf(`one job on ${gpus}, --overlap ${overlap}`, together, gpus);
     const [efficiency, efficiencyBeside] = [rate / (gpus * slowest), rate / (gpus * slowestBeside)];
     console.log(`  ${said}\n  ${percent(efficiency)} of the slowest alone, ${percent(efficiencyBeside)} with all busy`);
-    results.push({ model, batch, zero, overlap, alone, beside, together, efficiency, efficiencyBeside, said });
+    results.push({ model, dtype, batch, zero, overlap, alone, beside, together, efficiency, efficiencyBeside, said });
   }
 }
 if (out) writeFileSync(out, `${JSON.stringify(results, null, 2)}\n`);

@@ -1,7 +1,7 @@
 // The last step of `npm run build:ts`. Writes to dist/ the scripts and styles of the report and the live page, and dist/bundle/: the
 // program in few files, which starts in half the time of its 381 modules (0.24 instead of 0.49 s of CPU time, most of it for files).
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join, relative } from 'node:path';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join, relative } from 'node:path';
 import { build, type Plugin } from 'esbuild';
 import { packageRoot } from '../src/base/package-root.ts';
 import { bundle, bundleNames } from '../src/report/bundle.ts';
@@ -25,9 +25,14 @@ const keepUrls: Plugin = {
 const { dependencies } = JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8'));
 const licence = readFileSync(join(packageRoot, 'node_modules/zod/LICENSE'), 'utf8');
 rmSync(outdir, { recursive: true, force: true });
+/** A thread's module in dist/ becomes the import of its bundle: the writer of checkpoints starts in 95 instead of 165 ms of CPU time. */
+const threads = readdirSync(dist, { recursive: true, encoding: 'utf8' })
+  .filter((name) => /(?<!start)[/-]thread\.js$/.test(name))
+  .map((name) => join(dist, name));
 await build({
-  entryPoints: ['cli.js', 'index.js'].map((name) => join(dist, name)),
+  entryPoints: [join(dist, 'cli.js'), join(dist, 'index.js'), ...threads],
   outdir,
+  entryNames: '[name]',
   bundle: true,
   splitting: true,
   format: 'esm',
@@ -37,3 +42,5 @@ await build({
   external: ['esbuild', '@resvg/resvg-js', 'tokenizers', ...Object.keys(dependencies).filter((name) => name !== 'zod')],
   banner: { js: `/* zod:\n${licence}*/` },
 });
+for (const path of threads)
+  writeFileSync(path, `import ${JSON.stringify(relative(dirname(path), join(outdir, basename(path))))};\n`);

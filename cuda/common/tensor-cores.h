@@ -27,56 +27,28 @@ struct Classifier {
   bool accumulate;
 };
 
-struct TensorCoreKernels {
-  const char *name;
-
-  void (*matmul_forward)(const CudaContext &, Epilogue, const Product &, const Outputs<bf16, bf16> &);
-  void (*matmul_backward_input)(const CudaContext &, Epilogue, const Product &, const Outputs<bf16, bf16> &);
-  // Also dbias (=|+=) the sums of a over k, unless dbias is NULL.
-  void (*matmul_backward_weight)(const CudaContext &, const Product &, void *dweight, float *dbias, bool accumulate,
-                                 void *scratch);
-  int64_t (*matmul_backward_weight_scratch)(const CudaContext &, int N, int C, int O);
-
-  bool (*takes_head_size)(const CudaContext &, int HS);
-  void (*attention_forward)(const CudaContext &, bf16 *out, float *lse, const bf16 *qkv, const AttentionSizes &);
-  // scratch: 2 [B,NH,T], with T rounded up to a multiple of 128.
-  void (*attention_backward)(const CudaContext &, bf16 *dqkv, float *scratch, const bf16 *dout, const bf16 *out,
-                             const bf16 *qkv, const float *lse, const AttentionSizes &);
-
-  // gpt2_classifier without a pass over the logits; if NULL, a sequence of other ops replaces it. C and Vp are
-  // multiples of 8; dbias only with dweight.
-  void (*classifier)(const CudaContext &, const Classifier &, void *scratch);
-  int64_t (*classifier_scratch)(const CudaContext &, int N, int C, int Vp, bool has_gradient, bool fp8);
-
-  // Forward, and backward to the input with the transposed weight: bias, gelu, relu_squared, residual, gelu_backward and
-  // relu_squared_backward. N and K are multiples of 16.
-  void (*fp8_matmul)(const CudaContext &, Epilogue, const Product &, const Fp8Operands &, const Outputs<bf16, bf16> &);
-  // matmul_backward_weight of columnwise copies: both operands K-major, a scale for each block of k, K % 16 == 0.
-  void (*fp8_matmul_backward_weight)(const CudaContext &, const Product &, const float *a_scale, const float *b_scale,
-                                     void *dweight, float *dbias, bool accumulate, void *scratch);
-  int64_t (*fp8_matmul_backward_weight_scratch)(const CudaContext &, int N, int C, int O);
-
-  // scratch: [2,M,R,R]. R and K are multiples of 8, all tensors begin on multiples of 16 bytes.
-  void (*newton_schulz)(const CudaContext &, bf16 *out, const bf16 *in, int M, int R, int K, float a, float b, float c,
-                        bf16 *scratch);
-};
-
 // The table named "portable": mma.sync and cp.async, for compute capability 8.0 and later.
 namespace sm80 {
 
 void matmul_forward(const CudaContext &, Epilogue, const Product &, const Outputs<bf16, bf16> &);
 void matmul_backward_input(const CudaContext &, Epilogue, const Product &, const Outputs<bf16, bf16> &);
+// Also dbias (=|+=) the sums of a over k, unless dbias is NULL.
 void matmul_backward_weight(const CudaContext &, const Product &, void *dweight, float *dbias, bool accumulate,
                             void *scratch);
 int64_t matmul_backward_weight_scratch(const CudaContext &, int N, int C, int O);
 bool takes_head_size(const CudaContext &, int HS);
 void attention_forward(const CudaContext &, bf16 *out, float *lse, const bf16 *qkv, const AttentionSizes &);
+// scratch: 2 [B,NH,T], with T rounded up to a multiple of 128.
 void attention_backward(const CudaContext &, bf16 *dqkv, float *scratch, const bf16 *dout, const bf16 *out,
                         const bf16 *qkv, const float *lse, const AttentionSizes &);
+// Forward, and backward to the input with the transposed weight: bias, gelu, relu_squared, residual, gelu_backward and
+// relu_squared_backward. N and K are multiples of 16.
 void fp8_matmul(const CudaContext &, Epilogue, const Product &, const Fp8Operands &, const Outputs<bf16, bf16> &);
+// matmul_backward_weight of columnwise copies: both operands K-major, a scale for each block of k, K % 16 == 0.
 void fp8_matmul_backward_weight(const CudaContext &, const Product &, const float *a_scale, const float *b_scale,
                                 void *dweight, float *dbias, bool accumulate, void *scratch);
 int64_t fp8_matmul_backward_weight_scratch(const CudaContext &, int N, int C, int O);
+// scratch: [2,M,R,R]. R and K are multiples of 8, all tensors begin on multiples of 16 bytes.
 void newton_schulz(const CudaContext &, bf16 *out, const bf16 *in, int M, int R, int K, float a, float b, float c,
                    bf16 *scratch);
 
@@ -85,17 +57,15 @@ void newton_schulz(const CudaContext &, bf16 *out, const bf16 *in, int M, int R,
 // The table named "sm90": wgmma and TMA, for compute capability 9.0. Head sizes other than 64 and 128 go to "portable".
 namespace sm90 {
 
-void matmul_forward(const CudaContext &, Epilogue, const Product &, const Outputs<bf16, bf16> &);
-void matmul_backward_input(const CudaContext &, Epilogue, const Product &, const Outputs<bf16, bf16> &);
-void matmul_backward_weight(const CudaContext &, const Product &, void *dweight, float *dbias, bool accumulate,
-                            void *scratch);
+decltype(sm80::matmul_forward) matmul_forward, matmul_backward_input;
+decltype(sm80::matmul_backward_weight) matmul_backward_weight;
 // With `weights` [2,weights_line(K)], dbias sums a times a weight for each k: weights[0,k] + weights[1,k].
 void matmul_backward_weight(const CudaContext &, const Product &, void *dweight, float *dbias, const bf16 *weights,
                             bool accumulate, void *scratch);
-int64_t matmul_backward_weight_scratch(const CudaContext &, int N, int C, int O);
-void attention_forward(const CudaContext &, bf16 *out, float *lse, const bf16 *qkv, const AttentionSizes &);
-void attention_backward(const CudaContext &, bf16 *dqkv, float *scratch, const bf16 *dout, const bf16 *out,
-                        const bf16 *qkv, const float *lse, const AttentionSizes &);
+decltype(sm80::matmul_backward_weight_scratch) matmul_backward_weight_scratch, fp8_matmul_backward_weight_scratch;
+decltype(sm80::attention_forward) attention_forward;
+decltype(sm80::attention_backward) attention_backward;
+// gpt2_classifier without a pass over the logits. C and Vp are multiples of 8; dbias only with dweight.
 void classifier(const CudaContext &, const Classifier &, void *scratch);
 int64_t classifier_scratch(const CudaContext &, int N, int C, int Vp, bool has_gradient, bool fp8);
 // The classifier's matmuls in FP8, a in E5M2: din, with the target's row of the weight times a factor added to each
@@ -104,13 +74,26 @@ void classifier_backward_input(const CudaContext &, const Product &, const Fp8Op
                                const float *factor_of_target);
 void classifier_backward_weight(const CudaContext &, const Product &, const uint8_t *weights, const float *b_scale,
                                 void *dweight, float *dbias, bool accumulate, void *scratch);
-void fp8_matmul(const CudaContext &, Epilogue, const Product &, const Fp8Operands &, const Outputs<bf16, bf16> &);
-void fp8_matmul_backward_weight(const CudaContext &, const Product &, const float *a_scale, const float *b_scale,
-                                void *dweight, float *dbias, bool accumulate, void *scratch);
-int64_t fp8_matmul_backward_weight_scratch(const CudaContext &, int N, int C, int O);
-void newton_schulz(const CudaContext &, bf16 *out, const bf16 *in, int M, int R, int K, float a, float b, float c,
-                   bf16 *scratch);
+decltype(sm80::fp8_matmul) fp8_matmul;
+decltype(sm80::fp8_matmul_backward_weight) fp8_matmul_backward_weight;
+decltype(sm80::newton_schulz) newton_schulz;
 
 }  // namespace sm90
+
+struct TensorCoreKernels {
+  const char *name;
+  decltype(&sm80::matmul_forward) matmul_forward, matmul_backward_input;
+  decltype(&sm80::matmul_backward_weight) matmul_backward_weight;
+  decltype(&sm80::matmul_backward_weight_scratch) matmul_backward_weight_scratch;
+  decltype(&sm80::takes_head_size) takes_head_size;
+  decltype(&sm80::attention_forward) attention_forward;
+  decltype(&sm80::attention_backward) attention_backward;
+  decltype(&sm90::classifier) classifier;  // if NULL, a sequence of other ops replaces it
+  decltype(&sm90::classifier_scratch) classifier_scratch;
+  decltype(&sm80::fp8_matmul) fp8_matmul;
+  decltype(&sm80::fp8_matmul_backward_weight) fp8_matmul_backward_weight;
+  decltype(&sm80::fp8_matmul_backward_weight_scratch) fp8_matmul_backward_weight_scratch;
+  decltype(&sm80::newton_schulz) newton_schulz;
+};
 
 }  // namespace gpt2

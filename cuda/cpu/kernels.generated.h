@@ -37,6 +37,7 @@ struct OpKernels {
   void (*gelu_forward)(Task, float *out, const float *in, int64_t count);
   void (*gelu_backward)(Task, float *din, const float *dout, const float *in, int64_t count);
   void (*residual_forward)(Task, float *out, const float *a, const float *b, int64_t count);
+  void (*softcap_forward)(Task, float *out, const float *in, int64_t count, float cap);
   void (*stream_sum_forward)(Task, float *out, const float *in, const float *skip, const float *embedded,
       const float *factors, int N, int C);
   void (*stream_sum_backward)(Task, float *din, uint8_t *values, float *scale, float *norm, float *dembedded,
@@ -44,7 +45,6 @@ struct OpKernels {
       const float *skip, const float *embedded, const float *factors, int N, int C, bool accumulate);
   void (*cross_entropy)(Task, float *losses, float *dlogits, const float *logits, const int32_t *targets, int N, int V,
       int Vp, float dloss);
-  void (*softcap_forward)(Task, float *out, const float *in, int64_t count, float cap);
   void (*classifier)(Task, float *losses, float *din, float *dweight, float *dbias, float *step, float *logits,
       const float *in, const uint8_t *in_values, const float *in_scale, const float *weight,
       const uint8_t *weight_values, const uint8_t *weight_transposed, const float *factors, const float *bias,
@@ -109,10 +109,10 @@ struct OpKernels {
   X(gelu_forward) \
   X(gelu_backward) \
   X(residual_forward) \
+  X(softcap_forward) \
   X(stream_sum_forward) \
   X(stream_sum_backward) \
   X(cross_entropy) \
-  X(softcap_forward) \
   X(classifier) \
   X(loss_sum) \
   X(fp8_quantize_weight) \

@@ -64,8 +64,8 @@ void slab_sums(float *sums, const float *values, int N, int O, int slab, bool ac
   }
 }
 
-// out (=|+=) a b^T: a is [M,K], b is [N,K]. finish(row, column, columns) follows on each line of finished columns. The
-// threads first share other(index) for `others` indices, without a wait between.
+// out (=|+=) a b^T: a is [M,K], b is [N,K]. The threads first run other(0) to other(others - 1), and go on without
+// waiting for each other. finish(row, column, columns) is called for each line of finished columns.
 template <class Finish, class Other>
 void product(Task task, Output out, View a, View b, int M, int N, int K, const Finish &finish, int others,
              const Other &other) {

@@ -121,6 +121,11 @@ int residual_forward(gpt2_context &context, void *out, const void *a, const void
   return GPT2_OK;
 }
 
+int softcap_forward(gpt2_context &context, void *out, const void *in, int64_t count, float cap) {
+  kernels_of(context).softcap_forward(task_of(context), floats(out), floats(in), count, cap);
+  return GPT2_OK;
+}
+
 int stream_sum_forward(gpt2_context &context, void *out, const void *in, const void *skip, const void *embedded,
     const void *factors, int N, int C) {
   kernels_of(context).stream_sum_forward(task_of(context), floats(out), floats(in), floats(skip), floats(embedded),
@@ -143,11 +148,6 @@ int cross_entropy(gpt2_context &context, float *losses, void *dlogits, const voi
   if (check.ids("targets", targets, static_cast<int64_t>(N), -1, V).failed()) return check.status();
   kernels_of(context).cross_entropy(task_of(context), losses, floats(dlogits), floats(logits), targets, N, V, Vp,
   dloss);
-  return GPT2_OK;
-}
-
-int softcap_forward(gpt2_context &context, void *out, const void *in, int64_t count, float cap) {
-  kernels_of(context).softcap_forward(task_of(context), floats(out), floats(in), count, cap);
   return GPT2_OK;
 }
 

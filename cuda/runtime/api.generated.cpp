@@ -207,6 +207,17 @@ int gpt2_residual_forward(gpt2_context *context, void *out, const void *a, const
   return ops::residual_forward(*context, out, a, b, count);
 }
 
+int gpt2_softcap_forward(gpt2_context *context, void *out, const void *in, int64_t count, float cap) {
+  Check check(context, __func__);
+  check.sizes({{"count", count}})
+      .tensors({{"out", out}, {"in", in}});
+  if (!check.failed()) {
+    check.that(cap > 0, "cap > 0, got cap = " + std::to_string(cap));
+  }
+  if (check.failed()) return check.status();
+  return ops::softcap_forward(*context, out, in, count, cap);
+}
+
 int gpt2_stream_sum_forward(gpt2_context *context, void *out, const void *in, const void *skip, const void *embedded,
     const void *factors, int32_t N, int32_t C) {
   Check check(context, __func__);
@@ -245,17 +256,6 @@ int gpt2_cross_entropy(gpt2_context *context, float *losses, void *dlogits, cons
   }
   if (check.failed()) return check.status();
   return ops::cross_entropy(*context, losses, dlogits, logits, targets, N, V, Vp, dloss);
-}
-
-int gpt2_softcap_forward(gpt2_context *context, void *out, const void *in, int64_t count, float cap) {
-  Check check(context, __func__);
-  check.sizes({{"count", count}})
-      .tensors({{"out", out}, {"in", in}});
-  if (!check.failed()) {
-    check.that(cap > 0, "cap > 0, got cap = " + std::to_string(cap));
-  }
-  if (check.failed()) return check.status();
-  return ops::softcap_forward(*context, out, in, count, cap);
 }
 
 int gpt2_classifier(gpt2_context *context, float *losses, void *din, void *dweight, float *dbias, float *step,

@@ -35,6 +35,7 @@ int attention_backward(gpt2_context &context, void *dqkv, const void *dout, cons
 int gelu_forward(gpt2_context &context, void *out, const void *in, int64_t count);
 int gelu_backward(gpt2_context &context, void *din, const void *dout, const void *in, int64_t count);
 int residual_forward(gpt2_context &context, void *out, const void *a, const void *b, int64_t count);
+int softcap_forward(gpt2_context &context, void *out, const void *in, int64_t count, float cap);
 int stream_sum_forward(gpt2_context &context, void *out, const void *in, const void *skip, const void *embedded,
     const void *factors, int N, int C);
 int stream_sum_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *norm, void *dembedded,
@@ -42,7 +43,6 @@ int stream_sum_backward(gpt2_context &context, void *din, uint8_t *values, float
     const void *embedded, const void *factors, int N, int C, bool accumulate);
 int cross_entropy(gpt2_context &context, float *losses, void *dlogits, const void *logits, const int32_t *targets,
     int N, int V, int Vp, float dloss);
-int softcap_forward(gpt2_context &context, void *out, const void *in, int64_t count, float cap);
 int classifier(gpt2_context &context, float *losses, void *din, void *dweight, float *dbias, float *step, void *logits,
     const void *in, const uint8_t *in_values, const float *in_scale, const void *weight, const uint8_t *weight_values,
     const uint8_t *weight_transposed, const float *factors, const void *bias, const int32_t *targets, int N, int C,

@@ -9,9 +9,7 @@
 
 #include "attention.cuh"
 
-namespace gpt2 {
-namespace sm90 {
-namespace forward_128 {
+namespace gpt2::sm90::forward_128 {
 
 constexpr int consumers = 2;
 constexpr int tile_lines = consumers * 64;
@@ -35,18 +33,11 @@ __global__ void __launch_bounds__(threads, 1)
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
   if (threadIdx.x == 0) {
-    for (int i = 0; i < stages; i++) {
-      barrier_init(full + i * 8, 1);
-      barrier_init(empty + i * 8, consumers * 4);
-    }
-    for (int i = 0; i < 2; i++) {
-      barrier_init(q_full + i * 8, 1);
-      barrier_init(q_empty + i * 8, consumers * 4);
-    }
+    init_ring<stages>(full, empty, consumers * 4);
+    init_ring<2>(q_full, q_empty, consumers * 4);
     if constexpr (MASKED) tiles.init();
     fence_barrier_init();
-    prefetch_map(qkv_map);
-    prefetch_map(out_map);
+    prefetch_maps(qkv_map, out_map);
   }
   __syncthreads();
   wait_for_previous_kernel();
@@ -105,10 +96,7 @@ __global__ void __launch_bounds__(threads, 1)
       const Operand k = k_major(uniform(ring + at.stage * tile_bytes));
       hold(score);
       wgmma_fence();
-#pragma unroll
-      for (int i = 0; i < 128 / 16; i++) {
-        wgmma<0, 0>(score, q.at(channels_at<tile_lines>(i)), k.at(channels_at<block_lines>(i)), i > 0);
-      }
+      multiply_channels<128>(score, q, k);
       wgmma_commit();
     };
     const auto multiply_values = [&] {
@@ -117,34 +105,11 @@ __global__ void __launch_bounds__(threads, 1)
       hold(result);
       hold(share);
       wgmma_fence();
-#pragma unroll
-      for (int i = 0; i < block_lines / 16; i++) wgmma<1>(result, share[i], v.at(i * 2048), true);
+      multiply_rows(result, share, v);
       wgmma_commit();
     };
     const auto release = [&](uint32_t stage) {
       if (lane == 0) barrier_arrive(empty + stage * 8);
-    };
-    // Replaces scores by exp(score - largest), updates largest and sum; the caller multiplies `result` by the factors.
-    const auto exponentiate = [&](auto &score, float (&factor)[2]) {
-      constexpr int COUNT = std::extent_v<std::remove_reference_t<decltype(score)>>;
-#pragma unroll
-      for (int half = 0; half < 2; half++) {
-        float most = largest[half];
-#pragma unroll
-        for (int i = half * 2; i < COUNT; i += 4) most = fmaxf(most, fmaxf(score[i], score[i + 1]));
-        most = quad_max(most);
-        const float offset = most * scale_log2;
-        factor[half] = exp2_approximate(fmaf(largest[half], scale_log2, -offset));
-        largest[half] = most;
-        float added = 0;
-#pragma unroll
-        for (int i = half * 2; i < COUNT; i += 4) {
-          score[i] = exp2_approximate(fmaf(score[i], scale_log2, -offset));
-          score[i + 1] = exp2_approximate(fmaf(score[i + 1], scale_log2, -offset));
-          added += score[i] + score[i + 1];
-        }
-        sum[half] = fmaf(sum[half], factor[half], added);
-      }
     };
     const auto skip = [&] { at.skip(full, empty, lane == 0); };
     // Reads each row's range of keys again for each block that needs the ranges: no register is free to keep them.
@@ -181,7 +146,7 @@ __global__ void __launch_bounds__(threads, 1)
           if (i / 4 * 8 - (KEYS - 64) + lane % 4 * 2 + i % 2 > line + i / 2 % 2 * 8) score[i] = -INFINITY;
         }
       }
-      exponentiate(score, factor);
+      exponentiate<false>(score, largest, sum, scale_log2, factor);
 #pragma unroll
       for (int i = 0; i < KEYS / 16; i++) as_operand(share[i], score, i);
 #pragma unroll
@@ -202,14 +167,13 @@ __global__ void __launch_bounds__(threads, 1)
       hold(score);
       release(k_stage);
       if (MASKED && key < until) mask(score, key);
-      exponentiate(score, factor);
+      exponentiate<false>(score, largest, sum, scale_log2, factor);
       wgmma_wait<0>();
       hold(result);
       release(v_stage);
 #pragma unroll
       for (int i = 0; i < 64; i++) result[i] *= factor[i / 2 % 2];
-#pragma unroll
-      for (int i = 0; i < block_lines / 16; i++) as_operand(share[i], score, i);
+      as_operands(share, score);
     };
     barrier_wait(q_full + q_at.stage * 8, q_at.parity);
     // The first warpgroup skips the last 64 keys, which come after all of its queries.
@@ -248,37 +212,11 @@ __global__ void __launch_bounds__(threads, 1)
 
     const int row = tile_first + consumer * 64 + line;
     float inverse[2];
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-      sum[half] = quad_sum(sum[half]);
-      inverse[half] = 1.0f / sum[half];
-      const int query = row + half * 8;
-      if (lane % 4 == 0 && query < T) {
-        lse[unit.statistics + query] = fmaf(largest[half], scale_log2, log2f(sum[half])) / log2e;
-      }
-    }
+    finish_rows(inverse, lse, unit, row, T, largest, sum, scale_log2);
     store_lines(out_map, unit.head, tile_first + consumer * 64 + warp * 16, unit.b, warp_staging, result, inverse);
     if (lane == 0) commit_stores();
   }
   if (lane == 0) wait_stores_read<0>();
 }
 
-}  // namespace forward_128
-
-inline void attention_forward_128(const CudaContext &context, bf16 *out, float *lse, const bf16 *qkv,
-                                  const AttentionSizes &sizes) {
-  using namespace forward_128;
-  const AttentionArguments arguments(context, sizes, tile_lines);
-  const auto map = [&](const bf16 *tensor, int heads, int64_t stride, int lines) {
-    return heads_map(context, tensor, heads, sizes.HS, sizes.T, sizes.B, stride, lines);
-  };
-  const float scale_log2 = log2e / sqrtf(static_cast<float>(sizes.HS));
-  with_mask(sizes, [&](auto masked) {
-    launch_overlapping(context, forward_128::forward_kernel<masked>, arguments.blocks(context), threads, shared_bytes,
-                       map(qkv, 3 * sizes.NH, sizes.stride(), block_lines), map(out, sizes.NH, sizes.C, 16), lse,
-                       arguments, scale_log2);
-  });
-}
-
-}  // namespace sm90
-}  // namespace gpt2
+}  // namespace gpt2::sm90::forward_128

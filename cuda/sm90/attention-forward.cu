@@ -39,19 +39,11 @@ __global__ void __launch_bounds__(threads, 1)
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
   if (threadIdx.x == 0) {
-    for (int i = 0; i < stages; i++) {
-      barrier_init(full + i * 8, 1);
-      barrier_init(empty + i * 8, consumers * 4);
-    }
-    for (int i = 0; i < 2; i++) {
-      barrier_init(q_full + i * 8, 1);
-      barrier_init(q_empty + i * 8, consumers * 4);
-    }
+    init_ring<stages>(full, empty, consumers * 4);
+    init_ring<2>(q_full, q_empty, consumers * 4);
     if constexpr (MASKED) tiles.init();
     fence_barrier_init();
-    prefetch_map(q_map);
-    prefetch_map(kv_map);
-    prefetch_map(out_map);
+    prefetch_maps(q_map, kv_map, out_map);
   }
   __syncthreads();
   wait_for_previous_kernel();
@@ -116,8 +108,7 @@ __global__ void __launch_bounds__(threads, 1)
       float score[KEYS / 2];
       hold(score);
       wgmma_fence();
-#pragma unroll
-      for (int i = 0; i < 64 / 16; i++) wgmma<0, 0>(score, q.at(i * 32), k.at(i * 32), i > 0);
+      multiply_channels<64>(score, q, k);
       wgmma_commit();
       wgmma_wait<0>();
       hold(score);
@@ -130,38 +121,16 @@ __global__ void __launch_bounds__(threads, 1)
           if (MASKED ? range[i / 2 % 2].hides(column) : column > row + i / 2 % 2 * 8) score[i] = -INFINITY;
         }
       }
+      float factor[2];
+      exponentiate<MASKED>(score, largest, sum, scale_log2, factor);
 #pragma unroll
-      for (int half = 0; half < 2; half++) {
-        float most = largest[half];
-#pragma unroll
-        for (int i = half * 2; i < KEYS / 2; i += 4) most = fmaxf(most, fmaxf(score[i], score[i + 1]));
-        most = quad_max(most);
-        // While all keys of a row have been masked, every term is exp(-inf).
-        const float offset = MASKED && most == -INFINITY ? 0.0f : most * scale_log2;
-        const float factor = exp2_approximate(fmaf(largest[half], scale_log2, -offset));
-        largest[half] = most;
-        float added = 0;
-#pragma unroll
-        for (int i = half * 2; i < KEYS / 2; i += 4) {
-          score[i] = exp2_approximate(fmaf(score[i], scale_log2, -offset));
-          score[i + 1] = exp2_approximate(fmaf(score[i + 1], scale_log2, -offset));
-          added += score[i] + score[i + 1];
-        }
-        sum[half] = fmaf(sum[half], factor, added);
-#pragma unroll
-        for (int i = half * 2; i < 32; i += 4) {
-          result[i] *= factor;
-          result[i + 1] *= factor;
-        }
-      }
+      for (int i = 0; i < 32; i++) result[i] *= factor[i / 2 % 2];
       uint32_t share[KEYS / 16][4];
-#pragma unroll
-      for (int i = 0; i < KEYS / 16; i++) as_operand(share[i], score, i);
+      as_operands(share, score);
       hold(result);
       hold(share);
       wgmma_fence();
-#pragma unroll
-      for (int i = 0; i < KEYS / 16; i++) wgmma<1>(result, share[i], v.at(i * 2048), true);
+      multiply_rows(result, share, v);
       wgmma_commit();
       previous = at.stage;
       at.advance();
@@ -187,15 +156,7 @@ __global__ void __launch_bounds__(threads, 1)
     if (first + warp * 16 < 0) continue;
 
     float inverse[2];
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-      sum[half] = quad_sum(sum[half]);
-      inverse[half] = 1.0f / sum[half];
-      const int query = row + half * 8;
-      if (lane % 4 == 0 && query < T) {
-        lse[unit.statistics + query] = fmaf(largest[half], scale_log2, log2f(sum[half])) / log2e;
-      }
-    }
+    finish_rows(inverse, lse, unit, row, T, largest, sum, scale_log2);
     store_lines(out_map, unit.head, first + warp * 16, unit.b, warp_staging, result, inverse);
     if (lane == 0) commit_stores();
   }
@@ -206,18 +167,25 @@ __global__ void __launch_bounds__(threads, 1)
 
 void sm90::attention_forward(const CudaContext &context, bf16 *out, float *lse, const bf16 *qkv,
                              const AttentionSizes &sizes) {
-  if (sizes.HS == 128) return attention_forward_128(context, out, lse, qkv, sizes);
-  if (sizes.HS != 64) return sm80::attention_forward(context, out, lse, qkv, sizes);
-  const AttentionArguments arguments(context, sizes, tile_lines);
+  const bool is_128 = sizes.HS == 128;
+  if (!is_128 && sizes.HS != 64) return sm80::attention_forward(context, out, lse, qkv, sizes);
+  const AttentionArguments arguments(context, sizes, is_128 ? forward_128::tile_lines : tile_lines);
   const auto map = [&](const bf16 *tensor, int heads, int64_t stride, int lines) {
     return heads_map(context, tensor, heads, sizes.HS, sizes.T, sizes.B, stride, lines);
   };
+  const CUtensorMap kv_map = map(qkv, 3 * sizes.NH, sizes.stride(), block_lines);
+  const CUtensorMap out_map = map(out, sizes.NH, sizes.C, 16);
+  const unsigned blocks = arguments.blocks(context);
   const float scale_log2 = log2e / sqrtf(static_cast<float>(sizes.HS));
   with_mask(sizes, [&](auto masked) {
-    launch_overlapping(context, forward_kernel<masked>, arguments.blocks(context), threads, shared_bytes,
-                       map(qkv, 3 * sizes.NH, sizes.stride(), tile_lines),
-                       map(qkv, 3 * sizes.NH, sizes.stride(), block_lines), map(out, sizes.NH, sizes.C, 16), lse,
-                       arguments, scale_log2);
+    if (is_128) {
+      launch_overlapping(context, forward_128::forward_kernel<masked>, blocks, forward_128::threads,
+                         forward_128::shared_bytes, kv_map, out_map, lse, arguments, scale_log2);
+    } else {
+      launch_overlapping(context, forward_kernel<masked>, blocks, threads, shared_bytes,
+                         map(qkv, 3 * sizes.NH, sizes.stride(), tile_lines), kv_map, out_map, lse, arguments,
+                         scale_log2);
+    }
   });
 }
 

@@ -223,6 +223,46 @@ __device__ __forceinline__ void multiply_rows(float (&result)[COUNT], const uint
   for (int i = 0; i < STEPS; i++) wgmma<1>(result, a[i], b.at(i * 2048), true);
 }
 
+// A step of forward's softmax for two rows: replaces scores by exp(score - largest), updates `largest` and `sum`; the
+// caller multiplies the result by the factors.
+template <bool MASKED, int COUNT>
+__device__ __forceinline__ void exponentiate(float (&score)[COUNT], float (&largest)[2], float (&sum)[2],
+                                             float scale_log2, float (&factor)[2]) {
+#pragma unroll
+  for (int half = 0; half < 2; half++) {
+    float most = largest[half];
+#pragma unroll
+    for (int i = half * 2; i < COUNT; i += 4) most = fmaxf(most, fmaxf(score[i], score[i + 1]));
+    most = quad_max(most);
+    // While all keys of a row have been masked, every term is exp(-inf).
+    const float offset = MASKED && most == -INFINITY ? 0.0f : most * scale_log2;
+    factor[half] = exp2_approximate(fmaf(largest[half], scale_log2, -offset));
+    largest[half] = most;
+    float added = 0;
+#pragma unroll
+    for (int i = half * 2; i < COUNT; i += 4) {
+      score[i] = exp2_approximate(fmaf(score[i], scale_log2, -offset));
+      score[i + 1] = exp2_approximate(fmaf(score[i + 1], scale_log2, -offset));
+      added += score[i] + score[i + 1];
+    }
+    sum[half] = fmaf(sum[half], factor[half], added);
+  }
+}
+
+// Ends forward's softmax for `row` and row + 8: stores lse, and returns the factors of the result in `inverse`.
+__device__ __forceinline__ void finish_rows(float (&inverse)[2], float *lse, const HeadTile &unit, int row, int T,
+                                            const float (&largest)[2], float (&sum)[2], float scale_log2) {
+#pragma unroll
+  for (int half = 0; half < 2; half++) {
+    sum[half] = quad_sum(sum[half]);
+    inverse[half] = 1.0f / sum[half];
+    const int query = row + half * 8;
+    if (threadIdx.x % 4 == 0 && query < T) {
+      lse[unit.statistics + query] = fmaf(largest[half], scale_log2, log2f(sum[half])) / log2e;
+    }
+  }
+}
+
 // Stores a warp's 16 lines of accumulators [64,HS] to memory, from line `row` on, through its 16 lines of staging.
 template <int COUNT>
 __device__ __forceinline__ void store_lines(const CUtensorMap &map, int head, int row, int b, uint32_t staging,

@@ -1,23 +1,20 @@
-// The last linear layer with softmax and cross-entropy on Hopper, without a pass over the logits.
+// The last linear layer with softmax and cross-entropy on Hopper, without a pass over the logits (docs/classifier.md).
 //
 // With l_ij the logits and r_i the target's logit, the matmul's epilogue writes e_ij = exp(l_ij - r_i) instead of l_ij,
 // with 0 for the target and for padding, and sums each row over the tile. With S_i the sum of the whole row, the loss
-// is log(1 + S_i). The gradient of the logits is a_i e_ij with a_i = dloss / (1 + S_i), and -a_i S_i for the target. So
-// the target's element of e is set to -S_i, and
+// is log(1 + S_i). With a_i = dloss / (1 + S_i) the gradient of the logits is a_i e_ij, if the target's element of e is
+// then set to -S_i:
 //   din_i = a_i (e * weight)_i      (a_i in the matmul's epilogue)
 //   dweight = e^T * (a_i in_i)      (rows of the input scaled before)
 //   dbias = e^T * a                 (weighted sums in the matmul of dweight)
-// With a softcap, l_ij is the capped logit, and the gradient by the logit before the cap has the cap's derivative d_ij
-// as a further factor: the epilogue sums e_ij but stores e_ij d_ij, and the target's element is set to -S_i d_ij. No
-// maximum is needed and no logit is rounded to bf16; the tests require each token's loss to be within 1e-4. Exponents
-// are limited to 77 (exponential() in product-finisher.cuh), so a loss stays under 77 + log(V). In FP8, r_i is the dot
-// product of the same FP8 values.
+// With a softcap, whose derivative is d_ij, the epilogue sums e_ij but stores e_ij d_ij, and the target's element
+// becomes -S_i d_ij. exponential() in product-finisher.cuh limits exponents.
 //
-// In FP8 e_ij is stored in E5M2, rowwise for din and columnwise for dweight, in the memory of bf16 logits. Elements
-// relative to the target's logit would have the range of the loss; so they are relative to an estimate of softmax's
-// denominator, z_i, from the same matmul with every 64th row of the weight: e_ij = 256 exp(l_ij - z_i). With T_i the
-// target's exponential, a_i = dloss / (T_i + S_i). The target's term dominates a gradient, so it is not rounded to FP8:
-// the epilogue of din adds -a_i S_i times the target's row of the weight, and a sorted sum adds rows to dweight.
+// With FP8 (docs/fp8.md), e_ij = 256 exp(l_ij - z_i) in E5M2, rowwise for din and columnwise for dweight, in the memory
+// of bf16 logits. z_i estimates softmax's denominator, by the same matmul with every 64th row of the weight. With T_i
+// the target's exponential, a_i = dloss / (T_i + S_i). The target's term is not rounded to FP8: the epilogue of din
+// adds -a_i S_i times the target's row of the weight, and a sorted sum adds rows to dweight. r_i is the dot product of
+// the same FP8 values.
 #include "../common/tensor-cores.h"
 #include "../cross-entropy.cuh"
 #include "../embedding-backward.cuh"

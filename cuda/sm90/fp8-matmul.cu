@@ -97,30 +97,9 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
         for (int i = 0; i < TILE_N / 2; i++) result[i] += part[i] * scale[i / 2 % 2];
       }
 
-      const uint64_t policy = store_policy(arguments.streams);
-#pragma unroll
-      for (int i = 0; i < promoted_buffers; i++) {
-        const uint32_t buffer = staging + i * buffer_bytes;
-        if (lane == 0) wait_stores_read<promoted_buffers - 1>();
-        __syncwarp();
-#pragma unroll
-        for (int j = 0; j < 8; j += 2) {
-          if (i * 8 + j >= TILE_N / 8) continue;
-          uint32_t packed[4];
-#pragma unroll
-          for (int p = 0; p < 4; p++) {
-            const int value = (i * 8 + j) * 4 + p * 2;
-            packed[p] = pack_bf16(result[value], result[value + 1]);
-          }
-          store_matrices(matrices_at(buffer, j), packed);
-        }
-        fence_async_proxy();
-        __syncwarp();
-        if (lane == 0) {
-          store_box(i < TILE_N / 64 ? maps.out : maps.out_tail, n0 + i * 64, row0, buffer, policy);
-          commit_stores();
-        }
-      }
+      store_rows<promoted_buffers>(
+          maps, staging, lane, row0, n0, store_policy(arguments.streams), result, [](int) {},
+          [](float2 pair, int, int) { return pair; });
     }
   }
   ring.end();

@@ -7,12 +7,12 @@
 // With FP8 operands, activations and their backward store their result in FP8, with scales from an upper bound
 // (gpt2.h), so no maximum is gathered. Rowwise, a lane's two adjacent values are 2 bytes, fewer than stmatrix moves, so
 // each lane stores them itself; the swizzle of 64-byte lines avoids bank conflicts. Columnwise, a lane's two values of
-// a column are of rows 8 apart. Columnwise copies store such rows adjacently, so that stmatrix transposes pairs. A warp
-// has 16 bytes of a column, a warpgroup 64, which TMA stores together. The classifier's exponentials are in E5M2 with
+// a column are of rows 8 apart. Columnwise copies store such rows next to each other, so that stmatrix can transpose
+// two values at once. A warp has 16 bytes of a column, a warpgroup 64, which TMA stores together. The classifier's exponentials are in E5M2 with
 // one scale, so both copies have the same bytes.
 //
 // A warp that issues a second TMA store waits some 300 cycles for the first. So with several results, a warpgroup
-// collects its 64 rows of each result, and another warp stores each result. This took 9% off fc's matmul with GELU.
+// collects its 64 rows of each result, and a different warp stores each of them. This took 9% off fc's matmul with GELU.
 #pragma once
 
 #include "product.cuh"
@@ -69,6 +69,11 @@ __device__ __forceinline__ float exponential(float x_log2) {
   float limited;
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(limited) : "f"(x_log2), "f"(77 * log2e));
   return exp2_approximate(limited);
+}
+
+template <class Body>
+__device__ __forceinline__ float2 pairwise(float2 a, float2 b, Body body) {
+  return make_float2(body(a.x, b.x), body(a.y, b.y));
 }
 
 // Finishes tiles of one consumer warp, slice by slice.
@@ -256,9 +261,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
       pairs[p] = make_float2(result[s * 8 + p * 2], result[s * 8 + p * 2 + 1]);
       if constexpr (is_fp8<Element>) pairs[p] = make_float2(pairs[p].x * scale[p % 2], pairs[p].y * scale[p % 2]);
       if constexpr (adds_bias<E>) {
-        const float2 added = unpack_bf16(bias[p / 2]);
-        pairs[p].x += added.x;
-        pairs[p].y += added.y;
+        pairs[p] = pairwise(pairs[p], unpack_bf16(bias[p / 2]), [](float x, float added) { return x + added; });
       }
     }
     if constexpr ((Shape::loads_early || (s + 1) % per_step != 0) && s + 1 < slices) load_bias(s + 1);
@@ -311,19 +314,12 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
         const float2 other = Shape::reads_derivative ? unpack_derivatives(two_bytes)
                              : Shape::reads_fp8      ? unpack_fp8(two_bytes)
                                                      : unpack_bf16(others[p]);
-        if constexpr (Shape::reads_derivative) {
-          pairs[p].x *= other.x;
-          pairs[p].y *= other.y;
-        } else if constexpr (E == Epilogue::residual) {
-          pairs[p].x += other.x;
-          pairs[p].y += other.y;
-        } else if constexpr (E == Epilogue::combination) {
-          pairs[p].x = outputs.alpha * pairs[p].x + outputs.beta * other.x;
-          pairs[p].y = outputs.alpha * pairs[p].y + outputs.beta * other.y;
-        } else {
-          pairs[p].x *= activation_derivative<E, bf16>(other.x);
-          pairs[p].y *= activation_derivative<E, bf16>(other.y);
-        }
+        pairs[p] = pairwise(pairs[p], other, [&](float x, float y) {
+          if constexpr (Shape::reads_derivative) return x * y;
+          if constexpr (E == Epilogue::residual) return x + y;
+          if constexpr (E == Epilogue::combination) return outputs.alpha * x + outputs.beta * y;
+          return x * activation_derivative<E, bf16>(y);
+        });
       }
       if constexpr (Shape::loads_early && s % per_buffer != per_buffer - 1) {
         load_others(buffer, s + 1, thread);

@@ -68,6 +68,40 @@ struct Residual {
   }
 };
 
+// Stores a warp's 16 rows of a tile by 64 columns, each through the next buffer. Before, prepare(i) is called, and
+// finished(pair, half, group) turns two adjacent columns of the sums into results.
+template <int BUFFERS, int COUNT, class Maps, class Prepare, class Finished>
+__device__ __forceinline__ void store_rows(const Maps &maps, uint32_t staging, int lane, int row0, int n0,
+                                           uint64_t policy, const float (&sums)[COUNT], const Prepare &prepare,
+                                           const Finished &finished) {
+  constexpr int columns = COUNT * 2;
+#pragma unroll
+  for (int i = 0; i < (columns + 63) / 64; i++) {
+    const uint32_t buffer = staging + i % BUFFERS * buffer_bytes;
+    prepare(i);
+    if (lane == 0) wait_stores_read<BUFFERS - 1>();
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < 8; j += 2) {
+      uint32_t packed[4] = {};
+#pragma unroll
+      for (int p = 0; p < 4; p++) {
+        const int group = i * 8 + j + p / 2, at = group * 4 + p % 2 * 2;
+        if (group >= columns / 8) continue;
+        const float2 pair = finished(make_float2(sums[at], sums[at + 1]), p % 2, group);
+        packed[p] = pack_bf16(pair.x, pair.y);
+      }
+      if (i * 8 + j < columns / 8) store_matrices(matrices_at(buffer, j), packed);
+    }
+    fence_async_proxy();
+    __syncwarp();
+    if (lane == 0) {
+      store_box(i < columns / 64 ? maps.out : maps.out_tail, n0 + i * 64, row0, buffer, policy);
+      commit_stores();
+    }
+  }
+}
+
 template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, int TILE_N = plain_tile_n, bool WEIGHS = false>
 __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
     plain_kernel(const __grid_constant__ ProductMaps maps, const ProductArguments arguments,
@@ -131,33 +165,15 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
           }
         }
         if constexpr (E == Epilogue::residual) policy = store_policy(arguments.streams);
-#pragma unroll
-        for (int i = 0; i < (TILE_N + 63) / 64; i++) {
-          const uint32_t buffer = staging + i % buffers * buffer_bytes;
+        const auto prepare = [&](int i) {
           if constexpr (E == Epilogue::residual) residual.load_bias(outputs.bias, n0, arguments.N, i + 1);
-          if (lane == 0) wait_stores_read<buffers - 1>();
-          __syncwarp();
-#pragma unroll
-          for (int j = 0; j < 8; j += 2) {
-            uint32_t packed[4] = {};
-#pragma unroll
-            for (int p = 0; p < 4; p++) {
-              const int group = i * 8 + j + p / 2, value = group * 4 + p % 2 * 2;
-              if (group >= TILE_N / 8) continue;
-              float2 pair = make_float2(result[value], result[value + 1]);
-              if constexpr (E == Epilogue::scaled) pair = make_float2(pair.x * scale[p % 2], pair.y * scale[p % 2]);
-              if constexpr (E == Epilogue::residual) pair = residual.add(pair, p % 2, group);
-              packed[p] = pack_bf16(pair.x, pair.y);
-            }
-            if (i * 8 + j < TILE_N / 8) store_matrices(matrices_at(buffer, j), packed);
-          }
-          fence_async_proxy();
-          __syncwarp();
-          if (lane == 0) {
-            store_box(i < TILE_N / 64 ? maps.out : maps.out_tail, n0 + i * 64, row0, buffer, policy);
-            commit_stores();
-          }
-        }
+        };
+        const auto finished = [&](float2 pair, int half, int group) {
+          if constexpr (E == Epilogue::scaled) return make_float2(pair.x * scale[half], pair.y * scale[half]);
+          if constexpr (E == Epilogue::residual) return residual.add(pair, half, group);
+          return pair;
+        };
+        store_rows<buffers>(maps, staging, lane, row0, n0, policy, result, prepare, finished);
       }
     }
   }

@@ -179,13 +179,18 @@ export class NativeError extends Gpt2Error {
   }
 }
 
+/** Returns a caught error if it is a Gpt2Error, and throws any other again. */
+export function expected(error: unknown): Gpt2Error {
+  if (error instanceof Gpt2Error) return error;
+  throw error;
+}
+
 /** Runs `work` and returns its value, or the Gpt2Error that it throws. */
 export function attempt<R>(work: () => R): R | Gpt2Error {
   try {
     return work();
   } catch (error) {
-    if (error instanceof Gpt2Error) return error;
-    throw error;
+    return expected(error);
   }
 }
 

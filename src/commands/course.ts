@@ -1,4 +1,3 @@
-// The command `course`: exercises in writing CUDA kernels and their score, and the speed of the course's kernels.
 import { Command } from 'commander';
 import {
   asTyped,

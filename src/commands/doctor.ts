@@ -1,4 +1,3 @@
-// The command `doctor`: checks the machine, the libraries and every kernel, and prints a fix for each problem.
 import { styleText } from 'node:util';
 import { Command } from 'commander';
 import { asTyped, type Check, examine, gpt2Error } from '../program.ts';

@@ -1,4 +1,3 @@
-// The command `export`: writes a trained model in another program's format.
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command, Option } from 'commander';

@@ -1,4 +1,3 @@
-// The command `kernel build`: compiles a file of CUDA kernels, for programs that load it without a compiler.
 import { copyFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { Command, Option } from 'commander';
@@ -15,7 +14,6 @@ Examples:
   npm run gpt2 -- kernel build gelu.cu --cpu                       for this machine's CPU, as gelu.so
 `;
 
-/** Flags for compiling a file. */
 export interface SourceFlags {
   readonly define?: Readonly<Record<string, string>>;
   readonly instantiate?: readonly string[];

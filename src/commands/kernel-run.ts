@@ -1,4 +1,3 @@
-// The command `kernel run`: runs a CUDA program, on a GPU or emulated on a CPU.
 import { Command, Option } from 'commander';
 import { selectDevice } from '../index.ts';
 import { ExitError, real, runProgram } from '../program.ts';

@@ -1,4 +1,3 @@
-// The command `kernel show`: the compiler's results for kernels.
 import { Command, Option } from 'commander';
 import { type Dtype, loadCards } from '../index.ts';
 import { readSource, showKernels, usageError, whole } from '../program.ts';

@@ -1,4 +1,3 @@
-// The command `kernel`: work with CUDA kernels of your own.
 import { Command } from 'commander';
 import { Gpt2Error } from '../index.ts';
 import { findCards, labOps, naiveKernels, newKernel } from '../program.ts';

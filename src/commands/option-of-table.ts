@@ -38,7 +38,6 @@ export const modelOption = (elsewhere: readonly string[] = []): Option =>
     elsewhere: [...optionRows.model.elsewhere!, ...elsewhere],
   });
 
-/** Reads an option that can be repeated. */
 export const repeated = (text: string, before: readonly string[] = []): string[] => [...before, text];
 
 /** @param changes columns that differ in this command */
@@ -47,7 +46,6 @@ export const tableOption = (
   { elsewhere = optionRows[name].elsewhere ?? [], ...changes }: Partial<OptionRow> = {},
 ): Option => optionOf({ ...optionRows[name], ...changes, elsewhere: [name, ...elsewhere] });
 
-/** Ranges that several options share. */
 export const count = whole(1, 65536);
 export const share = real(0, 1);
 

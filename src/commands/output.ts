@@ -10,7 +10,6 @@ export function printResult(value: object, lines: readonly string[], json: boole
   process.stdout.write(json ? jsonLine(value) : asTyped(`${lines.join('\n')}\n`));
 }
 
-/** Writes a line to stderr. */
 export const notice = (text: string): void => void process.stderr.write(`${text}\n`);
 
 /** @throws Gpt2Error naming the file, and the flag to choose another one */

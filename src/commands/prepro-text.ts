@@ -133,7 +133,6 @@ function neverFound(separator: string): string {
 
 export const lossyHelp = 'accept a tokenizer.json that loses over 0.1% of the text';
 
-/** Adds the flags of every command that makes shards of text. */
 export function addTextFlags(command: Command, shardTokens = 100_000_000): Command {
   return command
     .option('--tokenizer <NAME>', tokenizerKinds, 'gpt2')

@@ -1,4 +1,3 @@
-// The command `prepro`: makes a data set's token shards.
 import { existsSync } from 'node:fs';
 import { Argument, Command, Option } from 'commander';
 import { type PrepareOptions, prepareDataset } from '../index.ts';

@@ -1,4 +1,3 @@
-// The command `presets`: lists the presets of `train`, or prints one as a file for --config.
 import { Argument, Command } from 'commander';
 import { type PresetName, readPreset, runPresetNames } from '../program.ts';
 import { printResult } from './output.ts';

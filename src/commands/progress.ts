@@ -84,7 +84,6 @@ export class Progress {
     this.#run = run;
   }
 
-  /** Prints a line above the status line. */
   line(text: string): void {
     clearStatus();
     process.stdout.write(`${text}\n`);
@@ -147,7 +146,6 @@ export class Progress {
   }
 }
 
-/** Clears the status line. */
 export function clearStatus(): void {
   if (!isLive) return;
   clearLine(process.stderr, 0);

@@ -1,4 +1,3 @@
-// The command `replay`: recomputes a captured step and compares the results.
 import { Command } from 'commander';
 import { gpt2Error, type ReplayOptions, replay } from '../program.ts';
 import { tableOption } from './option-of-table.ts';

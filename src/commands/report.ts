@@ -1,4 +1,3 @@
-// The command `report`: writes a run's report as one HTML file, or serves it as a live page.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';

@@ -1,4 +1,3 @@
-// The command `runs`: lists runs in a table or as JSON.
 import { existsSync } from 'node:fs';
 import { basename, relative } from 'node:path';
 import { Command, Option } from 'commander';

@@ -25,7 +25,7 @@ export interface Standing {
   readonly dataset: Dataset | undefined;
   /** Files that a new data set removes: shards with the new data set's names, and the files of the present data set. */
   readonly replaced: readonly string[];
-  /** Whether the folder holds a complete data set, and not a part of one that was killed while it was moved there. */
+  /** Whether the folder holds a complete data set: a process that was killed while it moved one there leaves a part. */
   readonly isFinished: boolean;
 }
 

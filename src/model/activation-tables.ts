@@ -25,9 +25,7 @@ export function headChunk({ description, elementType }: Device): number {
 }
 
 export interface Sizes {
-  /** Sequences in a batch. */
   readonly B: number;
-  /** Tokens in a sequence. */
   readonly T: number;
 }
 
@@ -45,7 +43,6 @@ export type Kind = 'activations' | 'logits' | 'activation gradients' | 'FP8 copi
 export interface Row {
   readonly type: 'activation' | 'fp32' | 'fp8' | 'int8' | 'int32';
   readonly shape: readonly number[];
-  /** Default: the table's kind. */
   readonly kind?: Kind;
   /** Whether the tensor takes the memory of the row before, whose content is no longer needed. */
   readonly sharesPrevious?: boolean;
@@ -67,7 +64,6 @@ const factors = statistics(GPT2_FP8_FACTOR.GPT2_FP8_FACTORS);
 const recomputed = (row: Row): Row => ({ ...row, isRecomputed: true });
 const ofWeight = (row: Row): Row => ({ ...row, kind: 'FP8 copies' });
 
-/** The activations of a layer. */
 function layerTable(device: Device, config: ModelConfig, { B, T, purpose, recompute }: ActivationSizes) {
   const { channels: C, heads: NH } = config;
   const { norm, queryKeyNorm, activation: activated, skips, valueEmbeddings = 0 } = architectureOf(config);
@@ -84,7 +80,6 @@ function layerTable(device: Device, config: ModelConfig, { B, T, purpose, recomp
     ...only(valueEmbeddings > 0, { values: activation(B, T, C) }),
     attention: activation(B, T, C),
     lse: statistics(B, NH, T),
-    /** The residual stream after attention. */
     residual2: activation(B, T, C),
     ...only(norm === 'layernorm', { ln2Mean: statistics(B, T) }),
     ln2Rstd: statistics(B, T),
@@ -116,12 +111,10 @@ function layerTable(device: Device, config: ModelConfig, { B, T, purpose, recomp
         fcprojFactors: ofWeight(factors),
       }),
     }),
-    /** The residual stream after the layer. */
     residual3: { ...activation(B, T, C), isAlwaysKept: skips === 'learned' },
   } satisfies Table;
 }
 
-/** Rows that only some models have. */
 export const only = <T extends Table>(isIn: boolean, rows: T): Partial<T> => (isIn ? rows : {});
 
 /** Whether each layer has separate memory for a tensor. */
@@ -131,7 +124,6 @@ function isKept(name: keyof ReturnType<typeof layerTable>, row: Row, { purpose, 
   return recompute !== 'gelu' || !row.isRecomputed;
 }
 
-/** Activations outside the layers. */
 function modelTable(device: Device, config: ModelConfig, { B, T }: Sizes) {
   const C = config.channels;
   const { norm, embeddingNorm, window, documentMask, valueEmbeddings = 0 } = architectureOf(config);
@@ -156,7 +148,6 @@ function modelTable(device: Device, config: ModelConfig, { B, T }: Sizes) {
   } satisfies Table;
 }
 
-/** Gradients that go backward through the layers. */
 function backwardTable(device: Device, config: ModelConfig, { B, T }: Sizes) {
   const C = config.channels;
   const isFp8 = device.dtype === 'fp8';

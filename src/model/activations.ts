@@ -26,7 +26,6 @@ export interface ActivationSet extends Sizes, ActivationTensors {
 // starts on a multiple of this many bytes.
 const alignment = 256;
 
-/** The type of a row's tensor on a device. */
 export const elementType = (row: Row, device: Device): ElementType =>
   row.type === 'activation' ? device.elementType : row.type;
 const bytesInArena = (row: Row, device: Device): number =>
@@ -74,7 +73,6 @@ export class Activations {
     return this.#largest.T;
   }
 
-  /** Most tokens in a batch, B x T. */
   get rows(): number {
     return this.#largest.B * this.#largest.T;
   }

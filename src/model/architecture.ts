@@ -15,12 +15,10 @@ export const parts = {
   positions: ['learned', 'rotary'],
   /** RMSNorm of each head's queries and keys, without gains (QK-norm). */
   queryKeyNorm: ['none', 'rmsnorm'],
-  /** The norm of the embedding. */
   embeddingNorm: ['none', 'rmsnorm'],
   activation: ['gelu', 'relu2'],
   /** The embedding's matrix, or a separate one with biases. */
   head: ['tied', 'untied'],
-  /** The distributions of the initial weights. */
   initialization: ['gpt2', 'fan-in', 'quarter-fan-in'],
   /** The factor of the dot products of queries and keys; 0: 1 / sqrt(head size). */
   attentionScale: real(0),
@@ -48,7 +46,6 @@ type ValueOf<Part> = Part extends readonly (infer Name)[]
       ? number | undefined
       : number;
 
-/** The parts of a model. */
 export type Architecture = { readonly [P in keyof typeof parts]: ValueOf<(typeof parts)[P]> };
 
 /** The parts of a configuration; default for each: GPT-2's. */
@@ -66,7 +63,6 @@ function gpt2Value(values: (typeof parts)[keyof typeof parts]) {
 
 export const architectureNames = Object.keys(parts) as readonly (keyof Architecture)[];
 
-/** The parts that are not GPT-2's. */
 export const otherThanGpt2 = (config: GivenParts): Partial<Architecture> =>
   Object.fromEntries(
     architectureNames.flatMap((name) => {

@@ -15,7 +15,6 @@ const upTo = (step: number, count: number): number => Math.ceil(count / step) * 
 
 /** A range of the matrix arena whose gradients ranks sum in one collective: the embeddings, a few layers, or the head. */
 export interface Bucket {
-  /** First element. */
   readonly start: number;
   /** Elements, including the padding that makes the bucket divisible into shares. */
   readonly count: number;
@@ -32,12 +31,10 @@ export interface ArenaLayout {
   readonly sizes: Readonly<Record<ParameterKind, number>>;
 }
 
-/** Selects parameters of the table. */
 export type Selection = (parameter: Parameter) => boolean;
 
 export const everyParameter: Selection = () => true;
 
-/** How ranks divide matrices. */
 export interface Division {
   /** Equal, aligned parts that every bucket is divisible into, one for each rank. */
   readonly shares: number;
@@ -120,7 +117,6 @@ const layersInSixth = ({ layers }: ModelConfig): number => Math.ceil(layers / 6)
 const layersPerSum = (config: ModelConfig): number =>
   Math.min(layersInSixth(config), Math.ceil(leastPerSum / (12 * config.channels * config.channels)));
 
-/** Index of a matrix parameter's bucket. */
 export function bucketOf({ bucketOfLayer }: Pick<ArenaLayout, 'bucketOfLayer'>, name: string): number {
   if (name === headMatrix) return bucketOfLayer.at(-1)!;
   const layer = /^h\.(\d+)\./.exec(name)?.[1];
@@ -148,9 +144,7 @@ export interface ParameterCopy {
   readonly wholeLayout: ArenaLayout;
   /** The matrices that this device holds, as one vector, [count]. */
   readonly matrices: Tensor;
-  /** All vectors as one, [count]. */
   readonly vectors: Tensor;
-  /** The tensor of a parameter by its name in the table. */
   get(name: string): Tensor;
   /** Fills a parameter's real rows; padding rows become zero. @throws ShapeError unless there are `realCount` values */
   write(parameter: Parameter, values: Float32Array): void;
@@ -198,6 +192,7 @@ export class ParameterArena implements ParameterCopy {
   readonly wholeLayout: ArenaLayout;
   readonly #table: readonly Parameter[];
   readonly #tensors = new Map<string, Tensor>();
+  readonly #layers: LayerParameters[] = [];
 
   constructor(
     device: Device,
@@ -262,8 +257,10 @@ export class ParameterArena implements ParameterCopy {
 
   /** A layer's tensors by their short names: `layer(3).qkvw`. */
   layer(index: number): LayerParameters {
-    const tensors = layerNames.map((name) => [name, this.find(`h.${index}.${name}`)] as const);
-    return Object.fromEntries(tensors) as LayerParameters;
+    this.#layers[index] ??= Object.fromEntries(
+      layerNames.map((name) => [name, this.find(`h.${index}.${name}`)]),
+    ) as LayerParameters;
+    return this.#layers[index];
   }
 }
 

@@ -11,7 +11,6 @@ export interface ModelConfig extends GivenParts {
   readonly layers: number;
   readonly channels: number;
   readonly heads: number;
-  /** Tokens in the longest sequence. */
   readonly context: number;
   /** Number of token ids, without padding; at most 65,536. */
   readonly vocabularySize: number;
@@ -35,7 +34,6 @@ const aliases: Record<string, string> = { gpt2: 'd12', 'gpt2-medium': 'd24', 'gp
 /** Names that `presetConfig` takes. */
 export const presetNames: readonly string[] = [...Object.keys(presets), ...Object.keys(aliases)];
 
-/** The name of a model that is not a preset. */
 export const customModel = 'custom';
 
 /** The context of presets, and the default of other models. */

@@ -9,10 +9,10 @@ import { architectureOf } from './architecture.ts';
 import { embed } from './forward.ts';
 import { headOf } from './head.ts';
 import type { CacheView } from './key-value-cache.ts';
-import { linearForward } from './linear.ts';
+import { type LinearForward, linearForward } from './linear.ts';
 import { windowOf } from './mask.ts';
 import type { Model } from './model.ts';
-import { normForward } from './norm.ts';
+import { type NormForward, normForward } from './norm.ts';
 import { need } from './operands.ts';
 import { inputOf, sumStreams, valuesOf } from './streams.ts';
 
@@ -40,57 +40,46 @@ export function decode(
     const w = weights.layer(index);
     sumStreams(model, batch, index);
     const residual = inputOf(batch, index);
-    const norm1 = { in: residual, normWeight: w.ln1w, normBias: w.ln1b, normed: ln1, rstd: ln1Rstd };
-    matmulAfterNorm(device, { out: qkv, ...norm1, weight: w.qkvw, bias: w.qkvb });
+    const norm1 = { in: residual, weight: w.ln1w, bias: w.ln1b, normed: ln1, rstd: ln1Rstd };
+    matmulAfterNorm(device, norm1, { out: qkv, weight: w.qkvw, bias: w.qkvb });
     queryKeyTransform?.forward(qkv, qkRstd, valuesOf(model, batch, index), positions);
     attentionCachedForward(device, { out: attention, keys, values, qkv, positions, window: windowOf(config, index) });
     const attproj = { in: { plain: attention }, weight: w.attprojw, bias: w.attprojb };
     linearForward(device, { out: { plain: residual2 }, ...attproj, residual });
     // In ln1's memory, because in FP8 there is no ln2 in the device's dtype. ln1 is no longer read.
-    const norm2 = { in: residual2, normWeight: w.ln2w, normBias: w.ln2b, normed: ln1, mean: ln2Mean, rstd: ln2Rstd };
+    const norm2 = { in: residual2, weight: w.ln2w, bias: w.ln2b, normed: ln1, mean: ln2Mean, rstd: ln2Rstd };
     const fcMatmul = { weight: w.fcw, bias: w.fcb, activates: true, pre: fc && (inCache(1) ?? fc) };
-    matmulAfterNorm(device, { out: activated, ...norm2, ...fcMatmul });
+    matmulAfterNorm(device, norm2, { out: activated, ...fcMatmul });
     const fcproj = { in: { plain: activated }, weight: w.fcprojw, bias: w.fcprojb };
     linearForward(device, { out: { plain: residual3 }, ...fcproj, residual: residual2 });
   }
   const { logits: allLogits, lnf, lnfRstd } = batch.model;
   const logits = allLogits.view([rows, allLogits.shape.at(-1)!]);
   const input = batch.layers.at(-1)!.residual3.view([rows, channels], first * channels);
-  const last = { in: input, normWeight: weights.get('lnfw'), normBias: weights.find('lnfb') };
+  const last = { in: input, weight: weights.get('lnfw'), bias: weights.find('lnfb') };
   const normed = { normed: lnf.view([rows, channels]), rstd: lnfRstd.view([rows]) };
-  matmulAfterNorm(device, { out: logits, ...last, ...normed, ...headOf(weights) });
+  matmulAfterNorm(device, { ...last, ...normed }, { out: logits, ...headOf(weights) });
   const { softcap: cap } = architectureOf(config);
   if (cap > 0) softcapForward(device, { out: logits, in: logits, cap });
   return logits;
 }
 
-interface MatmulAfterNorm {
-  readonly out: Tensor;
-  readonly in: Tensor;
-  readonly normWeight: Tensor;
-  readonly normBias: Tensor | undefined;
-  /** Memory for the normalized rows and their statistics, if the norm is a separate op. */
-  readonly normed: Tensor;
-  readonly mean?: Tensor | undefined;
-  readonly rstd: Tensor;
-  readonly weight: Tensor;
-  readonly bias: Tensor | null;
-  /** Whether the activation of the MLP follows. */
-  readonly activates?: boolean;
-  readonly pre?: Tensor | undefined;
-}
-
 /**
  * A norm, a matmul and perhaps the activation. One op for layernorm (which has a bias) with GELU (which has `pre`) or without
- * an activation; otherwise two.
+ * an activation; otherwise two, with memory for the normalized rows in `normed`.
  */
-function matmulAfterNorm(device: Device, args: MatmulAfterNorm): void {
-  const { out, in: input, normWeight, normBias, normed, mean, rstd, weight, bias, activates = false, pre } = args;
-  if (normBias && (pre || !activates)) {
+function matmulAfterNorm(
+  device: Device,
+  { normed, ...norm }: Omit<NormForward, 'out'> & { readonly normed: Tensor },
+  { out, ...matmul }: Omit<LinearForward, 'out' | 'in' | 'fp8' | 'residual'> & { readonly out: Tensor },
+): void {
+  const { weight, bias, activates = false, pre = null } = matmul;
+  if (norm.bias && (pre || !activates)) {
     const activation = pre ? GPT2_ACTIVATION.GPT2_GELU : GPT2_ACTIVATION.GPT2_NO_ACTIVATION;
-    normMatmulForward(device, { out, pre: pre ?? null, in: input, normWeight, normBias, weight, bias, activation });
+    const normArguments = { in: norm.in, normWeight: norm.weight, normBias: norm.bias };
+    normMatmulForward(device, { out, pre, ...normArguments, weight, bias, activation });
     return;
   }
-  normForward(device, { out: { plain: normed }, mean, rstd, in: input, weight: normWeight, bias: normBias });
-  linearForward(device, { out: { plain: out }, in: { plain: normed }, weight, bias, activates, pre });
+  normForward(device, { out: { plain: normed }, ...norm });
+  linearForward(device, { out: { plain: out }, in: { plain: normed }, ...matmul });
 }

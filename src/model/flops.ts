@@ -50,11 +50,9 @@ export const dataSheetFlops = (device: string, dtype: string): number | undefine
 const rateOf = (sheet: DataSheet | undefined, dtype: string): number | undefined =>
   dtype === 'bf16' || dtype === 'fp8' ? sheet?.[dtype] : undefined;
 
-/** A GPU that is planned for without being here. */
 export interface PlannedGpu {
   /** "H100", "24GB" */
   readonly name: string;
-  /** Bytes of memory. */
   readonly memory: number;
   /** Operations per second that training can be expected to reach; undefined if unknown. */
   readonly flops: number | undefined;

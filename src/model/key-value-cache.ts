@@ -13,7 +13,6 @@ import { type ModelConfig, paddedVocabularySize } from './config.ts';
 import type { Model } from './model.ts';
 
 export interface CacheSizes {
-  /** Texts generated together. */
   readonly texts: number;
   /** Tokens of a text that the model sees: at most its context. */
   readonly window: number;
@@ -28,9 +27,7 @@ function cacheTable(device: Device, config: ModelConfig, { texts, window }: Cach
     values: { type: 'activation', shape: [layers, ...perHead] },
     /** With room for the token after a full window. */
     tokens: { type: 'int32', shape: [texts, window + 1] },
-    /** Position of each text's next token. */
     positions: { type: 'int32', shape: [texts] },
-    /** Seeds of the random choices. */
     seeds: { type: 'int32', shape: [texts] },
     /** The output of the MLP's activation and GELU's input, which in fp8 the model's activations do not have in bf16. */
     ...only(device.dtype === 'fp8', {
@@ -39,7 +36,6 @@ function cacheTable(device: Device, config: ModelConfig, { texts, window }: Cach
   } satisfies Record<string, Row | undefined>;
 }
 
-/** Bytes of workspace that decoding and choosing tokens need. */
 function decodeScratch(device: Device, config: ModelConfig, { texts, window }: CacheSizes): number {
   const { channels: C, vocabularySize: V } = config;
   const rows = Math.max(texts, window);
@@ -53,7 +49,6 @@ function decodeScratch(device: Device, config: ModelConfig, { texts, window }: C
   );
 }
 
-/** A cache, or the part of one text. */
 export interface CacheView {
   readonly tokens: Tensor;
   readonly positions: Tensor;
@@ -89,7 +84,6 @@ export class KeyValueCache implements CacheView {
   readonly copies: readonly [TokenCopy, TokenCopy];
   /** Programs that generate one token, by the options of the choice. */
   readonly programs = new Map<string, { run(): void }>();
-  /** Whether a generation is using this cache. */
   isInUse = false;
 
   constructor(model: Model, sizes: CacheSizes) {
@@ -123,7 +117,6 @@ export class KeyValueCache implements CacheView {
     device.reserveWorkspace(decodeScratch(device, config, { texts, window }));
   }
 
-  /** The part of one text. */
   text(index: number): CacheView {
     const part = (tensor: Tensor) => {
       const shape = [1, ...tensor.shape.slice(1)];

@@ -16,7 +16,7 @@ import {
 } from '../ops/ops.generated.ts';
 import { type Fp8Weight, need, type Operand, withNorm } from './operands.ts';
 
-interface LinearForward {
+export interface LinearForward {
   /** Plain; an activation's output in FP8 is rowwise, and columnwise if there is memory for it. */
   readonly out: Operand;
   readonly in: Operand;
@@ -82,15 +82,9 @@ export function linearBackwardInput(device: Device, args: LinearBackwardInput): 
   });
 }
 
-interface LinearBackwardWeight {
-  readonly dweight: Tensor;
-  readonly dbias: Tensor;
-  readonly dout: Operand;
-  readonly in: Operand;
-  /** Rows of dout and in. */
-  readonly N: number;
-  readonly accumulate: boolean;
-}
+type Gradients = Pick<Parameters<typeof matmulBackwardWeight>[1], 'dweight' | 'dbias' | 'accumulate'>;
+/** N: rows of dout and in. */
+type LinearBackwardWeight = Gradients & { readonly dout: Operand; readonly in: Operand; readonly N: number };
 
 /** dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout */
 export function linearBackwardWeight(device: Device, { dout, in: input, N, ...gradients }: LinearBackwardWeight): void {

@@ -13,13 +13,11 @@ export interface Windows {
 /** Whether a layer has the long window: the first and the last layer, and every fourth from the nearer of both. */
 const isLong = (layer: number, layers: number): boolean => Math.min(layer, layers - 1 - layer) % 4 === 0;
 
-/** The windows of a trained model. */
 export const windowsOf = ({ window: long, shortWindow }: Pick<ModelConfig, 'window' | 'shortWindow'>): Windows => ({
   long,
   short: long === undefined ? undefined : (shortWindow ?? Math.ceil(long / 2)),
 });
 
-/** The tokens by which windows grow. */
 const windowStep = 128;
 
 /** The windows of a step of training if they grow linearly, in steps of 128 tokens, to the model's. */
@@ -33,7 +31,6 @@ export function growingWindows(config: ModelConfig, step: number, steps: number)
 /** The first key of each query of the long layers and of the others, [B,T] each; absent where attention has no limit. */
 export type FirstKeys = { readonly [Name in 'firstLong' | 'firstShort']?: Int32Array };
 
-/** The first keys for the inputs of a batch of sequences of T tokens. */
 export function firstKeys(
   { documentMask, endOfText, ...config }: ModelConfig,
   inputs: Int32Array,

@@ -23,7 +23,6 @@ export interface MemoryLimit {
   readonly bytes: number;
   /** "41.3 GiB of 79.2 GiB are free", "--max-memory 6 allows no more" */
   readonly text: string;
-  /** Advice to get more memory. */
   readonly remedy: string;
 }
 
@@ -51,7 +50,6 @@ export function availableMemory(device: Device): { available: number; total: num
   return device.description.library === 'cpu' ? withinContainer(device.memory()) : device.memory();
 }
 
-/** Free and total bytes of the host's memory. */
 export const hostMemory = () => withinContainer({ available: freemem(), total: totalmem() });
 
 function withinContainer({ available, total }: { available: number; total: number }) {
@@ -62,7 +60,6 @@ function withinContainer({ available, total }: { available: number; total: numbe
 
 export const gib = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
 
-/** Bytes of device memory, by the name of the allocation. */
 type MemoryPlan = ReadonlyMap<string, number>;
 
 export const totalOf = (plan: MemoryPlan): number => [...plan.values()].reduce((sum, bytes) => sum + bytes, 0);
@@ -74,9 +71,7 @@ export const neededFor = (device: Device, plan: MemoryPlan): number =>
 interface InferenceSizes {
   readonly B: number;
   readonly T: number;
-  /** Kernels that replace ops. Default none. */
   readonly cards?: readonly LoadedCard[];
-  /** A key-value cache for generation. Default none. */
   readonly cache?: CacheSizes;
 }
 
@@ -98,7 +93,6 @@ export function inferencePlan(
   return absent.allocated;
 }
 
-/** 1, 2, 3, and so on. */
 export const upTo = (most: number): number[] => Array.from({ length: most }, (_, index) => index + 1);
 
 /** The largest of `batches` (ascending) that fits; undefined if none does. If a batch fits, every smaller one must fit too. */

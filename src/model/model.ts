@@ -67,7 +67,6 @@ export const fp32Copy = (
     ? new ShardedParameters(device, config, name, sharding, selected)
     : new ParameterArena(device, config, name, 'fp32', 'fp32', undivided, selected);
 
-/** Bytes of workspace that forward and backward need: the most of any op. */
 function modelScratch(device: Device, config: ModelConfig, { B, T }: { B: number; T: number }): number {
   const { channels: C, heads: NH } = config;
   const N = B * T;

@@ -12,14 +12,10 @@ const layernormEps = 1e-5;
 /** RMSNorm adds this to the mean of squares: PyTorch's default, the distance from 1 to the next fp32 number, for bf16 too. */
 export const rmsnormEps = 2 ** -23;
 
-interface NormForward {
-  readonly out: Operand;
-  readonly mean?: Tensor | undefined;
-  readonly rstd: Tensor;
-  readonly in: Tensor;
-  readonly weight: Tensor;
-  readonly bias?: Tensor | undefined;
-}
+type Optional<Name extends string> = { readonly [N in Name]?: Tensor | undefined };
+type Computed = 'values' | 'scale' | 'norm' | 'eps';
+type Forward = Omit<Parameters<typeof forward>[1], Computed | 'out' | 'mean' | 'bias'>;
+export type NormForward = Forward & Optional<'mean' | 'bias'> & { readonly out: Operand };
 
 /** layernorm if there are a mean and a bias, else RMSNorm. */
 export function normForward(device: Device, { out, mean, bias, ...rest }: NormForward): void {
@@ -28,18 +24,8 @@ export function normForward(device: Device, { out, mean, bias, ...rest }: NormFo
   transpose(device, out);
 }
 
-interface NormBackward {
-  readonly din: Operand;
-  readonly dweight: Tensor;
-  readonly dbias?: Tensor | undefined;
-  readonly dout: Tensor;
-  readonly dresidual: Tensor | null;
-  readonly in: Tensor;
-  readonly weight: Tensor;
-  readonly mean?: Tensor | undefined;
-  readonly rstd: Tensor;
-  readonly accumulate: boolean;
-}
+type Backward = Omit<Parameters<typeof backward>[1], Computed | 'din' | 'mean' | 'dbias'>;
+type NormBackward = Backward & Optional<'mean' | 'dbias'> & { readonly din: Operand };
 
 export function normBackward(device: Device, { din, mean, dbias, ...rest }: NormBackward): void {
   backward(device, { din: need(din, 'plain'), ...stored(din), ...rest, mean: mean ?? null, dbias: dbias ?? null });

@@ -21,7 +21,6 @@ export interface Operand {
   readonly columnwise?: Fp8Matrix | undefined;
 }
 
-/** Memory for a weight in FP8. */
 export interface Fp8Weight {
   /** For the next matmul. */
   readonly values: Tensor;

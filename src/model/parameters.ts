@@ -28,12 +28,10 @@ export interface Parameter {
   readonly initial: Initial;
 }
 
-/** The name of a value embedding's table. */
 export const valueTable = (index: number): string => `vte${index}`;
 
 export const isValueTable = ({ name }: Parameter): boolean => name.startsWith('vte');
 
-/** The name of an untied head's matrix. */
 export const headMatrix = 'headw';
 
 /**

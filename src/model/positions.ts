@@ -7,7 +7,6 @@ import { architectureOf } from './architecture.ts';
 import type { ModelConfig } from './config.ts';
 import { rmsnormEps } from './norm.ts';
 
-/** Whether queries and keys are changed before attention. */
 const changesQueries = (config: ModelConfig): boolean => {
   const { positions, queryKeyNorm, valueEmbeddings = 0 } = architectureOf(config);
   return positions === 'rotary' || queryKeyNorm === 'rmsnorm' || valueEmbeddings > 0;
@@ -39,7 +38,6 @@ function rotations(config: ModelConfig): Float32Array {
   return table;
 }
 
-/** The mix of a layer's values with a value embedding. */
 export interface ValueMix {
   /** Factor of the values, factor of the embedding: [2]. */
   readonly factors: Tensor;
@@ -61,7 +59,6 @@ interface ValueGradients {
 export class QueryKeyTransform {
   readonly #device: Device;
   readonly #rotations: Tensor;
-  /** Sizes and constants of the op. */
   readonly #shared: { readonly NH: number; readonly queryFactor: number };
 
   private constructor(device: Device, config: ModelConfig) {

@@ -10,7 +10,6 @@ import { need, type Operand } from './operands.ts';
 import { valueTable } from './parameters.ts';
 import type { ValueMix } from './positions.ts';
 
-/** The residual stream before a layer. */
 const residualBefore = (batch: ActivationSet, index: number): Tensor =>
   index === 0 ? batch.model.embedded : batch.layers[index - 1]!.residual3;
 

@@ -13,7 +13,6 @@ interface Answers {
   readonly scratchOf?: Pick<Device, 'call'>;
   /** Bytes of memory, all free. Default 0. */
   readonly memory?: number;
-  /** Name of the device. */
   readonly name?: string;
   /** `Communicator.parts` of communicators on this device. */
   readonly parts?: number;

@@ -87,57 +87,40 @@ export interface Bindings {
   /**
    * Opens a device. On failure *context is still set (unless memory ran out: then NULL) so that gpt2_last_error works;
    * the context must be destroyed all the same.
-   *   context = [1]
    *   device      index of the GPU; 0 for the CPU
    *   dtype       GPT2_DTYPE; a dtype that the device lacks gives GPT2_UNSUPPORTED
    *   threads     CPU threads, 0 for all cores; ignored on CUDA
    *   accumulates 1 if gradients will be summed over micro-batches (decides the weight gradients' dtype in bf16)
    */
   contextCreate(args: { context: HostMemory; device: Int32; dtype: Int32; threads: Int32; accumulates: Int32 }): number;
-  /** Frees the context. Memory, events and graphs made with it must be freed before. */
   contextDestroy(args: { context: Pointer | null }): number;
-  /**
-   * The text of the context's last failure: function, what was expected, what was passed, the driver's message, file and line.
-   * Belongs to the context; valid until its next failure.
-   */
+  /** The text of the context's last failure: function, what was expected, what was passed, the driver's message, file and line. */
   lastError(args: { context: Pointer | null }): string;
   /**
    * The opened device, as JSON: {"library":"cpu"|"cuda","device":name,"codePath":"avx512"|"avx2"|"portable"|"sm90"|...,
    * "threads":n,"canCapture":bool,"dtypes":["fp32",...]}; on CUDA also "computeCapability":"9.0","multiprocessors":n,
    * "driver":"13.0". If the last failure blames another rank, also "failedRank":n; gpt2_last_error then says "function: rank n ...".
-   * Belongs to the context; valid until the next call.
    */
   contextDescription(args: { context: Pointer | null }): string;
   /** Gives ops their scratch: `workspace` [bytes] of device memory, owned by the caller. */
   setWorkspace(args: { context: Pointer | null; workspace: Pointer | null; bytes: Int64 }): number;
-  /**
-   * Device memory, zeroed, 64-byte aligned.
-   *   memory = [1] the address
-   */
+  /** Zeroed memory: of the device, or page-locked memory of the host for the asynchronous copies. */
   allocate(args: { context: Pointer | null; memory: HostMemory; bytes: Int64 }): number;
   free(args: { context: Pointer | null; memory: Pointer | null }): number;
-  /**
-   * Page-locked host memory for the asynchronous copies.
-   *   memory = [1] the address
-   */
   allocatePinned(args: { context: Pointer | null; memory: HostMemory; bytes: Int64 }): number;
   freePinned(args: { context: Pointer | null; memory: Pointer | null }): number;
-  /**
-   * Memory of the device, in bytes.
-   *   available = [1], total = [1]
-   */
+  /** Bytes of the device's memory. */
   memoryInfo(args: { context: Pointer | null; available: HostMemory; total: HostMemory }): number;
   /** Synchronous copies. `source` and `destination` on the host are [bytes]. */
   copyToDevice(args: { context: Pointer | null; destination: Pointer | null; source: HostMemory; bytes: Int64 }): number;
   copyToHost(args: { context: Pointer | null; destination: HostMemory; source: Pointer | null; bytes: Int64 }): number;
   /**
-   * Copies in stream order; the host side is memory of gpt2_allocate_pinned and must not be touched until an event
-   * recorded after the copy is reached.
+   * Copies and zeros in stream order. `pinned` is memory of gpt2_allocate_pinned, in use until an event recorded after the copy is
+   * reached.
    */
   copyToDeviceAsync(args: { context: Pointer | null; destination: Pointer | null; pinned: Pointer | null; bytes: Int64 }): number;
   copyToHostAsync(args: { context: Pointer | null; pinned: Pointer | null; source: Pointer | null; bytes: Int64 }): number;
   copyOnDevice(args: { context: Pointer | null; destination: Pointer | null; source: Pointer | null; bytes: Int64 }): number;
-  /** Sets `destination` [bytes] to zero, in stream order. */
   fillZero(args: { context: Pointer | null; destination: Pointer | null; bytes: Int64 }): number;
   /**
    * weight = master, rounded to nearest even. In fp32 and tf32 this copies, or does nothing if both are the same memory.
@@ -145,8 +128,8 @@ export interface Bindings {
    */
   castWeights(args: { context: Pointer | null; weight: Pointer | null; master: Pointer | null; count: Int64 }): number;
   /**
-   * An event is reached when all work enqueued before it was recorded has finished. gpt2_event_query does not
-   * block: *reached = 0 or 1. gpt2_event_elapsed gives the time between two reached events in milliseconds.
+   * An event is reached when all work enqueued before it was recorded has finished. gpt2_event_query does not block.
+   * gpt2_event_elapsed gives the time between two reached events.
    */
   eventCreate(args: { context: Pointer | null; event: HostMemory }): number;
   eventDestroy(args: { context: Pointer | null; event: Pointer | null }): number;
@@ -165,11 +148,9 @@ export interface Bindings {
   graphDestroy(args: { context: Pointer | null; graph: Pointer | null }): number;
   /**
    * Loads a cubin for this GPU; in the CPU library, a file of kernels that was compiled for that library.
-   *   module = [1]
    *   path [bytes]  UTF-8
    */
   moduleLoad(args: { context: Pointer | null; module: HostMemory; path: HostMemory; bytes: Int64 }): number;
-  /** Frees the module; graphs with its kernels must be freed before. */
   moduleFree(args: { context: Pointer | null; module: Pointer | null }): number;
   /**
    * The module's kernels as a JSON array, with an object for each kernel:
@@ -178,7 +159,6 @@ export interface Bindings {
    *   "parameters"  an object for each, with its "offset" and "bytes" in the arguments of a launch
    *   "registers" of a thread, "localBytes" of a thread (spills and arrays), "sharedBytes" and "threads": the static shared memory
    *                and the largest number of threads of a block; "sharedLimit": the most shared memory that a block can have
-   * The text belongs to the module.
    */
   moduleDescription(args: { module: Pointer | null }): string;
   /**
@@ -213,15 +193,15 @@ export interface Bindings {
    * reaches the memory of the others, the GPUs' copy engines carry the data. Otherwise NCCL does: on several machines,
    * where a GPU does not reach another's memory, and with GPT2_PEER_COPIES=0. Only then is NCCL opened (libnccl.so.2, or
    * the file that GPT2_NCCL_LIB names).
-   *   communicator = [1], id [GPT2_COMMUNICATOR_ID_SIZE]
+   *   id [GPT2_COMMUNICATOR_ID_SIZE]
    *   timeout_milliseconds  how long rank 0 waits for another rank in the functions of this section; the others wait for
    *                         rank 0 five seconds longer, and two minutes for NCCL to join
    */
   communicatorCreate(args: { context: Pointer | null; communicator: HostMemory; id: HostMemory; rank: Int32; ranks: Int32; timeoutMilliseconds: Int32 }): number;
   /**
-   * Waits for the collectives enqueued so far, then frees the communicator; all ranks call it. Graphs with its
-   * collectives must be freed before. If `abandon` is not 0, unfinished collectives end without a result, because they
-   * may be waiting for a rank that is gone. The call then returns within a second, and graphs are freed afterwards.
+   * Waits for the collectives enqueued so far, then frees the communicator; all ranks call it. If `abandon` is not 0,
+   * unfinished collectives end without a result, because they may be waiting for a rank that is gone. The call then returns
+   * within a second, and graphs are freed afterwards.
    */
   communicatorDestroy(args: { context: Pointer | null; communicator: Pointer | null; abandon: Int32 }): number;
   /**
@@ -231,7 +211,6 @@ export interface Bindings {
    *   "ordering"  the guarantee that a signalled rank sees the copies before the signal: "flushed" (the wait flushes
    *               remote writes) or "nvlink" (NVLink keeps their order); "" if no copy engines are used
    *   "reason"    on one machine: why NCCL is used instead of copy engines; else ""
-   * The text belongs to the communicator.
    */
   communicatorDescription(args: { communicator: Pointer | null }): string;
   /**
@@ -268,8 +247,7 @@ export interface Bindings {
   /**
    * dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in an order that depends only on the tokens;
    * dwpe[t,:] (=|+=) sum over b of dout[b,t,:]. dwte is added to because it is also the weight of gpt2_classifier, whose
-   * backward comes first. On CUDA V is at most 65536, the limit of a token file, and a token outside
-   * [0, V) counts only in dwpe.
+   * backward comes first. On CUDA V is at most 65536, the limit of a token file, and a token outside [0, V) counts only in dwpe.
    *   dwte += [>=V,C]: gradient by tokens, dwpe (accumulate) [>=T,C]: gradient or NULL, dout [B,T,C],
    *   tokens [B,T] < V; workspace gpt2_embedding_scratch(B,T,C,V)
    */
@@ -316,10 +294,6 @@ export interface Bindings {
    *   workspace gpt2_matmul_scratch(N,C,O,1)
    */
   matmulBackwardWeight(args: { context: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; dout: Pointer | null; in: Pointer | null; N: Int32; C: Int32; O: Int32; accumulate: Int32 }): number;
-  /**
-   * With `gradients` 1, the bytes for every direction at this size. With 0, the bytes for all directions but the weight
-   * gradient; the size for the largest N then serves every smaller N.
-   */
   matmulScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32; gradients: Int32 }): number;
   /**
    * Normalizes and rotates each head's q and k before attention, in place; v too with value_factors. x = x * rstd, with
@@ -348,7 +322,6 @@ export interface Bindings {
    *   workspace gpt2_factors_scratch(2)
    */
   qkNormRotaryBackward(args: { context: Pointer | null; dqkv: Pointer | null; dvalueFactors: Pointer | null; dembedded: Pointer | null; qkv: Pointer | null; rstd: Pointer | null; rotations: Pointer | null; valueFactors: Pointer | null; values: Pointer | null; embedded: Pointer | null; B: Int32; T: Int32; C: Int32; NH: Int32; queryFactor: Float; accumulate: Int32 }): number;
-  /** Bytes for the partial sums of the gradients of K factors. */
   factorsScratch(args: { context: Pointer | null; bytes: HostMemory; K: Int32 }): number;
   /**
    * Softmax of q*k^T/sqrt(HS) over the positions from first[b,t], or 0 if `first` is NULL, up to and including the query's t, times
@@ -371,7 +344,7 @@ export interface Bindings {
   attentionBackward(args: { context: Pointer | null; dqkv: Pointer | null; dout: Pointer | null; out: Pointer | null; qkv: Pointer | null; lse: Pointer | null; first: Pointer | null; B: Int32; T: Int32; C: Int32; NH: Int32 }): number;
   attentionScratch(args: { context: Pointer | null; bytes: HostMemory; B: Int32; T: Int32; C: Int32; NH: Int32 }): number;
   /**
-   * out = 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
+   * GELU (Hendrycks and Gimpel 2016) in tanh form, out = 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
    *   out = [count], in [count]
    */
   geluForward(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; count: Int64 }): number;
@@ -386,6 +359,11 @@ export interface Bindings {
    */
   residualForward(args: { context: Pointer | null; out: Pointer | null; a: Pointer | null; b: Pointer | null; count: Int64 }): number;
   /**
+   * Limits logits (Gemma Team 2024), here by an algebraic sigmoid: out = cap * in / sqrt(in^2 + cap^2).
+   *   out = [count] may be in, in [count]; cap > 0
+   */
+  softcapForward(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; count: Int64; cap: Float }): number;
+  /**
    * The input of a layer: out = factors[0] (in + factors[2] skip) + factors[1] embedded, with `in` the residual stream,
    * `skip` the output of an earlier layer, 0 if NULL, and `embedded` the input of the first layer.
    *   out = [N,C], in [N,C], skip [N,C] or NULL, embedded [N,C], factors [3]
@@ -393,9 +371,8 @@ export interface Bindings {
   streamSumForward(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; skip: Pointer | null; embedded: Pointer | null; factors: Pointer | null; N: Int32; C: Int32 }): number;
   /**
    * din = factors[0] dout + later_factors[0] later_factors[2] later, the gradients of `in` as the residual stream of this
-   * layer and as the skip of a later layer, whose dout is `later`. With `values` the rounded result is also stored in FP8
-   * (see "FP8"). dembedded += factors[1] dout; dfactors (=|+=) the sums of dout * (in + factors[2] skip), of dout * embedded, and
-   * of factors[0] dout * skip.
+   * layer and as the skip of a later layer, whose dout is `later`. dembedded += factors[1] dout; dfactors (=|+=) the sums of
+   * dout * (in + factors[2] skip), of dout * embedded, and of factors[0] dout * skip.
    *   din = [N,C] may be dout or later, values = [N,C] or NULL, scale = [N] or NULL with values,
    *   norm = [N] or NULL with values, dembedded += [N,C], dfactors (accumulate) [3], dout [N,C], later [N,C] or NULL,
    *   later_factors [3] or NULL with later, in [N,C], skip [N,C] or NULL, embedded [N,C], factors [3];
@@ -409,11 +386,6 @@ export interface Bindings {
    *   losses = [N], dlogits = [N,Vp] or NULL may be logits, logits [N,Vp], targets [N] < V or -1; V <= Vp
    */
   crossEntropy(args: { context: Pointer | null; losses: Pointer | null; dlogits: Pointer | null; logits: Pointer | null; targets: Pointer | null; N: Int32; V: Int32; Vp: Int32; dloss: Float }): number;
-  /**
-   * Limits logits (Gemma Team 2024), here by an algebraic sigmoid: out = cap * in / sqrt(in^2 + cap^2).
-   *   out = [count] may be in, in [count]; cap > 0
-   */
-  softcapForward(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; count: Int64; cap: Float }): number;
   /**
    * The last linear layer with its loss, and backward through both: losses[i] = -log softmax(logits[i])[targets[i]] over the first V
    * outputs, with logits = in * weight^T + bias, limited as by gpt2_softcap_forward if softcap > 0; din, dweight and dbias are the
@@ -438,7 +410,6 @@ export interface Bindings {
    *   workspace gpt2_classifier_scratch(N,C,Vp,din || dweight || dbias,in_values)
    */
   classifier(args: { context: Pointer | null; losses: Pointer | null; din: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; step: Pointer | null; logits: Pointer | null; in: Pointer | null; inValues: Pointer | null; inScale: Pointer | null; weight: Pointer | null; weightValues: Pointer | null; weightTransposed: Pointer | null; factors: Pointer | null; bias: Pointer | null; targets: Pointer | null; N: Int32; C: Int32; V: Int32; Vp: Int32; dloss: Float; softcap: Float; accumulate: Int32 }): number;
-  /** With `gradients` 0, the bytes for losses only; the size for the largest N then serves every smaller N. */
   classifierScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; Vp: Int32; gradients: Int32; fp8: Int32 }): number;
   /**
    * step[LOSS] (=|+=) scale * sum of losses, summed in double.
@@ -446,8 +417,8 @@ export interface Bindings {
    */
   lossSum(args: { context: Pointer | null; step: Pointer | null; losses: Pointer | null; N: Int32; scale: Float; accumulate: Int32 }): number;
   /**
-   * The weight in FP8 and its factors: `values` for forward, `transposed` for backward to the input. On CUDA the kernel's
-   * blocks wait for each other, so at most two contexts may call this op on a GPU at the same time.
+   * The weight in FP8 and its factors. On CUDA the kernel's blocks wait for each other, so at most two contexts may call this
+   * op on a GPU at the same time.
    *   values = [O,C] or NULL, transposed = [C,O] or NULL, factors = [GPT2_FP8_FACTORS], weight [O,C], bias [O] or NULL;
    *   C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_quantize_weight_scratch(C,O)
    */
@@ -492,7 +463,6 @@ export interface Bindings {
    *   in [C,N/16,16], in_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O,1)
    */
   fp8MatmulBackwardWeight(args: { context: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; dout: Pointer | null; doutScale: Pointer | null; in: Pointer | null; inScale: Pointer | null; N: Int32; C: Int32; O: Int32; accumulate: Int32 }): number;
-  /** `gradients` as in gpt2_matmul_scratch. */
   fp8MatmulScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32; gradients: Int32 }): number;
   /**
    * Let f = targets / step[TARGETS], which makes means over `targets` those over the targets that are not -1:
@@ -512,25 +482,26 @@ export interface Bindings {
   globalNorm(args: { context: Pointer | null; step: Pointer | null; matrices: Pointer | null; vectors: Pointer | null; communicator: Pointer | null; parts: Int32; matrixCount: Int64; vectorCount: Int64; targets: Float; maxNorm: Float }): number;
   globalNormScratch(args: { context: Pointer | null; bytes: HostMemory; matrixCount: Int64; vectorCount: Int64 }): number;
   /**
-   * With g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
-   * master -= lr * (m / c1 / (sqrt(v / c2) + eps) + weight_decay * master); weight = rounded master. lr = rate *
-   * step[LEARNING_RATE]; c1 = 1 - beta1^t and c2 = 1 - beta2^t (t counted from 1) are first_scalar and first_scalar + 1 of the
-   * step block. Does nothing if step[UPDATED] = 0. In fp32 and tf32 weight and master are the same memory.
+   * AdamW (Loshchilov and Hutter 2019), with g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
+   * master -= lr * (m / c1 / (sqrt(v / c2) + eps) + weight_decay * master). c1 = 1 - beta1^t and c2 = 1 - beta2^t (t counted
+   * from 1) are first_scalar and first_scalar + 1 of the step block.
    *   weight (kept) [count] may be master, master (updated) [count], m (updated) [count], v (updated) [count],
    *   gradient [count]: gradient_dtype, step [GPT2_STEP_SIZE]; first_scalar >= GPT2_STEP_SCALARS;
    *   first_scalar + 2 <= GPT2_STEP_TARGETS
    */
   adamw(args: { context: Pointer | null; weight: Pointer | null; master: Pointer | null; m: Pointer | null; v: Pointer | null; gradient: Pointer | null; step: Pointer | null; count: Int64; gradientDtype: Int32; firstScalar: Int32; rate: Float; beta1: Float; beta2: Float; eps: Float; weightDecay: Float }): number;
   /**
-   * With g = gradient * step[CLIP] and mu = step[scalar]: momentum = mu momentum + (1-mu) g; direction = mu momentum + (1-mu) g, with the new momentum
-   * (Nesterov's). If rows > columns the direction is stored transposed, as [columns,rows]. Does nothing if step[UPDATED] = 0.
+   * With g = gradient * step[CLIP] and mu = step[scalar]: momentum = mu momentum + (1-mu) g;
+   * direction = mu momentum + (1-mu) g, with the new momentum (Nesterov's). Muon (Jordan 2024) updates matrices by four ops:
+   * this one for each matrix, gpt2_normalize_matrices, gpt2_newton_schulz several times, and gpt2_muon_update for each
+   * matrix. If rows > columns, the direction is stored transposed, as [columns,rows], in all four.
    *   direction (kept) [rows,columns], momentum (updated) [rows,columns], gradient [rows,columns]: gradient_dtype,
    *   step [GPT2_STEP_SIZE]; scalar >= GPT2_STEP_SCALARS; scalar < GPT2_STEP_TARGETS
    */
   muonMomentum(args: { context: Pointer | null; direction: Pointer | null; momentum: Pointer | null; gradient: Pointer | null; step: Pointer | null; rows: Int32; columns: Int32; gradientDtype: Int32; scalar: Int32 }): number;
   /**
-   * Each matrix is divided by margin * (its Frobenius norm) + eps. On CUDA a fixed number of blocks sums the
-   * squares of a matrix: each thread's in fp32, the rest in double.
+   * Each matrix is divided by margin * (its Frobenius norm) + eps. On CUDA a thread's squares are summed in fp32, the rest
+   * in double.
    *   matrices (updated) [M,R,K]; workspace gpt2_newton_schulz_scratch(M,R,K)
    */
   normalizeMatrices(args: { context: Pointer | null; matrices: Pointer | null; M: Int32; R: Int32; K: Int32; margin: Float; eps: Float }): number;
@@ -542,9 +513,7 @@ export interface Bindings {
   newtonSchulz(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; M: Int32; R: Int32; K: Int32; a: Float; b: Float; c: Float }): number;
   newtonSchulzScratch(args: { context: Pointer | null; bytes: HostMemory; M: Int32; R: Int32; K: Int32 }): number;
   /**
-   * With lr = rate * step[LEARNING_RATE]: master = master (1 - lr weight_decay) - lr sqrt(max(1, rows/columns)) direction;
-   * weight = rounded master. The direction is stored as gpt2_muon_momentum stores it. Does nothing if step[UPDATED] = 0. In fp32
-   * and tf32 weight and master are the same memory.
+   * master = master (1 - lr weight_decay) - lr sqrt(max(1, rows/columns)) direction.
    *   weight (kept) [rows,columns] may be master, master (updated) [rows,columns], direction [rows,columns],
    *   step [GPT2_STEP_SIZE]
    */
@@ -667,10 +636,10 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   geluForward: { symbol: 'gpt2_gelu_forward', result: 'int', types: ['void *', 'void *', 'void *', 'int64_t'], names: ['context', 'out', 'in', 'count'] },
   geluBackward: { symbol: 'gpt2_gelu_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t'], names: ['context', 'din', 'dout', 'in', 'count'] },
   residualForward: { symbol: 'gpt2_residual_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t'], names: ['context', 'out', 'a', 'b', 'count'] },
+  softcapForward: { symbol: 'gpt2_softcap_forward', result: 'int', types: ['void *', 'void *', 'void *', 'int64_t', 'float'], names: ['context', 'out', 'in', 'count', 'cap'] },
   streamSumForward: { symbol: 'gpt2_stream_sum_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t'], names: ['context', 'out', 'in', 'skip', 'embedded', 'factors', 'N', 'C'] },
   streamSumBackward: { symbol: 'gpt2_stream_sum_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'values', 'scale', 'norm', 'dembedded', 'dfactors', 'dout', 'later', 'laterFactors', 'in', 'skip', 'embedded', 'factors', 'N', 'C', 'accumulate'] },
   crossEntropy: { symbol: 'gpt2_cross_entropy', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'float'], names: ['context', 'losses', 'dlogits', 'logits', 'targets', 'N', 'V', 'Vp', 'dloss'] },
-  softcapForward: { symbol: 'gpt2_softcap_forward', result: 'int', types: ['void *', 'void *', 'void *', 'int64_t', 'float'], names: ['context', 'out', 'in', 'count', 'cap'] },
   classifier: { symbol: 'gpt2_classifier', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'float', 'float', 'int32_t'], names: ['context', 'losses', 'din', 'dweight', 'dbias', 'step', 'logits', 'in', 'inValues', 'inScale', 'weight', 'weightValues', 'weightTransposed', 'factors', 'bias', 'targets', 'N', 'C', 'V', 'Vp', 'dloss', 'softcap', 'accumulate'] },
   classifierScratch: { symbol: 'gpt2_classifier_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'Vp', 'gradients', 'fp8'] },
   lossSum: { symbol: 'gpt2_loss_sum', result: 'int', types: ['void *', 'void *', 'void *', 'int32_t', 'float', 'int32_t'], names: ['context', 'step', 'losses', 'N', 'scale', 'accumulate'] },

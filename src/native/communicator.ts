@@ -1,6 +1,6 @@
 // Connects the ranks of a job: processes that train together, each with its own device. The collectives are in
 // src/ops/collectives.ts; src/ranks launches ranks and brings them together.
-import { Gpt2Error, NativeError } from '../base/errors.ts';
+import { attempt, NativeError } from '../base/errors.ts';
 import { GPT2_COMMUNICATOR, type Pointer } from './bindings.generated.ts';
 import type { CommunicatorDescription } from './context.ts';
 import type { Device, DeviceBuffer } from './device.ts';
@@ -114,11 +114,7 @@ export class Communicator {
   abandon(): void {
     // A rank that does not know of the end yet may still write to this memory.
     for (const buffer of this.#shared) buffer.leave();
-    try {
-      this.#destroy(1);
-    } catch (error) {
-      if (!(error instanceof Gpt2Error)) throw error;
-    }
+    attempt(() => this.#destroy(1));
     // NCCL waits for the graphs that contain its collectives. Freeing a running graph waits for the collectives, which end now.
     this.device.dropGraphs();
   }

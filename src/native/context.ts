@@ -1,5 +1,6 @@
 // A context of a native library: its options, its description, and calls, whose statuses become errors. device.ts adds
 // everything that is allocated in it.
+import { wholeVariable } from '../base/checks/environment.ts';
 import { Gpt2Error, NativeError } from '../base/errors.ts';
 import { type Bindings, GPT2_DTYPE, GPT2_STATUS, type Pointer, signatures } from './bindings.generated.ts';
 import type { ElementType } from './element-types.ts';
@@ -28,7 +29,7 @@ export interface DeviceOptions {
   readonly index?: number | undefined;
   /** Default fp32. */
   readonly dtype?: Dtype | undefined;
-  /** CPU threads. Default 0: all cores. */
+  /** CPU threads. Default 0: as many as the environment variable GPT2_THREADS says, else all cores. */
   readonly threads?: number | undefined;
   /** Whether gradients are summed over micro-batches; in bf16 they are then stored in fp32. Default false. */
   readonly accumulates?: boolean | undefined;
@@ -55,7 +56,6 @@ type ContextFunction = {
 }[keyof Bindings];
 type ContextArguments<K extends ContextFunction> = Omit<Parameters<Bindings[K]>[0], 'context'>;
 
-/** A type of weights, activations and gradients. */
 export type RealType = ElementType & ('fp32' | 'bf16');
 
 /**
@@ -70,13 +70,10 @@ export function elementTypesOf({ kind, dtype = 'fp32', accumulates = false }: De
 
 const realType = (isBf16: boolean): RealType => (isBf16 ? 'bf16' : 'fp32');
 
-/** A context of a native library. */
 export class Context {
   readonly description: DeviceDescription;
   readonly dtype: Dtype;
-  /** Type of weights, activations and their gradients. */
   readonly elementType: RealType;
-  /** Type of matrix gradients. */
   readonly gradientType: RealType;
   /** Whether a call of the driver has failed; later calls may never return. */
   hasFailed = false;
@@ -96,7 +93,7 @@ export class Context {
       context: out,
       device: index,
       dtype: GPT2_DTYPE[`GPT2_${dtype.toUpperCase() as Uppercase<Dtype>}`],
-      threads,
+      threads: threads || (process.env.GPT2_THREADS ? wholeVariable(process.env, 'GPT2_THREADS', 1, 1024) : 0),
       accumulates: accumulates ? 1 : 0,
     });
     const context = out[0]!;

@@ -39,7 +39,6 @@ abstract class Memory {
   protected abstract free(memory: Pointer): void;
 }
 
-/** Device memory. */
 export class DeviceBuffer extends Memory {
   readonly name: string;
   readonly #onClose: () => void;

@@ -2,7 +2,7 @@
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import { checkGiven } from '../base/checks/given.ts';
 import { whole } from '../base/checks/number.ts';
-import { NativeError } from '../base/errors.ts';
+import { attempt } from '../base/errors.ts';
 import type { Bindings, Pointer } from './bindings.generated.ts';
 import { Context, type DeviceOptions, dtypes } from './context.ts';
 import { DeviceBuffer, PinnedBuffer } from './device-memory.ts';
@@ -69,7 +69,6 @@ export class Device extends Context {
     this.#owned.add(resource);
   }
 
-  /** Free and total bytes of device memory. */
   memory(): { available: number; total: number } {
     const [available, total] = [new BigInt64Array(1), new BigInt64Array(1)];
     this.call('memoryInfo', { available, total });
@@ -115,12 +114,7 @@ export class Device extends Context {
   /** Frees the graphs of all programs; the next run of each records again. Throws nothing. */
   dropGraphs(): void {
     for (const program of this.#owned) {
-      if (!(program instanceof RecordedProgram)) continue;
-      try {
-        program.close();
-      } catch (error) {
-        if (!(error instanceof NativeError)) throw error;
-      }
+      if (program instanceof RecordedProgram) attempt(() => program.close());
     }
   }
 

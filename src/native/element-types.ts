@@ -13,10 +13,8 @@ export type HostArray = Float32Array | Uint16Array | Uint8Array | Int8Array | In
 
 export type ElementType = keyof typeof hostArrays;
 
-/** Bytes that one element of a type takes. */
 export const bytesOf = (type: ElementType): number => hostArrays[type].BYTES_PER_ELEMENT;
 
-/** Number of elements of a tensor of this shape. */
 export const elementCount = (shape: readonly number[]): number => shape.reduce((product, size) => product * size, 1);
 
 /** Rows of a columnwise copy in FP8 that share a scale (cuda/gpt2.h). */

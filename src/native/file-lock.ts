@@ -1,5 +1,6 @@
 // Locks files against other processes with flock(2).
 import os from 'node:os';
+import { orElse } from '../base/errors.ts';
 import { lastErrno, loadShared } from './koffi.ts';
 
 /** LOCK_EX | LOCK_NB: exclusive, without waiting. */
@@ -10,12 +11,7 @@ const exclusiveNow = 2 | 4;
  * @returns false if another process has locked the file; true also where files cannot be locked
  */
 export function lockFile(file: number): boolean {
-  let flock: (file: number, operation: number) => number;
-  try {
-    const library = loadShared(process.platform === 'darwin' ? 'libSystem.dylib' : 'libc.so.6');
-    flock = library.func('flock', 'int', ['int', 'int']) as typeof flock;
-  } catch {
-    return true;
-  }
-  return flock(file, exclusiveNow) === 0 || lastErrno() !== os.constants.errno.EWOULDBLOCK;
+  const name = process.platform === 'darwin' ? 'libSystem.dylib' : 'libc.so.6';
+  const flock = orElse(undefined, () => loadShared(name).func('flock', 'int', ['int', 'int']));
+  return flock?.(file, exclusiveNow) !== -1 || lastErrno() !== os.constants.errno.EWOULDBLOCK;
 }

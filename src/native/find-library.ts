@@ -2,13 +2,13 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
+import { orElse } from '../base/errors.ts';
 import { packageRoot } from '../base/package-root.ts';
 import { isInstalled } from '../base/wording.ts';
 
 /** The native library for CPUs, or the one for NVIDIA GPUs. */
 export type LibraryKind = 'cpu' | 'cuda';
 
-/** Where libraries are looked for. */
 export interface Place {
   readonly root: string;
   readonly platform: string;
@@ -57,11 +57,7 @@ export const emulatorFile = 'libgpt2-emulator.a';
 export function packaged(kind: LibraryKind, file: string, place: Place = here): string | undefined {
   const name = packageFor(kind, place);
   if (name === undefined) return undefined;
-  try {
-    return createRequire(join(place.root, 'package.json')).resolve(`${name}/${file}`);
-  } catch {
-    return undefined;
-  }
+  return orElse(undefined, () => createRequire(join(place.root, 'package.json')).resolve(`${name}/${file}`));
 }
 
 /** Advice about a library that is missing or does not work. */

@@ -3,6 +3,7 @@
 import { createRequire } from 'node:module';
 import type koffi from 'koffi';
 import type { LibraryHandle } from 'koffi';
+import { orElse } from '../base/errors.ts';
 import { replaceFailedStreamsAtExit } from './standard-streams.ts';
 
 let loaded: typeof koffi | undefined;
@@ -10,21 +11,18 @@ let loaded: typeof koffi | undefined;
 function load(): typeof koffi {
   if (loaded) return loaded;
   replaceFailedStreamsAtExit();
-  loaded = createRequire(import.meta.url)('koffi') as typeof koffi;
+  const made = createRequire(import.meta.url)('koffi') as typeof koffi;
   // koffi runs native code on its own stack, 2 MiB by default, which a deep driver call could overflow. The size can be
   // set only before the process loads its first library.
-  try {
-    loaded.config({ sync_stack_size: 8 << 20, async_stack_size: 8 << 20 });
-  } catch {
-    // Another user of koffi in this process was first; its setting holds.
-  }
-  return loaded;
+  // If another user of koffi in this process was first, its setting holds.
+  orElse(undefined, () => made.config({ sync_stack_size: 8 << 20, async_stack_size: 8 << 20 }));
+  loaded = made;
+  return made;
 }
 
 /** @throws Error if the file is no library, or one of its dependencies is missing */
 export const loadShared = (path: string): LibraryHandle => load().load(path);
 
-/** errno of the last call. */
 export const lastErrno = (): number => load().errno();
 
 /** A view of `bytes` of native memory from an address on. Do not use the view after the memory is freed. */

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { LibraryHandle } from 'koffi';
-import { explained, Gpt2Error } from '../base/errors.ts';
+import { explained, Gpt2Error, orElse } from '../base/errors.ts';
 import type { CompilerOutput } from './compiler-output.ts';
 import { loadShared } from './koffi.ts';
 
@@ -39,7 +39,6 @@ function inPythonPackages(path: string): string[] {
   return roots.flatMap((root) => readdirSync(root).map((part) => join(root, part, path))).filter(existsSync);
 }
 
-/** Folders of CUDA toolkits. */
 export const toolkits = (): string[] =>
   [process.env.CUDA_HOME, process.env.CUDA_PATH, '/usr/local/cuda'].filter((path): path is string => Boolean(path));
 
@@ -69,14 +68,9 @@ export function findNvrtc(): Nvrtc | undefined {
   }
   if (found !== undefined) return found ?? undefined;
   for (const path of candidates()) {
-    try {
-      found = open(path);
-      return found;
-    } catch {
-      // Try the next candidate.
-    }
+    found = orElse(null, () => open(path));
+    if (found) return found;
   }
-  found = null;
   return undefined;
 }
 

@@ -6,7 +6,6 @@ import { type LibraryKind, libraryPath } from './find-library.ts';
 
 export interface DeviceChoice {
   readonly kind: LibraryKind;
-  /** Index of the GPU. */
   readonly index: number;
 }
 

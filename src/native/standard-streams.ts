@@ -5,6 +5,7 @@ import { closeSync, fsyncSync, openSync } from 'node:fs';
 import { constants, devNull } from 'node:os';
 import { isatty } from 'node:tty';
 import { isMainThread } from 'node:worker_threads';
+import { orElse } from '../base/errors.ts';
 
 /** Installs an exit handler that puts /dev/null in place of failed streams. */
 export function replaceFailedStreamsAtExit(): void {
@@ -13,11 +14,8 @@ export function replaceFailedStreamsAtExit(): void {
   process.on('exit', () => {
     for (const { descriptor, isTerminal } of streams) {
       if (isTerminal ? isatty(descriptor) : canSync(descriptor)) continue;
-      try {
-        closeSync(descriptor);
-      } catch {
-        // The descriptor was closed already.
-      }
+      // It may be closed already.
+      orElse(undefined, () => closeSync(descriptor));
       // This takes the lowest free descriptor: the one just closed.
       openSync(devNull, 'r+');
     }

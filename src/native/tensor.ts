@@ -15,7 +15,6 @@ export class Tensor {
   readonly shape: readonly number[];
   /** Start in the buffer, in bytes. */
   readonly offset: number;
-  /** Number of elements. */
   readonly count: number;
 
   /** @throws ShapeError if it ends after the buffer, or a size is not a whole number */
@@ -73,7 +72,6 @@ export class Tensor {
     return values;
   }
 
-  /** Copies all elements to the host. */
   read(): HostArray {
     return this.readPart(0, this.count);
   }
@@ -93,7 +91,6 @@ export class Tensor {
   }
 }
 
-/** Allocates a tensor. */
 export function allocateTensor(device: Device, name: string, type: ElementType, shape: readonly number[]): Tensor {
   const count = elementCount(shape);
   return new Tensor(device.allocate(count * bytesOf(type), name), name, type, shape);

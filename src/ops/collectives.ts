@@ -1,5 +1,6 @@
 // Sums and copies over ranks. A collective starts after the work enqueued before it and runs concurrently with later work, which
 // waits for it only after `joinCollectives`. See cuda/gpt2.h.
+import { orElse } from '../base/errors.ts';
 import type { Pointer } from '../native/bindings.generated.ts';
 import type { Communicator } from '../native/communicator.ts';
 import type { Tensor } from '../native/tensor.ts';
@@ -67,11 +68,8 @@ export function groupCollectives(communicator: Communicator, enqueue: () => void
   try {
     enqueue();
   } catch (error) {
-    try {
-      end();
-    } catch {
-      // Report the first failure.
-    }
+    // Report the first failure.
+    orElse(undefined, end);
     throw error;
   }
   end();

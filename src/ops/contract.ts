@@ -4,7 +4,6 @@ import type { Bindings, Pointer } from '../native/bindings.generated.ts';
 import type { Device } from '../native/device.ts';
 import { bytesOf, type ElementType } from '../native/element-types.ts';
 
-/** Arguments of the native function by name. */
 export type NativeArguments = Readonly<Record<string, number | Pointer | null>>;
 
 export interface TensorContract {
@@ -25,7 +24,6 @@ export interface TensorContract {
   readonly by?: string;
   /** The dimension whose size is the number of elements, at the start of each row, that the op accesses. */
   readonly columns?: string;
-  /** Whether the tensor may be null. */
   readonly isOptional?: boolean;
   /** Another tensor: both are null, or neither is. */
   readonly together?: string;

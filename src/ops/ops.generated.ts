@@ -211,7 +211,7 @@ export const contracts = {
   geluForward: {
     name: 'geluForward',
     symbol: 'gpt2_gelu_forward',
-    formula: "out = 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))",
+    formula: "GELU (Hendrycks and Gimpel 2016) in tanh form, out = 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))",
     tensors: {
       out: { access: '=', type: 'element', shape: ['count'] },
       in: { access: 'read', type: 'element', shape: ['count'] },
@@ -248,6 +248,19 @@ export const contracts = {
     scalars: [],
     flags: [],
     relations: [],
+  },
+  softcapForward: {
+    name: 'softcapForward',
+    symbol: 'gpt2_softcap_forward',
+    formula: "Limits logits (Gemma Team 2024), here by an algebraic sigmoid: out = cap * in / sqrt(in^2 + cap^2)",
+    tensors: {
+      out: { access: '=', type: 'element', shape: ['count'], mayBe: ['in'] },
+      in: { access: 'read', type: 'element', shape: ['count'] },
+    },
+    sizes: ['count'],
+    scalars: ['cap'],
+    flags: [],
+    relations: [{ text: 'cap > 0', holds: ({ cap }: { cap: number }) => cap > 0 }],
   },
   streamSumForward: {
     name: 'streamSumForward',
@@ -305,19 +318,6 @@ export const contracts = {
     flags: [],
     relations: [{ text: 'V <= Vp', holds: ({ V, Vp }: { V: number; Vp: number }) => V <= Vp }],
   },
-  softcapForward: {
-    name: 'softcapForward',
-    symbol: 'gpt2_softcap_forward',
-    formula: "Limits logits (Gemma Team 2024), here by an algebraic sigmoid: out = cap * in / sqrt(in^2 + cap^2)",
-    tensors: {
-      out: { access: '=', type: 'element', shape: ['count'], mayBe: ['in'] },
-      in: { access: 'read', type: 'element', shape: ['count'] },
-    },
-    sizes: ['count'],
-    scalars: ['cap'],
-    flags: [],
-    relations: [{ text: 'cap > 0', holds: ({ cap }: { cap: number }) => cap > 0 }],
-  },
   classifier: {
     name: 'classifier',
     symbol: 'gpt2_classifier',
@@ -361,7 +361,7 @@ export const contracts = {
   fp8QuantizeWeight: {
     name: 'fp8QuantizeWeight',
     symbol: 'gpt2_fp8_quantize_weight',
-    formula: "The weight in FP8 and its factors: `values` for forward, `transposed` for backward to the input",
+    formula: "The weight in FP8 and its factors",
     tensors: {
       values: { access: '=', type: 'fp8', shape: ['O', 'C'], isOptional: true },
       transposed: { access: '=', type: 'fp8', shape: ['C', 'O'], isOptional: true },
@@ -482,7 +482,7 @@ export const contracts = {
   adamw: {
     name: 'adamw',
     symbol: 'gpt2_adamw',
-    formula: "With g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2; master -= lr * (m / c1 / (sqrt(v / c2) + eps) + weight_decay * master); weight = rounded master",
+    formula: "AdamW (Loshchilov and Hutter 2019), with g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2; master -= lr * (m / c1 / (sqrt(v / c2) + eps) + weight_decay * master)",
     tensors: {
       weight: { access: 'kept', type: 'element', shape: ['count'], mayBe: ['master'] },
       master: { access: 'updated', type: 'fp32', shape: ['count'] },
@@ -541,7 +541,7 @@ export const contracts = {
   muonUpdate: {
     name: 'muonUpdate',
     symbol: 'gpt2_muon_update',
-    formula: "With lr = rate * step[LEARNING_RATE]: master = master (1 - lr weight_decay) - lr sqrt(max(1, rows/columns)) direction; weight = rounded master",
+    formula: "master = master (1 - lr weight_decay) - lr sqrt(max(1, rows/columns)) direction",
     tensors: {
       weight: { access: 'kept', type: 'element', shape: ['rows', 'columns'], mayBe: ['master'] },
       master: { access: 'updated', type: 'fp32', shape: ['rows', 'columns'] },
@@ -661,8 +661,7 @@ export function embeddingForward(device: Device, args: { out: Tensor; tokens: Te
 /**
  * dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in an order that depends only on the tokens;
  * dwpe[t,:] (=|+=) sum over b of dout[b,t,:]. dwte is added to because it is also the weight of gpt2_classifier, whose
- * backward comes first. On CUDA V is at most 65536, the limit of a token file, and a token outside
- * [0, V) counts only in dwpe.
+ * backward comes first. On CUDA V is at most 65536, the limit of a token file, and a token outside [0, V) counts only in dwpe.
  *   dwte += [>=V,C]: gradient by tokens, dwpe (accumulate) [>=T,C]: gradient or NULL, dout [B,T,C],
  *   tokens [B,T] < V; workspace gpt2_embedding_scratch(B,T,C,V)
  */
@@ -784,7 +783,7 @@ export function attentionBackward(device: Device, args: { dqkv: Tensor; dout: Te
 }
 
 /**
- * out = 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
+ * GELU (Hendrycks and Gimpel 2016) in tanh form, out = 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
  *   out = [count], in [count]
  */
 export function geluForward(device: Device, args: { out: Tensor; in: Tensor }): void {
@@ -808,6 +807,14 @@ export function residualForward(device: Device, args: { out: Tensor; a: Tensor; 
 }
 
 /**
+ * Limits logits (Gemma Team 2024), here by an algebraic sigmoid: out = cap * in / sqrt(in^2 + cap^2).
+ *   out = [count] may be in, in [count]; cap > 0
+ */
+export function softcapForward(device: Device, args: { out: Tensor; in: Tensor; cap: number }): void {
+  enqueue(device, contracts.softcapForward, args);
+}
+
+/**
  * The input of a layer: out = factors[0] (in + factors[2] skip) + factors[1] embedded, with `in` the residual stream,
  * `skip` the output of an earlier layer, 0 if NULL, and `embedded` the input of the first layer.
  *   out = [N,C], in [N,C], skip [N,C] or NULL, embedded [N,C], factors [3]
@@ -818,9 +825,8 @@ export function streamSumForward(device: Device, args: { out: Tensor; in: Tensor
 
 /**
  * din = factors[0] dout + later_factors[0] later_factors[2] later, the gradients of `in` as the residual stream of this
- * layer and as the skip of a later layer, whose dout is `later`. With `values` the rounded result is also stored in FP8
- * (see "FP8"). dembedded += factors[1] dout; dfactors (=|+=) the sums of dout * (in + factors[2] skip), of dout * embedded, and
- * of factors[0] dout * skip.
+ * layer and as the skip of a later layer, whose dout is `later`. dembedded += factors[1] dout; dfactors (=|+=) the sums of
+ * dout * (in + factors[2] skip), of dout * embedded, and of factors[0] dout * skip.
  *   din = [N,C] may be dout or later, values = [N,C] or NULL, scale = [N] or NULL with values,
  *   norm = [N] or NULL with values, dembedded += [N,C], dfactors (accumulate) [3], dout [N,C], later [N,C] or NULL,
  *   later_factors [3] or NULL with later, in [N,C], skip [N,C] or NULL, embedded [N,C], factors [3];
@@ -838,14 +844,6 @@ export function streamSumBackward(device: Device, args: { din: Tensor; values: T
  */
 export function crossEntropy(device: Device, args: { losses: Tensor; dlogits: Tensor | null; logits: Tensor; targets: Tensor; V: number; dloss: number }): void {
   enqueue(device, contracts.crossEntropy, args);
-}
-
-/**
- * Limits logits (Gemma Team 2024), here by an algebraic sigmoid: out = cap * in / sqrt(in^2 + cap^2).
- *   out = [count] may be in, in [count]; cap > 0
- */
-export function softcapForward(device: Device, args: { out: Tensor; in: Tensor; cap: number }): void {
-  enqueue(device, contracts.softcapForward, args);
 }
 
 /**
@@ -884,8 +882,8 @@ export function lossSum(device: Device, args: { step: Tensor; losses: Tensor; sc
 }
 
 /**
- * The weight in FP8 and its factors: `values` for forward, `transposed` for backward to the input. On CUDA the kernel's
- * blocks wait for each other, so at most two contexts may call this op on a GPU at the same time.
+ * The weight in FP8 and its factors. On CUDA the kernel's blocks wait for each other, so at most two contexts may call this
+ * op on a GPU at the same time.
  *   values = [O,C] or NULL, transposed = [C,O] or NULL, factors = [GPT2_FP8_FACTORS], weight [O,C], bias [O] or NULL;
  *   C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_quantize_weight_scratch(C,O)
  */
@@ -964,10 +962,9 @@ export function globalNorm(device: Device, args: { step: Tensor; matrices: Tenso
 }
 
 /**
- * With g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
- * master -= lr * (m / c1 / (sqrt(v / c2) + eps) + weight_decay * master); weight = rounded master. lr = rate *
- * step[LEARNING_RATE]; c1 = 1 - beta1^t and c2 = 1 - beta2^t (t counted from 1) are first_scalar and first_scalar + 1 of the
- * step block. Does nothing if step[UPDATED] = 0. In fp32 and tf32 weight and master are the same memory.
+ * AdamW (Loshchilov and Hutter 2019), with g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
+ * master -= lr * (m / c1 / (sqrt(v / c2) + eps) + weight_decay * master). c1 = 1 - beta1^t and c2 = 1 - beta2^t (t counted
+ * from 1) are first_scalar and first_scalar + 1 of the step block.
  *   weight (kept) [count] may be master, master (updated) [count], m (updated) [count], v (updated) [count],
  *   gradient [count]: gradient_dtype, step [GPT2_STEP_SIZE]; first_scalar >= GPT2_STEP_SCALARS;
  *   first_scalar + 2 <= GPT2_STEP_TARGETS
@@ -977,8 +974,10 @@ export function adamw(device: Device, args: { weight: Tensor; master: Tensor; m:
 }
 
 /**
- * With g = gradient * step[CLIP] and mu = step[scalar]: momentum = mu momentum + (1-mu) g; direction = mu momentum + (1-mu) g, with the new momentum
- * (Nesterov's). If rows > columns the direction is stored transposed, as [columns,rows]. Does nothing if step[UPDATED] = 0.
+ * With g = gradient * step[CLIP] and mu = step[scalar]: momentum = mu momentum + (1-mu) g;
+ * direction = mu momentum + (1-mu) g, with the new momentum (Nesterov's). Muon (Jordan 2024) updates matrices by four ops:
+ * this one for each matrix, gpt2_normalize_matrices, gpt2_newton_schulz several times, and gpt2_muon_update for each
+ * matrix. If rows > columns, the direction is stored transposed, as [columns,rows], in all four.
  *   direction (kept) [rows,columns], momentum (updated) [rows,columns], gradient [rows,columns]: gradient_dtype,
  *   step [GPT2_STEP_SIZE]; scalar >= GPT2_STEP_SCALARS; scalar < GPT2_STEP_TARGETS
  */
@@ -987,8 +986,8 @@ export function muonMomentum(device: Device, args: { direction: Tensor; momentum
 }
 
 /**
- * Each matrix is divided by margin * (its Frobenius norm) + eps. On CUDA a fixed number of blocks sums the
- * squares of a matrix: each thread's in fp32, the rest in double.
+ * Each matrix is divided by margin * (its Frobenius norm) + eps. On CUDA a thread's squares are summed in fp32, the rest
+ * in double.
  *   matrices (updated) [M,R,K]; workspace gpt2_newton_schulz_scratch(M,R,K)
  */
 export function normalizeMatrices(device: Device, args: { matrices: Tensor; margin: number; eps: number }): void {
@@ -1005,9 +1004,7 @@ export function newtonSchulz(device: Device, args: { out: Tensor; in: Tensor; a:
 }
 
 /**
- * With lr = rate * step[LEARNING_RATE]: master = master (1 - lr weight_decay) - lr sqrt(max(1, rows/columns)) direction;
- * weight = rounded master. The direction is stored as gpt2_muon_momentum stores it. Does nothing if step[UPDATED] = 0. In fp32
- * and tf32 weight and master are the same memory.
+ * master = master (1 - lr weight_decay) - lr sqrt(max(1, rows/columns)) direction.
  *   weight (kept) [rows,columns] may be master, master (updated) [rows,columns], direction [rows,columns],
  *   step [GPT2_STEP_SIZE]
  */
@@ -1060,14 +1057,11 @@ export const embeddingScratch = (device: Device, sizes: { B: number; T: number; 
 export const normScratch = (device: Device, sizes: { N: number; C: number }): number =>
   scratch(device, 'normScratch', sizes);
 
-/**
- * With `gradients` 1, the bytes for every direction at this size. With 0, the bytes for all directions but the weight
- * gradient; the size for the largest N then serves every smaller N.
- */
+/** Bytes of workspace. */
 export const matmulScratch = (device: Device, sizes: { N: number; C: number; O: number; gradients: boolean }): number =>
   scratch(device, 'matmulScratch', sizes);
 
-/** Bytes for the partial sums of the gradients of K factors. */
+/** Bytes of workspace. */
 export const factorsScratch = (device: Device, sizes: { K: number }): number =>
   scratch(device, 'factorsScratch', sizes);
 
@@ -1075,7 +1069,7 @@ export const factorsScratch = (device: Device, sizes: { K: number }): number =>
 export const attentionScratch = (device: Device, sizes: { B: number; T: number; C: number; NH: number }): number =>
   scratch(device, 'attentionScratch', sizes);
 
-/** With `gradients` 0, the bytes for losses only; the size for the largest N then serves every smaller N. */
+/** Bytes of workspace. */
 export const classifierScratch = (device: Device, sizes: { N: number; C: number; Vp: number; gradients: boolean; fp8: boolean }): number =>
   scratch(device, 'classifierScratch', sizes);
 
@@ -1083,7 +1077,7 @@ export const classifierScratch = (device: Device, sizes: { N: number; C: number;
 export const fp8QuantizeWeightScratch = (device: Device, sizes: { C: number; O: number }): number =>
   scratch(device, 'fp8QuantizeWeightScratch', sizes);
 
-/** `gradients` as in gpt2_matmul_scratch. */
+/** Bytes of workspace. */
 export const fp8MatmulScratch = (device: Device, sizes: { N: number; C: number; O: number; gradients: boolean }): number =>
   scratch(device, 'fp8MatmulScratch', sizes);
 

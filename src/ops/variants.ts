@@ -97,10 +97,8 @@ type VariantsOf<Op extends keyof Table> =
 /** The name of an op in the header without gpt2_, or of a variant of it: "gelu_forward", "norm_forward.layernorm". */
 export type OpName = Exclude<keyof ByName, keyof Table> | { [Op in keyof Table]: VariantsOf<Op> }[keyof Table];
 
-/** The contract of an op or a variant. */
 export type ContractOf<Name extends OpName> = ByName[(Name extends `${infer Op}.${string}` ? Op : Name) & keyof ByName];
 
-/** The conditions of a variant. */
 export type WhenOf<Name extends OpName> = Name extends `${infer Op extends keyof Table}.${infer Variant}`
   ? ConditionsOf<Table[Op][Variant & keyof Table[Op]]>
   : Name extends keyof Table

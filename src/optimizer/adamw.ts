@@ -33,7 +33,6 @@ const correction = (name: string, beta: number) => ({
  */
 export class AdamW implements Optimizer {
   readonly name = 'adamw';
-  /** First and second moments. */
   readonly rows = [row('m'), row('v')];
   readonly scalars: Optimizer['scalars'];
   readonly #weightDecay: number;

@@ -1,5 +1,5 @@
 // Assigns parameters to optimizers, and derives a run's state rows and scratch.
-import { usageError } from '../base/errors.ts';
+import { UsageError, usageError } from '../base/errors.ts';
 import type { Selection } from '../model/arena.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { type Parameter, parameterTable } from '../model/parameters.ts';
@@ -17,10 +17,12 @@ export interface AssignedRow {
   readonly selected: Selection;
 }
 
-/** The optimizer of a parameter. @throws UsageError if it cannot update the parameter */
+/** The optimizer of a parameter. @throws UsageError if there is none, or it cannot update the parameter */
 export function optimizerOf(choice: OptimizerChoice, parameter: Parameter): Optimizer {
   const optimizer = typeof choice === 'function' ? choice(parameter) : choice;
   const { name, kind } = parameter;
+  if (!Array.isArray(optimizer?.rows))
+    throw UsageError.takes('optimizer', 'an Optimizer for every parameter', optimizer);
   if (optimizer.accepts?.(parameter) ?? true) return optimizer;
   throw usageError`${optimizer.name} does not update ${name}, a ${kind}; choose another optimizer for it, such as AdamW`;
 }

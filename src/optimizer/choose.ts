@@ -5,7 +5,6 @@ import type { OptimizerChoice } from './assign.ts';
 import { isBlockMatrix, Muon } from './muon.ts';
 import type { IterationName } from './newton-schulz.ts';
 
-/** For --optimizer. */
 export const optimizerNames = ['adamw', 'muon'] as const;
 
 export interface OptimizerOptions extends AdamWOptions {

@@ -2,7 +2,6 @@
 import { gpt2Architecture, parts } from '../model/architecture.ts';
 import { type Facts, type OptionRow, whole } from './row.ts';
 
-/** Columns shared by all parts of the model. */
 const ofPart = { optional: true, resume: 'never', bench: true } as const;
 /** The row of a part; architecture.ts has its values. */
 const part = <N extends keyof typeof parts>(name: N, usage: string, help: string) => ({

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { packageRoot } from '../base/package-root.ts';
 import { preproOf } from '../data/datasets/datasets.ts';
-import { presetConfig } from '../model/config.ts';
+import { customModel, type ModelConfig, modelLabel, presetConfig } from '../model/config.ts';
 import type { TrainOptions } from './train-options.generated.ts';
 
 interface Preset {
@@ -86,16 +86,14 @@ export function readPreset(name: PresetName): Preset & { readonly prepare: reado
 function readCurve(name: CurveName): Preset {
   const { source, configuration } = JSON.parse(readFileSync(join(referenceFolder, `${name}.json`), 'utf8')) as {
     source: { program: string; hardware: string; precision: string };
-    configuration: Preset['options'] & { model: string; steps: number };
+    configuration: Preset['options'] & ModelConfig & { model: string; steps: number };
   };
   const { model, steps, data } = configuration;
   // The sizes that a model's name implies are left out: with another --model they would be wrong.
   const sizes = presetConfig(model) ?? { vocabularySize: 'from the data' };
   const recorded = Object.fromEntries(Object.entries(configuration).filter(([option]) => !(option in sizes)));
   const options: Preset['options'] = { ...recorded, ...curves[name], data: `data/${data}` };
-  const trained = `${model}, ${data}, ${steps} steps of ${options.totalBatch} tokens`;
-  return {
-    about: `${source.program}'s curve: ${trained}, ${source.precision}, on ${source.hardware}`,
-    options,
-  };
+  const label = model === customModel ? modelLabel(configuration) : model;
+  const trained = `${label}, ${data}, ${steps} steps of ${options.totalBatch} tokens`;
+  return { about: `${source.program}'s curve: ${trained}, ${source.precision}, on ${source.hardware}`, options };
 }

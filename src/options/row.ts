@@ -21,9 +21,7 @@ export interface Facts {
   readonly asked: Readonly<Record<string, unknown>>;
 }
 
-/** A default that is not a constant. */
 interface DerivedDefault {
-  /** The default in --help. */
   readonly text: string;
   /** Absent: the option stays unset, or the code that uses it fills it in. */
   readonly of?: (facts: Facts) => OneValue;
@@ -98,7 +96,6 @@ export function defaultOf({ default: value }: OptionRow, facts?: Facts): OptionV
   return facts && value.of?.(facts);
 }
 
-/** "--batch" */
 export const flagOf = ({ usage }: OptionRow): string => usage.split(' ')[0]!;
 
 export function helpOf({ help, default: value }: OptionRow): string {

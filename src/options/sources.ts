@@ -10,7 +10,6 @@ import { type OptionName, spell, type TrainOptions } from './table.ts';
 
 /** Options of all sources, and the origin of those that were not set directly. */
 export interface Sources {
-  /** Options that were set directly, as they were. */
   readonly asked: TrainOptions;
   readonly options: TrainOptions;
   /** The options that each source adds, by the source's text: "--preset shakespeare-laptop". */

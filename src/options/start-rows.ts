@@ -3,7 +3,6 @@ import { shellWord } from '../base/wording.ts';
 import { runPresetNames } from './presets.ts';
 import { type OptionRow, real, whole } from './row.ts';
 
-/** Port of the live page. */
 export const defaultPort = 8042;
 
 export const startRows = {

@@ -66,11 +66,8 @@ export type DefaultedOptions = Readonly<
 /** Options of a run in which `batch` is chosen, and so the size of a step. */
 export type ResolvedOptions = Readonly<
   Omit<DefaultedOptions, 'batch' | 'totalBatch'> & {
-    /** Sequences in a micro-batch. */
     batch: number;
-    /** Tokens in a step. */
     totalBatch: number;
-    /** Micro-batches in a step. */
     accumulation: number;
   }
 >;

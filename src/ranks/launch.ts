@@ -2,6 +2,7 @@
 // and kills those that still run some time after one has failed.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { ExitError, Gpt2Error, gpt2Error } from '../base/errors.ts';
 import { signalOf } from '../base/signals.ts';
@@ -97,13 +98,8 @@ export function stopWithLauncher(): void {
   process.channel?.unref();
 }
 
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as { port: number };
-      server.close(() => resolve(port));
-    });
-  });
+async function freePort(): Promise<number> {
+  await using server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return (server.address() as { port: number }).port;
 }

@@ -1,4 +1,5 @@
 // Connects ranks: rank 0 listens, and every other rank retries until rank 0 answers.
+import { once } from 'node:events';
 import { connect as connectSocket, createServer, type Server } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
 import { gpt2Error } from '../base/errors.ts';
@@ -123,12 +124,8 @@ async function reach(
   }
 }
 
-const connect = (host: string, port: number): Promise<Channel> =>
-  new Promise((resolve, reject) => {
-    const socket = connectSocket({ host, port });
-    socket.once('error', reject);
-    socket.once('connect', () => {
-      socket.off('error', reject);
-      resolve(new Channel(socket));
-    });
-  });
+async function connect(host: string, port: number): Promise<Channel> {
+  const socket = connectSocket({ host, port });
+  await once(socket, 'connect');
+  return new Channel(socket);
+}

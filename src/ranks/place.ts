@@ -2,6 +2,7 @@
 // (RANK, WORLD_SIZE, ...), Slurm's srun (SLURM_*), Open MPI's mpirun (OMPI_*).
 import { createHash } from 'node:crypto';
 import { availableParallelism } from 'node:os';
+import { type Environment, wholeVariable as whole } from '../base/checks/environment.ts';
 import { usageError } from '../base/errors.ts';
 
 export interface Place {
@@ -24,8 +25,6 @@ export interface Place {
   /** Seconds without a heartbeat after which a rank counts as failed, once training has begun. */
   readonly silenceSeconds: number;
 }
-
-type Environment = Readonly<Record<string, string | undefined>>;
 
 /** The most that --gpus accepts. */
 const mostRanks = 65_536;
@@ -133,13 +132,6 @@ export function firstNode(nodes: string): string {
 export function masterPort(environment: Environment = process.env, beyond = 0): number | undefined {
   if (!environment.MASTER_PORT) return undefined;
   return whole(environment, 'MASTER_PORT', 1, mostPort - beyond) + beyond;
-}
-
-function whole(environment: Environment, name: string, least: number, most: number): number {
-  const text = environment[name];
-  const value = /^\d{1,9}$/.test(text ?? '') ? Number(text) : Number.NaN;
-  if (value >= least && value <= most) return value;
-  throw usageError`the environment variable ${name} must be a whole number from ${least} to ${most}, not ${JSON.stringify(text)}`;
 }
 
 /** A port below those that systems assign automatically. */

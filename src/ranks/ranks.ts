@@ -2,7 +2,7 @@
 // host and reason, with which every rank ends. Gradients use other connections (src/ops/collectives.ts).
 import { hostname } from 'node:os';
 import { setTimeout } from 'node:timers/promises';
-import { Gpt2Error, NativeError } from '../base/errors.ts';
+import { expected, Gpt2Error, NativeError } from '../base/errors.ts';
 import type { Channel, Message } from './channel.ts';
 import { beatMilliseconds, Liveness } from './liveness.ts';
 import { meet } from './meet.ts';
@@ -71,13 +71,9 @@ export class Ranks {
    * @throws RankError if a rank does not connect in time or fails meanwhile, rank 0 refuses this one, or `signal` is aborted
    */
   static async join(place: Place, notice: (text: string) => void, signal?: AbortSignal): Promise<Ranks> {
-    let channels: Map<number, Channel>;
-    try {
-      channels = await meet(place, notice, signal);
-    } catch (error) {
-      if (!(error instanceof Gpt2Error)) throw error;
-      throw new RankError(`rank ${place.rank} on ${hostname()}: ${error.message}`, { cause: error });
-    }
+    const channels = await meet(place, notice, signal).catch((error: unknown) => {
+      throw new RankError(`rank ${place.rank} on ${hostname()}: ${expected(error).message}`, { cause: error });
+    });
     const ranks = new Ranks(place, channels);
     try {
       ranks.hosts = await ranks.allGather(hostname());
@@ -188,7 +184,7 @@ export class Ranks {
 
   /** Reports an error of this rank to all, and returns the error with which every rank ends. */
   async fail(error: unknown): Promise<unknown> {
-    // A bug keeps its stack.
+    // An error that is no Gpt2Error is a bug, whose stack is needed.
     if (this.#verdict) return error instanceof Gpt2Error ? this.#verdict : error;
     if (this.#left) return error;
     const blame = blameFor(error, this.rank);

@@ -176,7 +176,7 @@ export class FigureLines {
     const line = { curve, series, points };
     // The mean of a validation has little noise to smooth, a learning rate none.
     if (smoothing === 0 || series === 'val' || series === 'lr') return line;
-    return { ...line, smoothed: this.#once(`${key} ${smoothing}`, () => smooth(points, smoothing)) };
+    return { ...line, smoothed: this.#once(`${key} ${smoothing}`, () => smooth(points, smoothing, this.#distance)) };
   }
 
   #apart(curve: number, series: PlottedSeries, { isLog, baseline }: Choice): Points {
@@ -203,6 +203,15 @@ export class FigureLines {
   get last(): number {
     const ends = this.#curves.flatMap(({ series }) => Object.values(series).map(({ steps }) => steps.at(-1) ?? 0));
     return Math.max(0, ...ends) || 1;
+  }
+
+  /** The mean distance of the densest curve's values: the unit of smoothing for all curves, of which some have every tenth step. */
+  get #distance(): number {
+    const distances = this.#curves.map(({ series: { train: { steps } = none } }) =>
+      steps.length > 1 ? (steps.at(-1)! - steps[0]!) / (steps.length - 1) : Number.POSITIVE_INFINITY,
+    );
+    const least = Math.min(...distances);
+    return Number.isFinite(least) ? least : 1;
   }
 
   /** The smoothing of the first view, light: over 2.5 steps, over 1/200 of more than 500 steps; none of fewer than 20. */

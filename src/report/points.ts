@@ -50,16 +50,18 @@ export function difference({ steps, values }: Points, baseline: Points): Points 
 
 /**
  * The exponential moving average of a curve, with Adam's bias correction at its start. Values that are not finite stay and do not
- * enter the average.
- * @param weight weight of the past; 0 leaves the curve unchanged
+ * enter the average. A curve of every n-th step forgets as much between two values as others in sqrt(n) steps: in 1 it would fall n
+ * times as late as they, in n it would hardly be smoothed.
+ * @param weight weight of the past `distance` steps before; 0 leaves the curve unchanged
  */
-export function smooth({ steps, values }: Points, weight: number): Points {
-  let sum = 0;
-  let share = 0;
-  const smoothed = values.map((value) => {
+export function smooth({ steps, values }: Points, weight: number, distance = 1): Points {
+  let [sum, share, at] = [0, 0, steps[0]! - distance];
+  const smoothed = values.map((value, index) => {
     if (!Number.isFinite(value)) return value;
-    sum = weight * sum + (1 - weight) * value;
-    share = weight * share + (1 - weight);
+    const past = weight ** Math.sqrt((steps[index]! - at) / distance);
+    at = steps[index]!;
+    sum = past * sum + (1 - past) * value;
+    share = past * share + (1 - past);
     return sum / share;
   });
   return { steps, values: smoothed };

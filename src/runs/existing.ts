@@ -1,19 +1,9 @@
 // Checks the contents of a folder before a run starts there at step 0. Only files of a run may be replaced; anything else stops
 // the start. writer.ts opens the folder.
-import {
-  closeSync,
-  existsSync,
-  lstatSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  readlinkSync,
-  readSync,
-  statSync,
-} from 'node:fs';
+import { existsSync, lstatSync, openSync, readdirSync, readFileSync, readlinkSync, readSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { Gpt2Error, gpt2Error, shortList, words } from '../base/errors.ts';
-import { largestDescription, readTextFile } from '../base/files/regular-file.ts';
+import { closing, largestDescription, readTextFile } from '../base/files/regular-file.ts';
 import { configurationSchema } from '../options/configuration.ts';
 import { checkpointName, isOwnEntry } from '../weights/checkpoint/directory.ts';
 import { checkpointsFolder, configPath, isOfRun, logPath } from './paths.ts';
@@ -114,12 +104,7 @@ function contentOf(path: string, isOwn: (path: string) => boolean): Content {
 function isLog(path: string): boolean {
   const beginning = '{"event":';
   const read = Buffer.alloc(beginning.length);
-  const file = openSync(path, 'r');
-  try {
-    readSync(file, read, 0, read.length, 0);
-  } finally {
-    closeSync(file);
-  }
+  closing(openSync(path, 'r'), (file) => readSync(file, read));
   return read.toString() === beginning;
 }
 

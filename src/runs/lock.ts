@@ -19,14 +19,9 @@ export function refuseBusyRun(run: string): void {
  * @returns false if another process writes the run
  */
 export function whileIdle(run: string, work: () => void): boolean {
-  let lock: RunLock | undefined;
-  try {
-    lock = RunLock.take(run, constants.O_RDONLY);
-  } catch {
-    // There is no log, or it cannot be read; opening it for writing reports the reason.
-    return true;
-  }
-  if (!lock) return false;
+  // Null: there is no log, or it cannot be read; opening it for writing reports the reason.
+  const lock = orElse(null, () => RunLock.take(run, constants.O_RDONLY));
+  if (!lock) return lock === null;
   try {
     work();
   } finally {

@@ -1,4 +1,3 @@
-// Exports a model to a format of another program.
 import { accessSync, constants, existsSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { checkGiven } from '../base/checks/given.ts';

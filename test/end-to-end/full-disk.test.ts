@@ -71,7 +71,7 @@ describe.skipIf(noSmallDisk !== undefined)(`a disk${noSmallDisk ? ` (${noSmallDi
       ls -A $disk/run/checkpoints | tail -n 1
       "$@" --steps 2000 --out $disk/straight
       for run in run straight; do grep -o '"weights":".*"' $disk/$run/log.jsonl; done`,
-      [...train(smallData), '--batch', '1', '--seq', '16', '--threads', '1'],
+      [...train(smallData), '--batch', '1', '--seq', '16'],
     );
     expect(code, stderr).toBe(0);
     const untouched = 'EROFS: read-only file system.*older checkpoints are untouched';

@@ -19,7 +19,7 @@ it('a run that is killed again and again loses, repeats and changes nothing', as
   // More steps than the kills leave time for; the last start does what is left.
   const steps = 300 + 150 * kills;
   const args = (out: string) => [
-    ...['train', '--data', data, '--out', out, ...tinyModel, '--batch', '1', '--seq', '32', '--threads', '1'],
+    ...['train', '--data', data, '--out', out, ...tinyModel, '--batch', '1', '--seq', '32'],
     ...['--steps', String(steps), '--lr', '1e-3', '--val-every', '7', '--val-steps', '2', '--sample-every', '0'],
     ...['--save-every', '2', '--keep', '3', '--keep-every', '50'],
   ];

@@ -17,7 +17,7 @@ beforeAll(() => {
   place.data({ train: 9000, vocabulary: 100 });
 });
 
-const given = `train --data data --val-every 0 --sample-every 0 --batch 1 --seq 32 --threads 1`.split(' ');
+const given = `train --data data --val-every 0 --sample-every 0 --batch 1 --seq 32`.split(' ');
 
 describe('of a save that was killed while it removed what is not kept', () => {
   const saved = (out: string) => readdirSync(place.path(out, 'checkpoints'));

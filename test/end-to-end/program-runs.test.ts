@@ -127,6 +127,7 @@ describe('refusals', () => {
 
   it.each<[message: string, parts: object]>([
     ['schedule takes a function, not an object', { schedule: {} }],
+    ['optimizer takes an Optimizer for every parameter, not an object', { optimizer: {} }],
     ['batches takes an object or a function, not "file"', { batches: 'file' }],
     ['batches must be an object with next(), or a function of { rank, ranks } that returns one', { batches: {} }],
     ['batches has only one of position() and seek()', { batches: { next: () => good, seek() {} } }],
@@ -148,7 +149,7 @@ describe('refusals', () => {
     await start({ ...given, steps: 2 }, 'no-seek');
     const optimizer = new AdamW({ weightDecay: 0 });
     for (const [parts, message] of [
-      [given, 'batches of the program has no seek(position)'],
+      [given, 'batches of the program: no seek(position), so its batches cannot be read again'],
       [{}, 'was trained with batches of a program: resume it from that program'],
       [{ ...given, optimizer }, 'was trained without optimizer of a program: start another run'],
     ] as const) {

@@ -36,7 +36,7 @@ const modern: readonly Shape[] = [
 ];
 
 const run =
-  '--order llmc --layers 3 --channels 128 --heads 2 --context 128 --batch 2 --seq 128 --steps 8 --lr 1e-3 --warmup 3 --weight-decay 0.1 --val-every 4 --val-steps 2 --sample-every 0';
+  '--threads 2 --order llmc --layers 3 --channels 128 --heads 2 --context 128 --batch 2 --seq 128 --steps 8 --lr 1e-3 --warmup 3 --weight-decay 0.1 --val-every 4 --val-steps 2 --sample-every 0';
 
 const paths = (['cpu avx512', 'cpu avx2', 'cpu portable', 'cuda sm90', 'cuda portable'] as const).flatMap((name) => {
   const [kind, kernels] = name.split(' ') as [LibraryKind, string];

@@ -23,7 +23,7 @@ const of = <K extends RunEvent['event']>(run: string, kind: K) =>
   );
 const curveOf = (run: string) => new Map(of(run, 'train').map(({ step, loss }) => [step, loss]));
 const stepsSaved = (run: string) => listCheckpoints(checkpointsFolder(place.path(run))).map(stepOf);
-const quiet = ['--val-every', '0', '--sample-every', '0', '--threads', '1'];
+const quiet = ['--val-every', '0', '--sample-every', '0'];
 
 describe('one command', () => {
   const command = (steps: number) => [

@@ -23,7 +23,7 @@ afterAll(() => {
 
 const train = (out: string, steps: number, ...more: string[]) => [
   ...['train', '--data', 'data', '--out', out, ...tinyModel, '--seq', '32', '--steps', String(steps)],
-  ...['--val-every', '10', '--val-steps', '1', '--threads', '1', ...more],
+  ...['--val-every', '10', '--val-steps', '1', ...more],
 ];
 
 /** Starts a run with a page. */

@@ -10,7 +10,7 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('train --sweep', () => {
   const place = workplace('each');
   let args: string[];
   beforeEach(() => {
-    const data = ['--data', place.data({ vocabulary: 128 }), '--threads', '1', '--batch', '2', '--seq', '16'];
+    const data = ['--data', place.data({ vocabulary: 128 }), '--batch', '2', '--seq', '16'];
     const every = ['--val-every', '4', '--val-steps', '1', '--sample-every', '0'];
     args = ['train', '--model', 'custom', ...tinyModel, ...data, ...every, '--out', 'sweep'];
   });

@@ -13,7 +13,7 @@ const run = (...args: readonly string[]) => place.okHere(args);
 const refused = async (args: string[], what: string | RegExp, where: string[]) =>
   expectRefusal(await place.here(args), { code: 1, what, where });
 
-const sizes = ['--seq', '32', '--batch', '2', '--val-every', '0', '--threads', '1'];
+const sizes = ['--seq', '32', '--batch', '2', '--val-every', '0'];
 const text = Array.from({ length: 400 }, (_, index) => `ROMEO:\nIs the day so young, at ${index}? Größer!\n`).join(
   '\n',
 );

@@ -216,7 +216,7 @@ it.each([
 ])('a card with %j changed to %j is refused', async (from, to, message) => {
   const folder = `card-with-${to.replaceAll(/\W+/g, '-')}`;
   newKernels(place.path(folder), { card: (text) => text.replace(from, to) });
-  const { code, stdout, stderr } = await test(folder);
+  const { code, stdout, stderr } = await test(folder, '--dtype', 'fp32');
   expect(stdout + stderr).toMatch(message);
   expect(code).toBe(1);
 });

@@ -1,7 +1,7 @@
 // Loading, opening, owning and closing: what fails says what to do, and nothing works after close.
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { Gpt2Error, NativeError, ShapeError } from '../../src/base/errors.ts';
 import { abiVersion } from '../../src/native/bindings.generated.ts';
 import { Device } from '../../src/native/device.ts';
@@ -42,6 +42,19 @@ describeBackends('device', (_, kind) => {
     using device = Device.open({ kind, threads: 2 });
     expect(device.description.library).toBe(kind);
     expect(device.description.dtypes).toContain('fp32');
+  });
+
+  it.runIf(kind === 'cpu')('has as many threads as GPT2_THREADS says, unless it is told a number', () => {
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const threadsOf = (variable: string, threads?: number) => {
+      vi.stubEnv('GPT2_THREADS', variable);
+      using device = Device.open({ kind, threads });
+      return device.description.threads;
+    };
+    expect([threadsOf('3'), threadsOf('3', 0), threadsOf('3', 2)]).toEqual([3, 3, 2]);
+    expect(() => threadsOf('0')).toThrow(
+      'the environment variable GPT2_THREADS must be a whole number from 1 to 1024, not "0"',
+    );
   });
 
   it.runIf(kind === 'cpu')('a dtype it lacks is refused with those it has', () => {

@@ -14,7 +14,6 @@ import {
   type Numbers,
   norm,
   Random,
-  relativeError,
   transposed,
   worstError,
   writeNumbers,
@@ -58,7 +57,7 @@ import {
   forwardTensors,
   plainForward,
 } from '../support/fp8.ts';
-import { dot, TensorBench } from '../support/tensors.ts';
+import { dot, relativeError, TensorBench } from '../support/tensors.ts';
 
 /** Rows were stored in FP8 by their largest elements, with a bound of their norms; rows of NaN by any scale and bound. */
 function expectQuantized(

@@ -124,6 +124,7 @@ it('an option that is given as undefined is not given', () => {
 
 it('`presets` lists each with the commands that prepare its data and train it', async () => {
   const { stdout } = await place.okHere(['presets']);
+  expect(stdout).toContain("pytorch-laptop-moby-dick-1200: PyTorch's curve: l4-c128-h4, moby-dick-char, 1200 steps");
   for (const name of runPresetNames) {
     expect(stdout).toMatch(
       new RegExp(`^${name}: .{20,120}\\n(  (npm run|npx gpt2) prepro .*\\n)+  .* train .*--preset ${name}$`, 'm'),

@@ -144,6 +144,14 @@ describeInChromium('the report', (browser) => {
     const hidden =
       "[...document.querySelectorAll('#tables .scrolled')].map((each) => each.scrollWidth - each.clientWidth)";
     expect(await page.evaluate(hidden)).toEqual([0, 0]);
+    // A long name keeps its validation beside it, and no name of an option is broken.
+    await page.setViewportSize({ width: 390, height: 800 });
+    await drawn();
+    const legend = "[...document.querySelectorAll('#legend button')].map((one) => one.getBoundingClientRect().top)";
+    const [run, validation] = (await page.evaluate(legend)) as [number, number];
+    expect(validation).toBeCloseTo(run, 0);
+    const names = "[...document.querySelectorAll('#tables section:last-child td:first-child')]";
+    expect(await page.evaluate(`Math.max(...${names}.map((each) => each.clientHeight))`)).toBeLessThan(30);
   });
 
   it('hover: values of all curves at the step, and their difference', async () => {

@@ -32,10 +32,23 @@ it('difference: at the steps that both have', () => {
 });
 
 it.each([
-  ['a constant unchanged from the first step on, values that are not finite in place', 0.9, [2, nan, 2], [2, nan, 2]],
-  ['what lies between the averaged values', 0.5, [1, 3], [1, 7 / 3]],
-])('smooth gives %s', (_, weight, values, smoothed) => {
-  const steps = [...values.keys()];
+  [
+    'a constant unchanged from the first step on, values that are not finite in place',
+    1,
+    0.9,
+    [2, nan, 2],
+    [2, nan, 2],
+  ],
+  ['what lies between the averaged values', 1, 0.5, [1, 3], [1, 7 / 3]],
+  [
+    'a curve of every ninth step, which forgets as much at each as others in three',
+    9,
+    0.5,
+    [1, 3],
+    [1, 1 + 1.75 / 0.9375],
+  ],
+])('smooth gives %s', (_, every, weight, values, smoothed) => {
+  const steps = [...values.keys()].map((step) => step * every);
   const close = smoothed.map((value) => (Number.isNaN(value) ? value : expect.closeTo(value, 12)));
   expect(smooth({ steps, values }, weight)).toEqual({ steps, values: close });
 });

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { expect } from 'vitest';
 import { packageRoot } from '../../src/base/package-root.ts';
 import { speakFlags } from '../../src/base/wording.ts';
 import { moduleLoader } from './built.ts';
@@ -9,5 +10,8 @@ delete process.env.FORCE_COLOR;
 process.env.XDG_CACHE_HOME = join(packageRoot, 'build/test-cache');
 // A command that runs in a test's process starts processes of the program, not of vitest.
 process.execArgv = moduleLoader;
+// A small model takes four times the processor time on two threads, which wait for each other. Tests of kernels use all threads.
+if (/test\/(kernels|lab|native|ops)\//.test(expect.getState().testPath!)) delete process.env.GPT2_THREADS;
+else process.env.GPT2_THREADS = '1';
 // Most tests are of the command line's messages.
 speakFlags();

@@ -3,7 +3,7 @@ import { expect } from 'vitest';
 import { casesNamed } from '../../src/lab/ops.ts';
 import type { Device } from '../../src/native/device.ts';
 import type { Tensor } from '../../src/native/tensor.ts';
-import { floats, type Random, relativeError, worstError } from '../../src/ops/cases/case-numbers.ts';
+import { distance, floats, norm, type Random, worstError } from '../../src/ops/cases/case-numbers.ts';
 import { GuardedTensors } from '../../src/ops/cases/guarded-tensors.ts';
 import { callingsOf } from '../../src/ops/cases/op-case.ts';
 import { runCase } from '../../src/ops/cases/run-case.ts';
@@ -25,6 +25,10 @@ export class TensorBench extends GuardedTensors {
     expect(this.overwritten, 'tensors past whose end an op wrote').toEqual([]);
   }
 }
+
+/** ‖a - b‖ / ‖b‖ */
+export const relativeError = (a: ArrayLike<number>, b: ArrayLike<number>): number =>
+  distance(a, b) / Math.max(norm(b), 1e-30);
 
 /** The norm of the errors under `limit` and the worst under `most`, with the figures in the message. */
 export function expectClose(

@@ -1,7 +1,7 @@
 // Reads exact ranges of open files, and hashes whole files.
 import { createHash } from 'node:crypto';
-import { closeSync, fstatSync, readSync } from 'node:fs';
-import { openRegularFile } from './regular-file.ts';
+import { fstatSync, readSync } from 'node:fs';
+import { closing, openRegularFile } from './regular-file.ts';
 
 /** Bytes read or written by one call; the system's limit is 2 GiB. */
 export const largestTransfer = 1 << 28;
@@ -28,11 +28,5 @@ export function hashOpenFile(file: number, size: number): string {
 }
 
 /** sha256 of a regular file, in hex. It blocks: 0.5 s per GB. @throws Error of the file system, or as `readFully` */
-export function hashFile(path: string): string {
-  const file = openRegularFile(path);
-  try {
-    return hashOpenFile(file, fstatSync(file).size);
-  } finally {
-    closeSync(file);
-  }
-}
+export const hashFile = (path: string): string =>
+  closing(openRegularFile(path), (file) => hashOpenFile(file, fstatSync(file).size));

@@ -13,6 +13,15 @@ export function openRegularFile(path: string, flags: number = constants.O_RDONLY
   throw new Error('it is not a regular file');
 }
 
+/** Runs `work` on an open file, then closes the file. */
+export function closing<R>(file: number, work: (file: number) => R): R {
+  try {
+    return work(file);
+  } finally {
+    closeSync(file);
+  }
+}
+
 /** The most bytes in a JSON file that describes others: a manifest of 100,000 shards has 13 MB. */
 export const largestDescription = 16 << 20;
 
@@ -22,12 +31,9 @@ export const largestDescription = 16 << 20;
  * @throws Error as `openRegularFile`, or if the file is larger
  */
 export function readTextFile(path: string, most: number = Number.POSITIVE_INFINITY): string {
-  const file = openRegularFile(path);
-  try {
+  return closing(openRegularFile(path), (file) => {
     const { size } = fstatSync(file);
     if (size > most) throw new Error(`it has ${size} bytes, more than the limit of ${most}`);
     return readFileSync(file, 'utf8');
-  } finally {
-    closeSync(file);
-  }
+  });
 }

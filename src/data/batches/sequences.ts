@@ -52,12 +52,12 @@ export function openSequences({ shards: paths, sequence, tokens, vocabularySize 
         (sum, shard, index) => sum + Math.max(0, shard.tokens - 1) - counts[index]! * sequence,
         0,
       );
-      const noun = left === 1 ? 'token' : 'tokens';
+      const fill = left === 1 ? 'token at the end of shards fills' : 'tokens at the end of shards fill';
       const isShort = tokens !== 'all' && Math.floor(tokens / sequence) > all;
       if (all === 0) return [words`nothing is read: the set holds no sequence of ${sequence}; take a shorter --seq`];
       return [
         ...(isShort ? [`all ${all} sequences of ${sequence} are read: the set does not hold ${tokens} tokens`] : []),
-        ...(left > 0 ? [`${left} ${noun} at the end of shards fill no sequence of ${sequence}: left out`] : []),
+        ...(left > 0 ? [`${left} ${fill} no sequence of ${sequence}: left out`] : []),
       ];
     },
     close,

@@ -1,7 +1,7 @@
 // Makes a data folder from documents that a program has in memory: texts, or ids.
 import { checkGiven, checkValue } from '../../base/checks/given.ts';
 import { real } from '../../base/checks/number.ts';
-import { usageError } from '../../base/errors.ts';
+import { UsageError, usageError } from '../../base/errors.ts';
 import { sumOf } from '../../tokenizer/loss.ts';
 import { chosenTokenizer, gpt2, type Tokenizer } from '../../tokenizer/tokenizer.ts';
 import { type LossOptions, refuseLoss } from '../choose-tokenizer.ts';
@@ -26,6 +26,10 @@ export interface ShardOptions extends LossOptions {
 export function writeShards(folder: string, documents: Iterable<Document>, options: ShardOptions = {}): Prepared {
   checkValue('folder', 'text', folder);
   const { validation = 0.01, ...others } = options;
+  // A text is iterable, too: its characters are no documents.
+  for (const [name, part] of Object.entries({ documents, validation })) {
+    if (typeof part === 'string') throw UsageError.takes(name, 'texts', part);
+  }
   checkGiven(others, {}, { tokenizer: 'text or object', overwrite: 'switch', lossy: 'switch', notice: 'function' });
   const { tokenizer: asked = gpt2, overwrite } = others;
   const tokenizer = chosenTokenizer(asked);

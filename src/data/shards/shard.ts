@@ -5,7 +5,7 @@ import { closeSync, fstatSync, fsyncSync, openSync, renameSync, rmSync, type Sta
 import { dirname } from 'node:path';
 import { explained, Gpt2Error, gpt2Error, orElse } from '../../base/errors.ts';
 import { hashOpenFile, readFully } from '../../base/files/read-file.ts';
-import { openRegularFile } from '../../base/files/regular-file.ts';
+import { closing, openRegularFile } from '../../base/files/regular-file.ts';
 import { syncToDisk } from '../../base/files/sync.ts';
 
 const magic = 20240520;
@@ -169,13 +169,10 @@ export function writeDurably(path: string, parts: Iterable<Uint8Array>, temporar
   try {
     // A link with the temporary name could lead to any file.
     rmSync(temporary, { force: true });
-    const file = openSync(temporary, 'wx');
-    try {
+    closing(openSync(temporary, 'wx'), (file) => {
       for (const part of parts) for (let done = 0; done < part.length; ) done += writeSync(file, part, done);
       fsyncSync(file);
-    } finally {
-      closeSync(file);
-    }
+    });
     renameSync(temporary, path);
     syncToDisk(dirname(path));
   } catch (cause) {

@@ -10,7 +10,6 @@ import { checkSequence } from '../fit-memory.ts';
 import { type SequenceLosses, sequenceLosses, type WorkOptions } from './sequence-losses.ts';
 
 export interface EvaluateOptions extends Omit<WorkOptions, 'signal'> {
-  /** Paths of the shards, in order. */
   readonly shards: readonly string[];
   /** The tokenizer of the shards, or the name of a built-in one: "gpt2" or "bytes". Without it there are no bits per byte. */
   readonly tokenizer?: Tokenizer | string | undefined;

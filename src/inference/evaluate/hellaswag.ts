@@ -25,7 +25,6 @@ interface Row {
   readonly question: number;
   readonly completion: number;
   readonly tokens: Uint16Array;
-  /** Number of tokens of the context. */
   readonly context: number;
   /** Number of tokens that the model runs on, with padding. */
   readonly width: number;
@@ -97,7 +96,6 @@ export function readHellaswag(path: string, sizes: QuestionSizes): Hellaswag {
 export interface ScoreOptions extends WorkOptions {
   /** The model's activations hold batch x sequence tokens; a batch has as many rows as fit. */
   readonly batch: number;
-  /** The sequence that the file was read with. */
   readonly sequence: number;
 }
 

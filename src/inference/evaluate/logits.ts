@@ -1,4 +1,3 @@
-// The logits of a model, for programs.
 import { checkGiven } from '../../base/checks/given.ts';
 import { whole } from '../../base/checks/number.ts';
 import { ShapeError } from '../../base/errors.ts';
@@ -25,7 +24,8 @@ export async function logits(
   checkGiven(sizes, {}, { sequence: whole(1) });
   const most = model.activations.sequence;
   const { sequence: T = inputs.length % most === 0 ? most : inputs.length } = sizes;
-  if (T < 1 || inputs.length % T !== 0) throw new ShapeError(`${inputs.length} inputs are no sequences of ${T} tokens`);
+  if (inputs.length === 0 || inputs.length % T !== 0)
+    throw new ShapeError(`${inputs.length} inputs are no sequences of ${T} tokens`);
   const { activations, device, config } = model;
   const { vocabularySize: V } = config;
   return activations.inTurn(async () => {

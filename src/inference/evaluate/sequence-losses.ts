@@ -28,11 +28,9 @@ export interface SequenceLosses {
   readonly loss: number;
   /** Standard error of `loss`, from the spread of the sequences' losses; undefined for a single sequence. */
   readonly standardError: number | undefined;
-  /** Number of predicted tokens. */
   readonly tokens: number;
   /** Bytes of the predicted tokens' text, without end of text; undefined if unknown. */
   readonly bytes: number | undefined;
-  /** The mean loss of each sequence. */
   readonly losses: Float64Array;
 }
 

@@ -1,6 +1,5 @@
 // Options for choosing tokens, and a seed for each text. The op `sample` chooses.
 
-/** How a token is chosen. */
 export interface Choice {
   /** Divides the logits; 0 always chooses the most likely token. */
   readonly temperature: number;

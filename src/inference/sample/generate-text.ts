@@ -1,4 +1,3 @@
-// Continues a text in one call.
 import { checkGiven, checkValue } from '../../base/checks/given.ts';
 import { whole } from '../../base/checks/number.ts';
 import { gpt2Error, shown, usageError } from '../../base/errors.ts';

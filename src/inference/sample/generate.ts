@@ -38,13 +38,10 @@ export type Generated =
   | { readonly text: number; readonly token: number }
   | { readonly text: number; readonly end: GenerationEnd };
 
-/** The state of a text. */
 interface Text {
   readonly index: number;
   readonly seed: number;
-  /** Prompt and generated tokens. */
   readonly tokens: number[];
-  /** Number of tokens still to generate. */
   left: number;
   /** Number of the window's tokens that the model has run; the next token is chosen. */
   run: number;

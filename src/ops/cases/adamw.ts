@@ -1,4 +1,3 @@
-// Cases of the AdamW update.
 import { GPT2_STEP } from '../../native/bindings.generated.ts';
 import { casesOf } from './op-case.ts';
 

@@ -1,4 +1,3 @@
-// Cases of causal attention, forward and backward.
 import type { Numbers, Random } from './case-numbers.ts';
 import { casesOf } from './op-case.ts';
 

@@ -46,7 +46,6 @@ const gpuSizes = [
 const without = ({ biased }: Sizes): ('bias' | 'dbias')[] => (biased ? [] : ['bias', 'dbias']);
 const flops = ({ N, C, Vp }: Sizes): number => 6 * N * C * Vp;
 
-/** Losses and gradients from logits. */
 function fromLogits(
   logits: Float64Array,
   { in: x, weight, targets }: Record<'in' | 'weight' | 'targets', Numbers>,

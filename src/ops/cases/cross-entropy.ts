@@ -1,4 +1,3 @@
-// Cases of cross-entropy and of the sum of losses.
 import { GPT2_STEP } from '../../native/bindings.generated.ts';
 import type { Numbers } from './case-numbers.ts';
 import { casesOf } from './op-case.ts';

@@ -1,4 +1,3 @@
-// Cases of the embedding: forward, backward, and forward at positions of growing texts.
 import type { Numbers, Random } from './case-numbers.ts';
 import { casesOf } from './op-case.ts';
 

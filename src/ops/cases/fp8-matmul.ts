@@ -1,4 +1,3 @@
-// Cases of FP8 matmuls: forward, backward to the input, and the gradient of the weight.
 import { blockRows, groupsOf } from '../../native/element-types.ts';
 import { largestOf, type Numbers, norm, type Random } from './case-numbers.ts';
 import {

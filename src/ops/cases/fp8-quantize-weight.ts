@@ -1,4 +1,3 @@
-// Cases of the op that stores a weight in FP8.
 import { held, largestOf, transposed } from './case-numbers.ts';
 import { exact, largestNorm, scaled, scaleOf } from './fp8.ts';
 import { casesOf } from './op-case.ts';

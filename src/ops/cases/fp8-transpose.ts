@@ -1,4 +1,3 @@
-// Cases of the op that makes a columnwise copy of a matrix in FP8.
 import { groupsOf } from '../../native/element-types.ts';
 import { held, norm } from './case-numbers.ts';
 import { columnwise, e4m3Deviation, exact, largestOfBlocks, perRow, scaled, scaledColumnwise } from './fp8.ts';

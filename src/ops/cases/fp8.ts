@@ -81,7 +81,6 @@ export const perRow = (values: Numbers, width: number, numberOf: (row: Numbers) 
     numberOf(values.subarray(row * width, (row + 1) * width)),
   );
 
-/** The largest norm of a row. */
 export const largestNorm = (values: Numbers, width: number): number => largestOf(perRow(values, width, norm), 0);
 
 /** Sizes with C rounded up to a multiple of 16. */

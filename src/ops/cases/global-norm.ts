@@ -1,4 +1,3 @@
-// Cases of the gradient norm, the clip factor and the decision whether a step updates.
 import { GPT2_STEP } from '../../native/bindings.generated.ts';
 import { norm } from './case-numbers.ts';
 import { casesOf } from './op-case.ts';

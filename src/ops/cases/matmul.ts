@@ -1,4 +1,3 @@
-// Cases of the linear layer in three directions, with GELU and residual.
 import type { Numbers } from './case-numbers.ts';
 import { geluCases } from './gelu.ts';
 import { type Bound, casesOf, formulaOf } from './op-case.ts';
@@ -139,7 +138,6 @@ export const matmulCases = [
   }),
 ];
 
-/** The sum of each of `width` columns. */
 export function columnSums(values: Numbers, width: number): Float64Array {
   const sums = new Float64Array(width);
   for (let index = 0; index < values.length; index++) sums[index % width]! += values[index]!;

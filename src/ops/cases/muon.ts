@@ -1,4 +1,3 @@
-// Cases of Muon's update around its Newton-Schulz iteration.
 import { GPT2_STEP } from '../../native/bindings.generated.ts';
 import { norm, transposed } from './case-numbers.ts';
 import { casesOf } from './op-case.ts';

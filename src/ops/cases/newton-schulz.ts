@@ -1,4 +1,3 @@
-// Cases of the Newton-Schulz step.
 import type { Numbers } from './case-numbers.ts';
 import { product, productBound } from './matmul.ts';
 import { type Bound, casesOf } from './op-case.ts';

@@ -1,4 +1,3 @@
-// Cases of the layernorm and the matmul after it as one op.
 import type { Numbers } from './case-numbers.ts';
 import { gelu } from './gelu.ts';
 import { flops, linear, productBound, type Sizes, throughGelu } from './matmul.ts';

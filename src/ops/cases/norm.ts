@@ -1,4 +1,3 @@
-// Cases of the norms, forward and backward: layernorm and RMSNorm, without and with a result in FP8.
 import { variantNamed } from '../variants.ts';
 import type { Numbers } from './case-numbers.ts';
 import { aligned, e4m3Bound, normBound, perRow } from './fp8.ts';

@@ -13,11 +13,9 @@ import { plainOps } from '../plain-ops.ts';
 import { type ContractOf, type OpName, variantNamed } from '../variants.ts';
 import type { Numbers, Random } from './case-numbers.ts';
 
-/** One way to call a case. */
 export interface Calling {
   /** The op's argument: whether it adds to outputs instead of overwriting them. */
   readonly accumulate: boolean;
-  /** Optional tensors that are omitted. */
   readonly without: readonly string[];
   /** Outputs that share another tensor's memory: { output: other tensor }. */
   readonly inPlace: Readonly<Record<string, string>>;
@@ -41,7 +39,6 @@ export interface Environment {
   readonly dtype: Dtype;
   /** "avx512", "sm90", "portable": see DeviceDescription. */
   readonly codePath: string;
-  /** Omitted optional tensors. */
   readonly without: readonly string[];
 }
 

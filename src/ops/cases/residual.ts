@@ -1,4 +1,3 @@
-// Cases of the residual sum.
 import { casesOf } from './op-case.ts';
 
 export const residualCases = [

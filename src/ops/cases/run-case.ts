@@ -31,7 +31,6 @@ interface Result {
   readonly shape: readonly number[];
   readonly values: Numbers;
   readonly wanted: Numbers;
-  /** The largest accepted difference of an element. */
   readonly limit: number;
 }
 
@@ -203,8 +202,8 @@ function judged(
     return [{ ...whole, limit, error, bound: limit, isWithin: error <= limit }];
   }
   // The mean square of few rounding errors varies, by a third for 64 elements. Zeros, as in padding, have no rounding error.
-  const rounded = Math.max(1, wanted.filter((value) => value !== 0).length);
-  const scaled = limit * (isCoarse ? 1 + 4 / Math.sqrt(rounded) : 1);
+  const rounded = isCoarse ? Math.max(1, wanted.filter((value) => value !== 0).length) : Number.POSITIVE_INFINITY;
+  const scaled = limit * (1 + 4 / Math.sqrt(rounded));
   const normOfAll = norm(wanted);
   const width = shape.at(-1)!;
   return Array.from({ length: parts }, (_, part) => {
@@ -227,9 +226,12 @@ function judged(
 
 function columns(values: Numbers, width: number, part: number, parts: number): Float64Array {
   const partWidth = width / parts;
-  return Float64Array.from({ length: values.length / parts }, (_, index) => {
-    return values[Math.floor(index / partWidth) * width + part * partWidth + (index % partWidth)]!;
-  });
+  const chosen = new Float64Array(values.length / parts);
+  for (let row = 0; row < values.length / width; row++) {
+    const start = row * width + part * partWidth;
+    chosen.set(values.subarray(start, start + partWidth), row * partWidth);
+  }
+  return chosen;
 }
 
 const without = (inputs: Record<string, Numbers>, names: readonly string[]): Record<string, Numbers> =>

@@ -1,4 +1,3 @@
-// Cases of the sum of streams that a layer reads, forward and backward.
 import { inFp8 } from './norm.ts';
 import { casesOf } from './op-case.ts';
 

@@ -10,7 +10,6 @@ import { includedFiles } from './includes.ts';
 
 export interface Source {
   readonly text: string;
-  /** The name of the source in error messages. */
   readonly name: string;
   /** Folders in which #include looks. */
   readonly includes: readonly string[];

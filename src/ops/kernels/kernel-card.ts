@@ -91,7 +91,6 @@ export function checkedLaunches({ op, file }: LoadedCard, returned: unknown): re
   return returned;
 }
 
-/** Possible names of a card's file. */
 export const cardFiles: readonly string[] = ['card.ts', 'card.mjs'];
 
 /**

@@ -107,12 +107,10 @@ function plainArguments([variant, renamed]: PlainOp, args: OpArguments): OpArgum
 
 const typeName = { fp32: 'float', bf16: '__nv_bfloat16', int32: 'int' };
 
-/** The macros with which kernels for ops are compiled. */
 export const elementMacros = ({ elementType, gradientType }: Pick<Device, 'elementType' | 'gradientType'>) => ({
   ...{ ELEMENT: typeName[elementType], GRADIENT: typeName[gradientType] },
 });
 
-/** The source of a card's kernels, for a device. */
 export const cardSource = (
   { folder, source, instantiate }: LoadedCard,
   device: Pick<Device, 'elementType' | 'gradientType'>,
@@ -121,7 +119,6 @@ export const cardSource = (
 const sizesOf = ({ op }: LoadedCard, native: NativeArguments): Readonly<Record<string, number>> =>
   Object.fromEntries(variantNamed(op).op.sizes.map((name) => [name, native[name] as number]));
 
-/** Bytes of scratch that a card asks for in a call. */
 export const cardScratchBytes = (card: LoadedCard, native: NativeArguments): number =>
   card.scratch?.(sizesOf(card, native)) ?? 0;
 

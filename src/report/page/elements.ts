@@ -24,8 +24,10 @@ export const seriesButtons = (choose: (series: Shown) => void): HTMLElement[] =>
     return button;
   });
 
-export const legendButtons = (figure: Figure, shown: Shown, toggle: (key: string) => void): HTMLElement[] =>
-  legendOf(figure, shown).map(({ key, curve, part, label }) => {
+/** A group for each curve, which stays in one line: the buttons of training and of validation. */
+export function legendGroups(figure: Figure, shown: Shown, toggle: (key: string) => void): HTMLElement[] {
+  const groups = new Map<number, HTMLElement>();
+  for (const { key, curve, part, label } of legendOf(figure, shown)) {
     const { dash, light, dark } = figure.curves[curve]!;
     const button = Object.assign(make('button'), { type: 'button', title: 'show or hide' });
     button.dataset.key = key;
@@ -34,12 +36,14 @@ export const legendButtons = (figure: Figure, shown: Shown, toggle: (key: string
     // Numbers and our colours only: no name becomes markup.
     button.innerHTML = `<svg width="30" height="10" aria-hidden="true"><line x2="30" y1="5" y2="5" stroke="currentColor" stroke-width="${width}" stroke-dasharray="${dash.join(' ')}"/>${dot}</svg>`;
     (button.firstElementChild as SVGElement).style.color = (isDark() ? dark : light)[part];
-    // It follows the button of the curve.
     button.append(make('span', part === 'val' && shown === 'loss' ? 'validation' : label));
     button.setAttribute('aria-label', label);
     button.addEventListener('click', () => toggle(key));
-    return button;
-  });
+    if (!groups.has(curve)) groups.set(curve, make('span'));
+    groups.get(curve)!.append(button);
+  }
+  return [...groups.values()];
+}
 
 export function tableOf(head: readonly string[], rows: readonly (readonly string[])[]): HTMLTableElement {
   const table = make('table');

@@ -84,8 +84,8 @@ export function alignedData({ lines, band, isLog }: Picture): uPlot.AlignedData 
 }
 
 /**
- * Adapts lines to the number of visible points. Dashes distinguish two equal curves, but are noise on a dense curve. The densest
- * lines are thin: without a GPU these are drawn six times as fast.
+ * Adapts lines to the number of visible points. Dashes distinguish two equal curves, but are noise on a dense curve and on a
+ * faint one. The densest lines are thin: without a GPU these are drawn six times as fast.
  */
 export function adaptLines({ series, bbox }: uPlot, picture: Picture): void {
   const { lines, looks, view, band } = picture;
@@ -93,7 +93,7 @@ export function adaptLines({ series, bbox }: uPlot, picture: Picture): void {
   for (const line of lines) {
     const seen = line.points.steps.filter((step) => step >= view.from && step <= view.to).length;
     const drawn = series[at]!;
-    drawn.dash = seen < bbox.width / 4 ? [...looks[line.curve]!.dash] : undefined;
+    series[line.smoothed ? at + 1 : at]!.dash = seen < bbox.width / 4 ? [...looks[line.curve]!.dash] : undefined;
     // uPlot would decide by the number of all series' steps.
     if (line.series === 'val') drawn.points!.show = () => seen < bbox.width / 20;
     drawn.width = line.smoothed || seen > 2 * bbox.width ? 1 : widthOf(picture, line);

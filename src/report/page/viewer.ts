@@ -12,7 +12,7 @@ import {
 } from '../figure.ts';
 import { formatCount } from '../format-numbers.ts';
 import { Chart } from './chart.ts';
-import { byId, isDark, legendButtons, make, seriesButtons, startTheme, tableSection } from './elements.ts';
+import { byId, isDark, legendGroups, make, seriesButtons, startTheme, tableSection } from './elements.ts';
 import type { View } from './picture.ts';
 import { announce, fillTooltip, readingsAt } from './tooltip.ts';
 
@@ -121,9 +121,9 @@ function showControls(): void {
   const legend = byId('legend');
   // Other buttons at every draw would lose the focus, and clicks.
   const entries = JSON.stringify([legendOf(data, state.series), isDark()]);
-  if (legend.dataset.entries !== entries) legend.replaceChildren(...legendButtons(data, state.series, toggleEntry));
+  if (legend.dataset.entries !== entries) legend.replaceChildren(...legendGroups(data, state.series, toggleEntry));
   legend.dataset.entries = entries;
-  for (const button of legend.children as HTMLCollectionOf<HTMLElement>) {
+  for (const button of legend.querySelectorAll('button')) {
     press(button, !state.hidden.has(button.dataset.key!));
   }
 }

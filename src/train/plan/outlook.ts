@@ -5,6 +5,7 @@ import type { ResolvedOptions } from '../../options/table.ts';
 import { formatBytes, formatCount, formatDuration } from '../../report/format-numbers.ts';
 
 export interface Outlook {
+  /** Up to --stop-after. */
   readonly steps: number;
   /** Tokens that the run trains on. */
   readonly tokens: number;
@@ -13,7 +14,6 @@ export interface Outlook {
   /** Seconds of a step and of the whole run, with its validations and last save; undefined if unknown. */
   readonly stepSeconds: number | undefined;
   readonly seconds: number | undefined;
-  /** Bytes of a checkpoint. */
   readonly checkpointBytes: number;
   /** Whether the time is not this run's: from a data sheet, without the exchange between ranks, or without --kernel. */
   readonly isAbout?: boolean;
@@ -42,17 +42,17 @@ export function timesDue(every: number, from: number, last: number): number {
 /** Estimates the seconds of a save that training waits for: 1.49 GB took 4 s on an H200's host (2026-11-26), mostly sha256. */
 export const saveSeconds = (bytes: number): number => bytes / 400e6;
 
-/** The outlook of a whole run. */
+/** The outlook of a run, up to --stop-after. */
 export function outlookOf(
   options: ResolvedOptions,
   run: Pick<Outlook, 'steps' | 'stepSeconds' | 'checkpointBytes'> & {
     readonly trainingTokens: number;
-    /** Tokens of a validation. */
     readonly validationTokens: number;
   },
 ): Outlook {
-  const { totalBatch, valEvery, ranks } = options;
-  const { steps, trainingTokens, validationTokens, stepSeconds, checkpointBytes } = run;
+  const { totalBatch, valEvery, ranks, stopAfter = run.steps } = options;
+  const steps = Math.min(run.steps, stopAfter);
+  const { trainingTokens, validationTokens, stepSeconds, checkpointBytes } = run;
   // Forward is a third of forward and backward.
   const validation = (timesDue(valEvery, 0, steps) * validationTokens) / (3 * ranks);
   const seconds = stepSeconds && (steps + validation / totalBatch) * stepSeconds + saveSeconds(checkpointBytes);

@@ -14,9 +14,7 @@ import type { LoadedCard } from '../../ops/kernels/kernel-card.ts';
 import { BackgroundWriter } from '../../weights/checkpoint/background.ts';
 import { createTraining, type TrainingSizes } from '../step/training.ts';
 
-/** The sizes that memory depends on. */
 export interface PlanSizes extends TrainingSizes {
-  /** Kernels that replace ops. Default none. */
   readonly cards?: readonly LoadedCard[] | undefined;
   /** Rows of received gradients (Communicator.parts). Default `shares`, the largest number. */
   readonly parts?: number | undefined;

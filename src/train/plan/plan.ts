@@ -34,11 +34,9 @@ export interface TrainingPlan extends Outlook {
   readonly recompute: Recompute;
   /** Bytes of device memory by kind. */
   readonly memory: ReadonlyMap<string, number>;
-  /** Free bytes of device memory. */
   readonly available: number;
   /** Bytes of host memory for the copy from which checkpoints are written; 0: no copy is made. */
   readonly savingMemory: number;
-  /** Free bytes of host memory. */
   readonly availableHost: number;
   /** Why the run does not fit, and flags that would fit; undefined if it fits. */
   readonly refusal: string | undefined;
@@ -133,7 +131,6 @@ function addTokens(sum: number, path: string): number {
 const savesFromCopy = (options: ResolvedOptions, { description }: Device): boolean =>
   description.library === 'cuda' || options.saveEvery !== 0 || sharesOf(options) > 1;
 
-/** The sizes that memory depends on. */
 export const memorySizes = (
   options: ResolvedOptions,
   {

@@ -78,7 +78,7 @@ export function sourceOf(
     throw usageError`position() of ${name} must return plain JSON, not ${JSON.stringify(position) ?? typeof position}`;
   };
   const seek = (position: unknown) => {
-    if (!canSeek) throw gpt2Error`${name} of the program has no seek(position): its batches cannot be read again`;
+    if (!canSeek) throw gpt2Error`${name} of the program: no seek(position), so its batches cannot be read again`;
     source.seek!(position as never);
   };
   const first = positionNow();

@@ -99,7 +99,6 @@ function targetOf({ device = optionTable.device.default, for: gpu }: TrainOption
   return { kind: 'cuda', index: 0 };
 }
 
-/** Completes options and finds the files that they name. */
 function findFiles(
   merged: TrainOptions,
   kind: DeviceChoice['kind'],
@@ -214,7 +213,6 @@ function modelConfig(
   return modelOf(options, start?.model, vocabularySize, tokenizer?.endOfText);
 }
 
-/** Refuses options for parts of the model that differ from the parts of the weights. */
 function refuseOtherParts({ path, model }: Weights, asked: TrainOptions): void {
   const trained = architectureOf(model);
   const other = architectureNames.find((name) => asked[name] !== undefined && asked[name] !== trained[name]);

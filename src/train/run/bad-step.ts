@@ -1,6 +1,6 @@
 // Ends a run whose step has a loss or gradient that is not finite: locates the first such tensor, captures the step, saves the
 // state, and reports everything in one line. The device has kept the weights of before the step.
-import { attempt, Gpt2Error, gpt2Error, NativeError, words } from '../../base/errors.ts';
+import { attempt, expected, Gpt2Error, gpt2Error, NativeError, words } from '../../base/errors.ts';
 import { continueWith, shellWord } from '../../base/wording.ts';
 import type { Batch } from '../../data/batches/loader.ts';
 import type { Position } from '../../data/batches/order.ts';
@@ -104,11 +104,7 @@ async function save(
   if (finding && finding.microBatch === undefined) {
     return words`not saved, because the weights themselves are not finite: start from an earlier checkpoint with --model, or again with a smaller --lr and --overwrite`;
   }
-  try {
-    await saving.saveNow(step, position);
-  } catch (error) {
-    if (!(error instanceof Gpt2Error)) throw error;
-    return error.message;
-  }
+  const failure = await saving.saveNow(step, position).catch(expected);
+  if (failure) return failure.message;
   return words`saved the state before the step; ${continueWith(run.folder.out)} and a smaller --lr, or --skip-spikes Z; if that ends the same way, start from an earlier checkpoint with --model`;
 }

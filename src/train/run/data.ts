@@ -36,7 +36,6 @@ export interface ValidationBatches {
   readonly sequence: number;
   /** Number of batches averaged; after `different` batches the set is read again. */
   readonly batches: number;
-  /** Whole batches in the set. */
   readonly different: number;
 }
 

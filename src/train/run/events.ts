@@ -5,7 +5,6 @@ import type { RunFolder } from './run.ts';
 import type { Throughput } from './throughput.ts';
 
 export class Events {
-  /** Path of the newest checkpoint. */
   saved: string | undefined;
   readonly #folder: RunFolder;
   readonly #hooks: TrainHooks;

@@ -7,7 +7,6 @@ import type { LivePage } from '../../report/live/live-page.ts';
 import type { RunEvent } from '../../runs/schema.ts';
 import type { Outlook } from '../plan/outlook.ts';
 
-/** A run, described before step 0. */
 export interface RunDescription {
   /** "d12", or sizes. */
   readonly model: string;
@@ -25,7 +24,6 @@ export interface RunDescription {
   readonly lastStep: number;
   /** Number of steps between the training lines to show. */
   readonly logEvery: number;
-  /** Allocated device memory. */
   readonly memoryBytes: number;
   readonly device: string;
   readonly out: string;
@@ -132,11 +130,9 @@ export function guardHooks(hooks: TrainHooks): SessionHooks {
 }
 
 export interface TrainResult {
-  /** The run folder. */
   readonly out: string;
   /** Number of updates, including those before a resume. */
   readonly steps: number;
-  /** The last training loss. */
   readonly loss?: number;
   /** The last validation loss; absent without validation. */
   readonly valLoss?: number;

@@ -15,7 +15,6 @@ import type { Run } from './run.ts';
 /** Most sequences of the last validation whose losses are logged. */
 const mostListed = 1000;
 
-/** Length of a sample, in tokens. */
 const sampleTokens = 64;
 
 interface Milestone {

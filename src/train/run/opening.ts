@@ -3,7 +3,6 @@ import type { Ranks } from '../../ranks/ranks.ts';
 import type { LivePage } from '../../report/live/live-page.ts';
 import type { Resolved } from '../plan/resolve-options.ts';
 
-/** Inputs of the functions that open a run. */
 export interface Opening {
   readonly resolved: Resolved;
   readonly notice: (text: string) => void;
@@ -17,7 +16,6 @@ interface Closable {
   close(): void | Promise<void>;
 }
 
-/** Resources that are closed together. */
 export class Resources {
   readonly #open: Closable[] = [];
 

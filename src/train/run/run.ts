@@ -1,4 +1,3 @@
-// The types of an open run.
 import type { Configuration, ResolvedOptions } from '../../options/table.ts';
 import type { Ranks } from '../../ranks/ranks.ts';
 import type { ScalarFile } from '../../report/tensorboard/scalar-file.ts';
@@ -32,14 +31,12 @@ export interface Run {
   readonly description: RunDescription;
 }
 
-/** The run's files. */
 export interface RunFolder {
   /** The folder's path; it changes if the folder was replaced during the run (saving.ts). */
   out: string;
   readonly log: RunLog;
   readonly scalars: ScalarFile | undefined;
   readonly configuration: Configuration;
-  /** Name and version of this program. */
   readonly program: string;
   /** The checkpoint from which the run continues. */
   readonly resumed: FoundCheckpoint | undefined;

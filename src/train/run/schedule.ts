@@ -5,7 +5,6 @@ export interface Schedule {
   readonly schedule: ResolvedOptions['schedule'];
   /** The peak, reached after the warmup. */
   readonly learningRate: number;
-  /** Steps of linear warmup. */
   readonly warmup: number;
   /** Steps of the whole run, including the warmup. */
   readonly steps: number;

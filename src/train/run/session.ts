@@ -1,6 +1,6 @@
 // Runs the loop over the steps of an open run. Each step may log, in this order: validation, HellaSwag, sample, training loss. A
 // checkpoint is logged once it is on the disk, perhaps some steps later.
-import { Gpt2Error, gpt2Error, InterruptedError, NativeError, words } from '../../base/errors.ts';
+import { expected, Gpt2Error, gpt2Error, InterruptedError, NativeError, words } from '../../base/errors.ts';
 import { continueWith } from '../../base/wording.ts';
 import type { Batch } from '../../data/batches/loader.ts';
 import type { Position } from '../../data/batches/order.ts';
@@ -173,14 +173,9 @@ export class Session {
     const { ranks } = this.#run;
     if (ranks) return error;
     await this.#finishUpdates();
-    let outcome = this.#stoppedAndSaved;
-    try {
-      if (this.#hasNewState) await this.#saving.saveNow(this.#step, this.#position);
-    } catch (failure) {
-      if (!(failure instanceof Gpt2Error)) throw failure;
-      outcome = failure.message;
-    }
-    return new Gpt2Error(`${error.message}; ${outcome}`, { cause: error });
+    const save = () => this.#saving.saveNow(this.#step, this.#position).catch(expected);
+    const failure = this.#hasNewState ? await save() : undefined;
+    return new Gpt2Error(`${error.message}; ${failure?.message ?? this.#stoppedAndSaved}`, { cause: error });
   }
 
   /**
@@ -281,7 +276,6 @@ export class Session {
     return new Gpt2Error(`the device failed in step ${this.#step}: ${error.message}; ${from}`, { cause: error });
   }
 
-  /** Waits for a save in progress. */
   close(): Promise<void> {
     return this.#saving.close();
   }

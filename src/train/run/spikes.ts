@@ -12,7 +12,6 @@ const window = 128;
 /** Number of updates skipped in a row at which a run ends, because the cause must be something else. */
 export const mostSkippedInARow = 16;
 
-/** A step's results. */
 export type Measured = Pick<StepResult, 'loss' | 'norm'> & { readonly step: number; readonly skipped?: boolean };
 
 const hasFinite = ({ loss, norm }: Measured): boolean => Number.isFinite(loss) && Number.isFinite(norm);
@@ -49,9 +48,7 @@ function loggedSteps(out: string, startStep: number, notice: (text: string) => v
 }
 
 export class SpikeWatch {
-  /** Number of skipped updates in the whole run. */
   skipped = 0;
-  /** Number of skipped updates since the last update. */
   skippedInARow = 0;
   readonly #z: number;
   /** Finite values, in the order of steps. */

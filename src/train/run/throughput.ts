@@ -39,7 +39,6 @@ export class Throughput {
     this.saveSeconds = saveSeconds(checkpointBytes);
   }
 
-  /** Number of steps that were added. */
   get steps(): number {
     return this.#steps;
   }
@@ -84,13 +83,14 @@ export class Throughput {
     return between.reduce((sum, each) => sum + each, (last - done) * step) / 1000 + this.saveSeconds;
   }
 
-  /** The outlook of the whole run, once: after the third step, or later in a long run whose steps have not settled. */
-  outlook(epochs: number): Outlook | undefined {
-    const { steps } = this.#span;
-    const seconds = this.remaining(steps);
+  /** The outlook up to the last step of this process, once: after the third step, or later in a long run whose steps have not settled. */
+  outlook(epochsOfRun: number): Outlook | undefined {
+    const steps = this.#span.lastStep;
+    const seconds = this.remaining();
     if (this.#isTold || seconds === undefined || (seconds > shortRun && this.#total < settled)) return undefined;
     this.#isTold = true;
     const tokens = steps * this.#tokensPerStep;
+    const epochs = (epochsOfRun * steps) / this.#span.steps;
     return { steps, tokens, epochs, stepSeconds: this.step! / 1000, seconds, checkpointBytes: this.#checkpointBytes };
   }
 }

@@ -69,7 +69,6 @@ export class StagingBuffer {
     this.#pinned = device.allocatePinned(tokensAt + values * Int32Array.BYTES_PER_ELEMENT);
   }
 
-  /** Stores the step's values for `uploadValues`. */
   setValues({ learningRate, scalars, loss, norm, afterUpdate, requests }: StepValues): void {
     const values = new Float32Array(this.#pinned.memory, 0, GPT2_STEP.GPT2_STEP_STOP + 1);
     values[GPT2_STEP.GPT2_STEP_LEARNING_RATE] = learningRate;

@@ -15,9 +15,7 @@ import { GradientSync, type NormInputs } from './gradient-sync.ts';
 import { Update } from './update.ts';
 
 export interface StepOptions {
-  /** Sequences in a micro-batch. */
   readonly batch: number;
-  /** Tokens in a sequence. */
   readonly sequence: number;
   /** Micro-batches in a step, on each rank. */
   readonly accumulation: number;
@@ -30,7 +28,6 @@ export interface StepOptions {
   readonly overlapsBackward?: boolean | undefined;
 }
 
-/** How the micro-batches of a step differ. */
 export interface MicroBatch {
   /** Whether its gradients are added to earlier micro-batches' gradients. */
   readonly accumulate: boolean;

@@ -11,9 +11,7 @@ import { type OptimizerChoice, updatedWhole } from '../../optimizer/assign.ts';
 import { Trainer, type TrainerOptions } from './trainer.ts';
 
 export interface TrainingSizes {
-  /** Sequences in a micro-batch. */
   readonly B: number;
-  /** Tokens in a sequence. */
   readonly T: number;
   readonly optimizer: OptimizerChoice;
   /** Sequences of a rank in a step; if more than B, micro-batches accumulate. Default B. */
@@ -30,9 +28,7 @@ interface Steps {
   readonly communicator?: Communicator | undefined;
   /** Default 1. */
   readonly gradientClip?: number;
-  /** As in `StepOptions`. */
   readonly overlapsBackward?: boolean;
-  /** As in `TrainerOptions`. */
   readonly windowsAt?: TrainerOptions['windowsAt'];
 }
 

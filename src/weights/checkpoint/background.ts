@@ -23,7 +23,6 @@ export interface CopyInMemory {
   readonly addresses: ReadonlyMap<string, bigint>;
 }
 
-/** A request to the thread. */
 export interface WriteRequest {
   readonly head: CheckpointHead;
   readonly config: ModelConfig;

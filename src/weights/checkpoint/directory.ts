@@ -17,7 +17,6 @@ export interface FoundCheckpoint {
   readonly manifest: Manifest;
 }
 
-/** A checkpoint that cannot be used, with the reason. */
 export interface DamagedCheckpoint {
   readonly path: string;
   readonly reason: string;

@@ -25,7 +25,6 @@ function schemaOf(values: (typeof parts)[keyof Architecture]): z.ZodType {
   return 'number' in values ? z.number().min(values.number[0]) : z.enum(values);
 }
 
-/** Parts that differ from GPT-2's. */
 const partsSchema = z.object(
   Object.fromEntries(
     Object.entries(parts).map(([part, values]) => {

@@ -1,6 +1,7 @@
 // Checks the header of a safetensors file before anything else is read: every tensor is inside the file, without gaps or
 // overlaps, and has as many bytes as its shape needs.
 import { z } from 'zod';
+import { orElse } from '../../base/errors.ts';
 import { elementCount } from '../../native/element-types.ts';
 
 /** The largest header that train can write, for the moments of 1,000 layers, has 2.4 MB. Parsing 8 MB takes 120 MB of memory. */
@@ -59,12 +60,8 @@ export function parseHeader(
 }
 
 function parseObject(text: Uint8Array, refuse: (what: string) => never): object {
-  let parsed: unknown;
-  try {
-    parsed = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(text));
-  } catch {
-    return refuse('its header is not JSON');
-  }
+  const parsed: unknown = orElse(undefined, () => JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(text)));
+  if (parsed === undefined) return refuse('its header is not JSON');
   if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) {
     return refuse('its header is not a JSON object');
   }

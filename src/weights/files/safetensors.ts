@@ -1,10 +1,11 @@
 // Reads and writes the safetensors format: u64 header length, a JSON header padded to 8 bytes (safetensors-header.ts), then the
 // tensors.
 import { createHash } from 'node:crypto';
-import { closeSync, fsyncSync, openSync, writeSync } from 'node:fs';
+import { fsyncSync, openSync, writeSync } from 'node:fs';
 import { gpt2Error } from '../../base/errors.ts';
 import { fromBf16, fromFp16 } from '../../base/files/half-floats.ts';
 import { largestTransfer } from '../../base/files/read-file.ts';
+import { closing } from '../../base/files/regular-file.ts';
 import type { Parameter } from '../../model/parameters.ts';
 import { elementCount } from '../../native/element-types.ts';
 import { storedShape, toStored } from './layout.ts';
@@ -59,8 +60,7 @@ export function writeSafetensors(
 ): WrittenFile {
   const hash = createHash('sha256');
   let bytes = 0;
-  const file = openSync(path, 'wx');
-  try {
+  closing(openSync(path, 'wx'), (file) => {
     const append = (part: Uint8Array) => {
       for (let done = 0; done < part.length; ) {
         const written = writeSync(file, part, done, Math.min(part.length - done, largestTransfer));
@@ -76,9 +76,7 @@ export function writeSafetensors(
       append(encodeWeights(values, type));
     }
     fsyncSync(file);
-  } finally {
-    closeSync(file);
-  }
+  });
   return { bytes, sha256: hash.digest('hex') };
 }
 

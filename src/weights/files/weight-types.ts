@@ -1,4 +1,3 @@
-// The number formats that weights are exported in.
 import { gpt2Error } from '../../base/errors.ts';
 import { toBf16, toFp16 } from '../../base/files/half-floats.ts';
 

@@ -4,7 +4,7 @@
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
-import { Gpt2Error, gpt2Error } from '../../base/errors.ts';
+import { attempt, Gpt2Error, gpt2Error } from '../../base/errors.ts';
 import { readTextFile } from '../../base/files/regular-file.ts';
 import { packageRoot } from '../../base/package-root.ts';
 import { architectureOf, otherThanGpt2 } from '../../model/architecture.ts';
@@ -173,11 +173,8 @@ function readConfig(path: string, refuse: Refuse): ModelConfig {
   ];
   if (differences.length > 0) return refuse(`its ${configFile} has ${differences.join(', ')}, unlike GPT-2`);
   const { n_layer: layers, n_embd: channels, n_head: heads, n_positions: context, vocab_size: vocabularySize } = config;
-  try {
-    return checkConfig({ layers, channels, heads, context, vocabularySize });
-  } catch (cause) {
-    return refuse((cause as Error).message);
-  }
+  const checked = attempt(() => checkConfig({ layers, channels, heads, context, vocabularySize }));
+  return checked instanceof Gpt2Error ? refuse(checked.message) : checked;
 }
 
 /** The name of each tensor in the file, by its GPT-2 name. */

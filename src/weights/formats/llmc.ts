@@ -1,6 +1,6 @@
 // Reads and writes llm.c's model file: 256 int32 (magic 20240326, version, sizes), then the parameters in fp32 or bf16; one
 // tensor holds a parameter of all layers. The file includes padding rows of the vocabulary.
-import { gpt2Error } from '../../base/errors.ts';
+import { attempt, Gpt2Error, gpt2Error } from '../../base/errors.ts';
 import { fromBf16 } from '../../base/files/half-floats.ts';
 import { writeDurably } from '../../data/shards/shard.ts';
 import { checkConfig, type ModelConfig, paddedVocabularySize } from '../../model/config.ts';
@@ -86,11 +86,8 @@ function readHeader(file: StoredFile, others: string): Header {
   if (version !== fp32 && version !== bf16)
     return refuse(`its version is ${version}, not ${fp32} (fp32) or ${bf16} (bf16)`);
   const model = { layers, channels, heads, context, vocabularySize } as ModelConfig;
-  try {
-    checkConfig(model);
-  } catch (cause) {
-    return refuse((cause as Error).message);
-  }
+  const checked = attempt(() => checkConfig(model));
+  if (checked instanceof Gpt2Error) return refuse(checked.message);
   if (rows! < vocabularySize!) return refuse(`its wte has ${rows} rows for a vocabulary of ${vocabularySize}`);
   const field = header.findIndex((value, index) => index > 7 && value !== 0);
   if (field >= 0) return refuse(`int ${field} of its header is ${header[field]}, which llm.c leaves at 0`);

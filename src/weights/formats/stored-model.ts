@@ -24,7 +24,7 @@ export interface ModelFormat {
   readonly types?: readonly WeightType[];
   /** Whether it holds models whose parts are not GPT-2's. */
   readonly holdsParts?: true;
-  /** If it holds no tokenizer: the notice about the tokenizer that readers use, GPT-2's. */
+  /** For a format without a tokenizer: the notice that readers of the file use GPT-2's. */
   readonly assumesGpt2?: string;
   /** Whether a path has this format, complete or not. @param head a file's first 9 bytes in Latin-1; undefined for a folder */
   recognises(path: string, head: string | undefined): boolean;

@@ -119,6 +119,7 @@ it.each<[what: string, options: TrainOptions, seconds: number, text: string | Re
     /^9 steps, 4,608 tokens, 0.922 epochs; 5s, until 14:30; checkpoints of 127 MiB$/,
     [],
   ],
+  ['up to --stop-after', { steps: 50, stopAfter: 4, valEvery: 0 }, 0.5, /^4 steps, 2,048 tokens, [^;]*; 2s, /, []],
   ['validation is a third of training', { steps: 8, valEvery: 1, valTokens: 512 }, 1, /; 11s, until 14:30; /, []],
   [
     'another day',

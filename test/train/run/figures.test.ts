@@ -183,3 +183,9 @@ it.each([
   }
   expect(told).toEqual([[at, later / 1000]]);
 });
+
+it('Throughput tells the outlook of the steps before --stop-after', () => {
+  const throughput = new Throughput(10, { steps: 400, startStep: 0, lastStep: 60 }, 0);
+  for (let step = 0; step < 3; step++) throughput.add(100);
+  expect(throughput.outlook(8)).toMatchObject({ steps: 60, tokens: 600, epochs: 1.2, seconds: 5.7 });
+});

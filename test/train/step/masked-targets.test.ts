@@ -5,10 +5,11 @@ import type { Batch } from '../../../src/data/batches/loader.ts';
 import { lossesOf, meanLoss } from '../../../src/inference/evaluate/mean-loss.ts';
 import type { Architecture } from '../../../src/model/architecture.ts';
 import { Device } from '../../../src/native/device.ts';
-import { floats, relativeError } from '../../../src/ops/cases/case-numbers.ts';
+import { floats } from '../../../src/ops/cases/case-numbers.ts';
 import { noUpdate } from '../../../src/optimizer/optimizer.ts';
 import { Trainer } from '../../../src/train/step/trainer.ts';
 import { describeBackends } from '../../support/backends.ts';
+import { relativeError } from '../../support/tensors.ts';
 import { drawnModel } from '../../support/tiny-model.ts';
 
 const sequence = 32;

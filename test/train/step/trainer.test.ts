@@ -137,6 +137,7 @@ describeBackends('batches', (_, kind) => {
     await expect(logits(model, { inputs: longer(first, 1) }, { sequence })).rejects.toThrow(
       `${sequence + 1} inputs are no sequences of ${sequence} tokens`,
     );
+    await expect(logits(model, { inputs: new Int32Array(0) })).rejects.toThrow('0 inputs are no sequences');
   });
 
   it("a loss of a program's ops has the bits of the built-in one", async () => {

@@ -1,10 +1,11 @@
 // Finds the files of a text, in folders sorted by the bytes of their paths, and reads their bytes.
-import { closeSync, createReadStream, openSync, readdirSync, readSync, type Stats, statSync } from 'node:fs';
+import { createReadStream, openSync, readdirSync, readSync, type Stats, statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { createGunzip } from 'node:zlib';
 import { checkGiven } from '../../../base/checks/given.ts';
 import { Gpt2Error, shortList } from '../../../base/errors.ts';
+import { closing } from '../../../base/files/regular-file.ts';
 import { shellWord } from '../../../base/wording.ts';
 import type { FileRole, Format, Input } from './format.ts';
 import { matchesGlob } from './glob.ts';
@@ -93,18 +94,14 @@ function isText(path: string): boolean {
   }
 }
 
-function startOf(path: string, most = firstBytes): Buffer {
-  const file = readable(path, () => openSync(path, 'r'));
-  try {
+const startOf = (path: string, most = firstBytes): Buffer =>
+  readable(path, () => {
     const bytes = Buffer.alloc(most);
     return bytes.subarray(
       0,
-      readable(path, () => readSync(file, bytes)),
+      closing(openSync(path, 'r'), (file) => readSync(file, bytes)),
     );
-  } finally {
-    closeSync(file);
-  }
-}
+  });
 
 const isGzip = (path: string): boolean => path.endsWith('.gz') || startOf(path, 2).equals(Buffer.of(0x1f, 0x8b));
 
