@@ -6,6 +6,7 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { extname, join } from 'node:path';
 import { CompileError, Gpt2Error, gpt2Error } from '../../base/errors.ts';
 import { packageRoot } from '../../base/package-root.ts';
+import { isInstalled } from '../../base/wording.ts';
 import { emulatorFile, packaged } from '../../native/find-library.ts';
 import { TemporaryFolder } from '../../native/temporary-folder.ts';
 import { type Compiler, openmp, placeOf, type Source } from './compiler.ts';
@@ -79,12 +80,12 @@ export function emulatedProgram(
   return readFileSync(out);
 }
 
-/** The emulator that was built with the CPU library, if no file of it has changed since. npm gives all files of a package one time. */
+/** The emulator that was built with the CPU library; in a clone, if no file of it has changed since. */
 export function builtEmulator(): string | undefined {
   const path = [join(packageRoot, 'build', emulatorFile), packaged('cpu', emulatorFile) ?? ''].find(existsSync);
   const made = path === undefined ? 0 : statSync(path).mtimeMs;
   const files = [...filesIn(library), ...filesIn(headers), threads];
-  return files.every((file) => statSync(file).mtimeMs <= made) ? path : undefined;
+  return isInstalled || files.every((file) => statSync(file).mtimeMs < made) ? path : undefined;
 }
 
 /** The emulator and CUDA's runtime API, compiled to one object file. */
