@@ -6,9 +6,9 @@
 // which DARWIN_CXX names with its arguments.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { packageRoot as root } from '../src/base/package-root.ts';
-import { libraryFile, libraryPackages } from '../src/native/find-library.ts';
+import { emulatorFile, libraryFile, libraryPackages } from '../src/native/find-library.ts';
 
 const out = join(root, 'build', 'packages');
 const program = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
@@ -71,14 +71,15 @@ function packLibrary(name: string, target: Target): void {
   const folder = join(out, short(name));
   empty(folder);
   const file = libraryFile(target.kind, target.os);
-  copyFileSync(found.path, join(folder, file));
+  const files = target.kind === 'cpu' ? [file, emulatorFile] : [file];
+  for (const each of files) copyFileSync(join(dirname(found.path), each), join(folder, each));
   copyFileSync(join(root, 'LICENSE'), join(folder, 'LICENSE'));
   const what = `The ${target.kind === 'cuda' ? 'CUDA' : 'CPU'} library of gpt2.ts for ${target.os} ${target.cpu}`;
   writeFileSync(join(folder, 'README.md'), `# ${name}\n\n${what}. Install gpt2.ts, which needs it.\n`);
   writePackage(folder, {
     ...{ name, version: program.version, description: what, license: program.license },
     ...{ os: [target.os], cpu: [target.cpu], ...(target.os === 'linux' ? { libc: ['glibc'] } : {}) },
-    files: [file],
+    files,
   });
   pack(folder);
 }

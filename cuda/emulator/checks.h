@@ -76,7 +76,7 @@ extern "C" int __real_puts(const char *), __real_putchar(int);
 extern "C" clock_t __real_clock();
 GPT2_HOOK int __wrap_puts(const char *text) { GPT2_EFFECT(__real_puts(text)) }
 GPT2_HOOK int __wrap_putchar(int letter) { GPT2_EFFECT(__real_putchar(letter)) }
-GPT2_HOOK clock_t __wrap_clock() { GPT2_EFFECT(__real_clock()) }
+GPT2_HOOK clock_t __wrap_clock() { return gpt2_emulator::host->is_kernel() ? clock64() : __real_clock(); }
 GPT2_HOOK int __wrap_printf(const char *format, ...) {
   va_list values;
   va_start(values, format);

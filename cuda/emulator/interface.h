@@ -9,19 +9,21 @@
 
 namespace gpt2_emulator {
 
-constexpr int interface_version = 5;
+constexpr int interface_version = 6;
 
 struct Sizes {
   unsigned x, y, z;
 };
 
-// Where a compiled file keeps the position of the running thread: CUDA's threadIdx, blockIdx, blockDim and gridDim.
+// Where a compiled file keeps the position of the running thread: CUDA's threadIdx, blockIdx, blockDim and gridDim; and the
+// number of next threads that its body may run in a loop.
 struct Position {
   Sizes *thread, *block, *threads, *blocks;
+  unsigned *fresh;
 };
 
 // The addresses whose accesses the hooks of a compiled file report: all in a checked block, none in another block, device
-// memory in host code. Tested inline by each hook.
+// memory in host code, which has hooks only in memcpy and the like. Tested inline by each hook.
 struct Watch {
   uintptr_t begin, bytes;
 };
@@ -118,6 +120,19 @@ struct Allocation {
 void *allocate(size_t bytes, Kind kind, int element_bytes, const char *name, const void *caller);
 // Frees what `allocate` returned. False, with a defect reported, if the address is no live allocation's beginning.
 bool release(void *memory, const void *caller);
+// While one lives, device memory is accessible: all of it, or a range. Otherwise host code that accesses it raises a signal, which is
+// reported. Each change of all memory takes 4 ns a page, so that changes are left out where the work of launches, in threads, is little.
+struct OpenMemory {
+  explicit OpenMemory(uint64_t work);
+  OpenMemory(const void *begin, size_t bytes);
+  ~OpenMemory();
+  OpenMemory(const OpenMemory &) = delete;
+  OpenMemory &operator=(const OpenMemory &) = delete;
+
+ private:
+  uintptr_t begin_ = 0, end_ = 0;
+  bool is_range_;
+};
 // Enters and removes memory that the emulator did not allocate.
 void insert(const void *begin, size_t bytes, Kind kind, int element_bytes, const char *name);
 void erase(const void *begin);

@@ -96,13 +96,23 @@ struct Layout {
   }
 };
 
+// Calls the threads of a block that wait for nothing in a loop, where a file is compiled without checks.
+inline bool is_next_thread();
+#ifdef GPT2_PLAIN
+#define GPT2_EACH_THREAD(call) \
+  do call;                     \
+  while (::gpt2_emulator::is_next_thread())
+#else
+#define GPT2_EACH_THREAD(call) call
+#endif
+
 template <class... P>
 struct Caller {
   static constexpr Layout<P...> layout{};
 
   template <size_t... I>
   GPT2_UNCHECKED static void pass(void (*function)(P...), const char *arguments, std::index_sequence<I...>) {
-    function(*reinterpret_cast<const std::remove_cv_t<P> *>(arguments + layout.offsets[I])...);
+    GPT2_EACH_THREAD(function(*reinterpret_cast<const std::remove_cv_t<P> *>(arguments + layout.offsets[I])...));
   }
 
   GPT2_UNCHECKED static void call(void (*function)(), const char *arguments) {
@@ -195,13 +205,27 @@ struct dim3 {
 // Variables, because host code may name its own variable gridDim. The emulator sets them.
 inline thread_local uint3 threadIdx, blockIdx;
 inline thread_local dim3 blockDim, gridDim;
+// Threads after the running one that have not begun, if the same fiber may run them.
+inline thread_local unsigned gpt2_fresh;
 constexpr int warpSize = 32;
 
 namespace gpt2_emulator {
 
 GPT2_UNCHECKED inline Position here() {
   const auto sizes = [](auto &variable) { return reinterpret_cast<Sizes *>(&variable); };
-  return {sizes(threadIdx), sizes(blockIdx), sizes(blockDim), sizes(gridDim)};
+  return {sizes(threadIdx), sizes(blockIdx), sizes(blockDim), sizes(gridDim), &gpt2_fresh};
+}
+
+// Makes the next thread the running one.
+inline bool is_next_thread() {
+  if (gpt2_fresh == 0) return false;
+  gpt2_fresh--;
+  if (++threadIdx.x < blockDim.x) return true;
+  threadIdx.x = 0;
+  if (++threadIdx.y < blockDim.y) return true;
+  threadIdx.y = 0;
+  threadIdx.z++;
+  return true;
 }
 
 // Without the hooks of an access to threadIdx and blockDim.

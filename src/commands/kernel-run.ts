@@ -34,7 +34,7 @@ export function kernelRunCommand(interruption: (how?: 'quiet') => AbortSignal): 
         'none',
       ]),
     )
-    .option('--every-launch', 'do not skip repeated launches that would change nothing')
+    .option('--every-launch', 'run launches again that ran before on the same memory')
     .addOption(numberOption('--time-limit <S>', 'seconds that the program may run (default: none)', real(0.1, 86_400)));
   return withSourceOptions(command, false)
     .addHelpText('after', notes)

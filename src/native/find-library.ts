@@ -50,7 +50,11 @@ export function libraryPath(kind: LibraryKind, place: Place = here): string {
   return existsSync(built) ? built : (packaged(kind, file, place) ?? built);
 }
 
-function packaged(kind: LibraryKind, file: string, place: Place): string | undefined {
+/** The emulator that programs with CUDA kernels link on a CPU. */
+export const emulatorFile = 'libgpt2-emulator.a';
+
+/** A file of this platform's package. */
+export function packaged(kind: LibraryKind, file: string, place: Place = here): string | undefined {
   const name = packageFor(kind, place);
   if (name === undefined) return undefined;
   return orElse(undefined, () => createRequire(join(place.root, 'package.json')).resolve(`${name}/${file}`));

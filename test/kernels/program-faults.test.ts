@@ -90,7 +90,7 @@ const faults: readonly Row[] = [
     'memory of the device in host code: a read',
     '',
     'if (a[3] > 7) puts("7"); // WRONG',
-    'host code reads a (allocated at FILE:MAIN), which only kernels can access: use cudaMemcpy for these 4 bytes at FILE:LINE',
+    'host code reads a (allocated at FILE:MAIN), which only kernels can access: use cudaMemcpy at FILE:LINE',
   ],
   [
     'memory of the device in host code: a write',
@@ -183,6 +183,18 @@ const right: readonly (readonly [name: string, functions: string, host: string, 
     ', 3 left out',
   ],
   [
+    'a launch on memory that it found before, which the host cleared again, is not run: its changes are restored',
+    fill,
+    'for (int i = 0; i < 5; i++) { cudaMemset(a, 0, 256); k<<<1, 64>>>(a); }\n  float h; cudaMemcpy(&h, a + 63, 4, cudaMemcpyDeviceToHost); printf("%g", h);',
+    '1, 3 left out',
+  ],
+  [
+    'but is, if memory changed that it reaches by a pointer in other memory',
+    `struct Pair { float *from, *to; };\n__global__ void k(Pair *p) { p->to[threadIdx.x] = p->from[threadIdx.x]; }`,
+    'Pair h, *d; float *b; cudaMalloc(&d, sizeof h); cudaMalloc(&b, 256); h = {b, a}; cudaMemcpy(d, &h, sizeof h, cudaMemcpyHostToDevice);\n  for (int i = 0; i < 5; i++) { cudaMemset(b, i, 256); k<<<1, 64>>>(d); }\n  char c; cudaMemcpy(&c, a, 1, cudaMemcpyDeviceToHost); printf("%d", c); cudaFree(d); cudaFree(b);',
+    '4',
+  ],
+  [
     'a launch that changes something, after a write of the host, or that prints, is not',
     `${copy}\n__global__ void add(float *x) { x[threadIdx.x] += 1; }\n__global__ void print() { printf("p"); }`,
     'float *m; cudaMallocManaged(&m, 256);\n  for (int i = 0; i < 5; i++) { m[3] = i; k<<<1, 64>>>(a, m); add<<<1, 64>>>(a); print<<<1, 1>>>(); }\n  float h; cudaMemcpy(&h, a + 3, 4, cudaMemcpyDeviceToHost); printf("%g", h); cudaFree(m);',
@@ -202,13 +214,15 @@ const right: readonly (readonly [name: string, functions: string, host: string, 
   ],
   [
     'samples: blocks without checks compute the same, and what they were given counts as written',
-    `${copy}\n__global__ void big(float *to, float by) { const int i = blockIdx.x * 64 + threadIdx.x; for (int n = 0; n < 20; n++) to[i] = n == 0 ? i : to[i] + by; }`,
+    `${copy}\nstatic __device__ int total; __constant__ int one; static int runs = 0;
+__global__ void big(float *to, float by) { static __device__ int again; const int i = blockIdx.x * 64 + threadIdx.x; for (int n = 0; n < 20; n++) to[i] = n == 0 ? i : to[i] + by; if (threadIdx.x == 0) { atomicAdd(&again, one); atomicAdd(&total, one); } }`,
     `gpt2_emulator::settings.all_checked = 10000;
-  float *d; cudaMalloc(&d, 4 << 20); big<<<1 << 14, 64>>>(d, 1);
+  const int by = 2 + runs++; int blocks; cudaMemcpyToSymbol(one, &by, 4);
+  float *d; cudaMalloc(&d, 4 << 20); big<<<1 << 14, 64>>>(d, 1); cudaMemcpyFromSymbol(&blocks, total, 4);
   std::vector<float> h(1 << 20); cudaMemcpy(h.data(), d, 4 << 20, cudaMemcpyDeviceToHost);
   int wrong = 0; for (int i = 0; i < 1 << 20; i++) wrong += h[i] != i + 19;
-  k<<<1, 64>>>(a, d + 777777); printf("%d", wrong); cudaFree(d);`,
-    '0, sampled',
+  k<<<1, 64>>>(a, d + 777777); printf("%d %d", wrong, blocks); cudaFree(d);`,
+    '0 32768, sampled',
   ],
 ];
 

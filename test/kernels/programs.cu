@@ -139,10 +139,11 @@ int main(int argc, char **argv) {
 //> gemv: 432
 //> dot 432 nrm2 10
 //> axpy: 10 16 108
+//> Xt 432 for the host
 //> CUBLAS_STATUS_EXECUTION_FAILED
 //! cuBLAS's operand A has 18204 bytes by its sizes
 //= 3
-#include <cublas_v2.h>
+#include <cublasXt.h>
 #include <cuda_fp16.h>
 int main(int argc, char **argv) {
   cublasHandle_t blas; cublasCreate(&blas); cublasSetMathMode(blas, CUBLAS_TF32_TENSOR_OP_MATH);
@@ -179,6 +180,8 @@ int main(int argc, char **argv) {
   cublasSgemv(blas, CUBLAS_OP_N, 1, 3, &one, da, 1, db, 1, &zero, dc, 1); show("gemv", dc, 1);
   cublasSdot(blas, 3, da, 1, db, 1, &dot); printf("dot %g", dot); cublasSnrm2(blas, 1, db + 1, 1, &dot); printf(" nrm2 %g\n", dot);
   cublasSaxpy(blas, 3, &alpha, da, 1, db, 1); cublasSscal(blas, 1, &alpha, db, 1); show("axpy", db, 3);
+  cublasXtHandle_t xt; cublasXtCreate(&xt); cublasXtSgemm(xt, CUBLAS_OP_T, CUBLAS_OP_N, 1, 1, 3, &one, xs, 3, ys, 3, &zero, &dot, 1);
+  printf("Xt %g for the host\n", dot);
   printf("%s\n", cublasGetStatusName(cublasSgemm(blas, CUBLAS_OP_N, CUBLAS_OP_N, m, n, 3 * k, &one, da, m, db, 3 * k, &zero, dc, m)));
 }
 //// has Philox's numbers of a GPU, and cuRAND's distributions

@@ -1,5 +1,5 @@
-// cuBLAS's products and vector operations (emulator/include/cublas_v2.h) for programs on a CPU, by plain loops on all cores. Sums
-// are double, rounded once.
+// cuBLAS's products and vector operations (emulator/include/cublas_v2.h) for programs on a CPU, by blocked loops on all cores. Sums
+// are float where cuBLAS's are, else double.
 #define GPT2_PROGRAM
 #include "../../emulator/kernel.h"
 
@@ -59,29 +59,62 @@ bool is_operand(const char *what, const void *data, cudaDataType_t type, long lo
   return false;
 }
 
-// sums[n] = a[k] b[k, n]
-GPT2_CLONES void product(const double *a, const double *b, int n, int k, double *sums) {
+// Lines and columns of a block of sums, which stays in the first cache.
+constexpr int block_lines = 8, block_columns = 256;
+
+// sums[lines, columns] = a[lines, k] b[k, n] for up to block_columns columns of b
+template <class T>
+GPT2_CLONES void product(const T *a, const T *b, int columns, int n, int k, T (&sums)[block_lines][block_columns]) {
+  for (auto &line : sums) std::fill(line, line + columns, T(0));
   for (int i = 0; i < k; i++) {
-    for (int column = 0; column < n; column++) sums[column] += a[i] * b[size_t(i) * n + column];
+    const T *const row = b + size_t(i) * n;
+    for (int line = 0; line < block_lines; line++) {
+      const T factor = a[line * size_t(k) + i];
+      for (int column = 0; column < columns; column++) sums[line][column] += factor * row[column];
+    }
   }
 }
 
 // A matrix of a batch as [lines, steps], or its transpose.
-std::vector<double> converted(const Matrix &from, int batch, bool is_transposed, int lines, int steps) {
-  std::vector<double> to(size_t(lines) * steps);
-  for (int64_t line = 0; line < lines; line++) {
-    for (int64_t i = 0; i < steps; i++) {
-      const int64_t at = is_transposed ? i + line * from.leading : line + i * from.leading;
-      to[line * steps + i] = load(from.type, from.data, batch * from.stride + at);
+template <class T>
+std::vector<T> converted(const Matrix &from, int batch, bool is_transposed, int lines, int steps) {
+  // Whole blocks of lines.
+  std::vector<T> to(size_t((lines + block_lines - 1) / block_lines * block_lines) * steps);
+  visited(from.type, from.data, [&](auto *data) {
+    for (int64_t line = 0; line < lines; line++) {
+      for (int64_t i = 0; i < steps; i++) {
+        to[line * steps + i] = T(data[batch * from.stride + (is_transposed ? i + line * from.leading : line + i * from.leading)]);
+      }
     }
-  }
+    return 0;
+  });
   return to;
+}
+
+template <class T>
+void multiply(gpt2::ThreadPool &pool, const Gemm &gemm, int batch, double alpha, double beta) {
+  const auto &[a_op, b_op, m, n, k, alpha_at, beta_at, a, b, c, sum, count] = gemm;
+  const std::vector<T> lefts = converted<T>(a, batch, a_op != CUBLAS_OP_N, m, k), rights = converted<T>(b, batch, b_op != CUBLAS_OP_N, k, n);
+  const int64_t across = (n + block_columns - 1) / block_columns;
+  pool.each_free((m + block_lines - 1) / block_lines * across, [&, m = m, n = n, k = k, c = c](int64_t index, int) {
+    alignas(64) T sums[block_lines][block_columns];
+    const int first = int(index / across) * block_lines, left = int(index % across) * block_columns, columns = std::min(block_columns, n - left);
+    product(lefts.data() + size_t(first) * k, rights.data() + left, columns, n, k, sums);
+    for (int column = 0; column < columns; column++) {
+      for (int row = first; row < std::min(first + block_lines, m); row++) {
+        const int64_t at = batch * c.stride + row + int64_t{left + column} * c.leading;
+        // With a beta of 0 the old value does not count, even if it is no number.
+        store(c.type, c.data, at, alpha * double(sums[row - first][column]) + (beta == 0 ? 0 : beta * load(c.type, c.data, at)));
+      }
+    }
+  });
 }
 
 }  // namespace
 
 cublasStatus_t gemm(cublasHandle_t handle, const Gemm &gemm) {
   const void *caller = GPT2_CALLER;
+  const OpenMemory open(uint64_t(std::max(gemm.m, 0)) * std::max(gemm.n, 0));
   // Its threads are never joined: destructors of the program may multiply.
   static gpt2::ThreadPool &pool = *new gpt2::ThreadPool(gpt2::processor_count());
   const auto &[a_op, b_op, m, n, k, alpha_at, beta_at, a, b, c, sum, count] = gemm;
@@ -103,16 +136,8 @@ cublasStatus_t gemm(cublasHandle_t handle, const Gemm &gemm) {
   }
   const double alpha = load(sum, alpha_at, 0), beta = load(sum, beta_at, 0);
   for (int batch = 0; batch < count; batch++) {
-    const std::vector<double> lefts = converted(a, batch, !a_plain, m, k), rights = converted(b, batch, !b_plain, k, n);
-    pool.each_free(m, [&, n = n, k = k, c = c](int64_t row, int) {
-      std::vector<double> sums(n);
-      product(lefts.data() + row * k, rights.data(), n, k, sums.data());
-      for (int column = 0; column < n; column++) {
-        const int64_t at = batch * c.stride + row + int64_t{column} * c.leading;
-        // With a beta of 0 the old value does not count, even if it is no number.
-        store(c.type, c.data, at, alpha * sums[column] + (beta == 0 ? 0 : beta * load(c.type, c.data, at)));
-      }
-    });
+    if (sum == CUDA_R_32F || sum == CUDA_R_16F) multiply<float>(pool, gemm, batch, alpha, beta);
+    else multiply<double>(pool, gemm, batch, alpha, beta);
     for (int64_t column = 0; column < n; column++) {
       written(static_cast<const char *>(c.data) + (batch * c.stride + column * c.leading) * bytes_of(c.type), m * bytes_of(c.type));
     }
@@ -123,6 +148,7 @@ cublasStatus_t gemm(cublasHandle_t handle, const Gemm &gemm) {
 cublasStatus_t vectors(cublasHandle_t handle, Vectors what, cudaDataType_t type, int n, const void *scalar, const void *x,
                        int x_step, const void *y, int y_step) {
   const void *caller = GPT2_CALLER;
+  const OpenMemory open(uint64_t(std::max(n, 0)));
   if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
   const auto elements = [&](int step) { return n > 0 ? (n - 1ll) * std::abs(step) + 1 : 0; };
   if (n > 0 && (!is_operand("x", x, type, elements(x_step), caller) || !is_operand("y", y, type, elements(y_step), caller))) {

@@ -26,7 +26,7 @@ constexpr size_t arena_bytes = shared_limit + (4 << 10);
 // The offset of dynamic shared memory if a launch requests none: after all arrays, so that its use is detected.
 constexpr size_t none_at = 64 << 10;
 // The stack of signal handlers: a kernel's stack may be full.
-constexpr size_t signal_stack_bytes = 64 << 10;
+constexpr size_t signal_stack_bytes = 256 << 10;
 // Stack that the emulator's functions need on top of a kernel's.
 constexpr size_t stack_reserve = 64 << 10;
 }  // namespace
@@ -77,29 +77,24 @@ void Block::prepare(unsigned index, bool goes_on) {
   *here_.block = {index % blocks.x, index / blocks.x % blocks.y, index / blocks.x / blocks.y};
   *here_.threads = threads;
   *here_.blocks = blocks;
-  arrived_ = 0;
+  arrived_ = counted_ = 0;
   at_grid_ = false;
   if (!goes_on) {
-    threads_.assign(count, Thread());
-    Sizes at{0, 0, 0};
-    for (Thread &thread : threads_) {
-      thread.position = at;
-      if (++at.x < threads.x) continue;
-      at.x = 0;
-      if (++at.y < threads.y) continue;
-      at.y = 0;
-      at.z++;
+    if (threads_.size() != count || threads_.back().position.x != threads.x - 1 || threads_.back().position.y != threads.y - 1) {
+      threads_.assign(count, Thread());
+      for (unsigned i = 0; i < count; i++) threads_[i].position = {i % threads.x, i / threads.x % threads.y, i / threads.x / threads.y};
     }
-    warps_.assign((count + 31) / 32, Warp());
+    warps_.resize((count + 31) / 32);
+    for (Warp &warp : warps_) warp.unread = warp.waiting = warp.ended = 0;
     if (count % 32 > 0) warps_.back().ended = ~0u << count % 32;
-    ended_ = 0;
+    ended_ = begun_ = 0;
     for (unsigned i = 0; i < 16; i++) {
       const unsigned here = count > i * 64 ? count - i * 64 : 0;
-      ready_[i] = here >= 64 ? ~uint64_t{0} : (uint64_t{1} << here) - 1;
+      all_[i] = ready_[i] = here >= 64 ? ~uint64_t{0} : (uint64_t{1} << here) - 1;
     }
   } else {
     for (Thread &thread : threads_) {
-      if (thread.state == State::at_barrier) set_ready(thread);
+      if (state_of(thread) == State::at_barrier) set_ready(number_of(thread));
     }
   }
   if (!memory_) return;
@@ -134,58 +129,44 @@ bool Block::run(const gpt2_emulator::Launch &launch, uint64_t id, Memory *memory
   return !has_failed_;
 }
 
-void Block::set_ready(Thread &thread) {
-  thread.state = State::ready;
-  const unsigned number = number_of(thread);
-  ready_[number / 64] |= uint64_t{1} << number % 64;
+// Ends threads. Lanes that wait for a whole warp now wait for the remaining lanes only.
+void Block::end(unsigned first, unsigned count) {
+  ended_ += count;
+  for (unsigned number = first, stop = first + count; number < stop; number = (number / 32 + 1) * 32) {
+    const unsigned lanes = std::min(stop, (number / 32 + 1) * 32) - number, bits = ~0u >> (32 - lanes) << number % 32;
+    Warp &warp = warps_[number / 32];
+    warp.ended |= bits;
+    // The running thread goes on until its lanes are complete.
+    if (number != number_of(*current_)) ready_[number / 64] &= ~(uint64_t{bits} << number / 32 % 2 * 32);
+    for (unsigned left = warp.waiting; left > 0; left &= left - 1) {
+      complete_warp(number / 32 * 32, threads_[number / 32 * 32 + static_cast<unsigned>(__builtin_ctz(left))].mask);
+    }
+  }
 }
 
-// Chooses the next thread that can run, in a circle, gives it a fiber and makes it the current one. An ended thread's
-// fiber goes to a thread that has not begun. False if no thread can run.
-bool Block::go_on(bool has_ended) {
-  const unsigned number = current_ ? number_of(*current_) + 1 : 0;
-  unsigned word = number / 64 % 16;
-  uint64_t bits = ready_[word] & (~uint64_t{0} << number % 64);
-  for (int i = 0; bits == 0; i++) {
-    if (i == 16) return false;
-    word = (word + 1) % 16;
-    bits = ready_[word];
-  }
-  Thread &next = threads_[word * 64 + static_cast<unsigned>(__builtin_ctzll(bits))];
-  Fiber *free = has_ended ? current_->fiber : nullptr;
-  current_ = &next;
-  *here_.thread = next.position;
-  next.spins = 0;
-  if (memory_) {
-    memory_->resume(number_of(next));
-    memory_->accesses_to_rest = memory_->accesses + most_accesses;
-  }
-  if (next.state == State::fresh) {
-    next.state = State::ready;
-    next.fiber = free ? free : fibers_.take();
-  } else if (free) {
-    fibers_.give(free);
-  }
-  return true;
+// Ends the threads that the running body's loop has left behind.
+void Block::end_looped() {
+  const unsigned first = number_of(*current_), count = looped_ - *here_.fresh;
+  Fiber *fiber = current_->fiber;
+  current_ = &threads_[first + count];
+  const Sizes position = current_->position;
+  *current_ = Thread();
+  current_->position = position;
+  current_->fiber = fiber;
+  begun_ += count;
+  looped_ = *here_.fresh;
+  end(first, count);
 }
 
 void Block::fiber_main() {
   for (;;) {
     Block &block = *own_block;
-    Thread &thread = *block.current_;
     block.launch_->body(block.launch_->data);
     block.step(0);
-    block.ended_++;
-    thread.state = State::ended;
-    const unsigned number = block.number_of(thread), first = number / 32 * 32;
-    // Lanes that wait for a whole warp now wait for the remaining lanes only.
-    Warp &warp = block.warps_[number / 32];
-    warp.ended |= 1u << number % 32;
-    for (unsigned left = warp.waiting; left > 0; left &= left - 1) {
-      block.complete_warp(first, block.threads_[first + static_cast<unsigned>(__builtin_ctz(left))].mask);
-    }
+    const unsigned number = block.number_of(*block.current_);
+    block.end(number, 1);
     block.ready_[number / 64] &= ~(uint64_t{1} << number % 64);
-    Fiber *fiber = thread.fiber;
+    Fiber *fiber = block.current_->fiber;
     if (!block.go_on(true)) {
       block.fibers_.give(fiber);
       block.fibers_.leave(fiber);
@@ -193,21 +174,6 @@ void Block::fiber_main() {
       Fibers::change(fiber, block.current_->fiber);
     }
   }
-}
-
-void Block::wait(State state) {
-  Thread &thread = *current_;
-  thread.state = state;
-  const unsigned number = number_of(thread);
-  if (state != State::ready) ready_[number / 64] &= ~(uint64_t{1} << number % 64);
-  Fiber *fiber = thread.fiber;
-  if (!go_on(false)) fibers_.leave(fiber);
-  else if (current_->fiber != fiber) Fibers::change(fiber, current_->fiber);
-}
-
-void Block::let_others_run() {
-  current_->spins = 0;
-  wait(State::ready);
 }
 
 void Block::full_stack(const void *caller) {
@@ -218,6 +184,7 @@ void Block::full_stack(const void *caller) {
 }
 
 void Block::signal(int signal, const void *address, const void *caller) {
+  if (*here_.fresh != looped_) end_looped();
   if (fibers_.is_guard(current_->fiber, address)) full_stack(caller);
   if (signal == SIGFPE) fail({Defect::Kind::stuck, "divides an integer by 0, or the smallest integer by -1", caller});
   if (signal == SIGILL || signal == SIGTRAP) fail({Defect::Kind::stuck, "reaches an instruction that traps", caller});
@@ -239,6 +206,7 @@ void Block::release(void *memory, const void *caller) {
 }
 
 void Block::fail(const Defect &defect) {
+  if (*here_.fresh != looped_) end_looped();
   failure = defect;
   failure.text = name_of(*current_) + " " + defect.text;
   // A read of memory that nobody has written may be the cause.
@@ -337,7 +305,7 @@ const Host program_host = {
     OfBlock<&Block::copy>::call, OfBlock<&Block::commit>::call, OfBlock<&Block::wait_for_copies>::call,
     [](const void *memory, size_t bytes, bool is_write, const void *caller) {
       if (Block *block = own_block) block->access(memory, bytes, is_write, caller);
-      else gpt2::emulator::access_by_host(memory, bytes, is_write, caller);
+      else gpt2::emulator::access_by_host(memory, is_write ? "writes" : "reads", caller);
     },
     [](const void *caller) {
       if (Block *block = own_block) block->enter(caller);

@@ -17,19 +17,20 @@ namespace gpt2::emulator {
 // The shared memory of a block on an H100, in bytes.
 constexpr int shared_limit = 232448;
 
-enum class State : uint8_t { fresh, ready, at_barrier, in_warp, ended };
+enum class State : uint8_t { ready, at_barrier, in_warp, ended };
 
-struct Thread {
+// One line of the cache: a switch of fibers touches two of them.
+struct alignas(64) Thread {
   gpt2_emulator::Sizes position{};
-  State state = State::fresh;
+  State state = State::ready;  // `state_of` also knows the ended threads
   Fiber *fiber = nullptr;
   // The place where the thread waits, and the arguments of its operation.
   const void *caller = nullptr;
-  unsigned mask = 0;
   uint64_t value = 0;
+  unsigned mask = 0;
+  int predicate = 0;
   // The lanes that took part in the thread's last warp operation.
   unsigned lanes = 0;
-  int predicate = 0;
   int spins = 0;  // operations since the thread last let the others run
 };
 
@@ -89,12 +90,18 @@ class Block {
 
   void prepare(unsigned index, bool goes_on);
   bool go_on(bool has_ended);
-  void set_ready(Thread &thread);
+  void set_ready(unsigned number) { ready_[number / 64] |= uint64_t{1} << number % 64; }
+  void end(unsigned first, unsigned count);
+  void end_looped();
+  State state_of(const Thread &thread) const {
+    return warps_[number_of(thread) / 32].ended >> number_of(thread) % 32 & 1 ? State::ended : thread.state;
+  }
   void wait(State state);
   void let_others_run();
   // Called before each operation: the thread's last write is in memory now. Lets the others run after many operations.
   void step(int operations) {
     if (memory_ && memory_->has_suspect()) memory_->resolve();
+    if (*here_.fresh != looped_) end_looped();
     if ((current_->spins += operations) > most_accesses) let_others_run();
   }
   void check(const void *memory, size_t bytes, bool is_write, bool is_atomic, const void *caller) {
@@ -115,14 +122,16 @@ class Block {
   gpt2_emulator::Position here_{};
   uint64_t id_ = 0;
   std::vector<Thread> threads_;
-  uint64_t ready_[16] = {};  // a bit for each thread that is fresh or ready
+  uint64_t all_[16] = {}, ready_[16] = {};  // a bit for each thread, and for each that has not begun or can go on
+  unsigned begun_ = 0;       // the threads from this one on have not begun
+  unsigned looped_ = 0;      // threads that have not begun, for the loop of the running body
   std::vector<Warp> warps_;
   std::vector<Declaration> declarations_;
   Fibers fibers_;
   std::unique_ptr<char, void (*)(void *)> shared_;
   size_t shared_used_ = 0;
   Thread *current_ = nullptr;
-  unsigned arrived_ = 0, ended_ = 0, predicates_ = 0;
+  unsigned arrived_ = 0, ended_ = 0, counted_ = 0, predicates_ = 0;
   bool has_failed_ = false, at_grid_ = false;
   std::vector<char> signal_stack_;
 };
@@ -136,8 +145,8 @@ void catch_signals();
 
 // A kernel printed or read a clock.
 extern std::atomic<bool> has_effect;
-// Called when host code of a program accesses device memory.
-void access_by_host(const void *memory, size_t bytes, bool is_write, const void *caller);
+// Reports that host code of a program "reads" or "writes" device memory, and makes that memory accessible for a while.
+void access_by_host(const void *memory, const char *does, const void *caller);
 
 // "thread 3 of block (0, 1, 0)", by indices in a launch.
 std::string name_of(unsigned thread, unsigned block, const gpt2_emulator::Sizes &threads, const gpt2_emulator::Sizes &blocks);

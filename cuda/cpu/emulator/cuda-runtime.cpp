@@ -87,6 +87,7 @@ bool is_usable(const void *memory, size_t bytes, const char *what, bool on_devic
 
 cudaError_t copy(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height, int kind,
                  const void *caller) {
+  const OpenMemory open_to(to, height * to_pitch), open_from(from, height * from_pitch);
   if (width == 0 || height == 0 || state().sticky != cudaSuccess) return state().sticky;
   if (kind < 0 || kind > cudaMemcpyDefault) return result(cudaErrorInvalidMemcpyDirection);
   if (!to || !from || width > to_pitch || width > from_pitch) return result(cudaErrorInvalidValue);
@@ -117,6 +118,7 @@ cudaError_t copy(void *to, size_t to_pitch, const void *from, size_t from_pitch,
 }
 
 cudaError_t set(void *to, size_t pitch, int value, size_t width, size_t height, const void *caller) {
+  const OpenMemory open(to, height * pitch);
   if (width == 0 || height == 0 || state().sticky != cudaSuccess) return state().sticky;
   if (!to || width > pitch) return result(cudaErrorInvalidValue);
   if (!is_usable(to, (height - 1) * pitch + width, "sets", true, caller)) return result(cudaErrorInvalidValue);

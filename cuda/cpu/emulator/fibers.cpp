@@ -11,10 +11,6 @@
 #include <cstdlib>
 #include <new>
 
-// Saves the registers that a function must keep on the stack and the stack pointer in *from, and goes on at `to`. A
-// switch takes some 3 ns; swapcontext, which also asks the system for the signal mask, 300.
-extern "C" void gpt2_emulator_switch(void **from, void *to);
-
 #define GPT2_SWITCH(type)                                                       \
   ".text; .globl gpt2_emulator_switch; .hidden gpt2_emulator_switch; .type gpt2_emulator_switch, " type "\n" \
   "gpt2_emulator_switch:\n"
@@ -100,7 +96,6 @@ void Fibers::restart(Fiber &fiber) const {
 }
 
 void Fibers::enter(Fiber *fiber) { gpt2_emulator_switch(&outside_, fiber->place); }
-void Fibers::change(Fiber *from, Fiber *to) { gpt2_emulator_switch(&from->place, to->place); }
 void Fibers::leave(Fiber *from) { gpt2_emulator_switch(&from->place, outside_); }
 
 void Fibers::abandon() {

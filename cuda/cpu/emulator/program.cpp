@@ -93,7 +93,7 @@ void finish() {
   for (const auto &[kernel, each] : counts()) {
     is_any_skipped |= each.checked < each.blocks;
     const std::string left_out =
-        each.left_out > 0 ? "; " + std::to_string(each.left_out) + " were left out, because they would have changed nothing" : "";
+        each.left_out > 0 ? "; " + std::to_string(each.left_out) + " were left out, because they ran before on the same memory" : "";
     std::fprintf(stderr, "%s: %zu of %zu blocks were checked, in %zu launch%s%s\n", kernel.c_str(), size_t{each.checked},
                  size_t{each.blocks}, size_t{each.launches}, each.launches == 1 ? "" : "es", left_out.c_str());
   }
@@ -105,9 +105,10 @@ void finish() {
 
 namespace gpt2::emulator {
 
-void access_by_host(const void *memory, size_t bytes, bool is_write, const void *caller) {
+void access_by_host(const void *memory, const char *does, const void *caller) {
   // While a block is checked, the hooks of other host threads tell of any memory.
-  if (!is_on_device(reinterpret_cast<uintptr_t>(memory))) return;
+  if (!is_in(arena_of(true), reinterpret_cast<uintptr_t>(memory))) return;
+  open_memory();
   Defect defect{Defect::Kind::bad_access, "", caller};
   {
     const std::lock_guard<std::mutex> lock(gpt2_emulator::program().mutex);
@@ -116,8 +117,8 @@ void access_by_host(const void *memory, size_t bytes, bool is_write, const void 
   {
     const LockedTable all;
     const Region *region = all->find(reinterpret_cast<uintptr_t>(memory));
-    defect.text = std::string("host code ") + (is_write ? "writes " : "reads ") + (region ? described(*region) : "device memory") +
-                  ", which only kernels can access: use cudaMemcpy for these " + std::to_string(bytes) + " bytes";
+    defect.text = std::string("host code ") + does + " " + (region ? described(*region) : "device memory") +
+                  ", which only kernels can access: use cudaMemcpy";
   }
   gpt2_emulator::tell("", defect);
 }

@@ -13,6 +13,7 @@ namespace {
 template <class Make>
 curandStatus_t fill(curandGenerator_t generator, float *out, size_t count, const void *caller, const Make &make) {
   using namespace gpt2_emulator;
+  const OpenMemory open(out, count * sizeof *out);
   if (!generator) return CURAND_STATUS_NOT_INITIALIZED;
   const Allocation *found = find(out);
   if (found && (!found->is_live || reinterpret_cast<uintptr_t>(out + count) > found->begin + found->bytes)) {

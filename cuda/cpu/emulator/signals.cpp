@@ -1,5 +1,5 @@
-// Signals that a kernel raises, by an access that no check sees or a full stack: the launch fails, and the process goes
-// on.
+// Signals that a kernel raises, by an access that no check sees or a full stack: the launch fails, and the process goes on. Signals of
+// host code that accesses device memory.
 #include <signal.h>
 #include <ucontext.h>
 
@@ -25,10 +25,22 @@ const char *instruction([[maybe_unused]] const ucontext_t *context) {
 #endif
 }
 
-void handle(int signal, siginfo_t *info, void *context) {
-  if (Block *block = in_kernel()) block->signal(signal, info->si_addr, instruction(static_cast<ucontext_t *>(context)) + 1);
+const char *does([[maybe_unused]] const ucontext_t *context) {
+#ifdef __x86_64__
+  return context->uc_mcontext.gregs[REG_ERR] & 2 ? "writes" : "reads";
+#else
+  return "accesses";
+#endif
+}
+
+void handle(int signal, siginfo_t *info, void *data) {
+  const auto *context = static_cast<ucontext_t *>(data);
+  if (Block *block = in_kernel()) block->signal(signal, info->si_addr, instruction(context) + 1);
+  if (signal == SIGSEGV && is_in(arena_of(true), reinterpret_cast<uintptr_t>(info->si_addr))) {
+    return access_by_host(info->si_addr, does(context), instruction(context) + 1);
+  }
   const struct sigaction &other = others[signal];
-  if (other.sa_flags & SA_SIGINFO) return other.sa_sigaction(signal, info, context);
+  if (other.sa_flags & SA_SIGINFO) return other.sa_sigaction(signal, info, data);
   if (other.sa_handler != SIG_DFL && other.sa_handler != SIG_IGN) return other.sa_handler(signal);
   // The instruction runs again and ends the process, as without this handler.
   sigaction(signal, &other, nullptr);

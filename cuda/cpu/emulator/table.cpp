@@ -6,7 +6,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <utility>
 
+#include "block.h"
 #include "memory.h"
 #include "reports.h"
 
@@ -16,6 +18,9 @@ using gpt2_emulator::Kind;
 
 namespace {
 
+// Of the system, where it has them. A change of protection takes less time for huge pages.
+constexpr size_t huge = 2 << 20;
+
 // Addresses of allocations. None is used twice, so that a use after free is found; pages in use cost memory.
 struct Arena {
   uintptr_t begin = 0, next = 0, end = 0;
@@ -24,8 +29,11 @@ struct Arena {
     for (const int bits : {40, 37, 34}) {
       void *made = mmap(nullptr, size_t{1} << bits, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       if (made == MAP_FAILED) continue;
-      begin = next = reinterpret_cast<uintptr_t>(made);
-      end = begin + (size_t{1} << bits);
+      begin = next = (reinterpret_cast<uintptr_t>(made) + huge - 1) / huge * huge;
+      end = reinterpret_cast<uintptr_t>(made) + (size_t{1} << bits);
+#ifdef MADV_HUGEPAGE
+      madvise(made, size_t{1} << bits, MADV_HUGEPAGE);
+#endif
       return;
     }
   }
@@ -47,7 +55,41 @@ constexpr size_t most_freed = 10000;
 
 }  // namespace
 
-bool is_on_device(uintptr_t address) { return address - arena(true).begin < arena(true).end - arena(true).begin; }
+gpt2_emulator::Watch arena_of(bool is_device) {
+  const Arena &of = arena(is_device);
+  return {of.begin, of.next - of.begin};
+}
+
+namespace {
+
+// Held while a range is open, so that another thread does not close it.
+std::recursive_mutex gate;
+int opened = 0;
+bool is_open = false;
+// Pages whose protection changed, and the number after which no more change.
+uint64_t changed = 0, most_changed = 1 << 22;
+
+// Whole huge pages, which the system need not split.
+uintptr_t page_end(size_t bytes) { return arena(true).begin + (bytes + huge - 1) / huge * huge; }
+
+void protect(uintptr_t begin, uintptr_t end, bool is_wanted) {
+  if (begin < end) mprotect(reinterpret_cast<void *>(begin), end - begin, is_wanted ? PROT_READ | PROT_WRITE : PROT_NONE);
+}
+
+void set_open(bool is_wanted) {
+  const gpt2_emulator::Watch used = arena_of(true);
+  if (used.bytes == 0 || is_open == is_wanted || (!is_wanted && (opened > 0 || changed > most_changed))) return;
+  changed += used.bytes / page;
+  is_open = is_wanted;
+  protect(used.begin, page_end(used.bytes), is_wanted);
+}
+
+}  // namespace
+
+void open_memory() {
+  const std::lock_guard<std::recursive_mutex> lock(gate);
+  set_open(true);
+}
 
 void Shadow::clear() {
   if (bytes_ >= mapped_bytes) munmap(memory_, bytes_);
@@ -80,7 +122,7 @@ Region &Table::insert(uintptr_t begin, size_t bytes, Kind kind, int element_byte
   made.name = name;
   made.is = {begin, bytes, kind, true, element_bytes, made.name.c_str(), caller};
   made.is_written = kind != Kind::device;
-  changes++;
+  made.hashed = 0;
   return made;
 }
 
@@ -141,13 +183,42 @@ uintptr_t each_word(Region &region, uintptr_t begin, uintptr_t end, const Visit 
 
 }  // namespace
 
+OpenMemory::OpenMemory(uint64_t work) : is_range_(false) {
+  const std::lock_guard<std::recursive_mutex> lock(gate);
+  most_changed += work / 16;
+  opened++;
+  set_open(true);
+}
+
+OpenMemory::OpenMemory(const void *begin, size_t bytes) : is_range_(true) {
+  gate.lock();
+  const auto first = reinterpret_cast<uintptr_t>(begin);
+  if (is_open || !is_in(arena_of(true), first)) return;
+  begin_ = first / huge * huge;
+  end_ = std::min((first + bytes + huge - 1) / huge * huge, page_end(arena_of(true).bytes));
+  protect(begin_, end_, true);
+}
+
+OpenMemory::~OpenMemory() {
+  const std::lock_guard<std::recursive_mutex> lock(gate);
+  if (!is_range_) opened--;
+  if (!is_open) protect(begin_, end_, false);
+  else set_open(false);
+  if (is_range_) gate.unlock();
+}
+
 void *allocate(size_t bytes, Kind kind, int element_bytes, const char *name, const void *caller) {
   const LockedTable all;
   Arena &from = arena(kind == Kind::device);
   if (from.end - from.next < room_of(bytes)) return nullptr;
   const uintptr_t begin = from.next;
   from.next += room_of(bytes);
-  if (kind == Kind::device) program_watch = {from.begin, from.next - from.begin};
+  if (kind == Kind::device) {
+    const std::lock_guard<std::recursive_mutex> guard(gate);
+    program_watch = arena_of(true);
+    catch_signals();
+    if (!is_open) protect(page_end(begin - from.begin), page_end(from.next - from.begin), false);
+  }
   all->insert(begin, bytes, kind, element_bytes, name, caller);
   return reinterpret_cast<void *>(begin);
 }
@@ -168,9 +239,9 @@ bool release(void *memory, const void *caller) {
   madvise(memory, room_of(found->second.is.bytes), MADV_DONTNEED);
   found->second.is.is_live = false;
   found->second.shadow.clear();
+  found->second.hashes = {};
   all->freed.insert(all->live.extract(found));
   if (all->freed.size() > most_freed) all->freed.erase(all->freed.begin());
-  all->changes++;
   gpt2::emulator::memory().forget_sites();
   return true;
 }
@@ -196,7 +267,7 @@ void written(const void *begin, size_t bytes, bool is_changed) {
   const auto at = reinterpret_cast<uintptr_t>(begin);
   Region *region = all->at(at);
   if (!region) return;
-  all->changes += is_changed;
+  if (is_changed) region->hashed = 0;
   if (region->is_written) return;
   if (at == region->is.begin && bytes >= region->is.bytes) region->is_written = true;
   else each_word(*region, at, std::min(at + bytes, region->is.begin + region->is.bytes), [](auto &word, auto bits) { return word |= bits; });

@@ -46,6 +46,11 @@ struct Region {
   // Every byte was written.
   bool is_written = true;
   Shadow shadow;
+  // Hashes of the pages, the regions that words in them may point to, and the value of Table::launches when they were found; 0: the
+  // host has written since.
+  std::vector<uint64_t> hashes;
+  std::set<uintptr_t> targets;
+  uint64_t hashed = 0;
 };
 
 struct Table {
@@ -53,8 +58,8 @@ struct Table {
   std::map<uintptr_t, Region> live;
   // The last freed regions; their addresses are not used again.
   std::map<uintptr_t, Region> freed;
-  // Counts changes of memory by the host and by launches, so that a launch that would change nothing can be left out.
-  uint64_t changes = 0;
+  // Launches that ran. Each may have changed all memory.
+  uint64_t launches = 1;
 
   Region &insert(uintptr_t begin, size_t bytes, gpt2_emulator::Kind kind, int element_bytes, const std::string &name,
                  const void *caller);
@@ -64,8 +69,11 @@ struct Table {
   Region *find(uintptr_t address);
 };
 Table &table();
-// The address is in the memory that holds all allocations of device memory.
-bool is_on_device(uintptr_t address);
+// The memory that holds all allocations of device memory, or all others: its used part.
+gpt2_emulator::Watch arena_of(bool is_device);
+// Makes device memory accessible until an OpenMemory ends.
+void open_memory();
+inline bool is_in(const gpt2_emulator::Watch &range, uintptr_t address) { return address - range.begin < range.bytes; }
 
 struct LockedTable {
   Table *operator->() const { return &table(); }

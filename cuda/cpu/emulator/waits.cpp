@@ -2,14 +2,67 @@
 #include "block.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace gpt2::emulator {
+
+// Chooses the next thread that can run, in a circle, gives it a fiber and makes it the current one. An ended thread's
+// fiber goes to a thread that has not begun. False if no thread can run.
+bool Block::go_on(bool has_ended) {
+  const unsigned number = current_ ? number_of(*current_) + 1 : 0;
+  unsigned word = number / 64 % 16;
+  uint64_t bits = ready_[word] & (~uint64_t{0} << number % 64);
+  for (int i = 0; bits == 0; i++) {
+    if (i == 16) return false;
+    word = (word + 1) % 16;
+    bits = ready_[word];
+  }
+  Thread &next = threads_[word * 64 + static_cast<unsigned>(__builtin_ctzll(bits))];
+  Fiber *free = has_ended ? current_->fiber : nullptr;
+  current_ = &next;
+  *here_.thread = next.position;
+  next.spins = 0;
+  if (memory_) {
+    memory_->resume(number_of(next));
+    memory_->accesses_to_rest = memory_->accesses + most_accesses;
+  }
+  looped_ = 0;
+  if (number_of(next) >= begun_) {
+    begun_ = number_of(next) + 1;
+    const gpt2_emulator::Sizes position = next.position;
+    next = Thread();
+    next.position = position;
+    next.fiber = free ? free : fibers_.take();
+    // Threads begin in their order.
+    if (!memory_) looped_ = static_cast<unsigned>(threads_.size()) - begun_;
+  } else if (free) {
+    fibers_.give(free);
+  }
+  *here_.fresh = looped_;
+  return true;
+}
+
+void Block::wait(State state) {
+  Thread &thread = *current_;
+  thread.state = state;
+  const unsigned number = number_of(thread);
+  if (state != State::ready) ready_[number / 64] &= ~(uint64_t{1} << number % 64);
+  Fiber *fiber = thread.fiber;
+  if (!go_on(false)) fibers_.leave(fiber);
+  else if (current_->fiber != fiber) Fibers::change(fiber, current_->fiber);
+  thread.state = State::ready;
+}
+
+void Block::let_others_run() {
+  current_->spins = 0;
+  wait(State::ready);
+}
 
 unsigned Block::barrier(int predicate, const void *caller) {
   step(0);
   Thread &thread = *current_;
   thread.caller = caller;
-  thread.predicate = predicate;
+  counted_ += predicate != 0;
   if (++arrived_ < threads_.size()) {
     wait(State::at_barrier);
     return predicates_;
@@ -21,11 +74,8 @@ unsigned Block::barrier(int predicate, const void *caller) {
       fail({Defect::Kind::stuck, "waits at another barrier than " + name_of(each), caller, each.caller});
     }
   }
-  predicates_ = 0;
-  for (Thread &each : threads_) {
-    predicates_ += each.predicate != 0;
-    if (&each != &thread) set_ready(each);
-  }
+  predicates_ = std::exchange(counted_, 0);
+  std::copy(all_, all_ + 16, ready_);
   arrived_ = 0;
   if (memory_) {
     memory_->barrier();
@@ -55,12 +105,10 @@ void Block::complete_warp(unsigned first, unsigned mask) {
   }
   if (warp.unread & ~there) {
     // Other lanes still read the results of an operation that they had with these.
-    const State state = current_->state;
     const unsigned mine = warp.waiting & 1u << number_of(*current_) % 32;
     warp.waiting &= ~mine;
     let_others_run();
     warp.waiting |= mine;
-    current_->state = state;
     complete_warp(first, mask);
     return;
   }
@@ -70,7 +118,7 @@ void Block::complete_warp(unsigned first, unsigned mask) {
     if (!(there >> lane & 1)) continue;
     warp.results[lane] = threads_[first + lane].value;
     threads_[first + lane].lanes = there;
-    set_ready(threads_[first + lane]);
+    set_ready(first + lane);
   }
   if (memory_ && threads_[first + static_cast<unsigned>(__builtin_ctz(there))].predicate) memory_->order_warp(first, there);
 }
@@ -91,10 +139,9 @@ const uint64_t *Block::exchange(unsigned mask, uint64_t value, bool orders_memor
   thread.mask = mask;
   thread.value = value;
   thread.predicate = orders_memory;
-  thread.state = State::in_warp;
   warp.waiting |= 1u << number % 32;
   complete_warp(first, mask);
-  if (thread.state == State::in_warp) wait(State::in_warp);
+  if (warp.waiting >> number % 32 & 1) wait(State::in_warp);
   else if (memory_ && orders_memory) memory_->resume(number);
   warp.unread &= ~(1u << number % 32);
   if (lanes) *lanes = thread.lanes;
@@ -107,9 +154,9 @@ void Block::explain_stuck() {
     const auto found = std::find_if(threads_.begin(), threads_.end(), is_wanted);
     return found == threads_.end() ? nullptr : &*found;
   };
-  const Thread *waits = find([](const Thread &each) { return each.state == State::at_barrier || each.state == State::in_warp; });
-  const Thread *other = find([&](const Thread &each) { return each.state != waits->state || each.caller != waits->caller; });
-  const bool is_barrier = waits->state == State::at_barrier, has_ended = other && other->state == State::ended;
+  const Thread *waits = find([&](const Thread &each) { return state_of(each) == State::at_barrier || state_of(each) == State::in_warp; });
+  const Thread *other = find([&](const Thread &each) { return state_of(each) != waits->state || each.caller != waits->caller; });
+  const bool is_barrier = waits->state == State::at_barrier, has_ended = other && state_of(*other) == State::ended;
   const std::string who = other ? name_of(*other) : is_barrier ? "another thread" : "another lane";
   failure = {Defect::Kind::stuck,
              name_of(*waits) + (is_barrier ? " waits at a barrier that " + who + " does not reach"

@@ -298,6 +298,13 @@ struct Call {
   std::tuple<A...> arguments;
 };
 
+// The emulator finds the twin of this function by its name (src/ops/kernels/twins.ts).
+template <class Made>
+GPT2_UNCHECKED void gpt2_body(const void *data) {
+  auto &made = *static_cast<Made *>(const_cast<void *>(data));
+  GPT2_EACH_THREAD(std::apply(made.body, made.arguments));
+}
+
 // Launches `body`, a lambda that passes its arguments to a kernel. They are evaluated once, and copied for each thread.
 template <class Body, class... A>
 GPT2_UNCHECKED cudaError_t launch(const char *kernel, const Body &body, const Shape &shape, A &&...arguments) {
@@ -310,10 +317,7 @@ GPT2_UNCHECKED cudaError_t launch(const char *kernel, const Body &body, const Sh
   options.data = options.arguments = place;
   options.argument_bytes = sizeof place;
   options.here = &here;
-  options.body = [](const void *data) __attribute__((GPT2_NO_CHECKS)) {
-    auto &made = *static_cast<Made *>(const_cast<void *>(data));
-    std::apply(made.body, made.arguments);
-  };
+  options.body = &gpt2_body<Made>;
   const cudaError_t error = start(options, shape, GPT2_CALLER);
   call->~Made();
   return error;

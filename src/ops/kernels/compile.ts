@@ -127,8 +127,18 @@ export function compiledProgram(
   if (nvcc) return made([nvcc.identity, ownGpus()], () => nvccProgram(nvcc.program, sources, hasMain));
   const { program, identity } = hostCompiler();
   const parts = [identity, emulated.library(), emulated.headers(), codeOfCompiling()];
-  const emulator = builtEmulator() ?? cachedCubin(hash(parts), () => emulatorObject(program), 'o');
-  return made(parts, () => emulatedProgram(program, sources, emulator, hasMain));
+  const link = (emulator = cachedCubin(hash(parts), () => emulatorObject(program), 'o')) =>
+    emulatedProgram(program, sources, emulator, hasMain);
+  return made(parts, () => {
+    const built = builtEmulator();
+    try {
+      return link(built);
+    } catch (error) {
+      // The package's emulator may need a newer C++ library than this compiler has.
+      if (built === undefined || !(error as Error).message.includes(built)) throw error;
+      return link();
+    }
+  });
 }
 
 /** The GPUs for which `-arch=native` compiles. */
@@ -191,6 +201,6 @@ const hash = (content: unknown) => createHash('sha256').update(JSON.stringify(co
 
 /** The files of this package with the compilers' flags, NVRTC's extra headers, and the rewriting of CUDA for a CPU. */
 const codeOfCompiling = (): readonly string[] =>
-  ['./compiler', './emulated', './ptx', './refusals', './rewrite', './brackets', '../../native/nvrtc'].map((name) =>
-    readFileSync(new URL(`${name}.${isCompiled ? 'js' : 'ts'}`, import.meta.url), 'utf8'),
+  ['./compiler', './emulated', './ptx', './refusals', './rewrite', './twins', './brackets', '../../native/nvrtc'].map(
+    (name) => readFileSync(new URL(`${name}.${isCompiled ? 'js' : 'ts'}`, import.meta.url), 'utf8'),
   );

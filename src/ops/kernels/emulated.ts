@@ -6,10 +6,13 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { extname, join } from 'node:path';
 import { CompileError, Gpt2Error, gpt2Error } from '../../base/errors.ts';
 import { packageRoot } from '../../base/package-root.ts';
+import { isInstalled } from '../../base/wording.ts';
+import { emulatorFile, packaged } from '../../native/find-library.ts';
 import { TemporaryFolder } from '../../native/temporary-folder.ts';
 import { type Compiler, openmp, placeOf, type Source } from './compiler.ts';
 import { refusalOf } from './refusals.ts';
 import { boundOf, type FoundKernel, rewrite } from './rewrite.ts';
+import { twins } from './twins.ts';
 
 const headers = join(packageRoot, 'cuda/emulator');
 const library = join(packageRoot, 'cuda/cpu/emulator');
@@ -52,7 +55,7 @@ export function emulatedCompiler(checks: boolean): Compiler {
     compile: (source) => {
       using folder = new TemporaryFolder('kernel');
       const out = join(folder.path, 'kernels.so');
-      compileObject(program, source, `${out}.o`, checks);
+      assemble(program, source, assemblyOf(program, source, checks), checks, `${out}.o`);
       // Without the sanitizer's library: cuda/emulator/checks.h defines its functions.
       run(program, source, '', ['-shared', '-o', out, `${out}.o`]);
       return readFileSync(out);
@@ -69,11 +72,7 @@ export function emulatedProgram(
 ): Buffer {
   using folder = new TemporaryFolder('program');
   const out = join(folder.path, 'program');
-  const objects = sources.map((source, index) => {
-    const path = `${out}-${index}.o`;
-    compileObject(program, source, path, true, true);
-    return path;
-  });
+  const objects = sources.flatMap((source, index) => programObjects(program, source, index, `${out}-${index}`));
   // A library instead of a program also shows that no function is missing.
   const kind = hasMain ? [] : ['-shared', '-Wl,-z,defs'];
   const libraries = ['-pthread', '-ldl', '-lm', ...openmp(...sources.map(({ text }) => text))];
@@ -81,12 +80,12 @@ export function emulatedProgram(
   return readFileSync(out);
 }
 
-/** The emulator as the CPU library's build makes it, if no file of it has changed since. */
+/** The emulator that was built with the CPU library; in a clone, if no file of it has changed since. */
 export function builtEmulator(): string | undefined {
-  const path = join(packageRoot, 'build/libgpt2-emulator.a');
-  const made = statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+  const path = [join(packageRoot, 'build', emulatorFile), packaged('cpu', emulatorFile) ?? ''].find(existsSync);
+  const made = path === undefined ? 0 : statSync(path).mtimeMs;
   const files = [...filesIn(library), ...filesIn(headers), threads];
-  return files.every((file) => statSync(file).mtimeMs < made) ? path : undefined;
+  return isInstalled || files.every((file) => statSync(file).mtimeMs < made) ? path : undefined;
 }
 
 /** The emulator and CUDA's runtime API, compiled to one object file. */
@@ -100,10 +99,25 @@ export function emulatorObject(program: string): Buffer {
   return readFileSync(out);
 }
 
-function compileObject(program: string, source: Source, out: string, checks: boolean, isProgram = false): void {
+/** The object files of a program's file: with checks, and for CUDA also without. */
+function programObjects(program: string, source: Source, index: number, path: string): string[] {
+  const checked = assemblyOf(program, source, true, true);
+  const made = isCudaFile(source)
+    ? Object.values(twins(checked, assemblyOf(program, source, false, true), index))
+    : [checked];
+  return made.map((assembly, number) => {
+    const out = `${path}-${number}.o`;
+    assemble(program, source, assembly, isCudaFile(source), out);
+    return out;
+  });
+}
+
+/** Whether a file is in CUDA's language, as nvcc decides it; other files include a header of CUDA. */
+const isCudaFile = ({ name }: Source): boolean => !/\.(c|cc|cpp|cxx)$/.test(name);
+
+function assemblyOf(program: string, source: Source, checks: boolean, isProgram = false): string {
   const { text, name, includes, defines } = source;
-  // nvcc, too, gives only .cu files CUDA's language; others include a header of CUDA.
-  const isCuda = !/\.(c|cc|cpp|cxx)$/.test(name);
+  const isCuda = isCudaFile(source);
   const language = extname(name) === '.c' ? 'c' : 'c++';
   const before = [
     isCuda ? emulated.prelude : '',
@@ -117,6 +131,7 @@ function compileObject(program: string, source: Source, out: string, checks: boo
     ...emulated.folders.flatMap((folder) => ['-isystem', folder]),
     ...Object.entries(defines).map(([macro, value]) => `-D${macro}=${value}`),
     ...(isProgram ? ['-DGPT2_PROGRAM'] : []),
+    ...(checks ? [] : ['-DGPT2_PLAIN']),
     // Given -fopenmp itself, GCC puts line markers into the middle of lines.
     ...(parallel.length > 0 ? ['-D_OPENMP=201511'] : []),
     '-',
@@ -129,7 +144,7 @@ function compileObject(program: string, source: Source, out: string, checks: boo
   // An error that the compiler finds only in the table, such as a missing bracket, is reported at the source's last line.
   const end = `# ${text.trimEnd().split('\n').length} ${JSON.stringify(name)}\n`;
   const table = isProgram ? '' : tableOf(source, kernels, checks).replaceAll(/^/gm, end);
-  const assembly = run(program, source, `${code}\n${table}`, [
+  return run(program, source, `${code}\n${table}`, [
     ...['-x', language === 'c' ? 'cpp-output' : 'c++-cpp-output', ...standard, ...parallel],
     ...['-fPIC', '-fvisibility=hidden', '-g1', '-gdwarf-4', '-w'],
     // Debug information has no paths of this machine's working folder.
@@ -143,8 +158,11 @@ function compileObject(program: string, source: Source, out: string, checks: boo
       : []),
     ...['-S', '-o', '-', '-'],
   ]);
-  const made = isCuda ? withGaps(assembly) : assembly;
-  run(program, source, hasChecks ? renamed(made) : made, ['-x', 'assembler', '-c', '-o', out, '-']);
+}
+
+function assemble(program: string, source: Source, assembly: string, isWrapped: boolean, out: string): void {
+  const made = isCudaFile(source) ? withGaps(assembly) : assembly;
+  run(program, source, isWrapped ? renamed(made) : made, ['-x', 'assembler', '-c', '-o', out, '-']);
 }
 
 const copies = ['memcpy', 'memmove', 'memset'];

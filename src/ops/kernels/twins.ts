@@ -1,0 +1,72 @@
+// Links two compilations of one file of a program: one with checks, and one without them, optimized, for host code and for blocks that
+// are not checked. Both are assembly of the same source. The twin's functions get other names, except main; its variables are those of
+// the file with checks.
+
+/** Data directives of GNU's assembler. */
+const data =
+  /^\s*\.(zero|skip|space|[bl]?string|asciz?|byte|value|short|hword|word|long|int|quad|xword|octa|[248]byte|base64)\b/;
+
+const namesIn = (assembly: string, lines: string): string[] =>
+  [...assembly.matchAll(new RegExp(lines, 'gm'))].map(([, name]) => name!);
+
+/** The functions or variables that assembly defines. */
+function defined(assembly: string, kind: 'function' | 'object'): Set<string> {
+  const labels = new Set(namesIn(assembly, String.raw`^([\w.$]+):`));
+  const typed = namesIn(assembly, String.raw`^\s*\.type\s+([^\s,]+),\s*[@%]\w*${kind}`).filter((name) =>
+    labels.has(name),
+  );
+  return new Set(kind === 'object' ? [...typed, ...namesIn(assembly, String.raw`^\s*\.comm\s+([\w.$]+)`)] : typed);
+}
+
+/** Replaces symbols in assembly, except in strings. */
+const replaced = (assembly: string, name: (symbol: string) => string): string =>
+  assembly.replaceAll(/"(?:[^"\\\n]|\\.)*"|[\w.$]+/g, (token) => (token[0] === '"' ? token : name(token)));
+
+/**
+ * @param checked the assembly with checks
+ * @param plain the assembly without them
+ * @param index the file's number in its program, because other files may have static variables of the same names
+ * @returns both, to be linked; the section gpt2_twins has pairs of addresses, of a launch's body and of its twin
+ */
+export function twins(checked: string, plain: string, index: number): { checked: string; plain: string } {
+  const functions = defined(plain, 'function');
+  functions.delete('main');
+  const variables = defined(checked, 'object');
+  const plainVariables = defined(plain, 'object');
+  const shared = new Set([...plainVariables].filter((name) => variables.has(name)));
+  // A group of sections, of which the linker keeps one, may have a name that no function has.
+  const groups = namesIn(plain, String.raw`^\s*\.section\s.*,([\w.$]+),comdat`).filter(
+    (name) => !plainVariables.has(name),
+  );
+  const renamed = new Set([...functions, ...groups]);
+  const bodies = [...defined(checked, 'function')].filter((name) => name.includes('gpt2_body') && functions.has(name));
+  // Local symbols of the first file that the second needs.
+  const isGlobal = new Set(namesIn(checked, String.raw`^\s*\.(?:globl|weak)\s+([\w.$]+)`));
+  const exported = new Set([...shared, ...bodies].filter((name) => !isGlobal.has(name) && !name.startsWith('.L')));
+  const own = (symbol: string) => (exported.has(symbol) && index > 0 ? `${symbol}.${index}` : symbol);
+
+  const lines: string[] = [];
+  let [isSkipped, isStart] = [false, false];
+  for (const line of plain.split('\n')) {
+    if (/^\s*\.(section|text|data|bss|pushsection|popsection)\b/.test(line)) {
+      [isSkipped, isStart] = [false, /\.(init|fini)_array|\.[cd]tors/.test(line)];
+    }
+    const label = /^([\w.$]+):/.exec(line)?.[1] ?? /^\s*\.(?:comm|local)\s+([\w.$]+)/.exec(line)?.[1];
+    if (label !== undefined) [isSkipped, isStart] = [shared.has(label), false];
+    if (isStart ? data.test(line) : isSkipped && (label !== undefined || data.test(line))) continue;
+    const name = /^\s*\.(?:type|size)\s+([\w.$]+)/.exec(line)?.[1];
+    if (name === undefined || !shared.has(name)) lines.push(line);
+  }
+  const pairs = bodies.map((name) => `.hidden ${own(name)}\n.quad ${own(name)}, ${name}.plain`).join('\n');
+  const hidden = [...exported].map((name) => `.globl ${own(name)}\n.hidden ${own(name)}\n`).join('');
+  const isLocal = (line: string) => exported.has(/^\s*\.local\s+([\w.$]+)/.exec(line)?.[1] ?? '');
+  const kept = checked.split('\n').filter((line) => !isLocal(line));
+  return {
+    checked: `${replaced(kept.join('\n'), (symbol) => (symbol === 'main' ? 'main.checked' : own(symbol)))}\n${hidden}`,
+    plain: [
+      replaced(lines.join('\n'), (symbol) => (renamed.has(symbol) ? `${symbol}.plain` : own(symbol))),
+      ...[...shared].filter((name) => exported.has(name)).map((name) => `.hidden ${own(name)}`),
+      `.section gpt2_twins,"aw"\n.balign 8\n${pairs}\n`,
+    ].join('\n'),
+  };
+}
