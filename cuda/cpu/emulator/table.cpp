@@ -208,13 +208,14 @@ OpenMemory::~OpenMemory() {
 }
 
 void *allocate(size_t bytes, Kind kind, int element_bytes, const char *name, const void *caller) {
+  // Before the table's lock, as in every call that opens memory.
+  const std::lock_guard<std::recursive_mutex> guard(gate);
   const LockedTable all;
   Arena &from = arena(kind == Kind::device);
   if (from.end - from.next < room_of(bytes)) return nullptr;
   const uintptr_t begin = from.next;
   from.next += room_of(bytes);
   if (kind == Kind::device) {
-    const std::lock_guard<std::recursive_mutex> guard(gate);
     program_watch = arena_of(true);
     catch_signals();
     if (!is_open) protect(page_end(begin - from.begin), page_end(from.next - from.begin), false);
