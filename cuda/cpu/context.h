@@ -12,6 +12,7 @@ struct CpuContext : gpt2_context {
   std::unique_ptr<ThreadPool> pool;
   const Kernels *kernels = nullptr;
   const Engine *engine = nullptr;
+  unsigned large_allocations = 0;
 
   Task task() const { return {*pool, static_cast<float *>(workspace), engine}; }
 };

@@ -126,26 +126,30 @@ int open_context(CpuContext *context, const char *function, int32_t device, int3
   return GPT2_OK;
 }
 
-constexpr size_t alignment = 64;
+constexpr size_t alignment = 64, huge_page = 2 << 20;
 
 int allocate(gpt2_context *context, const char *function, void **memory, int64_t bytes) {
   Check check(context, function);
   check.sizes({{"bytes", bytes}}).tensors({{"memory", memory}});
   if (check.failed()) return check.status();
   const size_t rounded = (static_cast<size_t>(bytes) + alignment - 1) / alignment * alignment;
-  size_t boundary = alignment;
+  size_t boundary = 2 * alignment, start = 0;
 #ifdef MADV_HUGEPAGE
   // In pages of 2 MiB AdamW's pass over all parameters takes 64 ms instead of 73, a norm 16 instead of 23 (d12, 2
-  // cores).
-  constexpr size_t huge_page = 2 << 20;
-  if (rounded >= huge_page) boundary = huge_page;
+  // cores). Arrays start at different places of their pages: four that start at the same place pass a Xeon's memory at
+  // 25 GB/s instead of 40.
+  if (rounded >= huge_page) {
+    boundary = huge_page;
+    start = alignment + 1024 * (cpu(*context).large_allocations++ % 8);
+  }
 #endif
-  if (posix_memalign(memory, boundary, rounded) != 0) *memory = nullptr;
-#ifdef MADV_HUGEPAGE
-  if (*memory && boundary == huge_page) madvise(*memory, rounded, MADV_HUGEPAGE);
-#endif
-  if (!*memory)
+  void *first = nullptr;
+  if (posix_memalign(&first, boundary, start + rounded) != 0)
     return fail(context, GPT2_OUT_OF_MEMORY, function, "cannot allocate " + std::to_string(bytes) + " bytes");
+#ifdef MADV_HUGEPAGE
+  if (boundary == huge_page) madvise(first, start + rounded, MADV_HUGEPAGE);
+#endif
+  *memory = static_cast<char *>(first) + start;
   std::memset(*memory, 0, rounded);
   gpt2_emulator::insert(*memory, rounded, gpt2_emulator::Kind::tensor, 0, "");
   return GPT2_OK;
@@ -153,7 +157,10 @@ int allocate(gpt2_context *context, const char *function, void **memory, int64_t
 
 int release(void *memory) {
   gpt2_emulator::erase(memory);
-  std::free(memory);
+  // Only memory in pages of 2 MiB starts at an odd multiple of the alignment.
+  auto address = reinterpret_cast<uintptr_t>(memory);
+  if (address % (2 * alignment) == alignment) address -= address % huge_page;
+  std::free(reinterpret_cast<void *>(address));
   return GPT2_OK;
 }
 
