@@ -103,7 +103,8 @@ export class Device extends Context {
   /**
    * Makes a list of ops that can run again and again. A device with graphs calls `enqueue` once, and launches its ops as a
    * recorded graph at every run. A CPU calls `enqueue` at the first run, and then only the functions of the library that it
-   * called; a GPU without graphs calls it at every run. `enqueue` must only enqueue ops, the same each time.
+   * called, unless one of them had memory of the host, such as the result of a read; then, and on a GPU without graphs, every
+   * run calls `enqueue`. It must enqueue the same ops each time.
    */
   program(enqueue: () => void): Program {
     if (!this.graphs && this.description.canCapture) return { run: enqueue };
@@ -244,8 +245,12 @@ class RepeatedCalls implements Program {
   }
 
   run(): void {
-    if (!this.#calls) this.#calls = this.#record();
-    else for (const [name, args] of this.#calls) this.#device.call(name as 'fillZero', args as never);
+    if (this.#calls) {
+      for (const [name, args] of this.#calls) this.#device.call(name as 'fillZero', args as never);
+      return;
+    }
+    const calls = this.#record();
+    if (!calls.some(([, args]) => Object.values(args).some(ArrayBuffer.isView))) this.#calls = calls;
   }
 
   close(): void {

@@ -66,7 +66,8 @@ export interface Optimizer {
   scratch?(device: Device, matrices: readonly MatrixShape[]): number;
   /**
    * Enqueues the ops that update master, weight and state of these parts. It may be called several times in a step, each time
-   * with other parts. A recorded graph calls it only once, so it must enqueue the same ops every time.
+   * with other parts. It must enqueue the same ops every time, because a recorded graph calls it only once, and so does a CPU
+   * unless it reads or writes a tensor.
    */
   enqueue(context: UpdateContext, parts: readonly UpdatePart[]): void;
 }
