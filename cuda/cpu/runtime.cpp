@@ -140,7 +140,7 @@ int allocate(gpt2_context *context, const char *function, void **memory, int64_t
   // 25 GB/s instead of 40.
   if (rounded >= huge_page) {
     boundary = huge_page;
-    start = alignment + 1024 * (cpu(*context).large_allocations++ % 8);
+    start = alignment + 1024 * (gpt2::cpu(*context).large_allocations++ % 8);
   }
 #endif
   void *first = nullptr;
