@@ -283,7 +283,7 @@ void multiply(Output out, Block a, Block b, int depth, int rows, int columns, Ah
   const auto panel = [](const Block &block) { return static_cast<size_t>(round_up(block.depth, PAIRS)) * SIDE / 2; };
   const size_t panel_a = panel(a), panel_b = panel(b);
   const int steps = (depth + PAIRS - 1) / PAIRS;
-  // Of `ahead`, for a step of a square.
+  // How much of `ahead` a step of a square fetches.
   const int lines = (ahead.lines() * side + rows * steps - 1) / (rows * steps);
   for (int n = 0; n < columns; n += side) {
     const int width = std::min(side, columns - n);

@@ -100,7 +100,7 @@ constexpr std::array<MicroKernel, TILE_M * VECTORS> micro_kernels(std::integer_s
 
 void multiply(Output out, Block a, Block b, int depth, int rows, int columns, Ahead ahead) {
   static constexpr auto kernels = micro_kernels(std::make_integer_sequence<int, TILE_M * VECTORS>{});
-  // Of `ahead`, for a row of a tile.
+  // How much of `ahead` a row of a tile fetches.
   const int lines = (ahead.lines() + rows - 1) / rows;
   for (int n = 0; n < columns; n += TILE_N) {
     const int width = std::min(TILE_N, columns - n);

@@ -18,7 +18,7 @@ using gpt2_emulator::Kind;
 
 namespace {
 
-// Of the system, where it has them. A change of protection takes less time for huge pages.
+// Huge pages, where the system has them: a change of their protection takes less time.
 constexpr size_t huge = 2 << 20;
 
 // Addresses of allocations. None is used twice, so that a use after free is found; pages in use cost memory.
