@@ -34,7 +34,7 @@ export function kernelRunCommand(interruption: (how?: 'quiet') => AbortSignal): 
         'none',
       ]),
     )
-    .option('--every-launch', 'run launches again that ran before on the same memory')
+    .option('--every-launch', 'run launches again whose arguments and memory are those of an earlier one')
     .addOption(numberOption('--time-limit <S>', 'seconds that the program may run (default: none)', real(0.1, 86_400)));
   return withSourceOptions(command, false)
     .addHelpText('after', notes)

@@ -29,7 +29,7 @@ export const runningRows = {
   threads: {
     usage: '--threads <N>',
     type: whole(0, 1024),
-    help: 'CPU threads; 0: all cores',
+    help: 'CPU threads; 0: GPT2_THREADS, else all cores',
     default: 0,
     compare: 'no',
     perMachine: true,

@@ -103,7 +103,7 @@ export type TrainOptions = {
   device?: string | undefined;
   /** `--dtype <NAME>`: fp32, bf16, tf32 (GPUs), fp8 (GPUs from capability 8.9; CPUs slowly) (default: bf16 on CUDA and on CPUs with AMX, else fp32). */
   dtype?: 'fp32' | 'tf32' | 'bf16' | 'fp8' | undefined;
-  /** `--threads <N>`: CPU threads; 0: all cores (default: 0). */
+  /** `--threads <N>`: CPU threads; 0: GPT2_THREADS, else all cores (default: 0). */
   threads?: number | undefined;
   /** `--recompute <WHAT>`: activation checkpointing: what backward recomputes: none, gelu, block (default: none). */
   recompute?: 'none' | 'gelu' | 'block' | undefined;
