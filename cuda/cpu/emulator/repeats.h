@@ -1,0 +1,48 @@
+// Leaves out launches. One with the arguments and the memory of an earlier launch would change the memory as that one did.
+#pragma once
+
+#include <map>
+#include <set>
+#include <vector>
+
+#include "launch.h"
+
+namespace gpt2::emulator {
+
+// The last launch with the same kernel, sizes and arguments: a hash of the memory that it could reach, and the pages that it changed.
+struct Record {
+  struct Page {
+    uintptr_t region;
+    size_t index;
+    uint64_t hash;
+    std::vector<char> bytes;
+  };
+  unsigned seen = 0, next_try = 1;
+  bool is_recorded = false;
+  uint64_t before = 0;
+  std::vector<Page> changes;
+  std::map<uintptr_t, std::set<uintptr_t>> targets;  // of the changed regions
+};
+
+// A launch, beside its record. Launches with records come one after the other.
+class Repeat {
+ public:
+  // With the launch's threads, and its accesses as far as they are known.
+  Repeat(const Job &job, double threads, double accesses);
+  // If the launch ran before on the same memory: changes the memory as it did then.
+  bool restore();
+  // Called after the launch ran. `is_same`: it would do the same on the same memory, and nothing else.
+  void record(bool is_same);
+
+ private:
+  bool add_changes();
+
+  const Job &job_;
+  Record *record_ = nullptr;
+  bool compares_ = false, is_due_ = false;
+  uint64_t before_ = 0;
+  std::map<uintptr_t, std::vector<uint64_t>> hashes_;  // of the reached regions' pages before the launch
+  size_t allocations_ = 0;
+};
+
+}  // namespace gpt2::emulator
