@@ -67,79 +67,70 @@ void examine(Region &region, gpt2::ThreadPool &pool) {
   region.hashed = table().launches;
 }
 
-// The allocations to which a launch's arguments may point, and all memory outside of the arenas: variables, and what kernels and the host
-// have allocated.
-std::set<uintptr_t> roots_of(const Launch &launch) {
-  std::set<uintptr_t> found;
-  uintptr_t word;
-  for (size_t at = 0; at + sizeof word <= launch.argument_bytes; at += sizeof word) {
-    std::memcpy(&word, static_cast<const char *>(launch.arguments) + at, sizeof word);
-    if (const Region *region = table().at(word)) found.insert(region->is.begin);
+}  // namespace
+
+// What equal launches have in common. The addresses of allocations are counted in it, because the host may allocate them anew for each
+// launch. Finds the regions of the arguments, and all memory outside of the arenas: variables, and what kernels and the host have allocated.
+std::string Repeat::key(const Launch &launch) {
+  std::string key = launch.kernel;
+  const auto add = [&](const auto &value) { key.append(reinterpret_cast<const char *>(&value), sizeof value); };
+  const auto is_ours = [](uintptr_t address) { return is_in(arena_of(true), address) || is_in(arena_of(false), address); };
+  add(launch.body);
+  add(launch.blocks);
+  add(launch.threads);
+  add(launch.dynamic_shared);
+  for (size_t at = 0; at < launch.argument_bytes; at += sizeof(uintptr_t)) {
+    uintptr_t word = 0;
+    std::memcpy(&word, static_cast<const char *>(launch.arguments) + at, std::min(sizeof word, launch.argument_bytes - at));
+    const Region *region = table().at(word);
+    const auto found = std::find(regions_.begin(), regions_.end(), region ? region->is.begin : 0);
+    const size_t number = static_cast<size_t>(found - regions_.begin());
+    if (region && found == regions_.end()) regions_.push_back(region->is.begin);
+    can_move_ &= region || !is_ours(word);
+    const bool is_counted = region && is_ours(word);
+    add(is_counted);
+    if (is_counted) add(number);
+    add(is_counted ? word - region->is.begin : word);
   }
   for (const auto &[begin, region] : table().live) {
-    if (!is_in(arena_of(true), begin) && !is_in(arena_of(false), begin)) found.insert(begin);
+    if (!is_ours(begin) && std::find(regions_.begin(), regions_.end(), begin) == regions_.end()) regions_.push_back(begin);
   }
-  return found;
-}
-
-// All memory that a launch can reach, examined.
-std::set<uintptr_t> reached_from(const std::set<uintptr_t> &roots, gpt2::ThreadPool &pool) {
-  std::set<uintptr_t> found;
-  for (std::vector<uintptr_t> next(roots.begin(), roots.end()); !next.empty();) {
-    const uintptr_t begin = next.back();
-    next.pop_back();
-    const auto region = table().live.find(begin);
-    if (region == table().live.end() || !found.insert(begin).second) continue;
-    examine(region->second, pool);
-    next.insert(next.end(), region->second.targets.begin(), region->second.targets.end());
-  }
-  return found;
-}
-
-uint64_t hash_of(const std::set<uintptr_t> &regions) {
-  uint64_t hash = 0;
-  for (const uintptr_t begin : regions) {
-    const Region &region = table().live[begin];
-    const uint64_t parts[] = {hash, begin, region.is.bytes, hash_of(reinterpret_cast<const char *>(region.hashes.data()), region.hashes.size() * 8)};
-    hash = hash_of(reinterpret_cast<const char *>(parts), sizeof parts);
-  }
-  return hash;
-}
-
-std::string key_of(const Launch &launch) {
-  std::string key = launch.kernel;
-  const auto add = [&](const void *data, size_t bytes) { key.append(static_cast<const char *>(data), bytes); };
-  add(&launch.body, sizeof launch.body);
-  add(&launch.blocks, sizeof launch.blocks);
-  add(&launch.threads, sizeof launch.threads);
-  add(&launch.dynamic_shared, sizeof launch.dynamic_shared);
-  if (launch.argument_bytes > 0) add(launch.arguments, launch.argument_bytes);
   return key;
 }
 
-}  // namespace
+// Examines all memory that the launch can reach from its regions.
+void Repeat::reach() {
+  std::set<uintptr_t> found(regions_.begin(), regions_.end());
+  for (size_t i = 0; i < regions_.size(); i++) {
+    Region &region = table().live[regions_[i]];
+    examine(region, *job_.pool);
+    for (const uintptr_t each : region.targets) {
+      if (table().live.count(each) > 0 && found.insert(each).second) regions_.push_back(each);
+    }
+    can_move_ &= region.targets.empty() && (region.is_written || !region.shadow.is_there());
+    hashes_.push_back(region.hashes);
+    const uint64_t parts[] = {before_, region.is_written, region.is.bytes, hash_of(reinterpret_cast<const char *>(region.hashes.data()), region.hashes.size() * 8)};
+    before_ = hash_of(reinterpret_cast<const char *>(parts), sizeof parts);
+  }
+}
 
 Repeat::Repeat(const Job &job, double threads, double accesses) : job_(job) {
   if (!job.can_be_left_out) return;
   Records &all = records();
   if (all.of.size() > most_records || all.pages > most_pages) all = Records();
-  record_ = &all.of[key_of(job.launch)];
-  const std::set<uintptr_t> roots = roots_of(job.launch);
+  record_ = &all.of[key(job.launch)];
   double bytes = 0;
-  for (const uintptr_t each : roots) bytes += double(table().live[each].is.bytes);
+  for (const uintptr_t each : regions_) bytes += double(table().live[each].is.bytes);
   // Comparing the memory costs time: done where that is little, or less than the launch takes by its threads and accesses.
   const bool is_cheap = bytes < (record_->seen == 0 ? 8 * threads : std::max({64e6, 32 * threads, 16 * accesses}));
   is_due_ = record_->seen >= record_->next_try;
   compares_ = is_cheap && (record_->seen == 0 || record_->is_recorded || is_due_);
-  if (!compares_) return;
-  const std::set<uintptr_t> reached = reached_from(roots, *job.pool);
-  before_ = hash_of(reached);
-  for (const uintptr_t each : reached) hashes_[each] = table().live[each].hashes;
+  if (compares_) reach();
 }
 
 bool Repeat::restore() {
   if (!record_) return false;
-  if (!compares_ || !record_->is_recorded || record_->before != before_) {
+  if (!compares_ || !record_->is_recorded || record_->before != before_ || !(record_->regions == regions_ || (record_->can_move && can_move_))) {
     // A launch that changes the memory in another way each time is compared ever more rarely.
     compares_ &= !record_->is_recorded || is_due_;
     if (record_->is_recorded || is_due_) record_->next_try = std::max(record_->next_try, record_->seen * 2);
@@ -147,20 +138,22 @@ bool Repeat::restore() {
     return false;
   }
   record_->next_try = record_->seen;
+  for (size_t i = 0; i < regions_.size(); i++) {
+    if (regions_[i] != record_->regions[i]) table().live[regions_[i]].is_written = true;
+  }
   if (record_->changes.empty()) return true;
   const gpt2_emulator::OpenMemory open(record_->changes.size() * 64);
-  for (const auto &[begin, index, hash, bytes] : record_->changes) {
-    std::memcpy(reinterpret_cast<char *>(begin) + index * page, bytes.data(), bytes.size());
-    table().live[begin].hashes[index] = hash;
+  for (const auto &[region, index, hash, bytes] : record_->changes) {
+    std::memcpy(reinterpret_cast<char *>(regions_[region]) + index * page, bytes.data(), bytes.size());
+    table().live[regions_[region]].hashes[index] = hash;
   }
-  for (const auto &[begin, targets] : record_->targets) table().live[begin].targets = targets;
+  for (const auto &[region, targets] : record_->targets) table().live[regions_[region]].targets = targets;
   return true;
 }
 
 void Repeat::record(bool is_same) {
   if (!record_) return;
   record_->seen++;
-  record_->before = before_;
   record_->is_recorded = compares_ && is_same && table().live.size() == allocations_ && add_changes();
 }
 
@@ -170,17 +163,21 @@ bool Repeat::add_changes() {
   pages -= record_->changes.size();
   record_->changes.clear();
   record_->targets.clear();
-  for (const auto &[begin, hashes] : hashes_) {
-    Region &region = table().live[begin];
+  record_->before = before_;
+  record_->can_move = can_move_;
+  for (size_t number = 0; number < regions_.size(); number++) {
+    Region &region = table().live[regions_[number]];
     examine(region, *job_.pool);
-    for (size_t i = 0; i < hashes.size(); i++) {
-      if (region.hashes[i] == hashes[i]) continue;
-      const char *at = reinterpret_cast<const char *>(begin) + i * page;
-      record_->changes.push_back({begin, i, region.hashes[i], std::vector<char>(at, at + bytes_of_page(region, i))});
-      record_->targets[begin] = region.targets;
+    for (size_t i = 0; i < region.hashes.size(); i++) {
+      if (region.hashes[i] == hashes_[number][i]) continue;
+      const char *at = reinterpret_cast<const char *>(region.is.begin) + i * page;
+      record_->changes.push_back({number, i, region.hashes[i], std::vector<char>(at, at + bytes_of_page(region, i))});
+      record_->targets[number] = region.targets;
+      record_->can_move &= region.targets.empty();
       if (++pages > most_pages) return false;
     }
   }
+  record_->regions = std::move(regions_);
   return true;
 }
 

@@ -12,16 +12,16 @@ namespace gpt2::emulator {
 // The last launch with the same kernel, sizes and arguments: a hash of the memory that it could reach, and the pages that it changed.
 struct Record {
   struct Page {
-    uintptr_t region;
-    size_t index;
+    size_t region, index;
     uint64_t hash;
     std::vector<char> bytes;
   };
   unsigned seen = 0, next_try = 1;
-  bool is_recorded = false;
+  bool is_recorded = false, can_move = false;
   uint64_t before = 0;
+  std::vector<uintptr_t> regions;
   std::vector<Page> changes;
-  std::map<uintptr_t, std::set<uintptr_t>> targets;  // of the changed regions
+  std::map<size_t, std::set<uintptr_t>> targets;  // of the changed regions
 };
 
 // A launch, beside its record. Launches with records come one after the other.
@@ -29,19 +29,23 @@ class Repeat {
  public:
   // With the launch's threads, and its accesses as far as they are known.
   Repeat(const Job &job, double threads, double accesses);
-  // If the launch ran before on the same memory: changes the memory as it did then.
+  // If the launch ran before on the same memory: changes the memory as it did then. Other allocations are the same memory if no address
+  // is in them, and the same offsets in them are the arguments.
   bool restore();
   // Called after the launch ran. `is_same`: it would do the same on the same memory, and nothing else.
   void record(bool is_same);
 
  private:
+  std::string key(const gpt2_emulator::Launch &launch);
+  void reach();
   bool add_changes();
 
   const Job &job_;
   Record *record_ = nullptr;
-  bool compares_ = false, is_due_ = false;
+  bool compares_ = false, is_due_ = false, can_move_ = true;
   uint64_t before_ = 0;
-  std::map<uintptr_t, std::vector<uint64_t>> hashes_;  // of the reached regions' pages before the launch
+  std::vector<uintptr_t> regions_;             // that the launch can reach, first those of its arguments
+  std::vector<std::vector<uint64_t>> hashes_;  // of the regions' pages before the launch
   size_t allocations_ = 0;
 };
 
