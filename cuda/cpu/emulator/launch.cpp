@@ -45,6 +45,8 @@ Launches &launches() {
   return made;
 }
 
+uint64_t block_threads(const Launch &launch) { return uint64_t{launch.threads.x} * launch.threads.y * launch.threads.z; }
+
 // The blocks of a launch.
 class Blocks {
  public:
@@ -121,6 +123,7 @@ class Blocks {
     counts_.accesses += memory.accesses - before;
     counts_.blocks++;
     counts_.checked++;
+    counts_.checked_threads += block_threads(launch_);
     is_sample_ = false;
   }
 
@@ -162,7 +165,9 @@ class Blocks {
     *launch_.watch = {0, 0};
     if (memory) counts_.accesses += memory->accesses - before;
     counts_.blocks += static_cast<uint64_t>(count_);
-    if (checks) counts_.checked += static_cast<uint64_t>(count_);
+    if (!checks) return;
+    counts_.checked += static_cast<uint64_t>(count_);
+    counts_.checked_threads += static_cast<uint64_t>(count_) * block_threads(launch_);
   }
 
   void fail(const Defect &defect) {
@@ -208,9 +213,9 @@ Done run(const Job &job) {
   Counts &counts = job.launch.has_checks ? all.counts[job.launch.kernel] : alone;
   counts.launches++;
   Done done;
-  const auto product = [](const Sizes &of) { return double(of.x) * of.y * of.z; };
-  const double blocks = product(job.launch.blocks), threads = blocks * product(job.launch.threads);
-  Repeat repeat(job, threads, blocks * double(counts.accesses) / double(std::max<uint64_t>(counts.checked, 1)));
+  const Sizes &blocks = job.launch.blocks;
+  const double threads = double(blocks.x) * blocks.y * blocks.z * double(block_threads(job.launch));
+  Repeat repeat(job, threads, threads * double(counts.accesses) / double(std::max<uint64_t>(counts.checked_threads, 1)));
   if (repeat.restore()) {
     counts.left_out++;
     return done;
