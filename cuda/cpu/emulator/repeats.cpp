@@ -122,7 +122,7 @@ Repeat::Repeat(const Job &job, double threads, double accesses) : job_(job) {
   double bytes = 0;
   for (const uintptr_t each : regions_) bytes += double(table().live[each].is.bytes);
   // Comparing the memory costs time: done where that is little, or less than the launch takes by its threads and accesses.
-  const bool is_cheap = bytes < (record_->seen == 0 ? 8 * threads : std::max({64e6, 32 * threads, 16 * accesses}));
+  const bool is_cheap = bytes < (record_->seen == 0 ? std::max(8 * threads, 2 * accesses) : std::max({64e6, 32 * threads, 16 * accesses}));
   is_due_ = record_->seen >= record_->next_try;
   compares_ = is_cheap && (record_->seen == 0 || record_->is_recorded || is_due_);
   if (compares_) reach();
