@@ -17,6 +17,7 @@ constexpr size_t most_pages = size_t{1} << 18;
 constexpr size_t most_records = 10000;
 
 struct Records {
+  std::mutex mutex;
   std::map<std::string, Record> of;
   size_t pages = 0;
 };
@@ -117,7 +118,11 @@ void Repeat::reach() {
 Repeat::Repeat(const Job &job, double threads, double accesses) : job_(job) {
   if (!job.can_be_left_out) return;
   Records &all = records();
-  if (all.of.size() > most_records || all.pages > most_pages) all = Records();
+  lock_ = std::unique_lock<std::mutex>(all.mutex);
+  if (all.of.size() > most_records || all.pages > most_pages) {
+    all.of.clear();
+    all.pages = 0;
+  }
   record_ = &all.of[key(job.launch)];
   double bytes = 0;
   for (const uintptr_t each : regions_) bytes += double(table().live[each].is.bytes);

@@ -24,7 +24,7 @@ struct Record {
   std::map<size_t, std::set<uintptr_t>> targets;  // of the changed regions
 };
 
-// A launch, beside its record. Launches with records come one after the other.
+// A launch, beside its record. While one lives, others that have records wait.
 class Repeat {
  public:
   // With the launch's threads, and its accesses as far as they are known.
@@ -41,6 +41,7 @@ class Repeat {
   bool add_changes();
 
   const Job &job_;
+  std::unique_lock<std::mutex> lock_;
   Record *record_ = nullptr;
   bool compares_ = false, is_due_ = false, can_move_ = true;
   uint64_t before_ = 0;
