@@ -119,11 +119,7 @@ class Blocks {
     const uint64_t before = memory.accesses;
     Block &block = block_of_thread();
     if (!block.run(launch_, id_, &memory, index)) fail(block.failure);
-    *launch_.watch = {0, 0};
-    counts_.accesses += memory.accesses - before;
-    counts_.blocks++;
-    counts_.checked++;
-    counts_.checked_threads += block_threads(launch_);
+    count(1, &memory, before);
     is_sample_ = false;
   }
 
@@ -139,7 +135,7 @@ class Blocks {
       stops = true;
       if (!has_failed_) fail(block.failure);
     });
-    counts_.blocks += static_cast<uint64_t>(end - first);
+    count(static_cast<uint64_t>(end - first), nullptr, 0);
   }
 
   // All blocks at the same time, on one OS thread: each runs to the next barrier of the grid.
@@ -162,12 +158,17 @@ class Blocks {
       }
       if (memory) memory->order_all();
     }
+    count(static_cast<uint64_t>(count_), memory, before);
+  }
+
+  // Counts blocks that ran, with the checks of `memory` since its number of accesses was `before`.
+  void count(uint64_t blocks, const Memory *memory, uint64_t before) {
     *launch_.watch = {0, 0};
-    if (memory) counts_.accesses += memory->accesses - before;
-    counts_.blocks += static_cast<uint64_t>(count_);
-    if (!checks) return;
-    counts_.checked += static_cast<uint64_t>(count_);
-    counts_.checked_threads += static_cast<uint64_t>(count_) * block_threads(launch_);
+    counts_.blocks += blocks;
+    if (!memory) return;
+    counts_.accesses += memory->accesses - before;
+    counts_.checked += blocks;
+    counts_.checked_threads += blocks * block_threads(launch_);
   }
 
   void fail(const Defect &defect) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <set>
 
 namespace gpt2::emulator {
 
@@ -150,9 +152,11 @@ bool Repeat::restore() {
   const gpt2_emulator::OpenMemory open(record_->changes.size() * 64);
   for (const auto &[region, index, hash, bytes] : record_->changes) {
     std::memcpy(reinterpret_cast<char *>(regions_[region]) + index * page, bytes.data(), bytes.size());
-    table().live[regions_[region]].hashes[index] = hash;
+    Region &changed = table().live[regions_[region]];
+    changed.hashes[index] = hash;
+    // The change may be of addresses, which are to be found again.
+    if (!record_->can_move) changed.hashed = 0;
   }
-  for (const auto &[region, targets] : record_->targets) table().live[regions_[region]].targets = targets;
   return true;
 }
 
@@ -167,7 +171,6 @@ bool Repeat::add_changes() {
   size_t &pages = records().pages;
   pages -= record_->changes.size();
   record_->changes.clear();
-  record_->targets.clear();
   record_->before = before_;
   record_->can_move = can_move_;
   for (size_t number = 0; number < regions_.size(); number++) {
@@ -177,7 +180,6 @@ bool Repeat::add_changes() {
       if (region.hashes[i] == hashes_[number][i]) continue;
       const char *at = reinterpret_cast<const char *>(region.is.begin) + i * page;
       record_->changes.push_back({number, i, region.hashes[i], std::vector<char>(at, at + bytes_of_page(region, i))});
-      record_->targets[number] = region.targets;
       record_->can_move &= region.targets.empty();
       if (++pages > most_pages) return false;
     }

@@ -1,8 +1,6 @@
 // Leaves out launches. One with the arguments and the memory of an earlier launch would change the memory as that one did.
 #pragma once
 
-#include <map>
-#include <set>
 #include <vector>
 
 #include "launch.h"
@@ -21,7 +19,6 @@ struct Record {
   uint64_t before = 0;
   std::vector<uintptr_t> regions;
   std::vector<Page> changes;
-  std::map<size_t, std::set<uintptr_t>> targets;  // of the changed regions
 };
 
 // A launch, beside its record. While one lives, others that have records wait.
