@@ -138,13 +138,11 @@ cublasStatus_t gemm(cublasHandle_t handle, const Gemm &gemm) {
   // Left out as a launch is that ran before.
   std::vector<uint64_t> words{bits_of(a_op), bits_of(b_op), bits_of(m), bits_of(n), bits_of(k), bits_of(sum), bits_of(count), bits_of(alpha), bits_of(beta)};
   for (const Matrix &each : {a, b, c}) words.insert(words.end(), {bits_of(each.data), bits_of(each.type), bits_of(each.leading), bits_of(each.stride)});
-  gpt2::emulator::Job job;
-  job.launch.kernel = "cuBLAS";
-  job.launch.arguments = words.data();
-  job.launch.argument_bytes = words.size() * sizeof words[0];
-  job.pool = &pool;
-  job.can_be_left_out = !settings.every_launch;
-  gpt2::emulator::Repeat repeat(job, double(m) * n * count, 2.0 * m * n * k * count);
+  Launch launch;
+  launch.kernel = "cuBLAS";
+  launch.arguments = words.data();
+  launch.argument_bytes = words.size() * sizeof words[0];
+  gpt2::emulator::Repeat repeat(launch, pool, settings.every_launch, double(m) * n * count, 2.0 * m * n * k * count);
   if (repeat.restore()) return CUBLAS_STATUS_SUCCESS;
   for (int batch = 0; batch < count; batch++) {
     if (sum == CUDA_R_32F || sum == CUDA_R_16F) multiply<float>(pool, gemm, batch, alpha, beta);

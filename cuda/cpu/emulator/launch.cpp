@@ -216,7 +216,7 @@ Done run(const Job &job) {
   Done done;
   const Sizes &blocks = job.launch.blocks;
   const double threads = double(blocks.x) * blocks.y * blocks.z * double(block_threads(job.launch));
-  Repeat repeat(job, threads, threads * double(counts.accesses) / double(std::max<uint64_t>(counts.checked_threads, 1)));
+  Repeat repeat(job.launch, *job.pool, !job.can_be_left_out, threads, threads * double(counts.accesses) / double(std::max<uint64_t>(counts.checked_threads, 1)));
   if (repeat.restore()) {
     counts.left_out++;
     return done;

@@ -95,18 +95,34 @@ std::string Repeat::key(const Launch &launch) {
     if (is_counted) add(number);
     add(is_counted ? word - region->is.begin : word);
   }
+  const std::vector<uintptr_t> given = regions_;
   for (const auto &[begin, region] : table().live) {
-    if (!is_ours(begin) && std::find(regions_.begin(), regions_.end(), begin) == regions_.end()) regions_.push_back(begin);
+    if (!is_ours(begin) && std::find(given.begin(), given.end(), begin) == given.end()) regions_.push_back(begin);
   }
   return key;
 }
 
-// Examines all memory that the launch can reach from its regions.
-void Repeat::reach() {
+Repeat::Repeat(const Launch &launch, gpt2::ThreadPool &pool, bool always_runs, double threads, double accesses) : pool_(pool) {
+  if (always_runs) return;
+  Records &all = records();
+  lock_ = std::unique_lock<std::mutex>(all.mutex);
+  if (all.of.size() > most_records || all.pages > most_pages) {
+    all.of.clear();
+    all.pages = 0;
+  }
+  record_ = &all.of[key(launch)];
+  double bytes = 0;
+  for (const uintptr_t each : regions_) bytes += double(table().live[each].is.bytes);
+  // Comparing the memory costs time: done where that is little, or less than the launch takes by its threads and accesses.
+  const bool is_cheap = bytes < (record_->seen == 0 ? std::max(8 * threads, 2 * accesses) : std::max({64e6, 32 * threads, 16 * accesses}));
+  is_due_ = record_->seen >= record_->next_try;
+  compares_ = is_cheap && (record_->seen == 0 || record_->is_recorded || is_due_);
+  if (!compares_) return;
+  // Examines all memory that the launch can reach.
   std::set<uintptr_t> found(regions_.begin(), regions_.end());
   for (size_t i = 0; i < regions_.size(); i++) {
     Region &region = table().live[regions_[i]];
-    examine(region, *job_.pool);
+    examine(region, pool);
     for (const uintptr_t each : region.targets) {
       if (table().live.count(each) > 0 && found.insert(each).second) regions_.push_back(each);
     }
@@ -115,24 +131,6 @@ void Repeat::reach() {
     const uint64_t parts[] = {before_, region.is_written, region.is.bytes, hash_of(reinterpret_cast<const char *>(region.hashes.data()), region.hashes.size() * 8)};
     before_ = hash_of(reinterpret_cast<const char *>(parts), sizeof parts);
   }
-}
-
-Repeat::Repeat(const Job &job, double threads, double accesses) : job_(job) {
-  if (!job.can_be_left_out) return;
-  Records &all = records();
-  lock_ = std::unique_lock<std::mutex>(all.mutex);
-  if (all.of.size() > most_records || all.pages > most_pages) {
-    all.of.clear();
-    all.pages = 0;
-  }
-  record_ = &all.of[key(job.launch)];
-  double bytes = 0;
-  for (const uintptr_t each : regions_) bytes += double(table().live[each].is.bytes);
-  // Comparing the memory costs time: done where that is little, or less than the launch takes by its threads and accesses.
-  const bool is_cheap = bytes < (record_->seen == 0 ? std::max(8 * threads, 2 * accesses) : std::max({64e6, 32 * threads, 16 * accesses}));
-  is_due_ = record_->seen >= record_->next_try;
-  compares_ = is_cheap && (record_->seen == 0 || record_->is_recorded || is_due_);
-  if (compares_) reach();
 }
 
 bool Repeat::restore() {
@@ -175,7 +173,7 @@ bool Repeat::add_changes() {
   record_->can_move = can_move_;
   for (size_t number = 0; number < regions_.size(); number++) {
     Region &region = table().live[regions_[number]];
-    examine(region, *job_.pool);
+    examine(region, pool_);
     for (size_t i = 0; i < region.hashes.size(); i++) {
       if (region.hashes[i] == hashes_[number][i]) continue;
       const char *at = reinterpret_cast<const char *>(region.is.begin) + i * page;

@@ -24,8 +24,8 @@ struct Record {
 // A launch, beside its record. While one lives, others that have records wait.
 class Repeat {
  public:
-  // With the launch's threads, and its accesses as far as they are known.
-  Repeat(const Job &job, double threads, double accesses);
+  // With the launch's threads, and its accesses as far as they are known. `always_runs`: the launch is not to be left out.
+  Repeat(const gpt2_emulator::Launch &launch, ThreadPool &pool, bool always_runs, double threads, double accesses);
   // If the launch ran before on the same memory: changes the memory as it did then. Other allocations are the same memory if no address
   // is in them, and the same offsets in them are the arguments.
   bool restore();
@@ -34,10 +34,9 @@ class Repeat {
 
  private:
   std::string key(const gpt2_emulator::Launch &launch);
-  void reach();
   bool add_changes();
 
-  const Job &job_;
+  ThreadPool &pool_;
   std::unique_lock<std::mutex> lock_;
   Record *record_ = nullptr;
   bool compares_ = false, is_due_ = false, can_move_ = true;
