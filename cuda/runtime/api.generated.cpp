@@ -44,8 +44,8 @@ int gpt2_norm_forward(gpt2_context *context, void *out, uint8_t *values, float *
       .tensors({{"rstd", rstd}, {"in", in}, {"weight", weight}});
   if (!check.failed()) {
     check.that(out != nullptr || values != nullptr, "out != NULL || values != NULL")
-        .that(values == nullptr || C % 16 == 0, "values == NULL || C % 16 == 0, got C = " + std::to_string(C))
         .that(eps >= 0, "eps >= 0, got eps = " + std::to_string(eps))
+        .that(values == nullptr || C % 16 == 0, "values == NULL || C % 16 == 0, got C = " + std::to_string(C))
         .that(!scale == !values, "both scale and values, or neither")
         .that(!norm == !values, "both norm and values, or neither")
         .that(!bias == !mean, "both bias and mean, or neither");
@@ -326,10 +326,10 @@ int gpt2_fp8_matmul_forward(gpt2_context *context, void *out, uint8_t *values, f
   check.sizes({{"N", N}, {"C", C}, {"O", O}})
       .tensors({{"in", in}, {"in_scale", in_scale}, {"weight", weight}, {"factors", factors}});
   if (!check.failed()) {
-    check.that(activation >= 0 && activation <= 2, "activation >= 0 && activation <= 2, got activation = " +
-        std::to_string(activation))
-        .that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
+    check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
         .that(O % 16 == 0, "O % 16 == 0, got O = " + std::to_string(O))
+        .that(activation >= 0 && activation <= 2, "activation >= 0 && activation <= 2, got activation = " +
+            std::to_string(activation))
         .that((out != nullptr) == (activation == GPT2_NO_ACTIVATION),
             "out exactly where activation == GPT2_NO_ACTIVATION, got activation = " + std::to_string(activation))
         .that((values != nullptr) == (activation != GPT2_NO_ACTIVATION),
@@ -357,10 +357,10 @@ int gpt2_fp8_matmul_backward_input(gpt2_context *context, void *din, uint8_t *va
   check.sizes({{"N", N}, {"C", C}, {"O", O}})
       .tensors({{"dout", dout}, {"dout_scale", dout_scale}, {"transposed", transposed}, {"factors", factors}});
   if (!check.failed()) {
-    check.that(activation >= 0 && activation <= 2, "activation >= 0 && activation <= 2, got activation = " +
-        std::to_string(activation))
+    check.that(O % 16 == 0, "O % 16 == 0, got O = " + std::to_string(O))
         .that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
-        .that(O % 16 == 0, "O % 16 == 0, got O = " + std::to_string(O))
+        .that(activation >= 0 && activation <= 2, "activation >= 0 && activation <= 2, got activation = " +
+            std::to_string(activation))
         .that((din != nullptr) == (activation == GPT2_NO_ACTIVATION),
             "din exactly where activation == GPT2_NO_ACTIVATION, got activation = " + std::to_string(activation))
         .that((values != nullptr) == (activation != GPT2_NO_ACTIVATION),
@@ -390,8 +390,8 @@ int gpt2_fp8_matmul_backward_weight(gpt2_context *context, void *dweight, float 
   check.sizes({{"N", N}, {"C", C}, {"O", O}})
       .tensors({{"dweight", dweight}, {"dout", dout}, {"dout_scale", dout_scale}, {"in", in}, {"in_scale", in_scale}});
   if (!check.failed()) {
-    check.that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C))
-        .that(O % 16 == 0, "O % 16 == 0, got O = " + std::to_string(O));
+    check.that(O % 16 == 0, "O % 16 == 0, got O = " + std::to_string(O))
+        .that(C % 16 == 0, "C % 16 == 0, got C = " + std::to_string(C));
   }
   if (!check.failed()) check.scratch(ops::fp8_matmul_scratch(*context, N, C, O, true));
   if (check.failed()) return check.status();
