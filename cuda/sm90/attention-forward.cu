@@ -171,7 +171,7 @@ void sm90::attention_forward(const CudaContext &context, bf16 *out, float *lse, 
   if (!is_128 && sizes.HS != 64) return sm80::attention_forward(context, out, lse, qkv, sizes);
   const AttentionArguments arguments(context, sizes, is_128 ? forward_128::tile_lines : tile_lines);
   const auto map = [&](const bf16 *tensor, int heads, int64_t stride, int lines) {
-    return heads_map(context, tensor, heads, sizes.HS, sizes.T, sizes.B, stride, lines);
+    return heads_map(tensor, heads, sizes.HS, sizes.T, sizes.B, stride, lines);
   };
   const CUtensorMap kv_map = map(qkv, 3 * sizes.NH, sizes.stride(), block_lines);
   const CUtensorMap out_map = map(out, sizes.NH, sizes.C, 16);
