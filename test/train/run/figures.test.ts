@@ -10,7 +10,7 @@ import type { Run } from '../../../src/train/run/run.ts';
 import { changedShard } from '../../../src/train/run/same-inputs.ts';
 import { learningRateAt, type Schedule } from '../../../src/train/run/schedule.ts';
 import { type Measured, openSpikeWatch, recentSteps, SpikeWatch } from '../../../src/train/run/spikes.ts';
-import { Throughput } from '../../../src/train/run/throughput.ts';
+import { throughputOf } from '../../../src/train/run/throughput.ts';
 import { train } from '../../../src/train/train.ts';
 import { trainEvent } from '../../runs/run-log.ts';
 import { Workplace } from '../../support/cli.ts';
@@ -143,7 +143,7 @@ it.each([
 
 it('the time left is that of the median step, and of what is due between steps', async () => {
   const span = { steps: 100, startStep: 0, lastStep: 100 };
-  const throughput = new Throughput(256, span, 0);
+  const throughput = throughputOf(256, span, 0);
   let clock = 0;
   const now = () => clock;
   const work = (milliseconds: number) => async () => {
@@ -173,8 +173,8 @@ it.each([
   ['a short run: after the third step', 50, 100, 100, 3],
   ['a long run: when its steps have settled', 3000, 50, 40, 45],
   ['a long run of long steps: after the third', 3000, 1000, 1000, 3],
-])('Throughput tells the outlook of %s', (_, steps, first, later, at) => {
-  const throughput = new Throughput(10, { steps, startStep: 0, lastStep: steps }, 0);
+])('throughputOf tells the outlook of %s', (_, steps, first, later, at) => {
+  const throughput = throughputOf(10, { steps, startStep: 0, lastStep: steps }, 0);
   const told: [number, number | undefined][] = [];
   for (let step = 1; step <= 50; step++) {
     throughput.add(step <= 20 ? first : later);
@@ -184,8 +184,8 @@ it.each([
   expect(told).toEqual([[at, later / 1000]]);
 });
 
-it('Throughput tells the outlook of the steps before --stop-after', () => {
-  const throughput = new Throughput(10, { steps: 400, startStep: 0, lastStep: 60 }, 0);
+it('throughputOf tells the outlook of the steps before --stop-after', () => {
+  const throughput = throughputOf(10, { steps: 400, startStep: 0, lastStep: 60 }, 0);
   for (let step = 0; step < 3; step++) throughput.add(100);
   expect(throughput.outlook(8)).toMatchObject({ steps: 60, tokens: 600, epochs: 1.2, seconds: 5.7 });
 });
