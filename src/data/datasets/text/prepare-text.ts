@@ -29,7 +29,7 @@ import { assemble, type Division } from './assemble.ts';
 import { chunksOf } from './chunks.ts';
 import { type Encoding, type Format, type Input, longestSeparator } from './format.ts';
 import { hasPart, keyOf, partPath } from './parts.ts';
-import { type Task, ThreadPool } from './thread-pool.ts';
+import { type Task, threadPool } from './thread-pool.ts';
 import { WorkFolder } from './work-folder.ts';
 
 /** A thread takes 70 MB: six keep the total under 640 MB for any text. */
@@ -132,7 +132,7 @@ async function charactersOf(
   onRead: (bytes: number) => void,
 ): Promise<Set<number>> {
   const encoding = { tokenizer: characterTokenizerName, format };
-  const pool = new ThreadPool({ encoding, folder: undefined }, workers);
+  const pool = threadPool({ encoding, folder: undefined }, workers);
   try {
     for await (const chunk of chunksOf(inputs, encoding, { onRead, spare: pool.spare })) {
       await pool.run({ chunk, key: new Uint8Array() }, () => {});
@@ -158,7 +158,7 @@ async function encodeAll(
   onEncoded: (bytes: number) => void,
 ): Promise<{ parts: string[]; input: string; marks: number }> {
   const { encoding, folder } = task;
-  const pool = new ThreadPool(task, workers);
+  const pool = threadPool(task, workers);
   const parts: string[] = [];
   const fingerprint = createHash('sha256');
   // Bytes of the files as stored, perhaps compressed, since the last chunk; they count as done when their chunk is encoded.
