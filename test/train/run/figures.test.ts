@@ -9,7 +9,7 @@ import { formatEvent } from '../../../src/runs/schema.ts';
 import type { Run } from '../../../src/train/run/run.ts';
 import { changedShard } from '../../../src/train/run/same-inputs.ts';
 import { learningRateAt, type Schedule } from '../../../src/train/run/schedule.ts';
-import { type Measured, openSpikeWatch, recentSteps, SpikeWatch } from '../../../src/train/run/spikes.ts';
+import { type Measured, openSpikeWatch, recentSteps, spikeWatch } from '../../../src/train/run/spikes.ts';
 import { throughputOf } from '../../../src/train/run/throughput.ts';
 import { train } from '../../../src/train/train.ts';
 import { trainEvent } from '../../runs/run-log.ts';
@@ -52,9 +52,9 @@ const measured: Measured[] = Array.from({ length: 400 }, (_, step) => ({
   norm: 1 + random.uniform() / 4,
 }));
 
-describe('SpikeWatch', () => {
+describe('spikeWatch', () => {
   it('knows no spike before 128 steps and one', () => {
-    const watch = new SpikeWatch(3);
+    const watch = spikeWatch(3);
     for (const each of measured.slice(0, 128)) watch.add(each);
     expect(watch.limitsAt(128)).toEqual({});
     watch.add(measured[128]!);
@@ -62,7 +62,7 @@ describe('SpikeWatch', () => {
   });
 
   it('puts the limit z standard deviations over the mean of the 128 steps before the last', () => {
-    const watch = new SpikeWatch(3, measured.slice(0, 300));
+    const watch = spikeWatch(3, measured.slice(0, 300));
     const limit = (of: 'loss' | 'norm') => {
       const values = measured.slice(171, 299).map((each) => each[of]);
       const mean = values.reduce((sum, value) => sum + value) / 128;
@@ -74,14 +74,14 @@ describe('SpikeWatch', () => {
   });
 
   it('gives the same limits whether or not the last step is known', () => {
-    const [early, late] = [new SpikeWatch(4, measured.slice(0, 299)), new SpikeWatch(4, measured.slice(0, 300))];
+    const [early, late] = [spikeWatch(4, measured.slice(0, 299)), spikeWatch(4, measured.slice(0, 300))];
     expect(late.limitsAt(300)).toEqual(early.limitsAt(300));
   });
 
   it('leaves what is not finite out of the mean', () => {
     const steps = [...measured.slice(0, 200)];
     const holed = [...steps.slice(0, 150), { step: 150, loss: Number.NaN, norm: Number.POSITIVE_INFINITY }];
-    const watch = new SpikeWatch(2, [...holed, ...steps.slice(151)]);
+    const watch = spikeWatch(2, [...holed, ...steps.slice(151)]);
     const { loss, norm } = watch.limitsAt(200);
     expect(Number.isFinite(loss) && Number.isFinite(norm)).toBe(true);
   });
@@ -90,11 +90,11 @@ describe('SpikeWatch', () => {
     const holed = [...measured.slice(0, 290), { step: 290, loss: Number.NaN, norm: 1 }, ...measured.slice(291, 300)];
     const kept = recentSteps(holed);
     expect(kept.length).toBe(129);
-    expect(new SpikeWatch(3, kept).limitsAt(300)).toEqual(new SpikeWatch(3, holed).limitsAt(300));
+    expect(spikeWatch(3, kept).limitsAt(300)).toEqual(spikeWatch(3, holed).limitsAt(300));
   });
 
   it('has no limit where nothing varies', () => {
-    const watch = new SpikeWatch(2);
+    const watch = spikeWatch(2);
     for (let step = 0; step < 200; step++) watch.add({ step, loss: 4, norm: 1 });
     expect(watch.limitsAt(200)).toEqual({ loss: undefined, norm: undefined });
   });

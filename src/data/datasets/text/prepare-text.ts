@@ -30,7 +30,7 @@ import { chunksOf } from './chunks.ts';
 import { type Encoding, type Format, type Input, longestSeparator } from './format.ts';
 import { hasPart, keyOf, partPath } from './parts.ts';
 import { type Task, threadPool } from './thread-pool.ts';
-import { WorkFolder } from './work-folder.ts';
+import { type WorkFolder, workFolder } from './work-folder.ts';
 
 /** A thread takes 70 MB: six keep the total under 640 MB for any text. */
 const mostDefaultThreads = 6;
@@ -94,7 +94,7 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
   if (before && !difference && isWhole(out, before)) return { folder: out, present: true, dataset: before };
   if (difference && standing.isFinished && !overwrite) throw standsInTheWay(out, difference);
 
-  const work = new WorkFolder(out);
+  const work = workFolder(out);
   if (work.existed) notice(`resuming from ${work.path}`);
   try {
     const { parts, input, marks } = await encodeAll(
