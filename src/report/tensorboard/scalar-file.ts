@@ -4,7 +4,7 @@ import { openSync, readdirSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { explained, words } from '../../base/errors.ts';
 import { makeFolder } from '../../base/files/make-folder.ts';
-import { syncAndClose } from '../../base/files/sync.ts';
+import { syncAndClose } from '../../base/files/regular-file.ts';
 import { evaluationsAt } from '../../runs/reader.ts';
 import type { RunEvent } from '../../runs/schema.ts';
 import { type EventContent, eventRecord } from './event-record.ts';

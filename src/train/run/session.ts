@@ -12,13 +12,12 @@ import { stopAtBadStep } from './bad-step.ts';
 import { repeatFirstStep } from './data.ts';
 import { type Events, eventsOf } from './events.ts';
 import { type SessionHooks, StoppedError, type TrainResult } from './hooks.ts';
-import { watchStep } from './long-step.ts';
 import { milestonesAt } from './milestones.ts';
 import type { Run } from './run.ts';
 import { Saving } from './saving.ts';
 import { learningRateAt } from './schedule.ts';
 import { mostSkippedInARow, openSpikeWatch, type SpikeWatch } from './spikes.ts';
-import { type Throughput, throughputOf } from './throughput.ts';
+import { type Throughput, throughputOf, watchStep } from './throughput.ts';
 import { weightsHash } from './weights-hash.ts';
 
 /** A step that was enqueued and whose result has not been read. */
