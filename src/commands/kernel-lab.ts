@@ -20,7 +20,7 @@ import {
   testJobs,
   watchKernels,
 } from '../program.ts';
-import { count, numberOption, tableOption, timeLimitOption } from './option-of-table.ts';
+import { count, numberOption, type Switches, type Texts, tableOption, timeLimitOption } from './option-of-table.ts';
 
 const testExamples = `
 Examples:
@@ -58,11 +58,7 @@ export const kernelTestCommand = (): Command =>
     .addOption(new Option('--sanitize', "run them under compute-sanitizer's memcheck, racecheck and initcheck"))
     .action(test);
 
-interface TestFlags extends LabFlags {
-  readonly allSizes?: boolean;
-  readonly sanitize?: boolean;
-  readonly expect?: string;
-}
+type TestFlags = LabFlags & Switches<'allSizes' | 'sanitize'> & Texts<'expect'>;
 
 async function test(folder: string, flags: TestFlags): Promise<void> {
   const options = labOptions(folder, flags);
