@@ -171,12 +171,8 @@ function checkLength({ path, tokens }: Shard, { batch, sequence, order, ranks = 
  * @returns also the ranks that share a batch (1 if every rank reads the same), the whole batches in the set, and a notice for the
  * user if the plan differs from the options
  */
-export function planValidation({
-  shards,
-  batch,
-  sequence,
-  ranks = 1,
-}: Omit<LoaderOptions, 'order' | 'seed' | 'vocabularySize' | 'rank'>) {
+export function planValidation(options: Omit<LoaderOptions, 'order' | 'seed' | 'vocabularySize' | 'rank'>) {
+  const { shards, batch, sequence, ranks = 1 } = options;
   const sizes = shards.map((path) => {
     using shard = openShard(path);
     return shard.tokens;
