@@ -37,12 +37,6 @@ export interface Expectation {
   readonly tolerance?: number;
 }
 
-export interface TestedCall {
-  readonly name: string;
-  readonly isRight: boolean;
-  readonly lines: readonly string[];
-}
-
 /** @throws CompileError; Gpt2Error if a name does not fit the function */
 export async function* testFile(file: string, expectation: string, device: 'cuda' | 'cpu', seconds: number) {
   const { cases, tolerance = 1e-4, ...rest } = await readExpectation(expectation);
