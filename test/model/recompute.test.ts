@@ -25,7 +25,7 @@ describeBackends(
     it.each(Object.keys(models).flatMap((model) => [1, 2].map((accumulation) => ({ model, accumulation }))))(
       'gives the bits of keeping everything: $model, $accumulation micro-batches',
       async ({ model: name, accumulation }) => {
-        const [B, T] = [2, 34];
+        const [B, T] = [2, 18];
         const config: ModelConfig = { ...sizes, ...models[name] };
         const optimizer =
           name === 'modern GPT' ? modernOptimizer(accumulation * B * T) : new AdamW({ weightDecay: 0.1 });
