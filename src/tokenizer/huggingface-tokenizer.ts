@@ -1,6 +1,6 @@
 // Tokenizers of tokenizer.json files. Their vocabularies are read here; the Hugging Face library encodes and decodes
 // (huggingface-library.ts).
-import { z } from 'zod';
+import * as z from 'zod';
 import { byteOf } from './gpt2-files.ts';
 import { type Library, libraryOf } from './huggingface-library.ts';
 import type { Tokenizer } from './tokenizer.ts';

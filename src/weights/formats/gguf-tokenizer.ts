@@ -1,6 +1,6 @@
 // Describes a tokenizer in GGUF's format: the text, type and merges of byte-level BPE with GPT-2's pattern. llama.cpp knows other
 // tokenizers only by the names of their models.
-import { z } from 'zod';
+import * as z from 'zod';
 import { gpt2Error } from '../../base/errors.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import { type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
