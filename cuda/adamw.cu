@@ -70,34 +70,30 @@ unsigned blocks_for(int64_t count) { return static_cast<unsigned>(ceil_divide(co
 
 }  // namespace
 
-int ops::adamw(gpt2_context &context, void *weight, float *master, float *m, float *v, const void *gradient,
-               const float *step, int64_t count, int gradient_dtype, int first_scalar, float rate, float beta1,
-               float beta2, float eps, float weight_decay) {
-  CudaContext &gpu = cuda(context);
-  const bool is_bf16 = gpu.dtype == GPT2_BF16;
-  Check check(&context, "gpt2_adamw");
-  check.that(gradient_dtype == GPT2_FP32 || (is_bf16 && gradient_dtype == GPT2_BF16),
+void ops::adamw(Context &gpu, void *weight, float *master, float *m, float *v, const void *gradient, const float *step,
+                int64_t count, int gradient_dtype, int first_scalar, float rate, float beta1, float beta2, float eps,
+                float weight_decay) {
+  check_that(gradient_dtype == GPT2_FP32 || gpu.dtype == GPT2_BF16,
              "gradient_dtype fp32 or the context's, got " + std::to_string(gradient_dtype));
-  if (!is_bf16) check.that(weight == master, "weight and master to be the same memory, as they are in fp32 and tf32");
-  if (check.failed()) return check.status();
+  check_that(gpu.dtype == GPT2_BF16 || weight == master,
+             "weight and master to be the same memory, as they are in fp32 and tf32");
   const Scalars scalars{first_scalar, rate, beta1, beta2, eps, weight_decay};
   with_types(gpu, gradient_dtype == GPT2_BF16, [&](auto weight_element, auto gradient_element) {
     adamw_kernel<<<blocks_for(count), 256, 0, gpu.stream>>>(
         static_cast<decltype(weight_element) *>(weight), master, m, v,
         static_cast<const decltype(gradient_element) *>(gradient), step, count, scalars);
   });
-  return GPT2_LAUNCHED(context, "gpt2_adamw");
+}
+
+void runtime::cast_weights(Context &gpu, void *weight, const float *master, int64_t count) {
+  check_sizes({{"count", count}});
+  check_tensors({{"weight", weight}, {"master", master}});
+  if (gpu.dtype != GPT2_BF16) {
+    if (weight != master) copy_on_device(gpu, weight, master, count * static_cast<int64_t>(sizeof(float)));
+    return;
+  }
+  cast_kernel<<<blocks_for(count), 256, 0, gpu.stream>>>(static_cast<bf16 *>(weight), master, count);
+  gpu.check_launches();
 }
 
 }  // namespace gpt2
-
-int gpt2_cast_weights(gpt2_context *context, void *weight, const float *master, int64_t count) {
-  GPT2_CHECK(context, sizes({{"count", count}}).tensors({{"weight", weight}, {"master", master}}));
-  gpt2::CudaContext &gpu = gpt2::cuda(*context);
-  if (gpu.dtype != GPT2_BF16) {
-    if (weight == master) return GPT2_OK;
-    return gpt2_copy_on_device(context, weight, master, count * static_cast<int64_t>(sizeof(float)));
-  }
-  gpt2::cast_kernel<<<gpt2::blocks_for(count), 256, 0, gpu.stream>>>(static_cast<gpt2::bf16 *>(weight), master, count);
-  return GPT2_LAUNCHED(*context, __func__);
-}

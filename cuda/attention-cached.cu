@@ -167,11 +167,10 @@ __global__ void __launch_bounds__(threads)
 
 }  // namespace
 
-int64_t ops::attention_cached_scratch(const gpt2_context &, int) { return 0; }
+int64_t ops::attention_cached_scratch(const Context &, int) { return 0; }
 
-int ops::attention_cached_forward(gpt2_context &context, void *out, void *keys, void *values, const void *qkv,
-                                  const int32_t *positions, int B, int T, int S, int C, int NH, int window) {
-  CudaContext &gpu = cuda(context);
+void ops::attention_cached_forward(Context &gpu, void *out, void *keys, void *values, const void *qkv,
+                                   const int32_t *positions, int B, int T, int S, int C, int NH, int window) {
   const Sizes sizes{T, S, C, NH, C / NH, window};
   const float scale = 1.0f / sqrtf(static_cast<float>(sizes.HS));
   const int64_t blocks = static_cast<int64_t>(B) * T * NH;
@@ -192,7 +191,6 @@ int ops::attention_cached_forward(gpt2_context &context, void *out, void *keys, 
       attend(attend_kernel<32, 8, false, E>);
     }
   });
-  return GPT2_LAUNCHED(context, "gpt2_attention_cached_forward");
 }
 
 }  // namespace gpt2

@@ -54,45 +54,41 @@ __global__ void __launch_bounds__(threads)
 
 // Fails if the head size is over 256, or if this GPU has too little shared memory for it: `shared` bytes of tiles, and
 // at most two matrices of scores.
-int check_head_size(gpt2_context &context, const char *function, int HS, int shared) {
-  if (HS <= most_head_size && shared + 2 * tile * (tile + 1) * 4 <= cuda(context).shared_limit) return GPT2_OK;
-  return fail(&context, GPT2_UNSUPPORTED, function,
-              "head size " + std::to_string(HS) + " is more than the kernels support on this GPU");
+void check_head_size(const CudaContext &gpu, int HS, int shared) {
+  if (HS <= most_head_size && shared + 2 * tile * (tile + 1) * 4 <= gpu.shared_limit) return;
+  throw Failure{GPT2_UNSUPPORTED, "head size " + std::to_string(HS) + " is more than the kernels support on this GPU"};
 }
 
 }  // namespace
 
-int ops::attention_forward(gpt2_context &context, void *out, float *lse, const void *qkv, const int32_t *first, int B,
-                           int T, int C, int NH) {
-  CudaContext &gpu = cuda(context);
+void ops::attention_forward(Context &gpu, void *out, float *lse, const void *qkv, const int32_t *first, int B, int T,
+                            int C, int NH) {
   const AttentionSizes sizes{B, T, C, NH, C / NH, {first, nullptr}};
   if (gpu.dtype == GPT2_BF16 && gpu.kernels->takes_head_size(gpu, sizes.HS) && on_16_bytes(out, qkv)) {
     gpu.kernels->attention_forward(gpu, static_cast<bf16 *>(out), lse, static_cast<const bf16 *>(qkv), sizes);
-    return GPT2_LAUNCHED(context, "gpt2_attention_forward");
+    return;
   }
   const int shared = 3 * tile * (sizes.HS + 1) * 4;  // tiles of q, k and v, their rows padded by a float
-  if (const int status = check_head_size(context, "gpt2_attention_forward", sizes.HS, shared)) return status;
+  check_head_size(gpu, sizes.HS, shared);
   const auto grid = static_cast<unsigned>(ceil_divide(T, tile) * B * NH);
   const float scale = 1.0f / sqrtf(static_cast<float>(sizes.HS));
   with_element_type(gpu, [&](auto element) {
     using E = decltype(element);
     with_columns(sizes.HS, [&](auto columns) {
       auto *kernel = forward_any_kernel<E, columns>;
-      if (!allow_shared(gpu, kernel, shared)) return;
+      allow_shared(kernel, shared);
       kernel<<<grid, threads, shared, gpu.stream>>>(static_cast<E *>(out), lse, static_cast<const E *>(qkv), sizes,
                                                     scale);
     });
   });
-  return GPT2_LAUNCHED(context, "gpt2_attention_forward");
 }
 
-int64_t ops::attention_scratch(const gpt2_context &, int B, int T, int, int NH) {
+int64_t ops::attention_scratch(const Context &, int B, int T, int, int NH) {
   return BackwardScratch(nullptr, B, T, NH).bytes;
 }
 
-int ops::attention_backward(gpt2_context &context, void *dqkv, const void *dout, const void *out, const void *qkv,
-                            const float *lse, const int32_t *first, int B, int T, int C, int NH) {
-  CudaContext &gpu = cuda(context);
+void ops::attention_backward(Context &gpu, void *dqkv, const void *dout, const void *out, const void *qkv,
+                             const float *lse, const int32_t *first, int B, int T, int C, int NH) {
   const int64_t lines = static_cast<int64_t>(B) * NH * T;
   const BackwardScratch scratch(gpu.workspace, B, T, NH);
   float *D = scratch.statistics;
@@ -104,10 +100,10 @@ int ops::attention_backward(gpt2_context &context, void *dqkv, const void *dout,
   if (gpu.dtype == GPT2_BF16 && gpu.kernels->takes_head_size(gpu, sizes.HS) && on_16_bytes(dqkv, dout, out, qkv)) {
     gpu.kernels->attention_backward(gpu, static_cast<bf16 *>(dqkv), D, static_cast<const bf16 *>(dout),
                                     static_cast<const bf16 *>(out), static_cast<const bf16 *>(qkv), lse, sizes);
-    return GPT2_LAUNCHED(context, "gpt2_attention_backward");
+    return;
   }
   const int shared = 4 * tile * (sizes.HS + 1) * 4;  // tiles of q, k, v and dout
-  if (const int status = check_head_size(context, "gpt2_attention_backward", sizes.HS, shared)) return status;
+  check_head_size(gpu, sizes.HS, shared);
   const auto grid = static_cast<unsigned>(ceil_divide(T, tile) * B * NH);
   const float scale = 1.0f / sqrtf(static_cast<float>(sizes.HS));
   with_element_type(gpu, [&](auto element) {
@@ -118,12 +114,12 @@ int ops::attention_backward(gpt2_context &context, void *dqkv, const void *dout,
         D, dy, static_cast<const E *>(out), sizes);
     with_columns(sizes.HS, [&](auto columns) {
       auto *queries = backward_any_kernel<false, E, columns>, *keys = backward_any_kernel<true, E, columns>;
-      if (!allow_shared(gpu, queries, shared) || !allow_shared(gpu, keys, shared)) return;
+      allow_shared(queries, shared);
+      allow_shared(keys, shared);
       queries<<<grid, threads, shared, gpu.stream>>>(dx, D, dy, x, lse, sizes, scale);
       keys<<<grid, threads, shared, gpu.stream>>>(dx, D, dy, x, lse, sizes, scale);
     });
   });
-  return GPT2_LAUNCHED(context, "gpt2_attention_backward");
 }
 
 }  // namespace gpt2

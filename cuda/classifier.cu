@@ -64,20 +64,15 @@ __global__ void __launch_bounds__(threads)
 
 }  // namespace
 
-int ops::classifier(gpt2_context &context, float *losses, void *din, void *dweight, float *dbias, float *step,
-                    void *logits, const void *in, const uint8_t *in_values, const float *in_scale, const void *weight,
-                    const uint8_t *weight_values, const uint8_t *weight_transposed, const float *factors,
-                    const void *bias, const int32_t *targets, int N, int C, int V, int Vp, float dloss, float softcap,
-                    bool accumulate) {
-  const char *function = "gpt2_classifier";
-  int status = in_values ? require_fp8(context, function) : GPT2_OK;
-  if (status) return status;
+void ops::classifier(Context &gpu, float *losses, void *din, void *dweight, float *dbias, float *step, void *logits,
+                     const void *in, const uint8_t *in_values, const float *in_scale, const void *weight,
+                     const uint8_t *weight_values, const uint8_t *weight_transposed, const float *factors,
+                     const void *bias, const int32_t *targets, int N, int C, int V, int Vp, float dloss, float softcap,
+                     bool accumulate) {
   if (in_values && (dweight || dbias) && V > most_sorted_tokens) {
-    return fail(&context, GPT2_UNSUPPORTED, function,
-                "V = " + std::to_string(V) + " is over the " + std::to_string(most_sorted_tokens) +
-                    " tokens that are sorted for gradients in FP8");
+    throw Failure{GPT2_UNSUPPORTED, "V = " + std::to_string(V) + " is over the " + std::to_string(most_sorted_tokens) +
+                                        " tokens that are sorted for gradients in FP8"};
   }
-  CudaContext &gpu = cuda(context);
   const Classifier args{losses, static_cast<bf16 *>(din), dweight, dbias, step, static_cast<bf16 *>(logits),
                         static_cast<const bf16 *>(in), in_values, in_scale, static_cast<const bf16 *>(weight),
                         weight_values, weight_transposed, factors, static_cast<const bf16 *>(bias), targets, N, C, V,
@@ -85,17 +80,15 @@ int ops::classifier(gpt2_context &context, float *losses, void *din, void *dweig
   if ((dweight || !dbias) && has_kernel(gpu, C, Vp) &&
       on_16_bytes(din, dweight, logits, in, in_values, weight, weight_values, weight_transposed, bias)) {
     gpu.kernels->classifier(gpu, args, gpu.workspace);
-    return GPT2_LAUNCHED(context, function);
+    return;
   }
   // A sequence of other ops, for other GPUs, dtypes and sizes, and for dbias without dweight.
   if (in_values) {
-    status = ops::fp8_matmul_forward(context, logits, nullptr, nullptr, nullptr, nullptr, nullptr, in_values, in_scale,
-                                     nullptr, nullptr, weight_values, factors, bias, nullptr, N, C, Vp,
-                                     GPT2_NO_ACTIVATION);
+    fp8_matmul_forward(gpu, logits, nullptr, nullptr, nullptr, nullptr, nullptr, in_values, in_scale, nullptr, nullptr,
+                       weight_values, factors, bias, nullptr, N, C, Vp, GPT2_NO_ACTIVATION);
   } else {
-    status = ops::matmul_forward(context, logits, nullptr, in, weight, bias, nullptr, N, C, Vp, GPT2_NO_ACTIVATION);
+    matmul_forward(gpu, logits, nullptr, in, weight, bias, nullptr, N, C, Vp, GPT2_NO_ACTIVATION);
   }
-  if (status) return status;
   void *dlogits = din || dweight || dbias ? logits : nullptr;
   if (in_values && dlogits) {
     auto *saturated = static_cast<float *>(gpu.workspace);
@@ -105,21 +98,15 @@ int ops::classifier(gpt2_context &context, float *losses, void *din, void *dweig
   } else {
     capped_cross_entropy(gpu, losses, dlogits, logits, targets, N, V, Vp, dloss, softcap);
   }
-  if (din) {
-    status = ops::matmul_backward_input(context, din, dlogits, weight, nullptr, nullptr, N, C, Vp, GPT2_NO_ACTIVATION);
-  }
-  if (!status && dweight) {
-    status = ops::matmul_backward_weight(context, dweight, dbias, dlogits, in, N, C, Vp, accumulate);
-  }
-  if (!status && dbias && !dweight) column_sums(gpu, dbias, dlogits, N, Vp, accumulate);
-  return status ? status : GPT2_LAUNCHED(context, function);
+  if (din) matmul_backward_input(gpu, din, dlogits, weight, nullptr, nullptr, N, C, Vp, GPT2_NO_ACTIVATION);
+  if (dweight) matmul_backward_weight(gpu, dweight, dbias, dlogits, in, N, C, Vp, accumulate);
+  if (dbias && !dweight) column_sums(gpu, dbias, dlogits, N, Vp, accumulate);
 }
 
-int64_t ops::classifier_scratch(const gpt2_context &context, int N, int C, int Vp, bool gradients, bool fp8) {
-  const CudaContext &gpu = cuda(context);
+int64_t ops::classifier_scratch(const Context &gpu, int N, int C, int Vp, bool gradients, bool fp8) {
   // Misaligned memory always takes the sequence of ops.
-  const int64_t in_parts = std::max({gradients ? ops::matmul_scratch(context, N, C, Vp, true) : 0,
-                                     fp8 ? ops::fp8_matmul_scratch(context, N, C, Vp, false) : 0,
+  const int64_t in_parts = std::max({gradients ? matmul_scratch(gpu, N, C, Vp, true) : 0,
+                                     fp8 ? fp8_matmul_scratch(gpu, N, C, Vp, false) : 0,
                                      fp8 ? N * static_cast<int64_t>(sizeof(float)) : 0});
   if (!has_kernel(gpu, C, Vp)) return in_parts;
   return std::max(in_parts, gpu.kernels->classifier_scratch(gpu, N, C, Vp, gradients, fp8));

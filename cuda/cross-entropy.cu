@@ -141,7 +141,7 @@ void capped_cross_entropy(const CudaContext &context, float *losses, void *dlogi
     auto *gradient = static_cast<T *>(dlogits);
     auto *values = static_cast<const T *>(logits);
     const auto launch = [&](auto *kernel, int shared) {
-      if (shared > 0 && !allow_shared(context, kernel, shared)) return;
+      if (shared > 0) allow_shared(kernel, shared);
       kernel<<<N, threads, shared, context.stream>>>(losses, gradient, values, targets, V, Vp, dloss, softcap);
     };
     const int row = V / vector_size<T> * 16;
@@ -163,15 +163,13 @@ void add_to_step(const CudaContext &context, float *step, int element, const flo
   step_sum_kernel<<<1, sum_threads, 0, context.stream>>>(step, element, values, N, scale, accumulate);
 }
 
-int ops::cross_entropy(gpt2_context &context, float *losses, void *dlogits, const void *logits, const int32_t *targets,
-                       int N, int V, int Vp, float dloss) {
-  capped_cross_entropy(cuda(context), losses, dlogits, logits, targets, N, V, Vp, dloss, 0);
-  return GPT2_LAUNCHED(context, "gpt2_cross_entropy");
+void ops::cross_entropy(Context &gpu, float *losses, void *dlogits, const void *logits, const int32_t *targets, int N,
+                        int V, int Vp, float dloss) {
+  capped_cross_entropy(gpu, losses, dlogits, logits, targets, N, V, Vp, dloss, 0);
 }
 
-int ops::loss_sum(gpt2_context &context, float *step, const float *losses, int N, float scale, bool accumulate) {
-  add_to_step(cuda(context), step, GPT2_STEP_LOSS, losses, N, scale, accumulate);
-  return GPT2_LAUNCHED(context, "gpt2_loss_sum");
+void ops::loss_sum(Context &gpu, float *step, const float *losses, int N, float scale, bool accumulate) {
+  add_to_step(gpu, step, GPT2_STEP_LOSS, losses, N, scale, accumulate);
 }
 
 }  // namespace gpt2

@@ -50,9 +50,7 @@ struct Sum {
 
 // Enqueues F with these constants. An op of one tensor passes it as `a` and as `b`.
 template <template <class> class F, class... Constants>
-int enqueue(gpt2_context &context, const char *function, void *out, const void *a, const void *b, int64_t count,
-            Constants... constants) {
-  CudaContext &gpu = cuda(context);
+void enqueue(const CudaContext &gpu, void *out, const void *a, const void *b, int64_t count, Constants... constants) {
   with_element_type(gpu, [&](auto element) {
     using T = decltype(element);
     const int64_t blocks = ceil_divide(ceil_divide(count, vector_size<T>), threads);
@@ -61,25 +59,24 @@ int enqueue(gpt2_context &context, const char *function, void *out, const void *
         static_cast<T *>(out), static_cast<const T *>(a), static_cast<const T *>(b), count, on_16_bytes(out, a, b),
         F<T>{constants...});
   });
-  return GPT2_LAUNCHED(context, function);
 }
 
 }  // namespace
 
-int ops::gelu_forward(gpt2_context &context, void *out, const void *in, int64_t count) {
-  return enqueue<Gelu>(context, "gpt2_gelu_forward", out, in, in, count);
+void ops::gelu_forward(Context &gpu, void *out, const void *in, int64_t count) {
+  enqueue<Gelu>(gpu, out, in, in, count);
 }
 
-int ops::gelu_backward(gpt2_context &context, void *din, const void *dout, const void *in, int64_t count) {
-  return enqueue<GeluBackward>(context, "gpt2_gelu_backward", din, dout, in, count);
+void ops::gelu_backward(Context &gpu, void *din, const void *dout, const void *in, int64_t count) {
+  enqueue<GeluBackward>(gpu, din, dout, in, count);
 }
 
-int ops::softcap_forward(gpt2_context &context, void *out, const void *in, int64_t count, float cap) {
-  return enqueue<Softcap>(context, "gpt2_softcap_forward", out, in, in, count, cap);
+void ops::softcap_forward(Context &gpu, void *out, const void *in, int64_t count, float cap) {
+  enqueue<Softcap>(gpu, out, in, in, count, cap);
 }
 
-int ops::residual_forward(gpt2_context &context, void *out, const void *a, const void *b, int64_t count) {
-  return enqueue<Sum>(context, "gpt2_residual_forward", out, a, b, count);
+void ops::residual_forward(Context &gpu, void *out, const void *a, const void *b, int64_t count) {
+  enqueue<Sum>(gpu, out, a, b, count);
 }
 
 }  // namespace gpt2

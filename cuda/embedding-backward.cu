@@ -248,18 +248,16 @@ void add_token_sums(const CudaContext &context, void *sums, float *factor_sums, 
   if (factor_sums) add(factor_sums, factors, static_cast<const float *>(nullptr), 1);
 }
 
-int64_t ops::embedding_scratch(const gpt2_context &, int B, int T, int C, int) {
+int64_t ops::embedding_scratch(const Context &, int B, int T, int C, int) {
   return token_sums_scratch(static_cast<int64_t>(B) * T, C);
 }
 
-int ops::embedding_backward(gpt2_context &context, void *dwte, void *dwpe, const void *dout, const int32_t *tokens,
-                            int B, int T, int C, int V, bool accumulate) {
+void ops::embedding_backward(Context &gpu, void *dwte, void *dwpe, const void *dout, const int32_t *tokens, int B,
+                             int T, int C, int V, bool accumulate) {
   if (V > most_sorted_tokens) {
-    return fail(&context, GPT2_UNSUPPORTED, "gpt2_embedding_backward",
-                "V = " + std::to_string(V) + " is over the " + std::to_string(most_sorted_tokens) +
-                    " tokens that are sorted");
+    throw Failure{GPT2_UNSUPPORTED, "V = " + std::to_string(V) + " is over the " + std::to_string(most_sorted_tokens) +
+                                        " tokens that are sorted"};
   }
-  CudaContext &gpu = cuda(context);
   if (dwpe) {
     const int64_t plane = static_cast<int64_t>(T) * C;
     with_types(gpu, !gpu.accumulates, [&](auto element, auto gradient) {
@@ -276,7 +274,6 @@ int ops::embedding_backward(gpt2_context &context, void *dwte, void *dwpe, const
     });
   }
   add_token_sums(gpu, dwte, nullptr, dout, nullptr, tokens, B * T, C, V, gpu.workspace);
-  return GPT2_LAUNCHED(context, "gpt2_embedding_backward");
 }
 
 }  // namespace gpt2

@@ -32,10 +32,9 @@ __global__ void __launch_bounds__(threads)
 
 }  // namespace
 
-int ops::embedding_forward(gpt2_context &context, void *out, const int32_t *tokens, const int32_t *texts,
-                           const int32_t *positions, const void *wte, const void *wpe, int B, int T, int S, int C,
-                           int V) {
-  CudaContext &gpu = cuda(context);
+void ops::embedding_forward(Context &gpu, void *out, const int32_t *tokens, const int32_t *texts,
+                            const int32_t *positions, const void *wte, const void *wpe, int B, int T, int S, int C,
+                            int V) {
   const int64_t count = static_cast<int64_t>(B) * T * C;
   with_element_type(gpu, [&](auto element) {
     using E = decltype(element);
@@ -49,7 +48,6 @@ int ops::embedding_forward(gpt2_context &context, void *out, const int32_t *toke
         },
         y, words, places);
   });
-  return GPT2_LAUNCHED(context, "gpt2_embedding_forward");
 }
 
 }  // namespace gpt2

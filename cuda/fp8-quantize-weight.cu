@@ -252,24 +252,20 @@ __global__ void __launch_bounds__(threads, 2)
 
 }  // namespace
 
-int64_t ops::fp8_quantize_weight_scratch(const gpt2_context &, int C, int O) {
+int64_t ops::fp8_quantize_weight_scratch(const Context &, int C, int O) {
   Scratch scratch;
   Sums(scratch, C, O);
   return scratch.bytes();
 }
 
-int ops::fp8_quantize_weight(gpt2_context &context, uint8_t *values, uint8_t *transposed, float *factors,
-                             const void *weight, const void *bias, int C, int O) {
-  const char *function = "gpt2_fp8_quantize_weight";
-  if (const int status = require_fp8(context, function)) return status;
-  CudaContext &gpu = cuda(context);
+void ops::fp8_quantize_weight(Context &gpu, uint8_t *values, uint8_t *transposed, float *factors, const void *weight,
+                              const void *bias, int C, int O) {
   Scratch scratch(gpu.workspace);
   const Sums sums(scratch, C, O);
   const int64_t tiles = ceil_divide(O, tile_rows) * ceil_divide(C, tile_columns);
   const int64_t blocks = tiles < gpu.multiprocessors ? tiles : gpu.multiprocessors;
   launch_overlapping(gpu, quantize_kernel, blocks, threads, 0, values, transposed, factors, sums, gpu.grid,
                      static_cast<const bf16 *>(weight), static_cast<const bf16 *>(bias), tiles, C, O);
-  return GPT2_LAUNCHED(context, function);
 }
 
 }  // namespace gpt2

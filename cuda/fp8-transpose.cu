@@ -154,12 +154,9 @@ void scale_columnwise(const CudaContext &context, uint8_t *columnwise, float *co
   transpose(context, columnwise, columnwise_scale, nullptr, rows, row_scale, nullptr, N, C, factor, weights);
 }
 
-int ops::fp8_transpose(gpt2_context &context, uint8_t *columnwise, float *columnwise_scale, float *columnwise_norm,
-                       const uint8_t *values, const float *scale, const float *norm, int N, int C) {
-  const char *function = "gpt2_fp8_transpose";
-  if (const int status = require_fp8(context, function)) return status;
-  transpose(cuda(context), columnwise, columnwise_scale, columnwise_norm, values, scale, norm, N, C);
-  return GPT2_LAUNCHED(context, function);
+void ops::fp8_transpose(Context &gpu, uint8_t *columnwise, float *columnwise_scale, float *columnwise_norm,
+                        const uint8_t *values, const float *scale, const float *norm, int N, int C) {
+  transpose(gpu, columnwise, columnwise_scale, columnwise_norm, values, scale, norm, N, C);
 }
 
 }  // namespace gpt2

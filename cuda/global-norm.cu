@@ -63,17 +63,14 @@ __global__ void __launch_bounds__(threads) sum_kernel(double *total, const doubl
 
 }  // namespace
 
-int64_t ops::global_norm_scratch(const gpt2_context &, int64_t, int64_t) {
+int64_t ops::global_norm_scratch(const Context &, int64_t, int64_t) {
   Scratch scratch;
   scratch.take<double>(2 * blocks);
   return scratch.bytes();
 }
 
-int ops::global_norm(gpt2_context &context, float *step, void *matrices, const float *vectors,
-                     gpt2_communicator *communicator, int parts, int64_t matrix_count, int64_t vector_count,
-                     float targets, float max_norm) {
-  const char *function = "gpt2_global_norm";
-  CudaContext &gpu = cuda(context);
+void ops::global_norm(Context &gpu, float *step, void *matrices, const float *vectors, gpt2_communicator *communicator,
+                      int parts, int64_t matrix_count, int64_t vector_count, float targets, float max_norm) {
   double *partial = Scratch(gpu.workspace).take<double>(2 * blocks);
   with_gradient_type(gpu, [&](auto element) {
     auto *values = static_cast<decltype(element) *>(matrices);
@@ -90,10 +87,9 @@ int ops::global_norm(gpt2_context &context, float *step, void *matrices, const f
     squares = partial + blocks - 1;
     count = 1 + blocks;
     sum_kernel<<<1, threads, 0, gpu.stream>>>(squares, partial, blocks);
-    if (const int status = sum_over_ranks(context, squares, *communicator, function)) return status;
+    sum_over_ranks(gpu, squares, *communicator);
   }
   norm_kernel<<<1, threads, 0, gpu.stream>>>(step, squares, count, targets, max_norm);
-  return GPT2_LAUNCHED(context, function);
 }
 
 }  // namespace gpt2

@@ -1,26 +1,23 @@
 /* The contract between TypeScript and the native libraries (libgpt2-cpu, libgpt2-cuda): status codes, dtypes, the
  * runtime, and every op in the order of the model. Both libraries export exactly these functions.
- *
  * Letters: B batch, T sequence length, S positions of a cache, N = B*T rows, C channels, NH heads, HS = C/NH head size,
  * V vocabulary (50257), Vp vocabulary padded to a multiple of 128 (50304), O output channels of a matmul, L layers.
  *
  * Rules that hold for every function
  *  - Arguments: context, outputs, inputs, sizes, scalars.
- *  - `void *` tensors have the context's dtype (see GPT2_DTYPE); `float *`, `int32_t *`, `uint8_t *` and `int8_t *` always are
- *    fp32, int32, FP8 and GELU's derivative (see "FP8").
- *    Pointers are device memory from gpt2_allocate, except those marked GPT2_HOST. All are 64-byte aligned. A GPT2_HOST
- *    pointer without a shape takes one result.
+ *  - `void *` tensors have the context's dtype (see GPT2_DTYPE); `float *`, `int32_t *`, `uint8_t *` and `int8_t *` always
+ *    are fp32, int32, FP8 and GELU's derivative (see "FP8").
+ *  - Pointers are 64-byte aligned device memory from gpt2_allocate, except those marked GPT2_HOST: memory of the caller (in
+ *    TypeScript a typed array); without a shape such a pointer takes one result.
  *  - The result is a status. After a failure nothing was launched, and gpt2_last_error(context) says what was expected,
- *    what was passed, and where. Nothing here exits, aborts or asserts on a caller's input. There are no globals.
+ *    what was passed, and where. Nothing exits, aborts or asserts on a caller's input. There are no globals.
  *  - A returned text belongs to the object that it describes, and is valid until the next call with that object.
  *  - Memory, events, modules and communicators are freed after the graphs that use them, and before their context.
  *  - Ops are enqueued in order on the context's stream and may return before they finish (the CPU's finish first).
- *    Between gpt2_capture_begin and gpt2_capture_end ops are recorded instead of run.
  *  - No op allocates. Scratch is the context's workspace (gpt2_set_workspace); *_scratch functions give the bytes that
  *    an op needs. Ops run one after another, so one workspace of the largest size serves all of them.
  *  - Bitwise deterministic: same inputs, same bits, at any thread count on one code path (the set of kernels in use, as
- *    "avx512" or "sm90"). No floating-point atomics.
- */
+ *    "avx512" or "sm90"). No floating-point atomics. */
 #ifndef GPT2_H
 #define GPT2_H
 
@@ -31,8 +28,6 @@
 #else
 #define GPT2_API __attribute__((visibility("default")))
 #endif
-
-/* Marks a pointer to host memory (in TypeScript: a typed array). */
 #define GPT2_HOST
 
 /* Raised whenever the signature or the meaning of a function below changes; the loader refuses a library of another version. */
@@ -54,18 +49,16 @@ enum GPT2_STATUS {
  *   bias and layernorm gradients, mean, rstd, lse,
  *   losses, norm                                     fp32         fp32
  *   master weights, moments                          fp32         fp32
- * In fp32 and tf32 the master weights are the weights. An fp8 context is a bf16 context that also has the ops on FP8
- * tensors (see "FP8"). In the CPU library all tensors are fp32: bf16 is an fp32 context whose matmuls and attention
- * round their operands to bf16, fp8 is one that also has the ops on FP8 tensors. */
+ * In fp32 and tf32 the master weights are the weights. fp8 is bf16 with the ops on FP8 tensors (see "FP8"). In the CPU
+ * library all tensors are fp32: its bf16 is fp32 with matmuls and attention that round their operands to bf16, its fp8 is
+ * fp32 with the ops on FP8 tensors. */
 enum GPT2_DTYPE { GPT2_FP32 = 0, GPT2_TF32 = 1, GPT2_BF16 = 2, GPT2_FP8 = 3 };
 
-/* The activation of the MLP that a matmul computes too: GELU (see gpt2_gelu_forward), or the square of ReLU (So et al.
- * 2021), relu(x)^2. */
+/* The activation of the MLP that a matmul computes too: GELU (see gpt2_gelu_forward) or relu(x)^2 (So et al. 2021). */
 enum GPT2_ACTIVATION { GPT2_NO_ACTIVATION = 0, GPT2_GELU = 1, GPT2_RELU_SQUARED = 2 };
 
-/* The step block: 64 floats in device memory that hold what changes from step to step, so that a recorded step can
- * run again. The host writes LEARNING_RATE to STOP before a step, and reads TARGETS to UPDATED after it. In comments
- * step[NORM] is the element GPT2_STEP_NORM of the block. */
+/* The step block: 64 floats in device memory that change from step to step, so that a recorded step can run again. The
+ * host writes LEARNING_RATE to STOP before a step and reads TARGETS to UPDATED after it. step[NORM]: GPT2_STEP_NORM. */
 enum GPT2_STEP {
   GPT2_STEP_LEARNING_RATE = 0,
   GPT2_STEP_LOSS_LIMIT = 1,   /* finite; if the loss is NaN or above it, the step changes no weight */
@@ -95,15 +88,13 @@ typedef struct gpt2_module gpt2_module;             /* kernels from outside this
 GPT2_API int gpt2_abi_version(void);
 
 /* Ends the process after `milliseconds`, with `text` on standard error, even if its threads hang in a driver or
- * exit(3).
- *   text [bytes]  UTF-8 */
+ * exit(3). `text` is [bytes] of UTF-8. */
 GPT2_API int gpt2_end_later(GPT2_HOST const void *text, int64_t bytes, int32_t milliseconds, int32_t exit_code);
 
-/* Lets the second of `signals` end the process with exit code 128 + signal, unless the process ends by itself within
- * `grace` milliseconds: a kernel on the main thread may keep the host language's signal handlers from running. Handlers
- * are called as before; a signal without a handler does not count. Signals within `apart` milliseconds of the first
- * count as the first. A line on standard error names the kernel that runs on a CPU.
- *   signals [count] */
+/* Lets the second of `signals` [count] end the process with exit code 128 + signal, unless it ends by itself within `grace`
+ * milliseconds: a kernel on the main thread may keep the host language's signal handlers, which are called as before, from
+ * running. A signal without a handler does not count; signals within `apart` milliseconds of the first count as the first.
+ * A line on standard error names the kernel that runs on a CPU. */
 GPT2_API int gpt2_end_at_second_signal(GPT2_HOST const int32_t *signals, int64_t count, int32_t apart, int32_t grace);
 
 /* Opens a device. On failure *context is still set (unless memory ran out: then NULL) so that gpt2_last_error works;
@@ -128,43 +119,39 @@ GPT2_API const char *gpt2_context_description(gpt2_context *context);
 /* Gives ops their scratch: `workspace` [bytes] of device memory, owned by the caller. */
 GPT2_API int gpt2_set_workspace(gpt2_context *context, void *workspace, int64_t bytes);
 
-/* Zeroed memory: of the device, or page-locked memory of the host for the asynchronous copies. */
+/* Zeroed memory: of the device, or page-locked memory of the host for the asynchronous copies. gpt2_memory_info gives the
+ * bytes of the device's memory. */
 GPT2_API int gpt2_allocate(gpt2_context *context, GPT2_HOST void **memory, int64_t bytes);
 GPT2_API int gpt2_free(gpt2_context *context, void *memory);
 GPT2_API int gpt2_allocate_pinned(gpt2_context *context, GPT2_HOST void **memory, int64_t bytes);
 GPT2_API int gpt2_free_pinned(gpt2_context *context, void *memory);
-
-/* Bytes of the device's memory. */
 GPT2_API int gpt2_memory_info(gpt2_context *context, GPT2_HOST int64_t *available, GPT2_HOST int64_t *total);
 
-/* Synchronous copies. `source` and `destination` on the host are [bytes]. */
+/* Synchronous copies; the other copies and zeros are in stream order. `source` and `destination` on the host are [bytes];
+ * `pinned` is memory of gpt2_allocate_pinned, in use until an event recorded after the copy is reached. */
 GPT2_API int gpt2_copy_to_device(gpt2_context *context, void *destination, GPT2_HOST const void *source, int64_t bytes);
 GPT2_API int gpt2_copy_to_host(gpt2_context *context, GPT2_HOST void *destination, const void *source, int64_t bytes);
-
-/* Copies and zeros in stream order. `pinned` is memory of gpt2_allocate_pinned, in use until an event recorded after the copy is
- * reached. */
 GPT2_API int gpt2_copy_to_device_async(gpt2_context *context, void *destination, const void *pinned, int64_t bytes);
 GPT2_API int gpt2_copy_to_host_async(gpt2_context *context, void *pinned, const void *source, int64_t bytes);
 GPT2_API int gpt2_copy_on_device(gpt2_context *context, void *destination, const void *source, int64_t bytes);
 GPT2_API int gpt2_fill_zero(gpt2_context *context, void *destination, int64_t bytes);
 
-/* weight = master, rounded to nearest even. In fp32 and tf32 this copies, or does nothing if both are the same memory.
- *   weight = [count], master [count] */
+/* weight [count] = master [count], rounded to nearest even. In fp32 and tf32 this copies, or does nothing if both are the
+ * same memory. */
 GPT2_API int gpt2_cast_weights(gpt2_context *context, void *weight, const float *master, int64_t count);
 
-/* An event is reached when all work enqueued before it was recorded has finished. gpt2_event_query does not block.
- * gpt2_event_elapsed gives the time between two reached events. */
+/* An event is reached when all work enqueued before it was recorded has finished. gpt2_event_query does not block;
+ * gpt2_event_elapsed gives the time between two reached events. What is enqueued after gpt2_event_wait starts after the
+ * event is reached; in a graph, the event must be recorded in the same graph. */
 GPT2_API int gpt2_event_create(gpt2_context *context, GPT2_HOST gpt2_event **event);
 GPT2_API int gpt2_event_destroy(gpt2_context *context, gpt2_event *event);
 GPT2_API int gpt2_event_record(gpt2_context *context, gpt2_event *event);
 GPT2_API int gpt2_event_query(gpt2_context *context, GPT2_HOST int32_t *reached, gpt2_event *event);
 GPT2_API int gpt2_event_elapsed(gpt2_context *context, GPT2_HOST float *milliseconds, gpt2_event *from, gpt2_event *to);
-
-/* Everything enqueued next starts after the event is reached. In a graph, the event must be recorded in the same graph. */
 GPT2_API int gpt2_event_wait(gpt2_context *context, gpt2_event *event);
 
-/* Records the ops enqueued between begin and end into a graph, which gpt2_graph_launch then runs. A device that
- * cannot record returns GPT2_UNSUPPORTED (its description has "canCapture":false): enqueue the same ops every step instead. */
+/* The ops enqueued between begin and end are not run but recorded into a graph, which gpt2_graph_launch runs. A device
+ * that cannot record ("canCapture":false) returns GPT2_UNSUPPORTED: enqueue the same ops every step instead. */
 GPT2_API int gpt2_capture_begin(gpt2_context *context);
 GPT2_API int gpt2_capture_end(gpt2_context *context, GPT2_HOST gpt2_graph **graph);
 GPT2_API int gpt2_graph_launch(gpt2_context *context, gpt2_graph *graph);
@@ -172,44 +159,35 @@ GPT2_API int gpt2_graph_destroy(gpt2_context *context, gpt2_graph *graph);
 
 /* ---------------------------------------------------------------- kernels from outside this library
  *
- * TypeScript compiles a user's file of kernels (src/ops/kernels), and these functions load and launch its kernels. The
- * CPU library emulates a GPU (cpu/emulator). */
+ * TypeScript compiles a file of kernels (src/ops/kernels); the CPU library runs them by emulating a GPU (cpu/emulator). */
 
-/* Loads a cubin for this GPU; in the CPU library, a file of kernels that was compiled for that library.
- *   path [bytes]  UTF-8 */
+/* Loads a cubin for this GPU, or what was compiled for the CPU library. `path` is [bytes] of UTF-8. */
 GPT2_API int gpt2_module_load(gpt2_context *context, GPT2_HOST gpt2_module **module, GPT2_HOST const void *path,
                               int64_t bytes);
 GPT2_API int gpt2_module_free(gpt2_context *context, gpt2_module *module);
 
 /* The module's kernels as a JSON array, with an object for each kernel:
- *   "signature"  demangled: "add(float*, float const*, int)", "void scale<float, 256>(float*)"; an extern "C" kernel has only a
- *                name
+ *   "signature"   demangled: "add(float*, float const*, int)"; an extern "C" kernel has only a name
  *   "parameters"  an object for each, with its "offset" and "bytes" in the arguments of a launch
- *   "registers" of a thread, "localBytes" of a thread (spills and arrays), "sharedBytes" and "threads": the static shared memory
- *                and the largest number of threads of a block; "sharedLimit": the most shared memory that a block can have */
+ *   "registers", "localBytes" (spills and arrays) of a thread, "sharedBytes" (static) and "threads" (the most) of a block;
+ *   "sharedLimit", the most shared memory that a block can have */
 GPT2_API const char *gpt2_module_description(gpt2_module *module);
 
 /* Enqueues a kernel of a module: `kernel` is its index in the description.
  *   arguments [bytes]  the kernel's parameters, each at its offset
  *   shared_bytes       dynamic shared memory of a block
- *   reach [parameters] for each pointer, the bytes from its address on that the kernel may access. The CPU library
- *                      checks this if the file was compiled with checks; GPUs do not. */
+ *   reach [parameters] for each pointer, the bytes from its address on that the kernel may access; only the CPU library
+ *                      checks this, if the file was compiled with checks */
 GPT2_API int gpt2_module_launch(gpt2_context *context, gpt2_module *module, int32_t kernel, int32_t grid_x,
                                 int32_t grid_y, int32_t grid_z, int32_t block_x, int32_t block_y, int32_t block_z,
                                 int32_t shared_bytes, GPT2_HOST const void *arguments, int64_t bytes,
                                 GPT2_HOST const int64_t *reach, int64_t parameters);
 
-/* ---------------------------------------------------------------- random numbers (on the host) */
-
-/* MT19937 (Matsumoto and Nishimura 1998) seeded with init_genrand(seed), as torch.manual_seed does on the CPU.
- * NULL if memory ran out. */
+/* MT19937 (Matsumoto and Nishimura 1998) seeded as torch.manual_seed does on the CPU. NULL if memory ran out. */
 GPT2_API gpt2_generator *gpt2_generator_create(uint32_t seed);
 GPT2_API int gpt2_generator_destroy(gpt2_generator *generator);
 
-/* Normal numbers as torch.Tensor.normal_ draws them on the CPU for count >= 16: a uniform is the low 24 bits of a draw
- * / 2^24; each block of 16 uniforms becomes 16 normals by Box-Muller (first 8: radius from 1 - u, next 8: angle);
- * if count is not a multiple of 16 the last 16 are drawn again. count < 16 gives GPT2_INVALID_ARGUMENT.
- *   normals = [count] */
+/* `normals` [count] as torch.Tensor.normal_ draws them on the CPU for count >= 16; else GPT2_INVALID_ARGUMENT. */
 GPT2_API int gpt2_generator_normal(gpt2_generator *generator, GPT2_HOST float *normals, int64_t count, float mean,
                                    float standard_deviation);
 
@@ -219,15 +197,13 @@ GPT2_API int gpt2_generator_normal(gpt2_generator *generator, GPT2_HOST float *n
 
 enum GPT2_COMMUNICATOR { GPT2_COMMUNICATOR_ID_SIZE = 192 };
 
-/* The unique id of a new communicator, which rank 0 requests and sends to every rank.
- *   id = [GPT2_COMMUNICATOR_ID_SIZE] bytes
- *   is_one_machine  1 if all ranks are on this machine and share its loopback; the CPU library requires 1 */
+/* The unique id of a new communicator, `id` = [GPT2_COMMUNICATOR_ID_SIZE] bytes, which rank 0 requests and sends to every
+ * rank. is_one_machine is 1 if all ranks are on this machine and share its loopback; the CPU library requires 1. */
 GPT2_API int gpt2_communicator_id(gpt2_context *context, GPT2_HOST void *id, int32_t is_one_machine);
 
-/* Joins the ranks; returns when all have joined. On one machine they connect over TCP on its loopback. If each GPU
- * reaches the memory of the others, the GPUs' copy engines carry the data. Otherwise NCCL does: on several machines,
- * where a GPU does not reach another's memory, and with GPT2_PEER_COPIES=0. Only then is NCCL opened (libnccl.so.2, or
- * the file that GPT2_NCCL_LIB names).
+/* Joins the ranks; returns when all have joined. On one machine they connect over TCP on its loopback, and copy engines
+ * carry the data if each GPU reaches the memory of the others. Otherwise, and with GPT2_PEER_COPIES=0, NCCL does; only
+ * then is it opened (libnccl.so.2, or the file that GPT2_NCCL_LIB names).
  *   id [GPT2_COMMUNICATOR_ID_SIZE]
  *   timeout_milliseconds  how long rank 0 waits for another rank in the functions of this section; the others wait for
  *                         rank 0 five seconds longer, and two minutes for NCCL to join */
@@ -236,8 +212,8 @@ GPT2_API int gpt2_communicator_create(gpt2_context *context, GPT2_HOST gpt2_comm
                                       int32_t timeout_milliseconds);
 
 /* Waits for the collectives enqueued so far, then frees the communicator; all ranks call it. If `abandon` is not 0,
- * unfinished collectives end without a result, because they may be waiting for a rank that is gone. The call then returns
- * within a second, and graphs are freed afterwards. */
+ * unfinished collectives, which may wait for a rank that is gone, end without a result: the call returns within a second,
+ * and graphs are freed afterwards. */
 GPT2_API int gpt2_communicator_destroy(gpt2_context *context, gpt2_communicator *communicator, int32_t abandon);
 
 /* The communicator, as JSON:
@@ -256,19 +232,16 @@ GPT2_API int gpt2_communicator_share(gpt2_context *context, gpt2_communicator *c
                                      int64_t bytes);
 GPT2_API int gpt2_communicator_unshare(gpt2_context *context, gpt2_communicator *communicator, void *memory);
 
-/* GPT2_RANK_ERROR if a collective enqueued so far has failed; does not wait. */
+/* GPT2_RANK_ERROR if a collective enqueued so far has failed; does not wait. Everything enqueued after
+ * gpt2_collectives_join starts after the collectives enqueued so far; gpt2_collectives_record records an event after them,
+ * for gpt2_event_wait. A graph must wait for its last collective before it ends. */
 GPT2_API int gpt2_communicator_check(gpt2_context *context, gpt2_communicator *communicator);
-
-/* Everything enqueued from now on starts after the collectives enqueued so far. */
 GPT2_API int gpt2_collectives_join(gpt2_context *context, gpt2_communicator *communicator);
-
-/* Records an event after the collectives enqueued so far, so that work can wait for them with gpt2_event_wait. A graph must
- * wait for its last collective before it ends. */
 GPT2_API int gpt2_collectives_record(gpt2_context *context, gpt2_communicator *communicator, gpt2_event *event);
 
-/* gpt2_all_reduce, _reduce_scatter and _all_gather enqueued between begin and end start together at the end, where the
- * library can do so: ranks then wait for each other once instead of once per collective. No two of them may touch the
- * same memory. No other function that takes a communicator may be called in between. */
+/* Collectives enqueued between begin and end start together at the end, where the library can do so: ranks then wait for each
+ * other once instead of once per collective. No two of them may touch the same memory, and no other function that takes a
+ * communicator may be called in between. */
 GPT2_API int gpt2_collectives_group_begin(gpt2_context *context, gpt2_communicator *communicator);
 GPT2_API int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator *communicator);
 
@@ -276,43 +249,32 @@ GPT2_API int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator
  *
  * An op's comment ends with indented lines that list its tensors in the order of the arguments, separated by commas.
  * `npm run generate` makes TypeScript's functions, argument checks and the CPU's dispatch from these lines.
- *
  *   name [N,C]               is read
  *   name = [N,C]             is overwritten
  *   name += [N,C]            is added to
- *   name (accumulate) [N,C]  is overwritten if the argument `accumulate` is 0, added to if it is 1
+ *   name (accumulate) [N,C]  is overwritten if the argument `accumulate` is 0, added to if it is 1: (=|+=) in formulas
  *   name (updated) [N,C]     is read and changed, or changed in part
  *   name (kept) [N,C]        is overwritten or left as it is, and not read
  *   name (scratch) [N,C]     is overwritten; its content is private to the library
- *
- * A dimension is an argument, a number, or an expression of one argument (3C, S+1, C/NH, N/16); a quotient is rounded up. >=T
- * allows more rows than T, of which the first T are used. These may follow the shape, in this order:
- *
- *   : gradient               the dtype of weight gradients (see GPT2_DTYPE)
- *   : ARGUMENT               the dtype that the argument of this name gives: GPT2_FP32 or GPT2_BF16
- *   < V                      ids from 0 to V-1; the CPU library fails on any other id
- *   < V or -1                -1 stands for no id
+ * A dimension is an argument, a number, or an expression of one argument (3C, S+1, C/NH, N/16); a quotient is rounded up.
+ * >=T allows more rows than T, of which the first T are used. These may follow the shape, in this order:
+ *   : gradient, : ARGUMENT   the dtype of weight gradients (see GPT2_DTYPE); that in ARGUMENT, GPT2_FP32 or GPT2_BF16
+ *   < V, < V or -1           ids from 0 to V-1; -1 stands for no id. On another id the CPU library fails; CUDA gives NaN
  *   <= t                     element [b,t] is from element [b,t-1], at t = 0 from 0, to t: a line never decreases
  *   by tokens                only rows whose number is an id in this tensor are read or written
  *   first 2C                 only the first 2C elements of a row are read or written
  *   or NULL                  optional; also of a communicator, which has no shape
- *   or NULL with X           NULL exactly where X is
- *   where A == VALUE         NULL unless the argument A has this value, or, with !=, another; then NULL only after "or NULL".
- *                            If A is a tensor, VALUE is NULL.
+ *   with X                   NULL exactly where X is
+ *   where A == VALUE         NULL unless A has this value, or, with !=, another; then NULL only after "or NULL"
  *   may be X, may be X or Y  may be the same memory; an output overlaps no other tensor
- *
  * Then, each after a semicolon: relations between arguments, in C, with NULL for tensors, and `workspace` with the
- * scratch function's call that gives the bytes needed. Integer arguments are sizes of at least 1, except `accumulate`, dtypes and those in
- * relations.
- *
- * In formulas, (=|+=) means = if the argument `accumulate` is 0, += if it is 1. A scratch function with `gradients` 0
- * gives the bytes without a gradient of the weight (the classifier's: for losses only); these bytes for the largest N
- * serve every smaller N. */
+ * arguments of the next scratch function, or of the named one. Integer arguments are sizes of at least 1, except
+ * `accumulate`, dtypes, those in relations, and `activation`, a GPT2_ACTIVATION. Sizes of FP8 tensors but N are multiples of
+ * 16. A scratch function with `gradients` 0 gives the bytes without a gradient of the weight; these bytes for the
+ * largest N serve every smaller N. */
 
-/* ---------------------------------------------------------------- embedding */
-
-/* out[b,t,:] = wte[id,:] + wpe[p,:]. Without positions id = tokens[b,t] and p = t; an id outside [0, V) gives a row of NaN
- * on CUDA. With positions id = texts[b,p] and p = positions[b] + t (see "generation").
+/* out[b,t,:] = wte[id,:] + wpe[p,:]. Without positions id = tokens[b,t] and p = t; with positions id = texts[b,p] and
+ * p = positions[b] + t (see "generation").
  *   out = [B,T,C], tokens [B,T] < V where positions == NULL, texts [B,S+1] where positions != NULL, positions [B] or NULL,
  *   wte [>=V,C] by tokens, wpe [>=S,C] or NULL; positions != NULL || S == T */
 GPT2_API int gpt2_embedding_forward(gpt2_context *context, void *out, const int32_t *tokens, const int32_t *texts,
@@ -320,10 +282,10 @@ GPT2_API int gpt2_embedding_forward(gpt2_context *context, void *out, const int3
                                     int32_t S, int32_t C, int32_t V);
 
 /* dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in an order that depends only on the tokens;
- * dwpe[t,:] (=|+=) sum over b of dout[b,t,:]. dwte is added to because it is also the weight of gpt2_classifier, whose
- * backward comes first. On CUDA V is at most 65536, the limit of a token file, and a token outside [0, V) counts only in dwpe.
- *   dwte += [>=V,C]: gradient by tokens, dwpe (accumulate) [>=T,C]: gradient or NULL, dout [B,T,C],
- *   tokens [B,T] < V; workspace gpt2_embedding_scratch(B,T,C,V) */
+ * dwpe[t,:] (=|+=) sum over b of dout[b,t,:]. dwte is also the weight of gpt2_classifier, whose backward comes first.
+ * On CUDA V is at most 65536, the limit of a token file, and a token outside [0, V) counts only in dwpe.
+ *   dwte += [>=V,C]: gradient by tokens, dwpe (accumulate) [>=T,C]: gradient or NULL, dout [B,T,C], tokens [B,T] < V;
+ *   workspace (B,T,C,V) */
 GPT2_API int gpt2_embedding_backward(gpt2_context *context, void *dwte, void *dwpe, const void *dout,
                                      const int32_t *tokens, int32_t B, int32_t T, int32_t C, int32_t V,
                                      int32_t accumulate);
@@ -331,25 +293,22 @@ GPT2_API int gpt2_embedding_scratch(gpt2_context *context, GPT2_HOST int64_t *by
                                     int32_t V);
 
 /* ---------------------------------------------------------------- norms: layernorm (Ba et al. 2016); RMSNorm (Zhang and
- * Sennrich 2019), without mean and biases. With `values` the rounded result is also stored in FP8 (see "FP8"), here and
- * in gpt2_stream_sum_backward. */
+ * Sennrich 2019), without mean and biases. With `values` the rounded result is also stored in FP8, rowwise (see "FP8"). */
 
 /* out = (in - mean) * rstd * weight + bias over the last dimension, rstd = 1/sqrt(population variance + eps); or in RMSNorm
  * out = in * rstd * weight, rstd = 1/sqrt(mean of in^2 + eps).
- *   out = [N,C] or NULL, values = [N,C] or NULL, scale = [N] or NULL with values, norm = [N] or NULL with values,
- *   mean = [N] or NULL, rstd = [N], in [N,C], weight [C], bias [C] or NULL with mean; out != NULL || values != NULL;
- *   values == NULL || C % 16 == 0; eps >= 0 */
+ *   out = [N,C] or NULL, values = [N,C] or NULL, scale = [N] with values, norm = [N] with values, mean = [N] or NULL,
+ *   rstd = [N], in [N,C], weight [C], bias [C] with mean; out != NULL || values != NULL; eps >= 0 */
 GPT2_API int gpt2_norm_forward(gpt2_context *context, void *out, uint8_t *values, float *scale, float *norm,
                                float *mean, float *rstd, const void *in, const void *weight, const void *bias,
                                int32_t N, int32_t C, float eps);
 
-/* With g = dout * weight and normalized = (in - mean) * rstd: din = rstd * (g - mean(g) - normalized * mean(g * normalized)) +
- * dresidual; dweight (=|+=) column sums of dout * normalized; dbias (=|+=) column sums of dout. In RMSNorm `mean`
- * and mean(g) are 0. dresidual is the gradient of the residual stream, which bypasses the norm.
- *   din = [N,C] may be dout or dresidual, values = [N,C] or NULL, scale = [N] or NULL with values,
- *   norm = [N] or NULL with values, dweight (accumulate) [C], dbias (accumulate) [C] or NULL with mean, dout [N,C],
- *   dresidual [N,C] or NULL, in [N,C], weight [C], mean [N] or NULL, rstd [N]; values == NULL || C % 16 == 0;
- *   workspace gpt2_norm_scratch(N,C) */
+/* With g = dout * weight and normalized = (in - mean) * rstd, `mean` and mean(g) 0 in RMSNorm:
+ * din = rstd * (g - mean(g) - normalized * mean(g * normalized)) + dresidual, the residual stream's gradient; dweight (=|+=)
+ * column sums of dout * normalized; dbias (=|+=) column sums of dout.
+ *   din = [N,C] may be dout or dresidual, values = [N,C] or NULL, scale = [N] with values, norm = [N] with values,
+ *   dweight (accumulate) [C], dbias (accumulate) [C] with mean, dout [N,C], dresidual [N,C] or NULL, in [N,C], weight [C],
+ *   mean [N] or NULL, rstd [N]; workspace (N,C) */
 GPT2_API int gpt2_norm_backward(gpt2_context *context, void *din, uint8_t *values, float *scale, float *norm,
                                 float *dweight, float *dbias, const void *dout, const void *dresidual, const void *in,
                                 const void *weight, const float *mean, const float *rstd, int32_t N, int32_t C,
@@ -358,61 +317,52 @@ GPT2_API int gpt2_norm_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, 
 
 /* ---------------------------------------------------------------- matmul */
 
-/* out = activation(in * weight^T + bias) + residual. GELU's input `pre` is stored for backward; the squared ReLU's
- * backward needs only `out`.
+/* out = activation(in * weight^T + bias) + residual. Backward needs GELU's input `pre`, or the squared ReLU's `out`.
  *   out = [N,O], pre = [N,O] where activation == GPT2_GELU, in [N,C], weight [O,C], bias [O] or NULL,
- *   residual [N,O] or NULL where activation == GPT2_NO_ACTIVATION; activation >= 0 && activation <= GPT2_RELU_SQUARED;
- *   workspace gpt2_matmul_scratch(N,C,O,0) */
+ *   residual [N,O] or NULL where activation == GPT2_NO_ACTIVATION; workspace (N,C,O,0) */
 GPT2_API int gpt2_matmul_forward(gpt2_context *context, void *out, void *pre, const void *in, const void *weight,
                                  const void *bias, const void *residual, int32_t N, int32_t C, int32_t O,
                                  int32_t activation);
 
-/* din = (dout * weight) * activation', the derivative of the activation before this matmul. It is gelu'(pre), or
- * 2 sqrt(activated) from the squared ReLU's output.
+/* din = (dout * weight) * the derivative of the activation before this matmul: gelu'(pre), or 2 sqrt(activated).
  *   din = [N,C], dout [N,O], weight [O,C], pre [N,C] where activation == GPT2_GELU,
- *   activated [N,C] where activation == GPT2_RELU_SQUARED; activation >= 0 && activation <= GPT2_RELU_SQUARED;
- *   workspace gpt2_matmul_scratch(N,C,O,0) */
+ *   activated [N,C] where activation == GPT2_RELU_SQUARED; workspace (N,C,O,0) */
 GPT2_API int gpt2_matmul_backward_input(gpt2_context *context, void *din, const void *dout, const void *weight,
                                         const void *pre, const void *activated, int32_t N, int32_t C, int32_t O,
                                         int32_t activation);
 
 /* dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout.
- *   dweight (accumulate) [O,C]: gradient, dbias (accumulate) [O] or NULL, dout [N,O], in [N,C];
- *   workspace gpt2_matmul_scratch(N,C,O,1) */
+ *   dweight (accumulate) [O,C]: gradient, dbias (accumulate) [O] or NULL, dout [N,O], in [N,C]; workspace (N,C,O,1) */
 GPT2_API int gpt2_matmul_backward_weight(gpt2_context *context, void *dweight, float *dbias, const void *dout,
                                          const void *in, int32_t N, int32_t C, int32_t O, int32_t accumulate);
 GPT2_API int gpt2_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C, int32_t O,
                                  int32_t gradients);
 
-/* ---------------------------------------------------------------- QK-norm (Henry et al. 2020) and rotary positions (Su et al.
- * 2021) */
+/* ---------------------------------------------------------------- attention (Vaswani et al. 2017), causal */
 
-/* Normalizes and rotates each head's q and k before attention, in place; v too with value_factors. x = x * rstd, with
- * rstd = 1/sqrt(mean of x^2 + eps) over the head, or 1 if rstd is NULL. Then, for i < HS/2 and position p, with
- * cos = rotations[p,i] and sin = rotations[p,i+HS/2]: x[i] = x[i] cos + x[i+HS/2] sin and
- * x[i+HS/2] = x[i+HS/2] cos - x[i] sin. q is multiplied by query_factor last. The position of token t is t, or
- * positions[b] + t with `positions`; if it is outside [0, S - T + t], q and k become NaN. rstd holds, for each token,
- * NH values of q and then NH values of k. With value_factors, `values` = v and then v = value_factors[0] v +
- * value_factors[1] embedded, a value embedding of the token (Zhou et al. 2024), 0 if NULL.
- * v, the last C elements of qkv's rows, is accessed only then.
- *   qkv (updated) [B,T,3C] first 2C, rstd = [B,T,2NH] or NULL, values = [B,T,C] or NULL with value_factors,
- *   rotations [S,C/NH], positions [B] or NULL, value_factors [2] or NULL,
- *   embedded [B,T,C] or NULL where value_factors != NULL; C % (2 * NH) == 0; T <= S; eps >= 0 */
+/* Normalizes and rotates each head's q and k in place. QK-norm (Henry et al. 2020): x = x * rstd, with
+ * rstd = 1/sqrt(mean of x^2 + eps) over the head, or 1 if rstd is NULL. Rotary position p (Su et al. 2021), with i < HS/2,
+ * cos = rotations[p,i] and sin = rotations[p,i+HS/2]: x[i] = x[i] cos + x[i+HS/2] sin, x[i+HS/2] = x[i+HS/2] cos - x[i] sin.
+ * q is multiplied by query_factor last. The position of token t is t, or positions[b] + t with `positions`; outside
+ * [0, S - T + t], q and k become NaN. rstd holds, for each token, NH values of q and then NH of k. Only with value_factors is
+ * v, the last C elements of qkv's rows, accessed: `values` = v, then v = value_factors[0] v + value_factors[1] embedded, a
+ * value embedding of the token (Zhou et al. 2024), 0 if NULL.
+ *   qkv (updated) [B,T,3C] first 2C, rstd = [B,T,2NH] or NULL, values = [B,T,C] with value_factors, rotations [S,C/NH],
+ *   positions [B] or NULL, value_factors [2] or NULL, embedded [B,T,C] or NULL where value_factors != NULL;
+ *   C % (2 * NH) == 0; T <= S; eps >= 0 */
 GPT2_API int gpt2_qk_norm_rotary_forward(gpt2_context *context, void *qkv, float *rstd, void *values,
                                          const float *rotations, const int32_t *positions, const void *value_factors,
                                          const void *embedded, int32_t B, int32_t T, int32_t S, int32_t C, int32_t NH,
                                          float eps, float query_factor);
 
-/* Turns the gradient of gpt2_qk_norm_rotary_forward's result (`qkv`, without positions) into the gradient of its input,
- * in place; the gradient of v is unchanged. Let y be a result and dy its gradient, both rotated back; for q, y is also
- * divided and dy multiplied by query_factor. Then dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL. With
- * value_factors: dvalue_factors (=|+=) the sums of dv * values and of dv * embedded; dembedded = value_factors[1] dv; dv =
- * value_factors[0] dv.
- *   dqkv (updated) [B,T,3C] first 2C, dvalue_factors (accumulate) [2] or NULL with value_factors,
- *   dembedded = [B,T,C] or NULL with embedded, qkv [B,T,3C] first 2C, rstd [B,T,2NH] or NULL, rotations [>=T,C/NH],
- *   value_factors [2] or NULL, values [B,T,C] or NULL with value_factors,
- *   embedded [B,T,C] or NULL where value_factors != NULL; C % (2 * NH) == 0; query_factor != 0;
- *   workspace gpt2_factors_scratch(2) */
+/* Turns the gradient of forward's result (`qkv`, without positions) into that of its input, in place; v's is unchanged.
+ * Let y be a result and dy its gradient, both rotated back; for q, y is also divided and dy multiplied by query_factor.
+ * Then dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL. With value_factors: dvalue_factors (=|+=) the sums of
+ * dv * values and of dv * embedded; dembedded = value_factors[1] dv; dv = value_factors[0] dv.
+ *   dqkv (updated) [B,T,3C] first 2C, dvalue_factors (accumulate) [2] with value_factors, dembedded = [B,T,C] with embedded,
+ *   qkv [B,T,3C] first 2C, rstd [B,T,2NH] or NULL, rotations [>=T,C/NH], value_factors [2] or NULL,
+ *   values [B,T,C] with value_factors, embedded [B,T,C] or NULL where value_factors != NULL; C % (2 * NH) == 0;
+ *   query_factor != 0; workspace (2) */
 GPT2_API int gpt2_qk_norm_rotary_backward(gpt2_context *context, void *dqkv, float *dvalue_factors, void *dembedded,
                                           const void *qkv, const float *rstd, const float *rotations,
                                           const void *value_factors, const void *values, const void *embedded,
@@ -420,24 +370,20 @@ GPT2_API int gpt2_qk_norm_rotary_backward(gpt2_context *context, void *dqkv, flo
                                           int32_t accumulate);
 GPT2_API int gpt2_factors_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t K);
 
-/* ---------------------------------------------------------------- attention (Vaswani et al. 2017), causal */
-
-/* Softmax of q*k^T/sqrt(HS) over the positions from first[b,t], or 0 if `first` is NULL, up to and including the query's t, times
- * v, per head. One array describes a window of w positions, first[b,t] = max(0, t - w + 1), documents that do not see each other,
- * first[b,t] = the start of t's document, or both, by the larger. The CPU library refuses a line that decreases or exceeds t. On CUDA
- * its results are undefined, but the op ends and reads no other memory. qkv holds q, k, v, each [NH,HS]. No T x T matrix is
- * kept; lse is the log of the softmax's denominator (natural log, of the scaled scores), from which backward recomputes the
- * probabilities (Dao et al. 2022). On CUDA HS is at most 256, and less on GPUs whose blocks have little shared memory: larger ones
- * give GPT2_UNSUPPORTED.
- *   out = [B,T,C], lse = [B,NH,T], qkv [B,T,3C], first [B,T] <= t or NULL; C % NH == 0;
- *   workspace gpt2_attention_scratch(B,T,C,NH) */
+/* Softmax of q*k^T/sqrt(HS) over the positions from first[b,t], or 0 if `first` is NULL, up to and including the query's t,
+ * times v, per head; qkv holds q, k, v, each [NH,HS]. first[b,t] = max(0, t - w + 1) makes a window of w positions, the
+ * start of t's document separates documents, the larger of both does both. The CPU library refuses a line that decreases
+ * or exceeds t. On CUDA its results are undefined, but the op ends and reads no other memory. lse is the natural log of
+ * the softmax's denominator, from which backward recomputes the probabilities (Dao et al. 2022). On CUDA HS is at most
+ * 256, and less on GPUs whose blocks have little shared memory: larger ones give GPT2_UNSUPPORTED.
+ *   out = [B,T,C], lse = [B,NH,T], qkv [B,T,3C], first [B,T] <= t or NULL; C % NH == 0; workspace (B,T,C,NH) */
 GPT2_API int gpt2_attention_forward(gpt2_context *context, void *out, float *lse, const void *qkv, const int32_t *first,
                                     int32_t B, int32_t T, int32_t C, int32_t NH);
 
 /* With p = exp(q*k^T/sqrt(HS) - lse) where a query attends to a key, else 0: dv = p^T * dout;
  * ds = p * (dout*v^T - row sums of dout * out) / sqrt(HS); dq = ds * k; dk = ds^T * q. `first` is forward's.
  *   dqkv = [B,T,3C], dout [B,T,C], out [B,T,C], qkv [B,T,3C], lse [B,NH,T], first [B,T] <= t or NULL; C % NH == 0;
- *   workspace gpt2_attention_scratch(B,T,C,NH) */
+ *   workspace (B,T,C,NH) */
 GPT2_API int gpt2_attention_backward(gpt2_context *context, void *dqkv, const void *dout, const void *out,
                                      const void *qkv, const float *lse, const int32_t *first, int32_t B, int32_t T,
                                      int32_t C, int32_t NH);
@@ -471,10 +417,9 @@ GPT2_API int gpt2_stream_sum_forward(gpt2_context *context, void *out, const voi
 /* din = factors[0] dout + later_factors[0] later_factors[2] later, the gradients of `in` as the residual stream of this
  * layer and as the skip of a later layer, whose dout is `later`. dembedded += factors[1] dout; dfactors (=|+=) the sums of
  * dout * (in + factors[2] skip), of dout * embedded, and of factors[0] dout * skip.
- *   din = [N,C] may be dout or later, values = [N,C] or NULL, scale = [N] or NULL with values,
- *   norm = [N] or NULL with values, dembedded += [N,C], dfactors (accumulate) [3], dout [N,C], later [N,C] or NULL,
- *   later_factors [3] or NULL with later, in [N,C], skip [N,C] or NULL, embedded [N,C], factors [3];
- *   values == NULL || C % 16 == 0; workspace gpt2_factors_scratch(3) */
+ *   din = [N,C] may be dout or later, values = [N,C] or NULL, scale = [N] with values, norm = [N] with values,
+ *   dembedded += [N,C], dfactors (accumulate) [3], dout [N,C], later [N,C] or NULL, later_factors [3] with later, in [N,C],
+ *   skip [N,C] or NULL, embedded [N,C], factors [3]; workspace gpt2_factors_scratch(3) */
 GPT2_API int gpt2_stream_sum_backward(gpt2_context *context, void *din, uint8_t *values, float *scale, float *norm,
                                       void *dembedded, float *dfactors, const void *dout, const void *later,
                                       const void *later_factors, const void *in, const void *skip,
@@ -483,34 +428,25 @@ GPT2_API int gpt2_stream_sum_backward(gpt2_context *context, void *din, uint8_t 
 
 /* ---------------------------------------------------------------- cross-entropy */
 
-/* losses[i] = -log softmax(logits[i,:V])[targets[i]]; dlogits[i,:V] = (softmax - onehot) * dloss, dlogits[i,V:] = 0. Here
- * and in gpt2_classifier a target of -1 gives a loss and a row of 0. On CUDA any other target outside [0, V) gives a loss
- * and a row of NaN. dloss is the factor of the gradients: 1 / the tokens of a step, for a mean loss.
+/* losses[i] = -log softmax(logits[i,:V])[targets[i]]; dlogits[i,:V] = (softmax - onehot) * dloss, dlogits[i,V:] = 0. Here and
+ * in gpt2_classifier a target of -1 gives a loss and a row of 0. dloss is 1 / the tokens of a step, for a mean loss.
  *   losses = [N], dlogits = [N,Vp] or NULL may be logits, logits [N,Vp], targets [N] < V or -1; V <= Vp */
 GPT2_API int gpt2_cross_entropy(gpt2_context *context, float *losses, void *dlogits, const void *logits,
                                 const int32_t *targets, int32_t N, int32_t V, int32_t Vp, float dloss);
 
-/* The last linear layer with its loss, and backward through both: losses[i] = -log softmax(logits[i])[targets[i]] over the first V
- * outputs, with logits = in * weight^T + bias, limited as by gpt2_softcap_forward if softcap > 0; din, dweight and dbias are the
- * gradients of dloss * sum of losses. The sm_90 kernels differ in two points: `logits` holds other values afterwards, and a logit
- * that exceeds the target's by more than 77 counts as 77 above it, so no loss exceeds 77 + log(V).
+/* The last linear layer with its loss, and backward through both: losses[i] = -log softmax(logits[i])[targets[i]] over the
+ * first V outputs, with logits = in * weight^T + bias, limited as by gpt2_softcap_forward if softcap > 0; din, dweight and
+ * dbias are the gradients of dloss * sum of losses. On sm_90 a logit counts as at most 77 above the target's.
  *
- * With copies of `in` and `weight` in FP8, logits = (in_values * in_scale) * weight_values^T * factors[SCALE] + bias, and gradients
- * are computed in FP8 too. Softmax's denominator is estimated before the matmul, from every s-th output, s = Vp / 512 but 1 to 64:
- * z[i] = r + log(1/16 + s * sum over sampled j of exp(logits[i,j] - r)), r = logits[i,target]
- * e[i,j] = 256 exp(logits[i,j] - z[i]) for j other than the target, D[i] = sum over j of e[i,j], d[i] = D[i] + 256 exp(r - z[i])
- * din = dloss / d * E5M2(e) / 0.99722 * weight_values * factors[SCALE] - dloss D / d * weight[target]
- * dweight = E5M2(e)^T * (dloss / d / 0.99722 * in), the factor in E4M3 with a scale for GPT2_FP8_BLOCK rows; row target -= dloss D / d * in
- * With a softcap, its derivative is a factor of E5M2's argument and of the target's terms. Rounding to E5M2 makes the sum of many
- * numbers 0.99722 times as large; without the factor, this would be a bias where sum and target's terms nearly cancel. E5M2 saturates
- * at 57344: step[SATURATED] (=|+=) the number of rows with a larger D, which may contain one. weight_transposed is read only with din.
- * CUDA's kernels other than sm_90's round only e, and multiply by `weight` and `in`.
+ * With copies of `in` and `weight` in FP8, logits = (in_values * in_scale) * weight_values^T * factors[SCALE] + bias, and
+ * gradients are computed in FP8 too, from exponentials over an estimate of softmax's denominator, in E5M2 (formulas:
+ * cpu/classifier.cpp). E5M2 saturates at 57344: step[SATURATED] (=|+=) the number of rows with a larger sum, which may
+ * contain one. weight_transposed is read only with din. CUDA's kernels other than sm_90's round only the exponentials.
  *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, dbias (accumulate) [Vp] or NULL,
- *   step (updated) [GPT2_STEP_SIZE] or NULL where in_values != NULL, logits (scratch) [N,Vp], in [N,C], in_values [N,C] or NULL,
- *   in_scale [N] or NULL with in_values, weight [Vp,C], weight_values [Vp,C] or NULL with in_values,
- *   weight_transposed [C,Vp] or NULL with in_values, factors [GPT2_FP8_FACTORS] or NULL with in_values, bias [Vp] or NULL,
- *   targets [N] < V or -1; V <= Vp; softcap >= 0; in_values == NULL || C % 16 == 0; in_values == NULL || Vp % 16 == 0;
- *   workspace gpt2_classifier_scratch(N,C,Vp,din || dweight || dbias,in_values) */
+ *   step (updated) [GPT2_STEP_SIZE] or NULL where in_values != NULL, logits (scratch) [N,Vp], in [N,C],
+ *   in_values [N,C] or NULL, in_scale [N] with in_values, weight [Vp,C], weight_values [Vp,C] with in_values,
+ *   weight_transposed [C,Vp] with in_values, factors [GPT2_FP8_FACTORS] with in_values, bias [Vp] or NULL,
+ *   targets [N] < V or -1; V <= Vp; softcap >= 0; workspace (N,C,Vp,din || dweight || dbias,in_values) */
 GPT2_API int gpt2_classifier(gpt2_context *context, float *losses, void *din, void *dweight, float *dbias, float *step,
                              void *logits, const void *in, const uint8_t *in_values, const float *in_scale,
                              const void *weight, const uint8_t *weight_values, const uint8_t *weight_transposed,
@@ -526,37 +462,35 @@ GPT2_API int gpt2_loss_sum(gpt2_context *context, float *step, const float *loss
 
 /* ---------------------------------------------------------------- FP8 (Micikevicius et al. 2022), in a context of GPT2_FP8
  *
- * An element of a matrix in FP8 is a value in E4M3 times a scale. Scales are powers of two, at least 2^-126, so that
- * scaling rounds nothing. Values are rounded to nearest even; above 448, the largest number of E4M3, they become 448;
- * NaN stays NaN.
+ * An element of a matrix in FP8 is a value in E4M3 times a scale, a power of two of at least 2^-126, so that scaling rounds
+ * nothing. Values are rounded to nearest even, from fp32 where the op has it; above 448, the largest number of E4M3, they
+ * become 448; NaN stays NaN.
  *
- *   copy        values        scale                norm                 for
- *   rowwise     [N,C]         of each row          of each row          forward, backward to the input
- *   columnwise  [C,N/16,16]   the largest of each  the largest of each  backward to the weight, which sums over rows
- *                             GPT2_FP8_BLOCK rows  GPT2_FP8_BLOCK rows
- *   weight      [O,C], [C,O]  one for both         GPT2_FP8_FACTOR      forward; [C,O]: backward to the input
+ *   copy        values        scale, norm                         for
+ *   rowwise     [N,C]         of each row                         forward, backward to the input
+ *   columnwise  [C,N/16,16]   the largest of GPT2_FP8_BLOCK rows  backward to the weight, which sums over rows
+ *   weight      [O,C], [C,O]  GPT2_FP8_FACTOR                     forward; [C,O]: backward to the input
  *
  * A norm is an upper bound of a row's norm (the root of the sum of squares) after rounding to FP8: 17/16 of the norm
  * before rounding, plus sqrt(C) 2^-10 scale. Columnwise copies skip scales and norms of NaN, and store rows in groups of
  * 16: row 8 b + r of a group, with b 0 or 1 and r from 0 to 7, is at 2 r + b. Values of rows past N are 0.
  *
- * No scale depends on an earlier step: it is the smallest with which a bound of the elements is at most 448.
+ * A scale depends on no earlier step: it is the smallest with which a bound of the elements is at most 448. A columnwise
+ * scale follows from the same bound, with columnwise norms and scales.
  *
- *   elements                                       bound
- *   of a weight, or of a row that the op has       the largest absolute value
- *   gelu(in * weight^T + bias)                     in_norm * ROW_NORM + BIAS
- *   relu(in * weight^T + bias)^2                   (in_norm * ROW_NORM + BIAS)^2
- *   (dout * weight) * derivative                   1.13 * dout_norm * COLUMN_NORM, because gelu' is below 1.13
- *   (dout * weight) * 2 sqrt(activated)            2 sqrt(448 activated_scale) * dout_norm * COLUMN_NORM
+ *   elements                                  bound
+ *   of a weight, or of a row that the op has  the largest absolute value
+ *   gelu(in * weight^T + bias)                in_norm * ROW_NORM + BIAS: no element of in * weight^T exceeds the norm of its
+ *                                             row of `in` times the largest norm of a row of the weight (Cauchy and Schwarz)
+ *   relu(in * weight^T + bias)^2              (in_norm * ROW_NORM + BIAS)^2
+ *   (dout * weight) * derivative              1.13 * dout_norm * COLUMN_NORM, because gelu' is below 1.13
+ *   (dout * weight) * 2 sqrt(activated)       2 sqrt(448 activated_scale) * dout_norm * COLUMN_NORM
  *
- * By Cauchy and Schwarz no element of in * weight^T exceeds the norm of its row of `in` times the largest norm of a row of
- * the weight. Columnwise scales follow from the same bounds with columnwise norms and activated_columnwise_scale.
- *
- * Backward through GELU needs no more of GELU's input than gelu', which lies between -0.13 and 1.13. A byte c from -126 to
- * 126 stands for the derivative (c + 100) / 200: the error is at most 0.0025, and 0 and 1 are exact. 127 is NaN. */
+ * Backward through GELU reads gelu', between -0.13 and 1.13, as a byte: c from -126 to 126 stands for (c + 100) / 200. The
+ * error is at most 0.0025, and 0 and 1 are exact. 127 is NaN. */
 enum GPT2_FP8_COLUMNWISE { GPT2_FP8_GROUP = 16, GPT2_FP8_BLOCK = 512 };
 
-/* The factors that gpt2_fp8_quantize_weight stores for a weight: its scale, and norms that bound a matmul's results. */
+/* The factors of a weight: its scale, and norms that bound a matmul's results. */
 enum GPT2_FP8_FACTOR {
   GPT2_FP8_SCALE = 0,
   GPT2_FP8_ROW_NORM = 1,    /* the largest norm of a row of the weight in FP8; 0 without `values` */
@@ -565,31 +499,29 @@ enum GPT2_FP8_FACTOR {
   GPT2_FP8_FACTORS = 4
 };
 
-/* The weight in FP8 and its factors. On CUDA the kernel's blocks wait for each other, so at most two contexts may call this
- * op on a GPU at the same time.
+/* The weight in FP8 and its factors. On CUDA at most two contexts may call this op on a GPU at the same time, because the
+ * kernel's blocks wait for each other.
  *   values = [O,C] or NULL, transposed = [C,O] or NULL, factors = [GPT2_FP8_FACTORS], weight [O,C], bias [O] or NULL;
- *   C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_quantize_weight_scratch(C,O) */
+ *   C % 16 == 0; O % 16 == 0; workspace (C,O) */
 GPT2_API int gpt2_fp8_quantize_weight(gpt2_context *context, uint8_t *values, uint8_t *transposed, float *factors,
                                       const void *weight, const void *bias, int32_t C, int32_t O);
 GPT2_API int gpt2_fp8_quantize_weight_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t C, int32_t O);
 
 /* The columnwise copy of a matrix in FP8. Values are rounded again only where they are subnormal at the block's scale.
- *   columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], columnwise_norm = [N/GPT2_FP8_BLOCK], values [N,C], scale [N],
- *   norm [N]; C % 16 == 0 */
+ *   columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], columnwise_norm = [N/GPT2_FP8_BLOCK], values [N,C],
+ *   scale [N], norm [N] */
 GPT2_API int gpt2_fp8_transpose(gpt2_context *context, uint8_t *columnwise, float *columnwise_scale,
                                 float *columnwise_norm, const uint8_t *values, const float *scale, const float *norm,
                                 int32_t N, int32_t C);
 
-/* gpt2_matmul_forward in FP8: out = in * weight^T + bias + residual. With an activation the result is stored in FP8 only,
- * values * scale = gelu(pre), derivative = gelu'(pre), pre = in * weight^T + bias, or values * scale =
- * relu(in * weight^T + bias)^2; both copies are rounded from fp32.
+/* gpt2_matmul_forward in FP8: out = in * weight^T + bias + residual. With an activation the result is stored in FP8 only:
+ * values * scale = gelu(pre), derivative = gelu'(pre), pre = in * weight^T + bias; or values * scale = relu(pre)^2.
  *   out = [N,O] where activation == GPT2_NO_ACTIVATION, values = [N,O] where activation != GPT2_NO_ACTIVATION,
- *   scale = [N] or NULL with values, columnwise = [O,N/16,16] or NULL where activation != GPT2_NO_ACTIVATION,
- *   columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise, derivative = [N,O] where activation == GPT2_GELU, in [N,C],
- *   in_scale [N], in_norm [N] or NULL with values, in_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
+ *   scale = [N] with values, columnwise = [O,N/16,16] or NULL where activation != GPT2_NO_ACTIVATION,
+ *   columnwise_scale = [N/GPT2_FP8_BLOCK] with columnwise, derivative = [N,O] where activation == GPT2_GELU, in [N,C],
+ *   in_scale [N], in_norm [N] with values, in_columnwise_norm [N/GPT2_FP8_BLOCK] with columnwise, weight [O,C],
  *   factors [GPT2_FP8_FACTORS], bias [O] or NULL, residual [N,O] or NULL where activation == GPT2_NO_ACTIVATION;
- *   activation >= 0 && activation <= GPT2_RELU_SQUARED; C % 16 == 0; O % 16 == 0;
- *   workspace gpt2_fp8_matmul_scratch(N,C,O,0) */
+ *   workspace (N,C,O,0) */
 GPT2_API int gpt2_fp8_matmul_forward(gpt2_context *context, void *out, uint8_t *values, float *scale,
                                      uint8_t *columnwise, float *columnwise_scale, int8_t *derivative,
                                      const uint8_t *in, const float *in_scale, const float *in_norm,
@@ -597,17 +529,14 @@ GPT2_API int gpt2_fp8_matmul_forward(gpt2_context *context, void *out, uint8_t *
                                      const void *bias, const void *residual, int32_t N, int32_t C, int32_t O,
                                      int32_t activation);
 
-/* gpt2_matmul_backward_input in FP8: din = dout * weight. Through an activation the result is stored in FP8 only,
- * values * scale = (dout * weight) * derivative or (dout * weight) * 2 sqrt(activated), where `activated` is forward's
- * result; both copies are rounded from fp32.
+/* gpt2_matmul_backward_input in FP8: din = dout * weight. Through an activation the result is stored in FP8 only:
+ * values * scale = (dout * weight) * derivative, or (dout * weight) * 2 sqrt(activated), `activated` forward's result.
  *   din = [N,C] where activation == GPT2_NO_ACTIVATION, values = [N,C] where activation != GPT2_NO_ACTIVATION,
- *   scale = [N] or NULL with values, columnwise = [C,N/16,16] or NULL with values,
- *   columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with values, dout [N,O], dout_scale [N], dout_norm [N] or NULL with values,
- *   dout_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with values, transposed [C,O], factors [GPT2_FP8_FACTORS],
- *   derivative [N,C] where activation == GPT2_GELU, activated [N,C] where activation == GPT2_RELU_SQUARED,
- *   activated_scale [N] or NULL with activated, activated_columnwise_scale [N/GPT2_FP8_BLOCK] or NULL with activated;
- *   activation >= 0 && activation <= GPT2_RELU_SQUARED; C % 16 == 0; O % 16 == 0;
- *   workspace gpt2_fp8_matmul_scratch(N,C,O,0) */
+ *   scale = [N] with values, columnwise = [C,N/16,16] with values, columnwise_scale = [N/GPT2_FP8_BLOCK] with values,
+ *   dout [N,O], dout_scale [N], dout_norm [N] with values, dout_columnwise_norm [N/GPT2_FP8_BLOCK] with values,
+ *   transposed [C,O], factors [GPT2_FP8_FACTORS], derivative [N,C] where activation == GPT2_GELU,
+ *   activated [N,C] where activation == GPT2_RELU_SQUARED, activated_scale [N] with activated,
+ *   activated_columnwise_scale [N/GPT2_FP8_BLOCK] with activated; workspace (N,C,O,0) */
 GPT2_API int gpt2_fp8_matmul_backward_input(gpt2_context *context, void *din, uint8_t *values, float *scale,
                                             uint8_t *columnwise, float *columnwise_scale, const uint8_t *dout,
                                             const float *dout_scale, const float *dout_norm,
@@ -619,38 +548,34 @@ GPT2_API int gpt2_fp8_matmul_backward_input(gpt2_context *context, void *din, ui
 
 /* gpt2_matmul_backward_weight from columnwise copies: dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout.
  *   dweight (accumulate) [O,C]: gradient, dbias (accumulate) [O] or NULL, dout [O,N/16,16], dout_scale [N/GPT2_FP8_BLOCK],
- *   in [C,N/16,16], in_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O,1) */
+ *   in [C,N/16,16], in_scale [N/GPT2_FP8_BLOCK]; workspace (N,C,O,1) */
 GPT2_API int gpt2_fp8_matmul_backward_weight(gpt2_context *context, void *dweight, float *dbias, const uint8_t *dout,
                                              const float *dout_scale, const uint8_t *in, const float *in_scale,
                                              int32_t N, int32_t C, int32_t O, int32_t accumulate);
 GPT2_API int gpt2_fp8_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C, int32_t O,
                                      int32_t gradients);
 
-/* ---------------------------------------------------------------- global norm */
+/* ---------------------------------------------------------------- norm of the gradients, optimizers
+ *
+ * The optimizers do nothing if step[UPDATED] = 0. In fp32 and tf32 weight and master are the same memory; else weight = the
+ * rounded master. lr = rate * step[LEARNING_RATE]. */
 
 /* Let f = targets / step[TARGETS], which makes means over `targets` those over the targets that are not -1:
  * step[LOSS] *= f; step[NORM] = f * sqrt of the sum of squares over `matrices` and `vectors`;
  * step[CLIP] = f * max_norm / norm if norm > max_norm and max_norm > 0, else f;
  * step[UPDATED] = 1 if step[LOSS] <= step[LOSS_LIMIT] and step[NORM] <= step[NORM_LIMIT] and (step[AFTER_UPDATE] = 0 or
- * step[UPDATED] was not 0), else 0. The device decides, because the host enqueues a step before it knows the previous
- * loss, and the weights that gave a bad loss must still exist when the host reads that loss. On CUDA the grid is fixed:
- * each thread sums its squares (about 6,000 at 1.5B parameters) in fp32; the rest is summed in double.
- * With a communicator the matrices are sharded over ranks: each rank passes its shard, as the `parts` rows that
- * gpt2_reduce_scatter wrote, and all vectors, which are the same at every rank. The first row becomes the sum of the
- * rows, added in fp32 in the order of rows and rounded once. The op waits for the collectives enqueued before.
+ * step[UPDATED] was not 0), else 0. The device decides: the host enqueues a step before it knows the previous loss.
+ * With a communicator each rank passes its shard of the matrices, as the `parts` rows that gpt2_reduce_scatter wrote,
+ * and all vectors, which are the same at every rank. The first row becomes the sum of the rows, added in fp32 in their
+ * order and rounded once. The op waits for the collectives enqueued before.
  *   step (updated) [GPT2_STEP_SIZE], matrices (updated) [parts,matrix_count]: gradient, vectors [vector_count],
  *   communicator or NULL; communicator != NULL || parts == 1; parts == 1 || matrix_count % 32 == 0;
- *   workspace gpt2_global_norm_scratch(matrix_count,vector_count) */
+ *   workspace (matrix_count,vector_count) */
 GPT2_API int gpt2_global_norm(gpt2_context *context, float *step, void *matrices, const float *vectors,
                               gpt2_communicator *communicator, int32_t parts, int64_t matrix_count,
                               int64_t vector_count, float targets, float max_norm);
 GPT2_API int gpt2_global_norm_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int64_t matrix_count,
                                       int64_t vector_count);
-
-/* ---------------------------------------------------------------- optimizers
- *
- * They do nothing if step[UPDATED] = 0. In fp32 and tf32 weight and master are the same memory; else weight = the rounded
- * master. lr = rate * step[LEARNING_RATE]. */
 
 /* AdamW (Loshchilov and Hutter 2019), with g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
  * master -= lr * (m / c1 / (sqrt(v / c2) + eps) + weight_decay * master). c1 = 1 - beta1^t and c2 = 1 - beta2^t (t counted
@@ -662,25 +587,23 @@ GPT2_API int gpt2_adamw(gpt2_context *context, void *weight, float *master, floa
                         const float *step, int64_t count, int32_t gradient_dtype, int32_t first_scalar, float rate,
                         float beta1, float beta2, float eps, float weight_decay);
 
-/* With g = gradient * step[CLIP] and mu = step[scalar]: momentum = mu momentum + (1-mu) g;
- * direction = mu momentum + (1-mu) g, with the new momentum (Nesterov's). Muon (Jordan 2024) updates matrices by four ops:
- * this one for each matrix, gpt2_normalize_matrices, gpt2_newton_schulz several times, and gpt2_muon_update for each
- * matrix. If rows > columns, the direction is stored transposed, as [columns,rows], in all four.
+/* With g = gradient * step[CLIP] and mu = step[scalar]: momentum = mu momentum + (1-mu) g, then (Nesterov's)
+ * direction = mu momentum + (1-mu) g. Muon (Jordan 2024) updates a matrix by this op, gpt2_normalize_matrices,
+ * gpt2_newton_schulz several times, and gpt2_muon_update. If rows > columns, the direction is stored transposed in all four.
  *   direction (kept) [rows,columns], momentum (updated) [rows,columns], gradient [rows,columns]: gradient_dtype,
  *   step [GPT2_STEP_SIZE]; scalar >= GPT2_STEP_SCALARS; scalar < GPT2_STEP_TARGETS */
 GPT2_API int gpt2_muon_momentum(gpt2_context *context, void *direction, float *momentum, const void *gradient,
                                 const float *step, int32_t rows, int32_t columns, int32_t gradient_dtype,
                                 int32_t scalar);
 
-/* Each matrix is divided by margin * (its Frobenius norm) + eps. On CUDA a thread's squares are summed in fp32, the rest
- * in double.
- *   matrices (updated) [M,R,K]; workspace gpt2_newton_schulz_scratch(M,R,K) */
+/* Each matrix is divided by margin * (its Frobenius norm) + eps.
+ *   matrices (updated) [M,R,K]; workspace (M,R,K) */
 GPT2_API int gpt2_normalize_matrices(gpt2_context *context, void *matrices, int32_t M, int32_t R, int32_t K,
                                      float margin, float eps);
 
 /* A step of a Newton-Schulz iteration on M matrices: each singular value x becomes a x + b x^3 + c x^5. For a matrix X:
  * A = X X^T, B = b A + c A^2, out = a X + B X. A, B and out are rounded to the context's dtype, each once.
- *   out = [M,R,K], in [M,R,K]; R <= K; workspace gpt2_newton_schulz_scratch(M,R,K) */
+ *   out = [M,R,K], in [M,R,K]; R <= K; workspace (M,R,K) */
 GPT2_API int gpt2_newton_schulz(gpt2_context *context, void *out, const void *in, int32_t M, int32_t R, int32_t K,
                                 float a, float b, float c);
 GPT2_API int gpt2_newton_schulz_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t M, int32_t R,
@@ -695,24 +618,22 @@ GPT2_API int gpt2_muon_update(gpt2_context *context, void *weight, float *master
 /* ---------------------------------------------------------------- generation: text that grows token by token
  *
  * B sequences of at most S tokens. positions[b] is the position of the next tokens of sequence b; the keys and values
- * of all positions before it are in the cache. Because the position is read from device memory, one token's ops can be
- * recorded once as a graph. A host may enqueue steps before it knows the last result: a sequence that does not fit
- * (positions[b] outside [0, S - T]) gets rows of NaN and leaves its cache unchanged; an id outside [0, V) gets a row of NaN. */
+ * of all positions before it are in the cache. The position is in device memory, so that one token's ops can be recorded
+ * once as a graph, and steps enqueued before the last result is known: a sequence that does not fit (positions[b] outside
+ * [0, S - T]) gets rows of NaN and leaves its cache unchanged. */
 
-/* out = activation(layernorm(in) * weight^T + bias), for few rows. GELU's input is stored as `pre`; the layernorm's eps
- * is 1e-5.
+/* out = activation(layernorm(in) * weight^T + bias), for few rows; the layernorm's eps is 1e-5, `pre` is GELU's input.
  *   out = [N,O], pre = [N,O] where activation == GPT2_GELU, in [N,C], norm_weight [C], norm_bias [C], weight [O,C],
- *   bias [O] or NULL; activation >= 0 && activation <= GPT2_GELU; workspace gpt2_norm_matmul_scratch(N,C,O) */
+ *   bias [O] or NULL; activation >= 0 && activation <= GPT2_GELU; workspace (N,C,O) */
 GPT2_API int gpt2_norm_matmul_forward(gpt2_context *context, void *out, void *pre, const void *in,
                                       const void *norm_weight, const void *norm_bias, const void *weight,
                                       const void *bias, int32_t N, int32_t C, int32_t O, int32_t activation);
 GPT2_API int gpt2_norm_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C, int32_t O);
 
-/* Writes the T new keys and values of each sequence to rows positions[b] to positions[b]+T-1 of the cache, then attention
- * of the T new queries over all positions up to and including the query's, or, if `window` is not 0, over the last `window` of these.
- * Head sizes up to 256.
+/* Writes the T new keys and values of each sequence to rows positions[b] to positions[b]+T-1 of the cache, then attention of
+ * the T new queries, each over all positions up to its own or, if `window` is not 0, over the last `window` of these.
  *   out = [B,T,C], keys (updated) [B,NH,S,C/NH], values (updated) [B,NH,S,C/NH], qkv [B,T,3C], positions [B]; C % NH == 0;
- *   C / NH <= 256; window >= 0; workspace gpt2_attention_cached_scratch(S) */
+ *   C / NH <= 256; window >= 0; workspace (S) */
 GPT2_API int gpt2_attention_cached_forward(gpt2_context *context, void *out, void *keys, void *values, const void *qkv,
                                            const int32_t *positions, int32_t B, int32_t T, int32_t S, int32_t C,
                                            int32_t NH, int32_t window);
@@ -723,11 +644,11 @@ GPT2_API int gpt2_attention_cached_scratch(gpt2_context *context, GPT2_HOST int6
  * makes the choice -1: the model has diverged. Temperature 0 chooses the largest logit, the first of equal ones.
  * Otherwise token i has the weight w[i] = round(2^31 e^((logits[i] - largest) / temperature)). Top-k keeps the top_k
  * largest weights (0: all); then top-p (nucleus sampling, Holtzman et al. 2019) keeps the fewest largest of these whose
- * sum is at least top_p of their sum (1: all); of equal weights the first. The choice is the first i where the running
- * sum of the kept w exceeds r * (sum of the kept w) / 2^64. The sums are in integers, so their order does not matter. r
- * is number seeds[b] * 2^32 + positions[b] of SplitMix64 (Steele et al. 2014) seeded with 0.
+ * sum is at least top_p of their sum (1: all); of equal weights the first. The choice is the first i where the running sum
+ * of the kept w, in integers, exceeds r * (sum of the kept w) / 2^64, with r number seeds[b] * 2^32 + positions[b] of
+ * SplitMix64 (Steele et al. 2014) seeded with 0.
  *   tokens (updated) [B,S+1], positions (updated) [B], logits [B,Vp], seeds [B]; V <= Vp; temperature >= 0; top_k >= 0;
- *   top_p >= 0; top_p <= 1; workspace gpt2_sample_scratch(B,V) */
+ *   top_p >= 0; top_p <= 1; workspace (B,V) */
 GPT2_API int gpt2_sample(gpt2_context *context, int32_t *tokens, int32_t *positions, const void *logits,
                          const int32_t *seeds, int32_t B, int32_t S, int32_t V, int32_t Vp, float temperature,
                          int32_t top_k, float top_p);
@@ -737,9 +658,8 @@ GPT2_API int gpt2_sample_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes
  *
  * All ranks of a communicator enqueue the same collectives in the same order. A collective starts after everything
  * enqueued before it, and runs concurrently with what is enqueued after it (on CUDA in a separate stream): its tensors
- * may be touched again after gpt2_collectives_join. Every rank gets the same sums: added in the order of ranks, or,
- * where NCCL adds, in NCCL's order, which is the same for the same ranks, groups and NCCL. R is the number of ranks, P
- * the rows that gpt2_communicator_description calls "parts". */
+ * may be touched again after gpt2_collectives_join. Sums are the same at every rank: in the order of ranks, or in NCCL's,
+ * which is the same for the same ranks, groups and NCCL. R is the number of ranks, P the communicator's "parts". */
 
 /* data = the sum of every rank's data.
  *   data (updated) [count]: dtype */

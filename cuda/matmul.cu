@@ -71,15 +71,14 @@ void column_sums(const CudaContext &context, float *dbias, const void *dout, int
   launch_add_partials(context, dbias, nullptr, partial, parts, O, accumulate);
 }
 
-int ops::matmul_forward(gpt2_context &context, void *out, void *pre, const void *in, const void *weight,
-                        const void *bias, const void *residual, int N, int C, int O, int activation) {
-  CudaContext &gpu = cuda(context);
+void ops::matmul_forward(Context &gpu, void *out, void *pre, const void *in, const void *weight, const void *bias,
+                         const void *residual, int N, int C, int O, int activation) {
   const Epilogue epilogue = residual ? Epilogue::residual : forward_epilogue(activation);
   const Product product{in, weight, true, true, N, O, C, C, C};
   const bool done = with_element_type(gpu, [&](auto element) {
     return few_rows_product(gpu, epilogue, product, outputs_of<decltype(element)>(out, pre, bias, residual));
   });
-  if (done) return GPT2_LAUNCHED(context, "gpt2_matmul_forward");
+  if (done) return;
   if (takes_tensor_cores(gpu, C, O) && on_16_bytes(out, pre, in, weight, bias, residual)) {
     gpu.kernels->matmul_forward(gpu, epilogue, product, outputs_of<bf16>(out, pre, bias, residual));
   } else {
@@ -87,36 +86,30 @@ int ops::matmul_forward(gpt2_context &context, void *out, void *pre, const void 
       any_product(gpu, epilogue, product, outputs_of<decltype(element)>(out, pre, bias, residual));
     });
   }
-  return GPT2_LAUNCHED(context, "gpt2_matmul_forward");
 }
 
-int ops::norm_matmul_forward(gpt2_context &context, void *out, void *pre, const void *in, const void *norm_weight,
-                             const void *norm_bias, const void *weight, const void *bias, int N, int C, int O,
-                             int activation) {
-  CudaContext &gpu = cuda(context);
+void ops::norm_matmul_forward(Context &gpu, void *out, void *pre, const void *in, const void *norm_weight,
+                              const void *norm_bias, const void *weight, const void *bias, int N, int C, int O,
+                              int activation) {
   const Product product{in, weight, true, true, N, O, C, C, C};
   const bool done = with_element_type(gpu, [&](auto element) {
     using T = decltype(element);
     return few_rows_product(gpu, forward_epilogue(activation), product, outputs_of<T>(out, pre, bias, nullptr),
                             static_cast<const T *>(norm_weight), static_cast<const T *>(norm_bias));
   });
-  if (done) return GPT2_LAUNCHED(context, "gpt2_norm_matmul_forward");
+  if (done) return;
   const Normed normed(gpu, gpu.workspace, N, C);
-  if (const int status =
-          ops::norm_forward(context, normed.rows, nullptr, nullptr, nullptr, normed.mean, normed.rstd, in, norm_weight,
-                            norm_bias, N, C, layernorm_eps)) {
-    return status;
-  }
-  return matmul_forward(context, out, pre, normed.rows, weight, bias, nullptr, N, C, O, activation);
+  norm_forward(gpu, normed.rows, nullptr, nullptr, nullptr, normed.mean, normed.rstd, in, norm_weight, norm_bias, N, C,
+               layernorm_eps);
+  matmul_forward(gpu, out, pre, normed.rows, weight, bias, nullptr, N, C, O, activation);
 }
 
-int64_t ops::norm_matmul_scratch(const gpt2_context &context, int N, int C, int) {
-  return Normed(cuda(context), nullptr, N, C).scratch.bytes();
+int64_t ops::norm_matmul_scratch(const Context &gpu, int N, int C, int) {
+  return Normed(gpu, nullptr, N, C).scratch.bytes();
 }
 
-int ops::matmul_backward_input(gpt2_context &context, void *din, const void *dout, const void *weight, const void *pre,
-                               const void *activated, int N, int C, int O, int activation) {
-  CudaContext &gpu = cuda(context);
+void ops::matmul_backward_input(Context &gpu, void *din, const void *dout, const void *weight, const void *pre,
+                                const void *activated, int N, int C, int O, int activation) {
   const Epilogue epilogue = backward_epilogue(activation);
   void *saved = const_cast<void *>(activated ? activated : pre);
   const Product product{dout, weight, true, false, N, C, O, O, C};
@@ -127,16 +120,14 @@ int ops::matmul_backward_input(gpt2_context &context, void *din, const void *dou
       any_product(gpu, epilogue, product, outputs_of<decltype(element)>(din, saved, nullptr, nullptr));
     });
   }
-  return GPT2_LAUNCHED(context, "gpt2_matmul_backward_input");
 }
 
-int ops::matmul_backward_weight(gpt2_context &context, void *dweight, float *dbias, const void *dout, const void *in,
-                                int N, int C, int O, bool accumulate) {
-  CudaContext &gpu = cuda(context);
+void ops::matmul_backward_weight(Context &gpu, void *dweight, float *dbias, const void *dout, const void *in, int N,
+                                 int C, int O, bool accumulate) {
   const Product product{dout, in, false, false, O, C, N, O, C};
   if (takes_tensor_cores(gpu, C, O) && on_16_bytes(dweight, dout, in)) {
     gpu.kernels->matmul_backward_weight(gpu, product, dweight, dbias, accumulate, gpu.workspace);
-    return GPT2_LAUNCHED(context, "gpt2_matmul_backward_weight");
+    return;
   }
   if (dbias) column_sums(gpu, dbias, dout, N, O, accumulate);
   with_types(gpu, !gpu.accumulates, [&](auto element, auto gradient) {
@@ -144,14 +135,12 @@ int ops::matmul_backward_weight(gpt2_context &context, void *dweight, float *dbi
     any_product(gpu, Epilogue::gradient, product,
                 Outputs<decltype(element), G>{static_cast<G *>(dweight), nullptr, nullptr, nullptr, accumulate});
   });
-  return GPT2_LAUNCHED(context, "gpt2_matmul_backward_weight");
 }
 
-int64_t ops::matmul_scratch(const gpt2_context &context, int N, int C, int O, bool has_weight_gradient) {
+int64_t ops::matmul_scratch(const Context &gpu, int N, int C, int O, bool has_weight_gradient) {
   if (!has_weight_gradient) return 0;
   Scratch sums;
   sums.take<float>(static_cast<int64_t>(parts_of(N)) * O);
-  const CudaContext &gpu = cuda(context);
   if (!takes_tensor_cores(gpu, C, O)) return sums.bytes();
   const int64_t bytes = gpu.kernels->matmul_backward_weight_scratch(gpu, N, C, O);
   return bytes > sums.bytes() ? bytes : sums.bytes();

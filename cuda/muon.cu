@@ -220,13 +220,10 @@ __global__ void __launch_bounds__(threads)
 
 }  // namespace
 
-int ops::muon_momentum(gpt2_context &context, void *direction, float *momentum, const void *gradient, const float *step,
-                       int rows, int columns, int gradient_dtype, int scalar) {
-  CudaContext &gpu = cuda(context);
-  Check check(&context, "gpt2_muon_momentum");
-  check.that(gradient_dtype == GPT2_FP32 || gpu.dtype == GPT2_BF16,
+void ops::muon_momentum(Context &gpu, void *direction, float *momentum, const void *gradient, const float *step,
+                        int rows, int columns, int gradient_dtype, int scalar) {
+  check_that(gradient_dtype == GPT2_FP32 || gpu.dtype == GPT2_BF16,
              "gradient_dtype fp32 or the context's, got " + std::to_string(gradient_dtype));
-  if (check.failed()) return check.status();
   const Matrix matrix = matrix_of(rows, columns, direction, momentum, gradient);
   with_types(gpu, gradient_dtype == GPT2_BF16, [&](auto element, auto gradient_element) {
     using T = decltype(element);
@@ -236,11 +233,9 @@ int ops::muon_momentum(gpt2_context &context, void *direction, float *momentum, 
           static_cast<T *>(direction), momentum, static_cast<const G *>(gradient), step, matrix, scalar);
     });
   });
-  return GPT2_LAUNCHED(context, "gpt2_muon_momentum");
 }
 
-int ops::normalize_matrices(gpt2_context &context, void *matrices, int M, int R, int K, float margin, float eps) {
-  CudaContext &gpu = cuda(context);
+void ops::normalize_matrices(Context &gpu, void *matrices, int M, int R, int K, float margin, float eps) {
   const int64_t count = static_cast<int64_t>(R) * K;
   double *partial = static_cast<double *>(gpu.workspace);
   const unsigned all = static_cast<unsigned>(M) * blocks;
@@ -251,20 +246,16 @@ int ops::normalize_matrices(gpt2_context &context, void *matrices, int M, int R,
     square_sum_kernel<<<all, threads, 0, gpu.stream>>>(partial, static_cast<const T *>(values), count, vectors);
     divide_kernel<<<all, threads, 0, gpu.stream>>>(values, partial, count, margin, eps, vectors);
   });
-  return GPT2_LAUNCHED(context, "gpt2_normalize_matrices");
 }
 
 int64_t normalize_matrices_scratch(int M) {
   return static_cast<int64_t>(M) * blocks * static_cast<int64_t>(sizeof(double));
 }
 
-int ops::muon_update(gpt2_context &context, void *weight, float *master, const void *direction, const float *step,
-                     int rows, int columns, float rate, float weight_decay) {
-  CudaContext &gpu = cuda(context);
-  const bool is_bf16 = gpu.dtype == GPT2_BF16;
-  Check check(&context, "gpt2_muon_update");
-  if (!is_bf16) check.that(weight == master, "weight and master to be the same memory, as they are in fp32 and tf32");
-  if (check.failed()) return check.status();
+void ops::muon_update(Context &gpu, void *weight, float *master, const void *direction, const float *step, int rows,
+                      int columns, float rate, float weight_decay) {
+  check_that(gpu.dtype == GPT2_BF16 || weight == master,
+             "weight and master to be the same memory, as they are in fp32 and tf32");
   const Matrix matrix = matrix_of(rows, columns, weight, master, direction);
   with_element_type(gpu, [&](auto element) {
     using W = decltype(element);
@@ -273,7 +264,6 @@ int ops::muon_update(gpt2_context &context, void *weight, float *master, const v
           static_cast<W *>(weight), master, static_cast<const W *>(direction), step, matrix, rate, weight_decay);
     });
   });
-  return GPT2_LAUNCHED(context, "gpt2_muon_update");
 }
 
 }  // namespace gpt2

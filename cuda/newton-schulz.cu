@@ -9,9 +9,7 @@
 
 namespace gpt2 {
 
-int ops::newton_schulz(gpt2_context &context, void *out, const void *in, int M, int R, int K, float a, float b,
-                       float c) {
-  CudaContext &gpu = cuda(context);
+void ops::newton_schulz(Context &gpu, void *out, const void *in, int M, int R, int K, float a, float b, float c) {
   if (gpu.dtype == GPT2_BF16 && R % 8 == 0 && K % 8 == 0 && on_16_bytes(out, in)) {
     gpu.kernels->newton_schulz(gpu, static_cast<bf16 *>(out), static_cast<const bf16 *>(in), M, R, K, a, b, c,
                                static_cast<bf16 *>(gpu.workspace));
@@ -25,11 +23,10 @@ int ops::newton_schulz(gpt2_context &context, void *out, const void *in, int M, 
                                 });
     });
   }
-  return GPT2_LAUNCHED(context, "gpt2_newton_schulz");
 }
 
-int64_t ops::newton_schulz_scratch(const gpt2_context &context, int M, int R, int) {
-  return with_element_type(cuda(context), [&](auto element) {
+int64_t ops::newton_schulz_scratch(const Context &gpu, int M, int R, int) {
+  return with_element_type(gpu, [&](auto element) {
     const int64_t squares = 2 * static_cast<int64_t>(M) * R * R * static_cast<int64_t>(sizeof(element));
     return std::max(squares, normalize_matrices_scratch(M));
   });

@@ -254,17 +254,14 @@ void with_variant(const CudaContext &gpu, const float *mean, const uint8_t *valu
 
 }  // namespace
 
-int64_t ops::norm_scratch(const gpt2_context &context, int N, int C) {
+int64_t ops::norm_scratch(const Context &gpu, int N, int C) {
   Scratch scratch;
-  scratch.take<float>(static_cast<int64_t>(parts_of(cuda(context), N, C)) * 2 * C);
+  scratch.take<float>(static_cast<int64_t>(parts_of(gpu, N, C)) * 2 * C);
   return scratch.bytes();
 }
 
-int ops::norm_forward(gpt2_context &context, void *out, uint8_t *values, float *scale, float *norm, float *mean,
-                      float *rstd, const void *in, const void *weight, const void *bias, int N, int C, float eps) {
-  const char *function = "gpt2_norm_forward";
-  if (const int status = values ? require_fp8(context, function) : GPT2_OK) return status;
-  CudaContext &gpu = cuda(context);
+void ops::norm_forward(Context &gpu, void *out, uint8_t *values, float *scale, float *norm, float *mean, float *rstd,
+                       const void *in, const void *weight, const void *bias, int N, int C, float eps) {
   const auto blocks = static_cast<unsigned>(ceil_divide(N, warps));
   with_variant(gpu, mean, values, [&](auto element, auto centered, auto fp8) {
     using T = decltype(element);
@@ -283,15 +280,11 @@ int ops::norm_forward(gpt2_context &context, void *out, uint8_t *values, float *
           <<<blocks, threads, 0, gpu.stream>>>(y, mean, rstd, x, w, b, N, C, eps, values, scale, norm);
     }
   });
-  return GPT2_LAUNCHED(context, function);
 }
 
-int ops::norm_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *norm, float *dweight,
-                       float *dbias, const void *dout, const void *dresidual, const void *in, const void *weight,
-                       const float *mean, const float *rstd, int N, int C, bool accumulate) {
-  const char *function = "gpt2_norm_backward";
-  if (const int status = values ? require_fp8(context, function) : GPT2_OK) return status;
-  CudaContext &gpu = cuda(context);
+void ops::norm_backward(Context &gpu, void *din, uint8_t *values, float *scale, float *norm, float *dweight,
+                        float *dbias, const void *dout, const void *dresidual, const void *in, const void *weight,
+                        const float *mean, const float *rstd, int N, int C, bool accumulate) {
   const int parts = parts_of(gpu, N, C);
   float *partial = Scratch(gpu.workspace).take<float>(static_cast<int64_t>(parts) * 2 * C);
   with_variant(gpu, mean, values, [&](auto element, auto centered, auto fp8) {
@@ -330,7 +323,6 @@ int ops::norm_backward(gpt2_context &context, void *din, uint8_t *values, float 
     }
   });
   launch_add_partials(gpu, dweight, dbias, partial, parts, C, accumulate);
-  return GPT2_LAUNCHED(context, function);
 }
 
 }  // namespace gpt2

@@ -212,10 +212,9 @@ void with_head_size(int HS, bool vectors, WithSize with_size, WithAny with_any) 
 
 }  // namespace
 
-int ops::qk_norm_rotary_forward(gpt2_context &context, void *qkv, float *rstd, void *values, const float *rotations,
-                                const int32_t *positions, const void *value_factors, const void *embedded, int B,
-                                int T, int S, int C, int NH, float eps, float query_factor) {
-  CudaContext &gpu = cuda(context);
+void ops::qk_norm_rotary_forward(Context &gpu, void *qkv, float *rstd, void *values, const float *rotations,
+                                 const int32_t *positions, const void *value_factors, const void *embedded, int B,
+                                 int T, int S, int C, int NH, float eps, float query_factor) {
   const Sizes sizes{B * T, T, S, C, NH};
   with_element_type(gpu, [&](auto element) {
     using E = decltype(element);
@@ -233,14 +232,12 @@ int ops::qk_norm_rotary_forward(gpt2_context &context, void *qkv, float *rstd, v
         });
     if (value_factors) mix_values(gpu, x, static_cast<E *>(values), value_factors, embedded, sizes.tokens, C);
   });
-  return GPT2_LAUNCHED(context, "gpt2_qk_norm_rotary_forward");
 }
 
-int ops::qk_norm_rotary_backward(gpt2_context &context, void *dqkv, float *dvalue_factors, void *dembedded,
-                                 const void *qkv, const float *rstd, const float *rotations, const void *value_factors,
-                                 const void *values, const void *embedded, int B, int T, int C, int NH,
-                                 float query_factor, bool accumulate) {
-  CudaContext &gpu = cuda(context);
+void ops::qk_norm_rotary_backward(Context &gpu, void *dqkv, float *dvalue_factors, void *dembedded, const void *qkv,
+                                  const float *rstd, const float *rotations, const void *value_factors,
+                                  const void *values, const void *embedded, int B, int T, int C, int NH,
+                                  float query_factor, bool accumulate) {
   const Sizes sizes{B * T, T, T, C, NH};
   with_element_type(gpu, [&](auto element) {
     using E = decltype(element);
@@ -260,7 +257,6 @@ int ops::qk_norm_rotary_backward(gpt2_context &context, void *dqkv, float *dvalu
     mix_values_backward(gpu, d, static_cast<E *>(dembedded), dvalue_factors, value_factors, values, embedded,
                         sizes.tokens, C, accumulate);
   });
-  return GPT2_LAUNCHED(context, "gpt2_qk_norm_rotary_backward");
 }
 
 }  // namespace gpt2

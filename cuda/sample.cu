@@ -190,15 +190,14 @@ Memory take(Scratch &scratch, int B, int V) {
 
 }  // namespace
 
-int64_t ops::sample_scratch(const gpt2_context &, int B, int V) {
+int64_t ops::sample_scratch(const Context &, int B, int V) {
   Scratch scratch;
   take(scratch, B, V);
   return scratch.bytes();
 }
 
-int ops::sample(gpt2_context &context, int32_t *tokens, int32_t *positions, const void *logits, const int32_t *seeds,
-                int B, int S, int V, int Vp, float temperature, int top_k, float top_p) {
-  CudaContext &gpu = cuda(context);
+void ops::sample(Context &gpu, int32_t *tokens, int32_t *positions, const void *logits, const int32_t *seeds, int B,
+                 int S, int V, int Vp, float temperature, int top_k, float top_p) {
   Scratch memory(gpu.workspace);
   const int chunks = chunks_of(V);
   const int64_t blocks = static_cast<int64_t>(B) * chunks;
@@ -215,7 +214,6 @@ int ops::sample(gpt2_context &context, int32_t *tokens, int32_t *positions, cons
   });
   launch_selection(gpu, scratch, positions, choice, blocks);
   launch_overlapping(gpu, choose_kernel, B, threads, 0, tokens, positions, scratch, seeds, choice);
-  return GPT2_LAUNCHED(context, "gpt2_sample");
 }
 
 }  // namespace gpt2

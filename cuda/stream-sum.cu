@@ -74,15 +74,14 @@ __global__ void __launch_bounds__(factor_threads)
 
 }  // namespace
 
-int64_t ops::factors_scratch(const gpt2_context &context, int K) {
+int64_t ops::factors_scratch(const Context &gpu, int K) {
   Scratch scratch;
-  scratch.take<float>(static_cast<int64_t>(factor_blocks(cuda(context))) * K);
+  scratch.take<float>(static_cast<int64_t>(factor_blocks(gpu)) * K);
   return scratch.bytes();
 }
 
-int ops::stream_sum_forward(gpt2_context &context, void *out, const void *in, const void *skip, const void *embedded,
-                            const void *factors, int N, int C) {
-  CudaContext &gpu = cuda(context);
+void ops::stream_sum_forward(Context &gpu, void *out, const void *in, const void *skip, const void *embedded,
+                             const void *factors, int N, int C) {
   with_element_type(gpu, [&](auto element) {
     using T = decltype(element);
     auto *y = static_cast<T *>(out);
@@ -97,16 +96,12 @@ int ops::stream_sum_forward(gpt2_context &context, void *out, const void *in, co
         },
         y, x, s, e);
   });
-  return GPT2_LAUNCHED(context, "gpt2_stream_sum_forward");
 }
 
-int ops::stream_sum_backward(gpt2_context &context, void *din, uint8_t *values, float *scale, float *norm,
-                             void *dembedded, float *dfactors, const void *dout, const void *later,
-                             const void *later_factors, const void *in, const void *skip, const void *embedded,
-                             const void *factors, int N, int C, bool accumulate) {
-  const char *function = "gpt2_stream_sum_backward";
-  if (const int status = values ? require_fp8(context, function) : GPT2_OK) return status;
-  CudaContext &gpu = cuda(context);
+void ops::stream_sum_backward(Context &gpu, void *din, uint8_t *values, float *scale, float *norm, void *dembedded,
+                              float *dfactors, const void *dout, const void *later, const void *later_factors,
+                              const void *in, const void *skip, const void *embedded, const void *factors, int N, int C,
+                              bool accumulate) {
   const int blocks = factor_blocks(gpu);
   float *partial = Scratch(gpu.workspace).take<float>(blocks * 3);
   with_element_type(gpu, [&](auto element) {
@@ -123,7 +118,6 @@ int ops::stream_sum_backward(gpt2_context &context, void *din, uint8_t *values, 
         din, dembedded, dout, later, in, skip, embedded);
   });
   launch_add_partials(gpu, dfactors, nullptr, partial, blocks, 3, accumulate);
-  return GPT2_LAUNCHED(context, function);
 }
 
 }  // namespace gpt2

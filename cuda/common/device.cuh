@@ -174,12 +174,10 @@ __device__ __forceinline__ void prefetch_to_l2(const void *address) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
 }
 
-// Lets a kernel use `bytes` of dynamic shared memory. If this fails, the op launches nothing and fails (`refusal`).
+// Lets a kernel use `bytes` of dynamic shared memory.
 template <class... Parameters>
-bool allow_shared(const CudaContext &context, void (*kernel)(Parameters...), int bytes) {
-  if (context.refusal != cudaSuccess) return false;
-  context.refusal = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-  return context.refusal == cudaSuccess;
+void allow_shared(void (*kernel)(Parameters...), int bytes) {
+  GPT2_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
 }
 
 // Launches a kernel that calls wait_for_previous_kernel(), before the previous one ends where
@@ -187,7 +185,7 @@ bool allow_shared(const CudaContext &context, void (*kernel)(Parameters...), int
 template <class... Parameters, class... Arguments>
 void launch_overlapping(const CudaContext &context, void (*kernel)(Parameters...), int64_t blocks, int threads,
                         int shared, Arguments... arguments) {
-  if (context.refusal != cudaSuccess || (shared > 0 && !allow_shared(context, kernel, shared))) return;
+  if (shared > 0) allow_shared(kernel, shared);
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;

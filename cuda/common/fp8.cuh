@@ -131,13 +131,4 @@ __device__ __forceinline__ float warp_largest(float value) {
   return __uint_as_float(__reduce_max_sync(0xffffffffu, __float_as_uint(value)));
 }
 
-// GPT2_OK in a context of GPT2_FP8, which every FP8 op needs.
-inline int require_fp8(gpt2_context &context, const char *function) {
-  const CudaContext &gpu = cuda(context);
-  if (gpu.has_fp8) return GPT2_OK;
-  const char *names[] = {"fp32", "tf32", "bf16"};
-  return fail(&context, GPT2_UNSUPPORTED, function,
-              std::string("expected a context of fp8, got one of ") + names[gpu.dtype]);
-}
-
 }  // namespace gpt2

@@ -1,5 +1,12 @@
 // The last linear layer with its loss and backward, as a sequence of other ops. `logits` is overwritten with the
-// logits' gradient, with FP8 copies as gpt2.h defines it.
+// logits' gradient. With FP8 copies, for logits l[i,j], r[i] the target's, of which every s-th is sampled (sample_stride):
+//   z[i] = r[i] + log(1/16 + s * sum over sampled j of exp(l[i,j] - r[i])), an estimate of softmax's denominator
+//   e[i,j] = 256 exp(l[i,j] - z[i]) for j other than the target, D[i] = sum of e[i,j], d[i] = D[i] + 256 exp(r[i] - z[i])
+//   din = dloss / d * E5M2(e) / 0.99722 * weight_values * factors[SCALE] - dloss D / d * weight[target]
+//   dweight = E5M2(e)^T * (dloss / d / 0.99722 * in), the factor in E4M3 with a scale for GPT2_FP8_BLOCK rows;
+//   row target of dweight -= dloss D / d * in
+// A softcap's derivative is a factor of E5M2's argument and of the target's terms. Rounding to E5M2 makes the sum of many
+// numbers 0.99722 times as large, a bias where sum and target's terms nearly cancel.
 #include <algorithm>
 #include <cmath>
 

@@ -17,6 +17,8 @@ struct CpuContext : gpt2_context {
   Task task() const { return {*pool, static_cast<float *>(workspace), engine}; }
 };
 
-inline CpuContext &cpu(gpt2_context &context) { return static_cast<CpuContext &>(context); }
+using Context = CpuContext;
+void open_context(Context &, int device, int dtype, int threads, bool accumulates);
+inline Context &opened(gpt2_context &context) { return static_cast<Context &>(context); }
 
 }  // namespace gpt2

@@ -2,13 +2,9 @@
 // within rounding. Static, because it is compiled with the instructions of each code path.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <cstring>
-
 #include "../gpt2.h"
 #include "kernels.h"
+#include "math.h"
 
 namespace gpt2 {
 
@@ -20,18 +16,6 @@ constexpr float fp8_of_target = 0.0625f;
 
 // The classifier's estimate of softmax's denominator takes every n-th output of `padded`.
 static inline int sample_stride(int padded) { return std::clamp(padded / 512, 1, 64); }
-
-static inline uint32_t bits_of(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, 4);
-  return bits;
-}
-
-static inline float float_of(uint32_t bits) {
-  float value;
-  std::memcpy(&value, &bits, 4);
-  return value;
-}
 
 // Exponents differ by 120, fractions by 20 bits. The numbers below 2^-6 are multiples of 2^-9.
 static inline float from_e4m3(uint8_t bits) {

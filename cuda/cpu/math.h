@@ -9,6 +9,18 @@
 
 namespace gpt2 {
 
+static inline uint32_t bits_of(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  return bits;
+}
+
+static inline float float_of(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, 4);
+  return value;
+}
+
 // e^x = 2^n e^r with n = round(x / ln 2), |r| <= ln 2 / 2, and e^r by its Taylor polynomial of degree 7. Below -87 the
 // result is 0, above 88.7 infinity; NaN stays NaN.
 static inline float exponential(float x) {
@@ -16,11 +28,7 @@ static inline float exponential(float x) {
   const float high = 88.8f;
   // Masks, because GCC would compile choices into several computations of whatever follows.
   const uint32_t is_low = -static_cast<uint32_t>(x < low), is_high = -static_cast<uint32_t>(x > high);
-  uint32_t bits_of_x;
-  std::memcpy(&bits_of_x, &x, 4);
-  bits_of_x &= ~(is_low | is_high);
-  float clamped;
-  std::memcpy(&clamped, &bits_of_x, 4);
+  const float clamped = float_of(bits_of(x) & ~(is_low | is_high));
   // Adding 1.5 * 2^23 leaves no bits for a fraction: the sum is rounded to an integer, to nearest even, which its bits
   // hold. NaN stays NaN; its bits choose the factors below, which do not matter.
   const float round = 12582912.0f;
@@ -36,16 +44,11 @@ static inline float exponential(float x) {
   e = e * r + 0.5f;
   e = e * r * r + r + 1.0f;
   // 2^n through the bits of the exponent, as two factors, because 2^128 does not fit into one float.
-  uint32_t bits;
-  std::memcpy(&bits, &sum, 4);
-  const int32_t exponent = static_cast<int32_t>(bits - 0x4b400000u);
+  const int32_t exponent = static_cast<int32_t>(bits_of(sum) - 0x4b400000u);
   const int32_t half = exponent >> 1;
   const uint32_t bits1 = (static_cast<uint32_t>(half + 127) << 23 & ~is_low) | (is_high & 0x7f800000u);
   const uint32_t bits2 = static_cast<uint32_t>(exponent - half + 127) << 23;
-  float scale1, scale2;
-  std::memcpy(&scale1, &bits1, 4);
-  std::memcpy(&scale2, &bits2, 4);
-  return e * scale1 * scale2;
+  return e * float_of(bits1) * float_of(bits2);
 }
 
 // d/dx of c = cap * x / sqrt(x^2 + cap^2), from c. Rounding may put c above the cap.

@@ -5,9 +5,8 @@
 // Order of a sum, AMX's: of each 32 terms, the 16 even ones and the 16 odd ones are two chains of fused multiply-adds
 // from 0; the sum of both is added to the total. Denormals, as operands and as results, are zero. A total continues
 // over blocks of K, so it does not depend on their length.
-#include <cstring>
-
 #include "kernels.h"
+#include "math.h"
 #include "vectors.h"
 #if defined(__AMX_BF16__)
 #include <immintrin.h>
@@ -30,12 +29,6 @@ constexpr int BLOCK_N = 32;
 static_assert(BLOCK_N * BLOCK_K / 2 <= B_FLOATS);
 
 int round_up(int value, int multiple) { return (value + multiple - 1) / multiple * multiple; }
-
-uint32_t bits_of(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
 
 uint32_t rounded(float value) {
   const uint32_t bits = bits_of(value);
@@ -238,12 +231,6 @@ inline void fuse(Sums &sum, float a, const Sums &b) {
   for (int i = 0; i < SIDE; i++)
     sum[i] = static_cast<float>(static_cast<double>(a) * b[i] + static_cast<double>(sum[i]));
 #endif
-}
-
-float float_of(uint32_t bits) {
-  float value;
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
 }
 
 void square(float *sums, size_t stride, bool add, const uint32_t *a, const uint32_t *b, size_t panel_a, size_t panel_b,

@@ -2,35 +2,18 @@
 // collective begins after all work in the context's stream (an event), and runs concurrently with work enqueued there
 // later. gpt2_collectives_join makes the context's stream wait for all of them. While a graph is recorded, the same
 // events make the two streams branches of the graph.
+#include "../runtime/ops.generated.h"
 #include "communicator.h"
 
-#include "../runtime/checks.h"
-#include "../runtime/cuda-context.h"
-#include "../runtime/ops.generated.h"
-
-using gpt2::cuda;
-using gpt2::Number;
-using gpt2::report_nccl;
-namespace nccl = gpt2::nccl;
+namespace gpt2 {
 
 namespace {
 
 // Makes the communicator's stream wait for all work in the context's stream.
-int begin(gpt2_context &context, gpt2_communicator &communicator, const char *function) {
-  GPT2_TRY(context, function, cudaEventRecord(communicator.begin, cuda(context).stream));
-  GPT2_TRY(context, function, cudaStreamWaitEvent(communicator.stream, communicator.begin, 0));
+void begin(Context &gpu, gpt2_communicator &communicator) {
+  GPT2_TRY(cudaEventRecord(communicator.begin, gpu.stream));
+  GPT2_TRY(cudaStreamWaitEvent(communicator.stream, communicator.begin, 0));
   communicator.pending = true;
-  return GPT2_OK;
-}
-
-int join(gpt2_context &context, gpt2_communicator &communicator, const char *function) {
-  // Without work since the last join `end` may precede a graph's capture, which must not wait for such an event.
-  if (!communicator.pending) return GPT2_OK;
-  communicator.pending = false;
-  GPT2_TRY(context, function, cudaEventRecord(communicator.end, communicator.stream));
-  GPT2_TRY(context, function, cudaStreamWaitEvent(cuda(context).stream, communicator.end, 0));
-  cuda(context).follows_event = true;
-  return GPT2_OK;
 }
 
 int64_t bytes_of(int64_t count, int dtype) { return count * (dtype == GPT2_BF16 ? 2 : 4); }
@@ -38,87 +21,71 @@ int type_of(int dtype) { return dtype == GPT2_BF16 ? nccl::kBfloat16 : nccl::kFl
 
 }  // namespace
 
-int gpt2_collectives_join(gpt2_context *context, gpt2_communicator *communicator) {
-  GPT2_CHECK(context, handles({{"communicator", communicator}}));
-  return join(*context, *communicator, __func__);
+void runtime::collectives_join(Context &gpu, gpt2_communicator &communicator) {
+  // Without work since the last join `end` may precede a graph's capture, which must not wait for such an event.
+  if (!communicator.pending) return;
+  communicator.pending = false;
+  GPT2_TRY(cudaEventRecord(communicator.end, communicator.stream));
+  GPT2_TRY(cudaStreamWaitEvent(gpu.stream, communicator.end, 0));
+  gpu.follows_event = true;
 }
 
-int gpt2_collectives_record(gpt2_context *context, gpt2_communicator *communicator, gpt2_event *event) {
-  GPT2_CHECK(context, handles({{"communicator", communicator}, {"event", event}}));
-  cuda(*context);
-  GPT2_TRY(*context, __func__, cudaEventRecord(reinterpret_cast<cudaEvent_t>(event), communicator->stream));
-  communicator->pending = false;
-  return GPT2_OK;
+void runtime::collectives_record(Context &, gpt2_communicator &communicator, gpt2_event &event) {
+  GPT2_TRY(cudaEventRecord(reinterpret_cast<cudaEvent_t>(&event), communicator.stream));
+  communicator.pending = false;
 }
 
-int gpt2_collectives_group_begin(gpt2_context *context, gpt2_communicator *communicator) {
-  GPT2_CHECK(context, handles({{"communicator", communicator}}));
-  if (communicator->peers) {
-    communicator->peers->begin_group();
-    return GPT2_OK;
-  }
-  return report_nccl(*context, *communicator, communicator->library.group_start(), __func__);
+void runtime::collectives_group_begin(Context &, gpt2_communicator &communicator) {
+  if (communicator.peers) return communicator.peers->begin_group();
+  check_nccl(communicator, communicator.library.group_start());
 }
 
-int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator *communicator) try {
-  GPT2_CHECK(context, handles({{"communicator", communicator}}));
-  cuda(*context);
-  if (communicator->peers) return communicator->peers->end_group(*context, communicator->stream, __func__);
-  return report_nccl(*context, *communicator, communicator->library.group_end(), __func__);
-} catch (...) {
-  return gpt2::thrown(context, __func__);
+void runtime::collectives_group_end(Context &, gpt2_communicator &communicator) {
+  if (communicator.peers) return communicator.peers->end_group(communicator.stream);
+  check_nccl(communicator, communicator.library.group_end());
 }
 
-namespace gpt2::ops {
-
-int all_reduce(gpt2_context &context, void *data, gpt2_communicator &communicator, int64_t count, int dtype) {
-  const char *function = "gpt2_all_reduce";
-  if (const int status = begin(context, communicator, function)) return status;
+void ops::all_reduce(Context &gpu, void *data, gpt2_communicator &communicator, int64_t count, int dtype) {
+  begin(gpu, communicator);
   if (communicator.peers) {
     const Number number = dtype == GPT2_BF16 ? Number::kBfloat16 : Number::kFloat32;
-    return communicator.peers->reduce(context, communicator.stream, data, count, number, function);
+    return communicator.peers->reduce(communicator.stream, data, count, number);
   }
   const int result = communicator.library.all_reduce(data, data, static_cast<size_t>(count), type_of(dtype), nccl::kSum,
                                                      communicator.joined, communicator.stream);
-  return report_nccl(context, communicator, result, function);
+  check_nccl(communicator, result);
 }
 
-int reduce_scatter(gpt2_context &context, void *out, const void *in, gpt2_communicator &communicator, int64_t count,
-                   int64_t stride, int dtype) {
-  const char *function = "gpt2_reduce_scatter";
-  if (const int status = begin(context, communicator, function)) return status;
+void ops::reduce_scatter(Context &gpu, void *out, const void *in, gpt2_communicator &communicator, int64_t count,
+                         int64_t stride, int dtype) {
+  begin(gpu, communicator);
   if (communicator.peers) {
-    return communicator.peers->exchange(context, communicator.stream, out, in, bytes_of(count, dtype),
-                                        bytes_of(stride, dtype), function);
+    return communicator.peers->exchange(communicator.stream, out, in, bytes_of(count, dtype), bytes_of(stride, dtype));
   }
   const int result = communicator.library.reduce_scatter(in, out, static_cast<size_t>(count), type_of(dtype),
                                                          nccl::kSum, communicator.joined, communicator.stream);
-  return report_nccl(context, communicator, result, function);
+  check_nccl(communicator, result);
 }
 
-int all_gather(gpt2_context &context, void *out, const void *in, gpt2_communicator &communicator, int64_t count,
-               int dtype) {
-  const char *function = "gpt2_all_gather";
-  if (const int status = begin(context, communicator, function)) return status;
-  if (communicator.peers)
-    return communicator.peers->gather(context, communicator.stream, out, in, bytes_of(count, dtype), function);
+void ops::all_gather(Context &gpu, void *out, const void *in, gpt2_communicator &communicator, int64_t count,
+                     int dtype) {
+  begin(gpu, communicator);
+  if (communicator.peers) return communicator.peers->gather(communicator.stream, out, in, bytes_of(count, dtype));
   const int result = communicator.library.all_gather(in, out, static_cast<size_t>(count), type_of(dtype),
                                                      communicator.joined, communicator.stream);
-  return report_nccl(context, communicator, result, function);
+  check_nccl(communicator, result);
 }
 
-}  // namespace gpt2::ops
-
-int gpt2::sum_over_ranks(gpt2_context &context, double *value, gpt2_communicator &communicator, const char *function) {
-  if (const int status = begin(context, communicator, function)) return status;
+void sum_over_ranks(Context &gpu, double *value, gpt2_communicator &communicator) {
+  begin(gpu, communicator);
   if (communicator.peers) {
-    if (const int status =
-            communicator.peers->reduce(context, communicator.stream, value, 1, Number::kFloat64, function))
-      return status;
+    communicator.peers->reduce(communicator.stream, value, 1, Number::kFloat64);
   } else {
     const int result = communicator.library.all_reduce(value, value, 1, nccl::kFloat64, nccl::kSum, communicator.joined,
                                                        communicator.stream);
-    if (const int status = report_nccl(context, communicator, result, function)) return status;
+    check_nccl(communicator, result);
   }
-  return join(context, communicator, function);
+  runtime::collectives_join(gpu, communicator);
 }
+
+}  // namespace gpt2

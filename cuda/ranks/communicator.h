@@ -22,10 +22,10 @@ struct gpt2_communicator {
 
 namespace gpt2 {
 
-// GPT2_OK, or NCCL's error, kept as the context's last one.
-int report_nccl(gpt2_context &, const gpt2_communicator &, int result, const char *function);
+// Throws NCCL's error.
+void check_nccl(const gpt2_communicator &, int result);
 
 // value [1] in device memory = the sum of all ranks' values (collectives.cpp); the context's stream waits for it.
-int sum_over_ranks(gpt2_context &, double *value, gpt2_communicator &, const char *function);
+void sum_over_ranks(CudaContext &, double *value, gpt2_communicator &);
 
 }  // namespace gpt2

@@ -66,8 +66,8 @@ void prepare(int socket) {
   fcntl(socket, F_SETFD, FD_CLOEXEC);
 }
 
-int system_failure(gpt2_context &context, const char *function, const char *what) {
-  return fail(&context, GPT2_RANK_ERROR, function, std::string(what) + ": " + std::strerror(errno));
+[[noreturn]] void system_failure(const char *what) {
+  throw Failure{GPT2_RANK_ERROR, std::string(what) + ": " + std::strerror(errno)};
 }
 
 // The result of poll on one socket: positive when it is ready, 0 when the time is over.
@@ -82,53 +82,48 @@ int poll_until(Clock::time_point end, int socket, short direction) {
 
 }  // namespace
 
-int Loopback::Connection::move(void *data, size_t bytes, bool receives) {
+void Loopback::Connection::move(void *data, size_t bytes, bool receives) {
   char *at = static_cast<char *>(data);
   while (bytes > 0) {
-    if (const int status = wait(receives ? POLLIN : POLLOUT)) return status;
+    wait(receives ? POLLIN : POLLOUT);
     const ssize_t moved =
         receives ? recv(socket_, at, bytes, MSG_DONTWAIT) : ::send(socket_, at, bytes, MSG_DONTWAIT | no_signal);
     if (moved < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     // A process that is killed with unread data resets its connection; sending after that is EPIPE.
     const bool closed = moved == 0 || errno == ECONNRESET || errno == EPIPE;
-    if (moved <= 0) return refuse(std::string("is gone: ") + (closed ? "its connection is closed" : std::strerror(errno)));
+    if (moved <= 0) refuse(std::string("is gone: ") + (closed ? "its connection is closed" : std::strerror(errno)));
     at += moved;
     bytes -= static_cast<size_t>(moved);
   }
-  return GPT2_OK;
 }
 
-int Loopback::Connection::wait(short direction) {
+void Loopback::Connection::wait(short direction) {
   const int ready = poll_until(Clock::now() + std::chrono::milliseconds(timeout_), socket_, direction);
-  if (ready > 0) return GPT2_OK;
-  if (ready == 0) return refuse("has not answered for " + std::to_string(timeout_ / 1000) + " s");
-  return refuse(std::string("cannot be polled: ") + std::strerror(errno));
+  if (ready == 0) refuse("has not answered for " + std::to_string(timeout_ / 1000) + " s");
+  if (ready < 0) refuse(std::string("cannot be polled: ") + std::strerror(errno));
 }
 
-int Loopback::Connection::refuse(const std::string &what) {
-  return fail(&context_, GPT2_RANK_ERROR, function_, "rank " + std::to_string(rank_) + " " + what, rank_);
+void Loopback::Connection::refuse(const std::string &what) {
+  throw Failure{GPT2_RANK_ERROR, "rank " + std::to_string(rank_) + " " + what, rank_};
 }
 
-Loopback::Loopback(int rank, int ranks, int timeout) : rank_(rank), ranks_(ranks), timeout_(timeout) {
-  sockets_.assign(static_cast<size_t>(rank == 0 ? ranks : 1), -1);
-}
+Loopback::~Loopback() { close_all(); }
 
-Loopback::~Loopback() {
+void Loopback::close_all() {
   for (const int socket : sockets_) {
     if (socket >= 0) close(socket);
   }
 }
 
-Loopback::Connection Loopback::to(gpt2_context &context, int rank, const char *function) {
-  return {context, function, sockets_[rank_ == 0 ? rank : 0], rank,
-          timeout_ + (rank_ == 0 ? 0 : extra_timeout_for_root)};
+Loopback::Connection Loopback::to(int rank) {
+  return {sockets_[rank_ == 0 ? rank : 0], rank, timeout_ + (rank_ == 0 ? 0 : extra_timeout_for_root)};
 }
 
-int Loopback::open(gpt2_context &context, Id &id, const char *function) {
+Loopback::Id Loopback::open(gpt2_context &context) {
   int &listener = context.listener;
   if (listener >= 0) close(listener);
   listener = socket(AF_INET, SOCK_STREAM, 0);
-  if (listener < 0) return system_failure(context, function, "cannot create a socket");
+  if (listener < 0) system_failure("cannot create a socket");
   prepare(listener);
   // A connection that ends between poll and accept must not block accept.
   fcntl(listener, F_SETFL, O_NONBLOCK);
@@ -136,73 +131,73 @@ int Loopback::open(gpt2_context &context, Id &id, const char *function) {
   socklen_t size = sizeof address;
   if (bind(listener, reinterpret_cast<sockaddr *>(&address), size) != 0 || listen(listener, 64) != 0 ||
       getsockname(listener, reinterpret_cast<sockaddr *>(&address), &size) != 0) {
-    return system_failure(context, function, "cannot listen on the loopback");
+    system_failure("cannot listen on the loopback");
   }
-  id.port = address.sin_port;
-  if (getentropy(id.secret, sizeof id.secret) != 0) {
-    return system_failure(context, function, "cannot get random bytes for the secret");
-  }
-  return GPT2_OK;
+  Id id{address.sin_port, {}};
+  if (getentropy(id.secret, sizeof id.secret) != 0) system_failure("cannot get random bytes for the secret");
+  return id;
 }
 
-int Loopback::join(gpt2_context &context, std::unique_ptr<Loopback> &joined, const Id &id, int rank, int ranks,
-                   int timeout_milliseconds, const char *function) {
+Loopback::Loopback(gpt2_context &context, const Id &id, int rank, int ranks, int timeout_milliseconds)
+    : rank_(rank), ranks_(ranks), timeout_(timeout_milliseconds), sockets_(static_cast<size_t>(rank == 0 ? ranks : 1), -1) {
   if (rank == 0 && context.listener < 0) {
-    return fail(&context, GPT2_INVALID_ARGUMENT, function,
-                "expected gpt2_communicator_id to be called first, with the same context");
+    throw Failure{GPT2_INVALID_ARGUMENT, "expected gpt2_communicator_id to be called first, with the same context"};
   }
-  auto made = std::unique_ptr<Loopback>(new Loopback(rank, ranks, timeout_milliseconds));
-  const int status =
-      rank == 0 ? made->accept_ranks(context, id, function) : made->connect_to_root(context, id, function);
-  if (status == GPT2_OK) joined = std::move(made);
-  return status;
+  try {
+    rank == 0 ? accept_ranks(context.listener, id) : connect_to_root(id);
+  } catch (...) {
+    close_all();
+    throw;
+  }
 }
 
 // Accepts a connection from every other rank; closes connections that do not send the secret.
-int Loopback::accept_ranks(gpt2_context &context, const Id &id, const char *function) {
-  const int listener = context.listener;
+void Loopback::accept_ranks(int listener, const Id &id) {
   const Clock::time_point end = Clock::now() + std::chrono::milliseconds(timeout_);
+  const auto is_a_rank = [&](int socket, Hello &hello) {
+    try {
+      Connection(socket, -1, 1000).receive(&hello, sizeof hello);
+    } catch (const Failure &) {
+      return false;
+    }
+    return std::memcmp(hello.secret, id.secret, sizeof id.secret) == 0 && hello.ranks == ranks_ && hello.rank > 0 &&
+           hello.rank < ranks_ && sockets_[hello.rank] < 0;
+  };
   for (int missing = ranks_ - 1; missing > 0;) {
     const int ready = poll_until(end, listener, POLLIN);
-    if (ready < 0) return system_failure(context, function, "cannot poll for ranks");
+    if (ready < 0) system_failure("cannot poll for ranks");
     if (ready == 0) {
       const auto absent = std::find(sockets_.begin() + 1, sockets_.end(), -1) - sockets_.begin();
-      const int rank = static_cast<int>(absent);
-      return fail(
-          &context, GPT2_RANK_ERROR, function,
-          "rank " + std::to_string(rank) + " did not connect within " + std::to_string(timeout_ / 1000) + " s", rank);
+      Connection(-1, static_cast<int>(absent), 0)
+          .refuse("did not connect within " + std::to_string(timeout_ / 1000) + " s");
     }
     const int socket = accept(listener, nullptr, nullptr);
     if (socket < 0) continue;
     prepare(socket);
     Hello hello{};
-    const bool is_one = Connection(context, function, socket, -1, 1000).receive(&hello, sizeof hello) == GPT2_OK &&
-                        std::memcmp(hello.secret, id.secret, sizeof id.secret) == 0 && hello.ranks == ranks_ &&
-                        hello.rank > 0 && hello.rank < ranks_ && sockets_[hello.rank] < 0;
-    if (!is_one) {
+    if (!is_a_rank(socket, hello)) {
       close(socket);
       continue;
     }
     sockets_[hello.rank] = socket;
     missing--;
   }
-  return GPT2_OK;
 }
 
-int Loopback::connect_to_root(gpt2_context &context, const Id &id, const char *function) {
+void Loopback::connect_to_root(const Id &id) {
   const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-  if (socket < 0) return system_failure(context, function, "cannot create a socket");
+  if (socket < 0) system_failure("cannot create a socket");
   sockets_[0] = socket;
   prepare(socket);
   const sockaddr_in address = loopback(id.port);
   if (connect(socket, reinterpret_cast<const sockaddr *>(&address), sizeof address) != 0) {
-    return system_failure(context, function, "cannot connect to rank 0");
+    system_failure("cannot connect to rank 0");
   }
   Hello hello{};
   std::memcpy(hello.secret, id.secret, sizeof id.secret);
   hello.rank = rank_;
   hello.ranks = ranks_;
-  return to(context, 0, function).send(&hello, sizeof hello);
+  to(0).send(&hello, sizeof hello);
 }
 
 void Loopback::abandon() const {
@@ -211,36 +206,29 @@ void Loopback::abandon() const {
   }
 }
 
-int Loopback::begin(gpt2_context &context, const char *what, size_t bytes, const char *function) {
+void Loopback::begin(const char *what, size_t bytes) {
   Head head{{}, bytes, begun_++};
   std::strncpy(head.what, what, sizeof head.what - 1);
-  if (rank_ != 0) return to(context, 0, function).send(&head, sizeof head);
+  if (rank_ != 0) return to(0).send(&head, sizeof head);
   for (int rank = 1; rank < ranks_; rank++) {
     Head other;
-    if (const int status = to(context, rank, function).receive(&other, sizeof other)) return status;
+    Connection connection = to(rank);
+    connection.receive(&other, sizeof other);
     if (std::memcmp(&head, &other, sizeof head) == 0) continue;
-    return fail(&context, GPT2_RANK_ERROR, function,
-                "rank " + std::to_string(rank) + " enqueued " + text_of(other) + ", rank 0 " + text_of(head), rank);
+    connection.refuse("enqueued " + text_of(other) + ", rank 0 " + text_of(head));
   }
-  return GPT2_OK;
 }
 
-int Loopback::all_gather(gpt2_context &context, const void *in, void *all, size_t bytes, const char *function) {
-  if (const int status = begin(context, "all_gather", bytes, function)) return status;
+void Loopback::all_gather(const void *in, void *all, size_t bytes) {
+  begin("all_gather", bytes);
   char *rows = static_cast<char *>(all);
   if (rank_ != 0) {
-    Connection root = to(context, 0, function);
-    if (const int status = root.send(in, bytes)) return status;
-    return root.receive(rows, bytes * ranks_);
+    to(0).send(in, bytes);
+    return to(0).receive(rows, bytes * ranks_);
   }
   if (all != in) std::memcpy(rows, in, bytes);
-  for (int rank = 1; rank < ranks_; rank++) {
-    if (const int status = to(context, rank, function).receive(rows + rank * bytes, bytes)) return status;
-  }
-  for (int rank = 1; rank < ranks_; rank++) {
-    if (const int status = to(context, rank, function).send(rows, bytes * ranks_)) return status;
-  }
-  return GPT2_OK;
+  for (int rank = 1; rank < ranks_; rank++) to(rank).receive(rows + rank * bytes, bytes);
+  for (int rank = 1; rank < ranks_; rank++) to(rank).send(rows, bytes * ranks_);
 }
 
 }  // namespace gpt2

@@ -21,47 +21,44 @@ class Loopback {
   // A connection to a rank, which errors name. Both functions return after all bytes have passed.
   class Connection {
    public:
-    int send(const void *data, size_t bytes) { return move(const_cast<void *>(data), bytes, false); }
-    int receive(void *data, size_t bytes) { return move(data, bytes, true); }
+    void send(const void *data, size_t bytes) { move(const_cast<void *>(data), bytes, false); }
+    void receive(void *data, size_t bytes) { move(data, bytes, true); }
 
    private:
     friend class Loopback;
-    Connection(gpt2_context &context, const char *function, int socket, int rank, int timeout)
-        : context_(context), function_(function), socket_(socket), rank_(rank), timeout_(timeout) {}
-    int move(void *data, size_t bytes, bool receives);
-    int wait(short direction);
-    int refuse(const std::string &what);
+    Connection(int socket, int rank, int timeout) : socket_(socket), rank_(rank), timeout_(timeout) {}
+    void move(void *data, size_t bytes, bool receives);
+    void wait(short direction);
+    [[noreturn]] void refuse(const std::string &what);
 
-    gpt2_context &context_;
-    const char *function_;
     int socket_;
     int rank_;
     int timeout_;
   };
 
   // Opens the port on which rank 0 accepts the other ranks, as the context's `listener`.
-  static int open(gpt2_context &, Id &id, const char *function);
+  static Id open(gpt2_context &);
   // Returns when all ranks have joined. Rank 0 joins in the context that opened the port.
-  static int join(gpt2_context &, std::unique_ptr<Loopback> &joined, const Id &, int rank, int ranks,
-                  int timeout_milliseconds, const char *function);
+  Loopback(gpt2_context &, const Id &, int rank, int ranks, int timeout_milliseconds);
   ~Loopback();
+  Loopback(const Loopback &) = delete;
 
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
 
   // The connection to rank 0; at rank 0, the connection to `rank`.
-  Connection to(gpt2_context &, int rank, const char *function);
+  Connection to(int rank);
   // Called by every rank before it uses `to`. Fails at rank 0 if another rank begins a different exchange.
-  int begin(gpt2_context &, const char *what, size_t bytes, const char *function);
+  void begin(const char *what, size_t bytes);
   // all [ranks,bytes] = every rank's in [bytes]. Calls `begin`.
-  int all_gather(gpt2_context &, const void *in, void *all, size_t bytes, const char *function);
+  void all_gather(const void *in, void *all, size_t bytes);
   // Closes the connections, so that ranks waiting for this rank get an error.
   void abandon() const;
 
  private:
-  Loopback(int rank, int ranks, int timeout);
-  int accept_ranks(gpt2_context &, const Id &, const char *function);
-  int connect_to_root(gpt2_context &, const Id &, const char *function);
+  void accept_ranks(int listener, const Id &);
+  void connect_to_root(const Id &);
+  void close_all();
 
   int rank_, ranks_;
   int timeout_;  // milliseconds

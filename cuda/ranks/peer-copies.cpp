@@ -3,7 +3,6 @@
 #include <chrono>
 #include <thread>
 
-#include "../runtime/cuda-context.h"
 #include "peers.h"
 
 namespace gpt2 {
@@ -14,50 +13,39 @@ int64_t size_of(Number number) { return number == Number::kFloat64 ? 8 : number 
 
 }  // namespace
 
-const Peers::Mapped *Peers::find(gpt2_context &context, const void *memory, int64_t bytes, const char *function,
-                                 int &status) const {
+const Peers::Mapped &Peers::find(const void *memory, int64_t bytes) const {
   const char *start = static_cast<const char *>(memory);
   for (const Mapped &shared : shared_) {
-    if (start >= shared.local && start + bytes <= shared.local + shared.bytes) return &shared;
+    if (start >= shared.local && start + bytes <= shared.local + shared.bytes) return shared;
   }
-  status = fail(&context, GPT2_INVALID_ARGUMENT, function, "expected `out` in memory of gpt2_communicator_share");
-  return nullptr;
+  throw Failure{GPT2_INVALID_ARGUMENT, "expected `out` in memory of gpt2_communicator_share"};
 }
 
-int Peers::exchange(gpt2_context &context, cudaStream_t stream, void *out, const void *in, int64_t bytes,
-                    int64_t stride, const char *function) {
-  int status = GPT2_OK;
-  const Mapped *shared = find(context, out, (ranks_ - 1) * stride + bytes, function, status);
-  if (!shared) return status;
+void Peers::exchange(cudaStream_t stream, void *out, const void *in, int64_t bytes, int64_t stride) {
+  const Mapped &shared = find(out, (ranks_ - 1) * stride + bytes);
   const char *parts = static_cast<const char *>(in);
   char *row = static_cast<char *>(out) + rank_ * stride;
   for (int step = 0; step < ranks_; step++) {
     const int to = rank_at(step);
-    copies_[step].push_back({shared->at[to] + (row - shared->local), parts + to * bytes, bytes});
+    copies_[step].push_back({shared.at[to] + (row - shared.local), parts + to * bytes, bytes});
   }
-  return enqueue(context, stream, function);
+  enqueue(stream);
 }
 
-int Peers::gather(gpt2_context &context, cudaStream_t stream, void *out, const void *in, int64_t bytes,
-                  const char *function) {
-  int status = GPT2_OK;
-  const Mapped *shared = find(context, out, ranks_ * bytes, function, status);
-  if (!shared) return status;
+void Peers::gather(cudaStream_t stream, void *out, const void *in, int64_t bytes) {
+  const Mapped &shared = find(out, ranks_ * bytes);
   char *part = static_cast<char *>(out) + rank_ * bytes;
   for (int step = part == in ? 1 : 0; step < ranks_; step++) {
-    copies_[step].push_back({shared->at[rank_at(step)] + (part - shared->local), in, bytes});
+    copies_[step].push_back({shared.at[rank_at(step)] + (part - shared.local), in, bytes});
   }
-  return enqueue(context, stream, function);
+  enqueue(stream);
 }
 
-int Peers::reduce(gpt2_context &context, cudaStream_t stream, void *values, int64_t count, Number number,
-                  const char *function) {
+void Peers::reduce(cudaStream_t stream, void *values, int64_t count, Number number) {
   const int64_t size = size_of(number);
   for (int64_t start = 0; start < count;) {
     // If the sums of a group fill the row, the pending operations run first.
-    if (summed_bytes_ == sum_row_bytes) {
-      if (const int status = run(context, stream, function)) return status;
-    }
+    if (summed_bytes_ == sum_row_bytes) run(stream);
     const int64_t piece = std::min(count - start, (sum_row_bytes - summed_bytes_) / size);
     char *from = static_cast<char *>(values) + start * size;
     for (int step = 1; step < ranks_; step++) {
@@ -68,7 +56,7 @@ int Peers::reduce(gpt2_context &context, cudaStream_t stream, void *values, int6
     summed_bytes_ = std::min(sum_row_bytes, (summed_bytes_ + piece * size + 255) / 256 * 256);
     start += piece;
   }
-  return enqueue(context, stream, function);
+  enqueue(stream);
 }
 
 // Writes every signal in place of the ranks that are gone, repeatedly, because the streams may wait several times. One
@@ -84,20 +72,20 @@ void Peers::abandon(cudaStream_t first, cudaStream_t second) const {
   }
 }
 
-int Peers::end_group(gpt2_context &context, cudaStream_t stream, const char *function) {
+void Peers::end_group(cudaStream_t stream) {
   is_group_ = false;
-  return run(context, stream, function);
+  run(stream);
 }
 
-int Peers::enqueue(gpt2_context &context, cudaStream_t stream, const char *function) {
-  return is_group_ ? GPT2_OK : run(context, stream, function);
+void Peers::enqueue(cudaStream_t stream) {
+  if (!is_group_) run(stream);
 }
 
 // A signal is a word that another rank sets and the word's owner clears. kReady and kDone alternate, and a rank clears
 // its words of one kind before it sends the other kind, so no word is set again before it is cleared. A word is sent
 // after the copies that precede it, but a GPU may reorder incoming remote writes. The wait flushes these writes if the
 // GPU supports that; otherwise NVLink keeps their order (choose_ordering).
-int Peers::meet(gpt2_context &context, cudaStream_t stream, Sign sign, const char *function) {
+void Peers::meet(cudaStream_t stream, Sign sign) {
   std::vector<CUstreamBatchMemOpParams> operations;
   const auto word = [&](char *flags, int rank) {
     return reinterpret_cast<CUdeviceptr>(reinterpret_cast<uint32_t *>(flags) + sign * ranks_ + rank);
@@ -123,38 +111,34 @@ int Peers::meet(gpt2_context &context, cudaStream_t stream, Sign sign, const cha
   }
   const auto count = static_cast<unsigned>(operations.size());
   // The driver API and the runtime API use the same error numbers.
-  GPT2_TRY(context, function, static_cast<cudaError_t>(batch_memory_operations_(stream, count, operations.data(), 0)));
-  return GPT2_OK;
+  GPT2_TRY(static_cast<cudaError_t>(batch_memory_operations_(stream, count, operations.data(), 0)));
 }
 
-int Peers::run(gpt2_context &context, cudaStream_t stream, const char *function) {
+void Peers::run(cudaStream_t stream) {
   const auto copy = [&](int step, cudaStream_t in) {
     for (const Copy &each : copies_[step]) {
       const auto bytes = static_cast<size_t>(each.bytes);
-      GPT2_TRY(context, function, cudaMemcpyAsync(each.to, each.from, bytes, cudaMemcpyDeviceToDevice, in));
+      GPT2_TRY(cudaMemcpyAsync(each.to, each.from, bytes, cudaMemcpyDeviceToDevice, in));
     }
     copies_[step].clear();
-    return int{GPT2_OK};
   };
   const bool has_own = !copies_[0].empty();
   if (has_own) {
-    GPT2_TRY(context, function, cudaEventRecord(fork_, stream));
-    GPT2_TRY(context, function, cudaStreamWaitEvent(local_, fork_, 0));
-    if (const int status = copy(0, local_)) return status;
-    GPT2_TRY(context, function, cudaEventRecord(joined_, local_));
+    GPT2_TRY(cudaEventRecord(fork_, stream));
+    GPT2_TRY(cudaStreamWaitEvent(local_, fork_, 0));
+    copy(0, local_);
+    GPT2_TRY(cudaEventRecord(joined_, local_));
   }
-  if (const int status = meet(context, stream, kReady, function)) return status;
-  for (int step = 1; step < ranks_; step++) {
-    if (const int status = copy(step, stream)) return status;
-  }
-  if (const int status = meet(context, stream, kDone, function)) return status;
-  if (has_own) GPT2_TRY(context, function, cudaStreamWaitEvent(stream, joined_, 0));
+  meet(stream, kReady);
+  for (int step = 1; step < ranks_; step++) copy(step, stream);
+  meet(stream, kDone);
+  if (has_own) GPT2_TRY(cudaStreamWaitEvent(stream, joined_, 0));
   for (const PendingSum &sum : pending_sums_) {
     launch_sum_of_ranks(stream, sum.values, sum.rows, sum_row_bytes, sum.count, sum.number, rank_, ranks_);
   }
   pending_sums_.clear();
   summed_bytes_ = 0;
-  return GPT2_LAUNCHED(context, function);
+  GPT2_TRY(cudaGetLastError());
 }
 
 }  // namespace gpt2

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "../runtime/context.h"
+#include "../runtime/cuda-context.h"
 #include "loopback.h"
 
 namespace gpt2 {
@@ -32,14 +32,14 @@ class Peers {
   // Called by all ranks. If some GPU cannot reach another's memory, then at every rank `peers` stays NULL, the loopback
   // is not moved from, and `why` has the reason: no path between the GPUs, containers that isolate processes, or
   // GPT2_PEER_COPIES=0.
-  static int create(gpt2_context &, std::unique_ptr<Peers> &peers, std::unique_ptr<Loopback> &loopback,
-                    std::string &why, const char *function);
+  static void create(const CudaContext &, std::unique_ptr<Peers> &peers, std::unique_ptr<Loopback> &loopback,
+                     std::string &why);
   // Waits until all ranks destroy their Peers; no copy may be running.
   ~Peers();
 
   // Maps `memory` [bytes], of one size at every rank, into the other processes. Called in the same order at all ranks.
-  int share(gpt2_context &, void *memory, int64_t bytes, const char *function);
-  int unshare(gpt2_context &, void *memory, const char *function);
+  void share(void *memory, int64_t bytes);
+  void unshare(void *memory);
   // The guarantee that a rank that sees a word also sees the copies before that word: "flushed" or "nvlink".
   const char *ordering() const { return ordering_; }
   // Ends running collectives in both streams without their results, even if they wait for a rank that is gone.
@@ -48,14 +48,13 @@ class Peers {
   // The collectives, in the order of `stream`. The collectives of a group begin together, after the work in the stream
   // at the group's end. Sizes are in bytes; `out` is shared memory. exchange: out[r] = rank r's in[rank]; rows are
   // `stride` bytes apart, of which `bytes` are written.
-  int exchange(gpt2_context &, cudaStream_t stream, void *out, const void *in, int64_t bytes, int64_t stride,
-               const char *function);
+  void exchange(cudaStream_t stream, void *out, const void *in, int64_t bytes, int64_t stride);
   // out[r] = rank r's in (may be out[rank]).
-  int gather(gpt2_context &, cudaStream_t stream, void *out, const void *in, int64_t bytes, const char *function);
+  void gather(cudaStream_t stream, void *out, const void *in, int64_t bytes);
   // values [count] = the sum of all ranks' values; `values` need not be shared memory.
-  int reduce(gpt2_context &, cudaStream_t stream, void *values, int64_t count, Number, const char *function);
+  void reduce(cudaStream_t stream, void *values, int64_t count, Number);
   void begin_group() { is_group_ = true; }
-  int end_group(gpt2_context &, cudaStream_t stream, const char *function);
+  void end_group(cudaStream_t stream);
 
  private:
   // Memory that every rank allocates, and that every other rank maps.
@@ -84,27 +83,27 @@ class Peers {
 
   explicit Peers(std::unique_ptr<Loopback> loopback)
       : loopback_(std::move(loopback)), rank_(loopback_->rank()), ranks_(loopback_->ranks()) {}
-  int open(gpt2_context &, std::string &why, const char *function);
+  void open(int device, std::string &why);
   // Sets `ordering_`; also sets `why` if nothing guarantees that copies arrive before the word that follows them.
-  int choose_ordering(gpt2_context &, const std::vector<cudaUUID_t> &gpus, std::string &why, const char *function);
+  void choose_ordering(int device, const std::vector<cudaUUID_t> &gpus, std::string &why);
   // Unmaps all memory, and frees this rank's memory once all ranks have unmapped it.
   void close();
   // Allocates zeroed memory that all ranks map.
-  int allocate(gpt2_context &, int64_t bytes, Mapped &mapped, std::string &why, const char *function);
+  void allocate(int64_t bytes, Mapped &mapped, std::string &why);
   // `why` stays empty if all ranks could map the memory.
-  int map(gpt2_context &, void *memory, int64_t bytes, Mapped &mapped, std::string &why, const char *function);
+  void map(void *memory, int64_t bytes, Mapped &mapped, std::string &why);
   static void unmap(Mapped &);
   // Exchanges every rank's reason to give up: afterwards `why` is empty at all ranks or set at all ranks.
-  int agree(gpt2_context &, std::string &why, const char *function);
-  int wait_for_all(gpt2_context &, const char *function);
-  const Mapped *find(gpt2_context &, const void *memory, int64_t bytes, const char *function, int &status) const;
+  void agree(std::string &why);
+  void wait_for_all();
+  const Mapped &find(const void *memory, int64_t bytes) const;
   // The rank to copy to in a step; each rank begins with a different rank.
   int rank_at(int step) const { return (rank_ + step) % ranks_; }
   // Signals every other rank, and waits for the signals of all others.
-  int meet(gpt2_context &, cudaStream_t, Sign, const char *function);
+  void meet(cudaStream_t, Sign);
   // Runs the pending copies and sums, unless they belong to a group.
-  int enqueue(gpt2_context &, cudaStream_t, const char *function);
-  int run(gpt2_context &, cudaStream_t, const char *function);
+  void enqueue(cudaStream_t);
+  void run(cudaStream_t);
 
   std::unique_ptr<Loopback> loopback_;
   int rank_, ranks_;

@@ -1,4 +1,4 @@
-// Argument checks of the exported functions; see checks.h.
+// Argument checks of the exported functions, and what becomes of a failure; see checks.h.
 #include "checks.h"
 
 #include <exception>
@@ -6,21 +6,22 @@
 
 namespace gpt2 {
 
-int fail(gpt2_context *context, int status, const char *function, const std::string &text, int failed_rank) {
-  context->failed_rank = failed_rank;
-  context->error = std::string(function) + ": " + text;
-  return status;
-}
-
 int thrown(gpt2_context *context, const char *function) noexcept {
+  const auto keep = [&](int status, const std::string &text, int rank = -1) {
+    context->failed_rank = rank;
+    context->error = std::string(function) + ": " + text;
+    return status;
+  };
   try {
     try {
       throw;
+    } catch (const Failure &failure) {
+      return keep(failure.status, failure.text, failure.rank);
     } catch (const std::bad_alloc &) {
-      return fail(context, GPT2_OUT_OF_MEMORY, function, "out of host memory");
+      return keep(GPT2_OUT_OF_MEMORY, "out of host memory");
     } catch (const std::exception &error) {
       // For example, a thread could not be started.
-      return fail(context, GPT2_DEVICE_ERROR, function, error.what());
+      return keep(GPT2_DEVICE_ERROR, error.what());
     }
   } catch (...) {
     // Not even memory for the message.
@@ -28,77 +29,60 @@ int thrown(gpt2_context *context, const char *function) noexcept {
   }
 }
 
-void Check::refuse(const std::string &text) {
-  if (failed_) return;
-  failed_ = true;
-  text_ = text;
+void check_that(bool holds, const std::string &expected) {
+  if (!holds) throw Failure{GPT2_INVALID_ARGUMENT, "expected " + expected};
 }
 
-Check &Check::sizes(std::initializer_list<std::pair<const char *, int64_t>> sizes) {
+void check_sizes(NamedSizes sizes) {
   for (const auto &[name, size] : sizes) {
-    if (size < 1) refuse(std::string("expected ") + name + " of at least 1, got " + std::to_string(size));
+    if (size < 1) check_that(false, std::string(name) + " of at least 1, got " + std::to_string(size));
   }
-  return *this;
 }
 
-Check &Check::tensors(std::initializer_list<std::pair<const char *, const void *>> tensors) {
+void check_tensors(NamedPointers tensors) {
   for (const auto &[name, pointer] : tensors) {
-    if (!pointer) refuse(std::string("expected a tensor for ") + name + ", got NULL");
+    if (!pointer) check_that(false, std::string("a tensor for ") + name + ", got NULL");
   }
-  return *this;
 }
 
-Check &Check::handles(std::initializer_list<std::pair<const char *, const void *>> handles) {
+void check_handles(NamedPointers handles) {
   for (const auto &[name, pointer] : handles) {
-    if (!pointer) refuse(std::string("expected ") + name + ", got NULL");
+    if (!pointer) check_that(false, std::string(name) + ", got NULL");
   }
-  return *this;
 }
 
-Check &Check::rank(int rank, int ranks, int timeout_milliseconds) {
-  that(ranks >= 2 && rank >= 0 && rank < ranks,
-       "one of at least 2 ranks, got rank " + std::to_string(rank) + " of " + std::to_string(ranks));
-  return sizes({{"timeout_milliseconds", timeout_milliseconds}});
+void check_copy(const void *destination, const void *source, int64_t bytes) {
+  check_that(bytes >= 0, "bytes of at least 0, got " + std::to_string(bytes));
+  if (bytes > 0) check_tensors({{"destination", destination}, {"source", source}});
 }
 
-Check &Check::that(bool holds, const std::string &expected) {
-  if (!holds) refuse("expected " + expected);
-  return *this;
+void check_rank(int rank, int ranks, int timeout_milliseconds) {
+  check_that(ranks >= 2 && rank >= 0 && rank < ranks,
+             "one of at least 2 ranks, got rank " + std::to_string(rank) + " of " + std::to_string(ranks));
+  check_sizes({{"timeout_milliseconds", timeout_milliseconds}});
 }
 
-Check &Check::ids(const char *name, const int32_t *values, int64_t count, int32_t least, int32_t limit) {
-  if (failed_ || !values) return *this;
-  for (int64_t i = 0; i < count; i++) {
-    if (values[i] < least || values[i] >= limit) {
-      refuse("expected " + std::string(name) + " from " + std::to_string(least) + " to " + std::to_string(limit - 1) +
-             ", got " + std::to_string(values[i]) + " at position " + std::to_string(i));
-      break;
-    }
+void check_ids(const char *name, const int32_t *values, int64_t count, int32_t least, int32_t limit) {
+  for (int64_t i = 0; values && i < count; i++) {
+    if (values[i] >= least && values[i] < limit) continue;
+    check_that(false, std::string(name) + " from " + std::to_string(least) + " to " + std::to_string(limit - 1) +
+                          ", got " + std::to_string(values[i]) + " at position " + std::to_string(i));
   }
-  return *this;
 }
 
-Check &Check::causal(const char *name, const int32_t *values, int lines, int length) {
-  if (failed_ || !values) return *this;
-  for (int line = 0; line < lines; line++, values += length) {
+void check_causal(const char *name, const int32_t *values, int lines, int length) {
+  for (int line = 0; values && line < lines; line++, values += length) {
     for (int i = 0, least = 0; i < length; least = values[i++]) {
       if (values[i] >= least && values[i] <= i) continue;
-      refuse("expected " + std::string(name) + " from " + std::to_string(least) + " to " + std::to_string(i) +
-             ", got " + std::to_string(values[i]) + " at [" + std::to_string(line) + "," + std::to_string(i) + "]");
-      return *this;
+      check_that(false, std::string(name) + " from " + std::to_string(least) + " to " + std::to_string(i) + ", got " +
+                            std::to_string(values[i]) + " at [" + std::to_string(line) + "," + std::to_string(i) + "]");
     }
   }
-  return *this;
 }
 
-Check &Check::scratch(int64_t bytes) {
-  if (bytes > context_->workspace_bytes) {
-    refuse("expected a workspace of at least " + std::to_string(bytes) + " bytes, got " +
-           std::to_string(context_->workspace_bytes));
-  }
-  return *this;
+void check_scratch(const gpt2_context &context, int64_t bytes) {
+  check_that(bytes <= context.workspace_bytes, "a workspace of at least " + std::to_string(bytes) + " bytes, got " +
+                                                   std::to_string(context.workspace_bytes));
 }
-
-int Check::status() const { return failed_ ? fail(context_, GPT2_INVALID_ARGUMENT, function_, text_) : GPT2_OK; }
 
 }  // namespace gpt2

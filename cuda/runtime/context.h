@@ -12,6 +12,10 @@ struct gpt2_context {
   virtual ~gpt2_context() {
     if (listener >= 0) close(listener);
   }
+  // Throws what went wrong in the launches of an op.
+  virtual void check_launches() {}
+  // Throws unless the context has the ops on FP8 tensors.
+  virtual void check_fp8() const {}
 
   void *workspace = nullptr;
   int64_t workspace_bytes = 0;
@@ -25,11 +29,16 @@ struct gpt2_context {
 
 namespace gpt2 {
 
-// Stores "function: text" as the context's last error and returns the status. `failed_rank` is the rank with which `text`
-// begins ("rank 2 is gone"), -1 if it does not blame another rank.
-int fail(gpt2_context *context, int status, const char *function, const std::string &text, int failed_rank = -1);
+// Why a function of gpt2.h fails. `rank` is the rank with which the text begins ("rank 2 is gone"), -1 if the text does not
+// blame another rank.
+struct Failure {
+  int status;
+  std::string text;
+  int rank = -1;
+};
 
-// For catch blocks, because no exception may pass through C: stores the exception as last error, returns its status.
+// For catch blocks, because no exception may pass through C: stores "function: text" as the context's last error, returns the
+// status.
 int thrown(gpt2_context *context, const char *function) noexcept;
 
 }  // namespace gpt2

@@ -39,31 +39,26 @@ struct CudaContext : gpt2_context {
   int shared_limit = 0;               // bytes of shared memory that one block can have
   int shared_per_multiprocessor = 0;  // bytes of shared memory that an SM has for all of its blocks
   Grid *grid = nullptr;  // device memory, only in bf16; all 0 before and after every kernel
-  // Why the current op cannot launch its kernels although its arguments were checked. Host code that returns no status
-  // sets it; the op's further launches are skipped, and GPT2_LAUNCHED reports it.
-  mutable cudaError_t refusal = cudaSuccess;
+
+  void check_launches() override;
+  void check_fp8() const override;
 };
 
+using Context = CudaContext;
+void open_context(Context &, int device, int dtype, int threads, bool accumulates);
 // The context; also makes its device the calling thread's current device.
-inline CudaContext &cuda(gpt2_context &context) {
-  auto &gpu = static_cast<CudaContext &>(context);
+inline Context &opened(gpt2_context &context) {
+  auto &gpu = static_cast<Context &>(context);
   cudaSetDevice(gpu.device);
   return gpu;
 }
-inline const CudaContext &cuda(const gpt2_context &context) { return static_cast<const CudaContext &>(context); }
 
 // The name and the text of an error. Clears it, unless sticky, so that the next call does not report it again.
 std::string error_text(cudaError_t error);
 
-// GPT2_OK, or the error of a CUDA call, kept as the context's last error together with the place of the call.
-int report(gpt2_context &context, cudaError_t error, const char *function, const char *file, int line);
-
-// The error of the op's launches, or cudaSuccess.
-inline cudaError_t launched(const gpt2_context &context) {
-  const cudaError_t refusal = cuda(context).refusal;
-  cuda(context).refusal = cudaSuccess;
-  return refusal != cudaSuccess ? refusal : cudaGetLastError();
-}
+// Throws the error of a CUDA call, with the place of the call.
+void check_cuda(cudaError_t error, const char *file, int line);
+#define GPT2_TRY(call) ::gpt2::check_cuda(call, __FILE__, __LINE__)
 
 // A driver function, of CUDA 12.0 unless stated otherwise; NULL if the driver lacks the function. Looked up at run
 // time, so that the library links only the CUDA runtime.
@@ -74,13 +69,6 @@ Function driver_function(const char *name, unsigned version = 12000) {
   const cudaError_t error = cudaGetDriverEntryPointByVersion(name, &function, version, cudaEnableDefault, &result);
   return error == cudaSuccess && result == cudaDriverEntryPointSuccess ? reinterpret_cast<Function>(function) : nullptr;
 }
-
-// The status at the end of an op.
-#define GPT2_LAUNCHED(context, function) \
-  ::gpt2::report(context, ::gpt2::launched(context), function, __FILE__, __LINE__)
-
-#define GPT2_TRY(context, function, call) \
-  if (const int gpt2_status = ::gpt2::report(context, call, function, __FILE__, __LINE__)) return gpt2_status
 
 // Divides scratch into pieces aligned to 256 bytes. Without memory, only counts bytes: *_scratch functions and their
 // ops call the same code, and so agree on the size.

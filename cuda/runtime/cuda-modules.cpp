@@ -9,11 +9,7 @@
 #include <vector>
 
 #include "checks.h"
-#include "cuda-context.h"
-
-using gpt2::cuda;
-using gpt2::CudaContext;
-using gpt2::fail;
+#include "ops.generated.h"
 
 struct gpt2_module {
   CUmodule handle = nullptr;
@@ -24,23 +20,25 @@ struct gpt2_module {
   std::string description;
 };
 
+namespace gpt2 {
+
 namespace {
 
 // The driver functions that this file calls.
 struct Driver {
-  decltype(&cuGetErrorName) error_name = gpt2::driver_function<decltype(error_name)>("cuGetErrorName");
-  decltype(&cuGetErrorString) error_string = gpt2::driver_function<decltype(error_string)>("cuGetErrorString");
-  decltype(&cuModuleLoad) load = gpt2::driver_function<decltype(load)>("cuModuleLoad");
-  decltype(&cuModuleUnload) unload = gpt2::driver_function<decltype(unload)>("cuModuleUnload");
-  decltype(&cuModuleGetFunctionCount) count = gpt2::driver_function<decltype(count)>("cuModuleGetFunctionCount", 12040);
+  decltype(&cuGetErrorName) error_name = driver_function<decltype(error_name)>("cuGetErrorName");
+  decltype(&cuGetErrorString) error_string = driver_function<decltype(error_string)>("cuGetErrorString");
+  decltype(&cuModuleLoad) load = driver_function<decltype(load)>("cuModuleLoad");
+  decltype(&cuModuleUnload) unload = driver_function<decltype(unload)>("cuModuleUnload");
+  decltype(&cuModuleGetFunctionCount) count = driver_function<decltype(count)>("cuModuleGetFunctionCount", 12040);
   decltype(&cuModuleEnumerateFunctions) enumerate =
-      gpt2::driver_function<decltype(enumerate)>("cuModuleEnumerateFunctions", 12040);
-  decltype(&cuModuleGetFunction) function = gpt2::driver_function<decltype(function)>("cuModuleGetFunction");
-  decltype(&cuFuncGetName) name = gpt2::driver_function<decltype(name)>("cuFuncGetName", 12030);
-  decltype(&cuFuncGetParamInfo) parameter = gpt2::driver_function<decltype(parameter)>("cuFuncGetParamInfo", 12040);
-  decltype(&cuFuncGetAttribute) attribute = gpt2::driver_function<decltype(attribute)>("cuFuncGetAttribute");
-  decltype(&cuFuncSetAttribute) set_attribute = gpt2::driver_function<decltype(set_attribute)>("cuFuncSetAttribute");
-  decltype(&cuLaunchKernel) launch = gpt2::driver_function<decltype(launch)>("cuLaunchKernel");
+      driver_function<decltype(enumerate)>("cuModuleEnumerateFunctions", 12040);
+  decltype(&cuModuleGetFunction) function = driver_function<decltype(function)>("cuModuleGetFunction");
+  decltype(&cuFuncGetName) name = driver_function<decltype(name)>("cuFuncGetName", 12030);
+  decltype(&cuFuncGetParamInfo) parameter = driver_function<decltype(parameter)>("cuFuncGetParamInfo", 12040);
+  decltype(&cuFuncGetAttribute) attribute = driver_function<decltype(attribute)>("cuFuncGetAttribute");
+  decltype(&cuFuncSetAttribute) set_attribute = driver_function<decltype(set_attribute)>("cuFuncSetAttribute");
+  decltype(&cuLaunchKernel) launch = driver_function<decltype(launch)>("cuLaunchKernel");
 
   bool is_complete() const {
     return error_name && error_string && load && unload && count && enumerate && function && name && parameter && attribute &&
@@ -53,11 +51,13 @@ const Driver &driver() {
   return functions;
 }
 
-int failed(gpt2_context *context, const char *function, const std::string &what, CUresult result) {
+// Throws unless the driver succeeded; `what` names what failed.
+void check_driver(CUresult result, const std::string &what) {
+  if (result == CUDA_SUCCESS) return;
   const char *name = "an unknown error", *text = "";
   driver().error_name(result, &name);
   driver().error_string(result, &text);
-  return fail(context, GPT2_DEVICE_ERROR, function, what + ": " + name + ": " + text);
+  throw Failure{GPT2_DEVICE_ERROR, what + ": " + name + ": " + text};
 }
 
 std::string demangled(const char *name) {
@@ -101,20 +101,19 @@ CUresult add(gpt2_module &module, CUfunction listed, int shared_limit) {
 
 }  // namespace
 
-int gpt2_module_load(gpt2_context *context, gpt2_module **module, const void *path, int64_t bytes) {
-  GPT2_CHECK(context, sizes({{"bytes", bytes}}).handles({{"a place for the module", module}, {"path", path}}));
-  CudaContext &gpu = cuda(*context);
+void runtime::module_load(Context &gpu, gpt2_module **module, const void *path, int64_t bytes) {
+  check_sizes({{"bytes", bytes}});
+  check_handles({{"path", path}});
   if (!driver().is_complete()) {
-    return fail(context, GPT2_UNSUPPORTED, __func__, "the driver lacks functions of CUDA 12.4; update it");
+    throw Failure{GPT2_UNSUPPORTED, "the driver lacks functions of CUDA 12.4; update it"};
   }
   const std::string file(static_cast<const char *>(path), static_cast<size_t>(bytes));
   auto made = std::make_unique<gpt2_module>();
   CUresult result = driver().load(&made->handle, file.c_str());
   if (result == CUDA_ERROR_NO_BINARY_FOR_GPU || result == CUDA_ERROR_INVALID_IMAGE) {
-    return fail(context, GPT2_INVALID_ARGUMENT, __func__,
-                file + " has no kernels for this GPU; compile them for it");
+    throw Failure{GPT2_INVALID_ARGUMENT, file + " has no kernels for this GPU; compile them for it"};
   }
-  if (result != CUDA_SUCCESS) return failed(context, __func__, "cannot load " + file, result);
+  check_driver(result, "cannot load " + file);
   unsigned count = 0;
   result = driver().count(&count, made->handle);
   std::vector<CUfunction> listed(count);
@@ -123,44 +122,32 @@ int gpt2_module_load(gpt2_context *context, gpt2_module **module, const void *pa
   for (unsigned index = 0; result == CUDA_SUCCESS && index < count; index++) {
     result = add(*made, listed[index], gpu.shared_limit);
   }
-  if (result != CUDA_SUCCESS) {
-    driver().unload(made->handle);
-    return failed(context, __func__, "cannot read the kernels of " + file, result);
-  }
+  if (result != CUDA_SUCCESS) driver().unload(made->handle);
+  check_driver(result, "cannot read the kernels of " + file);
   made->description += "]";
   *module = made.release();
-  return GPT2_OK;
 }
 
-int gpt2_module_free(gpt2_context *context, gpt2_module *module) {
-  GPT2_CHECK(context, handles({{"module", module}}));
-  cuda(*context);
-  const std::unique_ptr<gpt2_module> owned(module);
-  const CUresult result = driver().unload(module->handle);
-  return result == CUDA_SUCCESS ? GPT2_OK : failed(context, __func__, "cannot free the module", result);
+void runtime::module_free(Context &, gpt2_module &module) {
+  const std::unique_ptr<gpt2_module> owned(&module);
+  check_driver(driver().unload(module.handle), "cannot free the module");
 }
 
-const char *gpt2_module_description(gpt2_module *module) { return module->description.c_str(); }
-
-int gpt2_module_launch(gpt2_context *context, gpt2_module *module, int32_t kernel, int32_t grid_x, int32_t grid_y,
-                       int32_t grid_z, int32_t block_x, int32_t block_y, int32_t block_z, int32_t shared_bytes,
-                       const void *arguments, int64_t bytes, const int64_t *, int64_t) {
-  GPT2_CHECK(context, handles({{"module", module}, {"arguments", arguments}})
-                          .sizes({{"grid_x", grid_x}, {"grid_y", grid_y}, {"grid_z", grid_z}})
-                          .sizes({{"block_x", block_x}, {"block_y", block_y}, {"block_z", block_z}})
-                          .that(bytes >= 0 && shared_bytes >= 0, "bytes and shared_bytes of at least 0"));
-  if (kernel < 0 || kernel >= static_cast<int64_t>(module->kernels.size())) {
-    return fail(context, GPT2_INVALID_ARGUMENT, __func__,
-                "expected a kernel below " + std::to_string(module->kernels.size()) + ", got " + std::to_string(kernel));
-  }
-  CudaContext &gpu = cuda(*context);
-  const CUfunction function = module->kernels[static_cast<size_t>(kernel)];
-  const auto refused = [&](CUresult result) { return failed(context, __func__, module->names[kernel], result); };
+void runtime::module_launch(Context &gpu, gpt2_module &module, int32_t kernel, int32_t grid_x, int32_t grid_y,
+                            int32_t grid_z, int32_t block_x, int32_t block_y, int32_t block_z, int32_t shared_bytes,
+                            const void *arguments, int64_t bytes, const int64_t *, int64_t) {
+  check_handles({{"arguments", arguments}});
+  check_sizes({{"grid_x", grid_x}, {"grid_y", grid_y}, {"grid_z", grid_z}});
+  check_sizes({{"block_x", block_x}, {"block_y", block_y}, {"block_z", block_z}});
+  check_that(bytes >= 0 && shared_bytes >= 0, "bytes and shared_bytes of at least 0");
+  check_that(kernel >= 0 && kernel < static_cast<int64_t>(module.kernels.size()),
+             "a kernel below " + std::to_string(module.kernels.size()) + ", got " + std::to_string(kernel));
+  const CUfunction function = module.kernels[static_cast<size_t>(kernel)];
   // A block gets more than 48 KB, static and dynamic together, only on request.
-  int64_t &limit = module->shared_limits[static_cast<size_t>(kernel)];
+  int64_t &limit = module.shared_limits[static_cast<size_t>(kernel)];
   if (shared_bytes > limit) {
-    const CUresult result = driver().set_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes);
-    if (result != CUDA_SUCCESS) return refused(result);
+    check_driver(driver().set_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes),
+                 module.names[kernel]);
     limit = shared_bytes;
   }
   // The driver copies the arguments before it returns.
@@ -171,7 +158,10 @@ int gpt2_module_launch(gpt2_context *context, gpt2_module *module, int32_t kerne
       driver().launch(function, static_cast<unsigned>(grid_x), static_cast<unsigned>(grid_y),
                       static_cast<unsigned>(grid_z), static_cast<unsigned>(block_x), static_cast<unsigned>(block_y),
                       static_cast<unsigned>(block_z), static_cast<unsigned>(shared_bytes), gpu.stream, nullptr, buffer);
-  if (result != CUDA_SUCCESS) return refused(result);
+  check_driver(result, module.names[kernel]);
   gpu.follows_event = false;
-  return GPT2_OK;
 }
+
+}  // namespace gpt2
+
+const char *gpt2_module_description(gpt2_module *module) { return module->description.c_str(); }

@@ -19,7 +19,7 @@ void sm90::attention_backward(const CudaContext &context, bf16 *dqkv, float *scr
   if (!is_128 && sizes.HS != 64) return sm80::attention_backward(context, dqkv, scratch, dout, out, qkv, lse, sizes);
   const AttentionArguments arguments(context, sizes, block_lines);
   const auto map = [&](const bf16 *tensor, int heads, int64_t stride, int lines) {
-    return heads_map(context, tensor, heads, sizes.HS, sizes.T, sizes.B, stride, lines);
+    return heads_map(tensor, heads, sizes.HS, sizes.T, sizes.B, stride, lines);
   };
   const int lines = is_128 ? backward_128::strip_lines : block_lines;
   const CUtensorMap qkv_map = map(qkv, 3 * sizes.NH, sizes.stride(), lines);

@@ -1,27 +1,77 @@
-// Attention backward on Hopper: sizes and shared memory of both kernels (attention-queries.cuh, attention-keys.cuh).
-// attention-backward.cu explains the kernels.
+// Attention backward on Hopper: what its kernels share; attention-backward.cu explains the kernels. In kernels for keys
+// scores are transposed: lines are keys, columns are queries, whose statistics are in shared memory.
 #pragma once
 
-#include "attention-gradients.cuh"
+#include "attention.cuh"
 
-namespace gpt2::sm90::backward {
+namespace gpt2::sm90 {
 
-constexpr int consumers = 2;
+constexpr int consumers = 2;  // warpgroups
 constexpr int tile_lines = consumers * 64;
+static_assert(tile_lines == block_lines,
+              "a launch counts tiles of block_lines; a step of keys takes a tile of queries");
 constexpr int threads = (1 + consumers) * 128;
-constexpr int stage_bytes = 2 * block_bytes;  // k, v; or q, dout
-constexpr int staging_bytes = consumers * 64 * line_bytes;
 
-// The statistics of 128 queries: lse in units of log2, then D. The kernel for queries stores [B,NH,tiles] of them in
-// scratch, and the kernel for keys reads them. Past the end of a sequence lse is infinity, which makes probabilities 0.
-constexpr int statistics_count = 2 * tile_lines;
-constexpr int statistics_bytes = statistics_count * static_cast<int>(sizeof(float));
-static_assert(tile_lines == block_lines, "a step of keys takes a tile of queries");
-
+// The statistics of LINES queries: lse in units of log2, then D. The kernel for queries stores them for all queries of
+// each head in scratch, and the kernel for keys reads them. Past the end of a sequence lse is infinity, which makes
+// probabilities 0.
+template <int LINES>
 __device__ __forceinline__ float *statistics_of(float *all, const AttentionArguments &arguments, const HeadTile &unit,
                                                 int query) {
-  return all + (static_cast<int64_t>(unit.row) * arguments.tiles + query / tile_lines) * statistics_count;
+  const int64_t blocks = arguments.tiles * (tile_lines / LINES);
+  return all + (unit.row * blocks + query / LINES) * (2 * LINES);
 }
+
+// The dot product of two 16-byte chunks of bf16.
+__device__ __forceinline__ float dot_chunks(const uint4 &a, const uint4 &b) {
+  const uint32_t x[4] = {a.x, a.y, a.z, a.w}, y[4] = {b.x, b.y, b.z, b.w};
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    const float2 p = unpack_bf16(x[i]), q = unpack_bf16(y[i]);
+    sum = fmaf(p.x, q.x, fmaf(p.y, q.y, sum));
+  }
+  return sum;
+}
+
+// score = exp(score * scale - lse). lse, in units of log2, begins at the lane's first column. With MASKS
+// hides(j, i) says whether the mask hides score j * 4 + i.
+template <bool MASKS, int COUNT, class Hides>
+__device__ __forceinline__ void probabilities_of_keys(float (&score)[COUNT], const float *lse, float scale_log2,
+                                                      Hides hides) {
+#pragma unroll
+  for (int j = 0; j < COUNT / 4; j++) {
+    const float2 lse_log2 = *reinterpret_cast<const float2 *>(lse + j * 8);
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      float &p = score[j * 4 + i];
+      p = exp2_approximate(fmaf(p, scale_log2, -(i % 2 ? lse_log2.y : lse_log2.x)));
+      if constexpr (MASKS) {
+        if (hides(j, i)) p = 0;
+      }
+    }
+  }
+}
+// dscore = share * (dscore - D); D begins at the lane's first column.
+template <int COUNT>
+__device__ __forceinline__ void gradients_of_keys(float (&dscore)[COUNT], const float (&share)[COUNT], const float *D) {
+#pragma unroll
+  for (int j = 0; j < COUNT / 4; j++) {
+    const float2 other_D = *reinterpret_cast<const float2 *>(D + j * 8);
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+      dscore[j * 4 + i] = share[j * 4 + i] * (dscore[j * 4 + i] - (i % 2 ? other_D.y : other_D.x));
+  }
+}
+
+// Head size 64: sizes and shared memory of both kernels.
+namespace backward {
+
+constexpr int stage_bytes = 2 * block_bytes;  // k, v; or q, dout
+constexpr int staging_bytes = consumers * 64 * line_bytes;
+constexpr int statistics_lines = tile_lines;
+constexpr int statistics_count = 2 * statistics_lines;
+constexpr int statistics_bytes = statistics_count * static_cast<int>(sizeof(float));
 
 // The layout of shared memory: a ring of STAGES for the other side, two buffers for a tile of the TENSORS that the
 // block owns, staging for results, and statistics for each stage or each tile.
@@ -52,4 +102,23 @@ struct Layout {
 using QueriesLayout = Layout<3, 3>;  // tile: q, dout, out
 using KeysLayout = Layout<4, 2>;     // tile: k, v
 
-}  // namespace gpt2::sm90::backward
+}  // namespace backward
+
+// Head size 128. The two kernels are those of head size 64, except that twice the channels need another division of
+// registers and of shared memory: rings are shorter, and results are staged where the warpgroup's strip of operands
+// was.
+namespace backward_128 {
+
+// A strip: the 64 lines of an operand that a warpgroup owns, loaded as one box. At the end it stages results.
+constexpr int strip_lines = 64;
+constexpr int strip_bytes = 2 * strip_lines * line_bytes;
+constexpr int staging_bytes = strip_bytes / 4;
+constexpr int strip_pair_bytes = 2 * strip_bytes;  // q, dout; or k, v
+
+constexpr int statistics_lines = 64;  // the keys' kernel takes 64 queries a step
+constexpr int statistics_count = 2 * statistics_lines;
+constexpr int statistics_bytes = statistics_count * static_cast<int>(sizeof(float));
+
+}  // namespace backward_128
+
+}  // namespace gpt2::sm90

@@ -32,15 +32,11 @@ __global__ void __launch_bounds__(threads, 1)
   Announcements tiles(memory, q_empty + 2 * 8);  // with a mask
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
-  if (threadIdx.x == 0) {
+  const auto init = [&] {
     init_ring<stages>(full, empty, consumers * 4);
     init_ring<2>(q_full, q_empty, consumers * 4);
-    if constexpr (MASKED) tiles.init();
-    fence_barrier_init();
-    prefetch_maps(qkv_map, out_map);
-  }
-  __syncthreads();
-  wait_for_previous_kernel();
+  };
+  begin_kernel<MASKED>(tiles, init, qkv_map, out_map);
 
   const int T = arguments.T, NH = arguments.NH;
   // The tile with the most keys is the last of the sequence.

@@ -38,15 +38,11 @@ __global__ void __launch_bounds__(threads, 1)
   Announcements tiles(memory, q_empty + 2 * 8);  // with a mask
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
-  if (threadIdx.x == 0) {
+  const auto init = [&] {
     init_ring<stages>(full, empty, consumers * 4);
     init_ring<2>(q_full, q_empty, consumers * 4);
-    if constexpr (MASKED) tiles.init();
-    fence_barrier_init();
-    prefetch_maps(q_map, kv_map, out_map);
-  }
-  __syncthreads();
-  wait_for_previous_kernel();
+  };
+  begin_kernel<MASKED>(tiles, init, q_map, kv_map, out_map);
 
   const int T = arguments.T, NH = arguments.NH;
   // The end of a tile of queries.
@@ -171,7 +167,7 @@ void sm90::attention_forward(const CudaContext &context, bf16 *out, float *lse, 
   if (!is_128 && sizes.HS != 64) return sm80::attention_forward(context, out, lse, qkv, sizes);
   const AttentionArguments arguments(context, sizes, is_128 ? forward_128::tile_lines : tile_lines);
   const auto map = [&](const bf16 *tensor, int heads, int64_t stride, int lines) {
-    return heads_map(context, tensor, heads, sizes.HS, sizes.T, sizes.B, stride, lines);
+    return heads_map(tensor, heads, sizes.HS, sizes.T, sizes.B, stride, lines);
   };
   const CUtensorMap kv_map = map(qkv, 3 * sizes.NH, sizes.stride(), block_lines);
   const CUtensorMap out_map = map(out, sizes.NH, sizes.C, 16);

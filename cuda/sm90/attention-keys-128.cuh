@@ -3,7 +3,7 @@
 // dk and dv of 64 keys are 128 registers of a thread, so a step takes 64 queries.
 #pragma once
 
-#include "attention-backward-128.cuh"
+#include "attention-backward.cuh"
 
 namespace gpt2::sm90::backward_128 {
 
@@ -30,15 +30,11 @@ __global__ void __launch_bounds__(threads, 1)
   Announcements tiles(memory, strip_empty + 2 * 8);  // with a mask
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
-  if (threadIdx.x == 0) {
+  const auto init = [&] {
     init_ring<keys_stages>(full, empty, consumers * 128);
     init_ring<2>(strip_full, strip_empty, consumers * 4);
-    if constexpr (MASKED) tiles.init();
-    fence_barrier_init();
-    prefetch_maps(qkv_map, dout_map, dqkv_map);
-  }
-  __syncthreads();
-  wait_for_previous_kernel();
+  };
+  begin_kernel<MASKED>(tiles, init, qkv_map, dout_map, dqkv_map);
 
   const int T = arguments.T, NH = arguments.NH;
   HeadTile unit{};
@@ -68,7 +64,7 @@ __global__ void __launch_bounds__(threads, 1)
         load_box(q, qkv_map, 0, query, unit.head * 2, unit.b, barrier);
         load_box(q + query_bytes, dout_map, 0, query, unit.head * 2, unit.b, barrier);
         load_bytes(all_statistics_shared + at.stage * statistics_bytes,
-                   statistics_of(all_statistics, arguments, unit, query), statistics_bytes, barrier);
+                   statistics_of<statistics_lines>(all_statistics, arguments, unit, query), statistics_bytes, barrier);
         at.advance();
       }
     };

@@ -16,15 +16,11 @@ __global__ void __launch_bounds__(threads, 1)
   const KeysLayout layout(memory);
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
-  if (threadIdx.x == 0) {
+  const auto init = [&] {
     init_ring<stages>(layout.full, layout.empty, consumers * 128);
     init_ring<2>(layout.tile_full, layout.tile_empty, consumers * 4);
-    if constexpr (MASKED) layout.tiles.init();
-    fence_barrier_init();
-    prefetch_maps(qkv_map, dout_map, dqkv_map);
-  }
-  __syncthreads();
-  wait_for_previous_kernel();
+  };
+  begin_kernel<MASKED>(layout.tiles, init, qkv_map, dout_map, dqkv_map);
 
   const int T = arguments.T, NH = arguments.NH;
   HeadTile unit{};
@@ -52,7 +48,8 @@ __global__ void __launch_bounds__(threads, 1)
           load_box(q, qkv_map, 0, query, unit.head, unit.b, barrier);
           load_box(q + block_bytes, dout_map, 0, query, unit.head, unit.b, barrier);
           load_bytes(shared_address(layout.statistics + at.stage * statistics_count),
-                     statistics_of(all_statistics, arguments, unit, query), statistics_bytes, barrier);
+                     statistics_of<statistics_lines>(all_statistics, arguments, unit, query), statistics_bytes,
+                     barrier);
           at.advance();
         }
       };

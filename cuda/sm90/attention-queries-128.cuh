@@ -6,7 +6,7 @@
 // Blocks of keys go from the diagonal down to key 0.
 #pragma once
 
-#include "attention-backward-128.cuh"
+#include "attention-backward.cuh"
 
 namespace gpt2::sm90::backward_128 {
 
@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(threads, 1)
   Announcements tiles(memory, statistics_empty + ahead * 8);  // with a mask
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
-  if (threadIdx.x == 0) {
+  const auto init = [&] {
     for (int i = 0; i < stages; i++) {
       barrier_init(k_full + i * 8, 1);
       barrier_init(k_empty + i * 8, consumers * 4);
@@ -44,12 +44,8 @@ __global__ void __launch_bounds__(threads, 1)
       barrier_init(statistics_full + i * 8, 3 * 32);
       barrier_init(statistics_empty + i * 8, consumers * 128);
     }
-    if constexpr (MASKED) tiles.init();
-    fence_barrier_init();
-    prefetch_maps(keys_map, queries_map, dout_map, dqkv_map);
-  }
-  __syncthreads();
-  wait_for_previous_kernel();
+  };
+  begin_kernel<MASKED>(tiles, init, keys_map, queries_map, dout_map, dqkv_map);
 
   const int T = arguments.T, NH = arguments.NH;
   // The tile with the most keys is the last of the sequence.
@@ -125,7 +121,8 @@ __global__ void __launch_bounds__(threads, 1)
         for (int i = 0; i < 4; i++) total += dot_chunks(a[i], b[i]);
         total = quad_sum(total);
         if (lane % 4 == 0) {
-          float *kept = statistics_of(all_statistics, arguments, unit, line) + line % statistics_lines;
+          float *kept =
+              statistics_of<statistics_lines>(all_statistics, arguments, unit, line) + line % statistics_lines;
           kept[0] = line < T ? lse[unit.statistics + line] * log2e : INFINITY;
           kept[statistics_lines] = total;
         }
@@ -146,14 +143,14 @@ __global__ void __launch_bounds__(threads, 1)
     const int row = first + warp * 16 + lane / 4;  // and row + 8
     const uint32_t strip = uniform(strip_ring + strip_at.stage * strip_pair_bytes);
     const Operand q = k_major(strip), gradient = k_major(strip + strip_bytes);
-    Range range[2];                                // the keys of each row
+    Range range[2];  // the keys of each row
     if constexpr (MASKED) {
       for (int half = 0; half < 2; half++) range[half] = arguments.mask.keys_of(unit.b, row + half * 8, T);
     }
     float result[64] = {};
     uint32_t previous = 0;
     barrier_wait(statistics_full + statistics_at.stage * 8, statistics_at.parity);
-    const float *statistics = statistics_of(all_statistics, arguments, unit, first) + (row - first);
+    const float *statistics = statistics_of<statistics_lines>(all_statistics, arguments, unit, first) + (row - first);
     const float lse_log2[2] = {statistics[0], statistics[8]};
     const float row_D[2] = {statistics[statistics_lines], statistics[statistics_lines + 8]};
     barrier_arrive(statistics_empty + statistics_at.stage * 8);

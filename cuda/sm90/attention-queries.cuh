@@ -21,19 +21,15 @@ __global__ void __launch_bounds__(threads, 1)
   const QueriesLayout layout(memory);
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
-  if (threadIdx.x == 0) {
+  const auto init = [&] {
     init_ring<stages>(layout.full, layout.empty, consumers * 4);
     for (int i = 0; i < 2; i++) {
       barrier_init(layout.tile_full + i * 8, 1);
       barrier_init(layout.tile_empty + i * 8, consumers * 4);
       barrier_init(layout.statistics_full + i * 8, 3 * 32);
     }
-    if constexpr (MASKED) layout.tiles.init();
-    fence_barrier_init();
-    prefetch_maps(qkv_map, dout_map, dqkv_map);
-  }
-  __syncthreads();
-  wait_for_previous_kernel();
+  };
+  begin_kernel<MASKED>(layout.tiles, init, qkv_map, dout_map, dqkv_map);
 
   const int T = arguments.T, NH = arguments.NH;
   // The tile with the most keys is the last of the sequence.
@@ -74,7 +70,7 @@ __global__ void __launch_bounds__(threads, 1)
     for (int index = 0; tiles.take<MASKED>(arguments, index, unit); index++) {
       const int first = first_of(unit);
       float *statistics = layout.statistics + tile_at.stage * statistics_count;
-      float *kept = statistics_of(all_statistics, arguments, unit, first);
+      float *kept = statistics_of<statistics_lines>(all_statistics, arguments, unit, first);
       const uint32_t gradient = layout.tile + tile_at.stage * tile_bytes + block_bytes;
       // lse is loaded before the wait.
       float row_lse[2];
@@ -122,7 +118,7 @@ __global__ void __launch_bounds__(threads, 1)
     const float lse_log2[2] = {statistics[line], statistics[line + 8]};
     const float row_D[2] = {statistics[tile_lines + line], statistics[tile_lines + line + 8]};
     int key = 0, begin = 0, until = 0;  // until: the largest first key of the queries
-    Range range[2];  // the keys of each row
+    Range range[2];                     // the keys of each row
     if constexpr (MASKED) {
       for (int half = 0; half < 2; half++) range[half] = arguments.mask.keys_of(unit.b, row + half * 8, T);
       begin = key = skip_to_own(tiles.last(), consumer, skip);

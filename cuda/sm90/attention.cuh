@@ -144,6 +144,19 @@ struct Announcements {
   __device__ __forceinline__ const Ticket &last() const { return tickets[at.stage == 0 ? 2 : at.stage - 1]; }
 };
 
+// Begins a kernel, called by all threads: one initialises the barriers by init() and prefetches the maps.
+template <bool MASKED, class Init, class... Maps>
+__device__ __forceinline__ void begin_kernel(const Announcements &tiles, Init init, const Maps &...maps) {
+  if (threadIdx.x == 0) {
+    init();
+    if constexpr (MASKED) tiles.init();
+    fence_barrier_init();
+    prefetch_maps(maps...);
+  }
+  __syncthreads();
+  wait_for_previous_kernel();
+}
+
 // With a mask: calls skip() for the tile's blocks of keys before the first key of a warpgroup's queries; returns the first
 // key of the next block.
 template <class Skip>

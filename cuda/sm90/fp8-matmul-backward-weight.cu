@@ -133,7 +133,7 @@ void sm90::fp8_matmul_backward_weight(const CudaContext &context, const Product 
 void sm90::classifier_backward_weight(const CudaContext &context, const Product &product, const uint8_t *weights,
                                       const float *b_scale, void *dweight, float *dbias, bool accumulate,
                                       void *memory) {
-  backward_weight<e5m2>(context, product, fp8_matrix_map(context, weights, product.K, 2, product.K, 8), nullptr,
+  backward_weight<e5m2>(context, product, fp8_matrix_map(weights, product.K, 2, product.K, 8), nullptr,
                         b_scale, dweight, dbias, accumulate, memory);
 }
 

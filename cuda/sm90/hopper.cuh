@@ -269,23 +269,23 @@ __device__ __forceinline__ void store_matrices_transposed(uint32_t address, cons
 
 // A map of a bf16 matrix: `lines` lines of `inner` elements, `stride` elements apart, in boxes of box_lines lines of
 // box_inner elements. In shared memory a line takes 128 bytes even if the box's lines are shorter.
-CUtensorMap matrix_map(const CudaContext &, const void *matrix, int64_t inner, int64_t lines, int64_t stride,
+CUtensorMap matrix_map(const void *matrix, int64_t inner, int64_t lines, int64_t stride,
                        int box_lines, int box_inner = 64);
 
 // matrix_map() of an FP8 matrix. A box_inner of 64 gives lines of 64 bytes, whose chunks are XORed with the line's
 // index / 2 mod 4.
-CUtensorMap fp8_matrix_map(const CudaContext &, const void *matrix, int64_t inner, int64_t lines, int64_t stride,
+CUtensorMap fp8_matrix_map(const void *matrix, int64_t inner, int64_t lines, int64_t stride,
                            int box_lines, int box_inner = 128);
 
 // A map of a tensor [matrices,lines,inner] of bf16. A box belongs to one matrix: elements past the matrix are zeros,
 // not elements of the next matrix.
-CUtensorMap matrices_map(const CudaContext &, const void *tensor, int64_t inner, int64_t lines, int64_t matrices,
+CUtensorMap matrices_map(const void *tensor, int64_t inner, int64_t lines, int64_t matrices,
                          int box_lines);
 
 // A map of the heads of a [B,T,...] tensor of bf16 whose positions are `stride` elements apart. Coordinates are channel
 // (of 64), position, half (of the heads' halves of 64 channels; at head size 64 the head), batch; a box is box_lines
 // positions of a head, in shared memory one half after the other.
-CUtensorMap heads_map(const CudaContext &, const void *tensor, int heads, int HS, int64_t T, int64_t B, int64_t stride,
+CUtensorMap heads_map(const void *tensor, int heads, int HS, int64_t T, int64_t B, int64_t stride,
                       int box_lines);
 
 }  // namespace gpt2::sm90

@@ -55,7 +55,7 @@ void sm90::matmul_backward_weight(const CudaContext &context, const Product &pro
                                                                                   plan.split, map);
     };
     if (!dbias || !weights) return weighed(std::false_type{}, CUtensorMap{});
-    return weighed(std::true_type{}, matrix_map(context, weights, product.K, 2, weights_line(product.K), 8));
+    return weighed(std::true_type{}, matrix_map(weights, product.K, 2, weights_line(product.K), 8));
   };
   sum_gradient<plain_tile_n>(context, plan, product.M, dweight, dbias, accumulate, memory, launch);
 }

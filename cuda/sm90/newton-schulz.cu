@@ -169,8 +169,8 @@ template <bool COMBINES>
 void launch_symmetric(const CudaContext &context, bf16 *out, const bf16 *in, int M, int R, int K, float alpha,
                       float beta) {
   ProductMaps maps{};
-  maps.a = maps.b = matrices_map(context, in, K, R, M, tile_m);
-  maps.out = matrices_map(context, out, R, R, M, 16);
+  maps.a = maps.b = matrices_map(in, K, R, M, tile_m);
+  maps.out = matrices_map(out, R, R, M, 16);
   ProductOutputs outputs;
   outputs.residual = in;
   outputs.alpha = alpha;
@@ -184,10 +184,10 @@ void launch_update(const CudaContext &context, bf16 *out, const bf16 *polynomial
                    float a) {
   constexpr Epilogue epilogue = Epilogue::combination;
   ProductMaps maps{};
-  maps.a = matrices_map(context, polynomial, R, R, M, tile_m);
-  maps.b = matrices_map(context, in, K, R, M, step_k / 2);
-  maps.out = matrices_map(context, out, K, R, M, 16);
-  maps.other = matrices_map(context, in, K, R, M, 16);
+  maps.a = matrices_map(polynomial, R, R, M, tile_m);
+  maps.b = matrices_map(in, K, R, M, step_k / 2);
+  maps.out = matrices_map(out, K, R, M, 16);
+  maps.other = matrices_map(in, K, R, M, 16);
   ProductOutputs outputs;
   outputs.beta = a;
   const int steps = static_cast<int>(ceil_divide(R, step_k));

@@ -164,15 +164,15 @@ void launch_interleaved(const CudaContext &context, const Product &product, cons
   using Shape = Interleaved<E, Element>;
   constexpr int stored_rows = Shape::stores_several ? 64 : 16;
   constexpr int other_rows = E == Epilogue::gelu ? stored_rows : 16;
-  maps.other = Shape::has_bytes ? fp8_matrix_map(context, other, product.N, product.M, product.N, other_rows, 64)
-                                : result_map(context, product, other, 64, other_rows);
+  maps.other = Shape::has_bytes ? fp8_matrix_map(other, product.N, product.M, product.N, other_rows, 64)
+                                : result_map(product, other, 64, other_rows);
   if constexpr (Shape::stores_fp8) {
     if (const uint8_t *values = arguments.fp8.values) {
-      maps.values = fp8_matrix_map(context, values, product.N, product.M, product.N, 64, 64);
+      maps.values = fp8_matrix_map(values, product.N, product.M, product.N, 64, 64);
     }
     if (uint8_t *columnwise = arguments.fp8.columnwise) {
       const int64_t rows = columnwise_groups(product.M) * GPT2_FP8_GROUP;
-      maps.columnwise = fp8_matrix_map(context, columnwise, rows, product.N, rows, 64, 64);
+      maps.columnwise = fp8_matrix_map(columnwise, rows, product.N, rows, 64, 64);
     }
   }
   launch_product<A_K_MAJOR, B_K_MAJOR, interleaved_tile_n>(

@@ -256,13 +256,10 @@ struct ProductRing {
   }
 };
 
-// The number of clusters of a kernel that run at a time. If the query fails, the op fails (`refusal`): work planned for
-// another number would give other bits, more slowly.
+// The number of clusters of a kernel that run at a time.
 template <class Kernel>
 int resident_clusters(const CudaContext &context, Kernel kernel, int shared_bytes) {
-  // Scratch sizes may be queried while another context's device is the thread's current one.
-  cudaSetDevice(context.device);
-  if (!allow_shared(context, kernel, shared_bytes)) return 1;
+  allow_shared(kernel, shared_bytes);
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(context.multiprocessors / 2 * 2));
   config.blockDim = dim3(product_threads);
@@ -273,10 +270,9 @@ int resident_clusters(const CudaContext &context, Kernel kernel, int shared_byte
   config.attrs = &attribute;
   config.numAttrs = 1;
   int clusters = 0;
-  const cudaError_t error = cudaOccupancyMaxActiveClusters(&clusters, kernel, &config);
-  if (error == cudaSuccess && clusters > 0) return clusters;
-  context.refusal = error != cudaSuccess ? error : cudaErrorLaunchOutOfResources;
-  return 1;
+  GPT2_TRY(cudaOccupancyMaxActiveClusters(&clusters, kernel, &config));
+  if (clusters == 0) GPT2_TRY(cudaErrorLaunchOutOfResources);
+  return clusters;
 }
 
 // The time of a matmul in tiles of `tile_n` columns, in arbitrary units: rounds of tiles on the clusters that run at a
@@ -287,9 +283,9 @@ inline int64_t relative_time(const Product &product, int tile_n, int clusters, i
 }
 
 // The map of the result's rows that a warp stores (16), or a warpgroup (64): `tensor` is [M,N] or NULL.
-inline CUtensorMap result_map(const CudaContext &context, const Product &product, const bf16 *tensor, int columns = 64,
+inline CUtensorMap result_map(const Product &product, const bf16 *tensor, int columns = 64,
                               int rows = 16) {
-  return tensor ? matrix_map(context, tensor, product.N, product.M, product.N, rows, columns) : CUtensorMap{};
+  return tensor ? matrix_map(tensor, product.N, product.M, product.N, rows, columns) : CUtensorMap{};
 }
 
 // Launches a matmul kernel. TMA stores `out` [M,N], unless it is NULL; `maps` has the maps of the other results and
@@ -306,16 +302,16 @@ Arguments launch_product(const CudaContext &context, Kernel kernel, int shared_b
   const int64_t units = static_cast<int64_t>(tiles_m) * tiles_n * split.parts();
   const int clusters = split.rounds > 0 || units > resident ? resident : static_cast<int>(units);
   const auto operand_map = [&](const void *operand, bool k_major, int mn, int64_t stride, int lines, int columns = 64) {
-    if (is_fp8<Element>) return fp8_matrix_map(context, operand, product.K, mn, stride, lines);
-    return k_major ? matrix_map(context, operand, product.K, mn, stride, lines)
-                   : matrix_map(context, operand, mn, product.K, stride, lines, columns);
+    if (is_fp8<Element>) return fp8_matrix_map(operand, product.K, mn, stride, lines);
+    return k_major ? matrix_map(operand, product.K, mn, stride, lines)
+                   : matrix_map(operand, mn, product.K, stride, lines, columns);
   };
   maps.a = operand_map(product.a, A_K_MAJOR, product.M, product.lda, A_K_MAJOR ? tile_m : step_k);
   maps.b = operand_map(product.b, B_K_MAJOR, product.N, product.ldb, (B_K_MAJOR ? TILE_N : step_k) / 2);
-  maps.out = result_map(context, product, out, 64, stored_rows);
+  maps.out = result_map(product, out, 64, stored_rows);
   if constexpr (tail > 0) {
     if (!B_K_MAJOR) maps.b_tail = operand_map(product.b, false, product.N, product.ldb, step_k / 2, tail);
-    maps.out_tail = result_map(context, product, out, tail);
+    maps.out_tail = result_map(product, out, tail);
   }
   // An unsplit tile may have more steps than k: TMA loads zeros for the rest.
   const int needed = unsplit<Element>(product).narrow_steps;

@@ -9,6 +9,8 @@ export interface Parameter {
   /** The type without `const` and `*`: "float", "void", "gpt2_context". */
   readonly base: string;
   readonly isPointer: boolean;
+  /** A pointer to a pointer, which takes a result. */
+  readonly isPlace: boolean;
   readonly isConst: boolean;
   /** Memory of the caller (GPT2_HOST). */
   readonly isHost: boolean;
@@ -41,7 +43,8 @@ function parseParameter(text: string): Parameter {
   const match = /^(GPT2_HOST )?(const )?(\w+) ?(\**)(\w+)$/.exec(text.replace(/\s+/g, ' ').trim());
   if (!match) throw new Error(`cuda/gpt2.h: cannot read the parameter "${text.trim()}"`);
   const [, host, constant, base, stars, cName] = match as unknown as [string, Part, Part, string, string, string];
-  const flags = { isPointer: stars !== '', isConst: constant !== undefined, isHost: host !== undefined };
+  const pointer = { isPointer: stars !== '', isPlace: stars === '**' };
+  const flags = { ...pointer, isConst: constant !== undefined, isHost: host !== undefined };
   const isFlag = ['accumulate', 'gradients', 'fp8'].includes(cName);
   return { cName, name: camelCase(cName), base, ...flags, isFlag };
 }

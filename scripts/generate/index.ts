@@ -23,8 +23,8 @@ export function generate(source: string): Record<string, string> {
   return {
     'src/native/bindings.generated.ts': bindings(source, functions, enums),
     'src/ops/ops.generated.ts': ops(all, scratches, constants),
-    'cuda/runtime/ops.generated.h': wrapped(opsHeader(all, scratches)),
-    'cuda/runtime/api.generated.cpp': wrapped(api(all, scratches)),
+    'cuda/runtime/ops.generated.h': wrapped(opsHeader(functions, all, scratches)),
+    'cuda/runtime/api.generated.cpp': wrapped(api(functions, all, scratches)),
     'cuda/cpu/kernels.generated.h': wrapped(kernelTable(all, scratches)),
     'cuda/cpu/ops.generated.cpp': wrapped(cpuOps(all, scratches)),
   };

@@ -1,5 +1,5 @@
-// Makes the C++ that repeats the header: the ops as each library implements them (ops.generated.h), their exported functions with
-// argument checks (api.generated.cpp), and for the CPU library the table of a code path's kernels (cpu/kernels.generated.h) with
+// Makes the C++ that repeats the header: its functions as each library implements them (ops.generated.h), the exported functions
+// with argument checks (api.generated.cpp), and for the CPU library the table of a code path's kernels (cpu/kernels.generated.h) with
 // the dispatch to them (cpu/ops.generated.cpp).
 import type { NativeFunction, Parameter } from './header.ts';
 import { namesIn, type Op, type TensorShape } from './shapes.ts';
@@ -9,22 +9,24 @@ const heading = (text: string): string =>
 
 const plain = ({ symbol }: { symbol: string }): string => symbol.replace(/^gpt2_/, '');
 
-/** A context or a communicator. */
-const isHandle = ({ base }: Parameter): boolean => base.startsWith('gpt2_');
+/** A context, a communicator, an event and so on. */
+const isHandle = ({ base, isPlace }: Parameter): boolean => base.startsWith('gpt2_') && !isPlace;
 
 /** A parameter as the header declares it. */
-const declared = ({ isConst, base, isPointer, cName }: Parameter): string =>
-  `${isConst ? 'const ' : ''}${base} ${isPointer ? '*' : ''}${cName}`;
+const declared = ({ isConst, base, isPointer, isPlace, cName }: Parameter): string =>
+  `${isConst ? 'const ' : ''}${base} ${isPointer ? '*' : ''}${isPlace ? '*' : ''}${cName}`;
 
 /** The parameter after the checks: a reference if it cannot be null, an int or a bool. */
 function checked(parameter: Parameter): string {
   const { base, isPointer, isFlag, cName } = parameter;
+  if (base === 'gpt2_context') return 'Context &context';
   if (isHandle(parameter)) return `${base} &${cName}`;
   if (isFlag) return `bool ${cName}`;
   return isPointer ? declared(parameter) : `${base === 'int32_t' ? 'int' : base} ${cName}`;
 }
 
 function passed(parameter: Parameter): string {
+  if (parameter.base === 'gpt2_context') return 'opened(*context)';
   if (isHandle(parameter)) return `*${parameter.cName}`;
   return parameter.isFlag ? `${parameter.cName} != 0` : parameter.cName;
 }
@@ -40,18 +42,40 @@ const list = (parameters: readonly Parameter[], write: (parameter: Parameter) =>
 
 const sizesOfScratch = ({ parameters }: NativeFunction): readonly Parameter[] => parameters.slice(2);
 
+/** The functions other than ops that act in a context. Contexts themselves are made and destroyed by hand. */
+const inContext = (functions: readonly NativeFunction[]): NativeFunction[] =>
+  functions.filter(
+    ({ isInOps, result, symbol, parameters: [first] }) =>
+      !isInOps && result === 'int' && first?.base === 'gpt2_context' && !symbol.startsWith('gpt2_context_'),
+  );
+
 /** cuda/runtime/ops.generated.h */
-export function opsHeader(ops: readonly Op[], scratches: readonly NativeFunction[]): string {
+export function opsHeader(
+  functions: readonly NativeFunction[],
+  ops: readonly Op[],
+  scratches: readonly NativeFunction[],
+): string {
   const declarations = [
-    ...ops.map((op) => `int ${plain(op.declaration)}(${list(op.declaration.parameters, checkedIn(op))});`),
+    ...ops.map((op) => `void ${plain(op.declaration)}(${list(op.declaration.parameters, checkedIn(op))});`),
     ...scratches.map(
-      (scratch) => `int64_t ${plain(scratch)}(const gpt2_context &context, ${list(sizesOfScratch(scratch), checked)});`,
+      (scratch) => `int64_t ${plain(scratch)}(const Context &context, ${list(sizesOfScratch(scratch), checked)});`,
     ),
   ];
-  return `${heading(`// The ops as each library implements them, after api.generated.cpp has checked arguments and workspace. The result is a
-// GPT2_STATUS; *_scratch give bytes.`)}#pragma once
+  const runtime = inContext(functions).map((each) => `void ${plain(each)}(${list(each.parameters, inRuntime)});`);
+  return `${heading(`// The functions of gpt2.h as each library implements them. All throw a Failure. Ops run after api.generated.cpp has checked
+// arguments and workspace; *_scratch give bytes.`)}#pragma once
 
-#include "context.h"
+#ifdef GPT2_CUDA
+#include "cuda-context.h"
+#else
+#include "../cpu/context.h"
+#endif
+
+namespace gpt2::runtime {
+
+${runtime.join('\n')}
+
+}  // namespace gpt2::runtime
 
 namespace gpt2::ops {
 
@@ -69,13 +93,16 @@ export function wrapped(text: string): string {
       if (line.length <= 120 || line.startsWith('//')) return [line];
       const at = Math.max(line.lastIndexOf(', ', 119), line.lastIndexOf(' + ', 118));
       const indent = /^ */.exec(line)![0];
-      const deeper = /^ *(?:int|int64_t|void|return|check|\.)/.test(line) ? `${indent}    ` : indent;
+      const deeper = /^ *(?:int|int64_t|void|return|check\w*|\.)/.test(line) ? `${indent}    ` : indent;
       const isInQuotes = (line.slice(0, at).match(/"/g)?.length ?? 0) % 2 === 1;
       if (at < indent.length + 20 || isInQuotes) return [line];
       return [line.slice(0, at + 2).trimEnd(), ...wrap(deeper + line.slice(at + 2).trimStart())];
     })
     .join('\n');
 }
+
+/** A parameter of a function that is no op: handles are references, because they are checked. */
+const inRuntime = (parameter: Parameter): string => (isHandle(parameter) ? checked(parameter) : declared(parameter));
 
 const pairs = (names: readonly string[]): string => names.map((name) => `{"${name}", ${name}}`).join(', ');
 
@@ -95,10 +122,10 @@ function relationsOf(op: Op): string[] {
   const names = sizes.map(({ cName }) => cName);
   const calls: string[] = [];
   if (names.includes('B') && names.includes('T')) {
-    calls.push('that(static_cast<int64_t>(B) * T <= INT32_MAX, "B * T below 2^31")');
+    calls.push('check_that(static_cast<int64_t>(B) * T <= INT32_MAX, "B * T below 2^31")');
   }
   for (const relation of relations) {
-    calls.push(`that(${inCpp(relation)}, "${relation}${valuesIn(relation, op)})`);
+    calls.push(`check_that(${inCpp(relation)}, "${relation}${valuesIn(relation, op)})`);
   }
   for (const { parameter, together, where } of tensors) {
     const { cName } = parameter;
@@ -108,72 +135,95 @@ function relationsOf(op: Op): string[] {
         ? `!${cName} || ${inCpp(condition)}`
         : `(${cName} != nullptr) == (${inCpp(condition)})`;
       const text = `${cName} ${where.orNull ? 'only' : 'exactly'} where ${condition}`;
-      calls.push(`that(${holds}, "${text}${valuesIn(where.argument, op)})`);
+      calls.push(`check_that(${holds}, "${text}${valuesIn(where.argument, op)})`);
     }
     if (together === undefined) continue;
-    calls.push(`that(!${cName} == !${together}, "both ${cName} and ${together}, or neither")`);
+    calls.push(`check_that(!${cName} == !${together}, "both ${cName} and ${together}, or neither")`);
   }
   for (const dtype of dtypes) {
     const holds = `${dtype} == GPT2_FP32 || ${dtype} == GPT2_BF16`;
-    calls.push(`that(${holds}, "${dtype} fp32 or bf16, got " + std::to_string(${dtype}))`);
+    calls.push(`check_that(${holds}, "${dtype} fp32 or bf16, got " + std::to_string(${dtype}))`);
   }
   return calls;
+}
+
+/** Ops on FP8 tensors need a context of GPT2_FP8. */
+function fp8Check({ tensors }: Op): string[] {
+  const fp8 = tensors.filter(({ parameter, together }) => parameter.base === 'uint8_t' && together === undefined);
+  if (fp8.length === 0) return [];
+  const names = fp8.map(({ parameter }) => parameter.cName);
+  return [`${fp8.every(({ isOptional }) => isOptional) ? `if (${names.join(' || ')}) ` : ''}context->check_fp8()`];
 }
 
 function checksOf(op: Op, scratch: string | undefined): string {
   const { tensors, sizes, communicator } = op;
   const required = tensors.filter(({ isOptional }) => !isOptional).map(({ parameter }) => parameter.cName);
-  const arguments_ = [`sizes({${pairs(sizes.map(({ cName }) => cName))}})`, `tensors({${pairs(required)}})`];
-  if (communicator === 'required') arguments_.push('handles({{"a communicator", communicator}})');
-  const relations = relationsOf(op);
-  const lines = [`  check.${arguments_.join('\n      .')};`];
-  if (relations.length > 0) lines.push(`  if (!check.failed()) {\n    check.${relations.join('\n        .')};\n  }`);
-  if (scratch) lines.push(`  if (!check.failed()) check.scratch(${scratch});`);
-  return lines.join('\n');
+  const calls = [`check_sizes({${pairs(sizes.map(({ cName }) => cName))}})`];
+  if (required.length > 0) calls.push(`check_tensors({${pairs(required)}})`);
+  if (communicator === 'required') calls.push('check_handles({{"a communicator", communicator}})');
+  calls.push(...relationsOf(op), ...fp8Check(op));
+  if (scratch) calls.push(`check_scratch(*context, ${scratch})`);
+  return calls.map((call) => `  ${call};`).join('\n');
 }
+
+/** An exported function: `body` may throw. */
+const guarded = ({ symbol, parameters }: NativeFunction, body: string): string =>
+  `int ${symbol}(${list(parameters, declared)}) try {
+${body}
+  return GPT2_OK;
+} catch (...) {
+  return thrown(context, __func__);
+}`;
 
 function exported(op: Op): string {
   const { declaration, workspace, communicator } = op;
-  const { symbol, parameters } = declaration;
   const args = workspace?.args.map((arg, index) =>
     sizesOfScratch(workspace.scratch)[index]!.isFlag && /^\d$/.test(arg) ? String(arg === '1') : arg,
   );
-  const scratch = workspace && `ops::${plain(workspace.scratch)}(*context, ${args!.join(', ')})`;
-  const [open, close] = communicator
-    ? [' try {', '} catch (...) {\n  return gpt2::thrown(context, __func__);\n}']
-    : [' {', '}'];
-  return `int ${symbol}(${list(parameters, declared)})${open}
-  Check check(context, __func__);
-${checksOf(op, scratch)}
-  if (check.failed()) return check.status();
-  return ops::${plain(declaration)}(${list(parameters, (each) => (isOptionalRanks(each, op) ? each.cName : passed(each)))});
-${close}`;
+  const scratch = workspace && `ops::${plain(workspace.scratch)}(opened(*context), ${args!.join(', ')})`;
+  const pass = (each: Parameter) => (isOptionalRanks(each, op) ? each.cName : passed(each));
+  // Collectives check their launches themselves: NCCL may leave an error that it has handled.
+  const end = communicator === 'required' ? '' : '\n  context->check_launches();';
+  const call = `  ops::${plain(declaration)}(${list(declaration.parameters, pass)});`;
+  return guarded(declaration, `${checksOf(op, scratch)}\n${call}${end}`);
 }
 
 function exportedScratch(scratch: NativeFunction): string {
-  const { symbol, parameters } = scratch;
   const sizes = sizesOfScratch(scratch);
   const required = sizes.filter(({ isFlag }) => !isFlag).map(({ cName }) => cName);
-  return `int ${symbol}(${list(parameters, declared)}) {
-  Check check(context, __func__);
-  check.sizes({${pairs(required)}}).handles({{"a place for the bytes", bytes}});
-  if (check.failed()) return check.status();
-  *bytes = ops::${plain(scratch)}(*context, ${list(sizes, passed)});
-  return GPT2_OK;
-}`;
+  return guarded(
+    scratch,
+    `  check_sizes({${pairs(required)}});
+  check_handles({{"a place for the bytes", bytes}});
+  *bytes = ops::${plain(scratch)}(opened(*context), ${list(sizes, passed)});`,
+  );
+}
+
+/** Handles and places for results must not be NULL. */
+function exportedRuntime(declaration: NativeFunction): string {
+  const { parameters } = declaration;
+  const isRequired = (each: Parameter) =>
+    isHandle(each) || (each.isHost && !each.isConst && (each.isPlace || each.base !== 'void'));
+  const handles = parameters.slice(1).filter(isRequired);
+  const check = handles.length > 0 ? `  check_handles({${pairs(handles.map(({ cName }) => cName))}});\n` : '';
+  const pass = (each: Parameter) => (isHandle(each) ? passed(each) : each.cName);
+  return guarded(declaration, `${check}  runtime::${plain(declaration)}(${list(parameters, pass)});`);
 }
 
 /** cuda/runtime/api.generated.cpp */
-export function api(ops: readonly Op[], scratches: readonly NativeFunction[]): string {
-  return `${heading("// The exported ops of both libraries: arguments are checked here, then the library's own op runs (ops.generated.h).")}#include <cstdint>
+export function api(
+  functions: readonly NativeFunction[],
+  ops: readonly Op[],
+  scratches: readonly NativeFunction[],
+): string {
+  return `${heading('// The exported functions of both libraries: arguments are checked here, then the library implements the rest (ops.generated.h).')}#include <cstdint>
 
 #include "checks.h"
 #include "ops.generated.h"
 
-using gpt2::Check;
-namespace ops = gpt2::ops;
+using namespace gpt2;
 
-${[...ops.map(exported), ...scratches.map(exportedScratch)].join('\n\n')}
+${[...inContext(functions).map(exportedRuntime), ...ops.map(exported), ...scratches.map(exportedScratch)].join('\n\n')}
 `;
 }
 
@@ -218,8 +268,8 @@ function idChecks({ tensors }: Op): string[] {
   return tensors.flatMap((tensor) => {
     const { below, isCausal, orNone, dimensions, parameter } = tensor;
     const named = `"${parameter.cName}", ${parameter.cName}`;
-    if (isCausal) return [`causal(${named}, ${dimensions.join(', ')})`];
-    return below === undefined ? [] : [`ids(${named}, ${count(tensor)}, ${orNone ? -1 : 0}, ${below})`];
+    if (isCausal) return [`check_causal(${named}, ${dimensions.join(', ')})`];
+    return below === undefined ? [] : [`check_ids(${named}, ${count(tensor)}, ${orNone ? -1 : 0}, ${below})`];
   });
 }
 
@@ -227,24 +277,22 @@ function dispatch(op: Op): string {
   const { declaration, dtypes } = op;
   const checks = [
     ...idChecks(op),
-    ...[...dtypes].map((dtype) => `that(${dtype} == GPT2_FP32, "${dtype} fp32 (0), got " + std::to_string(${dtype}))`),
+    ...[...dtypes].map(
+      (dtype) => `check_that(${dtype} == GPT2_FP32, "${dtype} fp32 (0), got " + std::to_string(${dtype}))`,
+    ),
   ];
-  const guard = `  Check check(&context, "${declaration.symbol}");
-  if (check.${checks.join('.')}.failed()) return check.status();
-`;
   const args = list(kernelParameters(op), (parameter) =>
     parameter.isPointer && parameter.base === 'void' ? `floats(${parameter.cName})` : parameter.cName,
   );
-  return `int ${plain(declaration)}(${list(declaration.parameters, checked)}) {
-${checks.length > 0 ? guard : ''}  kernels_of(context).${plain(declaration)}(task_of(context), ${args});
-  return GPT2_OK;
+  return `void ${plain(declaration)}(${list(declaration.parameters, checked)}) {
+${checks.map((check) => `  ${check};\n`).join('')}  context.kernels->${plain(declaration)}(context.task(), ${args});
 }`;
 }
 
 function scratchDispatch(scratch: NativeFunction): string {
   const sizes = sizesOfScratch(scratch);
-  return `int64_t ${plain(scratch)}(const gpt2_context &context, ${list(sizes, checked)}) {
-  const int64_t floats = kernels_of(context).${plain(scratch)}(threads_of(context), ${list(sizes, ({ cName }) => cName)});
+  return `int64_t ${plain(scratch)}(const Context &context, ${list(sizes, checked)}) {
+  const int64_t floats = context.kernels->${plain(scratch)}(context.pool->threads(), ${list(sizes, ({ cName }) => cName)});
   return floats * static_cast<int64_t>(sizeof(float));
 }`;
 }
@@ -255,15 +303,10 @@ export function cpuOps(ops: readonly Op[], scratches: readonly NativeFunction[])
   return `${heading("// The ops on the CPU: passes each to the kernel of the context's code path. Collectives are in collectives.cpp.")}#include "../runtime/ops.generated.h"
 
 #include "../runtime/checks.h"
-#include "context.h"
 
 namespace gpt2::ops {
 
 namespace {
-
-Task task_of(gpt2_context &context) { return cpu(context).task(); }
-const Kernels &kernels_of(const gpt2_context &context) { return *static_cast<const CpuContext &>(context).kernels; }
-int threads_of(const gpt2_context &context) { return static_cast<const CpuContext &>(context).pool->threads(); }
 
 const float *floats(const void *tensor) { return static_cast<const float *>(tensor); }
 float *floats(void *tensor) { return static_cast<float *>(tensor); }

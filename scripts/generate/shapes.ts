@@ -65,7 +65,7 @@ const accesses: Record<string, Access> = {
 };
 
 const entry =
-  /^(?<name>\w+) ?(?<access>=|\+=|\(\w+\)|) \[(?<dimensions>[^\]]+)\](?:: (?<dtype>\w+))?(?: < (?<below>\w+)(?<none> or -1)?)?(?<causal> <= t)?(?: by (?<by>\w+))?(?: first (?<columns>\w+))?(?<optional> or NULL(?: with (?<together>\w+))?)?(?: where (?<argument>\w+) (?<operator>==|!=) (?<value>\w+))?(?: may be (?<first>\w+)(?: or (?<second>\w+))?)?$/;
+  /^(?<name>\w+) ?(?<access>=|\+=|\(\w+\)|) \[(?<dimensions>[^\]]+)\](?:: (?<dtype>\w+))?(?: < (?<below>\w+)(?<none> or -1)?)?(?<causal> <= t)?(?: by (?<by>\w+))?(?: first (?<columns>\w+))?(?:(?<optional> or NULL)| with (?<together>\w+))?(?: where (?<argument>\w+) (?<operator>==|!=) (?<value>\w+))?(?: may be (?<first>\w+)(?: or (?<second>\w+))?)?$/;
 /** A number; or a name with ">=" or a factor before it, and after it "+" and a number or "/" and a number or name. */
 const dimension = /^(?:(?<atLeast>>=)?(?<factor>\d+)?(?<name>[A-Za-z]\w*)(?:\+\d+|\/(?<divisor>\w+))?|\d+)$/;
 const relationTokens = /^(?:\s|\d+|[A-Za-z]\w*|<=|>=|==|!=|\|\||&&|[<>+\-*/%()])+$/;
@@ -153,7 +153,7 @@ function parseOp(
   const relations: string[] = [];
   let workspace: Op['workspace'];
   for (const clause of clauses) {
-    const found = /^workspace (\w+)\((.*)\)$/.exec(clause);
+    const found = /^workspace (\w*)\((.*)\)$/.exec(clause);
     if (!found) {
       if (!relationTokens.test(clause)) refuse(`cannot read "${clause}"`);
       const relation = clause.replace(/[A-Za-z_]\w*/g, (name) => String(constants.get(name) ?? name));
@@ -162,11 +162,18 @@ function parseOp(
       continue;
     }
     const args = split(found[2]!, ',');
-    const scratch = symbols.get(found[1]!) ?? refuse(`there is no ${found[1]}`);
+    const scratch = symbols.get(found[1] || nextScratch(symbol, symbols)) ?? refuse(`there is no ${found[1]}`);
     const count = scratch.parameters.length - 2;
-    if (count !== args.length) refuse(`${found[1]} takes ${count} sizes, "${clause}" gives ${args.length}`);
+    if (count !== args.length) refuse(`${scratch.symbol} takes ${count} sizes, "${clause}" gives ${args.length}`);
     for (const name of args.flatMap(namesIn)) known(name, clause);
     workspace = { scratch, args };
+  }
+  const implied = multiplesOf16(tensors, byName);
+  const isStated = (relation: string) =>
+    [...relations, ...implied].some((each) => each !== relation && relation.endsWith(`|| ${each}`));
+  relations.push(...implied.filter((relation) => !relations.includes(relation) && !isStated(relation)));
+  if (byName.has('activation') && !relations.some((relation) => relation.startsWith('activation >= 0'))) {
+    relations.push(`activation >= 0 && activation <= ${constants.get('GPT2_RELU_SQUARED')}`);
   }
   const dtypes = new Set(tensors.flatMap(({ dtype }) => (dtype && dtype !== 'gradient' ? [dtype] : [])));
   const hasRange = (name: string) => relations.some((relation) => relation.startsWith(`${name} >= 0`));
@@ -175,6 +182,24 @@ function parseOp(
       isInteger(parameter) && !parameter.isFlag && !dtypes.has(parameter.cName) && !hasRange(parameter.cName),
   );
   return { declaration, tensors, relations, workspace, dtypes, communicator, sizes };
+}
+
+/** The symbol of the first scratch function declared after an op. */
+function nextScratch(op: string, symbols: ReadonlyMap<string, NativeFunction>): string {
+  const declared = [...symbols.keys()];
+  return declared.slice(declared.indexOf(op)).find((symbol) => symbol.endsWith('_scratch')) ?? '';
+}
+
+/** The sizes of FP8 tensors that must be multiples of 16, as relations. */
+function multiplesOf16(tensors: readonly TensorShape[], byName: ReadonlyMap<string, Parameter>): string[] {
+  const relations = tensors
+    .filter(({ parameter }) => parameter.base === 'uint8_t')
+    .flatMap(({ parameter, isOptional, together, dimensions }) =>
+      dimensions
+        .filter((size) => size !== 'N' && byName.has(size))
+        .map((size) => `${isOptional ? `${together ?? parameter.cName} == NULL || ` : ''}${size} % 16 == 0`),
+    );
+  return [...new Set(relations)];
 }
 
 function parseTensor(
@@ -196,7 +221,7 @@ function parseTensor(
   const sizes = split(dimensions!, ',');
   for (const size of sizes) if (!dimension.test(size)) refuse(`cannot read the dimension "${size}" in "${line}"`);
   const mayBe = [first, second].filter((other) => other !== undefined);
-  const isOptional = optional !== undefined || argument !== undefined;
+  const isOptional = [optional, together, argument].some((condition) => condition !== undefined);
   const where = argument !== undefined && {
     where: { argument, operator: operator as Where['operator'], value: value!, orNull: optional !== undefined },
   };

@@ -4,7 +4,6 @@ import { Command, Option } from 'commander';
 import {
   createModel,
   Device,
-  type Dtype,
   type Evaluation,
   evaluate,
   findShards,
@@ -17,6 +16,7 @@ import {
   resolveWeights,
   scoreHellaswag,
   selectDevice,
+  type TrainOptions,
   useCards,
   type Weights,
   weightsHash,
@@ -61,21 +61,14 @@ text, so they compare models with different tokenizers; the end of a text has no
 HellaSwag: acc is the share of questions whose right completion has the smallest summed loss, acc_norm the smallest mean loss.
 `;
 
-interface Flags {
-  readonly model?: string;
-  readonly data?: string;
+type SharedName = 'model' | 'data' | 'hellaswag' | 'batch' | 'tokens' | 'maxMemory' | 'dtype' | 'threads' | 'json';
+
+interface Flags extends Pick<TrainOptions, SharedName> {
   readonly role: Role;
-  readonly hellaswag?: string;
-  readonly batch?: number | 'auto';
   readonly seq?: number;
-  readonly tokens?: number;
   readonly gpus?: number;
-  readonly maxMemory?: number;
   readonly device: string;
-  readonly dtype?: Dtype;
-  readonly threads?: number;
   readonly kernel?: readonly string[];
-  readonly json?: boolean;
 }
 
 export function evalCommand(): Command {

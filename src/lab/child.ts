@@ -85,22 +85,20 @@ async function answer(request: Request): Promise<void> {
     const { library: kind, dtypes: own } = opened(choice, 'fp32').device.description;
     // A kernel for bf16 takes tensors in bf16.
     const runs = own.filter((dtype) => dtype !== 'bf16' || elementTypesOf({ kind, dtype }).elementType === dtype);
-    say({
+    return say({
       say: 'list',
       cards: cards.map((card) => {
         const { op, source, dtypes: takes = ['fp32'] } = card;
         return { op, source, hash: cardHash(card), takes, dtypes: takes.filter((each) => runs.includes(each)) };
       }),
     });
-    return;
   }
   const { op, dtype } = request;
   const card = cards.find((each) => each.op === op);
   if (!card) throw new Gpt2Error(`the card of ${folder} has no ${op} any more`);
   if (ask === 'compile') {
     say({ say: 'begins', what: 'compiling the kernels' });
-    say({ say: 'compiled', compiler: compileForGpu(card, dtype) });
-    return;
+    return say({ say: 'compiled', compiler: compileForGpu(card, dtype) });
   }
   const cases = timedCases(op);
   const { device, number } = opened(choice, dtype);
@@ -123,15 +121,12 @@ async function answer(request: Request): Promise<void> {
     const { device: name, codePath } = device.description;
     const on = `${name} (${codePath})`;
     if (ask === 'profile') {
-      const calls = await profileOp(device, cases.variant, step.calls, () => launched);
-      say({ say: 'profile', on, calls });
-      return;
+      return say({ say: 'profile', on, calls: await profileOp(device, cases.variant, step.calls, () => launched) });
     }
     const isBrief = ask === 'bench' && request.isBrief;
     const gpu = choice.kind === 'cuda' && !isBrief ? choice.index : undefined;
     const benched = await benchOp(device, cases, step, { gpu, onIdle: idle, isBrief });
-    say({ say: 'bench', hash: cardHash(card), on, ...benched });
-    return;
+    return say({ say: 'bench', hash: cardHash(card), on, ...benched });
   }
   for await (const tested of testOp(device, cases, ask === 'test' ? request : {})) {
     running.clear();

@@ -72,16 +72,14 @@ export interface Bindings {
   abiVersion(): number;
   /**
    * Ends the process after `milliseconds`, with `text` on standard error, even if its threads hang in a driver or
-   * exit(3).
-   *   text [bytes]  UTF-8
+   * exit(3). `text` is [bytes] of UTF-8.
    */
   endLater(args: { text: HostMemory; bytes: Int64; milliseconds: Int32; exitCode: Int32 }): number;
   /**
-   * Lets the second of `signals` end the process with exit code 128 + signal, unless the process ends by itself within
-   * `grace` milliseconds: a kernel on the main thread may keep the host language's signal handlers from running. Handlers
-   * are called as before; a signal without a handler does not count. Signals within `apart` milliseconds of the first
-   * count as the first. A line on standard error names the kernel that runs on a CPU.
-   *   signals [count]
+   * Lets the second of `signals` [count] end the process with exit code 128 + signal, unless it ends by itself within `grace`
+   * milliseconds: a kernel on the main thread may keep the host language's signal handlers, which are called as before, from
+   * running. A signal without a handler does not count; signals within `apart` milliseconds of the first count as the first.
+   * A line on standard error names the kernel that runs on a CPU.
    */
   endAtSecondSignal(args: { signals: HostMemory; count: Int64; apart: Int32; grace: Int32 }): number;
   /**
@@ -104,95 +102,82 @@ export interface Bindings {
   contextDescription(args: { context: Pointer | null }): string;
   /** Gives ops their scratch: `workspace` [bytes] of device memory, owned by the caller. */
   setWorkspace(args: { context: Pointer | null; workspace: Pointer | null; bytes: Int64 }): number;
-  /** Zeroed memory: of the device, or page-locked memory of the host for the asynchronous copies. */
+  /**
+   * Zeroed memory: of the device, or page-locked memory of the host for the asynchronous copies. gpt2_memory_info gives the
+   * bytes of the device's memory.
+   */
   allocate(args: { context: Pointer | null; memory: HostMemory; bytes: Int64 }): number;
   free(args: { context: Pointer | null; memory: Pointer | null }): number;
   allocatePinned(args: { context: Pointer | null; memory: HostMemory; bytes: Int64 }): number;
   freePinned(args: { context: Pointer | null; memory: Pointer | null }): number;
-  /** Bytes of the device's memory. */
   memoryInfo(args: { context: Pointer | null; available: HostMemory; total: HostMemory }): number;
-  /** Synchronous copies. `source` and `destination` on the host are [bytes]. */
+  /**
+   * Synchronous copies; the other copies and zeros are in stream order. `source` and `destination` on the host are [bytes];
+   * `pinned` is memory of gpt2_allocate_pinned, in use until an event recorded after the copy is reached.
+   */
   copyToDevice(args: { context: Pointer | null; destination: Pointer | null; source: HostMemory; bytes: Int64 }): number;
   copyToHost(args: { context: Pointer | null; destination: HostMemory; source: Pointer | null; bytes: Int64 }): number;
-  /**
-   * Copies and zeros in stream order. `pinned` is memory of gpt2_allocate_pinned, in use until an event recorded after the copy is
-   * reached.
-   */
   copyToDeviceAsync(args: { context: Pointer | null; destination: Pointer | null; pinned: Pointer | null; bytes: Int64 }): number;
   copyToHostAsync(args: { context: Pointer | null; pinned: Pointer | null; source: Pointer | null; bytes: Int64 }): number;
   copyOnDevice(args: { context: Pointer | null; destination: Pointer | null; source: Pointer | null; bytes: Int64 }): number;
   fillZero(args: { context: Pointer | null; destination: Pointer | null; bytes: Int64 }): number;
   /**
-   * weight = master, rounded to nearest even. In fp32 and tf32 this copies, or does nothing if both are the same memory.
-   *   weight = [count], master [count]
+   * weight [count] = master [count], rounded to nearest even. In fp32 and tf32 this copies, or does nothing if both are the
+   * same memory.
    */
   castWeights(args: { context: Pointer | null; weight: Pointer | null; master: Pointer | null; count: Int64 }): number;
   /**
-   * An event is reached when all work enqueued before it was recorded has finished. gpt2_event_query does not block.
-   * gpt2_event_elapsed gives the time between two reached events.
+   * An event is reached when all work enqueued before it was recorded has finished. gpt2_event_query does not block;
+   * gpt2_event_elapsed gives the time between two reached events. What is enqueued after gpt2_event_wait starts after the
+   * event is reached; in a graph, the event must be recorded in the same graph.
    */
   eventCreate(args: { context: Pointer | null; event: HostMemory }): number;
   eventDestroy(args: { context: Pointer | null; event: Pointer | null }): number;
   eventRecord(args: { context: Pointer | null; event: Pointer | null }): number;
   eventQuery(args: { context: Pointer | null; reached: HostMemory; event: Pointer | null }): number;
   eventElapsed(args: { context: Pointer | null; milliseconds: HostMemory; from: Pointer | null; to: Pointer | null }): number;
-  /** Everything enqueued next starts after the event is reached. In a graph, the event must be recorded in the same graph. */
   eventWait(args: { context: Pointer | null; event: Pointer | null }): number;
   /**
-   * Records the ops enqueued between begin and end into a graph, which gpt2_graph_launch then runs. A device that
-   * cannot record returns GPT2_UNSUPPORTED (its description has "canCapture":false): enqueue the same ops every step instead.
+   * The ops enqueued between begin and end are not run but recorded into a graph, which gpt2_graph_launch runs. A device
+   * that cannot record ("canCapture":false) returns GPT2_UNSUPPORTED: enqueue the same ops every step instead.
    */
   captureBegin(args: { context: Pointer | null }): number;
   captureEnd(args: { context: Pointer | null; graph: HostMemory }): number;
   graphLaunch(args: { context: Pointer | null; graph: Pointer | null }): number;
   graphDestroy(args: { context: Pointer | null; graph: Pointer | null }): number;
-  /**
-   * Loads a cubin for this GPU; in the CPU library, a file of kernels that was compiled for that library.
-   *   path [bytes]  UTF-8
-   */
+  /** Loads a cubin for this GPU, or what was compiled for the CPU library. `path` is [bytes] of UTF-8. */
   moduleLoad(args: { context: Pointer | null; module: HostMemory; path: HostMemory; bytes: Int64 }): number;
   moduleFree(args: { context: Pointer | null; module: Pointer | null }): number;
   /**
    * The module's kernels as a JSON array, with an object for each kernel:
-   *   "signature"  demangled: "add(float*, float const*, int)", "void scale<float, 256>(float*)"; an extern "C" kernel has only a
-   *                name
+   *   "signature"   demangled: "add(float*, float const*, int)"; an extern "C" kernel has only a name
    *   "parameters"  an object for each, with its "offset" and "bytes" in the arguments of a launch
-   *   "registers" of a thread, "localBytes" of a thread (spills and arrays), "sharedBytes" and "threads": the static shared memory
-   *                and the largest number of threads of a block; "sharedLimit": the most shared memory that a block can have
+   *   "registers", "localBytes" (spills and arrays) of a thread, "sharedBytes" (static) and "threads" (the most) of a block;
+   *   "sharedLimit", the most shared memory that a block can have
    */
   moduleDescription(args: { module: Pointer | null }): string;
   /**
    * Enqueues a kernel of a module: `kernel` is its index in the description.
    *   arguments [bytes]  the kernel's parameters, each at its offset
    *   shared_bytes       dynamic shared memory of a block
-   *   reach [parameters] for each pointer, the bytes from its address on that the kernel may access. The CPU library
-   *                      checks this if the file was compiled with checks; GPUs do not.
+   *   reach [parameters] for each pointer, the bytes from its address on that the kernel may access; only the CPU library
+   *                      checks this, if the file was compiled with checks
    */
   moduleLaunch(args: { context: Pointer | null; module: Pointer | null; kernel: Int32; gridX: Int32; gridY: Int32; gridZ: Int32; blockX: Int32; blockY: Int32; blockZ: Int32; sharedBytes: Int32; arguments: HostMemory; bytes: Int64; reach: HostMemory; parameters: Int64 }): number;
-  /**
-   * MT19937 (Matsumoto and Nishimura 1998) seeded with init_genrand(seed), as torch.manual_seed does on the CPU.
-   * NULL if memory ran out.
-   */
+  /** MT19937 (Matsumoto and Nishimura 1998) seeded as torch.manual_seed does on the CPU. NULL if memory ran out. */
   generatorCreate(args: { seed: Uint32 }): Pointer | null;
   generatorDestroy(args: { generator: Pointer | null }): number;
-  /**
-   * Normal numbers as torch.Tensor.normal_ draws them on the CPU for count >= 16: a uniform is the low 24 bits of a draw
-   * / 2^24; each block of 16 uniforms becomes 16 normals by Box-Muller (first 8: radius from 1 - u, next 8: angle);
-   * if count is not a multiple of 16 the last 16 are drawn again. count < 16 gives GPT2_INVALID_ARGUMENT.
-   *   normals = [count]
-   */
+  /** `normals` [count] as torch.Tensor.normal_ draws them on the CPU for count >= 16; else GPT2_INVALID_ARGUMENT. */
   generatorNormal(args: { generator: Pointer | null; normals: HostMemory; count: Int64; mean: Float; standardDeviation: Float }): number;
   /**
-   * The unique id of a new communicator, which rank 0 requests and sends to every rank.
-   *   id = [GPT2_COMMUNICATOR_ID_SIZE] bytes
-   *   is_one_machine  1 if all ranks are on this machine and share its loopback; the CPU library requires 1
+   * The unique id of a new communicator, `id` = [GPT2_COMMUNICATOR_ID_SIZE] bytes, which rank 0 requests and sends to every
+   * rank. is_one_machine is 1 if all ranks are on this machine and share its loopback; the CPU library requires 1.
    */
   communicatorId(args: { context: Pointer | null; id: HostMemory; isOneMachine: Int32 }): number;
   /**
-   * Joins the ranks; returns when all have joined. On one machine they connect over TCP on its loopback. If each GPU
-   * reaches the memory of the others, the GPUs' copy engines carry the data. Otherwise NCCL does: on several machines,
-   * where a GPU does not reach another's memory, and with GPT2_PEER_COPIES=0. Only then is NCCL opened (libnccl.so.2, or
-   * the file that GPT2_NCCL_LIB names).
+   * Joins the ranks; returns when all have joined. On one machine they connect over TCP on its loopback, and copy engines
+   * carry the data if each GPU reaches the memory of the others. Otherwise, and with GPT2_PEER_COPIES=0, NCCL does; only
+   * then is it opened (libnccl.so.2, or the file that GPT2_NCCL_LIB names).
    *   id [GPT2_COMMUNICATOR_ID_SIZE]
    *   timeout_milliseconds  how long rank 0 waits for another rank in the functions of this section; the others wait for
    *                         rank 0 five seconds longer, and two minutes for NCCL to join
@@ -200,8 +185,8 @@ export interface Bindings {
   communicatorCreate(args: { context: Pointer | null; communicator: HostMemory; id: HostMemory; rank: Int32; ranks: Int32; timeoutMilliseconds: Int32 }): number;
   /**
    * Waits for the collectives enqueued so far, then frees the communicator; all ranks call it. If `abandon` is not 0,
-   * unfinished collectives end without a result, because they may be waiting for a rank that is gone. The call then returns
-   * within a second, and graphs are freed afterwards.
+   * unfinished collectives, which may wait for a rank that is gone, end without a result: the call returns within a second,
+   * and graphs are freed afterwards.
    */
   communicatorDestroy(args: { context: Pointer | null; communicator: Pointer | null; abandon: Int32 }): number;
   /**
@@ -221,125 +206,112 @@ export interface Bindings {
    */
   communicatorShare(args: { context: Pointer | null; communicator: Pointer | null; memory: Pointer | null; bytes: Int64 }): number;
   communicatorUnshare(args: { context: Pointer | null; communicator: Pointer | null; memory: Pointer | null }): number;
-  /** GPT2_RANK_ERROR if a collective enqueued so far has failed; does not wait. */
-  communicatorCheck(args: { context: Pointer | null; communicator: Pointer | null }): number;
-  /** Everything enqueued from now on starts after the collectives enqueued so far. */
-  collectivesJoin(args: { context: Pointer | null; communicator: Pointer | null }): number;
   /**
-   * Records an event after the collectives enqueued so far, so that work can wait for them with gpt2_event_wait. A graph must
-   * wait for its last collective before it ends.
+   * GPT2_RANK_ERROR if a collective enqueued so far has failed; does not wait. Everything enqueued after
+   * gpt2_collectives_join starts after the collectives enqueued so far; gpt2_collectives_record records an event after them,
+   * for gpt2_event_wait. A graph must wait for its last collective before it ends.
    */
+  communicatorCheck(args: { context: Pointer | null; communicator: Pointer | null }): number;
+  collectivesJoin(args: { context: Pointer | null; communicator: Pointer | null }): number;
   collectivesRecord(args: { context: Pointer | null; communicator: Pointer | null; event: Pointer | null }): number;
   /**
-   * gpt2_all_reduce, _reduce_scatter and _all_gather enqueued between begin and end start together at the end, where the
-   * library can do so: ranks then wait for each other once instead of once per collective. No two of them may touch the
-   * same memory. No other function that takes a communicator may be called in between.
+   * Collectives enqueued between begin and end start together at the end, where the library can do so: ranks then wait for each
+   * other once instead of once per collective. No two of them may touch the same memory, and no other function that takes a
+   * communicator may be called in between.
    */
   collectivesGroupBegin(args: { context: Pointer | null; communicator: Pointer | null }): number;
   collectivesGroupEnd(args: { context: Pointer | null; communicator: Pointer | null }): number;
   /**
-   * out[b,t,:] = wte[id,:] + wpe[p,:]. Without positions id = tokens[b,t] and p = t; an id outside [0, V) gives a row of NaN
-   * on CUDA. With positions id = texts[b,p] and p = positions[b] + t (see "generation").
+   * out[b,t,:] = wte[id,:] + wpe[p,:]. Without positions id = tokens[b,t] and p = t; with positions id = texts[b,p] and
+   * p = positions[b] + t (see "generation").
    *   out = [B,T,C], tokens [B,T] < V where positions == NULL, texts [B,S+1] where positions != NULL, positions [B] or NULL,
    *   wte [>=V,C] by tokens, wpe [>=S,C] or NULL; positions != NULL || S == T
    */
   embeddingForward(args: { context: Pointer | null; out: Pointer | null; tokens: Pointer | null; texts: Pointer | null; positions: Pointer | null; wte: Pointer | null; wpe: Pointer | null; B: Int32; T: Int32; S: Int32; C: Int32; V: Int32 }): number;
   /**
    * dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in an order that depends only on the tokens;
-   * dwpe[t,:] (=|+=) sum over b of dout[b,t,:]. dwte is added to because it is also the weight of gpt2_classifier, whose
-   * backward comes first. On CUDA V is at most 65536, the limit of a token file, and a token outside [0, V) counts only in dwpe.
-   *   dwte += [>=V,C]: gradient by tokens, dwpe (accumulate) [>=T,C]: gradient or NULL, dout [B,T,C],
-   *   tokens [B,T] < V; workspace gpt2_embedding_scratch(B,T,C,V)
+   * dwpe[t,:] (=|+=) sum over b of dout[b,t,:]. dwte is also the weight of gpt2_classifier, whose backward comes first.
+   * On CUDA V is at most 65536, the limit of a token file, and a token outside [0, V) counts only in dwpe.
+   *   dwte += [>=V,C]: gradient by tokens, dwpe (accumulate) [>=T,C]: gradient or NULL, dout [B,T,C], tokens [B,T] < V;
+   *   workspace (B,T,C,V)
    */
   embeddingBackward(args: { context: Pointer | null; dwte: Pointer | null; dwpe: Pointer | null; dout: Pointer | null; tokens: Pointer | null; B: Int32; T: Int32; C: Int32; V: Int32; accumulate: Int32 }): number;
   embeddingScratch(args: { context: Pointer | null; bytes: HostMemory; B: Int32; T: Int32; C: Int32; V: Int32 }): number;
   /**
    * out = (in - mean) * rstd * weight + bias over the last dimension, rstd = 1/sqrt(population variance + eps); or in RMSNorm
    * out = in * rstd * weight, rstd = 1/sqrt(mean of in^2 + eps).
-   *   out = [N,C] or NULL, values = [N,C] or NULL, scale = [N] or NULL with values, norm = [N] or NULL with values,
-   *   mean = [N] or NULL, rstd = [N], in [N,C], weight [C], bias [C] or NULL with mean; out != NULL || values != NULL;
-   *   values == NULL || C % 16 == 0; eps >= 0
+   *   out = [N,C] or NULL, values = [N,C] or NULL, scale = [N] with values, norm = [N] with values, mean = [N] or NULL,
+   *   rstd = [N], in [N,C], weight [C], bias [C] with mean; out != NULL || values != NULL; eps >= 0
    */
   normForward(args: { context: Pointer | null; out: Pointer | null; values: Pointer | null; scale: Pointer | null; norm: Pointer | null; mean: Pointer | null; rstd: Pointer | null; in: Pointer | null; weight: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; eps: Float }): number;
   /**
-   * With g = dout * weight and normalized = (in - mean) * rstd: din = rstd * (g - mean(g) - normalized * mean(g * normalized)) +
-   * dresidual; dweight (=|+=) column sums of dout * normalized; dbias (=|+=) column sums of dout. In RMSNorm `mean`
-   * and mean(g) are 0. dresidual is the gradient of the residual stream, which bypasses the norm.
-   *   din = [N,C] may be dout or dresidual, values = [N,C] or NULL, scale = [N] or NULL with values,
-   *   norm = [N] or NULL with values, dweight (accumulate) [C], dbias (accumulate) [C] or NULL with mean, dout [N,C],
-   *   dresidual [N,C] or NULL, in [N,C], weight [C], mean [N] or NULL, rstd [N]; values == NULL || C % 16 == 0;
-   *   workspace gpt2_norm_scratch(N,C)
+   * With g = dout * weight and normalized = (in - mean) * rstd, `mean` and mean(g) 0 in RMSNorm:
+   * din = rstd * (g - mean(g) - normalized * mean(g * normalized)) + dresidual, the residual stream's gradient; dweight (=|+=)
+   * column sums of dout * normalized; dbias (=|+=) column sums of dout.
+   *   din = [N,C] may be dout or dresidual, values = [N,C] or NULL, scale = [N] with values, norm = [N] with values,
+   *   dweight (accumulate) [C], dbias (accumulate) [C] with mean, dout [N,C], dresidual [N,C] or NULL, in [N,C], weight [C],
+   *   mean [N] or NULL, rstd [N]; workspace (N,C)
    */
   normBackward(args: { context: Pointer | null; din: Pointer | null; values: Pointer | null; scale: Pointer | null; norm: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; dout: Pointer | null; dresidual: Pointer | null; in: Pointer | null; weight: Pointer | null; mean: Pointer | null; rstd: Pointer | null; N: Int32; C: Int32; accumulate: Int32 }): number;
   normScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32 }): number;
   /**
-   * out = activation(in * weight^T + bias) + residual. GELU's input `pre` is stored for backward; the squared ReLU's
-   * backward needs only `out`.
+   * out = activation(in * weight^T + bias) + residual. Backward needs GELU's input `pre`, or the squared ReLU's `out`.
    *   out = [N,O], pre = [N,O] where activation == GPT2_GELU, in [N,C], weight [O,C], bias [O] or NULL,
-   *   residual [N,O] or NULL where activation == GPT2_NO_ACTIVATION; activation >= 0 && activation <= GPT2_RELU_SQUARED;
-   *   workspace gpt2_matmul_scratch(N,C,O,0)
+   *   residual [N,O] or NULL where activation == GPT2_NO_ACTIVATION; workspace (N,C,O,0)
    */
   matmulForward(args: { context: Pointer | null; out: Pointer | null; pre: Pointer | null; in: Pointer | null; weight: Pointer | null; bias: Pointer | null; residual: Pointer | null; N: Int32; C: Int32; O: Int32; activation: Int32 }): number;
   /**
-   * din = (dout * weight) * activation', the derivative of the activation before this matmul. It is gelu'(pre), or
-   * 2 sqrt(activated) from the squared ReLU's output.
+   * din = (dout * weight) * the derivative of the activation before this matmul: gelu'(pre), or 2 sqrt(activated).
    *   din = [N,C], dout [N,O], weight [O,C], pre [N,C] where activation == GPT2_GELU,
-   *   activated [N,C] where activation == GPT2_RELU_SQUARED; activation >= 0 && activation <= GPT2_RELU_SQUARED;
-   *   workspace gpt2_matmul_scratch(N,C,O,0)
+   *   activated [N,C] where activation == GPT2_RELU_SQUARED; workspace (N,C,O,0)
    */
   matmulBackwardInput(args: { context: Pointer | null; din: Pointer | null; dout: Pointer | null; weight: Pointer | null; pre: Pointer | null; activated: Pointer | null; N: Int32; C: Int32; O: Int32; activation: Int32 }): number;
   /**
    * dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout.
-   *   dweight (accumulate) [O,C]: gradient, dbias (accumulate) [O] or NULL, dout [N,O], in [N,C];
-   *   workspace gpt2_matmul_scratch(N,C,O,1)
+   *   dweight (accumulate) [O,C]: gradient, dbias (accumulate) [O] or NULL, dout [N,O], in [N,C]; workspace (N,C,O,1)
    */
   matmulBackwardWeight(args: { context: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; dout: Pointer | null; in: Pointer | null; N: Int32; C: Int32; O: Int32; accumulate: Int32 }): number;
   matmulScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32; gradients: Int32 }): number;
   /**
-   * Normalizes and rotates each head's q and k before attention, in place; v too with value_factors. x = x * rstd, with
-   * rstd = 1/sqrt(mean of x^2 + eps) over the head, or 1 if rstd is NULL. Then, for i < HS/2 and position p, with
-   * cos = rotations[p,i] and sin = rotations[p,i+HS/2]: x[i] = x[i] cos + x[i+HS/2] sin and
-   * x[i+HS/2] = x[i+HS/2] cos - x[i] sin. q is multiplied by query_factor last. The position of token t is t, or
-   * positions[b] + t with `positions`; if it is outside [0, S - T + t], q and k become NaN. rstd holds, for each token,
-   * NH values of q and then NH values of k. With value_factors, `values` = v and then v = value_factors[0] v +
-   * value_factors[1] embedded, a value embedding of the token (Zhou et al. 2024), 0 if NULL.
-   * v, the last C elements of qkv's rows, is accessed only then.
-   *   qkv (updated) [B,T,3C] first 2C, rstd = [B,T,2NH] or NULL, values = [B,T,C] or NULL with value_factors,
-   *   rotations [S,C/NH], positions [B] or NULL, value_factors [2] or NULL,
-   *   embedded [B,T,C] or NULL where value_factors != NULL; C % (2 * NH) == 0; T <= S; eps >= 0
+   * Normalizes and rotates each head's q and k in place. QK-norm (Henry et al. 2020): x = x * rstd, with
+   * rstd = 1/sqrt(mean of x^2 + eps) over the head, or 1 if rstd is NULL. Rotary position p (Su et al. 2021), with i < HS/2,
+   * cos = rotations[p,i] and sin = rotations[p,i+HS/2]: x[i] = x[i] cos + x[i+HS/2] sin, x[i+HS/2] = x[i+HS/2] cos - x[i] sin.
+   * q is multiplied by query_factor last. The position of token t is t, or positions[b] + t with `positions`; outside
+   * [0, S - T + t], q and k become NaN. rstd holds, for each token, NH values of q and then NH of k. Only with value_factors is
+   * v, the last C elements of qkv's rows, accessed: `values` = v, then v = value_factors[0] v + value_factors[1] embedded, a
+   * value embedding of the token (Zhou et al. 2024), 0 if NULL.
+   *   qkv (updated) [B,T,3C] first 2C, rstd = [B,T,2NH] or NULL, values = [B,T,C] with value_factors, rotations [S,C/NH],
+   *   positions [B] or NULL, value_factors [2] or NULL, embedded [B,T,C] or NULL where value_factors != NULL;
+   *   C % (2 * NH) == 0; T <= S; eps >= 0
    */
   qkNormRotaryForward(args: { context: Pointer | null; qkv: Pointer | null; rstd: Pointer | null; values: Pointer | null; rotations: Pointer | null; positions: Pointer | null; valueFactors: Pointer | null; embedded: Pointer | null; B: Int32; T: Int32; S: Int32; C: Int32; NH: Int32; eps: Float; queryFactor: Float }): number;
   /**
-   * Turns the gradient of gpt2_qk_norm_rotary_forward's result (`qkv`, without positions) into the gradient of its input,
-   * in place; the gradient of v is unchanged. Let y be a result and dy its gradient, both rotated back; for q, y is also
-   * divided and dy multiplied by query_factor. Then dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL. With
-   * value_factors: dvalue_factors (=|+=) the sums of dv * values and of dv * embedded; dembedded = value_factors[1] dv; dv =
-   * value_factors[0] dv.
-   *   dqkv (updated) [B,T,3C] first 2C, dvalue_factors (accumulate) [2] or NULL with value_factors,
-   *   dembedded = [B,T,C] or NULL with embedded, qkv [B,T,3C] first 2C, rstd [B,T,2NH] or NULL, rotations [>=T,C/NH],
-   *   value_factors [2] or NULL, values [B,T,C] or NULL with value_factors,
-   *   embedded [B,T,C] or NULL where value_factors != NULL; C % (2 * NH) == 0; query_factor != 0;
-   *   workspace gpt2_factors_scratch(2)
+   * Turns the gradient of forward's result (`qkv`, without positions) into that of its input, in place; v's is unchanged.
+   * Let y be a result and dy its gradient, both rotated back; for q, y is also divided and dy multiplied by query_factor.
+   * Then dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL. With value_factors: dvalue_factors (=|+=) the sums of
+   * dv * values and of dv * embedded; dembedded = value_factors[1] dv; dv = value_factors[0] dv.
+   *   dqkv (updated) [B,T,3C] first 2C, dvalue_factors (accumulate) [2] with value_factors, dembedded = [B,T,C] with embedded,
+   *   qkv [B,T,3C] first 2C, rstd [B,T,2NH] or NULL, rotations [>=T,C/NH], value_factors [2] or NULL,
+   *   values [B,T,C] with value_factors, embedded [B,T,C] or NULL where value_factors != NULL; C % (2 * NH) == 0;
+   *   query_factor != 0; workspace (2)
    */
   qkNormRotaryBackward(args: { context: Pointer | null; dqkv: Pointer | null; dvalueFactors: Pointer | null; dembedded: Pointer | null; qkv: Pointer | null; rstd: Pointer | null; rotations: Pointer | null; valueFactors: Pointer | null; values: Pointer | null; embedded: Pointer | null; B: Int32; T: Int32; C: Int32; NH: Int32; queryFactor: Float; accumulate: Int32 }): number;
   factorsScratch(args: { context: Pointer | null; bytes: HostMemory; K: Int32 }): number;
   /**
-   * Softmax of q*k^T/sqrt(HS) over the positions from first[b,t], or 0 if `first` is NULL, up to and including the query's t, times
-   * v, per head. One array describes a window of w positions, first[b,t] = max(0, t - w + 1), documents that do not see each other,
-   * first[b,t] = the start of t's document, or both, by the larger. The CPU library refuses a line that decreases or exceeds t. On CUDA
-   * its results are undefined, but the op ends and reads no other memory. qkv holds q, k, v, each [NH,HS]. No T x T matrix is
-   * kept; lse is the log of the softmax's denominator (natural log, of the scaled scores), from which backward recomputes the
-   * probabilities (Dao et al. 2022). On CUDA HS is at most 256, and less on GPUs whose blocks have little shared memory: larger ones
-   * give GPT2_UNSUPPORTED.
-   *   out = [B,T,C], lse = [B,NH,T], qkv [B,T,3C], first [B,T] <= t or NULL; C % NH == 0;
-   *   workspace gpt2_attention_scratch(B,T,C,NH)
+   * Softmax of q*k^T/sqrt(HS) over the positions from first[b,t], or 0 if `first` is NULL, up to and including the query's t,
+   * times v, per head; qkv holds q, k, v, each [NH,HS]. first[b,t] = max(0, t - w + 1) makes a window of w positions, the
+   * start of t's document separates documents, the larger of both does both. The CPU library refuses a line that decreases
+   * or exceeds t. On CUDA its results are undefined, but the op ends and reads no other memory. lse is the natural log of
+   * the softmax's denominator, from which backward recomputes the probabilities (Dao et al. 2022). On CUDA HS is at most
+   * 256, and less on GPUs whose blocks have little shared memory: larger ones give GPT2_UNSUPPORTED.
+   *   out = [B,T,C], lse = [B,NH,T], qkv [B,T,3C], first [B,T] <= t or NULL; C % NH == 0; workspace (B,T,C,NH)
    */
   attentionForward(args: { context: Pointer | null; out: Pointer | null; lse: Pointer | null; qkv: Pointer | null; first: Pointer | null; B: Int32; T: Int32; C: Int32; NH: Int32 }): number;
   /**
    * With p = exp(q*k^T/sqrt(HS) - lse) where a query attends to a key, else 0: dv = p^T * dout;
    * ds = p * (dout*v^T - row sums of dout * out) / sqrt(HS); dq = ds * k; dk = ds^T * q. `first` is forward's.
    *   dqkv = [B,T,3C], dout [B,T,C], out [B,T,C], qkv [B,T,3C], lse [B,NH,T], first [B,T] <= t or NULL; C % NH == 0;
-   *   workspace gpt2_attention_scratch(B,T,C,NH)
+   *   workspace (B,T,C,NH)
    */
   attentionBackward(args: { context: Pointer | null; dqkv: Pointer | null; dout: Pointer | null; out: Pointer | null; qkv: Pointer | null; lse: Pointer | null; first: Pointer | null; B: Int32; T: Int32; C: Int32; NH: Int32 }): number;
   attentionScratch(args: { context: Pointer | null; bytes: HostMemory; B: Int32; T: Int32; C: Int32; NH: Int32 }): number;
@@ -373,41 +345,31 @@ export interface Bindings {
    * din = factors[0] dout + later_factors[0] later_factors[2] later, the gradients of `in` as the residual stream of this
    * layer and as the skip of a later layer, whose dout is `later`. dembedded += factors[1] dout; dfactors (=|+=) the sums of
    * dout * (in + factors[2] skip), of dout * embedded, and of factors[0] dout * skip.
-   *   din = [N,C] may be dout or later, values = [N,C] or NULL, scale = [N] or NULL with values,
-   *   norm = [N] or NULL with values, dembedded += [N,C], dfactors (accumulate) [3], dout [N,C], later [N,C] or NULL,
-   *   later_factors [3] or NULL with later, in [N,C], skip [N,C] or NULL, embedded [N,C], factors [3];
-   *   values == NULL || C % 16 == 0; workspace gpt2_factors_scratch(3)
+   *   din = [N,C] may be dout or later, values = [N,C] or NULL, scale = [N] with values, norm = [N] with values,
+   *   dembedded += [N,C], dfactors (accumulate) [3], dout [N,C], later [N,C] or NULL, later_factors [3] with later, in [N,C],
+   *   skip [N,C] or NULL, embedded [N,C], factors [3]; workspace gpt2_factors_scratch(3)
    */
   streamSumBackward(args: { context: Pointer | null; din: Pointer | null; values: Pointer | null; scale: Pointer | null; norm: Pointer | null; dembedded: Pointer | null; dfactors: Pointer | null; dout: Pointer | null; later: Pointer | null; laterFactors: Pointer | null; in: Pointer | null; skip: Pointer | null; embedded: Pointer | null; factors: Pointer | null; N: Int32; C: Int32; accumulate: Int32 }): number;
   /**
-   * losses[i] = -log softmax(logits[i,:V])[targets[i]]; dlogits[i,:V] = (softmax - onehot) * dloss, dlogits[i,V:] = 0. Here
-   * and in gpt2_classifier a target of -1 gives a loss and a row of 0. On CUDA any other target outside [0, V) gives a loss
-   * and a row of NaN. dloss is the factor of the gradients: 1 / the tokens of a step, for a mean loss.
+   * losses[i] = -log softmax(logits[i,:V])[targets[i]]; dlogits[i,:V] = (softmax - onehot) * dloss, dlogits[i,V:] = 0. Here and
+   * in gpt2_classifier a target of -1 gives a loss and a row of 0. dloss is 1 / the tokens of a step, for a mean loss.
    *   losses = [N], dlogits = [N,Vp] or NULL may be logits, logits [N,Vp], targets [N] < V or -1; V <= Vp
    */
   crossEntropy(args: { context: Pointer | null; losses: Pointer | null; dlogits: Pointer | null; logits: Pointer | null; targets: Pointer | null; N: Int32; V: Int32; Vp: Int32; dloss: Float }): number;
   /**
-   * The last linear layer with its loss, and backward through both: losses[i] = -log softmax(logits[i])[targets[i]] over the first V
-   * outputs, with logits = in * weight^T + bias, limited as by gpt2_softcap_forward if softcap > 0; din, dweight and dbias are the
-   * gradients of dloss * sum of losses. The sm_90 kernels differ in two points: `logits` holds other values afterwards, and a logit
-   * that exceeds the target's by more than 77 counts as 77 above it, so no loss exceeds 77 + log(V).
+   * The last linear layer with its loss, and backward through both: losses[i] = -log softmax(logits[i])[targets[i]] over the
+   * first V outputs, with logits = in * weight^T + bias, limited as by gpt2_softcap_forward if softcap > 0; din, dweight and
+   * dbias are the gradients of dloss * sum of losses. On sm_90 a logit counts as at most 77 above the target's.
    *
-   * With copies of `in` and `weight` in FP8, logits = (in_values * in_scale) * weight_values^T * factors[SCALE] + bias, and gradients
-   * are computed in FP8 too. Softmax's denominator is estimated before the matmul, from every s-th output, s = Vp / 512 but 1 to 64:
-   * z[i] = r + log(1/16 + s * sum over sampled j of exp(logits[i,j] - r)), r = logits[i,target]
-   * e[i,j] = 256 exp(logits[i,j] - z[i]) for j other than the target, D[i] = sum over j of e[i,j], d[i] = D[i] + 256 exp(r - z[i])
-   * din = dloss / d * E5M2(e) / 0.99722 * weight_values * factors[SCALE] - dloss D / d * weight[target]
-   * dweight = E5M2(e)^T * (dloss / d / 0.99722 * in), the factor in E4M3 with a scale for GPT2_FP8_BLOCK rows; row target -= dloss D / d * in
-   * With a softcap, its derivative is a factor of E5M2's argument and of the target's terms. Rounding to E5M2 makes the sum of many
-   * numbers 0.99722 times as large; without the factor, this would be a bias where sum and target's terms nearly cancel. E5M2 saturates
-   * at 57344: step[SATURATED] (=|+=) the number of rows with a larger D, which may contain one. weight_transposed is read only with din.
-   * CUDA's kernels other than sm_90's round only e, and multiply by `weight` and `in`.
+   * With copies of `in` and `weight` in FP8, logits = (in_values * in_scale) * weight_values^T * factors[SCALE] + bias, and
+   * gradients are computed in FP8 too, from exponentials over an estimate of softmax's denominator, in E5M2 (formulas:
+   * cpu/classifier.cpp). E5M2 saturates at 57344: step[SATURATED] (=|+=) the number of rows with a larger sum, which may
+   * contain one. weight_transposed is read only with din. CUDA's kernels other than sm_90's round only the exponentials.
    *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, dbias (accumulate) [Vp] or NULL,
-   *   step (updated) [GPT2_STEP_SIZE] or NULL where in_values != NULL, logits (scratch) [N,Vp], in [N,C], in_values [N,C] or NULL,
-   *   in_scale [N] or NULL with in_values, weight [Vp,C], weight_values [Vp,C] or NULL with in_values,
-   *   weight_transposed [C,Vp] or NULL with in_values, factors [GPT2_FP8_FACTORS] or NULL with in_values, bias [Vp] or NULL,
-   *   targets [N] < V or -1; V <= Vp; softcap >= 0; in_values == NULL || C % 16 == 0; in_values == NULL || Vp % 16 == 0;
-   *   workspace gpt2_classifier_scratch(N,C,Vp,din || dweight || dbias,in_values)
+   *   step (updated) [GPT2_STEP_SIZE] or NULL where in_values != NULL, logits (scratch) [N,Vp], in [N,C],
+   *   in_values [N,C] or NULL, in_scale [N] with in_values, weight [Vp,C], weight_values [Vp,C] with in_values,
+   *   weight_transposed [C,Vp] with in_values, factors [GPT2_FP8_FACTORS] with in_values, bias [Vp] or NULL,
+   *   targets [N] < V or -1; V <= Vp; softcap >= 0; workspace (N,C,Vp,din || dweight || dbias,in_values)
    */
   classifier(args: { context: Pointer | null; losses: Pointer | null; din: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; step: Pointer | null; logits: Pointer | null; in: Pointer | null; inValues: Pointer | null; inScale: Pointer | null; weight: Pointer | null; weightValues: Pointer | null; weightTransposed: Pointer | null; factors: Pointer | null; bias: Pointer | null; targets: Pointer | null; N: Int32; C: Int32; V: Int32; Vp: Int32; dloss: Float; softcap: Float; accumulate: Int32 }): number;
   classifierScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; Vp: Int32; gradients: Int32; fp8: Int32 }): number;
@@ -417,50 +379,45 @@ export interface Bindings {
    */
   lossSum(args: { context: Pointer | null; step: Pointer | null; losses: Pointer | null; N: Int32; scale: Float; accumulate: Int32 }): number;
   /**
-   * The weight in FP8 and its factors. On CUDA the kernel's blocks wait for each other, so at most two contexts may call this
-   * op on a GPU at the same time.
+   * The weight in FP8 and its factors. On CUDA at most two contexts may call this op on a GPU at the same time, because the
+   * kernel's blocks wait for each other.
    *   values = [O,C] or NULL, transposed = [C,O] or NULL, factors = [GPT2_FP8_FACTORS], weight [O,C], bias [O] or NULL;
-   *   C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_quantize_weight_scratch(C,O)
+   *   C % 16 == 0; O % 16 == 0; workspace (C,O)
    */
   fp8QuantizeWeight(args: { context: Pointer | null; values: Pointer | null; transposed: Pointer | null; factors: Pointer | null; weight: Pointer | null; bias: Pointer | null; C: Int32; O: Int32 }): number;
   fp8QuantizeWeightScratch(args: { context: Pointer | null; bytes: HostMemory; C: Int32; O: Int32 }): number;
   /**
    * The columnwise copy of a matrix in FP8. Values are rounded again only where they are subnormal at the block's scale.
-   *   columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], columnwise_norm = [N/GPT2_FP8_BLOCK], values [N,C], scale [N],
-   *   norm [N]; C % 16 == 0
+   *   columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], columnwise_norm = [N/GPT2_FP8_BLOCK], values [N,C],
+   *   scale [N], norm [N]
    */
   fp8Transpose(args: { context: Pointer | null; columnwise: Pointer | null; columnwiseScale: Pointer | null; columnwiseNorm: Pointer | null; values: Pointer | null; scale: Pointer | null; norm: Pointer | null; N: Int32; C: Int32 }): number;
   /**
-   * gpt2_matmul_forward in FP8: out = in * weight^T + bias + residual. With an activation the result is stored in FP8 only,
-   * values * scale = gelu(pre), derivative = gelu'(pre), pre = in * weight^T + bias, or values * scale =
-   * relu(in * weight^T + bias)^2; both copies are rounded from fp32.
+   * gpt2_matmul_forward in FP8: out = in * weight^T + bias + residual. With an activation the result is stored in FP8 only:
+   * values * scale = gelu(pre), derivative = gelu'(pre), pre = in * weight^T + bias; or values * scale = relu(pre)^2.
    *   out = [N,O] where activation == GPT2_NO_ACTIVATION, values = [N,O] where activation != GPT2_NO_ACTIVATION,
-   *   scale = [N] or NULL with values, columnwise = [O,N/16,16] or NULL where activation != GPT2_NO_ACTIVATION,
-   *   columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise, derivative = [N,O] where activation == GPT2_GELU, in [N,C],
-   *   in_scale [N], in_norm [N] or NULL with values, in_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
+   *   scale = [N] with values, columnwise = [O,N/16,16] or NULL where activation != GPT2_NO_ACTIVATION,
+   *   columnwise_scale = [N/GPT2_FP8_BLOCK] with columnwise, derivative = [N,O] where activation == GPT2_GELU, in [N,C],
+   *   in_scale [N], in_norm [N] with values, in_columnwise_norm [N/GPT2_FP8_BLOCK] with columnwise, weight [O,C],
    *   factors [GPT2_FP8_FACTORS], bias [O] or NULL, residual [N,O] or NULL where activation == GPT2_NO_ACTIVATION;
-   *   activation >= 0 && activation <= GPT2_RELU_SQUARED; C % 16 == 0; O % 16 == 0;
-   *   workspace gpt2_fp8_matmul_scratch(N,C,O,0)
+   *   workspace (N,C,O,0)
    */
   fp8MatmulForward(args: { context: Pointer | null; out: Pointer | null; values: Pointer | null; scale: Pointer | null; columnwise: Pointer | null; columnwiseScale: Pointer | null; derivative: Pointer | null; in: Pointer | null; inScale: Pointer | null; inNorm: Pointer | null; inColumnwiseNorm: Pointer | null; weight: Pointer | null; factors: Pointer | null; bias: Pointer | null; residual: Pointer | null; N: Int32; C: Int32; O: Int32; activation: Int32 }): number;
   /**
-   * gpt2_matmul_backward_input in FP8: din = dout * weight. Through an activation the result is stored in FP8 only,
-   * values * scale = (dout * weight) * derivative or (dout * weight) * 2 sqrt(activated), where `activated` is forward's
-   * result; both copies are rounded from fp32.
+   * gpt2_matmul_backward_input in FP8: din = dout * weight. Through an activation the result is stored in FP8 only:
+   * values * scale = (dout * weight) * derivative, or (dout * weight) * 2 sqrt(activated), `activated` forward's result.
    *   din = [N,C] where activation == GPT2_NO_ACTIVATION, values = [N,C] where activation != GPT2_NO_ACTIVATION,
-   *   scale = [N] or NULL with values, columnwise = [C,N/16,16] or NULL with values,
-   *   columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with values, dout [N,O], dout_scale [N], dout_norm [N] or NULL with values,
-   *   dout_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with values, transposed [C,O], factors [GPT2_FP8_FACTORS],
-   *   derivative [N,C] where activation == GPT2_GELU, activated [N,C] where activation == GPT2_RELU_SQUARED,
-   *   activated_scale [N] or NULL with activated, activated_columnwise_scale [N/GPT2_FP8_BLOCK] or NULL with activated;
-   *   activation >= 0 && activation <= GPT2_RELU_SQUARED; C % 16 == 0; O % 16 == 0;
-   *   workspace gpt2_fp8_matmul_scratch(N,C,O,0)
+   *   scale = [N] with values, columnwise = [C,N/16,16] with values, columnwise_scale = [N/GPT2_FP8_BLOCK] with values,
+   *   dout [N,O], dout_scale [N], dout_norm [N] with values, dout_columnwise_norm [N/GPT2_FP8_BLOCK] with values,
+   *   transposed [C,O], factors [GPT2_FP8_FACTORS], derivative [N,C] where activation == GPT2_GELU,
+   *   activated [N,C] where activation == GPT2_RELU_SQUARED, activated_scale [N] with activated,
+   *   activated_columnwise_scale [N/GPT2_FP8_BLOCK] with activated; workspace (N,C,O,0)
    */
   fp8MatmulBackwardInput(args: { context: Pointer | null; din: Pointer | null; values: Pointer | null; scale: Pointer | null; columnwise: Pointer | null; columnwiseScale: Pointer | null; dout: Pointer | null; doutScale: Pointer | null; doutNorm: Pointer | null; doutColumnwiseNorm: Pointer | null; transposed: Pointer | null; factors: Pointer | null; derivative: Pointer | null; activated: Pointer | null; activatedScale: Pointer | null; activatedColumnwiseScale: Pointer | null; N: Int32; C: Int32; O: Int32; activation: Int32 }): number;
   /**
    * gpt2_matmul_backward_weight from columnwise copies: dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout.
    *   dweight (accumulate) [O,C]: gradient, dbias (accumulate) [O] or NULL, dout [O,N/16,16], dout_scale [N/GPT2_FP8_BLOCK],
-   *   in [C,N/16,16], in_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O,1)
+   *   in [C,N/16,16], in_scale [N/GPT2_FP8_BLOCK]; workspace (N,C,O,1)
    */
   fp8MatmulBackwardWeight(args: { context: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; dout: Pointer | null; doutScale: Pointer | null; in: Pointer | null; inScale: Pointer | null; N: Int32; C: Int32; O: Int32; accumulate: Int32 }): number;
   fp8MatmulScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32; gradients: Int32 }): number;
@@ -469,15 +426,13 @@ export interface Bindings {
    * step[LOSS] *= f; step[NORM] = f * sqrt of the sum of squares over `matrices` and `vectors`;
    * step[CLIP] = f * max_norm / norm if norm > max_norm and max_norm > 0, else f;
    * step[UPDATED] = 1 if step[LOSS] <= step[LOSS_LIMIT] and step[NORM] <= step[NORM_LIMIT] and (step[AFTER_UPDATE] = 0 or
-   * step[UPDATED] was not 0), else 0. The device decides, because the host enqueues a step before it knows the previous
-   * loss, and the weights that gave a bad loss must still exist when the host reads that loss. On CUDA the grid is fixed:
-   * each thread sums its squares (about 6,000 at 1.5B parameters) in fp32; the rest is summed in double.
-   * With a communicator the matrices are sharded over ranks: each rank passes its shard, as the `parts` rows that
-   * gpt2_reduce_scatter wrote, and all vectors, which are the same at every rank. The first row becomes the sum of the
-   * rows, added in fp32 in the order of rows and rounded once. The op waits for the collectives enqueued before.
+   * step[UPDATED] was not 0), else 0. The device decides: the host enqueues a step before it knows the previous loss.
+   * With a communicator each rank passes its shard of the matrices, as the `parts` rows that gpt2_reduce_scatter wrote,
+   * and all vectors, which are the same at every rank. The first row becomes the sum of the rows, added in fp32 in their
+   * order and rounded once. The op waits for the collectives enqueued before.
    *   step (updated) [GPT2_STEP_SIZE], matrices (updated) [parts,matrix_count]: gradient, vectors [vector_count],
    *   communicator or NULL; communicator != NULL || parts == 1; parts == 1 || matrix_count % 32 == 0;
-   *   workspace gpt2_global_norm_scratch(matrix_count,vector_count)
+   *   workspace (matrix_count,vector_count)
    */
   globalNorm(args: { context: Pointer | null; step: Pointer | null; matrices: Pointer | null; vectors: Pointer | null; communicator: Pointer | null; parts: Int32; matrixCount: Int64; vectorCount: Int64; targets: Float; maxNorm: Float }): number;
   globalNormScratch(args: { context: Pointer | null; bytes: HostMemory; matrixCount: Int64; vectorCount: Int64 }): number;
@@ -491,24 +446,22 @@ export interface Bindings {
    */
   adamw(args: { context: Pointer | null; weight: Pointer | null; master: Pointer | null; m: Pointer | null; v: Pointer | null; gradient: Pointer | null; step: Pointer | null; count: Int64; gradientDtype: Int32; firstScalar: Int32; rate: Float; beta1: Float; beta2: Float; eps: Float; weightDecay: Float }): number;
   /**
-   * With g = gradient * step[CLIP] and mu = step[scalar]: momentum = mu momentum + (1-mu) g;
-   * direction = mu momentum + (1-mu) g, with the new momentum (Nesterov's). Muon (Jordan 2024) updates matrices by four ops:
-   * this one for each matrix, gpt2_normalize_matrices, gpt2_newton_schulz several times, and gpt2_muon_update for each
-   * matrix. If rows > columns, the direction is stored transposed, as [columns,rows], in all four.
+   * With g = gradient * step[CLIP] and mu = step[scalar]: momentum = mu momentum + (1-mu) g, then (Nesterov's)
+   * direction = mu momentum + (1-mu) g. Muon (Jordan 2024) updates a matrix by this op, gpt2_normalize_matrices,
+   * gpt2_newton_schulz several times, and gpt2_muon_update. If rows > columns, the direction is stored transposed in all four.
    *   direction (kept) [rows,columns], momentum (updated) [rows,columns], gradient [rows,columns]: gradient_dtype,
    *   step [GPT2_STEP_SIZE]; scalar >= GPT2_STEP_SCALARS; scalar < GPT2_STEP_TARGETS
    */
   muonMomentum(args: { context: Pointer | null; direction: Pointer | null; momentum: Pointer | null; gradient: Pointer | null; step: Pointer | null; rows: Int32; columns: Int32; gradientDtype: Int32; scalar: Int32 }): number;
   /**
-   * Each matrix is divided by margin * (its Frobenius norm) + eps. On CUDA a thread's squares are summed in fp32, the rest
-   * in double.
-   *   matrices (updated) [M,R,K]; workspace gpt2_newton_schulz_scratch(M,R,K)
+   * Each matrix is divided by margin * (its Frobenius norm) + eps.
+   *   matrices (updated) [M,R,K]; workspace (M,R,K)
    */
   normalizeMatrices(args: { context: Pointer | null; matrices: Pointer | null; M: Int32; R: Int32; K: Int32; margin: Float; eps: Float }): number;
   /**
    * A step of a Newton-Schulz iteration on M matrices: each singular value x becomes a x + b x^3 + c x^5. For a matrix X:
    * A = X X^T, B = b A + c A^2, out = a X + B X. A, B and out are rounded to the context's dtype, each once.
-   *   out = [M,R,K], in [M,R,K]; R <= K; workspace gpt2_newton_schulz_scratch(M,R,K)
+   *   out = [M,R,K], in [M,R,K]; R <= K; workspace (M,R,K)
    */
   newtonSchulz(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; M: Int32; R: Int32; K: Int32; a: Float; b: Float; c: Float }): number;
   newtonSchulzScratch(args: { context: Pointer | null; bytes: HostMemory; M: Int32; R: Int32; K: Int32 }): number;
@@ -519,19 +472,17 @@ export interface Bindings {
    */
   muonUpdate(args: { context: Pointer | null; weight: Pointer | null; master: Pointer | null; direction: Pointer | null; step: Pointer | null; rows: Int32; columns: Int32; rate: Float; weightDecay: Float }): number;
   /**
-   * out = activation(layernorm(in) * weight^T + bias), for few rows. GELU's input is stored as `pre`; the layernorm's eps
-   * is 1e-5.
+   * out = activation(layernorm(in) * weight^T + bias), for few rows; the layernorm's eps is 1e-5, `pre` is GELU's input.
    *   out = [N,O], pre = [N,O] where activation == GPT2_GELU, in [N,C], norm_weight [C], norm_bias [C], weight [O,C],
-   *   bias [O] or NULL; activation >= 0 && activation <= GPT2_GELU; workspace gpt2_norm_matmul_scratch(N,C,O)
+   *   bias [O] or NULL; activation >= 0 && activation <= GPT2_GELU; workspace (N,C,O)
    */
   normMatmulForward(args: { context: Pointer | null; out: Pointer | null; pre: Pointer | null; in: Pointer | null; normWeight: Pointer | null; normBias: Pointer | null; weight: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32; activation: Int32 }): number;
   normMatmulScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32 }): number;
   /**
-   * Writes the T new keys and values of each sequence to rows positions[b] to positions[b]+T-1 of the cache, then attention
-   * of the T new queries over all positions up to and including the query's, or, if `window` is not 0, over the last `window` of these.
-   * Head sizes up to 256.
+   * Writes the T new keys and values of each sequence to rows positions[b] to positions[b]+T-1 of the cache, then attention of
+   * the T new queries, each over all positions up to its own or, if `window` is not 0, over the last `window` of these.
    *   out = [B,T,C], keys (updated) [B,NH,S,C/NH], values (updated) [B,NH,S,C/NH], qkv [B,T,3C], positions [B]; C % NH == 0;
-   *   C / NH <= 256; window >= 0; workspace gpt2_attention_cached_scratch(S)
+   *   C / NH <= 256; window >= 0; workspace (S)
    */
   attentionCachedForward(args: { context: Pointer | null; out: Pointer | null; keys: Pointer | null; values: Pointer | null; qkv: Pointer | null; positions: Pointer | null; B: Int32; T: Int32; S: Int32; C: Int32; NH: Int32; window: Int32 }): number;
   attentionCachedScratch(args: { context: Pointer | null; bytes: HostMemory; S: Int32 }): number;
@@ -541,11 +492,11 @@ export interface Bindings {
    * makes the choice -1: the model has diverged. Temperature 0 chooses the largest logit, the first of equal ones.
    * Otherwise token i has the weight w[i] = round(2^31 e^((logits[i] - largest) / temperature)). Top-k keeps the top_k
    * largest weights (0: all); then top-p (nucleus sampling, Holtzman et al. 2019) keeps the fewest largest of these whose
-   * sum is at least top_p of their sum (1: all); of equal weights the first. The choice is the first i where the running
-   * sum of the kept w exceeds r * (sum of the kept w) / 2^64. The sums are in integers, so their order does not matter. r
-   * is number seeds[b] * 2^32 + positions[b] of SplitMix64 (Steele et al. 2014) seeded with 0.
+   * sum is at least top_p of their sum (1: all); of equal weights the first. The choice is the first i where the running sum
+   * of the kept w, in integers, exceeds r * (sum of the kept w) / 2^64, with r number seeds[b] * 2^32 + positions[b] of
+   * SplitMix64 (Steele et al. 2014) seeded with 0.
    *   tokens (updated) [B,S+1], positions (updated) [B], logits [B,Vp], seeds [B]; V <= Vp; temperature >= 0; top_k >= 0;
-   *   top_p >= 0; top_p <= 1; workspace gpt2_sample_scratch(B,V)
+   *   top_p >= 0; top_p <= 1; workspace (B,V)
    */
   sample(args: { context: Pointer | null; tokens: Pointer | null; positions: Pointer | null; logits: Pointer | null; seeds: Pointer | null; B: Int32; S: Int32; V: Int32; Vp: Int32; temperature: Float; topK: Int32; topP: Float }): number;
   sampleScratch(args: { context: Pointer | null; bytes: HostMemory; B: Int32; V: Int32 }): number;

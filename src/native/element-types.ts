@@ -1,17 +1,30 @@
 // Types of a tensor's elements, and the sizes of a columnwise copy in FP8.
+import { fromBf16, fromE4m3, fromFp16, toBf16, toE4m3, toFp16 } from '../base/files/half-floats.ts';
 import { GPT2_FP8_COLUMNWISE } from './bindings.generated.ts';
 
-/** A tensor's elements on the host; bf16 as raw 16 bits, FP8 (E4M3) as raw 8 bits. int8: GELU's derivative (cuda/gpt2.h). */
+/** A tensor's elements on the host; bf16 and fp16 as raw 16 bits, FP8 (E4M3) as raw 8 bits. The first type of an array is its default. */
 export const hostArrays = {
   fp32: Float32Array,
   bf16: Uint16Array,
   fp8: Uint8Array,
   int8: Int8Array,
   int32: Int32Array,
+  // No op of the library has these: they are for kernels of a user.
+  fp16: Uint16Array,
+  fp64: Float64Array,
+  uint8: Uint8Array,
 };
-export type HostArray = Float32Array | Uint16Array | Uint8Array | Int8Array | Int32Array;
-
 export type ElementType = keyof typeof hostArrays;
+export type HostArray = Float32Array | Float64Array | Uint16Array | Uint8Array | Int8Array | Int32Array;
+
+/** Types whose host array holds bits: numbers rounded to the type (nearest, ties to even) and back. */
+export const conversions: {
+  readonly [type in ElementType]?: { to(values: Float32Array): HostArray; from(bits: never): Float32Array };
+} = {
+  bf16: { to: toBf16, from: fromBf16 },
+  fp16: { to: toFp16, from: fromFp16 },
+  fp8: { to: toE4m3, from: fromE4m3 },
+};
 
 export const bytesOf = (type: ElementType): number => hostArrays[type].BYTES_PER_ELEMENT;
 

@@ -3,7 +3,7 @@ import { ShapeError } from '../base/errors.ts';
 import type { Pointer } from './bindings.generated.ts';
 import type { Context } from './context.ts';
 import type { Device, DeviceBuffer } from './device.ts';
-import { bytesOf, type ElementType, elementCount, type HostArray, hostArrays } from './element-types.ts';
+import { bytesOf, conversions, type ElementType, elementCount, type HostArray, hostArrays } from './element-types.ts';
 
 const isSize = (size: number): boolean => Number.isSafeInteger(size) && size >= 0;
 
@@ -76,6 +76,11 @@ export class Tensor {
     return this.readPart(0, this.count);
   }
 
+  /** The elements as numbers: bits of bf16, fp16 and fp8 are converted to fp32. */
+  numbers(): HostArray {
+    return conversions[this.type]?.from(this.read() as never) ?? this.read();
+  }
+
   /** Copies `count` elements to the host, from element `start` on. */
   readPart(start: number, count: number): HostArray {
     return this.readInto<HostArray>(new hostArrays[this.type](count), start);
@@ -96,22 +101,31 @@ export function allocateTensor(device: Device, name: string, type: ElementType, 
   return new Tensor(device.allocate(count * bytesOf(type), name), name, type, shape);
 }
 
+const typeOf = (values: HostArray) =>
+  (Object.keys(hostArrays) as ElementType[]).find((type) => values instanceof hostArrays[type]);
+
 /**
- * A new tensor with the values of a typed array: Float32Array is fp32, Int32Array int32, Uint16Array the bits of bf16, Uint8Array
- * the bits of FP8 (E4M3), Int8Array GELU's derivatives (cuda/gpt2.h). `read()` returns the values.
+ * A new tensor with the values of a typed array, of which `read()` returns a copy. Numbers of a Float32Array are rounded to bf16, fp16 or
+ * fp8 (E4M3) if `type` says so; `numbers()` converts back. Uint16Array and Uint8Array hold bits of these types.
  * @param shape default: one dimension
- * @throws ShapeError if the shape does not have as many elements as `values`
- * @example const a = tensorOf(device, Float32Array.of(1, 2, 3));
+ * @param type default: fp32, fp64, int32, int8 by the array; Uint16Array bf16 (also: fp16), Uint8Array fp8 (also: uint8)
+ * @throws ShapeError if the shape does not have as many elements as `values`, or the array cannot hold the type
+ * @example
+ * const a = tensorOf(device, Float32Array.of(1, 2, 3));
+ * const halves = tensorOf(device, Float32Array.of(0.1, 0.2, 0.3), [3], 'fp16');
  */
-export function tensorOf(device: Device, values: HostArray, shape: readonly number[] = [values.length]): Tensor {
-  const type = (Object.keys(hostArrays) as ElementType[]).find((each) => values instanceof hostArrays[each]);
+export function tensorOf(
+  device: Device,
+  values: HostArray,
+  shape: readonly number[] = [values.length],
+  type: ElementType | undefined = typeOf(values),
+): Tensor {
   if (type === undefined) {
-    throw new ShapeError(
-      `a tensor holds a Float32Array, Int32Array, Uint16Array, Uint8Array or Int8Array, not ${(values as object)?.constructor?.name}`,
-    );
+    const arrays = [...new Set(Object.values(hostArrays))].map(({ name }) => name);
+    throw new ShapeError(`a tensor holds one of ${arrays.join(', ')}, not ${(values as object)?.constructor?.name}`);
   }
   if (elementCount(shape) !== values.length) throw new ShapeError(`[${shape}] does not have ${values.length} elements`);
   const tensor = allocateTensor(device, 'tensor', type, shape);
-  tensor.write(values);
+  tensor.write(values instanceof Float32Array ? (conversions[type]?.to(values) ?? values) : values);
   return tensor;
 }

@@ -58,12 +58,12 @@ export const contracts = {
     sizes: ['N', 'C'],
     scalars: ['eps'],
     flags: [],
-    relations: [{ text: 'out != null || values != null', holds: ({ out, values }: { out: Pointer | null; values: Pointer | null }) => out !== null || values !== null }, { text: 'values == null || C % 16 == 0', holds: ({ values, C }: { values: Pointer | null; C: number }) => values === null || C % 16 === 0 }, { text: 'eps >= 0', holds: ({ eps }: { eps: number }) => eps >= 0 }],
+    relations: [{ text: 'out != null || values != null', holds: ({ out, values }: { out: Pointer | null; values: Pointer | null }) => out !== null || values !== null }, { text: 'eps >= 0', holds: ({ eps }: { eps: number }) => eps >= 0 }, { text: 'values == null || C % 16 == 0', holds: ({ values, C }: { values: Pointer | null; C: number }) => values === null || C % 16 === 0 }],
   },
   normBackward: {
     name: 'normBackward',
     symbol: 'gpt2_norm_backward',
-    formula: "With g = dout * weight and normalized = (in - mean) * rstd: din = rstd * (g - mean(g) - normalized * mean(g * normalized)) + dresidual; dweight (=|+=) column sums of dout * normalized; dbias (=|+=) column sums of dout",
+    formula: "With g = dout * weight and normalized = (in - mean) * rstd, `mean` and mean(g) 0 in RMSNorm: din = rstd * (g - mean(g) - normalized * mean(g * normalized)) + dresidual, the residual stream's gradient; dweight (=|+=) column sums of dout * normalized; dbias (=|+=) column sums of dout",
     tensors: {
       din: { access: '=', type: 'element', shape: ['N', 'C'], mayBe: ['dout', 'dresidual'] },
       values: { access: '=', type: 'fp8', shape: ['N', 'C'], isOptional: true },
@@ -105,7 +105,7 @@ export const contracts = {
   matmulBackwardInput: {
     name: 'matmulBackwardInput',
     symbol: 'gpt2_matmul_backward_input',
-    formula: "din = (dout * weight) * activation', the derivative of the activation before this matmul",
+    formula: "din = (dout * weight) * the derivative of the activation before this matmul: gelu'(pre), or 2 sqrt(activated)",
     tensors: {
       din: { access: '=', type: 'element', shape: ['N', 'C'] },
       dout: { access: 'read', type: 'element', shape: ['N', 'O'] },
@@ -138,7 +138,7 @@ export const contracts = {
   qkNormRotaryForward: {
     name: 'qkNormRotaryForward',
     symbol: 'gpt2_qk_norm_rotary_forward',
-    formula: "Normalizes and rotates each head's q and k before attention, in place; v too with value_factors",
+    formula: "Normalizes and rotates each head's q and k in place",
     tensors: {
       qkv: { access: 'updated', type: 'element', shape: ['B', 'T', '3C'], columns: '2C' },
       rstd: { access: '=', type: 'fp32', shape: ['B', 'T', '2NH'], isOptional: true },
@@ -156,7 +156,7 @@ export const contracts = {
   qkNormRotaryBackward: {
     name: 'qkNormRotaryBackward',
     symbol: 'gpt2_qk_norm_rotary_backward',
-    formula: "Turns the gradient of qk_norm_rotary_forward's result (`qkv`, without positions) into the gradient of its input, in place; the gradient of v is unchanged",
+    formula: "Turns the gradient of forward's result (`qkv`, without positions) into that of its input, in place; v's is unchanged",
     tensors: {
       dqkv: { access: 'updated', type: 'element', shape: ['B', 'T', '3C'], columns: '2C' },
       dvalueFactors: { access: 'accumulate', type: 'fp32', shape: ['2'], isOptional: true, together: 'valueFactors' },
@@ -177,7 +177,7 @@ export const contracts = {
   attentionForward: {
     name: 'attentionForward',
     symbol: 'gpt2_attention_forward',
-    formula: "Softmax of q*k^T/sqrt(HS) over the positions from first[b,t], or 0 if `first` is NULL, up to and including the query's t, times v, per head",
+    formula: "Softmax of q*k^T/sqrt(HS) over the positions from first[b,t], or 0 if `first` is NULL, up to and including the query's t, times v, per head; qkv holds q, k, v, each [NH,HS]",
     tensors: {
       out: { access: '=', type: 'element', shape: ['B', 'T', 'C'] },
       lse: { access: '=', type: 'fp32', shape: ['B', 'NH', 'T'] },
@@ -415,7 +415,7 @@ export const contracts = {
     sizes: ['N', 'C', 'O'],
     scalars: ['activation'],
     flags: [],
-    relations: [{ text: 'activation >= 0 && activation <= 2', holds: ({ activation }: { activation: number }) => activation >= 0 && activation <= 2 }, { text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'O % 16 == 0', holds: ({ O }: { O: number }) => O % 16 === 0 }],
+    relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'O % 16 == 0', holds: ({ O }: { O: number }) => O % 16 === 0 }, { text: 'activation >= 0 && activation <= 2', holds: ({ activation }: { activation: number }) => activation >= 0 && activation <= 2 }],
     workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'fp8MatmulScratch', sizes: { N, C, O, gradients: 0 } }),
   },
   fp8MatmulBackwardInput: {
@@ -442,7 +442,7 @@ export const contracts = {
     sizes: ['N', 'C', 'O'],
     scalars: ['activation'],
     flags: [],
-    relations: [{ text: 'activation >= 0 && activation <= 2', holds: ({ activation }: { activation: number }) => activation >= 0 && activation <= 2 }, { text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'O % 16 == 0', holds: ({ O }: { O: number }) => O % 16 === 0 }],
+    relations: [{ text: 'O % 16 == 0', holds: ({ O }: { O: number }) => O % 16 === 0 }, { text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'activation >= 0 && activation <= 2', holds: ({ activation }: { activation: number }) => activation >= 0 && activation <= 2 }],
     workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'fp8MatmulScratch', sizes: { N, C, O, gradients: 0 } }),
   },
   fp8MatmulBackwardWeight: {
@@ -460,7 +460,7 @@ export const contracts = {
     sizes: ['N', 'C', 'O'],
     scalars: [],
     flags: ['accumulate'],
-    relations: [{ text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }, { text: 'O % 16 == 0', holds: ({ O }: { O: number }) => O % 16 === 0 }],
+    relations: [{ text: 'O % 16 == 0', holds: ({ O }: { O: number }) => O % 16 === 0 }, { text: 'C % 16 == 0', holds: ({ C }: { C: number }) => C % 16 === 0 }],
     workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'fp8MatmulScratch', sizes: { N, C, O, gradients: 1 } }),
   },
   globalNorm: {
@@ -499,7 +499,7 @@ export const contracts = {
   muonMomentum: {
     name: 'muonMomentum',
     symbol: 'gpt2_muon_momentum',
-    formula: "With g = gradient * step[CLIP] and mu = step[scalar]: momentum = mu momentum + (1-mu) g; direction = mu momentum + (1-mu) g, with the new momentum (Nesterov's)",
+    formula: "With g = gradient * step[CLIP] and mu = step[scalar]: momentum = mu momentum + (1-mu) g, then (Nesterov's) direction = mu momentum + (1-mu) g",
     tensors: {
       direction: { access: 'kept', type: 'element', shape: ['rows', 'columns'] },
       momentum: { access: 'updated', type: 'fp32', shape: ['rows', 'columns'] },
@@ -556,7 +556,7 @@ export const contracts = {
   normMatmulForward: {
     name: 'normMatmulForward',
     symbol: 'gpt2_norm_matmul_forward',
-    formula: "out = activation(layernorm(in) * weight^T + bias), for few rows",
+    formula: "out = activation(layernorm(in) * weight^T + bias), for few rows; the layernorm's eps is 1e-5, `pre` is GELU's input",
     tensors: {
       out: { access: '=', type: 'element', shape: ['N', 'O'] },
       pre: { access: '=', type: 'element', shape: ['N', 'O'], isOptional: true, where: { argument: 'activation', operator: '==', value: 1, orNull: false } },
@@ -575,7 +575,7 @@ export const contracts = {
   attentionCachedForward: {
     name: 'attentionCachedForward',
     symbol: 'gpt2_attention_cached_forward',
-    formula: "Writes the T new keys and values of each sequence to rows positions[b] to positions[b]+T-1 of the cache, then attention of the T new queries over all positions up to and including the query's, or, if `window` is not 0, over the last `window` of these",
+    formula: "Writes the T new keys and values of each sequence to rows positions[b] to positions[b]+T-1 of the cache, then attention of the T new queries, each over all positions up to its own or, if `window` is not 0, over the last `window` of these",
     tensors: {
       out: { access: '=', type: 'element', shape: ['B', 'T', 'C'] },
       keys: { access: 'updated', type: 'element', shape: ['B', 'NH', 'S', 'C/NH'] },
@@ -649,8 +649,8 @@ export const contracts = {
 } as const satisfies Record<string, OpContract>;
 
 /**
- * out[b,t,:] = wte[id,:] + wpe[p,:]. Without positions id = tokens[b,t] and p = t; an id outside [0, V) gives a row of NaN
- * on CUDA. With positions id = texts[b,p] and p = positions[b] + t (see "generation").
+ * out[b,t,:] = wte[id,:] + wpe[p,:]. Without positions id = tokens[b,t] and p = t; with positions id = texts[b,p] and
+ * p = positions[b] + t (see "generation").
  *   out = [B,T,C], tokens [B,T] < V where positions == NULL, texts [B,S+1] where positions != NULL, positions [B] or NULL,
  *   wte [>=V,C] by tokens, wpe [>=S,C] or NULL; positions != NULL || S == T
  */
@@ -660,10 +660,10 @@ export function embeddingForward(device: Device, args: { out: Tensor; tokens: Te
 
 /**
  * dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in an order that depends only on the tokens;
- * dwpe[t,:] (=|+=) sum over b of dout[b,t,:]. dwte is added to because it is also the weight of gpt2_classifier, whose
- * backward comes first. On CUDA V is at most 65536, the limit of a token file, and a token outside [0, V) counts only in dwpe.
- *   dwte += [>=V,C]: gradient by tokens, dwpe (accumulate) [>=T,C]: gradient or NULL, dout [B,T,C],
- *   tokens [B,T] < V; workspace gpt2_embedding_scratch(B,T,C,V)
+ * dwpe[t,:] (=|+=) sum over b of dout[b,t,:]. dwte is also the weight of gpt2_classifier, whose backward comes first.
+ * On CUDA V is at most 65536, the limit of a token file, and a token outside [0, V) counts only in dwpe.
+ *   dwte += [>=V,C]: gradient by tokens, dwpe (accumulate) [>=T,C]: gradient or NULL, dout [B,T,C], tokens [B,T] < V;
+ *   workspace (B,T,C,V)
  */
 export function embeddingBackward(device: Device, args: { dwte: Tensor; dwpe: Tensor | null; dout: Tensor; tokens: Tensor; V: number; accumulate: boolean }): void {
   enqueue(device, contracts.embeddingBackward, args);
@@ -672,44 +672,38 @@ export function embeddingBackward(device: Device, args: { dwte: Tensor; dwpe: Te
 /**
  * out = (in - mean) * rstd * weight + bias over the last dimension, rstd = 1/sqrt(population variance + eps); or in RMSNorm
  * out = in * rstd * weight, rstd = 1/sqrt(mean of in^2 + eps).
- *   out = [N,C] or NULL, values = [N,C] or NULL, scale = [N] or NULL with values, norm = [N] or NULL with values,
- *   mean = [N] or NULL, rstd = [N], in [N,C], weight [C], bias [C] or NULL with mean; out != NULL || values != NULL;
- *   values == NULL || C % 16 == 0; eps >= 0
+ *   out = [N,C] or NULL, values = [N,C] or NULL, scale = [N] with values, norm = [N] with values, mean = [N] or NULL,
+ *   rstd = [N], in [N,C], weight [C], bias [C] with mean; out != NULL || values != NULL; eps >= 0
  */
 export function normForward(device: Device, args: { out: Tensor | null; values: Tensor | null; scale: Tensor | null; norm: Tensor | null; mean: Tensor | null; rstd: Tensor; in: Tensor; weight: Tensor; bias: Tensor | null; eps: number }): void {
   enqueue(device, contracts.normForward, args);
 }
 
 /**
- * With g = dout * weight and normalized = (in - mean) * rstd: din = rstd * (g - mean(g) - normalized * mean(g * normalized)) +
- * dresidual; dweight (=|+=) column sums of dout * normalized; dbias (=|+=) column sums of dout. In RMSNorm `mean`
- * and mean(g) are 0. dresidual is the gradient of the residual stream, which bypasses the norm.
- *   din = [N,C] may be dout or dresidual, values = [N,C] or NULL, scale = [N] or NULL with values,
- *   norm = [N] or NULL with values, dweight (accumulate) [C], dbias (accumulate) [C] or NULL with mean, dout [N,C],
- *   dresidual [N,C] or NULL, in [N,C], weight [C], mean [N] or NULL, rstd [N]; values == NULL || C % 16 == 0;
- *   workspace gpt2_norm_scratch(N,C)
+ * With g = dout * weight and normalized = (in - mean) * rstd, `mean` and mean(g) 0 in RMSNorm:
+ * din = rstd * (g - mean(g) - normalized * mean(g * normalized)) + dresidual, the residual stream's gradient; dweight (=|+=)
+ * column sums of dout * normalized; dbias (=|+=) column sums of dout.
+ *   din = [N,C] may be dout or dresidual, values = [N,C] or NULL, scale = [N] with values, norm = [N] with values,
+ *   dweight (accumulate) [C], dbias (accumulate) [C] with mean, dout [N,C], dresidual [N,C] or NULL, in [N,C], weight [C],
+ *   mean [N] or NULL, rstd [N]; workspace (N,C)
  */
 export function normBackward(device: Device, args: { din: Tensor; values: Tensor | null; scale: Tensor | null; norm: Tensor | null; dweight: Tensor; dbias: Tensor | null; dout: Tensor; dresidual: Tensor | null; in: Tensor; weight: Tensor; mean: Tensor | null; rstd: Tensor; accumulate: boolean }): void {
   enqueue(device, contracts.normBackward, args);
 }
 
 /**
- * out = activation(in * weight^T + bias) + residual. GELU's input `pre` is stored for backward; the squared ReLU's
- * backward needs only `out`.
+ * out = activation(in * weight^T + bias) + residual. Backward needs GELU's input `pre`, or the squared ReLU's `out`.
  *   out = [N,O], pre = [N,O] where activation == GPT2_GELU, in [N,C], weight [O,C], bias [O] or NULL,
- *   residual [N,O] or NULL where activation == GPT2_NO_ACTIVATION; activation >= 0 && activation <= GPT2_RELU_SQUARED;
- *   workspace gpt2_matmul_scratch(N,C,O,0)
+ *   residual [N,O] or NULL where activation == GPT2_NO_ACTIVATION; workspace (N,C,O,0)
  */
 export function matmulForward(device: Device, args: { out: Tensor; pre: Tensor | null; in: Tensor; weight: Tensor; bias: Tensor | null; residual: Tensor | null; activation: number }): void {
   enqueue(device, contracts.matmulForward, args);
 }
 
 /**
- * din = (dout * weight) * activation', the derivative of the activation before this matmul. It is gelu'(pre), or
- * 2 sqrt(activated) from the squared ReLU's output.
+ * din = (dout * weight) * the derivative of the activation before this matmul: gelu'(pre), or 2 sqrt(activated).
  *   din = [N,C], dout [N,O], weight [O,C], pre [N,C] where activation == GPT2_GELU,
- *   activated [N,C] where activation == GPT2_RELU_SQUARED; activation >= 0 && activation <= GPT2_RELU_SQUARED;
- *   workspace gpt2_matmul_scratch(N,C,O,0)
+ *   activated [N,C] where activation == GPT2_RELU_SQUARED; workspace (N,C,O,0)
  */
 export function matmulBackwardInput(device: Device, args: { din: Tensor; dout: Tensor; weight: Tensor; pre: Tensor | null; activated: Tensor | null; activation: number }): void {
   enqueue(device, contracts.matmulBackwardInput, args);
@@ -717,56 +711,50 @@ export function matmulBackwardInput(device: Device, args: { din: Tensor; dout: T
 
 /**
  * dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout.
- *   dweight (accumulate) [O,C]: gradient, dbias (accumulate) [O] or NULL, dout [N,O], in [N,C];
- *   workspace gpt2_matmul_scratch(N,C,O,1)
+ *   dweight (accumulate) [O,C]: gradient, dbias (accumulate) [O] or NULL, dout [N,O], in [N,C]; workspace (N,C,O,1)
  */
 export function matmulBackwardWeight(device: Device, args: { dweight: Tensor; dbias: Tensor | null; dout: Tensor; in: Tensor; accumulate: boolean }): void {
   enqueue(device, contracts.matmulBackwardWeight, args);
 }
 
 /**
- * Normalizes and rotates each head's q and k before attention, in place; v too with value_factors. x = x * rstd, with
- * rstd = 1/sqrt(mean of x^2 + eps) over the head, or 1 if rstd is NULL. Then, for i < HS/2 and position p, with
- * cos = rotations[p,i] and sin = rotations[p,i+HS/2]: x[i] = x[i] cos + x[i+HS/2] sin and
- * x[i+HS/2] = x[i+HS/2] cos - x[i] sin. q is multiplied by query_factor last. The position of token t is t, or
- * positions[b] + t with `positions`; if it is outside [0, S - T + t], q and k become NaN. rstd holds, for each token,
- * NH values of q and then NH values of k. With value_factors, `values` = v and then v = value_factors[0] v +
- * value_factors[1] embedded, a value embedding of the token (Zhou et al. 2024), 0 if NULL.
- * v, the last C elements of qkv's rows, is accessed only then.
- *   qkv (updated) [B,T,3C] first 2C, rstd = [B,T,2NH] or NULL, values = [B,T,C] or NULL with value_factors,
- *   rotations [S,C/NH], positions [B] or NULL, value_factors [2] or NULL,
- *   embedded [B,T,C] or NULL where value_factors != NULL; C % (2 * NH) == 0; T <= S; eps >= 0
+ * Normalizes and rotates each head's q and k in place. QK-norm (Henry et al. 2020): x = x * rstd, with
+ * rstd = 1/sqrt(mean of x^2 + eps) over the head, or 1 if rstd is NULL. Rotary position p (Su et al. 2021), with i < HS/2,
+ * cos = rotations[p,i] and sin = rotations[p,i+HS/2]: x[i] = x[i] cos + x[i+HS/2] sin, x[i+HS/2] = x[i+HS/2] cos - x[i] sin.
+ * q is multiplied by query_factor last. The position of token t is t, or positions[b] + t with `positions`; outside
+ * [0, S - T + t], q and k become NaN. rstd holds, for each token, NH values of q and then NH of k. Only with value_factors is
+ * v, the last C elements of qkv's rows, accessed: `values` = v, then v = value_factors[0] v + value_factors[1] embedded, a
+ * value embedding of the token (Zhou et al. 2024), 0 if NULL.
+ *   qkv (updated) [B,T,3C] first 2C, rstd = [B,T,2NH] or NULL, values = [B,T,C] with value_factors, rotations [S,C/NH],
+ *   positions [B] or NULL, value_factors [2] or NULL, embedded [B,T,C] or NULL where value_factors != NULL;
+ *   C % (2 * NH) == 0; T <= S; eps >= 0
  */
 export function qkNormRotaryForward(device: Device, args: { qkv: Tensor; rstd: Tensor | null; values: Tensor | null; rotations: Tensor; positions: Tensor | null; valueFactors: Tensor | null; embedded: Tensor | null; NH: number; eps: number; queryFactor: number }): void {
   enqueue(device, contracts.qkNormRotaryForward, args);
 }
 
 /**
- * Turns the gradient of gpt2_qk_norm_rotary_forward's result (`qkv`, without positions) into the gradient of its input,
- * in place; the gradient of v is unchanged. Let y be a result and dy its gradient, both rotated back; for q, y is also
- * divided and dy multiplied by query_factor. Then dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL. With
- * value_factors: dvalue_factors (=|+=) the sums of dv * values and of dv * embedded; dembedded = value_factors[1] dv; dv =
- * value_factors[0] dv.
- *   dqkv (updated) [B,T,3C] first 2C, dvalue_factors (accumulate) [2] or NULL with value_factors,
- *   dembedded = [B,T,C] or NULL with embedded, qkv [B,T,3C] first 2C, rstd [B,T,2NH] or NULL, rotations [>=T,C/NH],
- *   value_factors [2] or NULL, values [B,T,C] or NULL with value_factors,
- *   embedded [B,T,C] or NULL where value_factors != NULL; C % (2 * NH) == 0; query_factor != 0;
- *   workspace gpt2_factors_scratch(2)
+ * Turns the gradient of forward's result (`qkv`, without positions) into that of its input, in place; v's is unchanged.
+ * Let y be a result and dy its gradient, both rotated back; for q, y is also divided and dy multiplied by query_factor.
+ * Then dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL. With value_factors: dvalue_factors (=|+=) the sums of
+ * dv * values and of dv * embedded; dembedded = value_factors[1] dv; dv = value_factors[0] dv.
+ *   dqkv (updated) [B,T,3C] first 2C, dvalue_factors (accumulate) [2] with value_factors, dembedded = [B,T,C] with embedded,
+ *   qkv [B,T,3C] first 2C, rstd [B,T,2NH] or NULL, rotations [>=T,C/NH], value_factors [2] or NULL,
+ *   values [B,T,C] with value_factors, embedded [B,T,C] or NULL where value_factors != NULL; C % (2 * NH) == 0;
+ *   query_factor != 0; workspace (2)
  */
 export function qkNormRotaryBackward(device: Device, args: { dqkv: Tensor; dvalueFactors: Tensor | null; dembedded: Tensor | null; qkv: Tensor; rstd: Tensor | null; rotations: Tensor; valueFactors: Tensor | null; values: Tensor | null; embedded: Tensor | null; NH: number; queryFactor: number; accumulate: boolean }): void {
   enqueue(device, contracts.qkNormRotaryBackward, args);
 }
 
 /**
- * Softmax of q*k^T/sqrt(HS) over the positions from first[b,t], or 0 if `first` is NULL, up to and including the query's t, times
- * v, per head. One array describes a window of w positions, first[b,t] = max(0, t - w + 1), documents that do not see each other,
- * first[b,t] = the start of t's document, or both, by the larger. The CPU library refuses a line that decreases or exceeds t. On CUDA
- * its results are undefined, but the op ends and reads no other memory. qkv holds q, k, v, each [NH,HS]. No T x T matrix is
- * kept; lse is the log of the softmax's denominator (natural log, of the scaled scores), from which backward recomputes the
- * probabilities (Dao et al. 2022). On CUDA HS is at most 256, and less on GPUs whose blocks have little shared memory: larger ones
- * give GPT2_UNSUPPORTED.
- *   out = [B,T,C], lse = [B,NH,T], qkv [B,T,3C], first [B,T] <= t or NULL; C % NH == 0;
- *   workspace gpt2_attention_scratch(B,T,C,NH)
+ * Softmax of q*k^T/sqrt(HS) over the positions from first[b,t], or 0 if `first` is NULL, up to and including the query's t,
+ * times v, per head; qkv holds q, k, v, each [NH,HS]. first[b,t] = max(0, t - w + 1) makes a window of w positions, the
+ * start of t's document separates documents, the larger of both does both. The CPU library refuses a line that decreases
+ * or exceeds t. On CUDA its results are undefined, but the op ends and reads no other memory. lse is the natural log of
+ * the softmax's denominator, from which backward recomputes the probabilities (Dao et al. 2022). On CUDA HS is at most
+ * 256, and less on GPUs whose blocks have little shared memory: larger ones give GPT2_UNSUPPORTED.
+ *   out = [B,T,C], lse = [B,NH,T], qkv [B,T,3C], first [B,T] <= t or NULL; C % NH == 0; workspace (B,T,C,NH)
  */
 export function attentionForward(device: Device, args: { out: Tensor; lse: Tensor; qkv: Tensor; first: Tensor | null }): void {
   enqueue(device, contracts.attentionForward, args);
@@ -776,7 +764,7 @@ export function attentionForward(device: Device, args: { out: Tensor; lse: Tenso
  * With p = exp(q*k^T/sqrt(HS) - lse) where a query attends to a key, else 0: dv = p^T * dout;
  * ds = p * (dout*v^T - row sums of dout * out) / sqrt(HS); dq = ds * k; dk = ds^T * q. `first` is forward's.
  *   dqkv = [B,T,3C], dout [B,T,C], out [B,T,C], qkv [B,T,3C], lse [B,NH,T], first [B,T] <= t or NULL; C % NH == 0;
- *   workspace gpt2_attention_scratch(B,T,C,NH)
+ *   workspace (B,T,C,NH)
  */
 export function attentionBackward(device: Device, args: { dqkv: Tensor; dout: Tensor; out: Tensor; qkv: Tensor; lse: Tensor; first: Tensor | null }): void {
   enqueue(device, contracts.attentionBackward, args);
@@ -827,19 +815,17 @@ export function streamSumForward(device: Device, args: { out: Tensor; in: Tensor
  * din = factors[0] dout + later_factors[0] later_factors[2] later, the gradients of `in` as the residual stream of this
  * layer and as the skip of a later layer, whose dout is `later`. dembedded += factors[1] dout; dfactors (=|+=) the sums of
  * dout * (in + factors[2] skip), of dout * embedded, and of factors[0] dout * skip.
- *   din = [N,C] may be dout or later, values = [N,C] or NULL, scale = [N] or NULL with values,
- *   norm = [N] or NULL with values, dembedded += [N,C], dfactors (accumulate) [3], dout [N,C], later [N,C] or NULL,
- *   later_factors [3] or NULL with later, in [N,C], skip [N,C] or NULL, embedded [N,C], factors [3];
- *   values == NULL || C % 16 == 0; workspace gpt2_factors_scratch(3)
+ *   din = [N,C] may be dout or later, values = [N,C] or NULL, scale = [N] with values, norm = [N] with values,
+ *   dembedded += [N,C], dfactors (accumulate) [3], dout [N,C], later [N,C] or NULL, later_factors [3] with later, in [N,C],
+ *   skip [N,C] or NULL, embedded [N,C], factors [3]; workspace gpt2_factors_scratch(3)
  */
 export function streamSumBackward(device: Device, args: { din: Tensor; values: Tensor | null; scale: Tensor | null; norm: Tensor | null; dembedded: Tensor; dfactors: Tensor; dout: Tensor; later: Tensor | null; laterFactors: Tensor | null; in: Tensor; skip: Tensor | null; embedded: Tensor; factors: Tensor; accumulate: boolean }): void {
   enqueue(device, contracts.streamSumBackward, args);
 }
 
 /**
- * losses[i] = -log softmax(logits[i,:V])[targets[i]]; dlogits[i,:V] = (softmax - onehot) * dloss, dlogits[i,V:] = 0. Here
- * and in gpt2_classifier a target of -1 gives a loss and a row of 0. On CUDA any other target outside [0, V) gives a loss
- * and a row of NaN. dloss is the factor of the gradients: 1 / the tokens of a step, for a mean loss.
+ * losses[i] = -log softmax(logits[i,:V])[targets[i]]; dlogits[i,:V] = (softmax - onehot) * dloss, dlogits[i,V:] = 0. Here and
+ * in gpt2_classifier a target of -1 gives a loss and a row of 0. dloss is 1 / the tokens of a step, for a mean loss.
  *   losses = [N], dlogits = [N,Vp] or NULL may be logits, logits [N,Vp], targets [N] < V or -1; V <= Vp
  */
 export function crossEntropy(device: Device, args: { losses: Tensor; dlogits: Tensor | null; logits: Tensor; targets: Tensor; V: number; dloss: number }): void {
@@ -847,27 +833,19 @@ export function crossEntropy(device: Device, args: { losses: Tensor; dlogits: Te
 }
 
 /**
- * The last linear layer with its loss, and backward through both: losses[i] = -log softmax(logits[i])[targets[i]] over the first V
- * outputs, with logits = in * weight^T + bias, limited as by gpt2_softcap_forward if softcap > 0; din, dweight and dbias are the
- * gradients of dloss * sum of losses. The sm_90 kernels differ in two points: `logits` holds other values afterwards, and a logit
- * that exceeds the target's by more than 77 counts as 77 above it, so no loss exceeds 77 + log(V).
+ * The last linear layer with its loss, and backward through both: losses[i] = -log softmax(logits[i])[targets[i]] over the
+ * first V outputs, with logits = in * weight^T + bias, limited as by gpt2_softcap_forward if softcap > 0; din, dweight and
+ * dbias are the gradients of dloss * sum of losses. On sm_90 a logit counts as at most 77 above the target's.
  *
- * With copies of `in` and `weight` in FP8, logits = (in_values * in_scale) * weight_values^T * factors[SCALE] + bias, and gradients
- * are computed in FP8 too. Softmax's denominator is estimated before the matmul, from every s-th output, s = Vp / 512 but 1 to 64:
- * z[i] = r + log(1/16 + s * sum over sampled j of exp(logits[i,j] - r)), r = logits[i,target]
- * e[i,j] = 256 exp(logits[i,j] - z[i]) for j other than the target, D[i] = sum over j of e[i,j], d[i] = D[i] + 256 exp(r - z[i])
- * din = dloss / d * E5M2(e) / 0.99722 * weight_values * factors[SCALE] - dloss D / d * weight[target]
- * dweight = E5M2(e)^T * (dloss / d / 0.99722 * in), the factor in E4M3 with a scale for GPT2_FP8_BLOCK rows; row target -= dloss D / d * in
- * With a softcap, its derivative is a factor of E5M2's argument and of the target's terms. Rounding to E5M2 makes the sum of many
- * numbers 0.99722 times as large; without the factor, this would be a bias where sum and target's terms nearly cancel. E5M2 saturates
- * at 57344: step[SATURATED] (=|+=) the number of rows with a larger D, which may contain one. weight_transposed is read only with din.
- * CUDA's kernels other than sm_90's round only e, and multiply by `weight` and `in`.
+ * With copies of `in` and `weight` in FP8, logits = (in_values * in_scale) * weight_values^T * factors[SCALE] + bias, and
+ * gradients are computed in FP8 too, from exponentials over an estimate of softmax's denominator, in E5M2 (formulas:
+ * cpu/classifier.cpp). E5M2 saturates at 57344: step[SATURATED] (=|+=) the number of rows with a larger sum, which may
+ * contain one. weight_transposed is read only with din. CUDA's kernels other than sm_90's round only the exponentials.
  *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, dbias (accumulate) [Vp] or NULL,
- *   step (updated) [GPT2_STEP_SIZE] or NULL where in_values != NULL, logits (scratch) [N,Vp], in [N,C], in_values [N,C] or NULL,
- *   in_scale [N] or NULL with in_values, weight [Vp,C], weight_values [Vp,C] or NULL with in_values,
- *   weight_transposed [C,Vp] or NULL with in_values, factors [GPT2_FP8_FACTORS] or NULL with in_values, bias [Vp] or NULL,
- *   targets [N] < V or -1; V <= Vp; softcap >= 0; in_values == NULL || C % 16 == 0; in_values == NULL || Vp % 16 == 0;
- *   workspace gpt2_classifier_scratch(N,C,Vp,din || dweight || dbias,in_values)
+ *   step (updated) [GPT2_STEP_SIZE] or NULL where in_values != NULL, logits (scratch) [N,Vp], in [N,C],
+ *   in_values [N,C] or NULL, in_scale [N] with in_values, weight [Vp,C], weight_values [Vp,C] with in_values,
+ *   weight_transposed [C,Vp] with in_values, factors [GPT2_FP8_FACTORS] with in_values, bias [Vp] or NULL,
+ *   targets [N] < V or -1; V <= Vp; softcap >= 0; workspace (N,C,Vp,din || dweight || dbias,in_values)
  */
 export function classifier(device: Device, args: { losses: Tensor; din: Tensor | null; dweight: Tensor | null; dbias: Tensor | null; step: Tensor | null; logits: Tensor; in: Tensor; inValues: Tensor | null; inScale: Tensor | null; weight: Tensor; weightValues: Tensor | null; weightTransposed: Tensor | null; factors: Tensor | null; bias: Tensor | null; targets: Tensor; V: number; dloss: number; softcap: number; accumulate: boolean }): void {
   enqueue(device, contracts.classifier, args);
@@ -882,10 +860,10 @@ export function lossSum(device: Device, args: { step: Tensor; losses: Tensor; sc
 }
 
 /**
- * The weight in FP8 and its factors. On CUDA the kernel's blocks wait for each other, so at most two contexts may call this
- * op on a GPU at the same time.
+ * The weight in FP8 and its factors. On CUDA at most two contexts may call this op on a GPU at the same time, because the
+ * kernel's blocks wait for each other.
  *   values = [O,C] or NULL, transposed = [C,O] or NULL, factors = [GPT2_FP8_FACTORS], weight [O,C], bias [O] or NULL;
- *   C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_quantize_weight_scratch(C,O)
+ *   C % 16 == 0; O % 16 == 0; workspace (C,O)
  */
 export function fp8QuantizeWeight(device: Device, args: { values: Tensor | null; transposed: Tensor | null; factors: Tensor; weight: Tensor; bias: Tensor | null }): void {
   enqueue(device, contracts.fp8QuantizeWeight, args);
@@ -893,41 +871,36 @@ export function fp8QuantizeWeight(device: Device, args: { values: Tensor | null;
 
 /**
  * The columnwise copy of a matrix in FP8. Values are rounded again only where they are subnormal at the block's scale.
- *   columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], columnwise_norm = [N/GPT2_FP8_BLOCK], values [N,C], scale [N],
- *   norm [N]; C % 16 == 0
+ *   columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], columnwise_norm = [N/GPT2_FP8_BLOCK], values [N,C],
+ *   scale [N], norm [N]
  */
 export function fp8Transpose(device: Device, args: { columnwise: Tensor; columnwiseScale: Tensor; columnwiseNorm: Tensor; values: Tensor; scale: Tensor; norm: Tensor }): void {
   enqueue(device, contracts.fp8Transpose, args);
 }
 
 /**
- * gpt2_matmul_forward in FP8: out = in * weight^T + bias + residual. With an activation the result is stored in FP8 only,
- * values * scale = gelu(pre), derivative = gelu'(pre), pre = in * weight^T + bias, or values * scale =
- * relu(in * weight^T + bias)^2; both copies are rounded from fp32.
+ * gpt2_matmul_forward in FP8: out = in * weight^T + bias + residual. With an activation the result is stored in FP8 only:
+ * values * scale = gelu(pre), derivative = gelu'(pre), pre = in * weight^T + bias; or values * scale = relu(pre)^2.
  *   out = [N,O] where activation == GPT2_NO_ACTIVATION, values = [N,O] where activation != GPT2_NO_ACTIVATION,
- *   scale = [N] or NULL with values, columnwise = [O,N/16,16] or NULL where activation != GPT2_NO_ACTIVATION,
- *   columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise, derivative = [N,O] where activation == GPT2_GELU, in [N,C],
- *   in_scale [N], in_norm [N] or NULL with values, in_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with columnwise, weight [O,C],
+ *   scale = [N] with values, columnwise = [O,N/16,16] or NULL where activation != GPT2_NO_ACTIVATION,
+ *   columnwise_scale = [N/GPT2_FP8_BLOCK] with columnwise, derivative = [N,O] where activation == GPT2_GELU, in [N,C],
+ *   in_scale [N], in_norm [N] with values, in_columnwise_norm [N/GPT2_FP8_BLOCK] with columnwise, weight [O,C],
  *   factors [GPT2_FP8_FACTORS], bias [O] or NULL, residual [N,O] or NULL where activation == GPT2_NO_ACTIVATION;
- *   activation >= 0 && activation <= GPT2_RELU_SQUARED; C % 16 == 0; O % 16 == 0;
- *   workspace gpt2_fp8_matmul_scratch(N,C,O,0)
+ *   workspace (N,C,O,0)
  */
 export function fp8MatmulForward(device: Device, args: { out: Tensor | null; values: Tensor | null; scale: Tensor | null; columnwise: Tensor | null; columnwiseScale: Tensor | null; derivative: Tensor | null; in: Tensor; inScale: Tensor; inNorm: Tensor | null; inColumnwiseNorm: Tensor | null; weight: Tensor; factors: Tensor; bias: Tensor | null; residual: Tensor | null; activation: number }): void {
   enqueue(device, contracts.fp8MatmulForward, args);
 }
 
 /**
- * gpt2_matmul_backward_input in FP8: din = dout * weight. Through an activation the result is stored in FP8 only,
- * values * scale = (dout * weight) * derivative or (dout * weight) * 2 sqrt(activated), where `activated` is forward's
- * result; both copies are rounded from fp32.
+ * gpt2_matmul_backward_input in FP8: din = dout * weight. Through an activation the result is stored in FP8 only:
+ * values * scale = (dout * weight) * derivative, or (dout * weight) * 2 sqrt(activated), `activated` forward's result.
  *   din = [N,C] where activation == GPT2_NO_ACTIVATION, values = [N,C] where activation != GPT2_NO_ACTIVATION,
- *   scale = [N] or NULL with values, columnwise = [C,N/16,16] or NULL with values,
- *   columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with values, dout [N,O], dout_scale [N], dout_norm [N] or NULL with values,
- *   dout_columnwise_norm [N/GPT2_FP8_BLOCK] or NULL with values, transposed [C,O], factors [GPT2_FP8_FACTORS],
- *   derivative [N,C] where activation == GPT2_GELU, activated [N,C] where activation == GPT2_RELU_SQUARED,
- *   activated_scale [N] or NULL with activated, activated_columnwise_scale [N/GPT2_FP8_BLOCK] or NULL with activated;
- *   activation >= 0 && activation <= GPT2_RELU_SQUARED; C % 16 == 0; O % 16 == 0;
- *   workspace gpt2_fp8_matmul_scratch(N,C,O,0)
+ *   scale = [N] with values, columnwise = [C,N/16,16] with values, columnwise_scale = [N/GPT2_FP8_BLOCK] with values,
+ *   dout [N,O], dout_scale [N], dout_norm [N] with values, dout_columnwise_norm [N/GPT2_FP8_BLOCK] with values,
+ *   transposed [C,O], factors [GPT2_FP8_FACTORS], derivative [N,C] where activation == GPT2_GELU,
+ *   activated [N,C] where activation == GPT2_RELU_SQUARED, activated_scale [N] with activated,
+ *   activated_columnwise_scale [N/GPT2_FP8_BLOCK] with activated; workspace (N,C,O,0)
  */
 export function fp8MatmulBackwardInput(device: Device, args: { din: Tensor | null; values: Tensor | null; scale: Tensor | null; columnwise: Tensor | null; columnwiseScale: Tensor | null; dout: Tensor; doutScale: Tensor; doutNorm: Tensor | null; doutColumnwiseNorm: Tensor | null; transposed: Tensor; factors: Tensor; derivative: Tensor | null; activated: Tensor | null; activatedScale: Tensor | null; activatedColumnwiseScale: Tensor | null; activation: number }): void {
   enqueue(device, contracts.fp8MatmulBackwardInput, args);
@@ -936,7 +909,7 @@ export function fp8MatmulBackwardInput(device: Device, args: { din: Tensor | nul
 /**
  * gpt2_matmul_backward_weight from columnwise copies: dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout.
  *   dweight (accumulate) [O,C]: gradient, dbias (accumulate) [O] or NULL, dout [O,N/16,16], dout_scale [N/GPT2_FP8_BLOCK],
- *   in [C,N/16,16], in_scale [N/GPT2_FP8_BLOCK]; C % 16 == 0; O % 16 == 0; workspace gpt2_fp8_matmul_scratch(N,C,O,1)
+ *   in [C,N/16,16], in_scale [N/GPT2_FP8_BLOCK]; workspace (N,C,O,1)
  */
 export function fp8MatmulBackwardWeight(device: Device, args: { dweight: Tensor; dbias: Tensor | null; dout: Tensor; doutScale: Tensor; in: Tensor; inScale: Tensor; N: number; accumulate: boolean }): void {
   enqueue(device, contracts.fp8MatmulBackwardWeight, args);
@@ -947,15 +920,13 @@ export function fp8MatmulBackwardWeight(device: Device, args: { dweight: Tensor;
  * step[LOSS] *= f; step[NORM] = f * sqrt of the sum of squares over `matrices` and `vectors`;
  * step[CLIP] = f * max_norm / norm if norm > max_norm and max_norm > 0, else f;
  * step[UPDATED] = 1 if step[LOSS] <= step[LOSS_LIMIT] and step[NORM] <= step[NORM_LIMIT] and (step[AFTER_UPDATE] = 0 or
- * step[UPDATED] was not 0), else 0. The device decides, because the host enqueues a step before it knows the previous
- * loss, and the weights that gave a bad loss must still exist when the host reads that loss. On CUDA the grid is fixed:
- * each thread sums its squares (about 6,000 at 1.5B parameters) in fp32; the rest is summed in double.
- * With a communicator the matrices are sharded over ranks: each rank passes its shard, as the `parts` rows that
- * gpt2_reduce_scatter wrote, and all vectors, which are the same at every rank. The first row becomes the sum of the
- * rows, added in fp32 in the order of rows and rounded once. The op waits for the collectives enqueued before.
+ * step[UPDATED] was not 0), else 0. The device decides: the host enqueues a step before it knows the previous loss.
+ * With a communicator each rank passes its shard of the matrices, as the `parts` rows that gpt2_reduce_scatter wrote,
+ * and all vectors, which are the same at every rank. The first row becomes the sum of the rows, added in fp32 in their
+ * order and rounded once. The op waits for the collectives enqueued before.
  *   step (updated) [GPT2_STEP_SIZE], matrices (updated) [parts,matrix_count]: gradient, vectors [vector_count],
  *   communicator or NULL; communicator != NULL || parts == 1; parts == 1 || matrix_count % 32 == 0;
- *   workspace gpt2_global_norm_scratch(matrix_count,vector_count)
+ *   workspace (matrix_count,vector_count)
  */
 export function globalNorm(device: Device, args: { step: Tensor; matrices: Tensor; vectors: Tensor; communicator: Pointer | null; targets: number; maxNorm: number }): void {
   enqueue(device, contracts.globalNorm, args);
@@ -974,10 +945,9 @@ export function adamw(device: Device, args: { weight: Tensor; master: Tensor; m:
 }
 
 /**
- * With g = gradient * step[CLIP] and mu = step[scalar]: momentum = mu momentum + (1-mu) g;
- * direction = mu momentum + (1-mu) g, with the new momentum (Nesterov's). Muon (Jordan 2024) updates matrices by four ops:
- * this one for each matrix, gpt2_normalize_matrices, gpt2_newton_schulz several times, and gpt2_muon_update for each
- * matrix. If rows > columns, the direction is stored transposed, as [columns,rows], in all four.
+ * With g = gradient * step[CLIP] and mu = step[scalar]: momentum = mu momentum + (1-mu) g, then (Nesterov's)
+ * direction = mu momentum + (1-mu) g. Muon (Jordan 2024) updates a matrix by this op, gpt2_normalize_matrices,
+ * gpt2_newton_schulz several times, and gpt2_muon_update. If rows > columns, the direction is stored transposed in all four.
  *   direction (kept) [rows,columns], momentum (updated) [rows,columns], gradient [rows,columns]: gradient_dtype,
  *   step [GPT2_STEP_SIZE]; scalar >= GPT2_STEP_SCALARS; scalar < GPT2_STEP_TARGETS
  */
@@ -986,9 +956,8 @@ export function muonMomentum(device: Device, args: { direction: Tensor; momentum
 }
 
 /**
- * Each matrix is divided by margin * (its Frobenius norm) + eps. On CUDA a thread's squares are summed in fp32, the rest
- * in double.
- *   matrices (updated) [M,R,K]; workspace gpt2_newton_schulz_scratch(M,R,K)
+ * Each matrix is divided by margin * (its Frobenius norm) + eps.
+ *   matrices (updated) [M,R,K]; workspace (M,R,K)
  */
 export function normalizeMatrices(device: Device, args: { matrices: Tensor; margin: number; eps: number }): void {
   enqueue(device, contracts.normalizeMatrices, args);
@@ -997,7 +966,7 @@ export function normalizeMatrices(device: Device, args: { matrices: Tensor; marg
 /**
  * A step of a Newton-Schulz iteration on M matrices: each singular value x becomes a x + b x^3 + c x^5. For a matrix X:
  * A = X X^T, B = b A + c A^2, out = a X + B X. A, B and out are rounded to the context's dtype, each once.
- *   out = [M,R,K], in [M,R,K]; R <= K; workspace gpt2_newton_schulz_scratch(M,R,K)
+ *   out = [M,R,K], in [M,R,K]; R <= K; workspace (M,R,K)
  */
 export function newtonSchulz(device: Device, args: { out: Tensor; in: Tensor; a: number; b: number; c: number }): void {
   enqueue(device, contracts.newtonSchulz, args);
@@ -1013,21 +982,19 @@ export function muonUpdate(device: Device, args: { weight: Tensor; master: Tenso
 }
 
 /**
- * out = activation(layernorm(in) * weight^T + bias), for few rows. GELU's input is stored as `pre`; the layernorm's eps
- * is 1e-5.
+ * out = activation(layernorm(in) * weight^T + bias), for few rows; the layernorm's eps is 1e-5, `pre` is GELU's input.
  *   out = [N,O], pre = [N,O] where activation == GPT2_GELU, in [N,C], norm_weight [C], norm_bias [C], weight [O,C],
- *   bias [O] or NULL; activation >= 0 && activation <= GPT2_GELU; workspace gpt2_norm_matmul_scratch(N,C,O)
+ *   bias [O] or NULL; activation >= 0 && activation <= GPT2_GELU; workspace (N,C,O)
  */
 export function normMatmulForward(device: Device, args: { out: Tensor; pre: Tensor | null; in: Tensor; normWeight: Tensor; normBias: Tensor; weight: Tensor; bias: Tensor | null; activation: number }): void {
   enqueue(device, contracts.normMatmulForward, args);
 }
 
 /**
- * Writes the T new keys and values of each sequence to rows positions[b] to positions[b]+T-1 of the cache, then attention
- * of the T new queries over all positions up to and including the query's, or, if `window` is not 0, over the last `window` of these.
- * Head sizes up to 256.
+ * Writes the T new keys and values of each sequence to rows positions[b] to positions[b]+T-1 of the cache, then attention of
+ * the T new queries, each over all positions up to its own or, if `window` is not 0, over the last `window` of these.
  *   out = [B,T,C], keys (updated) [B,NH,S,C/NH], values (updated) [B,NH,S,C/NH], qkv [B,T,3C], positions [B]; C % NH == 0;
- *   C / NH <= 256; window >= 0; workspace gpt2_attention_cached_scratch(S)
+ *   C / NH <= 256; window >= 0; workspace (S)
  */
 export function attentionCachedForward(device: Device, args: { out: Tensor; keys: Tensor; values: Tensor; qkv: Tensor; positions: Tensor; window: number }): void {
   enqueue(device, contracts.attentionCachedForward, args);
@@ -1039,11 +1006,11 @@ export function attentionCachedForward(device: Device, args: { out: Tensor; keys
  * makes the choice -1: the model has diverged. Temperature 0 chooses the largest logit, the first of equal ones.
  * Otherwise token i has the weight w[i] = round(2^31 e^((logits[i] - largest) / temperature)). Top-k keeps the top_k
  * largest weights (0: all); then top-p (nucleus sampling, Holtzman et al. 2019) keeps the fewest largest of these whose
- * sum is at least top_p of their sum (1: all); of equal weights the first. The choice is the first i where the running
- * sum of the kept w exceeds r * (sum of the kept w) / 2^64. The sums are in integers, so their order does not matter. r
- * is number seeds[b] * 2^32 + positions[b] of SplitMix64 (Steele et al. 2014) seeded with 0.
+ * sum is at least top_p of their sum (1: all); of equal weights the first. The choice is the first i where the running sum
+ * of the kept w, in integers, exceeds r * (sum of the kept w) / 2^64, with r number seeds[b] * 2^32 + positions[b] of
+ * SplitMix64 (Steele et al. 2014) seeded with 0.
  *   tokens (updated) [B,S+1], positions (updated) [B], logits [B,Vp], seeds [B]; V <= Vp; temperature >= 0; top_k >= 0;
- *   top_p >= 0; top_p <= 1; workspace gpt2_sample_scratch(B,V)
+ *   top_p >= 0; top_p <= 1; workspace (B,V)
  */
 export function sample(device: Device, args: { tokens: Tensor; positions: Tensor; logits: Tensor; seeds: Tensor; V: number; temperature: number; topK: number; topP: number }): void {
   enqueue(device, contracts.sample, args);

@@ -50,6 +50,26 @@ describe('runs correct kernels', () => {
     expect(await runRight(device, source, shape, false)).toEqual(checked);
   });
 
+  it('takes tensors of every type, with numbers rounded to theirs', async () => {
+    const source = `#include <cuda_fp16.h>
+      __global__ void k(__half *half, double *wide, const signed char *a, const unsigned char *b) {
+        half[threadIdx.x] = __half(float(half[threadIdx.x]) * 2);
+        wide[threadIdx.x] += a[threadIdx.x] + b[threadIdx.x];
+      }`;
+    const { k } = await compileKernels<'k'>(device, { source });
+    const half = tensorOf(device, Float32Array.of(0.1, 3), [2], 'fp16');
+    const wide = tensorOf(device, Float64Array.of(0.1, 2 ** 40));
+    const bytes = tensorOf(device, Uint8Array.of(7, 255), [2], 'uint8');
+    k.launch({ grid: 1, block: 2 }, half, wide, tensorOf(device, Int8Array.of(-128, 1)), bytes);
+    // 0.1 is 0x2e66 in fp16.
+    expect([...half.read(), ...half.numbers()]).toEqual([0x3266, 0x4600, 0.199951171875, 6]);
+    expect([...wide.numbers()]).toEqual([0.1 + 7 - 128, 2 ** 40 + 256]);
+    expect(() => tensorOf(device, Float64Array.of(1), [1], 'fp16')).toThrow('tensor holds fp16, not Float64Array');
+    expect(() => tensorOf(device, [1] as never)).toThrow(
+      'a tensor holds one of Float32Array, Uint16Array, Uint8Array, Int8Array, Int32Array, Float64Array, not Array',
+    );
+  });
+
   it('converts all 16-bit floats and back', async () => {
     const test = (type: string, from: string) =>
       `for (int bits = 0; bits < 65536; bits++) {

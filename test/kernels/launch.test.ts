@@ -78,9 +78,8 @@ describe('arguments are refused by their types', () => {
       () => tensorOf(device, Int32Array.of(1)),
       'a tensor of bf16, device memory or null, not the int32 tensor',
     ],
-    ['__half const*', () => allocateTensor(device, 'x', 'fp32', [4]), 'device memory or null, not the fp32 tensor x'],
-    ['__half2*', bf16, 'device memory or null, not the bf16 tensor x'],
-    ['double*', () => allocateTensor(device, 'x', 'fp32', [4]), 'device memory or null, not the fp32 tensor x'],
+    ['__half2*', bf16, 'a tensor of fp16, device memory or null, not the bf16 tensor x'],
+    ['double const*', bf16, 'a tensor of fp64, device memory or null, not the bf16 tensor x'],
     [
       'float*',
       () => new Float32Array(4) as never,

@@ -189,6 +189,21 @@ const right: readonly (readonly [name: string, functions: string, host: string, 
     '1, 3 left out',
   ],
   [
+    'also if the host allocates the memory anew each time, whose bytes count as written then',
+    fill,
+    'float h, *d;\n  for (int i = 0; i < 5; i++) { cudaMalloc(&d, 256); k<<<1, 64>>>(d); cudaMemcpy(&h, d + 63, 4, cudaMemcpyDeviceToHost); printf("%g", h); cudaFree(d); }',
+    '11111, 3 left out',
+  ],
+  [
+    'but is, if the new memory has another role, or the launch writes an address',
+    '__global__ void k(float *p, float *q) { if (p) p[threadIdx.x] = 1; if (q) q[threadIdx.x] += 2; }\n__global__ void self(void **p) { *p = p; }',
+    `float h[4], *d, *e; cudaMalloc(&e, 256);
+  for (int i = 0; i < 4; i++) { cudaMalloc(&d, 256); cudaMemset(d, 0, 256); cudaMemset(e, 0, 256); k<<<1, 64>>>(i % 2 ? d : nullptr, i == 1 ? e : i == 2 ? nullptr : d); cudaMemcpy(h + i, d, 4, cudaMemcpyDeviceToHost); printf("%g", h[i]); cudaFree(d); }
+  for (int i = 0; i < 4; i++) { void **s, *t; cudaMalloc(&s, 8); cudaMemset(s, 0, 8); self<<<1, 1>>>(s); cudaMemcpy(&t, s, 8, cudaMemcpyDeviceToHost); printf("%d", t == s); cudaFree(s); }
+  cudaFree(e);`,
+    '21031111',
+  ],
+  [
     'but is, if memory changed that it reaches by a pointer in other memory',
     `struct Pair { float *from, *to; };\n__global__ void k(Pair *p) { p->to[threadIdx.x] = p->from[threadIdx.x]; }`,
     'Pair h, *d; float *b; cudaMalloc(&d, sizeof h); cudaMalloc(&b, 256); h = {b, a}; cudaMemcpy(d, &h, sizeof h, cudaMemcpyHostToDevice);\n  for (int i = 0; i < 5; i++) { cudaMemset(b, i, 256); k<<<1, 64>>>(d); }\n  char c; cudaMemcpy(&c, a, 1, cudaMemcpyDeviceToHost); printf("%d", c); cudaFree(d); cudaFree(b);',

@@ -41,8 +41,8 @@ describe('the header', () => {
   };
   const row = 'rstd = [N], in';
   const columnwise = 'columnwise = [C,N/16,16]';
-  const orNull = 'or NULL with columnwise,';
-  const scratch = 'workspace gpt2_norm_scratch(N,C)';
+  const isNull = 'with columnwise,';
+  const scratch = 'rstd [N]; workspace (N,C)';
   const relation = 'targets [N] < V or -1; V <= Vp */';
   const isNullWith = 'columnwise_scale is NULL with';
   it.each<[string, string, string, string]>([
@@ -62,33 +62,34 @@ describe('the header', () => {
     ],
     ['a sum of sizes', columnwise, 'columnwise = [C,N+C,16]', 'the dimension "N+C"'],
     ['a quotient by an unknown size', columnwise, 'columnwise = [C,N/M,16]', 'names M, which is no'],
-    ['a NULL with none', orNull, 'or NULL with,', 'cannot read "columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with"'],
-    ['a NULL with an unknown tensor', orNull, 'or NULL with columns,', 'names columns, which is no parameter'],
+    ['a NULL with none', isNull, 'with,', 'cannot read "columnwise_scale = [N/GPT2_FP8_BLOCK] with"'],
+    ['a NULL with an unknown tensor', isNull, 'with columns,', 'names columns, which is no parameter'],
     [
       'a NULL with a size',
-      orNull,
-      'or NULL with N,',
+      isNull,
+      'with N,',
       `${isNullWith} N, which is not another tensor that is "or NULL" by itself`,
     ],
-    ['a NULL with a required tensor', orNull, 'or NULL with weight,', `${isNullWith} weight, which is not`],
-    ['a NULL with itself', orNull, 'or NULL with columnwise_scale,', `${isNullWith} columnwise_scale, which is not`],
+    ['a NULL with a required tensor', isNull, 'with weight,', `${isNullWith} weight, which is not`],
+    ['a NULL with itself', isNull, 'with columnwise_scale,', `${isNullWith} columnwise_scale, which is not`],
     [
       'a NULL with one that is NULL with a third',
-      `${orNull} weight`,
-      'or NULL with columnwise_scale, weight',
+      `${isNull} weight`,
+      'with columnwise_scale, weight',
       'in_columnwise_norm is NULL with columnwise_scale, which is not',
     ],
     ...[
-      ['where M == 1', 'names M, which is no parameter'],
-      ['where C == NULL', 'cannot read "where C == NULL" of columnwise_scale'],
-      ['where C == GPT2_NONE', 'cannot read "where C == GPT2_NONE" of columnwise_scale'],
-      ['where values == 1', 'cannot read "where values == 1" of columnwise_scale'],
+      ['or NULL where M == 1', 'names M, which is no parameter'],
+      ['or NULL where C == NULL', 'cannot read "where C == NULL" of columnwise_scale'],
+      ['or NULL where C == GPT2_NONE', 'cannot read "where C == GPT2_NONE" of columnwise_scale'],
+      ['or NULL where values == 1', 'cannot read "where values == 1" of columnwise_scale'],
       ['with columnwise where C == 1', 'cannot read "where C == 1" of columnwise_scale'],
-      ['where C < 1', 'cannot read "columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL where C < 1"'],
+      ['or NULL with columnwise', 'cannot read "columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise"'],
+      ['or NULL where C < 1', 'cannot read "columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL where C < 1"'],
     ].map(([condition, message]): [string, string, string, string] => [
       `a condition ${condition}`,
-      orNull,
-      `or NULL ${condition},`,
+      isNull,
+      `${condition},`,
       message!,
     ]),
     ['columns of an unknown size', 'first 2C, rstd', 'first 2M, rstd', 'names M, which is no parameter'],
@@ -104,8 +105,8 @@ describe('the header', () => {
     ],
     ['a relation of an unknown size', relation, 'targets [N] < V; V <= W */', 'names W'],
     ['a relation that is no expression', relation, 'targets [N] < V; V ~ Vp */', 'cannot read "V ~ Vp"'],
-    ['an unknown scratch function', scratch, 'workspace gpt2_no_scratch(N)', 'no gpt2_no_scratch'],
-    ['a scratch function with other sizes', scratch, 'workspace gpt2_norm_scratch(N)', 'takes 2 sizes'],
+    ['an unknown scratch function', scratch, 'rstd [N]; workspace gpt2_no_scratch(N)', 'no gpt2_no_scratch'],
+    ['a scratch function with other sizes', scratch, 'rstd [N]; workspace (N)', 'gpt2_norm_scratch takes 2 sizes'],
   ])('with %s is an error', (_, from, to, message) => {
     expect(() => generate(changed(from, to))).toThrow(message);
   });

@@ -9,14 +9,12 @@
 #include <sstream>
 
 #include "../../runtime/checks.h"
+#include "../../runtime/ops.generated.h"
 #include "../../runtime/process.h"
-#include "../context.h"
 #include "block.h"
 #include "launch.h"
 
-using gpt2::cpu;
-using gpt2::fail;
-namespace emulator = gpt2::emulator;
+using namespace gpt2;
 using emulator::demangled;
 using emulator::shared_limit;
 
@@ -87,8 +85,9 @@ struct Call {
 
 }  // namespace
 
-int gpt2_module_load(gpt2_context *context, gpt2_module **module, const void *path, int64_t bytes) try {
-  GPT2_CHECK(context, sizes({{"bytes", bytes}}).handles({{"a place for the module", module}, {"path", path}}));
+void runtime::module_load(Context &, gpt2_module **module, const void *path, int64_t bytes) {
+  check_sizes({{"bytes", bytes}});
+  check_handles({{"path", path}});
   auto made = std::make_unique<gpt2_module>();
   made->path.assign(static_cast<const char *>(path), static_cast<size_t>(bytes));
   made->handle = dlopen(made->path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -96,13 +95,13 @@ int gpt2_module_load(gpt2_context *context, gpt2_module **module, const void *pa
   const auto table = made->handle ? reinterpret_cast<Table>(dlsym(made->handle, "gpt2_emulated_module")) : nullptr;
   if (!table) {
     const char *why = made->handle ? "it lacks the table of kernels" : dlerror();
-    return fail(context, GPT2_INVALID_ARGUMENT, __func__,
-                made->path + " is not a file of kernels compiled for a CPU: " + why + "; compile them for it");
+    throw Failure{GPT2_INVALID_ARGUMENT,
+                  made->path + " is not a file of kernels compiled for a CPU: " + why + "; compile them for it"};
   }
   made->table = table(&gpt2_emulator::program_host);
   if (made->table->version != gpt2_emulator::interface_version) {
-    return fail(context, GPT2_INVALID_ARGUMENT, __func__,
-                made->path + " was compiled for another version of this library; compile it again");
+    throw Failure{GPT2_INVALID_ARGUMENT,
+                  made->path + " was compiled for another version of this library; compile it again"};
   }
   if (made->table->has_checks) made->variables = emulator::enter_variables(reinterpret_cast<const void *>(table));
   for (int i = 0; i < made->table->kernel_count; i++) {
@@ -110,40 +109,32 @@ int gpt2_module_load(gpt2_context *context, gpt2_module **module, const void *pa
   }
   made->description += made->table->kernel_count > 0 ? "]" : "[]";
   *module = made.release();
-  return GPT2_OK;
-} catch (...) {
-  return gpt2::thrown(context, __func__);
 }
 
-int gpt2_module_free(gpt2_context *context, gpt2_module *module) {
-  GPT2_CHECK(context, handles({{"module", module}}));
-  delete module;
-  return GPT2_OK;
-}
+void runtime::module_free(Context &, gpt2_module &module) { delete &module; }
 
 const char *gpt2_module_description(gpt2_module *module) { return module->description.c_str(); }
 
-int gpt2_module_launch(gpt2_context *context, gpt2_module *module, int32_t kernel, int32_t grid_x, int32_t grid_y,
-                       int32_t grid_z, int32_t block_x, int32_t block_y, int32_t block_z, int32_t shared_bytes,
-                       const void *arguments, int64_t bytes, const int64_t *reach, int64_t parameters) try {
-  GPT2_CHECK(context, handles({{"module", module}, {"arguments", arguments}, {"reach", reach}})
-                          .sizes({{"grid_x", grid_x}, {"grid_y", grid_y}, {"grid_z", grid_z}})
-                          .sizes({{"block_x", block_x}, {"block_y", block_y}, {"block_z", block_z}})
-                          .that(bytes >= 0 && shared_bytes >= 0, "bytes and shared_bytes of at least 0"));
+void runtime::module_launch(Context &context, gpt2_module &module, int32_t kernel, int32_t grid_x, int32_t grid_y,
+                            int32_t grid_z, int32_t block_x, int32_t block_y, int32_t block_z, int32_t shared_bytes,
+                            const void *arguments, int64_t bytes, const int64_t *reach, int64_t parameters) {
+  check_handles({{"arguments", arguments}, {"reach", reach}});
+  check_sizes({{"grid_x", grid_x}, {"grid_y", grid_y}, {"grid_z", grid_z}});
+  check_sizes({{"block_x", block_x}, {"block_y", block_y}, {"block_z", block_z}});
+  check_that(bytes >= 0 && shared_bytes >= 0, "bytes and shared_bytes of at least 0");
   const int64_t threads = int64_t{block_x} * block_y * block_z, blocks = int64_t{grid_x} * grid_y * grid_z;
-  GPT2_CHECK(context, that(kernel >= 0 && kernel < module->table->kernel_count,
-                           "a kernel of the module, got " + std::to_string(kernel))
-                          .that(shared_bytes <= shared_limit, "at most " + std::to_string(shared_limit) +
-                                                                  " bytes of shared memory, got " +
-                                                                  std::to_string(shared_bytes))
-                          .that(blocks <= INT32_MAX, "fewer blocks on a CPU than 2^31, got " + std::to_string(blocks)));
-  const gpt2_emulator::Kernel &wanted = module->table->kernels[kernel];
-  GPT2_CHECK(context, that(parameters == wanted.parameter_count, "a reach for each parameter")
-                          .that(threads <= wanted.threads, "at most " + std::to_string(wanted.threads) +
-                                                               " threads in a block, got " + std::to_string(threads)));
+  check_that(kernel >= 0 && kernel < module.table->kernel_count,
+             "a kernel of the module, got " + std::to_string(kernel));
+  check_that(shared_bytes <= shared_limit, "at most " + std::to_string(shared_limit) + " bytes of shared memory, got " +
+                                               std::to_string(shared_bytes));
+  check_that(blocks <= INT32_MAX, "fewer blocks on a CPU than 2^31, got " + std::to_string(blocks));
+  const gpt2_emulator::Kernel &wanted = module.table->kernels[kernel];
+  check_that(parameters == wanted.parameter_count, "a reach for each parameter");
+  check_that(threads <= wanted.threads, "at most " + std::to_string(wanted.threads) + " threads in a block, got " +
+                                            std::to_string(threads));
 
   const Call call{&wanted, static_cast<const char *>(arguments)};
-  const bool has_checks = module->table->has_checks;
+  const bool has_checks = module.table->has_checks;
   emulator::Job job;
   gpt2_emulator::Launch &launch = job.launch;
   launch.kernel = wanted.name;
@@ -158,20 +149,18 @@ int gpt2_module_launch(gpt2_context *context, gpt2_module *module, int32_t kerne
   launch.data = &call;
   launch.arguments = arguments;
   launch.argument_bytes = static_cast<size_t>(bytes);
-  launch.here = module->table->here;
-  launch.watch = module->table->watch;
-  job.pool = cpu(*context).pool.get();
+  launch.here = module.table->here;
+  launch.watch = module.table->watch;
+  job.pool = context.pool.get();
   if (has_checks) job.tensors = tensors_of(wanted, call.arguments, reach);
-  job.heap = &module->heap;
+  job.heap = &module.heap;
   const Running running(wanted.name);
   const emulator::Done done = emulator::run(job);
   std::string errors;
   for (const emulator::Defect &each : done.defects) {
     const std::string text = message(wanted.name, each);
     if (each.kind != emulator::Defect::Kind::warning) errors += (errors.empty() ? "" : "\n") + text;
-    else if (module->warnings.insert(text).second) std::fprintf(stderr, "warning: %s\n", text.c_str());
+    else if (module.warnings.insert(text).second) std::fprintf(stderr, "warning: %s\n", text.c_str());
   }
-  return errors.empty() ? GPT2_OK : fail(context, GPT2_DEVICE_ERROR, __func__, errors);
-} catch (...) {
-  return gpt2::thrown(context, __func__);
+  if (!errors.empty()) throw Failure{GPT2_DEVICE_ERROR, errors};
 }

@@ -1,7 +1,6 @@
 import { checkGiven } from '../../base/checks/given.ts';
 import { whole } from '../../base/checks/number.ts';
 import { ShapeError } from '../../base/errors.ts';
-import { fromBf16 } from '../../base/files/half-floats.ts';
 import { writeBatch } from '../../data/batches/batch.ts';
 import { forward } from '../../model/forward.ts';
 import { plainLogits } from '../../model/head.ts';
@@ -37,8 +36,7 @@ export async function logits(
     for (const { logits } of plainLogits(model, set)) {
       await device.finished();
       const [rows, padded] = logits.shape as [number, number];
-      const read = logits.read();
-      const values = read instanceof Uint16Array ? fromBf16(read) : (read as Float32Array);
+      const values = logits.numbers();
       for (let at = 0; at < rows; at++) all.set(values.subarray(at * padded, at * padded + V), row++ * V);
     }
     return all;

@@ -1,6 +1,5 @@
 // Numbers of op cases: random inputs from a seed, rounding to a tensor's type, and error measures.
-import { fromBf16, fromE4m3, toBf16, toE4m3 } from '../../base/files/half-floats.ts';
-import type { ElementType } from '../../native/element-types.ts';
+import { conversions, type ElementType } from '../../native/element-types.ts';
 import type { Tensor } from '../../native/tensor.ts';
 
 export type Numbers = Float32Array | Float64Array | Int32Array;
@@ -41,9 +40,8 @@ export const floats = (tensor: Tensor): Float32Array => numbersOf(tensor, tensor
 /** Values that were read from a tensor, as numbers. */
 export function numbersOf({ type }: Tensor, values: ReturnType<Tensor['read']>): Float32Array | Int32Array {
   if (type === 'int32') return values as Int32Array;
-  if (values instanceof Uint8Array) return fromE4m3(values);
   if (values instanceof Int8Array) return fromDerivatives(values);
-  return values instanceof Uint16Array ? fromBf16(values) : asFloat32(values);
+  return conversions[type]?.from(values as never) ?? asFloat32(values);
 }
 
 /** The values as Float32Array, copied only if necessary. (`Float32Array.from` takes 10 times longer than the constructor.) */
@@ -60,17 +58,16 @@ const fromDerivatives = (bytes: Int8Array): Float32Array =>
 
 /** Numbers rounded to a tensor's type. */
 export function held(type: ElementType, values: ArrayLike<number>): Float32Array {
-  if (type === 'fp8') return fromE4m3(toE4m3(values));
   if (type === 'int8') return fromDerivatives(toDerivatives(values));
-  return type === 'bf16' ? fromBf16(toBf16(values)) : asFloat32(values);
+  const { to, from } = conversions[type] ?? {};
+  return to && from ? from(to(asFloat32(values)) as never) : asFloat32(values);
 }
 
 /** Writes numbers into a tensor of any type. */
 export function writeNumbers(tensor: Tensor, values: ArrayLike<number>): void {
   if (tensor.type === 'int32') tensor.write(Int32Array.from(values));
-  else if (tensor.type === 'fp8') tensor.write(toE4m3(values));
   else if (tensor.type === 'int8') tensor.write(toDerivatives(values));
-  else tensor.write(tensor.type === 'bf16' ? toBf16(values) : asFloat32(values));
+  else tensor.write(conversions[tensor.type]?.to(asFloat32(values)) ?? asFloat32(values));
 }
 
 /** a [rows,columns] as [columns,rows] */

@@ -31,8 +31,8 @@ export function parseSignature(signature: string): { name: string; types: readon
 }
 
 const bitsOf: Readonly<Record<string, number>> = { bool: 1, char: 8, short: 16, int: 32, long: 64 };
-/** The tensors that a pointer to a C type takes. Null: no tensor has this type. A type that is not listed takes every tensor. */
-const elements: Readonly<Record<string, ElementType | null>> = {
+/** The tensors that a pointer to a C type takes. A type that is not listed takes every tensor. */
+const elements: Readonly<Record<string, ElementType>> = {
   float: 'fp32',
   float2: 'fp32',
   float4: 'fp32',
@@ -42,10 +42,10 @@ const elements: Readonly<Record<string, ElementType | null>> = {
   int2: 'int32',
   int4: 'int32',
   'unsigned int': 'int32',
-  __half: null,
-  __half2: null,
-  double: null,
-  double2: null,
+  __half: 'fp16',
+  __half2: 'fp16',
+  double: 'fp64',
+  double2: 'fp64',
 };
 
 /**
@@ -112,12 +112,12 @@ function pack(
 
 function pointerOf(
   device: Device,
-  element: ElementType | null | undefined,
+  element: ElementType | undefined,
   value: KernelArgument | undefined,
   refuse: (wanted: string) => never,
 ): bigint {
   if (value === null) return 0n;
-  const wanted = `${element === null ? '' : `a tensor${element ? ` of ${element}` : ''}, `}device memory or null`;
+  const wanted = `a tensor${element ? ` of ${element}` : ''}, device memory or null`;
   if (!(value instanceof Tensor || value instanceof DeviceBuffer)) refuse(wanted);
   if (value.device !== device) refuse(`${wanted} on the kernel's device`);
   if (value instanceof Tensor && element !== undefined && value.type !== element) refuse(wanted);

@@ -119,18 +119,16 @@ function tensorsOf({ model, gradients, options }: Trainer): Tensor[] {
   const parameters = (arena: ParameterArena) => parameterTable(model.config).map(({ name }) => arena.get(name));
   return [ofModel, ...set.layers, set.backward!, ofFp8]
     .flatMap((tensors) => Object.values<Tensor>(tensors))
-    .concat(parameters(model.weights), parameters(gradients))
-    .filter(({ type }) => type !== 'int32');
+    .concat(parameters(model.weights), parameters(gradients));
 }
 
 /** Elements read at a time. */
 const chunk = 1 << 24;
 
 /** Bit masks of numbers that are not finite, and of NaN; FP8 (E4M3) and GELU's derivative have no infinity. */
-const bitsOf: Record<
-  Exclude<ElementType, 'int32'>,
-  Record<'exponent' | 'fraction' | 'sign', number> & { mask?: number }
-> = {
+const bitsOf: {
+  readonly [type in ElementType]?: Record<'exponent' | 'fraction' | 'sign', number> & { mask?: number };
+} = {
   fp32: { exponent: 0x7f800000, fraction: 0x7fffff, sign: 0x80000000 },
   bf16: { exponent: 0x7f80, fraction: 0x7f, sign: 0x8000 },
   fp8: { exponent: 0x7f, fraction: 0x7f, sign: 0x80 },
@@ -139,8 +137,9 @@ const bitsOf: Record<
 
 /** The first element of a tensor of real numbers that is not finite. */
 function firstNonFinite(tensor: Tensor): Finding['value'] | undefined {
-  if (tensor.type === 'int32') return undefined;
-  const { exponent, fraction, sign, mask = exponent } = bitsOf[tensor.type];
+  const bits = bitsOf[tensor.type];
+  if (!bits) return undefined;
+  const { exponent, fraction, sign, mask = exponent } = bits;
   for (let start = 0; start < tensor.count; start += chunk) {
     const values = tensor.readPart(start, Math.min(chunk, tensor.count - start));
     for (const value of tensor.type === 'fp32' ? new Int32Array(values.buffer) : values) {

@@ -196,6 +196,8 @@ describe('shards', () => {
       [5_524_368, 'd5ec80a34dd8fe819d73d54d063d8d1563be342bbda49bc022c0994d3e908be9'],
       [36_599, '8e10d026634f2064a47ca0ae89725e8ccf67028b839c736d4d4d87d577f61570'],
     ]);
+    // A data set that an earlier version made is found again by this.
+    expect(dataset.made?.input).toBe('e161527c9427fcd19cf0fff4db596ecf2a0aa86d02d5be9e04c1fedd883cc60e');
     const list = place.file('list.jsonl', jsonl(Array.from({ length: 3000 }, (_, n) => story(n, n))));
     const more = { format: ofJsonl, validation: 0.02 };
     const { dataset: documents } = await prepare([list], place.path('list'), more);
