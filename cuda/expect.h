@@ -9,7 +9,7 @@
 namespace gpt2_expect {
 
 static FILE *input;
-// Of the parameters whose arguments are still to be read.
+// Names of the parameters that are not yet read.
 static const char *const *names;
 
 inline double next() {

@@ -7,12 +7,12 @@
  *  - Arguments: context, outputs, inputs, sizes, scalars.
  *  - `void *` tensors have the context's dtype (see GPT2_DTYPE); `float *`, `int32_t *`, `uint8_t *` and `int8_t *` always
  *    are fp32, int32, FP8 and GELU's derivative (see "FP8").
- *  - Pointers are 64-byte aligned device memory from gpt2_allocate, except those marked GPT2_HOST: memory of the caller (in
- *    TypeScript a typed array); without a shape such a pointer takes one result.
+ *  - Pointers are device memory from gpt2_allocate, 64-byte aligned in ops, except `pinned` and those marked GPT2_HOST: memory
+ *    of the caller (in TypeScript a typed array); without a shape such a pointer takes one result.
  *  - The result is a status. After a failure nothing was launched, and gpt2_last_error(context) says what was expected,
- *    what was passed, and where. Nothing exits, aborts or asserts on a caller's input. There are no globals.
+ *    what was passed, and where. Nothing exits, aborts or asserts on a caller's input. Only signal handlers are global.
  *  - A returned text belongs to the object that it describes, and is valid until the next call with that object.
- *  - Memory, events, modules and communicators are freed after the graphs that use them, and before their context.
+ *  - Graphs are freed before what they use (after a communicator that was abandoned), and all that before their context.
  *  - Ops are enqueued in order on the context's stream and may return before they finish (the CPU's finish first).
  *  - No op allocates. Scratch is the context's workspace (gpt2_set_workspace); *_scratch functions give the bytes that
  *    an op needs. Ops run one after another, so one workspace of the largest size serves all of them.
@@ -91,10 +91,10 @@ GPT2_API int gpt2_abi_version(void);
  * exit(3). `text` is [bytes] of UTF-8. */
 GPT2_API int gpt2_end_later(GPT2_HOST const void *text, int64_t bytes, int32_t milliseconds, int32_t exit_code);
 
-/* Lets the second of `signals` [count] end the process with exit code 128 + signal, unless it ends by itself within `grace`
- * milliseconds: a kernel on the main thread may keep the host language's signal handlers, which are called as before, from
- * running. A signal without a handler does not count; signals within `apart` milliseconds of the first count as the first.
- * A line on standard error names the kernel that runs on a CPU. */
+/* For the whole process; later calls change nothing. The second of `signals` [count] ends it with exit code 128 + signal,
+ * unless it ends by itself within `grace` milliseconds, also while a kernel keeps the host language's handlers, which are
+ * called as before, from running. Signals without a handler, or within `apart` milliseconds of the first, do not count. A line on
+ * standard error names the kernel that runs on a CPU. */
 GPT2_API int gpt2_end_at_second_signal(GPT2_HOST const int32_t *signals, int64_t count, int32_t apart, int32_t grace);
 
 /* Opens a device. On failure *context is still set (unless memory ran out: then NULL) so that gpt2_last_error works;
@@ -260,18 +260,18 @@ GPT2_API int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator
  * >=T allows more rows than T, of which the first T are used. These may follow the shape, in this order:
  *   : gradient, : ARGUMENT   the dtype of weight gradients (see GPT2_DTYPE); that in ARGUMENT, GPT2_FP32 or GPT2_BF16
  *   < V, < V or -1           ids from 0 to V-1; -1 stands for no id. On another id the CPU library fails; CUDA gives NaN
- *   <= t                     element [b,t] is from element [b,t-1], at t = 0 from 0, to t: a line never decreases
+ *   <= t                     0 <= element [b,t] <= t, and no element is less than the one before it in row b
  *   by tokens                only rows whose number is an id in this tensor are read or written
  *   first 2C                 only the first 2C elements of a row are read or written
  *   or NULL                  optional; also of a communicator, which has no shape
  *   with X                   NULL exactly where X is
- *   where A == VALUE         NULL unless A has this value, or, with !=, another; then NULL only after "or NULL"
+ *   where A == VALUE         NULL unless A == VALUE (A != VALUE) holds; if it holds, not NULL without "or NULL"
  *   may be X, may be X or Y  may be the same memory; an output overlaps no other tensor
  * Then, each after a semicolon: relations between arguments, in C, with NULL for tensors, and `workspace` with the
  * arguments of the next scratch function, or of the named one. Integer arguments are sizes of at least 1, except
  * `accumulate`, dtypes, those in relations, and `activation`, a GPT2_ACTIVATION. Sizes of FP8 tensors but N are multiples of
- * 16. A scratch function with `gradients` 0 gives the bytes without a gradient of the weight; these bytes for the
- * largest N serve every smaller N. */
+ * 16. A scratch function with `gradients` 0 leaves out the bytes for dweight, gpt2_classifier_scratch also those for din and
+ * dbias; the rest for the largest N serves every smaller N. */
 
 /* out[b,t,:] = wte[id,:] + wpe[p,:]. Without positions id = tokens[b,t] and p = t; with positions id = texts[b,p] and
  * p = positions[b] + t (see "generation").
@@ -324,7 +324,7 @@ GPT2_API int gpt2_matmul_forward(gpt2_context *context, void *out, void *pre, co
                                  const void *bias, const void *residual, int32_t N, int32_t C, int32_t O,
                                  int32_t activation);
 
-/* din = (dout * weight) * the derivative of the activation before this matmul: gelu'(pre), or 2 sqrt(activated).
+/* din[n,c] = (dout * weight)[n,c] f[n,c], with the derivative f of the activation before: gelu'(pre), or 2 sqrt(activated).
  *   din = [N,C], dout [N,O], weight [O,C], pre [N,C] where activation == GPT2_GELU,
  *   activated [N,C] where activation == GPT2_RELU_SQUARED; workspace (N,C,O,0) */
 GPT2_API int gpt2_matmul_backward_input(gpt2_context *context, void *din, const void *dout, const void *weight,
@@ -372,7 +372,7 @@ GPT2_API int gpt2_factors_scratch(gpt2_context *context, GPT2_HOST int64_t *byte
 
 /* Softmax of q*k^T/sqrt(HS) over the positions from first[b,t], or 0 if `first` is NULL, up to and including the query's t,
  * times v, per head; qkv holds q, k, v, each [NH,HS]. first[b,t] = max(0, t - w + 1) makes a window of w positions, the
- * start of t's document separates documents, the larger of both does both. The CPU library refuses a line that decreases
+ * start of t's document separates documents, the larger of both does both. The CPU library refuses a row that decreases
  * or exceeds t. On CUDA its results are undefined, but the op ends and reads no other memory. lse is the natural log of
  * the softmax's denominator, from which backward recomputes the probabilities (Dao et al. 2022). On CUDA HS is at most
  * 256, and less on GPUs whose blocks have little shared memory: larger ones give GPT2_UNSUPPORTED.
@@ -381,7 +381,7 @@ GPT2_API int gpt2_attention_forward(gpt2_context *context, void *out, float *lse
                                     int32_t B, int32_t T, int32_t C, int32_t NH);
 
 /* With p = exp(q*k^T/sqrt(HS) - lse) where a query attends to a key, else 0: dv = p^T * dout;
- * ds = p * (dout*v^T - row sums of dout * out) / sqrt(HS); dq = ds * k; dk = ds^T * q. `first` is forward's.
+ * ds[t,s] = p[t,s] ((dout * v^T)[t,s] - sum of dout[t] out[t]) / sqrt(HS); dq = ds * k; dk = ds^T * q. `first` is forward's.
  *   dqkv = [B,T,3C], dout [B,T,C], out [B,T,C], qkv [B,T,3C], lse [B,NH,T], first [B,T] <= t or NULL; C % NH == 0;
  *   workspace (B,T,C,NH) */
 GPT2_API int gpt2_attention_backward(gpt2_context *context, void *dqkv, const void *dout, const void *out,
@@ -440,8 +440,8 @@ GPT2_API int gpt2_cross_entropy(gpt2_context *context, float *losses, void *dlog
  *
  * With copies of `in` and `weight` in FP8, logits = (in_values * in_scale) * weight_values^T * factors[SCALE] + bias, and
  * gradients are computed in FP8 too, from exponentials over an estimate of softmax's denominator, in E5M2 (formulas:
- * cpu/classifier.cpp). E5M2 saturates at 57344: step[SATURATED] (=|+=) the number of rows with a larger sum, which may
- * contain one. weight_transposed is read only with din. CUDA's kernels other than sm_90's round only the exponentials.
+ * cpu/classifier.cpp). step[SATURATED] (=|+=) the rows whose exponentials sum to over 57344, E5M2's largest number.
+ * weight_transposed is read only with din. CUDA refuses Vp over 65536; only sm_90 rounds more than the exponentials.
  *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, dbias (accumulate) [Vp] or NULL,
  *   step (updated) [GPT2_STEP_SIZE] or NULL where in_values != NULL, logits (scratch) [N,Vp], in [N,C],
  *   in_values [N,C] or NULL, in_scale [N] with in_values, weight [Vp,C], weight_values [Vp,C] with in_values,
@@ -471,7 +471,7 @@ GPT2_API int gpt2_loss_sum(gpt2_context *context, float *step, const float *loss
  *   columnwise  [C,N/16,16]   the largest of GPT2_FP8_BLOCK rows  backward to the weight, which sums over rows
  *   weight      [O,C], [C,O]  GPT2_FP8_FACTOR                     forward; [C,O]: backward to the input
  *
- * A norm is an upper bound of a row's norm (the root of the sum of squares) after rounding to FP8: 17/16 of the norm
+ * `norm` bounds from above the root of a row's sum of squares after rounding to FP8: 17/16 of the root
  * before rounding, plus sqrt(C) 2^-10 scale. Columnwise copies skip scales and norms of NaN, and store rows in groups of
  * 16: row 8 b + r of a group, with b 0 or 1 and r from 0 to 7, is at 2 r + b. Values of rows past N are 0.
  *
@@ -560,12 +560,12 @@ GPT2_API int gpt2_fp8_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *b
  * The optimizers do nothing if step[UPDATED] = 0. In fp32 and tf32 weight and master are the same memory; else weight = the
  * rounded master. lr = rate * step[LEARNING_RATE]. */
 
-/* Let f = targets / step[TARGETS], which makes means over `targets` those over the targets that are not -1:
+/* `targets` is 1 / dloss, and f = targets / step[TARGETS] leaves targets of -1 out of the means:
  * step[LOSS] *= f; step[NORM] = f * sqrt of the sum of squares over `matrices` and `vectors`;
- * step[CLIP] = f * max_norm / norm if norm > max_norm and max_norm > 0, else f;
+ * step[CLIP] = f * max_norm / step[NORM] if step[NORM] > max_norm > 0, else f;
  * step[UPDATED] = 1 if step[LOSS] <= step[LOSS_LIMIT] and step[NORM] <= step[NORM_LIMIT] and (step[AFTER_UPDATE] = 0 or
  * step[UPDATED] was not 0), else 0. The device decides: the host enqueues a step before it knows the previous loss.
- * With a communicator each rank passes its shard of the matrices, as the `parts` rows that gpt2_reduce_scatter wrote,
+ * With a communicator each rank passes its share of the matrices, as the `parts` rows that gpt2_reduce_scatter wrote,
  * and all vectors, which are the same at every rank. The first row becomes the sum of the rows, added in fp32 in their
  * order and rounded once. The op waits for the collectives enqueued before.
  *   step (updated) [GPT2_STEP_SIZE], matrices (updated) [parts,matrix_count]: gradient, vectors [vector_count],
@@ -589,7 +589,7 @@ GPT2_API int gpt2_adamw(gpt2_context *context, void *weight, float *master, floa
 
 /* With g = gradient * step[CLIP] and mu = step[scalar]: momentum = mu momentum + (1-mu) g, then (Nesterov's)
  * direction = mu momentum + (1-mu) g. Muon (Jordan 2024) updates a matrix by this op, gpt2_normalize_matrices,
- * gpt2_newton_schulz several times, and gpt2_muon_update. If rows > columns, the direction is stored transposed in all four.
+ * gpt2_newton_schulz several times, and gpt2_muon_update. If rows > columns, direction is [columns,rows] in all four.
  *   direction (kept) [rows,columns], momentum (updated) [rows,columns], gradient [rows,columns]: gradient_dtype,
  *   step [GPT2_STEP_SIZE]; scalar >= GPT2_STEP_SCALARS; scalar < GPT2_STEP_TARGETS */
 GPT2_API int gpt2_muon_momentum(gpt2_context *context, void *direction, float *momentum, const void *gradient,
@@ -620,7 +620,7 @@ GPT2_API int gpt2_muon_update(gpt2_context *context, void *weight, float *master
  * B sequences of at most S tokens. positions[b] is the position of the next tokens of sequence b; the keys and values
  * of all positions before it are in the cache. The position is in device memory, so that one token's ops can be recorded
  * once as a graph, and steps enqueued before the last result is known: a sequence that does not fit (positions[b] outside
- * [0, S - T]) gets rows of NaN and leaves its cache unchanged. */
+ * [0, S - T]) gets rows of NaN (of gpt2_qk_norm_rotary: those outside) and leaves its cache unchanged. */
 
 /* out = activation(layernorm(in) * weight^T + bias), for few rows; the layernorm's eps is 1e-5, `pre` is GELU's input.
  *   out = [N,O], pre = [N,O] where activation == GPT2_GELU, in [N,C], norm_weight [C], norm_bias [C], weight [O,C],
@@ -666,8 +666,8 @@ GPT2_API int gpt2_sample_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes
 GPT2_API int gpt2_all_reduce(gpt2_context *context, void *data, gpt2_communicator *communicator, int64_t count,
                              int32_t dtype);
 
-/* out = rows whose sum is this rank's shard of the sum of every rank's `in`: one row from each rank, in the order of
- * ranks, or, where P is 1, the sum itself.
+/* out[r,:count] = rank r's in[this rank]; where P is 1, out[0,:count] = the sum of these over the ranks. `count` and `stride`
+ * are elements of a row.
  *   out = [P,stride]: dtype, in [R,count]: dtype; stride >= count */
 GPT2_API int gpt2_reduce_scatter(gpt2_context *context, void *out, const void *in, gpt2_communicator *communicator,
                                  int64_t count, int64_t stride, int32_t dtype);

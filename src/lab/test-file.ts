@@ -37,7 +37,7 @@ export interface Expectation {
   readonly tolerance?: number;
 }
 
-/** @throws CompileError; Gpt2Error if a name does not fit the function */
+/** Yields the outcome of each case. @throws CompileError; Gpt2Error if a name does not fit the function */
 export async function* testFile(file: string, expectation: string, device: 'cuda' | 'cpu', seconds: number) {
   const { cases, tolerance = 1e-4, ...rest } = await readExpectation(expectation);
   const name = rest.function ?? 'solve';

@@ -76,10 +76,10 @@ export interface Bindings {
    */
   endLater(args: { text: HostMemory; bytes: Int64; milliseconds: Int32; exitCode: Int32 }): number;
   /**
-   * Lets the second of `signals` [count] end the process with exit code 128 + signal, unless it ends by itself within `grace`
-   * milliseconds: a kernel on the main thread may keep the host language's signal handlers, which are called as before, from
-   * running. A signal without a handler does not count; signals within `apart` milliseconds of the first count as the first.
-   * A line on standard error names the kernel that runs on a CPU.
+   * For the whole process; later calls change nothing. The second of `signals` [count] ends it with exit code 128 + signal,
+   * unless it ends by itself within `grace` milliseconds, also while a kernel keeps the host language's handlers, which are
+   * called as before, from running. Signals without a handler, or within `apart` milliseconds of the first, do not count. A line on
+   * standard error names the kernel that runs on a CPU.
    */
   endAtSecondSignal(args: { signals: HostMemory; count: Int64; apart: Int32; grace: Int32 }): number;
   /**
@@ -261,7 +261,7 @@ export interface Bindings {
    */
   matmulForward(args: { context: Pointer | null; out: Pointer | null; pre: Pointer | null; in: Pointer | null; weight: Pointer | null; bias: Pointer | null; residual: Pointer | null; N: Int32; C: Int32; O: Int32; activation: Int32 }): number;
   /**
-   * din = (dout * weight) * the derivative of the activation before this matmul: gelu'(pre), or 2 sqrt(activated).
+   * din[n,c] = (dout * weight)[n,c] f[n,c], with the derivative f of the activation before: gelu'(pre), or 2 sqrt(activated).
    *   din = [N,C], dout [N,O], weight [O,C], pre [N,C] where activation == GPT2_GELU,
    *   activated [N,C] where activation == GPT2_RELU_SQUARED; workspace (N,C,O,0)
    */
@@ -300,7 +300,7 @@ export interface Bindings {
   /**
    * Softmax of q*k^T/sqrt(HS) over the positions from first[b,t], or 0 if `first` is NULL, up to and including the query's t,
    * times v, per head; qkv holds q, k, v, each [NH,HS]. first[b,t] = max(0, t - w + 1) makes a window of w positions, the
-   * start of t's document separates documents, the larger of both does both. The CPU library refuses a line that decreases
+   * start of t's document separates documents, the larger of both does both. The CPU library refuses a row that decreases
    * or exceeds t. On CUDA its results are undefined, but the op ends and reads no other memory. lse is the natural log of
    * the softmax's denominator, from which backward recomputes the probabilities (Dao et al. 2022). On CUDA HS is at most
    * 256, and less on GPUs whose blocks have little shared memory: larger ones give GPT2_UNSUPPORTED.
@@ -309,7 +309,7 @@ export interface Bindings {
   attentionForward(args: { context: Pointer | null; out: Pointer | null; lse: Pointer | null; qkv: Pointer | null; first: Pointer | null; B: Int32; T: Int32; C: Int32; NH: Int32 }): number;
   /**
    * With p = exp(q*k^T/sqrt(HS) - lse) where a query attends to a key, else 0: dv = p^T * dout;
-   * ds = p * (dout*v^T - row sums of dout * out) / sqrt(HS); dq = ds * k; dk = ds^T * q. `first` is forward's.
+   * ds[t,s] = p[t,s] ((dout * v^T)[t,s] - sum of dout[t] out[t]) / sqrt(HS); dq = ds * k; dk = ds^T * q. `first` is forward's.
    *   dqkv = [B,T,3C], dout [B,T,C], out [B,T,C], qkv [B,T,3C], lse [B,NH,T], first [B,T] <= t or NULL; C % NH == 0;
    *   workspace (B,T,C,NH)
    */
@@ -363,8 +363,8 @@ export interface Bindings {
    *
    * With copies of `in` and `weight` in FP8, logits = (in_values * in_scale) * weight_values^T * factors[SCALE] + bias, and
    * gradients are computed in FP8 too, from exponentials over an estimate of softmax's denominator, in E5M2 (formulas:
-   * cpu/classifier.cpp). E5M2 saturates at 57344: step[SATURATED] (=|+=) the number of rows with a larger sum, which may
-   * contain one. weight_transposed is read only with din. CUDA's kernels other than sm_90's round only the exponentials.
+   * cpu/classifier.cpp). step[SATURATED] (=|+=) the rows whose exponentials sum to over 57344, E5M2's largest number.
+   * weight_transposed is read only with din. CUDA refuses Vp over 65536; only sm_90 rounds more than the exponentials.
    *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, dbias (accumulate) [Vp] or NULL,
    *   step (updated) [GPT2_STEP_SIZE] or NULL where in_values != NULL, logits (scratch) [N,Vp], in [N,C],
    *   in_values [N,C] or NULL, in_scale [N] with in_values, weight [Vp,C], weight_values [Vp,C] with in_values,
@@ -422,12 +422,12 @@ export interface Bindings {
   fp8MatmulBackwardWeight(args: { context: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; dout: Pointer | null; doutScale: Pointer | null; in: Pointer | null; inScale: Pointer | null; N: Int32; C: Int32; O: Int32; accumulate: Int32 }): number;
   fp8MatmulScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32; gradients: Int32 }): number;
   /**
-   * Let f = targets / step[TARGETS], which makes means over `targets` those over the targets that are not -1:
+   * `targets` is 1 / dloss, and f = targets / step[TARGETS] leaves targets of -1 out of the means:
    * step[LOSS] *= f; step[NORM] = f * sqrt of the sum of squares over `matrices` and `vectors`;
-   * step[CLIP] = f * max_norm / norm if norm > max_norm and max_norm > 0, else f;
+   * step[CLIP] = f * max_norm / step[NORM] if step[NORM] > max_norm > 0, else f;
    * step[UPDATED] = 1 if step[LOSS] <= step[LOSS_LIMIT] and step[NORM] <= step[NORM_LIMIT] and (step[AFTER_UPDATE] = 0 or
    * step[UPDATED] was not 0), else 0. The device decides: the host enqueues a step before it knows the previous loss.
-   * With a communicator each rank passes its shard of the matrices, as the `parts` rows that gpt2_reduce_scatter wrote,
+   * With a communicator each rank passes its share of the matrices, as the `parts` rows that gpt2_reduce_scatter wrote,
    * and all vectors, which are the same at every rank. The first row becomes the sum of the rows, added in fp32 in their
    * order and rounded once. The op waits for the collectives enqueued before.
    *   step (updated) [GPT2_STEP_SIZE], matrices (updated) [parts,matrix_count]: gradient, vectors [vector_count],
@@ -448,7 +448,7 @@ export interface Bindings {
   /**
    * With g = gradient * step[CLIP] and mu = step[scalar]: momentum = mu momentum + (1-mu) g, then (Nesterov's)
    * direction = mu momentum + (1-mu) g. Muon (Jordan 2024) updates a matrix by this op, gpt2_normalize_matrices,
-   * gpt2_newton_schulz several times, and gpt2_muon_update. If rows > columns, the direction is stored transposed in all four.
+   * gpt2_newton_schulz several times, and gpt2_muon_update. If rows > columns, direction is [columns,rows] in all four.
    *   direction (kept) [rows,columns], momentum (updated) [rows,columns], gradient [rows,columns]: gradient_dtype,
    *   step [GPT2_STEP_SIZE]; scalar >= GPT2_STEP_SCALARS; scalar < GPT2_STEP_TARGETS
    */
@@ -506,8 +506,8 @@ export interface Bindings {
    */
   allReduce(args: { context: Pointer | null; data: Pointer | null; communicator: Pointer | null; count: Int64; dtype: Int32 }): number;
   /**
-   * out = rows whose sum is this rank's shard of the sum of every rank's `in`: one row from each rank, in the order of
-   * ranks, or, where P is 1, the sum itself.
+   * out[r,:count] = rank r's in[this rank]; where P is 1, out[0,:count] = the sum of these over the ranks. `count` and `stride`
+   * are elements of a row.
    *   out = [P,stride]: dtype, in [R,count]: dtype; stride >= count
    */
   reduceScatter(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; communicator: Pointer | null; count: Int64; stride: Int64; dtype: Int32 }): number;

@@ -2,7 +2,7 @@
 import { fromBf16, fromE4m3, fromFp16, toBf16, toE4m3, toFp16 } from '../base/files/half-floats.ts';
 import { GPT2_FP8_COLUMNWISE } from './bindings.generated.ts';
 
-/** A tensor's elements on the host; bf16 and fp16 as raw 16 bits, FP8 (E4M3) as raw 8 bits. The first type of an array is its default. */
+/** A tensor's elements on the host; bf16 and fp16 as raw 16 bits, FP8 (E4M3) as raw 8 bits. `tensorOf` takes an array's first type. */
 export const hostArrays = {
   fp32: Float32Array,
   bf16: Uint16Array,

@@ -1,4 +1,4 @@
-// Shaped views of device memory, which own nothing.
+// Tensors, and functions that allocate them.
 import { ShapeError } from '../base/errors.ts';
 import type { Pointer } from './bindings.generated.ts';
 import type { Context } from './context.ts';
@@ -96,6 +96,7 @@ export class Tensor {
   }
 }
 
+/** A tensor of zeros, freed with the device. */
 export function allocateTensor(device: Device, name: string, type: ElementType, shape: readonly number[]): Tensor {
   const count = elementCount(shape);
   return new Tensor(device.allocate(count * bytesOf(type), name), name, type, shape);

@@ -105,7 +105,7 @@ export const contracts = {
   matmulBackwardInput: {
     name: 'matmulBackwardInput',
     symbol: 'gpt2_matmul_backward_input',
-    formula: "din = (dout * weight) * the derivative of the activation before this matmul: gelu'(pre), or 2 sqrt(activated)",
+    formula: "din[n,c] = (dout * weight)[n,c] f[n,c], with the derivative f of the activation before: gelu'(pre), or 2 sqrt(activated)",
     tensors: {
       din: { access: '=', type: 'element', shape: ['N', 'C'] },
       dout: { access: 'read', type: 'element', shape: ['N', 'O'] },
@@ -193,7 +193,7 @@ export const contracts = {
   attentionBackward: {
     name: 'attentionBackward',
     symbol: 'gpt2_attention_backward',
-    formula: "With p = exp(q*k^T/sqrt(HS) - lse) where a query attends to a key, else 0: dv = p^T * dout; ds = p * (dout*v^T - row sums of dout * out) / sqrt(HS); dq = ds * k; dk = ds^T * q",
+    formula: "With p = exp(q*k^T/sqrt(HS) - lse) where a query attends to a key, else 0: dv = p^T * dout; ds[t,s] = p[t,s] ((dout * v^T)[t,s] - sum of dout[t] out[t]) / sqrt(HS); dq = ds * k; dk = ds^T * q",
     tensors: {
       dqkv: { access: '=', type: 'element', shape: ['B', 'T', '3C'] },
       dout: { access: 'read', type: 'element', shape: ['B', 'T', 'C'] },
@@ -466,7 +466,7 @@ export const contracts = {
   globalNorm: {
     name: 'globalNorm',
     symbol: 'gpt2_global_norm',
-    formula: "Let f = targets / step[TARGETS], which makes means over `targets` those over the targets that are not -1: step[LOSS] *= f; step[NORM] = f * sqrt of the sum of squares over `matrices` and `vectors`; step[CLIP] = f * max_norm / norm if norm > max_norm and max_norm > 0, else f; step[UPDATED] = 1 if step[LOSS] <= step[LOSS_LIMIT] and step[NORM] <= step[NORM_LIMIT] and (step[AFTER_UPDATE] = 0 or step[UPDATED] was not 0), else 0",
+    formula: "`targets` is 1 / dloss, and f = targets / step[TARGETS] leaves targets of -1 out of the means: step[LOSS] *= f; step[NORM] = f * sqrt of the sum of squares over `matrices` and `vectors`; step[CLIP] = f * max_norm / step[NORM] if step[NORM] > max_norm > 0, else f; step[UPDATED] = 1 if step[LOSS] <= step[LOSS_LIMIT] and step[NORM] <= step[NORM_LIMIT] and (step[AFTER_UPDATE] = 0 or step[UPDATED] was not 0), else 0",
     tensors: {
       step: { access: 'updated', type: 'fp32', shape: ['64'] },
       matrices: { access: 'updated', type: 'gradient', shape: ['parts', 'matrixCount'] },
@@ -621,7 +621,7 @@ export const contracts = {
   reduceScatter: {
     name: 'reduceScatter',
     symbol: 'gpt2_reduce_scatter',
-    formula: "out = rows whose sum is this rank's shard of the sum of every rank's `in`: one row from each rank, in the order of ranks, or, where P is 1, the sum itself",
+    formula: "out[r,:count] = rank r's in[this rank]; where P is 1, out[0,:count] = the sum of these over the ranks",
     tensors: {
       out: { access: '=', type: 'dtype', shape: ['P', 'stride'] },
       in: { access: 'read', type: 'dtype', shape: ['R', 'count'] },
@@ -701,7 +701,7 @@ export function matmulForward(device: Device, args: { out: Tensor; pre: Tensor |
 }
 
 /**
- * din = (dout * weight) * the derivative of the activation before this matmul: gelu'(pre), or 2 sqrt(activated).
+ * din[n,c] = (dout * weight)[n,c] f[n,c], with the derivative f of the activation before: gelu'(pre), or 2 sqrt(activated).
  *   din = [N,C], dout [N,O], weight [O,C], pre [N,C] where activation == GPT2_GELU,
  *   activated [N,C] where activation == GPT2_RELU_SQUARED; workspace (N,C,O,0)
  */
@@ -750,7 +750,7 @@ export function qkNormRotaryBackward(device: Device, args: { dqkv: Tensor; dvalu
 /**
  * Softmax of q*k^T/sqrt(HS) over the positions from first[b,t], or 0 if `first` is NULL, up to and including the query's t,
  * times v, per head; qkv holds q, k, v, each [NH,HS]. first[b,t] = max(0, t - w + 1) makes a window of w positions, the
- * start of t's document separates documents, the larger of both does both. The CPU library refuses a line that decreases
+ * start of t's document separates documents, the larger of both does both. The CPU library refuses a row that decreases
  * or exceeds t. On CUDA its results are undefined, but the op ends and reads no other memory. lse is the natural log of
  * the softmax's denominator, from which backward recomputes the probabilities (Dao et al. 2022). On CUDA HS is at most
  * 256, and less on GPUs whose blocks have little shared memory: larger ones give GPT2_UNSUPPORTED.
@@ -762,7 +762,7 @@ export function attentionForward(device: Device, args: { out: Tensor; lse: Tenso
 
 /**
  * With p = exp(q*k^T/sqrt(HS) - lse) where a query attends to a key, else 0: dv = p^T * dout;
- * ds = p * (dout*v^T - row sums of dout * out) / sqrt(HS); dq = ds * k; dk = ds^T * q. `first` is forward's.
+ * ds[t,s] = p[t,s] ((dout * v^T)[t,s] - sum of dout[t] out[t]) / sqrt(HS); dq = ds * k; dk = ds^T * q. `first` is forward's.
  *   dqkv = [B,T,3C], dout [B,T,C], out [B,T,C], qkv [B,T,3C], lse [B,NH,T], first [B,T] <= t or NULL; C % NH == 0;
  *   workspace (B,T,C,NH)
  */
@@ -839,8 +839,8 @@ export function crossEntropy(device: Device, args: { losses: Tensor; dlogits: Te
  *
  * With copies of `in` and `weight` in FP8, logits = (in_values * in_scale) * weight_values^T * factors[SCALE] + bias, and
  * gradients are computed in FP8 too, from exponentials over an estimate of softmax's denominator, in E5M2 (formulas:
- * cpu/classifier.cpp). E5M2 saturates at 57344: step[SATURATED] (=|+=) the number of rows with a larger sum, which may
- * contain one. weight_transposed is read only with din. CUDA's kernels other than sm_90's round only the exponentials.
+ * cpu/classifier.cpp). step[SATURATED] (=|+=) the rows whose exponentials sum to over 57344, E5M2's largest number.
+ * weight_transposed is read only with din. CUDA refuses Vp over 65536; only sm_90 rounds more than the exponentials.
  *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, dbias (accumulate) [Vp] or NULL,
  *   step (updated) [GPT2_STEP_SIZE] or NULL where in_values != NULL, logits (scratch) [N,Vp], in [N,C],
  *   in_values [N,C] or NULL, in_scale [N] with in_values, weight [Vp,C], weight_values [Vp,C] with in_values,
@@ -916,12 +916,12 @@ export function fp8MatmulBackwardWeight(device: Device, args: { dweight: Tensor;
 }
 
 /**
- * Let f = targets / step[TARGETS], which makes means over `targets` those over the targets that are not -1:
+ * `targets` is 1 / dloss, and f = targets / step[TARGETS] leaves targets of -1 out of the means:
  * step[LOSS] *= f; step[NORM] = f * sqrt of the sum of squares over `matrices` and `vectors`;
- * step[CLIP] = f * max_norm / norm if norm > max_norm and max_norm > 0, else f;
+ * step[CLIP] = f * max_norm / step[NORM] if step[NORM] > max_norm > 0, else f;
  * step[UPDATED] = 1 if step[LOSS] <= step[LOSS_LIMIT] and step[NORM] <= step[NORM_LIMIT] and (step[AFTER_UPDATE] = 0 or
  * step[UPDATED] was not 0), else 0. The device decides: the host enqueues a step before it knows the previous loss.
- * With a communicator each rank passes its shard of the matrices, as the `parts` rows that gpt2_reduce_scatter wrote,
+ * With a communicator each rank passes its share of the matrices, as the `parts` rows that gpt2_reduce_scatter wrote,
  * and all vectors, which are the same at every rank. The first row becomes the sum of the rows, added in fp32 in their
  * order and rounded once. The op waits for the collectives enqueued before.
  *   step (updated) [GPT2_STEP_SIZE], matrices (updated) [parts,matrix_count]: gradient, vectors [vector_count],
@@ -947,7 +947,7 @@ export function adamw(device: Device, args: { weight: Tensor; master: Tensor; m:
 /**
  * With g = gradient * step[CLIP] and mu = step[scalar]: momentum = mu momentum + (1-mu) g, then (Nesterov's)
  * direction = mu momentum + (1-mu) g. Muon (Jordan 2024) updates a matrix by this op, gpt2_normalize_matrices,
- * gpt2_newton_schulz several times, and gpt2_muon_update. If rows > columns, the direction is stored transposed in all four.
+ * gpt2_newton_schulz several times, and gpt2_muon_update. If rows > columns, direction is [columns,rows] in all four.
  *   direction (kept) [rows,columns], momentum (updated) [rows,columns], gradient [rows,columns]: gradient_dtype,
  *   step [GPT2_STEP_SIZE]; scalar >= GPT2_STEP_SCALARS; scalar < GPT2_STEP_TARGETS
  */

@@ -72,8 +72,7 @@ void examine(Region &region, gpt2::ThreadPool &pool) {
 
 }  // namespace
 
-// What equal launches have in common. The addresses of allocations are counted in it, because the host may allocate them anew for each
-// launch. Finds the regions of the arguments, and all memory outside of the arenas: variables, and what kernels and the host have allocated.
+// The key of equal launches. An allocation enters as a number, not as an address: the host may allocate it anew for each launch. Finds the regions of the arguments, and all memory outside of the arenas: variables, and what kernels and the host have allocated.
 std::string Repeat::key(const Launch &launch) {
   std::string key = launch.kernel;
   const auto add = [&](const auto &value) { key.append(reinterpret_cast<const char *>(&value), sizeof value); };

@@ -1,4 +1,4 @@
-// Leaves out launches. One with the arguments and the memory of an earlier launch would change the memory as that one did.
+// Leaves out launches: instead of one whose arguments and memory equal an earlier launch's, writes what that one wrote.
 #pragma once
 
 #include <vector>
