@@ -92,9 +92,7 @@ unsigned Block::barrier(int predicate, const void *caller) {
 // The last thread leaves the block to the launch, which goes on with it when all blocks are here.
 void Block::grid_barrier(const void *caller) {
   step(0);
-  if (!launch_->is_cooperative) {
-    stuck("waits for the whole grid, but the launch is not cooperative: launch it by cudaLaunchCooperativeKernel", caller);
-  }
+  if (!launch_->is_cooperative) stuck("waits for the whole grid, but the launch is not cooperative: launch it by cudaLaunchCooperativeKernel", caller);
   current_->caller = caller;
   if (++arrived_ == threads_.size()) at_grid_ = true;
   wait(State::at_barrier);
