@@ -99,10 +99,12 @@ struct Layout {
 // Calls the threads of a block that wait for nothing in a loop, where a file is compiled without checks.
 inline bool is_next_thread();
 #ifdef GPT2_PLAIN
+constexpr bool is_plain = true;
 #define GPT2_EACH_THREAD(call) \
   do call;                     \
   while (::gpt2_emulator::is_next_thread())
 #else
+constexpr bool is_plain = false;
 #define GPT2_EACH_THREAD(call) call
 #endif
 

@@ -186,8 +186,8 @@ void Block::full_stack(const void *caller) {
 void Block::signal(int signal, const void *address, const void *caller) {
   if (*here_.fresh != looped_) end_looped();
   if (fibers_.is_guard(current_->fiber, address)) full_stack(caller);
-  if (signal == SIGFPE) fail({Defect::Kind::stuck, "divides an integer by 0, or the smallest integer by -1", caller});
-  if (signal == SIGILL || signal == SIGTRAP) fail({Defect::Kind::stuck, "reaches an instruction that traps", caller});
+  if (signal == SIGFPE) stuck("divides an integer by 0, or the smallest integer by -1", caller);
+  if (signal == SIGILL || signal == SIGTRAP) stuck("reaches an instruction that traps", caller);
   char text[64];
   std::snprintf(text, sizeof text, "accesses memory that does not exist, at %p", address);
   fail({Defect::Kind::bad_access, text, caller});

@@ -26,12 +26,7 @@ __asm__(GPT2_SWITCH("@function")
 __asm__(GPT2_SWITCH("%function") "sub sp, sp, #160\n" GPT2_ALL("stp") "mov x9, sp; str x9, [x0]; mov sp, x1\n"
         GPT2_ALL("ldp") "add sp, sp, #160; ret\n");
 #else
-#include <ucontext.h>
-void gpt2_emulator_switch(void **from, void *to) {
-  ucontext_t here;
-  *from = &here;
-  swapcontext(&here, static_cast<ucontext_t *>(to));
-}
+#error "the emulator switches fibers on x86-64 and on arm64 only"
 #endif
 
 namespace gpt2::emulator {
@@ -72,7 +67,6 @@ Fiber *Fibers::take() {
 void Fibers::restart(Fiber &fiber) const {
   const auto number = static_cast<size_t>(fiber.stack - memory_) / stack_bytes;
   char *const end = fiber.stack + stack_bytes - number * 832 % stagger_bytes;
-#if defined(__x86_64__) || defined(__aarch64__)
   // The registers that the switch restores. Where it goes on is the last on x86-64, before main's return address, of
   // which there is none; on arm64 it is register x30.
 #ifdef __x86_64__
@@ -84,15 +78,6 @@ void Fibers::restart(Fiber &fiber) const {
   std::fill(place, place + words, nullptr);
   place[next] = reinterpret_cast<void *>(main_);
   fiber.place = place;
-#else
-  auto *context = reinterpret_cast<ucontext_t *>(end - (sizeof(ucontext_t) + 63) / 64 * 64);
-  getcontext(context);
-  context->uc_stack.ss_sp = fiber.stack;
-  context->uc_stack.ss_size = static_cast<size_t>(reinterpret_cast<char *>(context) - fiber.stack);
-  context->uc_link = nullptr;
-  makecontext(context, main_, 0);
-  fiber.place = context;
-#endif
 }
 
 void Fibers::enter(Fiber *fiber) { gpt2_emulator_switch(&outside_, fiber->place); }

@@ -41,7 +41,6 @@ uint64_t hash_of(const char *at, size_t bytes) {
   return (lanes[0] * 3 + lanes[1]) * 0x9e3779b97f4a7c15u + (lanes[2] * 5 ^ lanes[3]);
 }
 
-size_t pages_of(const Region &region) { return (region.is.bytes + page - 1) / page; }
 size_t bytes_of_page(const Region &region, size_t index) { return std::min(page, region.is.bytes - index * page); }
 
 // Hashes the pages of a region, and finds what its words may point to. Only a launch and a call of the host, which the emulator sees,
@@ -53,7 +52,7 @@ void examine(Region &region, gpt2::ThreadPool &pool) {
   const gpt2_emulator::OpenMemory open(at, region.is.bytes);
   std::mutex mutex;
   const gpt2_emulator::Watch device = arena_of(true), other = arena_of(false);
-  region.hashes.resize(pages_of(region));
+  region.hashes.resize((region.is.bytes + page - 1) / page);
   region.targets.clear();
   pool.each(static_cast<int64_t>(region.hashes.size()), [&](int64_t index) {
     const char *begin = at + index * page;
@@ -75,12 +74,9 @@ void examine(Region &region, gpt2::ThreadPool &pool) {
 // The key of equal launches. An allocation enters as a number, not as an address: the host may allocate it anew for each launch. Finds the regions of the arguments, and all memory outside of the arenas: variables, and what kernels and the host have allocated.
 std::string Repeat::key(const Launch &launch) {
   std::string key = launch.kernel;
-  const auto add = [&](const auto &value) { key.append(reinterpret_cast<const char *>(&value), sizeof value); };
+  const auto add = [&](const auto &...values) { (key.append(reinterpret_cast<const char *>(&values), sizeof values), ...); };
   const auto is_ours = [](uintptr_t address) { return is_in(arena_of(true), address) || is_in(arena_of(false), address); };
-  add(launch.body);
-  add(launch.blocks);
-  add(launch.threads);
-  add(launch.dynamic_shared);
+  add(launch.body, launch.blocks, launch.threads, launch.dynamic_shared);
   for (size_t at = 0; at < launch.argument_bytes; at += sizeof(uintptr_t)) {
     uintptr_t word = 0;
     std::memcpy(&word, static_cast<const char *>(launch.arguments) + at, std::min(sizeof word, launch.argument_bytes - at));

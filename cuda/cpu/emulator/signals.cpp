@@ -14,14 +14,12 @@ namespace {
 constexpr int caught[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
 struct sigaction others[NSIG];
 
-// The instruction that raised the signal; NULL on other processors, where the failure has no line.
-const char *instruction([[maybe_unused]] const ucontext_t *context) {
-#if defined(__x86_64__)
+// The instruction that raised the signal.
+const char *instruction(const ucontext_t *context) {
+#ifdef __x86_64__
   return reinterpret_cast<const char *>(context->uc_mcontext.gregs[REG_RIP]);
-#elif defined(__aarch64__)
-  return reinterpret_cast<const char *>(context->uc_mcontext.pc);
 #else
-  return nullptr;
+  return reinterpret_cast<const char *>(context->uc_mcontext.pc);
 #endif
 }
 

@@ -41,9 +41,7 @@ bool Block::go_on(bool has_ended) {
   *here_.fresh = looped_;
   // The stack of a thread that runs soon, whose lines the caches of a block of hundreds of threads do not hold.
   const Thread &soon = threads_[std::min<size_t>(number_of(next) + 4, threads_.size() - 1)];
-  if (soon.fiber) {
-    for (int line = 0; line < 4; line++) __builtin_prefetch(static_cast<const char *>(soon.fiber->place) + line * 64);
-  }
+  for (int line = 0; soon.fiber && line < 4; line++) __builtin_prefetch(static_cast<const char *>(soon.fiber->place) + line * 64);
   return true;
 }
 
@@ -63,13 +61,9 @@ void Block::let_others_run() {
   wait(State::ready);
 }
 
-// Not inlined, as other functions with texts: fibers switch faster where the frames below their switch are small.
-__attribute__((noinline)) void Block::check_barrier(const void *caller) {
-  memory_->report_unwritten();
-  for (const Thread &each : threads_) {
-    if (each.caller == caller || line_of(each.caller) == line_of(caller)) continue;
-    fail({Defect::Kind::stuck, "waits at another barrier than " + name_of(each), caller, each.caller});
-  }
+// Fails if another thread waits elsewhere. Not inlined: fibers switch faster where the frames below the switch are small.
+__attribute__((noinline)) void Block::check_place(const Thread &other, const char *does, const void *caller) {
+  if (other.caller != caller && line_of(other.caller) != line_of(caller)) fail({Defect::Kind::stuck, does + name_of(other), caller, other.caller});
 }
 
 unsigned Block::barrier(int predicate, const void *caller) {
@@ -81,7 +75,10 @@ unsigned Block::barrier(int predicate, const void *caller) {
     wait(State::at_barrier);
     return predicates_;
   }
-  if (memory_) check_barrier(caller);
+  if (memory_) {
+    memory_->report_unwritten();
+    for (const Thread &each : threads_) check_place(each, "waits at another barrier than ", caller);
+  }
   predicates_ = std::exchange(counted_, 0);
   std::copy(all_, all_ + 16, ready_);
   arrived_ = 0;
@@ -95,9 +92,7 @@ unsigned Block::barrier(int predicate, const void *caller) {
 // The last thread leaves the block to the launch, which goes on with it when all blocks are here.
 void Block::grid_barrier(const void *caller) {
   step(0);
-  if (!launch_->is_cooperative) {
-    fail({Defect::Kind::stuck, "waits for the whole grid, but the launch is not cooperative: launch it by cudaLaunchCooperativeKernel", caller});
-  }
+  if (!launch_->is_cooperative) stuck("waits for the whole grid, but the launch is not cooperative: launch it by cudaLaunchCooperativeKernel", caller);
   current_->caller = caller;
   if (++arrived_ == threads_.size()) at_grid_ = true;
   wait(State::at_barrier);
@@ -131,23 +126,16 @@ void Block::complete_warp(unsigned first, unsigned mask) {
   if (memory_ && threads_[first + static_cast<unsigned>(__builtin_ctz(there))].predicate) memory_->order_warp(first, there);
 }
 
-__attribute__((noinline)) void Block::check_warp(unsigned mask, const void *caller) {
-  const unsigned number = number_of(*current_), first = number / 32 * 32;
-  if (!(mask >> number % 32 & 1)) fail({Defect::Kind::stuck, "is not in the mask that it names for its warp", caller});
-  for (unsigned left = warps_[first / 32].waiting; left > 0; left &= left - 1) {
-    const Thread &each = threads_[first + static_cast<unsigned>(__builtin_ctz(left))];
-    if (each.mask != mask || each.predicate) continue;
-    if (each.caller == caller || line_of(each.caller) == line_of(caller)) continue;
-    fail({Defect::Kind::stuck, "takes part in another operation of its warp than " + name_of(each), caller, each.caller});
-  }
-}
-
 const uint64_t *Block::exchange(unsigned mask, uint64_t value, bool orders_memory, unsigned *lanes, const void *caller) {
   step(0);
   Thread &thread = *current_;
   const unsigned number = number_of(thread), first = number / 32 * 32;
   Warp &warp = warps_[first / 32];
-  if (!(mask >> number % 32 & 1) || (memory_ && !orders_memory)) check_warp(mask, caller);
+  if (!(mask >> number % 32 & 1)) stuck("is not in the mask that it names for its warp", caller);
+  for (unsigned left = memory_ && !orders_memory ? warp.waiting : 0; left > 0; left &= left - 1) {
+    const Thread &each = threads_[first + static_cast<unsigned>(__builtin_ctz(left))];
+    if (each.mask == mask && !each.predicate) check_place(each, "takes part in another operation of its warp than ", caller);
+  }
   thread.caller = caller;
   thread.mask = mask;
   thread.value = value;

@@ -301,12 +301,9 @@ struct Call {
 // A kernel that is called by a pointer, which host code has to the twin without checks; or an object.
 template <class F>
 GPT2_INLINE decltype(auto) called(F &&kernel) {
-#ifndef GPT2_PLAIN
   using Pointer = std::decay_t<F>;
-  if constexpr (std::is_pointer_v<Pointer>) return reinterpret_cast<Pointer>(twin_of(reinterpret_cast<Function>(+kernel), true));
-  else
-#endif
-    return std::forward<F>(kernel);
+  if constexpr (is_plain || !std::is_pointer_v<Pointer>) return std::forward<F>(kernel);
+  else return reinterpret_cast<Pointer>(twin_of(reinterpret_cast<Function>(+kernel), true));
 }
 
 // The emulator finds the twin of this function by its name (src/ops/kernels/twins.ts).

@@ -48,7 +48,8 @@ export function twins(checked: string, plain: string, index: number): { checked:
   // Local symbols of the first file that the second needs.
   const isGlobal = new Set(namesIn(checked, String.raw`^\s*\.(?:globl|weak)\s+([\w.$]+)`));
   const exported = new Set([...shared, ...bodies].filter((name) => !isGlobal.has(name) && !name.startsWith('.L')));
-  const own = (symbol: string) => (exported.has(symbol) && (index > 0 || functions.has(symbol)) ? `${symbol}.${index}` : symbol);
+  const own = (symbol: string) =>
+    exported.has(symbol) && (index > 0 || functions.has(symbol)) ? `${symbol}.${index}` : symbol;
 
   const lines: string[] = [];
   let [isSkipped, isStart] = [false, false];
