@@ -1,5 +1,5 @@
-// Times attention alone, with masks and without: 65,536 tokens of 768 channels in bf16, heads of 64 and 128. bench-attention.py adds
-// PyTorch's FlexAttention with the same masks.
+// Times attention alone, with masks and without: 65,536 tokens of 768 channels in bf16, heads of 64 and 128. bench-pytorch-ops.py
+// adds PyTorch's FlexAttention with the same masks.
 //   node --import tsx scripts/bench-attention.ts --out FILE.json
 import { writeFileSync } from 'node:fs';
 import { toBf16 } from '../src/base/files/half-floats.ts';

@@ -6,7 +6,7 @@
 // With --llmc, llm.c's program and this library are measured in turns, from the same weights and batches. FOLDER is
 // llm.c's (github.com/karpathy/llm.c), where `make train_gpt2` made the program; the weights and shards that it reads are
 // written there. The machine should do nothing else: the load before and after is part of the result.
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus, loadavg, totalmem } from 'node:os';
 import { basename, join, resolve } from 'node:path';
@@ -171,9 +171,7 @@ function provenance(device: Device) {
 function llmcProvenance(folder: string) {
   const program = readFileSync(join(folder, 'train_gpt2'), 'latin1');
   return {
-    sourceSha256: createHash('sha256')
-      .update(readFileSync(join(folder, 'train_gpt2.c')))
-      .digest('hex'),
+    sourceSha256: hash('sha256', readFileSync(join(folder, 'train_gpt2.c'))),
     compiler:
       /(?<=GCC: \([^)]*\) )[\d.]+|clang version [\d.]+/.exec(program)?.[0].replace(/^\d/, 'GCC $&') ?? 'unknown',
   };

@@ -1,5 +1,6 @@
-"""Times PyTorch's ops at the sizes of the best rungs of the course: reads what scripts/bench-course.ts --best wrote, measures each op in
-the same way (the median of 20 runs, each after the L2 cache was overwritten), and adds "pytorch" to each result.
+"""Times PyTorch's ops, and adds the times to what a benchmark of ours wrote; medians of 20 runs. At the sizes of the best rungs of the
+course (scripts/bench-course.ts --best) each run follows an overwrite of the L2 cache. For scripts/bench-attention.ts it times compiled
+FlexAttention, forward and backward, with the same masks.
 
     python3 scripts/bench-pytorch-ops.py benchmarks/h100/course-best.json
 """
@@ -9,18 +10,18 @@ import sys
 
 import torch
 from torch.nn import functional as F
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 ELEMENT = torch.bfloat16
-cache = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
+TOKENS, CHANNELS = 65536, 768  # of a row of bench-attention.ts
 
 
-def cold(run):
-    """Returns the median of the milliseconds that `run` takes on the GPU. Eight fills of the cache hide the host's time."""
+def timed(run, before=lambda: None):
+    """Returns the median of the milliseconds that `run` takes on the GPU, each time after `before`."""
     times = []
     for _ in range(23):
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        for _ in range(8):
-            cache.zero_()
+        before()
         begin.record()
         run()
         end.record()
@@ -128,21 +129,53 @@ def call(op, sizes, variant):
     raise ValueError(f"PyTorch's op for {op} is not known")
 
 
-def main():
-    (path,) = sys.argv[1:]
-    with open(path) as file:
-        bench = json.load(file)
-    for result in bench["results"]:
+def time_ops(results):
+    cache = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
+    # Eight fills of the cache hide the host's time.
+    fill = lambda: [cache.zero_() for _ in range(8)]
+    for result in results:
         parts = [part.split() for part in result["sizes"].split(", ")]
         sizes = {name: int(value) for name, value in parts if name not in ("without", "firstScalar", "vectorCount")}
-        result["pytorch"] = cold(call(result["op"], sizes, result["sizes"]))
+        result["pytorch"] = timed(call(result["op"], sizes, result["sizes"]), fill)
         torch.cuda.empty_cache()
         print(f"{result['op']:<24} {result['sizes']:<48} rung {result['own']['cold']:8.4f} ours {result['ours']['cold']:8.4f} "
               f"PyTorch {result['pytorch']:8.4f}", flush=True)
-    bench["pytorch"] = torch.__version__
-    with open(path, "w") as file:
-        json.dump(bench, file, indent=1)
-        file.write("\n")
 
 
-main()
+def first_of(T, window, documents):
+    first, start, end, index = [], 0, 0, 0
+    for t in (at % T for at in range(TOKENS)):
+        if t == 0 or t == end:
+            index += documents > 0
+            start, end = t, t + 1 + index * 7919 % documents if documents > 0 else T
+        first.append(max(start, t - window + 1 if window > 0 else 0))
+    return torch.tensor(first, dtype=torch.int32, device="cuda").view(-1, T)
+
+
+def time_masks(rows):
+    torch._dynamo.config.recompile_limit = 64
+    flex = torch.compile(flex_attention, dynamic=False)
+    for row in rows:
+        T, heads = row["T"], row["heads"]
+        first = first_of(T, row["window"], row["documents"])
+        mask = create_block_mask(lambda b, h, q, k: (k <= q) & (k >= first[b, q]), TOKENS // T, None, T, T, device="cuda")
+        q, k, v, dout = (random(TOKENS // T, heads, T, CHANNELS // heads).requires_grad_() for _ in range(4))
+        out = flex(q, k, v, block_mask=mask)
+        forward = timed(lambda: flex(q, k, v, block_mask=mask))
+        backward = timed(lambda: torch.autograd.grad(out, (q, k, v), dout, retain_graph=True))
+        ratio = (forward + backward) / (row["forward"] + row["backward"])
+        row["flex"] = {"forward": forward, "backward": backward, "ratio": ratio}
+        times = f"{forward:.3f}  {backward:.3f} ms, {ratio:.2f} of ours"
+        print(f"heads of {CHANNELS // heads}, T {T}, {row['mask']}: FlexAttention {times}", flush=True)
+
+
+(path,) = sys.argv[1:]
+with open(path) as file:
+    bench = json.load(file) | {"pytorch": torch.__version__}
+if "rows" in bench:
+    time_masks(row for row in bench["rows"] if row["mask"] != "full")
+else:
+    time_ops(bench["results"])
+with open(path, "w") as file:
+    json.dump(bench, file, indent=1)
+    file.write("\n")

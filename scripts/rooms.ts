@@ -17,7 +17,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       ...['checks/environment', 'checks/given', 'checks/nearest', 'checks/number'],
       ...['errors', 'package-root', 'signals', 'wording'],
       ...['files/cache-folder', 'files/checked-json', 'files/half-floats', 'files/make-folder'],
-      ...['files/read-file', 'files/regular-file', 'files/sync'],
+      ...['files/read-file', 'files/regular-file'],
     ],
   },
   native: {

@@ -23,7 +23,6 @@ export {
 export { describeCut } from './inference/sample/generate.ts';
 export type { BenchReport } from './lab/bench/bench.ts';
 export { benchGeneration, benchTraining } from './lab/bench/bench-training.ts';
-export { readClocks } from './lab/bench/clocks.ts';
 export { leastMs } from './lab/bench/peaks.ts';
 export { benchJobs } from './lab/bench-kernels.ts';
 export { type CheckedExercise, checkCourse, startCourse } from './lab/course.ts';
@@ -85,7 +84,7 @@ export { htmlReport } from './report/html-report.ts';
 export { type LivePage, openLivePage } from './report/live/live-page.ts';
 export { describeDone, endOfRun, figuresOf } from './report/logged-run.ts';
 export { lossPlot } from './report/loss-plot.ts';
-export { gpuFields } from './report/machine-load.ts';
+export { gpuFields, readClocks } from './report/machine-load.ts';
 export { makeFigure } from './report/make-figure.ts';
 export { renderPng } from './report/png.ts';
 export {

@@ -84,16 +84,14 @@ GPT2_INLINE void load_matrices(const char *row, To &...to) {
 }
 
 // The elements of a 32-bit register.
-struct bf16 {
+template <auto TO_FLOAT, auto FROM_FLOAT>
+struct Half {
   static constexpr int count = 2;
-  GPT2_INLINE static float get(uint32_t bits, int i) { return bf16_to_float(static_cast<unsigned short>(bits >> 16 * i)); }
-  static uint32_t put(float value) { return float_to_bf16(value); }
+  GPT2_INLINE static float get(uint32_t bits, int i) { return TO_FLOAT(static_cast<unsigned short>(bits >> 16 * i)); }
+  static uint32_t put(float value) { return FROM_FLOAT(value); }
 };
-struct f16 {
-  static constexpr int count = 2;
-  GPT2_INLINE static float get(uint32_t bits, int i) { return fp16_to_float(static_cast<unsigned short>(bits >> 16 * i)); }
-  static uint32_t put(float value) { return float_to_fp16(value); }
-};
+using bf16 = Half<bf16_to_float, float_to_bf16>;
+using f16 = Half<fp16_to_float, float_to_fp16>;
 // Tensor cores ignore the lower 13 bits.
 struct tf32 {
   static constexpr int count = 1;

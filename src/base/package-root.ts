@@ -22,9 +22,14 @@ export function programVersion(): string {
   return `${name} ${version}`;
 }
 
-/** The commit of a clone, with "-dirty" if files differ from it; undefined if this is no clone, or git fails. */
+let commit: string | undefined;
+/**
+ * The commit of a clone at the first call, near the time at which this process loaded its code, with "-dirty" if files differ from
+ * it; undefined if this is no clone, or git fails.
+ */
 export function packageCommit(): string | undefined {
   if (!existsSync(join(packageRoot, '.git'))) return undefined;
   const describe = ['describe', '--always', '--dirty', '--abbrev=40', '--exclude=*'];
-  return spawnSync('git', describe, { cwd: packageRoot, encoding: 'utf8' }).stdout?.trim() || undefined;
+  commit ??= spawnSync('git', describe, { cwd: packageRoot, encoding: 'utf8' }).stdout?.trim();
+  return commit || undefined;
 }

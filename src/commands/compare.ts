@@ -37,18 +37,11 @@ import {
   unlike,
   usageError,
 } from '../program.ts';
-import { numberOption, repeated } from './option-of-table.ts';
+import { type Lists, type Numbers, numberOption, repeated, type Switches, type Texts } from './option-of-table.ts';
 import { jsonLine, writeResult } from './output.ts';
 
-interface Flags {
-  readonly reference?: readonly string[];
-  readonly tolerance?: number;
-  readonly over: Over;
-  readonly out?: string;
-  readonly html?: string;
-  readonly plot?: boolean;
-  readonly json?: boolean;
-}
+type Shown = Lists<'reference'> & Numbers<'tolerance'> & Texts<'out' | 'html'> & Switches<'plot' | 'json'>;
+type Flags = Shown & { readonly over: Over };
 
 const help = (): string => `
 References that come with gpt2.ts:

@@ -16,7 +16,17 @@ import {
   startCourse,
   whole,
 } from '../program.ts';
-import { count, numberOption, optionsFromFlags, repeated, tableOption, timeLimitOption } from './option-of-table.ts';
+import {
+  count,
+  type Lists,
+  type Numbers,
+  numberOption,
+  optionsFromFlags,
+  repeated,
+  type Texts,
+  tableOption,
+  timeLimitOption,
+} from './option-of-table.ts';
 import { notice, writeResult } from './output.ts';
 
 const examples = `
@@ -95,12 +105,7 @@ async function check(folder: string, { timeLimit }: { timeLimit: number }): Prom
   throw new ExitError(1);
 }
 
-interface LadderFlags {
-  readonly steps: number;
-  readonly chapter?: readonly string[];
-  readonly out?: string;
-  readonly plot?: string;
-}
+type LadderFlags = Required<Numbers<'steps'>> & Lists<'chapter'> & Texts<'out' | 'plot'>;
 
 async function ladderOf({ steps, chapter, out, plot, ...flags }: LadderFlags): Promise<void> {
   const training = optionsFromFlags(optionNames, { ...flags }) as LadderOptions['training'];
@@ -131,13 +136,11 @@ async function ladderOf({ steps, chapter, out, plot, ...flags }: LadderFlags): P
 const formatRate = (rate: number): string => (rate < 100 ? rate.toPrecision(2) : formatCount(Math.round(rate)));
 
 const ladderSvg = (measured: readonly MeasuredStep[], source: string): string =>
-  barsSvg({
-    title: 'GPT-2 training, from naive kernels to the library',
-    axis: 'tokens/s',
-    source,
-    bars: measured.map(({ name, dtype, tokensPerSecond }) => ({
+  barsSvg(
+    { title: 'GPT-2 training, from naive kernels to the library', axis: 'tokens/s', source },
+    measured.map(({ name, dtype, tokensPerSecond }) => ({
       ...{ name: `${name}, ${dtype}`, value: tokensPerSecond },
       label: formatRate(tokensPerSecond),
       color: name === 'the library' ? '#c05020' : '#3070b0',
     })),
-  });
+  );

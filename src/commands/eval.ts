@@ -4,7 +4,6 @@ import { Command, Option } from 'commander';
 import {
   createModel,
   Device,
-  type Dtype,
   type Evaluation,
   evaluate,
   findShards,
@@ -17,6 +16,7 @@ import {
   resolveWeights,
   scoreHellaswag,
   selectDevice,
+  type TrainOptions,
   useCards,
   type Weights,
   weightsHash,
@@ -61,21 +61,14 @@ text, so they compare models with different tokenizers; the end of a text has no
 HellaSwag: acc is the share of questions whose right completion has the smallest summed loss, acc_norm the smallest mean loss.
 `;
 
-interface Flags {
-  readonly model?: string;
-  readonly data?: string;
+type SharedName = 'model' | 'data' | 'hellaswag' | 'batch' | 'tokens' | 'maxMemory' | 'dtype' | 'threads' | 'json';
+
+interface Flags extends Pick<TrainOptions, SharedName> {
   readonly role: Role;
-  readonly hellaswag?: string;
-  readonly batch?: number | 'auto';
   readonly seq?: number;
-  readonly tokens?: number;
   readonly gpus?: number;
-  readonly maxMemory?: number;
   readonly device: string;
-  readonly dtype?: Dtype;
-  readonly threads?: number;
   readonly kernel?: readonly string[];
-  readonly json?: boolean;
 }
 
 export function evalCommand(): Command {
@@ -127,14 +120,8 @@ async function evaluateOnAll(flags: Flags): Promise<void> {
   throw gpt2Error`the loss of ${model} on ${data} is ${loss}: name another checkpoint with --model`;
 }
 
-interface Loss {
-  readonly loss: number;
-  readonly model: string;
-  readonly data: string;
-}
-
 /** Evaluates; with several ranks, rank 0 prints the results. @returns the loss, if there is data */
-async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefined> {
+async function evaluateModel(flags: Flags, ranks?: Ranks) {
   const isHeard = isRoot(ranks);
   const notice = isHeard ? tell : () => {};
   const target = selectDevice(flags.device ?? 'auto', ranks?.place.gpu);
@@ -168,7 +155,7 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefi
   };
   const begun = performance.now();
   const results: object[] = [{ model: weights.path, device: on }];
-  let loss: Loss | undefined;
+  let loss: { loss: number; model: string; data: string } | undefined;
   if (data) {
     const { shards, tokenizer, folder } = data;
     const options = { ...sizes, shards, tokenizer, tokens, notice, progress: progress(), ranks };

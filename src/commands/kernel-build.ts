@@ -3,7 +3,7 @@ import { basename } from 'node:path';
 import { Command, Option } from 'commander';
 import { Device } from '../index.ts';
 import { compiledFile, explained, readSource, usageError } from '../program.ts';
-import { repeated } from './option-of-table.ts';
+import { type Lists, repeated, type Switches, type Texts } from './option-of-table.ts';
 
 const examples = `
 A program loads the file with loadKernels(device, PATH), and then needs no compiler. docs/kernels.md has more.
@@ -14,17 +14,9 @@ Examples:
   npm run gpt2 -- kernel build gelu.cu --cpu                       for this machine's CPU, as gelu.so
 `;
 
-export interface SourceFlags {
-  readonly define?: Readonly<Record<string, string>>;
-  readonly instantiate?: readonly string[];
-  readonly include?: readonly string[];
-}
+export type SourceFlags = Lists<'instantiate' | 'include'> & { readonly define?: Readonly<Record<string, string>> };
 
-interface Flags extends SourceFlags {
-  readonly out?: string;
-  readonly gpu?: string;
-  readonly cpu?: boolean;
-}
+type Flags = SourceFlags & Texts<'out' | 'gpu'> & Switches<'cpu'>;
 
 export const gpuOption = (): Option =>
   new Option('--gpu <X.Y>', "compute capability of the GPU, as 9.0 (default: this machine's)");

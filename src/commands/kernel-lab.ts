@@ -1,6 +1,6 @@
 // The commands `kernel test`, `bench`, `watch` and `profile`: they run the kernels of a folder, in a separate process.
 import { Command, Option } from 'commander';
-import { type Dtype, selectDevice } from '../index.ts';
+import { selectDevice, type TrainOptions } from '../index.ts';
 import {
   asTyped,
   benchJobs,
@@ -20,7 +20,7 @@ import {
   testJobs,
   watchKernels,
 } from '../program.ts';
-import { count, numberOption, tableOption, timeLimitOption } from './option-of-table.ts';
+import { count, numberOption, type Switches, type Texts, tableOption, timeLimitOption } from './option-of-table.ts';
 
 const testExamples = `
 Examples:
@@ -31,9 +31,7 @@ Examples:
 Exit code: 1 if anything is wrong.
 `;
 
-interface LabFlags {
-  readonly device?: string;
-  readonly dtype?: Dtype;
+interface LabFlags extends Pick<TrainOptions, 'device' | 'dtype'> {
   readonly timeLimit: number;
 }
 
@@ -53,18 +51,17 @@ const labOptions = (folder: string, { device, dtype, timeLimit }: LabFlags): Lab
 const printLine = (line: string): void => void process.stdout.write(asTyped(`${line}\n`));
 
 export const kernelTestCommand = (): Command =>
-  labCommand('test', 'Test kernels against the formulas of their ops')
+  labCommand(
+    'test',
+    "Test kernels against the formulas of their ops, or a .cu file's function against expected outputs",
+  )
     .option('--expect <FILE>', 'test a .cu file, named as FOLDER; FILE has inputs and expected outputs')
     .option('--all-sizes', 'also sizes whose formulas take seconds; on a CPU, sizes over 50,000 elements')
     .addHelpText('after', testExamples)
     .addOption(new Option('--sanitize', "run them under compute-sanitizer's memcheck, racecheck and initcheck"))
     .action(test);
 
-interface TestFlags extends LabFlags {
-  readonly allSizes?: boolean;
-  readonly sanitize?: boolean;
-  readonly expect?: string;
-}
+type TestFlags = LabFlags & Switches<'allSizes' | 'sanitize'> & Texts<'expect'>;
 
 async function test(folder: string, flags: TestFlags): Promise<void> {
   const options = labOptions(folder, flags);
@@ -127,10 +124,7 @@ Examples:
   npm run gpt2 -- kernel watch my-norm --serve          also in a browser, at http://127.0.0.1:${defaultPort}/
 `;
 
-interface WatchFlags extends LabFlags {
-  readonly serve?: number;
-  readonly serveHost?: string;
-}
+type WatchFlags = LabFlags & Pick<TrainOptions, 'serve' | 'serveHost'>;
 
 export const kernelWatchCommand = (): Command =>
   labCommand('watch', 'Test kernels at every save, and on a GPU time them if they are right')

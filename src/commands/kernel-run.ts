@@ -2,7 +2,7 @@ import { Command, Option } from 'commander';
 import { selectDevice } from '../index.ts';
 import { ExitError, real, runProgram } from '../program.ts';
 import { type SourceFlags, sourceOptions, withSourceOptions } from './kernel-build.ts';
-import { numberOption, tableOption } from './option-of-table.ts';
+import { type Numbers, numberOption, type Switches, type Texts, tableOption } from './option-of-table.ts';
 
 const notes = `
 With a GPU and nvcc, nvcc compiles the files. Otherwise the CPU emulates a GPU and reports races, accesses out of bounds and
@@ -14,13 +14,8 @@ Examples:
   npm run gpt2 -- kernel run sum.cu --device cpu --check all           check every block of every launch
 `;
 
-interface Flags extends SourceFlags {
-  readonly device?: string;
-  readonly sanitize?: boolean;
-  readonly check?: 'all' | 'none';
-  readonly everyLaunch?: boolean;
-  readonly timeLimit?: number;
-}
+type Running = Texts<'device'> & Switches<'sanitize' | 'everyLaunch'> & Numbers<'timeLimit'>;
+type Flags = SourceFlags & Running & { readonly check?: 'all' | 'none' };
 
 export function kernelRunCommand(interruption: (how?: 'quiet') => AbortSignal): Command {
   const command = new Command('run')

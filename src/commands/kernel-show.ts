@@ -1,8 +1,8 @@
 import { Command, Option } from 'commander';
-import { type Dtype, loadCards } from '../index.ts';
+import { loadCards, type TrainOptions } from '../index.ts';
 import { readSource, showKernels, usageError, whole } from '../program.ts';
 import { gpuOption, ownGpu, type SourceFlags, sourceOptions, withSourceOptions } from './kernel-build.ts';
-import { numberOption, tableOption } from './option-of-table.ts';
+import { type Numbers, numberOption, type Switches, type Texts, tableOption } from './option-of-table.ts';
 
 const notes = `
 Without --ptx or --sass it prints a table: registers, shared memory and spills of each kernel, its launches in a training step of d12, how
@@ -15,15 +15,8 @@ Examples:
   npm run gpt2 -- kernel show my-norm --gpu 9.0 --ptx --kernel layernorm_forward
 `;
 
-interface Flags extends SourceFlags {
-  readonly gpu?: string;
-  readonly dtype?: Dtype;
-  readonly kernel?: string;
-  readonly ptx?: boolean;
-  readonly sass?: boolean;
-  readonly block?: number;
-  readonly shared?: number;
-}
+type Views = Texts<'kernel'> & Switches<'ptx' | 'sass'>;
+type Flags = SourceFlags & Views & Texts<'gpu'> & Numbers<'block' | 'shared'> & Pick<TrainOptions, 'dtype'>;
 
 export function kernelShowCommand(): Command {
   const command = new Command('show')

@@ -16,6 +16,12 @@ import {
   whole,
 } from '../program.ts';
 
+/** The values of flags that may be absent, by their names in an action. */
+export type Texts<Name extends string> = { readonly [N in Name]?: string };
+export type Lists<Name extends string> = { readonly [N in Name]?: readonly string[] };
+export type Numbers<Name extends string> = { readonly [N in Name]?: number };
+export type Switches<Name extends string> = { readonly [N in Name]?: boolean };
+
 const otherNames = new WeakMap<Option, readonly string[]>();
 
 /** Gives an option further names, such as those in other programs: an error that quotes one then names the option. */

@@ -16,25 +16,24 @@ import {
   usageError,
   whole,
 } from '../program.ts';
-import { numberOption, repeated, share } from './option-of-table.ts';
+import {
+  type Lists,
+  type Numbers,
+  numberOption,
+  repeated,
+  type Switches,
+  share,
+  type Texts,
+} from './option-of-table.ts';
 import { printResult } from './output.ts';
 import { withProgress } from './progress.ts';
 
 const defaultValFraction = 0.01;
 
-export interface TextFlags extends Pick<TextOptions, 'tokenizer' | 'workers' | 'overwrite' | 'lossy'> {
-  readonly out?: string;
-  readonly shardTokens: number;
-  readonly valFraction?: number;
-  readonly json?: boolean;
-}
+type Making = Pick<TextOptions, 'tokenizer' | 'workers' | 'overwrite' | 'lossy'> & Required<Numbers<'shardTokens'>>;
+export type TextFlags = Making & Texts<'out'> & Numbers<'valFraction'> & Switches<'json'>;
 
-interface OwnFlags extends TextFlags {
-  readonly separator?: string;
-  readonly field?: string;
-  readonly include?: readonly string[];
-  readonly exclude?: readonly string[];
-}
+type OwnFlags = TextFlags & Texts<'separator' | 'field'> & Lists<'include' | 'exclude'>;
 
 const help = `
 A folder means all its text files, in the order of their names, without those that begin with a dot; .gz files are unpacked.

@@ -14,7 +14,7 @@ import {
   usageError,
   whole,
 } from '../program.ts';
-import { numberOption } from './option-of-table.ts';
+import { type Lists, type Numbers, numberOption, type Switches } from './option-of-table.ts';
 import { jsonLine, notice, printResult } from './output.ts';
 import { addTextFlags, lossyHelp, preproTextCommand, type TextFlags, tell } from './prepro-text.ts';
 import { withProgress } from './progress.ts';
@@ -91,9 +91,7 @@ function makeQuestions(flags: Flags): void {
   printResult(made, lines, flags.json);
 }
 
-interface CorpusFlags extends TextFlags {
-  readonly from?: readonly string[];
-}
+type CorpusFlags = TextFlags & Lists<'from'>;
 
 const network = `
 An interrupted download resumes, and its checksum is checked. HF_ENDPOINT names a mirror of https://huggingface.co.`;
@@ -120,11 +118,7 @@ Examples:
   npm run prepro -- inspect data/book/book_train.bin --at 5000 --count 200
 `;
 
-interface InspectFlags {
-  readonly at: number;
-  readonly count: number;
-  readonly json?: boolean;
-}
+type InspectFlags = Required<Numbers<'at' | 'count'>> & Switches<'json'>;
 
 /** `prepro inspect`: prints the contents of a token shard. */
 function inspectCommand(): Command {

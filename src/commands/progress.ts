@@ -75,75 +75,62 @@ export async function withProgress<T>(
 }
 
 /** Shows events as they happen; among training steps every `logEvery`-th, skipped ones and the last. */
-export class Progress {
-  readonly #run: Pick<RunDescription, 'steps' | 'lastStep' | 'logEvery'>;
-  #resumedFrom: number | undefined;
-  #shown = { done: 0, left: '' };
-
-  constructor(run: Pick<RunDescription, 'steps' | 'lastStep' | 'logEvery'>) {
-    this.#run = run;
-  }
-
-  line(text: string): void {
+export function showProgress({ steps, lastStep, logEvery }: Pick<RunDescription, 'steps' | 'lastStep' | 'logEvery'>) {
+  let resumedFrom: number | undefined;
+  let shown = { done: 0, left: '' };
+  const line = (text: string): void => {
     clearStatus();
     process.stdout.write(`${text}\n`);
-  }
-
+  };
+  const status = (text: string): void => {
+    if (isLive) process.stderr.write(inOneLine(statusLine(shown.done, steps, text)));
+  };
+  const figures = (event: RunEvent & { readonly step: number }): string =>
+    [`step ${String(event.step).padStart(String(steps).length)}/${steps}`, ...figuresOf(event)].join('   ');
   /** Shows one event; `remaining` is the time left in seconds, once it is known. */
-  event(event: RunEvent, remaining: number | undefined): void {
+  const event = (event: RunEvent, remaining: number | undefined): void => {
     switch (event.event) {
       case 'train': {
-        const { logEvery, lastStep } = this.#run;
         const left = remaining === undefined ? '' : `   left ${formatDuration(remaining)}`;
         const isShown = event.skipped || event.step % logEvery === 0 || event.step + 1 === lastStep;
-        if (isShown) this.line(`${this.#figures(event)}${event.skipped ? '' : left}`);
+        if (isShown) line(`${figures(event)}${event.skipped ? '' : left}`);
         else clearStatus();
-        this.#shown = { done: event.step + 1, left };
-        this.#status(left);
+        shown = { done: event.step + 1, left };
+        status(left);
         break;
       }
       case 'val':
       case 'hellaswag':
-        this.line(styleText('bold', this.#figures(event)));
+        line(styleText('bold', figures(event)));
         break;
       case 'sample':
-        this.line(`${styleText('dim', `--- sample at step ${event.step}`)}\n${event.text}\n${styleText('dim', '---')}`);
+        line(`${styleText('dim', `--- sample at step ${event.step}`)}\n${event.text}\n${styleText('dim', '---')}`);
         break;
       case 'checkpoint':
         // The first checkpoint in a resumed run's log is the one from which it continues.
-        this.line(`${event.step === this.#resumedFrom ? 'continuing from' : 'saved'} ${event.path}`);
+        line(`${event.step === resumedFrom ? 'continuing from' : 'saved'} ${event.path}`);
         break;
       // Already reported by a notice, or by the error that ends the run.
       case 'notSaved':
       case 'nonFinite':
         break;
       case 'done':
-        this.line(
-          `${describeDone(event, this.#resumedFrom)}${event.skipped === undefined ? '' : `, ${event.skipped} ${event.skipped === 1 ? 'update' : 'updates'} skipped as spikes`}`,
+        line(
+          `${describeDone(event, resumedFrom)}${event.skipped === undefined ? '' : `, ${event.skipped} ${event.skipped === 1 ? 'update' : 'updates'} skipped as spikes`}`,
         );
         break;
       case 'run':
-        this.#resumedFrom = event.resumedFrom;
-        this.#shown = { done: event.resumedFrom ?? 0, left: '' };
+        resumedFrom = event.resumedFrom;
+        shown = { done: event.resumedFrom ?? 0, left: '' };
         break;
     }
-  }
-
+  };
   /** Counts the micro-batches of a long step on the status line. */
-  microBatch(done: number, all: number): void {
+  const microBatch = (done: number, all: number): void => {
     clearStatus();
-    this.#status(`   micro-batch ${done}/${all}${this.#shown.left}`);
-  }
-
-  #status(text: string): void {
-    if (isLive) process.stderr.write(inOneLine(statusLine(this.#shown.done, this.#run.steps, text)));
-  }
-
-  #figures(event: RunEvent & { readonly step: number }): string {
-    const { steps } = this.#run;
-    const at = String(event.step).padStart(String(steps).length);
-    return [`step ${at}/${steps}`, ...figuresOf(event)].join('   ');
-  }
+    status(`   micro-batch ${done}/${all}${shown.left}`);
+  };
+  return { line, event, microBatch };
 }
 
 export function clearStatus(): void {

@@ -13,7 +13,7 @@ import {
   usageError,
   whole,
 } from '../program.ts';
-import { numberOption, tableOption } from './option-of-table.ts';
+import { type Numbers, numberOption, type Switches, type Texts, tableOption } from './option-of-table.ts';
 import { notice, writeResult } from './output.ts';
 
 const examples = `
@@ -28,12 +28,7 @@ The page shows the curves next to the reference of the same configuration, how t
 of the log. It is read-only. train --serve also shows the machine's memory and temperature.
 `;
 
-interface Flags {
-  readonly html?: string;
-  readonly serve?: boolean;
-  readonly port?: number;
-  readonly serveHost?: string;
-}
+type Flags = Texts<'html' | 'serveHost'> & Switches<'serve'> & Numbers<'port'>;
 
 export function reportCommand(): Command {
   return new Command('report')

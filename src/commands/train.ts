@@ -29,7 +29,7 @@ import {
 } from '../program.ts';
 import { isPart } from './child.ts';
 import { flagsOf, optionsFromFlags, tableOption, tableOptions } from './option-of-table.ts';
-import { clearStatus, Progress, showBytes } from './progress.ts';
+import { clearStatus, showBytes, showProgress } from './progress.ts';
 import { nextCommands, sweep, sweepOption } from './sweep.ts';
 
 const examples = `
@@ -122,7 +122,7 @@ async function start(sources: Sources, interruption: Interruption): Promise<void
     await trainSources(sources, { place, command, signal: interruption('quiet') });
     return;
   }
-  let progress: Progress | undefined;
+  let progress: ReturnType<typeof showProgress> | undefined;
   let page: LivePage | undefined;
   const signal = interruption();
   try {
@@ -130,7 +130,7 @@ async function start(sources: Sources, interruption: Interruption): Promise<void
       ...{ place, command, signal, onNotice: notice, onProgress },
       onStart: (run) => {
         if (options.json) return;
-        progress = new Progress(run);
+        progress = showProgress(run);
         progress.line(describe(run));
       },
       onOutlook: (outlook) => [outlookText(outlook), ...outlookWarnings(outlook)].forEach(notice),

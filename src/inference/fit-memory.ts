@@ -2,16 +2,7 @@
 import { gpt2Error, usageError, words } from '../base/errors.ts';
 import type { ModelConfig } from '../model/config.ts';
 import type { CacheSizes } from '../model/key-value-cache.ts';
-import {
-  enoughRows,
-  gib,
-  inferencePlan,
-  largestFitting,
-  type MemoryLimit,
-  memoryLimit,
-  neededFor,
-  upTo,
-} from '../model/memory.ts';
+import { enoughRows, gib, inferencePlan, largestFitting, memoryLimit, neededFor, upTo } from '../model/memory.ts';
 import type { Device } from '../native/device.ts';
 import type { LoadedCard } from '../ops/kernels/kernel-card.ts';
 
@@ -55,7 +46,7 @@ export function checkInferenceMemory(
 const neededBytes = (device: Device, config: ModelConfig, sizes: FitOptions & { readonly B: number }): number =>
   neededFor(device, inferencePlan(device, config, sizes));
 
-const lessThanOne = ({ remedy }: MemoryLimit): string => words`take a shorter --seq, or ${remedy}`;
+const lessThanOne = ({ remedy }: ReturnType<typeof memoryLimit>): string => words`take a shorter --seq, or ${remedy}`;
 
 /** `sizes.texts`, halved until the model and its cache fit. @throws Gpt2Error if not even one text fits */
 export function fittingTexts(device: Device, config: ModelConfig, sizes: CacheSizes): number {

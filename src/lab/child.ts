@@ -35,12 +35,8 @@ new Worker(watch, { eval: true, workerData: process.ppid }).unref();
 
 const say = (message: Message): void => void writeSync(3, `${process.argv.at(-1)}${JSON.stringify(message)}\n`);
 
-/** An open device, and a number on it; reading the number waits for all earlier work. */
-interface Opened {
-  readonly device: Device;
-  readonly number: Tensor;
-}
-const devices = new Map<string, Opened>();
+/** The open devices, and a number on each; reading the number waits for all earlier work. */
+const devices = new Map<string, { readonly device: Device; readonly number: Tensor }>();
 /** The device of the current request. */
 let used: Device | undefined;
 /** The kernels that have run since the last `idle` message, the latest at the end. */
@@ -51,7 +47,7 @@ function idle(): void {
   say({ say: 'idle' });
 }
 
-function opened(choice: DeviceChoice, dtype: Dtype): Opened {
+function opened(choice: DeviceChoice, dtype: Dtype) {
   const key = JSON.stringify([choice, dtype]);
   let known = devices.get(key);
   if (!known) {
@@ -85,22 +81,20 @@ async function answer(request: Request): Promise<void> {
     const { library: kind, dtypes: own } = opened(choice, 'fp32').device.description;
     // A kernel for bf16 takes tensors in bf16.
     const runs = own.filter((dtype) => dtype !== 'bf16' || elementTypesOf({ kind, dtype }).elementType === dtype);
-    say({
+    return say({
       say: 'list',
       cards: cards.map((card) => {
         const { op, source, dtypes: takes = ['fp32'] } = card;
         return { op, source, hash: cardHash(card), takes, dtypes: takes.filter((each) => runs.includes(each)) };
       }),
     });
-    return;
   }
   const { op, dtype } = request;
   const card = cards.find((each) => each.op === op);
   if (!card) throw new Gpt2Error(`the card of ${folder} has no ${op} any more`);
   if (ask === 'compile') {
     say({ say: 'begins', what: 'compiling the kernels' });
-    say({ say: 'compiled', compiler: compileForGpu(card, dtype) });
-    return;
+    return say({ say: 'compiled', compiler: compileForGpu(card, dtype) });
   }
   const cases = timedCases(op);
   const { device, number } = opened(choice, dtype);
@@ -123,15 +117,12 @@ async function answer(request: Request): Promise<void> {
     const { device: name, codePath } = device.description;
     const on = `${name} (${codePath})`;
     if (ask === 'profile') {
-      const calls = await profileOp(device, cases.variant, step.calls, () => launched);
-      say({ say: 'profile', on, calls });
-      return;
+      return say({ say: 'profile', on, calls: await profileOp(device, cases.variant, step.calls, () => launched) });
     }
     const isBrief = ask === 'bench' && request.isBrief;
     const gpu = choice.kind === 'cuda' && !isBrief ? choice.index : undefined;
     const benched = await benchOp(device, cases, step, { gpu, onIdle: idle, isBrief });
-    say({ say: 'bench', hash: cardHash(card), on, ...benched });
-    return;
+    return say({ say: 'bench', hash: cardHash(card), on, ...benched });
   }
   for await (const tested of testOp(device, cases, ask === 'test' ? request : {})) {
     running.clear();

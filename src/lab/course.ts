@@ -1,7 +1,7 @@
 // The exercises of the course: kernels with holes, which a learner fills in a copied folder, and the score.
 import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { explained, Gpt2Error, gpt2Error } from '../base/errors.ts';
+import { expected, explained, gpt2Error } from '../base/errors.ts';
 import { makeFolder } from '../base/files/make-folder.ts';
 import { packageRoot } from '../base/package-root.ts';
 import { selectDevice } from '../native/select-device.ts';
@@ -72,8 +72,7 @@ export async function* checkCourse(folder: string, seconds: number): AsyncGenera
         writeFileSync(path, `${JSON.stringify(score, undefined, 2)}\n`);
       }
     } catch (error) {
-      if (!(error instanceof Gpt2Error)) throw error;
-      lines.push(error.message);
+      lines.push(expected(error).message);
     }
     const solved = score[name]?.hash === hash ? score[name].solved : undefined;
     yield { name, solved, lines: solved === undefined ? lines : [], source };

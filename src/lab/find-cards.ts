@@ -1,30 +1,17 @@
 // Finds the folders of kernel cards.
 import { readdirSync } from 'node:fs';
 import { join, relative } from 'node:path';
-import { Gpt2Error } from '../base/errors.ts';
+import { expected } from '../base/errors.ts';
 import { cardFiles, loadCards } from '../ops/kernels/kernel-card.ts';
 
 /** Deeper folders are not searched: the working folder may be somebody's home. */
 const deepest = 6;
 
-export interface FoundCards {
-  /** Relative to the folder that was searched. */
-  readonly folder: string;
-  /** The ops that its kernels compute, or why its card cannot be loaded. */
-  readonly ops: readonly string[] | Gpt2Error;
-}
-
-/** The cards in and below a folder, in the order of their paths. */
-export async function findCards(root: string): Promise<FoundCards[]> {
-  const found: FoundCards[] = [];
+/** The cards in and below a folder, in the order of their paths: their ops, or why a card cannot be loaded. */
+export async function findCards(root: string) {
+  const found = [];
   for (const folder of foldersIn(root, 0)) {
-    const ops = await loadCards(folder).then(
-      (cards) => cards.map(({ op }) => op),
-      (error: unknown) => {
-        if (error instanceof Gpt2Error) return error;
-        throw error;
-      },
-    );
+    const ops = await loadCards(folder).then((cards) => cards.map(({ op }) => op), expected);
     found.push({ folder: relative(root, folder) || '.', ops });
   }
   return found;

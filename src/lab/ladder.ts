@@ -102,12 +102,8 @@ export interface LadderOptions {
  * Trains with the kernels of each rung on random tokens, and times it.
  * @throws Gpt2Error as `bench`; UsageError for an unknown chapter
  */
-export async function* climb({
-  training,
-  steps,
-  chapters: climbed,
-  onStart,
-}: LadderOptions): AsyncGenerator<MeasuredStep> {
+export async function* climb(options: LadderOptions): AsyncGenerator<MeasuredStep> {
+  const { training, steps, chapters: climbed, onStart } = options;
   const device = selectDevice(training.device ?? 'auto');
   const { model, batch, sequence } = freezeOptions({
     ...completeOptions(training, device.kind),

@@ -6,27 +6,20 @@ import { makeFolder } from '../base/files/make-folder.ts';
 import { packageRoot } from '../base/package-root.ts';
 import { variantNamed } from '../ops/variants.ts';
 
-interface Naive {
-  readonly op: string;
-  /** Text of the card. */
-  readonly card: string;
-  /** Names of the kernels. */
-  readonly kernels: readonly string[];
-  /** Path of the source. */
-  readonly source: string;
-}
-
 const course = join(packageRoot, 'kernels/course');
 
 /** The course's naive kernels, in the order of chapters. */
-export function naiveKernels(): readonly Naive[] {
+export function naiveKernels() {
   const folders = readdirSync(course).map((chapter) => join(course, chapter, '1-naive'));
   return folders.filter(existsSync).flatMap((folder) => {
     const text = readFileSync(join(folder, 'card.ts'), 'utf8');
     return [...text.matchAll(/^ {2}defineKernel\(\{\n[\s\S]*?^ {2}\}\),\n/gm)].map(([card]) => ({
       op: /^ {4}op: '([^']+)'/m.exec(card)![1]!,
+      /** Text of the card. */
       card,
+      /** Names of the kernels. */
       kernels: [...card.matchAll(/kernel: '(\w+)'/g)].map(([, kernel]) => kernel!),
+      /** Path of the source. */
       source: join(folder, /^ {4}source: '([^']+)'/m.exec(card)![1]!),
     }));
   });
@@ -77,7 +70,7 @@ export function newKernel(folder: string, ops: readonly string[]): string[] {
   });
 }
 
-function readme(folder: string, chosen: readonly Naive[]): string {
+function readme(folder: string, chosen: ReturnType<typeof naiveKernels>): string {
   const formulas = chosen.map(({ op }) => `\`${op}\`: ${variantNamed(op).op.formula}.`).join(' ');
   const sources = [...new Set(chosen.map(({ source }) => `\`${basename(source)}\``))].join(', ');
   return `# ${basename(folder)}

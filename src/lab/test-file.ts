@@ -37,12 +37,6 @@ export interface Expectation {
   readonly tolerance?: number;
 }
 
-export interface TestedCall {
-  readonly name: string;
-  readonly isRight: boolean;
-  readonly lines: readonly string[];
-}
-
 /** @throws CompileError; Gpt2Error if a name does not fit the function */
 export async function* testFile(file: string, expectation: string, device: 'cuda' | 'cpu', seconds: number) {
   const { cases, tolerance = 1e-4, ...rest } = await readExpectation(expectation);
@@ -54,24 +48,31 @@ export async function* testFile(file: string, expectation: string, device: 'cuda
   const inputs = cases.map((one) => packed(one, names, expectation));
   using folder = new TemporaryFolder('expect');
   const path = (end: string) => join(folder.path, end);
-  const values = names.map((_, index) => `std::get<${index}>(arguments).value`).join(', ');
+  const values = names.map((_, index) => `std::get<${index}>(arguments).get()`).join(', ');
   const lines = [
-    `#include ${JSON.stringify(resolve(file))}`,
+    `\n#line 1 "the test of ${name}"`,
     readFileSync(join(packageRoot, 'cuda/expect.h'), 'utf8'),
-    'int main(int, char **argv) {\n  gpt2_expect::input = fopen(argv[1], "rb");',
+    `static const char *const gpt2_names[] = {${names.map((each) => `"${each}"`).join(', ')}};`,
+    'int main(int, char **argv) try {\n  gpt2_expect::input = fopen(argv[1], "rb");\n  gpt2_expect::names = gpt2_names;',
     '  const dim3 grid = gpt2_expect::next_sizes(), block = gpt2_expect::next_sizes();',
     `  const size_t shared = size_t(gpt2_expect::next());\n  auto arguments = gpt2_expect::arguments(&${name});`,
-    `  ${name}${isKernel ? '<<<grid, block, shared>>>' : ''}(${values});\n  gpt2_expect::finish(arguments, argv[2]);\n}\n`,
+    `  ${name}${isKernel ? '<<<grid, block, shared>>>' : ''}(${values});\n  gpt2_expect::finish(arguments, argv[2]);`,
+    '} catch (cudaError_t) {\n  return 1;\n}\n',
   ];
-  writeFileSync(path('test.cu'), lines.join('\n'));
-  const program = compiledProgram({ files: [path('test.cu')] }, device);
+  const program = compiledProgram({ files: [file], added: lines.join('\n') }, device);
   let isDrawn = false;
+  /** Cases by what their programs reported. */
+  const reported = new Map<string, string>();
   for (const [index, one] of cases.entries()) {
     writeFileSync(path('in'), inputs[index]!);
-    const { signal, status } = spawnSync(program!, [path('in'), path('out')], {
-      ...{ stdio: ['ignore', 'inherit', 'inherit'], timeout: Math.round(seconds * 1000), killSignal: 'SIGKILL' },
-      env: { ...process.env, GPT2_EMULATOR: 'quiet' },
+    const { signal, status, stderr } = spawnSync(program!, [path('in'), path('out')], {
+      ...{ stdio: ['ignore', 'inherit', 'pipe'], timeout: Math.round(seconds * 1000), killSignal: 'SIGKILL' },
+      ...{ env: { ...process.env, GPT2_EMULATOR: 'quiet' }, encoding: 'utf8', maxBuffer: 64 << 20 },
     });
+    const report = stderr.trimEnd();
+    const earlier = reported.get(report);
+    reported.set(report, earlier ?? nameOf(one));
+    const reports = report === '' ? [] : [earlier === undefined ? report : `the same report as of ${earlier}`];
     const found = existsSync(path('out'))
       ? new Float64Array(new Uint8Array(readFileSync(path('out'))).buffer)
       : undefined;
@@ -80,13 +81,13 @@ export async function* testFile(file: string, expectation: string, device: 'cuda
       : `exit code ${status}`;
     const wrong = found ? wrongOutputs(one, names, found, tolerance) : [];
     const shown = isDrawn ? wrong.map(({ sentence }) => sentence) : wrong.flatMap(wrongLines);
-    const failed = status === 0 ? [] : [status === 3 ? 'the defects above' : `the program failed (${why})`];
+    const failed = status === 0 ? [] : [status === 3 ? 'defects' : `the program failed (${why})`];
     const isRight = wrong.length + failed.length === 0;
     isDrawn ||= wrong.length > 0;
     yield {
       name: nameOf(one),
       isRight,
-      lines: isRight ? [`right: ${Object.keys(one.expected).join(', ')}`] : [...failed, ...shown],
+      lines: [...(isRight ? [`right: ${Object.keys(one.expected).join(', ')}`] : [...failed, ...shown]), ...reports],
     };
   }
 }
@@ -94,7 +95,7 @@ export async function* testFile(file: string, expectation: string, device: 'cuda
 async function readExpectation(file: string): Promise<Expectation> {
   const path = resolve(file);
   explained(`the expectation ${file} cannot be read`, 'name a .ts or .mjs file', () => readFileSync(path));
-  const { default: expectation } = (await importCard(path)) as { default?: Expectation };
+  const { default: expectation } = (await importCard(path, `the expectation ${file}`)) as { default?: Expectation };
   const isGiven =
     Array.isArray(expectation?.cases) && expectation.cases.every(({ inputs, expected }) => inputs && expected);
   if (!isGiven)
@@ -125,7 +126,12 @@ function packed(
     if (value === undefined && wanted === undefined) throw gpt2Error`${file}: a case lacks the parameter ${name}`;
     if (typeof value === 'number') values.push(value);
     else values.push((value ?? wanted)!.length, value ? 1 : 0);
-    for (const each of typeof value === 'object' ? Array.from(value) : []) values.push(each);
+    const [given, rest] = [value, wanted].map((array) => (typeof array === 'object' ? Array.from(array) : []));
+    for (const each of given!) values.push(each);
+    const other = [...given!, ...rest!].find((each) => typeof each !== 'number');
+    if (other !== undefined) {
+      throw gpt2Error`${file}: ${name} holds ${JSON.stringify(other)}, which is no number: write a matrix as one array, row after row`;
+    }
   }
   return Float64Array.from(values);
 }

@@ -1,5 +1,5 @@
 // Tests the kernels of a folder, in a separate process.
-import { Gpt2Error, gpt2Error } from '../base/errors.ts';
+import { expected, type Gpt2Error, gpt2Error } from '../base/errors.ts';
 import type { Dtype } from '../native/device.ts';
 import type { DeviceChoice } from '../native/select-device.ts';
 import type { KernelProcess, ProcessSettings } from './kernel-process.ts';
@@ -64,8 +64,7 @@ export async function compileUntested(
           onLine(message.compiler === undefined ? what : `${what} (${message.compiler} compiles it)`);
         });
       } catch (error) {
-        if (!(error instanceof Gpt2Error)) throw error;
-        onLine(`${what}, but does not compile:\n${error.message}`);
+        onLine(`${what}, but does not compile:\n${expected(error).message}`);
         wrong.push(job);
       }
     }
@@ -111,8 +110,8 @@ export async function testJobs(
         for (const line of [`${name}  ${message.sizes}  ${first}`, ...others]) onLine(line);
       });
       if (isBrief && isRight) onLine(`${name}  right at ${sizes} sizes`);
-    } catch (error) {
-      if (!(error instanceof Gpt2Error)) throw error;
+    } catch (caught) {
+      const error = expected(caught);
       onLine(error.message);
       onError?.(error);
       isRight = false;

@@ -60,6 +60,12 @@ const statistics = (...shape: number[]): Row => ({ type: 'fp32', shape });
 const fp8 = (...shape: number[]): Row => ({ type: 'fp8', shape });
 const columnwise = (B: number, T: number, C: number): Row => fp8(C, groupsOf(B * T), 16);
 const ofBlocks = (B: number, T: number): Row => statistics(blocksOf(B * T));
+/** The rows of a copy in FP8: its values, and their scales. */
+const scaled = <N extends string>(name: N, values: Row, scale: Row) =>
+  ({ [name]: values, [`${name}Scale`]: scale }) as { readonly [K in N | `${N}Scale`]: Row };
+/** The same, and the norms of rows or blocks. */
+const normed = <N extends string>(name: N, values: Row, scale: Row) =>
+  ({ ...scaled(name, values, scale), [`${name}Norm`]: scale }) as { readonly [K in N | `${N}Scale` | `${N}Norm`]: Row };
 const factors = statistics(GPT2_FP8_FACTOR.GPT2_FP8_FACTORS);
 const recomputed = (row: Row): Row => ({ ...row, isRecomputed: true });
 const ofWeight = (row: Row): Row => ({ ...row, kind: 'FP8 copies' });
@@ -91,15 +97,11 @@ function layerTable(device: Device, config: ModelConfig, { B, T, purpose, recomp
     ...only(!isFp8, { ln2: activation(B, T, C), activated: recomputed(activation(B, T, 4 * C)) }),
     ...only(isFp8 && activated === 'relu2', {
       /** Kept for backward, which derives the squared ReLU's derivative from it. */
-      activatedRowwise: recomputed(fp8(B, T, 4 * C)),
-      activatedRowwiseScale: recomputed(statistics(B, T)),
+      ...scaled('activatedRowwise', recomputed(fp8(B, T, 4 * C)), recomputed(statistics(B, T))),
     }),
     ...only(isFp8 && purpose === 'training', {
-      ln2Columnwise: columnwise(B, T, C),
-      ln2ColumnwiseScale: ofBlocks(B, T),
-      ln2ColumnwiseNorm: ofBlocks(B, T),
-      activatedColumnwise: recomputed(columnwise(B, T, 4 * C)),
-      activatedColumnwiseScale: recomputed(ofBlocks(B, T)),
+      ...normed('ln2Columnwise', columnwise(B, T, C), ofBlocks(B, T)),
+      ...scaled('activatedColumnwise', recomputed(columnwise(B, T, 4 * C)), recomputed(ofBlocks(B, T))),
     }),
     /** The MLP's weights, which forward quantises for backward too, unless they would take more memory than the activations. */
     ...only(isFp8 && purpose === 'training' && 32 * B * T >= paddedVocabularySize(config), {
@@ -165,14 +167,9 @@ function backwardTable(device: Device, config: ModelConfig, { B, T }: Sizes) {
     ...only(!isFp8, { dfc: activation(B, T, 4 * C) }),
     ...only(isFp8, {
       /** Not in fp8Table: --recompute writes that memory between the ops that write and read these. */
-      dresidualRowwise: fp8(B, T, C),
-      dresidualRowwiseScale: statistics(B, T),
-      dresidualRowwiseNorm: statistics(B, T),
-      dresidualColumnwise: columnwise(B, T, C),
-      dresidualColumnwiseScale: ofBlocks(B, T),
-      dresidualColumnwiseNorm: ofBlocks(B, T),
-      dfcColumnwise: columnwise(B, T, 4 * C),
-      dfcColumnwiseScale: ofBlocks(B, T),
+      ...normed('dresidualRowwise', fp8(B, T, C), statistics(B, T)),
+      ...normed('dresidualColumnwise', columnwise(B, T, C), ofBlocks(B, T)),
+      ...scaled('dfcColumnwise', columnwise(B, T, 4 * C), ofBlocks(B, T)),
     }),
   } satisfies Table;
 }
@@ -183,9 +180,7 @@ function fp8Table(device: Device, config: ModelConfig, { B, T, purpose }: Activa
   const isGelu = architectureOf(config).activation === 'gelu';
   return only(device.dtype === 'fp8', {
     /** A norm's output. */
-    normRowwise: fp8(B, T, C),
-    normRowwiseScale: statistics(B, T),
-    normRowwiseNorm: statistics(B, T),
+    ...normed('normRowwise', fp8(B, T, C), statistics(B, T)),
     /** The activation's gradient, dfc; in forward the output of GELU, which is last read before dfc is written. */
     ...only(isGelu || purpose === 'training', { mlpRowwise: fp8(B, T, 4 * C) }),
     /** The head's weight for backward, which runs between the last layer's forward and backward. */

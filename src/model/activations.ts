@@ -31,70 +31,55 @@ export const elementType = (row: Row, device: Device): ElementType =>
 const bytesInArena = (row: Row, device: Device): number =>
   Math.ceil((elementCount(row.shape) * bytesOf(elementType(row, device))) / alignment) * alignment;
 
+export type Activations = ReturnType<typeof activationsOf>;
+
 /** Memory for the activations of up to B x T tokens. */
-export class Activations {
-  readonly #device: Device;
-  readonly #config: ModelConfig;
-  readonly #largest: ActivationSizes;
-  readonly #tensors = new Map<string, Tensor>();
-  readonly #sets = new Map<string, ActivationSet>();
-  #lastTurn: Promise<unknown> = Promise.resolve();
-
-  constructor(device: Device, config: ModelConfig, sizes: ActivationSizes) {
-    this.#device = device;
-    this.#config = config;
-    this.#largest = sizes;
-    const rows: { readonly name: string; readonly row: Row; readonly kind: Kind; readonly start: number }[] = [];
-    const ends = new Map<Kind, number>();
-    mapTables(device, config, sizes, (name, row, kind) => {
-      const end = ends.get(kind) ?? 0;
-      const start = row.sharesPrevious ? rows.at(-1)!.start : end;
-      ends.set(kind, Math.max(end, start + bytesInArena(row, device)));
-      return rows.push({ name, row, kind, start });
-    });
-    const arenas = new Map([...ends].map(([kind, bytes]) => [kind, device.allocate(bytes, kind)]));
-    for (const { name, row, kind, start } of rows) {
-      this.#tensors.set(name, new Tensor(arenas.get(kind)!, name, elementType(row, device), row.shape, start));
-    }
-  }
-
-  /**
-   * Runs `work` after all earlier work has ended, so that callers do not overwrite each other's activations.
-   */
-  inTurn<R>(work: () => Promise<R>): Promise<R> {
-    const turn = this.#lastTurn.then(work);
-    // Only this caller sees the failure; the next turn still runs.
-    this.#lastTurn = turn.catch(() => {});
-    return turn;
-  }
-
-  /** Tokens of the sequences that the activations were made for. */
-  get sequence(): number {
-    return this.#largest.T;
-  }
-
-  get rows(): number {
-    return this.#largest.B * this.#largest.T;
-  }
-
-  /**
-   * The activations of a batch of B x T tokens; all batch sizes use the same memory.
-   * @throws ShapeError if B x T tokens do not fit
-   */
-  at(B: number, T: number): ActivationSet {
-    const key = `${B}x${T}`;
-    const known = this.#sets.get(key);
-    if (known) return known;
-    if (B * T > this.rows) {
-      throw new ShapeError(
-        `a batch of ${B} x ${T} tokens does not fit the model's activations, which hold ${this.rows}: create the model for larger B or T`,
+export function activationsOf(device: Device, config: ModelConfig, largest: ActivationSizes) {
+  const rows: { readonly name: string; readonly row: Row; readonly kind: Kind; readonly start: number }[] = [];
+  const ends = new Map<Kind, number>();
+  mapTables(device, config, largest, (name, row, kind) => {
+    const end = ends.get(kind) ?? 0;
+    const start = row.sharesPrevious ? rows.at(-1)!.start : end;
+    ends.set(kind, Math.max(end, start + bytesInArena(row, device)));
+    return rows.push({ name, row, kind, start });
+  });
+  const arenas = new Map([...ends].map(([kind, bytes]) => [kind, device.allocate(bytes, kind)]));
+  const tensorOf = ({ name, row, kind, start }: (typeof rows)[number]) =>
+    new Tensor(arenas.get(kind)!, name, elementType(row, device), row.shape, start);
+  const tensors = new Map(rows.map((row) => [row.name, tensorOf(row)]));
+  const sets = new Map<string, ActivationSet>();
+  const most = largest.B * largest.T;
+  let lastTurn: Promise<unknown> = Promise.resolve();
+  return {
+    /** Runs `work` after all earlier work has ended, so that callers do not overwrite each other's activations. */
+    inTurn<R>(work: () => Promise<R>): Promise<R> {
+      const turn = lastTurn.then(work);
+      // Only this caller sees the failure; the next turn still runs.
+      lastTurn = turn.catch(() => {});
+      return turn;
+    },
+    /** Tokens of the sequences that the activations were made for. */
+    sequence: largest.T,
+    rows: most,
+    /**
+     * The activations of a batch of B x T tokens; all batch sizes use the same memory.
+     * @throws ShapeError if B x T tokens do not fit
+     */
+    at(B: number, T: number): ActivationSet {
+      const key = `${B}x${T}`;
+      const known = sets.get(key);
+      if (known) return known;
+      if (B * T > most) {
+        throw new ShapeError(
+          `a batch of ${B} x ${T} tokens does not fit the model's activations, which hold ${most}: create the model for larger B or T`,
+        );
+      }
+      const views = mapTables(device, config, { ...largest, B, T }, (name, { shape }) =>
+        tensors.get(name)!.view(shape),
       );
-    }
-    const sizes = { ...this.#largest, B, T };
-    const view = (name: string, { shape }: Row) => this.#tensors.get(name)!.view(shape);
-    const tensors = mapTables(this.#device, this.#config, sizes, view);
-    const set = { B, T, recompute: sizes.recompute ?? 'none', ...tensors, operands: operandsOf(tensors) };
-    this.#sets.set(key, set);
-    return set;
-  }
+      const set = { B, T, recompute: largest.recompute ?? 'none', ...views, operands: operandsOf(views) };
+      sets.set(key, set);
+      return set;
+    },
+  };
 }

@@ -50,19 +50,15 @@ export const dataSheetFlops = (device: string, dtype: string): number | undefine
 const rateOf = (sheet: DataSheet | undefined, dtype: string): number | undefined =>
   dtype === 'bf16' || dtype === 'fp8' ? sheet?.[dtype] : undefined;
 
-export interface PlannedGpu {
-  /** "H100", "24GB" */
-  readonly name: string;
-  readonly memory: number;
-  /** Operations per second that training can be expected to reach; undefined if unknown. */
-  readonly flops: number | undefined;
-}
-
 /** "RTX 4090" is "4090" on the command line. */
 const shortName = (word: string): string => word.split(' ').at(-1)!.toLowerCase();
 
-/** The GPU that --for names: one of the table, or any GPU by its memory. @throws UsageError for other names, or a dtype that it lacks */
-export function plannedGpu(name: string, dtype: string): PlannedGpu {
+/**
+ * The GPU that --for names: one of the table, or any GPU by its memory ("24GB"). `flops`: operations per second that training can be
+ * expected to reach; undefined if unknown.
+ * @throws UsageError for other names, or a dtype that it lacks
+ */
+export function plannedGpu(name: string, dtype: string) {
   const gigabytes = /^(\d{1,4})GB$/i.exec(name)?.[1];
   const word = Object.keys(dataSheets).find((word) => shortName(word) === name.toLowerCase());
   const sheet = word === undefined ? gigabytes && { memory: Number(gigabytes) } : dataSheets[word];

@@ -18,16 +18,11 @@ const reserve = 384 * 2 ** 20;
 export const enoughRows = ({ description }: Device, T: number): number =>
   Math.max(1, Math.floor((description.library === 'cuda' ? 65536 : 4096) / T));
 
-/** Device memory that a run may allocate: all that is free, or the user's limit. */
-export interface MemoryLimit {
-  readonly bytes: number;
-  /** "41.3 GiB of 79.2 GiB are free", "--max-memory 6 allows no more" */
-  readonly text: string;
-  readonly remedy: string;
-}
-
-/** @param maxMemory GiB; undefined: all that is free */
-export function memoryLimit(device: Device, maxMemory: number | undefined): MemoryLimit {
+/**
+ * Device memory that a run may allocate: all that is free, or the user's limit.
+ * @param maxMemory GiB; undefined: all that is free
+ */
+export function memoryLimit(device: Device, maxMemory: number | undefined) {
   const { available, total } = availableMemory(device);
   const allowed = maxMemory === undefined ? Number.POSITIVE_INFINITY : maxMemory * 2 ** 30;
   if (allowed < available) {

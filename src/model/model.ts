@@ -14,10 +14,10 @@ import {
   normScratch,
 } from '../ops/ops.generated.ts';
 import { type ActivationSizes, headChunk, recomputeNames } from './activation-tables.ts';
-import { Activations } from './activations.ts';
+import { type Activations, activationsOf } from './activations.ts';
 import { everyParameter, ParameterArena, type ParameterCopy, undivided } from './arena.ts';
 import { checkConfig, checkDtype, type ModelConfig, paddedVocabularySize } from './config.ts';
-import { QueryKeyTransform } from './positions.ts';
+import { type QueryKeyTransform, queryKeyTransformOf } from './positions.ts';
 import { ShardedParameters, type Sharding } from './sharded-parameters.ts';
 
 export interface Model {
@@ -49,9 +49,9 @@ export function createModel(device: Device, config: ModelConfig, sizes: Activati
   const { elementType } = device;
   const weights = new ParameterArena(device, config, 'weights', elementType, elementType, sharding?.division);
   const masters = elementType === 'fp32' ? weights : fp32Copy(device, config, 'master weights', sharding);
-  const activations = new Activations(device, config, sizes);
+  const activations = activationsOf(device, config, sizes);
   device.reserveWorkspace(modelScratch(device, config, sizes));
-  const queryKeyTransform = QueryKeyTransform.of(device, config);
+  const queryKeyTransform = queryKeyTransformOf(device, config);
   return { device, config, weights, masters, sharding, activations, queryKeyTransform };
 }
 

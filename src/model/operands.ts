@@ -44,23 +44,19 @@ export function withNorm({ norm, ...copy }: Fp8Matrix): Fp8Matrix & { readonly n
 
 /** The layouts of each matrix. Layers share the memory of rowwise copies, except the squared ReLU's output, which backward reads. */
 export function operandsOf({ model, layers, backward, fp8 }: ActivationTensors) {
-  const ofNorm = copyOf(fp8.normRowwise, fp8.normRowwiseScale, fp8.normRowwiseNorm);
-  const mlp = copyOf(fp8.mlpRowwise, fp8.mlpRowwiseScale);
+  const ofNorm = copyOf(fp8, 'normRowwise');
+  const mlp = copyOf(fp8, 'mlpRowwise');
   const weightFp8: Fp8Weight | undefined = fp8.weight && fp8.factors && { values: fp8.weight, factors: fp8.factors };
   const keeping = (transposed: Tensor | undefined, factors: Tensor | undefined): Fp8Weight | undefined =>
     weightFp8 && { ...weightFp8, kept: transposed && factors && { transposed, factors } };
   return {
     layers: layers.map((layer) => ({
       ln1: { plain: layer.ln1, rowwise: ofNorm },
-      ln2: {
-        plain: layer.ln2,
-        rowwise: ofNorm,
-        columnwise: copyOf(layer.ln2Columnwise, layer.ln2ColumnwiseScale, layer.ln2ColumnwiseNorm),
-      },
+      ln2: { plain: layer.ln2, rowwise: ofNorm, columnwise: copyOf(layer, 'ln2Columnwise') },
       activated: {
         plain: layer.activated,
-        rowwise: copyOf(layer.activatedRowwise, layer.activatedRowwiseScale) ?? mlp,
-        columnwise: copyOf(layer.activatedColumnwise, layer.activatedColumnwiseScale),
+        rowwise: copyOf(layer, 'activatedRowwise') ?? mlp,
+        columnwise: copyOf(layer, 'activatedColumnwise'),
       },
       fcFp8: keeping(layer.fcTransposed, layer.fcFactors),
       fcprojFp8: keeping(layer.fcprojTransposed, layer.fcprojFactors),
@@ -68,23 +64,19 @@ export function operandsOf({ model, layers, backward, fp8 }: ActivationTensors) 
     lnf: { plain: model.lnf, rowwise: ofNorm },
     dresidual: {
       plain: backward?.dresidual,
-      rowwise: copyOf(backward?.dresidualRowwise, backward?.dresidualRowwiseScale, backward?.dresidualRowwiseNorm),
-      columnwise: copyOf(
-        backward?.dresidualColumnwise,
-        backward?.dresidualColumnwiseScale,
-        backward?.dresidualColumnwiseNorm,
-      ),
+      rowwise: copyOf(backward, 'dresidualRowwise'),
+      columnwise: copyOf(backward, 'dresidualColumnwise'),
     },
-    dfc: {
-      plain: backward?.dfc,
-      rowwise: mlp,
-      columnwise: copyOf(backward?.dfcColumnwise, backward?.dfcColumnwiseScale),
-    },
+    dfc: { plain: backward?.dfc, rowwise: mlp, columnwise: copyOf(backward, 'dfcColumnwise') },
     /** Memory for any weight, and for the head's. */
     weightFp8,
     headFp8: keeping(fp8.headTransposed, fp8.factors),
   };
 }
 
-const copyOf = (values?: Tensor, scale?: Tensor, norm?: Tensor): Fp8Matrix | undefined =>
-  values && scale && { values, scale, norm };
+/** The copy whose values have this name, if there is memory for it. */
+function copyOf<T extends object>(tensors: T | undefined, name: keyof T & string): Fp8Matrix | undefined {
+  const all = (tensors ?? {}) as Readonly<Record<string, Tensor | undefined>>;
+  const { [name]: values, [`${name}Scale`]: scale, [`${name}Norm`]: norm } = all;
+  return values && scale && { values, scale, norm };
+}

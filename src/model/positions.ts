@@ -55,45 +55,39 @@ interface ValueGradients {
   readonly accumulate: boolean;
 }
 
-/** Rotates queries and keys before attention, and normalizes them first if the model has a norm for them. */
-export class QueryKeyTransform {
-  readonly #device: Device;
-  readonly #rotations: Tensor;
-  readonly #shared: { readonly NH: number; readonly queryFactor: number };
+export type QueryKeyTransform = NonNullable<ReturnType<typeof queryKeyTransformOf>>;
 
-  private constructor(device: Device, config: ModelConfig) {
-    const { attentionScale } = architectureOf(config);
-    this.#device = device;
-    this.#rotations = allocateTensor(device, 'rotations', 'fp32', [config.context, headSize(config)]);
-    this.#rotations.write(rotations(config));
-    // Attention multiplies by 1 / sqrt(head size).
-    const queryFactor = attentionScale === 0 ? 1 : attentionScale * Math.sqrt(headSize(config));
-    this.#shared = { NH: config.heads, queryFactor };
-  }
-
-  /** Allocates the table of rotations. @returns undefined for a model that does not change queries and keys */
-  static of(device: Device, config: ModelConfig): QueryKeyTransform | undefined {
-    return changesQueries(config) ? new QueryKeyTransform(device, config) : undefined;
-  }
-
-  /** @param positions of the first token of each sequence; undefined: all begin at 0 */
-  forward(qkv: Tensor, rstd: Tensor | undefined, mix: ValueMix | undefined, positions?: Tensor): void {
-    const tensors = { qkv, rstd: rstd ?? null, rotations: this.#rotations, positions: positions ?? null };
-    qkNormRotaryForward(this.#device, { ...tensors, ...argumentsOf(mix), ...this.#shared, eps: rmsnormEps });
-  }
-
-  /** @param qkv as `forward` left it, like rstd and mix.values */
-  backward(
-    dqkv: Tensor,
-    { qkv, rstd, mix }: { qkv: Tensor; rstd: Tensor | undefined; mix: ValueMix | undefined },
-    { dvalueFactors, dembedded, accumulate }: ValueGradients | { [Name in keyof ValueGradients]?: undefined },
-  ): void {
-    const gradients = { dvalueFactors: dvalueFactors ?? null, dembedded: (mix?.embedded && dembedded) ?? null };
-    const tensors = { dqkv, ...gradients, qkv, rstd: rstd ?? null, rotations: this.#rotations };
-    qkNormRotaryBackward(this.#device, {
-      ...{ ...tensors, ...argumentsOf(mix), ...this.#shared, accumulate: accumulate ?? false },
-    });
-  }
+/**
+ * Rotates queries and keys before attention, and normalizes them first if the model has a norm for them. Allocates the table of
+ * rotations. @returns undefined for a model that does not change queries and keys
+ */
+export function queryKeyTransformOf(device: Device, config: ModelConfig) {
+  if (!changesQueries(config)) return undefined;
+  const { attentionScale } = architectureOf(config);
+  const table = allocateTensor(device, 'rotations', 'fp32', [config.context, headSize(config)]);
+  table.write(rotations(config));
+  // Attention multiplies by 1 / sqrt(head size).
+  const queryFactor = attentionScale === 0 ? 1 : attentionScale * Math.sqrt(headSize(config));
+  const shared = { rotations: table, NH: config.heads, queryFactor };
+  return {
+    /** @param positions of the first token of each sequence; undefined: all begin at 0 */
+    forward(qkv: Tensor, rstd: Tensor | undefined, mix: ValueMix | undefined, positions?: Tensor): void {
+      const tensors = { qkv, rstd: rstd ?? null, positions: positions ?? null };
+      qkNormRotaryForward(device, { ...tensors, ...argumentsOf(mix), ...shared, eps: rmsnormEps });
+    },
+    /** @param qkv as `forward` left it, like rstd and mix.values */
+    backward(
+      dqkv: Tensor,
+      { qkv, rstd, mix }: { qkv: Tensor; rstd: Tensor | undefined; mix: ValueMix | undefined },
+      { dvalueFactors, dembedded, accumulate }: ValueGradients | { [Name in keyof ValueGradients]?: undefined },
+    ): void {
+      const gradients = { dvalueFactors: dvalueFactors ?? null, dembedded: (mix?.embedded && dembedded) ?? null };
+      const tensors = { dqkv, ...gradients, qkv, rstd: rstd ?? null };
+      qkNormRotaryBackward(device, {
+        ...{ ...tensors, ...argumentsOf(mix), ...shared, accumulate: accumulate ?? false },
+      });
+    },
+  };
 }
 
 /** The op's arguments for the values; without a mix they stay as they are. */

@@ -108,9 +108,7 @@ export class Device extends Context {
    */
   program(enqueue: () => void): Program {
     if (!this.graphs && this.description.canCapture) return { run: enqueue };
-    const program = this.graphs
-      ? new RecordedProgram(this, enqueue)
-      : new RepeatedCalls(this, () => this.callsOf(enqueue));
+    const program = this.graphs ? recordedProgram(this, enqueue) : repeatedCalls(this, () => this.callsOf(enqueue));
     this.#owned.add(program);
     return program;
   }
@@ -118,7 +116,7 @@ export class Device extends Context {
   /** Frees what all programs have recorded; the next run of each records again. Throws nothing. */
   dropGraphs(): void {
     for (const program of this.#owned) {
-      if (program instanceof RecordedProgram || program instanceof RepeatedCalls) attempt(() => program.close());
+      if ('run' in program) attempt(() => program.close());
     }
   }
 
@@ -189,71 +187,57 @@ export class Device extends Context {
   }
 }
 
-class RecordedProgram implements Program {
-  readonly #device: Device;
-  readonly #enqueue: () => void;
-  #graph: Pointer | undefined;
+function recordedProgram(device: Device, enqueue: () => void) {
+  let graph: Pointer | undefined;
+  return {
+    run(): void {
+      graph ??= record(device, enqueue);
+      device.call('graphLaunch', { graph });
+    },
+    /** Frees the graph, after it has finished if it is running. The next run records again. */
+    close(): void {
+      const recorded = graph;
+      graph = undefined;
+      if (recorded !== undefined) device.call('graphDestroy', { graph: recorded });
+    },
+  };
+}
 
-  constructor(device: Device, enqueue: () => void) {
-    this.#device = device;
-    this.#enqueue = enqueue;
+function record(device: Device, enqueue: () => void): Pointer {
+  const out = new BigUint64Array(1);
+  device.call('captureBegin', {});
+  let failure: unknown;
+  try {
+    enqueue();
+  } catch (error) {
+    failure = error;
   }
-
-  run(): void {
-    this.#graph ??= this.#record();
-    this.#device.call('graphLaunch', { graph: this.#graph });
+  try {
+    device.call('captureEnd', { graph: out });
+  } catch (error) {
+    // Ending a broken recording also fails; the first failure is the cause.
+    throw failure ?? error;
   }
-
-  /** Frees the graph, after it has finished if it is running. The next run records again. */
-  close(): void {
-    const graph = this.#graph;
-    this.#graph = undefined;
-    if (graph !== undefined) this.#device.call('graphDestroy', { graph });
-  }
-
-  #record(): Pointer {
-    const out = new BigUint64Array(1);
-    this.#device.call('captureBegin', {});
-    let failure: unknown;
-    try {
-      this.#enqueue();
-    } catch (error) {
-      failure = error;
-    }
-    try {
-      this.#device.call('captureEnd', { graph: out });
-    } catch (error) {
-      // Ending a broken recording also fails; the first failure is the cause.
-      throw failure ?? error;
-    }
-    const graph = out[0]!;
-    if (failure === undefined) return graph;
-    this.#device.call('graphDestroy', { graph });
-    throw failure;
-  }
+  const graph = out[0]!;
+  if (failure === undefined) return graph;
+  device.call('graphDestroy', { graph });
+  throw failure;
 }
 
 /** A program of a CPU: checking the arguments of 100 ops takes as long as a fifth of a small model's step. */
-class RepeatedCalls implements Program {
-  readonly #device: Device;
-  readonly #record: () => Calls;
-  #calls: Calls | undefined;
-
-  constructor(device: Device, record: () => Calls) {
-    this.#device = device;
-    this.#record = record;
-  }
-
-  run(): void {
-    if (this.#calls) {
-      for (const [name, args] of this.#calls) this.#device.call(name as 'fillZero', args as never);
-      return;
-    }
-    const calls = this.#record();
-    if (!calls.some(([, args]) => Object.values(args).some(ArrayBuffer.isView))) this.#calls = calls;
-  }
-
-  close(): void {
-    this.#calls = undefined;
-  }
+function repeatedCalls(device: Device, recordCalls: () => Calls) {
+  let calls: Calls | undefined;
+  return {
+    run(): void {
+      if (calls) {
+        for (const [name, args] of calls) device.call(name as 'fillZero', args as never);
+        return;
+      }
+      const recorded = recordCalls();
+      if (!recorded.some(([, args]) => Object.values(args).some(ArrayBuffer.isView))) calls = recorded;
+    },
+    close(): void {
+      calls = undefined;
+    },
+  };
 }

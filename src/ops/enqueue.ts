@@ -17,8 +17,7 @@ import {
   typeOn,
   type Where,
 } from './contract.ts';
-import type { OpArguments } from './replacements.ts';
-import { replacementOf } from './replacements.ts';
+import { type OpArguments, replacementOf } from './replacements.ts';
 
 /**
  * Enqueues an op.

@@ -1,6 +1,6 @@
 // Writes, checks and compares configurations, the content of config.json: the options of a model or run, by the table's rows.
 import { basename } from 'node:path';
-import { z } from 'zod';
+import * as z from 'zod';
 import { gpt2Error } from '../base/errors.ts';
 import { shellWord } from '../base/wording.ts';
 import { type ModelConfig, modelName } from '../model/config.ts';

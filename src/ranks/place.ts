@@ -1,6 +1,6 @@
 // Reads this process's place among the ranks of a job from the launcher's environment variables: train --gpus and torchrun
 // (RANK, WORLD_SIZE, ...), Slurm's srun (SLURM_*), Open MPI's mpirun (OMPI_*).
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { type Environment, wholeVariable as whole } from '../base/checks/environment.ts';
 import { usageError } from '../base/errors.ts';
@@ -137,11 +137,8 @@ export function masterPort(environment: Environment = process.env, beyond = 0): 
 /** A port below those that systems assign automatically. */
 function derivedPort(job: string | undefined): number {
   if (job === undefined) throw usageError`MASTER_PORT is not set; set it to a free port of rank 0's machine`;
-  return 10_000 + (createHash('sha256').update(job).digest().readUInt32LE() % 20_000);
+  return 10_000 + (hash('sha256', job, 'buffer').readUInt32LE() % 20_000);
 }
 
 /** Separates jobs, but anyone who knows the job's name can derive the token; GPT2_JOB_TOKEN is for networks with other users. */
-const derivedToken = (job: string): string =>
-  createHash('sha256')
-    .update(`gpt2.ts ${job} ${process.getuid?.() ?? ''}`)
-    .digest('hex');
+const derivedToken = (job: string): string => hash('sha256', `gpt2.ts ${job} ${process.getuid?.() ?? ''}`);

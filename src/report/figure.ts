@@ -112,15 +112,6 @@ export interface Line {
   readonly smoothed?: Points;
 }
 
-/** An entry of the legend, which hides and shows the lines of one part of a curve. */
-export interface LegendEntry {
-  readonly key: string;
-  readonly curve: number;
-  readonly part: Part;
-  /** "mine, validation" */
-  readonly label: string;
-}
-
 export const keyOf = (curve: number, part: Part): string => `${part} ${curve}`;
 
 /** "mine", or "mine, validation" where training is drawn, too; of a single curve "training" and "validation". */
@@ -130,8 +121,11 @@ export function labelOf({ curves }: Pick<Figure, 'curves'>, curve: number, part:
   return curves.length === 1 ? what : part === 'val' ? `${name}, ${what}` : name;
 }
 
-/** The entries of a plot's legend: runs, then baselines; training and validation of a curve one after the other. */
-export const legendOf = (figure: Pick<Figure, 'curves' | 'baselines'>, shown: Shown): LegendEntry[] => {
+/**
+ * The entries of a plot's legend, which hide and show the lines of one part of a curve: runs, then baselines; training and
+ * validation of a curve one after the other.
+ */
+export const legendOf = (figure: Pick<Figure, 'curves' | 'baselines'>, shown: Shown) => {
   const entries = figure.curves.flatMap(({ series }, curve) =>
     [...new Set(partsOf(shown).map(partOf))]
       .filter((part) => part === 'train' || series.val?.steps.length)

@@ -77,3 +77,7 @@ export function parseGpuLine(line: string) {
     power,
   };
 }
+
+/** A GPU's clocks and power while it works, as nvidia-smi reports them; null without nvidia-smi. */
+export const readClocks = (gpu: string): string | null =>
+  gpuFields('name,driver_version,clocks.sm,clocks.mem,power.draw,clocks_throttle_reasons.active', gpu)?.[0] ?? null;

@@ -161,12 +161,10 @@ export interface Bar {
 }
 
 /** Named values, each a bar on a logarithmic axis. @param axis the quantity, with its unit @param source a small line below */
-export function barsSvg({
-  title,
-  axis,
-  bars,
-  source,
-}: Readonly<Record<'title' | 'axis' | 'source', string>> & { readonly bars: readonly Bar[] }): string {
+export function barsSvg(
+  { title, axis, source }: Readonly<Record<'title' | 'axis' | 'source', string>>,
+  bars: readonly Bar[],
+): string {
   const [start, end, top, row] = [220, 690, 48, 24];
   const scale = scaleOf(extentOf(bars.map(({ value }) => value)), 0.05, Number.MIN_VALUE);
   const x = (value: number) => round(start + placeOn(scale, value) * (end - start));

@@ -20,7 +20,7 @@ export function refuseBusyRun(run: string): void {
  */
 export function whileIdle(run: string, work: () => void): boolean {
   // Null: there is no log, or it cannot be read; opening it for writing reports the reason.
-  const lock = orElse(null, () => RunLock.take(run, constants.O_RDONLY));
+  const lock = orElse(null, () => lockRun(run, constants.O_RDONLY));
   if (!lock) return lock === null;
   try {
     work();
@@ -30,63 +30,59 @@ export function whileIdle(run: string, work: () => void): boolean {
   return true;
 }
 
-/** A run's log, open and locked by this process. */
-export class RunLock {
-  readonly #run: string;
-  readonly #folder: number | undefined;
-  #log: number;
+export type RunLock = ReturnType<typeof locked>;
 
-  private constructor(run: string, folder: number | undefined, log: number) {
-    this.#run = run;
-    this.#folder = folder;
-    this.#log = log;
-  }
-
-  /** @returns undefined if another process writes the run. @throws Error if there is no regular file to open as its log */
-  static take(run: string, flags: number): RunLock | undefined {
-    const open: number[] = [];
-    let lock: RunLock | undefined;
-    try {
-      const folder = openIfReadable(run);
-      if (folder !== undefined && !lockFile(open[open.push(folder) - 1]!)) return undefined;
-      for (;;) {
-        const log = openRegularFile(logPath(run), flags);
-        open.push(log);
-        if (!lockFile(log)) return undefined;
-        if (leadsTo(logPath(run), log) === 'it') {
-          lock = new RunLock(run, folder, log);
-          return lock;
-        }
-        // Another process renamed the log between opening and locking.
-        closeSync(open.pop()!);
+/**
+ * Opens and locks a run's log.
+ * @returns undefined if another process writes the run
+ * @throws Error if there is no regular file to open as its log
+ */
+export function lockRun(run: string, flags: number): RunLock | undefined {
+  const open: number[] = [];
+  let lock: RunLock | undefined;
+  try {
+    const folder = openIfReadable(run);
+    if (folder !== undefined && !lockFile(open[open.push(folder) - 1]!)) return undefined;
+    for (;;) {
+      const log = openRegularFile(logPath(run), flags);
+      open.push(log);
+      if (!lockFile(log)) return undefined;
+      if (leadsTo(logPath(run), log) === 'it') {
+        lock = locked(run, folder, log);
+        return lock;
       }
-    } finally {
-      if (!lock) for (const file of open) closeSync(file);
+      // Another process renamed the log between opening and locking.
+      closeSync(open.pop()!);
     }
+  } finally {
+    if (!lock) for (const file of open) closeSync(file);
   }
+}
 
-  get log(): number {
-    return this.#log;
-  }
-
-  /** Renames the log to `path` and creates an empty one. @throws Gpt2Error if another process was faster */
-  setAside(path: string): void {
-    renameSync(logPath(this.#run), path);
-    let log: number;
-    try {
-      log = openSync(logPath(this.#run), constants.O_RDWR | constants.O_CREAT | constants.O_EXCL);
-    } catch (cause) {
-      throw (cause as NodeJS.ErrnoException).code === 'EEXIST' ? busy(this.#run) : cause;
-    }
-    closeSync(this.#log);
-    this.#log = log;
-    if (!lockFile(log)) throw busy(this.#run);
-  }
-
-  close(): void {
-    closeSync(this.#log);
-    if (this.#folder !== undefined) closeSync(this.#folder);
-  }
+/** A run's log, open and locked by this process. */
+function locked(run: string, folder: number | undefined, log: number) {
+  const lock = {
+    log,
+    /** Renames the log to `path` and creates an empty one. @throws Gpt2Error if another process was faster */
+    setAside(path: string): void {
+      renameSync(logPath(run), path);
+      const { O_RDWR, O_CREAT, O_EXCL } = constants;
+      let created: number;
+      try {
+        created = openSync(logPath(run), O_RDWR | O_CREAT | O_EXCL);
+      } catch (cause) {
+        throw (cause as NodeJS.ErrnoException).code === 'EEXIST' ? busy(run) : cause;
+      }
+      closeSync(lock.log);
+      lock.log = created;
+      if (!lockFile(created)) throw busy(run);
+    },
+    close(): void {
+      closeSync(lock.log);
+      if (folder !== undefined) closeSync(folder);
+    },
+  };
+  return lock;
 }
 
 /** The file to which the path of an open file leads now: `it`, another, or nothing. If unknown, as on an unmounted disk, `it`. */

@@ -1,7 +1,7 @@
 // Defines, formats and parses the events of a run log: one JSON object per line, numbers with all digits, non-finite numbers as
 // "NaN", "Infinity" and "-Infinity". Unknown fields are accepted, so that logs of later versions can be read.
 import { crc32 } from 'node:zlib';
-import { z } from 'zod';
+import * as z from 'zod';
 import { orElse } from '../base/errors.ts';
 import { configurationSchema } from '../options/configuration.ts';
 import type { Configuration } from '../options/table.ts';

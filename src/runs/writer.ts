@@ -21,7 +21,7 @@ import type { Configuration } from '../options/table.ts';
 import { removeCheckpoints } from '../weights/checkpoint/prune.ts';
 import { readStored } from '../weights/files/stored-file.ts';
 import { refuseOccupied } from './existing.ts';
-import { busy, leadsTo, RunLock } from './lock.ts';
+import { busy, leadsTo, lockRun, type RunLock } from './lock.ts';
 import {
   checkpointsFolder,
   configPath,
@@ -195,7 +195,7 @@ function openLocked(run: string, failed: (cause: unknown) => Gpt2Error, open: (l
   let lock: RunLock | undefined;
   try {
     makeFolder(run);
-    lock = RunLock.take(run, constants.O_RDWR | constants.O_CREAT);
+    lock = lockRun(run, constants.O_RDWR | constants.O_CREAT);
     if (lock) return open(lock);
   } catch (cause) {
     lock?.close();

@@ -3,13 +3,6 @@
 // tokenizer "bytes" has no merges.
 import type { BuiltInTokenizer } from './tokenizer.ts';
 
-interface TokenizerFiles {
-  /** The text of each id, with one printable character per byte (see `characterOf`); the last is <|endoftext|>. */
-  readonly tokens: readonly string[];
-  /** The two parts of ids 256, 257, ... of GPT-2: "Ġ t". */
-  readonly merges: readonly string[];
-}
-
 /** Printable Latin-1 characters stay; other bytes become characters from U+0100 on, in order (Radford et al. 2019). */
 const characterOf: readonly string[] = (() => {
   const isPrintable = (byte: number) =>
@@ -26,11 +19,15 @@ export const tokenTexts = ({ endOfText, bytesOf }: BuiltInTokenizer): string[] =
   Array.from({ length: endOfText }, (_, id) => Array.from(bytesOf(id), (byte) => characterOf[byte]!).join(''));
 
 /** The files that were made: finding GPT-2's merges takes 0.2 s. */
-const made = new Map<BuiltInTokenizer, TokenizerFiles>();
-export const tokenizerFiles = (tokenizer: BuiltInTokenizer): TokenizerFiles =>
+const made = new Map<BuiltInTokenizer, ReturnType<typeof makeFiles>>();
+export const tokenizerFiles = (tokenizer: BuiltInTokenizer) =>
   made.get(tokenizer) ?? made.set(tokenizer, makeFiles(tokenizer)).get(tokenizer)!;
 
-function makeFiles(tokenizer: BuiltInTokenizer): TokenizerFiles {
+/**
+ * The text of each id, with one printable character per byte (see `characterOf`), <|endoftext|> last; and the two parts of ids
+ * 256, 257, ... of GPT-2: "Ġ t".
+ */
+function makeFiles(tokenizer: BuiltInTokenizer) {
   const tokens = tokenTexts(tokenizer);
   const ranks = new Map(tokens.map((token, id) => [token, id]));
   const merges = tokens.slice(256).map((token, index) => parts(token, 256 + index, ranks).join(' '));

@@ -7,12 +7,12 @@
 // thread, three runs alternating (2 shared cores of an AMD EPYC, Node 20.20, 2026-11), 4.69, 4.70, 3.49 million tokens per
 // second of user time here, 1.82, 1.49, 1.32 by tiktoken (39%, 32%, 38%). 3 MB of one letter take 2.5 s here; tiktoken 1.0.22
 // takes 10 s for 100 KB and fails from 1 MB on ("unreachable" in its WebAssembly).
-import { get_encoding } from 'tiktoken';
+import { createRequire } from 'node:module';
 import { createWideKind, kindOfByte, space, unknown, type WideKind, wideKind } from './characters.ts';
 import { createMerge, type Merge } from './merge.ts';
 import { endsWithSpace } from './safe-cuts.ts';
 import type { TokenList } from './tokens.ts';
-import { longestWord, WordCache } from './word-cache.ts';
+import { longestWord, wordCache } from './word-cache.ts';
 
 /** Number of ids that have bytes; the next id is end of text. */
 export const tokenCount = 50256;
@@ -28,13 +28,16 @@ const contractions = ["'s", "'t", "'m", "'d", "'re", "'ve", "'ll"].map((text) =>
 const apostrophe = 0x27;
 const blank = 0x20;
 
+const require = createRequire(import.meta.url);
+
 function openTiktoken() {
-  const tiktoken = get_encoding('gpt2');
-  const words = new WordCache((bytes, start, end) => tiktoken.encode_ordinary(text(bytes, start, end)));
+  // Loaded here, because loading takes 50 ms, a quarter of a program's start.
+  const tiktoken = (require('tiktoken') as typeof import('tiktoken')).get_encoding('gpt2');
+  const appendWord = wordCache((bytes, start, end) => tiktoken.encode_ordinary(text(bytes, start, end)));
   // After a letter, a digit or a space, 's is a token; after another character, the apostrophe belongs to that character.
   const [contracted] = tiktoken.encode_ordinary("'s");
   const isOther = (character: string) => tiktoken.encode_ordinary(`${character}'s`).at(-1) !== contracted;
-  return { tiktoken, words, everyWideKind: createWideKind(isOther) };
+  return { tiktoken, appendWord, everyWideKind: createWideKind(isOther) };
 }
 let loaded: ReturnType<typeof openTiktoken> | undefined;
 const load = () => {
@@ -51,15 +54,20 @@ const merge: Merge = (...word) => {
 const text = (bytes: Uint8Array, start: number, end: number): string =>
   Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString('utf8');
 
-/** The bytes of a token other than end of text. */
-export const gpt2Bytes = (id: number): Uint8Array => load().tiktoken.decode_single_token_bytes(id);
+let base64s: readonly string[] | undefined;
+/** The bytes of a token other than end of text, from tiktoken's list: it takes 15 ms, opening tiktoken 200. */
+export function gpt2Bytes(id: number): Uint8Array {
+  // "! 0 IQ== Ig== ...": after the first id, each id's bytes in base64.
+  base64s ??= require('tiktoken/encoders/gpt2.json').bpe_ranks.split(' ').slice(2) as string[];
+  return Buffer.from(base64s[id]!, 'base64');
+}
 
 /** The bytes of every id except end of text. */
-export const tokenBytes = (): Uint8Array[] => Array.from({ length: tokenCount }, (_, id) => gpt2Bytes(id));
+const tokenBytes = (): Uint8Array[] => Array.from({ length: tokenCount }, (_, id) => gpt2Bytes(id));
 
 /** Appends the ids of bytes[start, end), valid UTF-8, encoded as a separate text. */
 export function encodeGpt2(bytes: Uint8Array, start: number, end: number, into: TokenList): void {
-  const { words } = load();
+  const { appendWord } = load();
   // An unknown character in an English text costs one word; a text in another script goes to tiktoken in long pieces.
   let stretch = 1;
   let unknownEnd = -1;
@@ -69,7 +77,7 @@ export function encodeGpt2(bytes: Uint8Array, start: number, end: number, into: 
       stretch = from === unknownEnd ? Math.min(stretch * 2, longestStretch) : 1;
       from = unknownEnd = encodeUnknown(bytes, from, -to + stretch, end, into);
     } else {
-      if (to - from <= longestWord) words.append(bytes, from, to, into);
+      if (to - from <= longestWord) appendWord(bytes, from, to, into);
       else if (to - from < longWord) encodeWords(bytes, from, to, into);
       else merge(bytes, from, to, into);
       from = to;

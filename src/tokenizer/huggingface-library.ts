@@ -32,53 +32,40 @@ export interface Bridge {
 
 let thread: Worker | undefined;
 
-export class Library {
-  readonly #answered = new Int32Array(new SharedArrayBuffer(4));
-  readonly #port: MessagePort;
-  readonly #path: string;
+export type Library = ReturnType<typeof libraryOf>;
 
-  /** @param path of the file, for messages */
-  constructor(file: string, path: string) {
-    this.#path = path;
-    const { port1, port2 } = new MessageChannel();
-    this.#port = port1;
-    // Without execArgv: --input-type, for example, is for the main thread only, and a thread that does not start never answers.
-    thread ??= startThread('./huggingface-thread', import.meta.url, { execArgv: [] });
-    thread.unref();
-    const bridge: Bridge = { opening: { file, path }, answered: this.#answered, port: port2 };
-    thread.postMessage(bridge, [port2]);
-    port1.unref();
-  }
-
-  /** @throws Gpt2Error if the library refuses the file or a text, or fails */
-  encode(texts: readonly string[]): Encoded {
-    return (this.#ask({ encode: texts }) as { encoded: Encoded }).encoded;
-  }
-
-  /** @throws as `encode` */
-  decode(ids: readonly number[]): string {
-    return (this.#ask({ decode: ids }) as { text: string }).text;
-  }
-
-  /** Trains on text files. @returns the content of the new tokenizer.json @throws as `encode` */
-  train(files: readonly string[]): string {
-    return (this.#ask({ train: files }) as { text: string }).text;
-  }
-
-  #ask(request: Request): Answer {
-    const before = this.#answered[0]!;
-    this.#port.postMessage(request);
+/** @param path of the file, for messages */
+export function libraryOf(file: string, path: string) {
+  const answered = new Int32Array(new SharedArrayBuffer(4));
+  const { port1, port2 } = new MessageChannel();
+  // Without execArgv: --input-type, for example, is for the main thread only, and a thread that does not start never answers.
+  thread ??= startThread('./huggingface-thread', import.meta.url, { execArgv: [] });
+  thread.unref();
+  const bridge: Bridge = { opening: { file, path }, answered, port: port2 };
+  thread.postMessage(bridge, [port2]);
+  port1.unref();
+  const ask = (request: Request): Answer => {
+    const before = answered[0]!;
+    port1.postMessage(request);
     let received: { message: Answer | Failure } | undefined;
     // In a loop: the wake-up of an earlier answer, which came before its wait began, can end this wait.
     while (!received) {
-      Atomics.wait(this.#answered, 0, before);
-      received = receiveMessageOnPort(this.#port);
+      Atomics.wait(answered, 0, before);
+      received = receiveMessageOnPort(port1);
     }
     const { message } = received;
     if ('failed' in message) {
-      throw gpt2Error`the package tokenizers ${message.failed}, with the tokenizer ${this.#path}: take another tokenizer`;
+      throw gpt2Error`the package tokenizers ${message.failed}, with the tokenizer ${path}: take another tokenizer`;
     }
     if ('error' in message) throw new Gpt2Error(message.error);
     return message;
-  }
+  };
+  return {
+    /** @throws Gpt2Error if the library refuses the file or a text, or fails */
+    encode: (texts: readonly string[]) => (ask({ encode: texts }) as { encoded: Encoded }).encoded,
+    /** @throws as `encode` */
+    decode: (ids: readonly number[]) => (ask({ decode: ids }) as { text: string }).text,
+    /** Trains on text files. @returns the content of the new tokenizer.json @throws as `encode` */
+    train: (files: readonly string[]) => (ask({ train: files }) as { text: string }).text,
+  };
 }

@@ -3,7 +3,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { parentPort } from 'node:worker_threads';
 import { startProcess } from '../native/start-thread.ts';
-import type { Answer, Bridge, Failure, Opening, Request } from './huggingface-library.ts';
+import type { Answer, Bridge, Failure, Request } from './huggingface-library.ts';
 
 /** The signals with which a process ends itself, as failures; see huggingface-process.ts. */
 const limits: Readonly<Record<string, string>> = {
@@ -12,51 +12,24 @@ const limits: Readonly<Record<string, string>> = {
 };
 /** The most processes at a time: a thousand opened files took 4.5 GB. */
 const mostProcesses = 8;
-/** The files that have a process, the most recently used at the end. */
-const running = new Set<Served>();
+/** Functions that end the processes, that of the most recently used file at the end. */
+const running = new Set<() => void>();
 
-class Served {
-  readonly #bridge: Bridge;
-  #child: ChildProcess | undefined;
-  #isAsked = false;
-
-  constructor(bridge: Bridge) {
-    this.#bridge = bridge;
-    bridge.port.on('message', (request: Request) => this.#ask(request));
-  }
-
-  #ask(request: Request): void {
-    this.#isAsked = true;
-    running.delete(this);
-    running.add(this);
-    if (!this.#child) {
-      if (running.size > mostProcesses) [...running][0]!.#end();
-      this.#child = this.#start();
-      this.#send(this.#bridge.opening);
-    }
-    this.#send(request);
-  }
-
-  #answer(message: Answer | Failure): void {
-    const { port, answered } = this.#bridge;
-    this.#isAsked = false;
+function serve({ opening, answered, port }: Bridge): void {
+  let child: ChildProcess | undefined;
+  let isAsked = false;
+  const answer = (message: Answer | Failure): void => {
+    isAsked = false;
     port.postMessage(message);
     Atomics.add(answered, 0, 1);
     Atomics.notify(answered, 0);
-  }
-
-  #end(): void {
-    running.delete(this);
-    this.#child?.kill('SIGKILL');
-    this.#child = undefined;
-  }
-
-  /** If the process has ended, 'close' reports why. */
-  #send(message: Opening | Request): void {
-    this.#child!.send(message, () => {});
-  }
-
-  #start(): ChildProcess {
+  };
+  const end = (): void => {
+    running.delete(end);
+    child?.kill('SIGKILL');
+    child = undefined;
+  };
+  const start = (): ChildProcess => {
     const started = startProcess('./huggingface-process', import.meta.url, {
       // The library may print.
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
@@ -66,22 +39,32 @@ class Served {
       detached: true,
     });
     const fail = (failed: string) => {
-      if (this.#child !== started) return;
-      this.#end();
-      if (this.#isAsked) this.#answer({ failed });
+      if (child !== started) return;
+      end();
+      if (isAsked) answer({ failed });
     };
     let errors = '';
     started.stderr!.on('data', (text) => {
       errors = (errors + text).slice(0, 1000);
     });
-    started.on('message', (answer: Answer) => this.#answer(answer));
+    started.on('message', answer);
     started.on('error', ({ message }) => fail(`cannot be started: ${message}`));
     started.on('close', (code, signal) => {
       const why = errors.replaceAll(/\s+/g, ' ').trim().slice(0, 200);
       fail(limits[signal ?? ''] ?? `ended with ${signal ?? `exit code ${code}`}${why && `: ${why}`}`);
     });
     return started;
-  }
+  };
+  port.on('message', (request: Request) => {
+    isAsked = true;
+    running.delete(end);
+    running.add(end);
+    if (!child && running.size > mostProcesses) [...running][0]!();
+    const isNew = !child;
+    child ??= start();
+    // If the process has ended, 'close' reports why.
+    for (const message of isNew ? [opening, request] : [request]) child.send(message, () => {});
+  });
 }
 
-parentPort!.on('message', (bridge: Bridge) => new Served(bridge));
+parentPort!.on('message', serve);

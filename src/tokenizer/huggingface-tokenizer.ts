@@ -1,8 +1,8 @@
 // Tokenizers of tokenizer.json files. Their vocabularies are read here; the Hugging Face library encodes and decodes
 // (huggingface-library.ts).
-import { z } from 'zod';
+import * as z from 'zod';
 import { byteOf } from './gpt2-files.ts';
-import { Library } from './huggingface-library.ts';
+import { type Library, libraryOf } from './huggingface-library.ts';
 import type { Tokenizer } from './tokenizer.ts';
 
 export const huggingFaceName = 'huggingface';
@@ -94,7 +94,7 @@ export function huggingFaceTokenizer(parsed: object, file: string, path: string)
   const endOfText = endsOfText.map((content) => tokens.indexOf(content)).find((id) => special.has(id));
   let opened: Library | undefined;
   const library = () => {
-    opened ??= new Library(file, path);
+    opened ??= libraryOf(file, path);
     return opened;
   };
   return {

@@ -91,16 +91,13 @@ export function chosenTokenizer(choice: Tokenizer | string): Tokenizer {
  * GPT-2 has GPT-2's tokenizer. Undefined for any other size: the model's ids then cannot be decoded.
  * @example const tokenizer = tokenizerOf(model.config);
  */
-export function tokenizerOf({ vocabularySize }: { readonly vocabularySize: number }): BuiltInTokenizer | undefined {
+export function tokenizerOf({ vocabularySize }: Pick<Tokenizer, 'vocabularySize'>): BuiltInTokenizer | undefined {
   return vocabularySize > gpt2.vocabularySize ? gpt2 : exactTokenizerOf({ vocabularySize });
 }
 
 /** The built-in tokenizer with as many ids as a model: files of other programs have one token for each row of wte. */
-export const exactTokenizerOf = ({
-  vocabularySize,
-}: {
-  readonly vocabularySize: number;
-}): BuiltInTokenizer | undefined => builtInTokenizers.find((tokenizer) => tokenizer.vocabularySize === vocabularySize);
+export const exactTokenizerOf = ({ vocabularySize }: Pick<Tokenizer, 'vocabularySize'>): BuiltInTokenizer | undefined =>
+  builtInTokenizers.find((tokenizer) => tokenizer.vocabularySize === vocabularySize);
 
 /**
  * The number of bytes of each id's text; 0 for an id without text, such as end of text. Undefined if it depends on the id's

@@ -5,7 +5,7 @@ import { isUtf8 } from 'node:buffer';
 import { readFileSync } from 'node:fs';
 import { explained, Gpt2Error } from '../base/errors.ts';
 import { byteOf } from './gpt2-files.ts';
-import { Library } from './huggingface-library.ts';
+import { libraryOf } from './huggingface-library.ts';
 
 /** The ids of a text without merges, and those that the package learns. */
 export const leastVocabulary = 257;
@@ -26,7 +26,7 @@ const endOfText = '<|endoftext|>';
  */
 export function trainTokenizer(files: readonly string[], vocabulary: number): { file: string; vocabularySize: number } {
   files.forEach(checkText);
-  const learned = new Library(JSON.stringify(untrained), 'to train').train(files);
+  const learned = libraryOf(JSON.stringify(untrained), 'to train').train(files);
   const { model } = JSON.parse(learned) as { model: { merges: [string, string][] } };
   // Ordered by character, as the library's alphabet.
   const ids = new Map([endOfText, ...[...byteOf.keys()].sort()].map((token, id) => [token, id]));

@@ -12,11 +12,13 @@ import { castWeights, type Model } from '../model/model.ts';
 import { parameterTable } from '../model/parameters.ts';
 import { characterTokenizerName } from '../tokenizer/character-tokenizer.ts';
 import { exactTokenizerOf, type Tokenizer, tokenizerOf } from '../tokenizer/tokenizer.ts';
-import { isSameTokenizer } from '../tokenizer/tokenizer-file.ts';
+import { isSameTokenizer, readTokenizer, tokenizerFile } from '../tokenizer/tokenizer-file.ts';
 import { type DamagedCheckpoint, type FoundCheckpoint, resolveCheckpoint } from './checkpoint/directory.ts';
-import { checkModel, loadWeights } from './checkpoint/read-checkpoint.ts';
-import { checkpointTokenizer, openWeights } from './checkpoint-weights.ts';
+import { checkModel, checkWeights, loadWeights } from './checkpoint/read-checkpoint.ts';
+import { fromStored } from './files/layout.ts';
 import { weightsFile } from './files/names.ts';
+import { openSafetensors } from './files/safetensors.ts';
+import { readerOf } from './files/stored-file.ts';
 import { modelPaths, openerOf } from './formats/formats.ts';
 import { fetchHubModel, fromDownload, hubName } from './formats/hub.ts';
 import type { StoredModel } from './formats/stored-model.ts';
@@ -84,6 +86,21 @@ export const checkpointWeights = (checkpoint: FoundCheckpoint): Weights => ({
   load: (model) => loadWeights(checkpoint, model),
   open: () => openWeights(checkpoint),
 });
+
+/** @throws Gpt2Error if the file is damaged or lacks a tensor */
+export const openWeights = ({ path, manifest }: FoundCheckpoint): StoredModel =>
+  readerOf(openSafetensors(join(path, weightsFile)), (file) => {
+    checkWeights(file, manifest.model);
+    return {
+      model: manifest.model,
+      tokenizer: checkpointTokenizer({ path, manifest }),
+      read: (parameter) => fromStored(parameter, file.read(parameter.huggingFaceName)),
+    };
+  });
+
+/** The tokenizer in a checkpoint; undefined if the model uses a built-in one. @throws Gpt2Error */
+export const checkpointTokenizer = ({ path, manifest }: FoundCheckpoint): Tokenizer | undefined =>
+  manifest.files.some(({ name }) => name === tokenizerFile) ? readTokenizer(join(path, tokenizerFile)) : undefined;
 
 function storedWeights(path: string, open: () => StoredModel): Weights {
   using stored = open();

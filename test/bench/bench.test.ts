@@ -121,7 +121,7 @@ it("names a step's ops in FP8 by their weights, and knows their operations", asy
 it('measures generation: every op and choice, the token at three positions, texts of several numbers', async () => {
   const config = { layers: 2, channels: 32, heads: 2, context: 1024, vocabularySize: 100 };
   const lines: string[] = [];
-  const report = await measureGeneration({ device: { kind: 'cpu', threads: 1 }, config, tokens: 3 }, (line) =>
+  const report = await measureGeneration({ kind: 'cpu', threads: 1 }, { config, tokens: 3 }, (line) =>
     lines.push(line),
   );
   const calls = {

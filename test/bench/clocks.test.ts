@@ -4,8 +4,8 @@ import { writeFileSync } from 'node:fs';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { BenchOptions } from '../../src/lab/bench/bench.ts';
 import { benchTraining } from '../../src/lab/bench/bench-training.ts';
-import { readClocks } from '../../src/lab/bench/clocks.ts';
 import { openEnergyCounter } from '../../src/native/gpu-energy.ts';
+import { readClocks } from '../../src/report/machine-load.ts';
 import { Workplace } from '../support/cli.ts';
 import { pathWithTool } from '../support/driver-tool.ts';
 

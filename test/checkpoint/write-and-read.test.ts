@@ -11,9 +11,9 @@ import { weightsHash } from '../../src/train/run/weights-hash.ts';
 import { resolveCheckpoint, verifyCheckpoint } from '../../src/weights/checkpoint/directory.ts';
 import { loadOptimizer, loadWeights } from '../../src/weights/checkpoint/read-checkpoint.ts';
 import { writeCheckpoint } from '../../src/weights/checkpoint/write.ts';
-import { openWeights } from '../../src/weights/checkpoint-weights.ts';
 import { storedShape } from '../../src/weights/files/layout.ts';
 import { openSafetensors, type TensorToWrite, writeSafetensors } from '../../src/weights/files/safetensors.ts';
+import { openWeights } from '../../src/weights/weights.ts';
 import { describeBackends } from '../support/backends.ts';
 import { tinyConfig } from '../support/tiny-model.ts';
 import {

@@ -6,7 +6,7 @@ import { Gpt2Error, UsageError } from '../../src/base/errors.ts';
 import { compareCommand } from '../../src/commands/compare.ts';
 import type { Configuration } from '../../src/options/table.ts';
 import { readReference } from '../../src/report/compare/reference.ts';
-import { RunLock } from '../../src/runs/lock.ts';
+import { lockRun } from '../../src/runs/lock.ts';
 import { logPath } from '../../src/runs/paths.ts';
 import type { RunSeries } from '../../src/runs/reader.ts';
 import { formatEvent, type RunEvent } from '../../src/runs/schema.ts';
@@ -291,7 +291,7 @@ describe('several', () => {
       logPath(bad),
       formatEvent({ event: 'nonFinite', step: 1, loss: Number.NaN, norm: 1, finding: 'NaN in layer 3' }),
     );
-    const lock = RunLock.take(none, constants.O_RDWR)!;
+    const lock = lockRun(none, constants.O_RDWR)!;
     const { stdout, error } = await compare(bad, none, best);
     const json = JSON.parse((await compare(bad, none, best, '--json')).stdout);
     lock.close();

@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { constants, mkdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
 import { beforeAll, expect, it } from 'vitest';
-import { RunLock } from '../../src/runs/lock.ts';
+import { lockRun } from '../../src/runs/lock.ts';
 import type { RunEvent } from '../../src/runs/schema.ts';
 import { runEvent, trainEvent, writeLog } from '../runs/run-log.ts';
 import { command, workplace } from '../support/cli.ts';
@@ -32,7 +32,7 @@ beforeAll(() => {
 const writeRun = (name: string, events: readonly RunEvent[]) => writeLog(place.path('runs', name), events);
 
 it('lists runs, those of a sweep too, the newest first, with names in full', async () => {
-  const lock = RunLock.take(place.path('runs/tinyshakespeare-d6-2026-11-22-193355'), constants.O_RDWR)!;
+  const lock = lockRun(place.path('runs/tinyshakespeare-d6-2026-11-22-193355'), constants.O_RDWR)!;
   const { code, stdout, stderr } = await place.here(['runs']);
   lock.close();
   expect(stdout.replace(/ [\d.]+K$/m, ' 1.50K')).toBe(`\
@@ -113,7 +113,7 @@ it.each([
 it.each(['sample', 'eval', 'export --format hf --out x', 'train --out x'])(
   'gpt2 %s --model of a run that has not saved yet: when it saves, and how to save now',
   async (line) => {
-    const lock = RunLock.take(place.path('runs/failed'), constants.O_RDWR)!;
+    const lock = lockRun(place.path('runs/failed'), constants.O_RDWR)!;
     const { code, stderr } = await place.here(`${line} --model runs/failed`);
     lock.close();
     expect(stderr).toMatch(

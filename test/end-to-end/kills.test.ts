@@ -17,7 +17,7 @@ it('a run that is killed again and again loses, repeats and changes nothing', as
   // A small vocabulary makes small checkpoints: the disk is not what is tested.
   const data = place.data({ train: 9000, vocabulary: 100 });
   // More steps than the kills leave time for; the last start does what is left.
-  const steps = 300 + 150 * kills;
+  const steps = 300 + 70 * kills;
   const args = (out: string) => [
     ...['train', '--data', data, '--out', out, ...tinyModel, '--batch', '1', '--seq', '32'],
     ...['--steps', String(steps), '--lr', '1e-3', '--val-every', '7', '--val-steps', '2', '--sample-every', '0'],
@@ -30,8 +30,8 @@ it('a run that is killed again and again loses, repeats and changes nothing', as
   while (done < kills) {
     const before = existsSync(logPath(out)) ? readFileSync(logPath(out)).length : 0;
     const { child, said, ended } = place.begin([...args(out), ...(existsSync(logPath(out)) ? ['--resume'] : [])]);
-    // About half a second goes by before the first step.
-    await setTimeout(400 + random.uniform() * 600);
+    // About 0.4 s go by before the first step.
+    await setTimeout(350 + random.uniform() * 450);
     child.kill('SIGKILL');
     const { code } = await ended;
     expect(

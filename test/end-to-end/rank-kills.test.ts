@@ -22,7 +22,8 @@ it('a rank that ends inside a save leaves nothing that passes for a checkpoint',
   rankData(place);
   const args = [...sharedSteps, '--steps', `${steps}`, '--save-every', `${saveEvery}`, '--device', kind];
   const start = async (out: string, environment: (rank: number) => Record<string, string>) => {
-    const job = new Job(place, [...moduleLoader, moduleOf('cli.ts')]);
+    // The hook replaces a function of the program. It comes after the program's loader.
+    const job = new Job(place, [...moduleLoader, '--import', hook, moduleOf('cli.ts')]);
     const port = await freePort();
     for (const rank of [0, 1])
       job.startRank(rank, 2, port, [...args, '--val-every', '0', '--out', out], environment(rank));
@@ -35,9 +36,7 @@ it('a rank that ends inside a save leaves nothing that passes for a checkpoint',
       return { step: basename(path), hashes: files.map(({ sha256 }) => sha256).join() };
     });
   };
-  // The hook replaces a function of the program. It comes after the program's loader.
-  const NODE_OPTIONS = [...moduleLoader, '--import', hook].join(' ');
-  const hooked = { NODE_OPTIONS, HOOKED: moduleOf('model/sharded-parameters.ts') };
+  const hooked = { HOOKED: moduleOf('model/sharded-parameters.ts') };
   const alone = await start('alone', () => hooked);
   const codes = await alone.ends();
   if (codes.some((code) => code !== 0)) throw new Error(alone.said(0));
@@ -52,7 +51,7 @@ it('a rank that ends inside a save leaves nothing that passes for a checkpoint',
     const at = 1 + random.integers(1, gathers)[0]!;
     const after = random.integers(1, 40)[0]! - 10;
     const kill = { ...hooked, KILL_AT: `${at}`, KILL_AFTER: `${after}` };
-    const job = await start(out, (rank): Record<string, string> => (rank === victim ? kill : {}));
+    const job = await start(out, (rank) => (rank === victim ? kill : hooked));
     const ended = job.processes.map((process) => once(process, 'exit').then(() => performance.now()));
     const [code, other] = [(await job.ends())[victim], (await job.ends())[1 - victim]];
     expect([code, other], `bucket ${at}: ${job.said(victim)}`).toEqual(['SIGKILL', 1]);

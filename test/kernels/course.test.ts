@@ -4,7 +4,7 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { chapters } from '../../src/lab/ladder.ts';
 import { casesNamed } from '../../src/lab/ops.ts';
 import { Device } from '../../src/native/device.ts';
@@ -52,13 +52,17 @@ it('has a naive kernel for every plain op of a training step', () => {
   expect(naiveCards.map(({ op }) => op).sort()).toEqual(step.sort());
 });
 
-const hasCompiler = findNvrtc() !== undefined || spawnSync('nvcc', ['--version']).status === 0;
+const help = spawnSync('nvcc', ['--help'], { encoding: 'utf8' }).stdout || undefined;
+const hasCompiler = findNvrtc() !== undefined || help !== undefined;
 const typeNames = { fp32: 'float', tf32: 'float', bf16: '__nv_bfloat16', fp8: '__nv_bfloat16' };
 describe.skipIf(!hasCompiler)('compiles, and launches what it has (needs nvcc or NVRTC)', () => {
   const symbolsOf = new Map<string, string>();
   const all = cards.flatMap((card) =>
     (card.dtypes ?? ['fp32']).map((dtype) => [rungOf(card), card.op, dtype, card] as const),
   );
+  // As scripts/build-cuda --check: almost without optimization, which is most of the time. A GPU's tests optimize.
+  beforeAll(() => void (help?.includes('--Ofast-compile') && vi.stubEnv('NVCC_APPEND_FLAGS', '--Ofast-compile=max')));
+  afterAll(() => void vi.unstubAllEnvs());
   it.each(all)('%s: %s, %s', (_, op, dtype, { folder, source, instantiate, launches, scratch }) => {
     const defines = { ELEMENT: typeNames[dtype], GRADIENT: typeNames[dtype] };
     const path = compiledFile({ file: join(folder, source), defines, instantiate }, '9.0');

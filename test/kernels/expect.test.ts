@@ -13,6 +13,7 @@ __global__ void types(const half *a, const signed char *b, double *c, long long 
   d[threadIdx.x] += n;
 }
 __global__ void past(float *c) { c[threadIdx.x + 1] = 1; }
+void nothing(float *c) {}
 extern "C" void solve(const float *A, const float *B, float *C, int N) { add<<<(N + 255) / 256, 256>>>(A, B, C, N); }
 `;
 const call = (inputs: string, expected: string, rest = '') =>
@@ -39,7 +40,35 @@ it.each([
     'a kernel with a defect',
     'past',
     call('', 'c: [0, 1]', "name: 'x', grid: 1, block: 2"),
-    /thread 1 of block 0 writes .*file\.cu:10[\s\S]*\nx {2}the program failed \(exit code 1\)\n/,
+    /^x {2}the program failed \(exit code 1\)\ndefect: past: thread 1 of block 0 writes c\[2\], but c has 2 elements .*file\.cu:10[\s\S]*\n1 defect\n$/,
+    1,
+  ],
+  [
+    'a function that writes nothing, twice',
+    'nothing',
+    `${call('', 'c: [1]', "name: 'x'")}, ${call('', 'c: [1]', "name: 'y'")}`,
+    /^x {2}c is wrong[\s\S]*copies from c .*, which was never written[\s\S]*\ny {2}c is wrong[\s\S]*\nthe same report as of x\n$/,
+    1,
+  ],
+  [
+    'a launch with too many threads',
+    'past',
+    call('', 'c: [1]', "name: 'x', grid: 1, block: 2048"),
+    /^x {2}the program failed \(exit code 1\)\n[\s\S]*past is not launched with blocks of 2048 x 1 x 1 threads: a block has 1 to 1024/,
+    1,
+  ],
+  [
+    'no matrix in rows',
+    '',
+    call('A: [[1, 2], [3, 4]], B: [3, 4], N: 2', 'C: [4, 6]'),
+    /A holds \[1,2\], which is no number/,
+    1,
+  ],
+  [
+    'no syntax error',
+    '',
+    'inputs: }',
+    /the expectation .*expect\.mjs cannot be loaded: line 1: Unexpected token ':'; correct it/,
     1,
   ],
   ['no unknown parameter', '', call(`${two}, M: 1`, 'C: [4, 6]'), /M is no parameter; they are A, B, C, N/, 1],

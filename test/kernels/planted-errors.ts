@@ -58,7 +58,7 @@ const rows: Readonly<Record<string, readonly Row[]>> = {
     [
       'dynamic memory that the launch did not ask for',
       '  extern __shared__ float tile[];\n  tile[threadIdx.x] = in[i];  // WRONG\n  out[i] = tile[threadIdx.x];',
-      /thread 32 of block 0 writes element 32 of dynamic shared memory/,
+      /thread 32 of block 0 writes element 32 of the dynamic array/,
       { shape: { grid: 1, block: 64, shared: 128 } },
     ],
     [

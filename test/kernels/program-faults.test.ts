@@ -62,6 +62,12 @@ const faults: readonly Row[] = [
     'k: thread 64 of block 0 writes a[64], but a has 64 elements at FILE:LINE',
   ],
   [
+    'an access out of bounds: a kernel that a pointer names',
+    'static __global__ void k(float *x) { x[threadIdx.x] = 1; } // WRONG\ntemplate <class Kernel> void by(Kernel kernel, float *x) { kernel<<<1, 65>>>(x); }',
+    'by(k, a);',
+    'kernel: thread 64 of block 0 writes a[64], but a has 64 elements at FILE:LINE',
+  ],
+  [
     'an access out of bounds: a list',
     `${list} // WRONG`,
     'Node h[2], *d; cudaMalloc(&d, sizeof h); h[0] = {d + 1, 1}; h[1] = {d + 2, 2}; cudaMemcpy(d, h, sizeof h, cudaMemcpyHostToDevice); k<<<1, 1>>>(d); cudaFree(d);',
@@ -187,6 +193,21 @@ const right: readonly (readonly [name: string, functions: string, host: string, 
     fill,
     'for (int i = 0; i < 5; i++) { cudaMemset(a, 0, 256); k<<<1, 64>>>(a); }\n  float h; cudaMemcpy(&h, a + 63, 4, cudaMemcpyDeviceToHost); printf("%g", h);',
     '1, 3 left out',
+  ],
+  [
+    'also if the host allocates the memory anew each time, whose bytes count as written then',
+    fill,
+    'float h, *d;\n  for (int i = 0; i < 5; i++) { cudaMalloc(&d, 256); k<<<1, 64>>>(d); cudaMemcpy(&h, d + 63, 4, cudaMemcpyDeviceToHost); printf("%g", h); cudaFree(d); }',
+    '11111, 3 left out',
+  ],
+  [
+    'but is, if the new memory has another role, or the launch writes an address',
+    '__global__ void k(float *p, float *q) { if (p) p[threadIdx.x] = 1; if (q) q[threadIdx.x] += 2; }\n__global__ void self(void **p) { *p = p; }',
+    `float h[4], *d, *e; cudaMalloc(&e, 256);
+  for (int i = 0; i < 4; i++) { cudaMalloc(&d, 256); cudaMemset(d, 0, 256); cudaMemset(e, 0, 256); k<<<1, 64>>>(i % 2 ? d : nullptr, i == 1 ? e : i == 2 ? nullptr : d); cudaMemcpy(h + i, d, 4, cudaMemcpyDeviceToHost); printf("%g", h[i]); cudaFree(d); }
+  for (int i = 0; i < 4; i++) { void **s, *t; cudaMalloc(&s, 8); cudaMemset(s, 0, 8); self<<<1, 1>>>(s); cudaMemcpy(&t, s, 8, cudaMemcpyDeviceToHost); printf("%d", t == s); cudaFree(s); }
+  cudaFree(e);`,
+    '21031111',
   ],
   [
     'but is, if memory changed that it reaches by a pointer in other memory',

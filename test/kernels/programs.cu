@@ -137,6 +137,7 @@ int main(int argc, char **argv) {
 //// multiplies by cuBLAS
 //> worst 0
 //> gemv: 432
+//> again: 432 432 432 432 864 1296
 //> dot 432 nrm2 10
 //> axpy: 10 16 108
 //> Xt 432 for the host
@@ -178,6 +179,10 @@ int main(int argc, char **argv) {
   const float one = 1, zero = 0; float dot; float xs[] = {2, 3, 4}, ys[] = {1, 10, 100};
   cudaMemcpy(da, xs, 12, cudaMemcpyHostToDevice); cudaMemcpy(db, ys, 12, cudaMemcpyHostToDevice);
   cublasSgemv(blas, CUBLAS_OP_N, 1, 3, &one, da, 1, db, 1, &zero, dc, 1); show("gemv", dc, 1);
+  // Also where products are left out that ran before on the same memory.
+  printf("again:");
+  for (int i = 0; i < 6; i++) { if (i < 4) cudaMemset(dc, 0, 4); cublasSgemm(blas, CUBLAS_OP_T, CUBLAS_OP_N, 1, 1, 3, &one, da, 3, db, 3, &one, dc, 1); cudaMemcpy(&dot, dc, 4, cudaMemcpyDeviceToHost); printf(" %g", dot); }
+  printf("\n");
   cublasSdot(blas, 3, da, 1, db, 1, &dot); printf("dot %g", dot); cublasSnrm2(blas, 1, db + 1, 1, &dot); printf(" nrm2 %g\n", dot);
   cublasSaxpy(blas, 3, &alpha, da, 1, db, 1); cublasSscal(blas, 1, &alpha, db, 1); show("axpy", db, 3);
   cublasXtHandle_t xt; cublasXtCreate(&xt); cublasXtSgemm(xt, CUBLAS_OP_T, CUBLAS_OP_N, 1, 1, 3, &one, xs, 3, ys, 3, &zero, &dot, 1);

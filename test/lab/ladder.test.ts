@@ -47,7 +47,7 @@ describe('its steps', async () => {
 
 it('bars are as long as the logarithms of their values', () => {
   const bars = [1, 10, 100].map((value) => ({ name: `<${value}>`, value, label: `${value}`, color: '#123' }));
-  const svg = barsSvg({ title: 'T', axis: 'tokens/s', bars, source: 'S' });
+  const svg = barsSvg({ title: 'T', axis: 'tokens/s', source: 'S' }, bars);
   const [first, second, third] = [...svg.matchAll(/<rect x="220"[^>]* width="([\d.]+)"/g)].map(([, x]) => Number(x));
   expect(third! - second!).toBeCloseTo(second! - first!, 1);
   expect(first).toBeGreaterThan(0);

@@ -6,7 +6,7 @@ import type { ServerResponse } from 'node:http';
 import { connect } from 'node:net';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { EventStream } from '../../src/report/live/event-stream.ts';
-import { LogTail } from '../../src/report/live/log-tail.ts';
+import { logTailOf } from '../../src/report/live/log-tail.ts';
 import { LiveServer } from '../../src/report/live/server.ts';
 import { configuration, runEvent, trainEvent } from '../runs/run-log.ts';
 import { workplace } from '../support/cli.ts';
@@ -266,7 +266,7 @@ it('a viewer that takes nothing for long is let go; one that is slow is not', ()
   try {
     log.write(runEvent(), ...steps(0, 5000));
     const stream = new EventStream();
-    stream.follow(new LogTail(log.run), () => ({}));
+    stream.follow(logTailOf(log.run), () => ({}));
     const viewer = () =>
       Object.assign(new EventEmitter(), { write: vi.fn(() => false), destroy: vi.fn(), end: vi.fn() });
     const [asleep, slow] = [viewer(), viewer()];

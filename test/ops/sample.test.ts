@@ -1,7 +1,7 @@
 // The choice of a token, against the formula of cuda/gpt2.h written out in whole numbers, and against what it is for: the
 // likeliest, the softmax's probabilities, the cuts of top-k and top-p.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { Choice } from '../../src/inference/sample/choice.ts';
+import type { Choice } from '../../src/inference/sample/generate.ts';
 import type { Device } from '../../src/native/device.ts';
 import { held, Random, writeNumbers } from '../../src/ops/cases/case-numbers.ts';
 import { sample, sampleScratch } from '../../src/ops/ops.generated.ts';

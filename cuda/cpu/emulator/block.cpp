@@ -99,7 +99,7 @@ void Block::prepare(unsigned index, bool goes_on) {
   }
   if (!memory_) return;
   memory_->begin_block(index, count, {shared_.get(), arena_bytes}, {fibers_.begin(), fibers_.end()}, goes_on);
-  memory_->declare_shared(dynamic_shared(), launch_->dynamic_shared, "dynamic shared memory");
+  memory_->declare_shared(dynamic_shared(), launch_->dynamic_shared, "the dynamic array");
   for (const Declaration &each : declarations_) memory_->declare_shared(each.memory, each.bytes, each.names);
 }
 

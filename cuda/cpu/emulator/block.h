@@ -109,6 +109,8 @@ class Block {
   }
   [[noreturn]] void full_stack(const void *caller);
   void explain_stuck();
+  void check_barrier(const void *caller);
+  void check_warp(unsigned mask, const void *caller);
   void complete_warp(unsigned first, unsigned mask);
   unsigned number_of(const Thread &thread) const { return static_cast<unsigned>(&thread - threads_.data()); }
   std::string name_of(const Thread &thread) const;

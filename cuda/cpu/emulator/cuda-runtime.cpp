@@ -13,6 +13,8 @@
 #include <set>
 #include <string>
 
+#include "reports.h"
+
 // A stream is only a handle, because work is done when it is enqueued.
 struct CUstream_st {};
 struct CUevent_st {
@@ -107,7 +109,8 @@ cudaError_t copy(void *to, size_t to_pitch, const void *from, size_t from_pitch,
     const void *first = nullptr;
     if (from_device && !to_device && !is_written(source, width, &first)) {
       const std::string at = std::to_string(static_cast<const char *>(first) - static_cast<const char *>(from));
-      report(("the program copies device memory that was never written (from byte " + at + " on)").c_str(), caller, true);
+      const std::string name = gpt2::emulator::described(*gpt2::emulator::table().find(reinterpret_cast<uintptr_t>(from)));
+      report(("copies from " + name + ", which was never written (from byte " + at + " on)").c_str(), caller, true);
     }
     // Benchmarks copy or clear the same before every launch; launches are left out all the same.
     const bool is_changed = std::memcmp(target, source, width) != 0;
@@ -200,18 +203,30 @@ cudaError_t start(Launch launch, const Shape &shape, const void *caller) {
   };
   const uint64_t threads = uint64_t{launch.threads.x} * launch.threads.y * launch.threads.z;
   const uint64_t blocks = uint64_t{launch.blocks.x} * launch.blocks.y * launch.blocks.z;
+  const auto text = [](const Sizes &of) { return std::to_string(of.x) + " x " + std::to_string(of.y) + " x " + std::to_string(of.z); };
   cudaError_t error = cudaSuccess;
-  if (!fits(launch.blocks, model.maxGridSize) || !fits(launch.threads, model.maxThreadsDim) ||
-      threads > static_cast<uint64_t>(model.maxThreadsPerBlock)) {
+  std::string why;
+  if (!fits(launch.threads, model.maxThreadsDim) || threads > static_cast<uint64_t>(model.maxThreadsPerBlock)) {
     error = cudaErrorInvalidConfiguration;
+    why = "blocks of " + text(launch.threads) + " threads: a block has 1 to " + std::to_string(model.maxThreadsPerBlock);
+  } else if (!fits(launch.blocks, model.maxGridSize)) {
+    error = cudaErrorInvalidConfiguration;
+    why = "a grid of " + text(launch.blocks) + " blocks: each size is at least 1, the second and third at most " +
+          std::to_string(model.maxGridSize[1]);
   } else if (launch.dynamic_shared > now.dynamic_shared) {
     error = cudaErrorInvalidValue;
+    why = bytes_text(launch.dynamic_shared) + " of dynamic shared memory: more than " + std::to_string(now.dynamic_shared) +
+          " need cudaFuncSetAttribute";
   } else if (launch.is_cooperative &&
              blocks > uint64_t(model.multiProcessorCount) * resident_blocks(static_cast<int>(threads), launch.dynamic_shared)) {
     error = cudaErrorCooperativeLaunchTooLarge;
+    why = std::to_string(blocks) + " blocks that wait for each other: they do not run at one time";
   }
-  if (error != cudaSuccess && !shape.returns_error) now.unread = caller;
-  if (error != cudaSuccess) return result(error);
+  if (error != cudaSuccess) {
+    if (!shape.returns_error) now.unread = caller;
+    report((std::string(launch.kernel) + " is not launched with " + why).c_str(), caller, true);
+    return result(error);
+  }
   switch (run(launch)) {
     case Outcome::ok: return cudaSuccess;
     case Outcome::failed_assert: return result(cudaErrorAssert);

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <set>
 
 #include "block.h"
+#include "repeats.h"
 
 namespace gpt2::emulator {
 
@@ -17,51 +17,18 @@ using gpt2_emulator::Sizes;
 
 std::atomic<bool> has_effect{false};
 
-using Body = void (*)(const void *);
-// Pairs of a launch's body with checks and its twin without (src/ops/kernels/twins.ts), between two symbols of the linker.
-extern "C" const Body __start_gpt2_twins[] __attribute__((weak, visibility("hidden"))), __stop_gpt2_twins[] __attribute__((weak, visibility("hidden")));
+// Pairs of a function with checks and its twin without (src/ops/kernels/twins.ts), between two symbols of the linker.
+extern "C" const gpt2_emulator::Function __start_gpt2_twins[] __attribute__((weak, visibility("hidden"))), __stop_gpt2_twins[] __attribute__((weak, visibility("hidden")));
 
 namespace {
-
-// The body with checks, or its twin, of either; the same body if it has no twin.
-Body twin_of(Body body, bool has_checks) {
-  for (const Body *each = __start_gpt2_twins; each < __stop_gpt2_twins; each += 2) {
-    if (each[0] == body || each[1] == body) return each[!has_checks];
-  }
-  return body;
-}
-
-// Earlier launches that are remembered.
-constexpr size_t most_repeats = 10000;
 
 // One of this many blocks of a kernel is checked once the kernel's accesses exceed settings.all_checked. A check makes a block 20 to 40
 // times slower, so that on 2 cores the samples take about a quarter of the time. Not by the clock: every run checks the same blocks.
 constexpr uint64_t sample_of = 128;
 
-constexpr size_t page = 4096;
-// Bytes of changed pages that all records hold.
-constexpr size_t most_recorded = size_t{1} << 30;
-
-// An earlier launch with the same kernel, sizes and arguments: a hash of the memory that it could reach, and the pages that it changed.
-struct Repeat {
-  struct Page {
-    uintptr_t region;
-    size_t index;
-    uint64_t hash;
-    std::vector<char> bytes;
-  };
-  unsigned seen = 0, next_try = 1;
-  bool is_recorded = false;
-  uint64_t before = 0;
-  std::vector<Page> changes;
-  std::map<uintptr_t, std::set<uintptr_t>> targets;  // of the changed regions
-};
-
 struct Launches {
   std::mutex mutex;  // of launches with checks
   std::map<std::string, Counts> counts;
-  std::map<std::string, Repeat> repeats;
-  size_t recorded = 0;
 };
 
 Launches &launches() {
@@ -69,115 +36,7 @@ Launches &launches() {
   return made;
 }
 
-uint64_t hash_of(const char *at, size_t bytes) {
-  uint64_t lanes[4] = {1, 2, 3, 4};
-  const char *end = at + bytes;
-  for (; end - at >= 32; at += 32) {
-    uint64_t words[4];
-    std::memcpy(words, at, sizeof words);
-    for (int i = 0; i < 4; i++) lanes[i] = (lanes[i] ^ words[i]) * 0x9e3779b97f4a7c15u + (lanes[i] >> 29);
-  }
-  for (; at < end; at++) lanes[0] = (lanes[0] ^ static_cast<unsigned char>(*at)) * 0x9e3779b97f4a7c15u;
-  return (lanes[0] * 3 + lanes[1]) * 0x9e3779b97f4a7c15u + (lanes[2] * 5 ^ lanes[3]);
-}
-
-size_t pages_of(const Region &region) { return (region.is.bytes + page - 1) / page; }
-size_t bytes_of_page(const Region &region, size_t index) { return std::min(page, region.is.bytes - index * page); }
-
-// Hashes the pages of a region, and finds what its words may point to. Only a launch and a call of the host, which the emulator sees,
-// change device memory.
-void examine(Region &region, gpt2::ThreadPool &pool) {
-  const bool is_known = region.is.kind == Kind::device || region.is.kind == Kind::constant;
-  if (is_known && region.hashed == table().launches) return;
-  const auto *at = reinterpret_cast<const char *>(region.is.begin);
-  const gpt2_emulator::OpenMemory open(at, region.is.bytes);
-  std::mutex mutex;
-  const gpt2_emulator::Watch device = arena_of(true), other = arena_of(false);
-  region.hashes.resize(pages_of(region));
-  region.targets.clear();
-  pool.each(static_cast<int64_t>(region.hashes.size()), [&](int64_t index) {
-    const char *begin = at + index * page;
-    const size_t bytes = bytes_of_page(region, index);
-    region.hashes[index] = hash_of(begin, bytes);
-    for (size_t i = -region.is.begin % 8; i + 8 <= bytes; i += 8) {
-      uintptr_t word;
-      std::memcpy(&word, begin + i, sizeof word);
-      if (!is_in(device, word) && !is_in(other, word)) continue;
-      const std::lock_guard<std::mutex> lock(mutex);
-      if (const Region *found = table().at(word)) region.targets.insert(found->is.begin);
-    }
-  }, 64);
-  region.hashed = table().launches;
-}
-
-// The allocations to which a launch's arguments may point, and all memory outside of the arenas: variables, and what kernels and the host
-// have allocated.
-std::set<uintptr_t> roots_of(const Launch &launch) {
-  std::set<uintptr_t> found;
-  uintptr_t word;
-  for (size_t at = 0; at + sizeof word <= launch.argument_bytes; at += sizeof word) {
-    std::memcpy(&word, static_cast<const char *>(launch.arguments) + at, sizeof word);
-    if (const Region *region = table().at(word)) found.insert(region->is.begin);
-  }
-  for (const auto &[begin, region] : table().live) {
-    if (!is_in(arena_of(true), begin) && !is_in(arena_of(false), begin)) found.insert(begin);
-  }
-  return found;
-}
-
-// All memory that a launch can reach, examined.
-std::set<uintptr_t> reached_from(const std::set<uintptr_t> &roots, gpt2::ThreadPool &pool) {
-  std::set<uintptr_t> found;
-  for (std::vector<uintptr_t> next(roots.begin(), roots.end()); !next.empty();) {
-    const uintptr_t begin = next.back();
-    next.pop_back();
-    const auto region = table().live.find(begin);
-    if (region == table().live.end() || !found.insert(begin).second) continue;
-    examine(region->second, pool);
-    next.insert(next.end(), region->second.targets.begin(), region->second.targets.end());
-  }
-  return found;
-}
-
-uint64_t hash_of(const std::set<uintptr_t> &regions) {
-  uint64_t hash = 0;
-  for (const uintptr_t begin : regions) {
-    const Region &region = table().live[begin];
-    const uint64_t parts[] = {hash, begin, region.is.bytes, hash_of(reinterpret_cast<const char *>(region.hashes.data()), region.hashes.size() * 8)};
-    hash = hash_of(reinterpret_cast<const char *>(parts), sizeof parts);
-  }
-  return hash;
-}
-
-// Records the pages that a launch has changed, by the hashes before it. False if it changed too much.
-bool record(Repeat &repeat, const std::map<uintptr_t, std::vector<uint64_t>> &before, gpt2::ThreadPool &pool, size_t &recorded) {
-  recorded -= repeat.changes.size() * page;
-  repeat.changes.clear();
-  repeat.targets.clear();
-  for (const auto &[begin, hashes] : before) {
-    Region &region = table().live[begin];
-    examine(region, pool);
-    for (size_t i = 0; i < hashes.size(); i++) {
-      if (region.hashes[i] == hashes[i]) continue;
-      const char *at = reinterpret_cast<const char *>(begin) + i * page;
-      repeat.changes.push_back({begin, i, region.hashes[i], std::vector<char>(at, at + bytes_of_page(region, i))});
-      repeat.targets[begin] = region.targets;
-      if ((recorded += page) > most_recorded) return false;
-    }
-  }
-  return true;
-}
-
-std::string key_of(const Launch &launch) {
-  std::string key = launch.kernel;
-  const auto add = [&](const void *data, size_t bytes) { key.append(static_cast<const char *>(data), bytes); };
-  add(&launch.body, sizeof launch.body);
-  add(&launch.blocks, sizeof launch.blocks);
-  add(&launch.threads, sizeof launch.threads);
-  add(&launch.dynamic_shared, sizeof launch.dynamic_shared);
-  if (launch.argument_bytes > 0) add(launch.arguments, launch.argument_bytes);
-  return key;
-}
+uint64_t block_threads(const Launch &launch) { return uint64_t{launch.threads.x} * launch.threads.y * launch.threads.z; }
 
 // The blocks of a launch.
 class Blocks {
@@ -215,7 +74,7 @@ class Blocks {
 
  private:
   static Launch with_body(Launch launch, bool has_checks) {
-    launch.body = twin_of(launch.body, has_checks);
+    launch.body = reinterpret_cast<decltype(launch.body)>(gpt2_emulator::twin_of(reinterpret_cast<gpt2_emulator::Function>(launch.body), has_checks));
     return launch;
   }
   bool are_all_checked() const {
@@ -251,10 +110,7 @@ class Blocks {
     const uint64_t before = memory.accesses;
     Block &block = block_of_thread();
     if (!block.run(launch_, id_, &memory, index)) fail(block.failure);
-    *launch_.watch = {0, 0};
-    counts_.accesses += memory.accesses - before;
-    counts_.blocks++;
-    counts_.checked++;
+    count(1, &memory, before);
     is_sample_ = false;
   }
 
@@ -270,7 +126,7 @@ class Blocks {
       stops = true;
       if (!has_failed_) fail(block.failure);
     });
-    counts_.blocks += static_cast<uint64_t>(end - first);
+    count(static_cast<uint64_t>(end - first), nullptr, 0);
   }
 
   // All blocks at the same time, on one OS thread: each runs to the next barrier of the grid.
@@ -293,10 +149,17 @@ class Blocks {
       }
       if (memory) memory->order_all();
     }
+    count(static_cast<uint64_t>(count_), memory, before);
+  }
+
+  // Counts blocks that ran, with the checks of `memory` since its number of accesses was `before`.
+  void count(uint64_t blocks, const Memory *memory, uint64_t before) {
     *launch_.watch = {0, 0};
-    if (memory) counts_.accesses += memory->accesses - before;
-    counts_.blocks += static_cast<uint64_t>(count_);
-    if (checks) counts_.checked += static_cast<uint64_t>(count_);
+    counts_.blocks += blocks;
+    if (!memory) return;
+    counts_.accesses += memory->accesses - before;
+    counts_.checked += blocks;
+    counts_.checked_threads += blocks * block_threads(launch_);
   }
 
   void fail(const Defect &defect) {
@@ -342,63 +205,35 @@ Done run(const Job &job) {
   Counts &counts = job.launch.has_checks ? all.counts[job.launch.kernel] : alone;
   counts.launches++;
   Done done;
-  Repeat none;
-  if (all.repeats.size() > most_repeats || all.recorded > most_recorded) {
-    all.repeats.clear();
-    all.recorded = 0;
-  }
-  Repeat &repeat = job.can_be_left_out ? all.repeats[key_of(job.launch)] : none;
-  // Comparing the memory costs time: done where that is little, or less than the launch takes by its threads and accesses.
-  const auto product = [](const Sizes &of) { return double(of.x) * of.y * of.z; };
-  const double launched = product(job.launch.blocks), threads = launched * product(job.launch.threads);
-  const double accesses = launched * double(counts.accesses) / double(std::max<uint64_t>(counts.checked, 1));
-  const std::set<uintptr_t> roots = job.can_be_left_out ? roots_of(job.launch) : std::set<uintptr_t>();
-  double bytes = 0;
-  for (const uintptr_t each : roots) bytes += double(table().live[each].is.bytes);
-  const bool is_due = repeat.seen >= repeat.next_try, is_cheap = bytes < (repeat.seen == 0 ? 8 * threads : std::max({64e6, 32 * threads, 16 * accesses}));
-  bool compares = job.can_be_left_out && is_cheap && (repeat.seen == 0 || repeat.is_recorded || is_due);
-  const std::set<uintptr_t> reached = compares ? reached_from(roots, *job.pool) : std::set<uintptr_t>();
-  const uint64_t before = hash_of(reached);
-  if (compares && repeat.is_recorded && repeat.before == before) {
+  const Sizes &blocks = job.launch.blocks;
+  const double threads = double(blocks.x) * blocks.y * blocks.z * double(block_threads(job.launch));
+  Repeat repeat(job.launch, *job.pool, !job.can_be_left_out, threads, threads * double(counts.accesses) / double(std::max<uint64_t>(counts.checked_threads, 1)));
+  if (repeat.restore()) {
     counts.left_out++;
-    repeat.next_try = repeat.seen;
-    if (repeat.changes.empty()) return done;
-    const gpt2_emulator::OpenMemory open(repeat.changes.size() * 64);
-    for (const auto &[begin, index, hash, bytes] : repeat.changes) {
-      std::memcpy(reinterpret_cast<char *>(begin) + index * page, bytes.data(), bytes.size());
-      table().live[begin].hashes[index] = hash;
-    }
-    for (const auto &[begin, targets] : repeat.targets) table().live[begin].targets = targets;
     return done;
   }
-  // A launch that changes the memory in another way each time is compared ever more rarely.
-  compares &= !repeat.is_recorded || is_due;
-  if (repeat.is_recorded || is_due) repeat.next_try = std::max(repeat.next_try, repeat.seen * 2);
-  std::map<uintptr_t, std::vector<uint64_t>> hashes;
-  if (compares) {
-    for (const uintptr_t each : reached) hashes[each] = table().live[each].hashes;
-  }
-  const size_t allocations = table().live.size();
   const gpt2_emulator::OpenMemory open{static_cast<uint64_t>(threads)};
   has_effect = false;
   static std::atomic<uint64_t> ids{0};
-  Blocks blocks(job, counts, ++ids);
-  blocks.run();
+  Blocks all_blocks(job, counts, ++ids);
+  all_blocks.run();
   table().launches++;
-  repeat.seen++;
-  repeat.is_recorded = false;
-  done.defects = std::move(blocks.defects.all);
-  if (blocks.has_failed()) {
+  done.defects = std::move(all_blocks.defects.all);
+  if (all_blocks.has_failed()) {
     const Defect::Kind kind = done.defects.back().kind;
     done.outcome = kind == Defect::Kind::failed_assert ? Outcome::failed_assert
                    : kind == Defect::Kind::bad_access  ? Outcome::bad_access
                                                        : Outcome::stuck;
   }
-  if (compares && !has_effect && !blocks.has_failed() && table().live.size() == allocations) {
-    repeat.before = before;
-    repeat.is_recorded = record(repeat, hashes, *job.pool, all.recorded);
-  }
+  repeat.record(!has_effect && !all_blocks.has_failed());
   return done;
 }
 
 }  // namespace gpt2::emulator
+
+gpt2_emulator::Function gpt2_emulator::twin_of(Function function, bool has_checks) {
+  for (const Function *each = gpt2::emulator::__start_gpt2_twins; each < gpt2::emulator::__stop_gpt2_twins; each += 2) {
+    if (each[0] == function || each[1] == function) return each[!has_checks];
+  }
+  return function;
+}

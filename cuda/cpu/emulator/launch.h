@@ -32,7 +32,7 @@ Done run(const Job &job);
 
 // How a kernel's blocks were run, by its name.
 struct Counts {
-  uint64_t launches = 0, left_out = 0, blocks = 0, checked = 0, samples = 0, accesses = 0, draw = 1;
+  uint64_t launches = 0, left_out = 0, blocks = 0, checked = 0, checked_threads = 0, samples = 0, accesses = 0, draw = 1;
 };
 const std::map<std::string, Counts> &counts();
 

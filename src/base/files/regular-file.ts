@@ -1,5 +1,5 @@
-// Opens regular files and rejects others: reading a FIFO or a device could block or never end.
-import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs';
+// Opens regular files and rejects others: reading a FIFO or a device could block or never end. Syncs written files.
+import { closeSync, constants, fstatSync, fsyncSync, openSync, readFileSync } from 'node:fs';
 
 /**
  * Opens a file, read-only unless `flags` say otherwise.
@@ -37,3 +37,9 @@ export function readTextFile(path: string, most: number = Number.POSITIVE_INFINI
     return readFileSync(file, 'utf8');
   });
 }
+
+/** Makes a file, or the entries of a folder, survive a crash of the machine. */
+export const syncToDisk = (path: string): void => syncAndClose(openSync(path, 'r'));
+
+/** Syncs an open file, and closes it in any case. */
+export const syncAndClose = (file: number): void => closing(file, fsyncSync);

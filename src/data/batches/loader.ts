@@ -165,24 +165,14 @@ function checkLength({ path, tokens }: Shard, { batch, sequence, order, ranks = 
   throw gpt2Error`${path} has ${tokens} tokens, too few for ${wanted} of ${sequence}; ${advice}`;
 }
 
-interface ValidationPlan {
-  /** Sequences per rank in a validation batch; 0 if the set is too small: validation is then off. */
-  readonly batch: number;
-  /** Ranks that share a batch; 1 if every rank reads the same. */
-  readonly ranks: number;
-  /** Whole batches in the set. */
-  readonly batches: number;
-  /** A notice for the user if the plan differs from the options. */
-  readonly notice?: string;
-}
-
-/** The largest batch, up to `batch` sequences per rank, that every validation shard holds. */
-export function planValidation({
-  shards,
-  batch,
-  sequence,
-  ranks = 1,
-}: Omit<LoaderOptions, 'order' | 'seed' | 'vocabularySize' | 'rank'>): ValidationPlan {
+/**
+ * The largest batch, up to `batch` sequences per rank, that every validation shard holds; 0 if the set is too small: validation
+ * is then off.
+ * @returns also the ranks that share a batch (1 if every rank reads the same), the whole batches in the set, and a notice for the
+ * user if the plan differs from the options
+ */
+export function planValidation(options: Omit<LoaderOptions, 'order' | 'seed' | 'vocabularySize' | 'rank'>) {
+  const { shards, batch, sequence, ranks = 1 } = options;
   const sizes = shards.map((path) => {
     using shard = openShard(path);
     return shard.tokens;

@@ -13,7 +13,7 @@ import type { Corpus, CorpusOptions } from './dataset.ts';
 import { download, huggingFace } from './download.ts';
 import { findInputs } from './text/inputs.ts';
 import { prepareText } from './text/prepare-text.ts';
-import { WorkFolder } from './text/work-folder.ts';
+import { workFolder } from './text/work-folder.ts';
 
 /** The versions. `repository` has the encoded shards; `shards` is the number of shards that hold ten billion training tokens. */
 const versions = {
@@ -98,7 +98,7 @@ async function downloadShards(version: Version, options: Download): Promise<Prep
     if (!overwrite) throw standsInTheWay(out, `a data set of ${dataset.source}`);
     for (const file of [datasetFile, ...replaced]) rmSync(join(out, file), { force: true });
   }
-  const work = known ? undefined : new WorkFolder(out);
+  const work = known ? undefined : workFolder(out);
   try {
     const made = await fetchShards(wanted, { version, known, options });
     work?.remove();

@@ -2,7 +2,7 @@
 // byte as llm.c's script does. They are not training text, so prepare.ts does not list them.
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, extname, join } from 'node:path';
-import { z } from 'zod';
+import * as z from 'zod';
 import { explained, Gpt2Error, gpt2Error, words } from '../../base/errors.ts';
 import { makeFolder } from '../../base/files/make-folder.ts';
 import { encode } from '../../tokenizer/tokenizer.ts';

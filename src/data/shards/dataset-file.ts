@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { z } from 'zod';
+import * as z from 'zod';
 import { Gpt2Error, gpt2Error } from '../../base/errors.ts';
 import { readCheckedJson } from '../../base/files/checked-json.ts';
 import { type Loss, lostShare } from '../../tokenizer/loss.ts';

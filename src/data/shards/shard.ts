@@ -5,8 +5,7 @@ import { closeSync, fstatSync, fsyncSync, openSync, renameSync, rmSync, type Sta
 import { dirname } from 'node:path';
 import { explained, Gpt2Error, gpt2Error, orElse } from '../../base/errors.ts';
 import { hashOpenFile, readFully } from '../../base/files/read-file.ts';
-import { closing, openRegularFile } from '../../base/files/regular-file.ts';
-import { syncToDisk } from '../../base/files/sync.ts';
+import { closing, openRegularFile, syncToDisk } from '../../base/files/regular-file.ts';
 
 const magic = 20240520;
 const version = 1;

@@ -82,5 +82,5 @@ export async function benchTraining(
 export async function benchGeneration(asked: TrainOptions, tokens: number, onLine: (line: string) => void) {
   const { kind, index, options, config } = benchOptions(asked);
   const device = { kind, index, dtype: options.dtype, threads: options.threads };
-  return { model: options.model, ...(await measureGeneration({ device, config, tokens }, onLine)) };
+  return { model: options.model, ...(await measureGeneration(device, { config, tokens }, onLine)) };
 }

@@ -36,11 +36,8 @@ const runs = [
  * @throws Gpt2Error if the device does not open or has too little memory
  */
 export async function measureGeneration(
-  {
-    device: choice,
-    config,
-    tokens,
-  }: { readonly device: DeviceOptions; readonly config: ModelConfig; readonly tokens: number },
+  choice: DeviceOptions,
+  { config, tokens }: { readonly config: ModelConfig; readonly tokens: number },
   onLine: (line: string) => void,
 ) {
   using device = Device.open(choice);

@@ -1,5 +1,5 @@
 // Runs every op once on a device, at the typical size of its cases, and compares the result with its formula.
-import { Gpt2Error } from '../../base/errors.ts';
+import { expected } from '../../base/errors.ts';
 import { isInstalled } from '../../base/wording.ts';
 import { Device, type Dtype, elementTypesOf } from '../../native/device.ts';
 import type { LibraryKind } from '../../native/find-library.ts';
@@ -28,8 +28,7 @@ export async function checkKernels(kind: LibraryKind, dtype: Dtype): Promise<Che
       }
     }
   } catch (error) {
-    if (!(error instanceof Gpt2Error)) throw error;
-    return failed(name, error.message, fix);
+    return failed(name, expected(error).message, fix);
   }
   const names = families.map(([family]) => family);
   const ms = (performance.now() - begin).toFixed(0);

@@ -101,6 +101,8 @@ export interface ProgramSource {
   readonly files: readonly string[];
   readonly includes?: readonly string[] | undefined;
   readonly defines?: KernelSource['defines'];
+  /** Text that is compiled after that of each file. */
+  readonly added?: string;
 }
 
 /**
@@ -109,13 +111,13 @@ export interface ProgramSource {
  * @throws as `compiledFile`
  */
 export function compiledProgram(
-  { files, includes = [], defines = {} }: ProgramSource,
+  { files, includes = [], defines = {}, added = '' }: ProgramSource,
   device: 'cuda' | 'cpu',
 ): string | undefined {
   const nvcc = nvccFor(device);
   const sources = files.map((file): Source => {
     const folders = [dirname(resolve(file)), ...includes.map((path) => resolve(path))];
-    return { text: readSource(file), name: file, includes: folders, defines, instantiate: [], target: 'cpu' };
+    return { text: readSource(file) + added, name: file, includes: folders, defines, instantiate: [], target: 'cpu' };
   });
   // Files without a main are compiled only, to say what is wrong with them.
   const hasMain = sources.some(({ text }) => /\bmain\s*\(/.test(withoutComments(text)));
@@ -124,7 +126,7 @@ export function compiledProgram(
     const path = cachedCubin(key, make, hasMain ? 'program' : 'o');
     return hasMain ? path : undefined;
   };
-  if (nvcc) return made([nvcc.identity, ownGpus()], () => nvccProgram(nvcc.program, sources, hasMain));
+  if (nvcc) return made([nvcc.identity, ownGpus()], () => nvccProgram(nvcc.program, sources, hasMain, added));
   const { program, identity } = hostCompiler();
   const parts = [identity, emulated.library(), emulated.headers(), codeOfCompiling()];
   const link = (emulator = cachedCubin(hash(parts), () => emulatorObject(program), 'o')) =>

@@ -77,7 +77,7 @@ export const openmp = (...texts: string[]): string[] =>
   texts.some((text) => /#\s*include\s*[<"]omp\.h[>"]/.test(text)) ? ['-fopenmp'] : [];
 
 /** Compiles files with host code to a program for this machine's GPU. @throws CompileError with nvcc's messages */
-export function nvccProgram(program: string, sources: readonly Source[], hasMain: boolean): Buffer {
+export function nvccProgram(program: string, sources: readonly Source[], hasMain: boolean, added: string): Buffer {
   using folder = new TemporaryFolder('program');
   const out = join(folder.path, 'program');
   const [{ includes, defines }] = sources as [Source];
@@ -91,7 +91,9 @@ export function nvccProgram(program: string, sources: readonly Source[], hasMain
     ...includes.map((path) => `-I${path}`),
     ...Object.entries(defines).map(([name, value]) => `-D${name}=${value}`),
     ...openmp(...texts).map((flag) => `-Xcompiler=${flag}`),
-    ...sources.map(({ name }) => name),
+    ...sources.map(({ name }, index) =>
+      added === '' ? name : withAdded(join(folder.path, `${index}.cu`), name, added),
+    ),
     ...libraries,
   ];
   refuseExpanded([program, ...args]);
@@ -100,6 +102,11 @@ export function nvccProgram(program: string, sources: readonly Source[], hasMain
   throw new CompileError(
     stderr.replaceAll(/^(.+)\((\d+)\): /gm, '$1:$2: ').trim() || `${program} failed without a message`,
   );
+}
+
+function withAdded(path: string, name: string, added: string): string {
+  writeFileSync(path, `#include ${JSON.stringify(resolve(name))}\n${added}`);
+  return path;
 }
 
 /** The path of a program in PATH, or of a library, with size and time, so that a later version at the same path differs. */

@@ -136,9 +136,12 @@ function assemblyOf(program: string, source: Source, checks: boolean, isProgram 
     ...(parallel.length > 0 ? ['-D_OPENMP=201511'] : []),
     '-',
   ]);
-  const { text: code, kernels } = isCuda
-    ? rewrite(preprocessed, { isClang: /clang/.test(program), isProgram })
+  const isClang = /clang/.test(program);
+  const { text: made, kernels } = isCuda
+    ? rewrite(preprocessed, { isClang, isProgram })
     : { text: preprocessed, kernels: [] };
+  // GCC has another name for the pragma. Once its loops are unrolled, a thread's tile is in registers.
+  const code = isClang || checks ? made : made.replaceAll(/^ *#pragma unroll.*(?=\s+for\b)/gm, '#pragma GCC unroll 16');
   const sanitizers = '-fsanitize=thread,bounds,alignment,integer-divide-by-zero';
   const hasChecks = checks && isCuda;
   // An error that the compiler finds only in the table, such as a missing bracket, is reported at the source's last line.
@@ -150,7 +153,7 @@ function assemblyOf(program: string, source: Source, checks: boolean, isProgram 
     // Debug information has no paths of this machine's working folder.
     `-fdebug-prefix-map=${process.cwd()}=.`,
     // Inlined copies keep the line of the source. -ffp-contract: nvcc also contracts to fused multiply-add.
-    ...(hasChecks ? ['-O1', sanitizers, '-fsanitize-recover=bounds,alignment,integer-divide-by-zero'] : ['-O2']),
+    ...(hasChecks ? ['-O1', sanitizers, '-fsanitize-recover=bounds,alignment,integer-divide-by-zero'] : ['-O3']),
     ...['-ffp-contract=fast', '-fno-strict-aliasing', '-fno-math-errno', '-fstack-clash-protection'],
     // Short functions of the C++ library are inlined, so that errors have the user's line; memcpy and malloc are never inlined.
     ...(hasChecks

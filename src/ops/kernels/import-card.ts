@@ -1,14 +1,16 @@
 // Imports cards from any folder: 'gpt2.ts' is this package even where it is not installed, and a Node without TypeScript reads a
 // card.ts without types as JavaScript.
-import { statSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { readFileSync, statSync } from 'node:fs';
 import { register } from 'node:module';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { Gpt2Error } from '../../base/errors.ts';
 import { isCompiled } from '../../base/wording.ts';
 import { importedFiles } from './includes.ts';
 
 /** Whether this process reads TypeScript: with tsx, or Node from 22.18 on. */
-export const readsTypes = !isCompiled || Boolean((process.features as { typescript?: unknown }).typescript);
+const readsTypes = !isCompiled || Boolean((process.features as { typescript?: unknown }).typescript);
 const index = new URL(`../../index.${isCompiled ? 'js' : 'ts'}`, import.meta.url).href;
 
 /** The query in the URL of a card and of its relative imports; its value is the times at which the card's files were changed. */
@@ -34,10 +36,30 @@ export const load = async (url, context, next) => {
 };`;
 let isRegistered = false;
 
-/** Imports a card anew if its file or a file that it imports has changed: a process may watch them. */
-export async function importCard(file: string): Promise<{ default?: unknown }> {
+/**
+ * Imports a card, or another file of a user, anew if it or a file that it imports has changed: a process may watch them.
+ * @param what it is, with its name, for messages
+ * @throws Gpt2Error if it cannot be loaded, with the line of a syntax error
+ */
+export async function importCard(file: string, what: string): Promise<{ default?: unknown }> {
   if (!isRegistered) register(`data:text/javascript,${encodeURIComponent(hooks)}`);
   isRegistered = true;
   const changed = [file, ...importedFiles(file).keys()].map((path) => statSync(path).mtimeMs);
-  return import(`${pathToFileURL(resolve(file)).href}?${mark}=${changed}`);
+  try {
+    return await import(`${pathToFileURL(resolve(file)).href}?${mark}=${changed}`);
+  } catch (cause) {
+    const { code = '', message } = cause as NodeJS.ErrnoException;
+    const isPath = /^ERR_(MODULE_NOT_FOUND|UNSUPPORTED_DIR_IMPORT)$/.test(code);
+    const correct = isPath ? 'name files with their extension, as ./launches.mjs, and install packages' : 'correct it';
+    const fix = readsTypes || isPath ? correct : `${correct}, and use no types in it, or Node 22.18 or later`;
+    const line = cause instanceof SyntaxError ? lineOfSyntaxError(file) : undefined;
+    throw new Gpt2Error(`${what} cannot be loaded: ${line ? `line ${line}: ` : ''}${message}; ${fix}`, { cause });
+  }
+}
+
+/** The error of `import` lacks it. Undefined if the error is in a file that this one imports. */
+function lineOfSyntaxError(file: string): string | undefined {
+  const options = { input: readFileSync(file), encoding: 'utf8' } as const;
+  const { stderr } = spawnSync(process.execPath, ['--check', '--input-type=module', '-'], options);
+  return /^\[stdin\]:(\d+)\n/.exec(stderr)?.[1];
 }

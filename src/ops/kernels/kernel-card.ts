@@ -7,7 +7,7 @@ import { Gpt2Error } from '../../base/errors.ts';
 import type { DeviceBuffer, Dtype } from '../../native/device.ts';
 import type { Tensor } from '../../native/tensor.ts';
 import { type ContractOf, type OpName, variantNamed, type WhenOf } from '../variants.ts';
-import { importCard, readsTypes } from './import-card.ts';
+import { importCard } from './import-card.ts';
 import type { LaunchShape } from './kernels.ts';
 import type { KernelArgument } from './signature.ts';
 
@@ -110,15 +110,9 @@ export async function loadCards(path: string): Promise<readonly LoadedCard[]> {
       `${file} is no kernel card: name a folder with a card, or use kernel test FILE.cu --expect FILE`,
     );
   }
-  let exported: { default?: KernelCard | readonly KernelCard[] };
-  try {
-    exported = (await importCard(file)) as typeof exported;
-  } catch (cause) {
-    const isPath = /^ERR_(MODULE_NOT_FOUND|UNSUPPORTED_DIR_IMPORT)$/.test((cause as NodeJS.ErrnoException).code ?? '');
-    const correct = isPath ? 'name files with their extension, as ./launches.mjs, and install packages' : 'correct it';
-    const fix = readsTypes || isPath ? correct : `${correct}, and use no types in it, or Node 22.18 or later`;
-    throw new Gpt2Error(`the kernel card ${file} cannot be loaded: ${(cause as Error).message}; ${fix}`, { cause });
-  }
+  const exported = (await importCard(file, `the kernel card ${file}`)) as {
+    default?: KernelCard | readonly KernelCard[];
+  };
   const cards = [exported.default ?? []].flat() as unknown as LoadedCard[];
   if (cards.length === 0) {
     throw new Gpt2Error(`the kernel card ${file} exports nothing: write export default defineKernel({ ... })`);

@@ -4,7 +4,7 @@
 
 import { existsSync, readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { z } from 'zod';
+import * as z from 'zod';
 import { gpt2Error, words } from '../../base/errors.ts';
 import { readTextFile } from '../../base/files/regular-file.ts';
 import { customModel, hasSameLayers, presetConfig } from '../../model/config.ts';

@@ -1,7 +1,8 @@
 // Follows a run's log while it is written, cut by a resume or started again: its newest `run` event, and the lines after a
 // position. event-stream.ts sends them to viewers.
 import { createHash } from 'node:crypto';
-import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { fstatSync, openSync, readSync } from 'node:fs';
+import { closing } from '../../base/files/regular-file.ts';
 import { logPath } from '../../runs/paths.ts';
 import { type RunEvent, readEvent } from '../../runs/schema.ts';
 
@@ -23,58 +24,45 @@ const markOf = (bytes: Buffer): string => createHash('sha256').update(bytes).dig
 /** The start of every log. */
 export const beginning: Position = { offset: 0, mark: markOf(Buffer.alloc(0)) };
 
-export class LogTail {
-  readonly #path: string;
-  #end = beginning;
-  #version = '';
-  /** The newest event of the run's start. */
-  start: RunStart | undefined;
-  /** The time of the last write, in milliseconds since 1970; 0: never. */
-  written = 0;
+export type LogTail = ReturnType<typeof logTailOf>;
 
-  /** @param run the run's folder; its log need not exist yet */
-  constructor(run: string) {
-    this.#path = logPath(run);
-  }
-
-  /** Reads the file's state again. @returns whether it changed */
-  look(): boolean {
-    return this.#open(false, (file) => {
-      const { size, mtimeMs, ino } = fstatSync(file);
-      const version = `${size} ${mtimeMs} ${ino}`;
-      if (version === this.#version) return false;
-      this.#version = version;
-      this.written = mtimeMs;
-      for (let lines = read(file, this.#end); lines; lines = read(file, this.#end)) {
-        if (lines === 'cut') {
-          this.#end = beginning;
-          this.start = undefined;
-        } else {
-          this.#end = lines.end;
-          this.start = lastStart(lines.text) ?? this.start;
+/** @param run the run's folder; its log need not exist yet */
+export function logTailOf(run: string) {
+  const path = logPath(run);
+  let end = beginning;
+  let seen = '';
+  const tail = {
+    /** The newest event of the run's start. */
+    start: undefined as RunStart | undefined,
+    /** The time of the last write, in milliseconds since 1970; 0: never. */
+    written: 0,
+    /** Reads the file's state again. @returns whether it changed */
+    look: (): boolean =>
+      opened(path, false, (file) => {
+        const { size, mtimeMs, ino } = fstatSync(file);
+        const version = `${size} ${mtimeMs} ${ino}`;
+        if (version === seen) return false;
+        seen = version;
+        tail.written = mtimeMs;
+        for (let lines = read(file, end); lines; lines = read(file, end)) {
+          if (lines === 'cut') [end, tail.start] = [beginning, undefined];
+          else [end, tail.start] = [lines.end, lastStart(lines.text) ?? tail.start];
         }
-      }
-      return true;
-    });
-  }
+        return true;
+      }),
+    /** Some of the complete lines after a position; 'cut' if the log before the position has changed. */
+    after: (position: Position) => opened(path, undefined, (file) => read(file, position)),
+  };
+  return tail;
+}
 
-  /** Some of the complete lines after a position; 'cut' if the log before the position has changed. */
-  after(position: Position) {
-    return this.#open(undefined, (file) => read(file, position));
-  }
-
-  /** A log that cannot be read now (missing, its disk not mounted) may be readable later. */
-  #open<R>(otherwise: R, use: (file: number) => R): R {
-    let file: number | undefined;
-    try {
-      file = openSync(this.#path, 'r');
-      return use(file);
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === undefined) throw error;
-      return otherwise;
-    } finally {
-      if (file !== undefined) closeSync(file);
-    }
+/** A log that cannot be read now (missing, its disk not mounted) may be readable later. */
+function opened<R, O>(path: string, otherwise: O, use: (file: number) => R): R | O {
+  try {
+    return closing(openSync(path, 'r'), use);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === undefined) throw error;
+    return otherwise;
   }
 }
 

@@ -13,7 +13,7 @@ import { makeFigure } from '../make-figure.ts';
 import { measuresOf } from '../tiles.ts';
 import { EventStream } from './event-stream.ts';
 import { refusalOf } from './guard.ts';
-import { LogTail, type RunStart } from './log-tail.ts';
+import { logTailOf, type RunStart } from './log-tail.ts';
 
 /** The run that the page shows. */
 export interface Followed {
@@ -110,7 +110,7 @@ export class LiveServer {
   follow(followed: Followed): void {
     const { run } = followed;
     this.#followed = followed;
-    this.#stream.follow(new LogTail(run), (start) => aboutRun(run, start));
+    this.#stream.follow(logTailOf(run), (start) => aboutRun(run, start));
     this.#watch();
   }
 

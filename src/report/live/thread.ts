@@ -1,6 +1,6 @@
 // Runs on the thread that serves a live page: opens the server, reports its address, and takes messages from live-page.ts.
 import { parentPort, workerData } from 'node:worker_threads';
-import { Gpt2Error } from '../../base/errors.ts';
+import { expected } from '../../base/errors.ts';
 import type { Answer, Opened, Order } from './live-page.ts';
 import { LiveServer } from './server.ts';
 
@@ -20,6 +20,5 @@ try {
   });
   answer({ url: server.url });
 } catch (error) {
-  if (!(error instanceof Gpt2Error)) throw error;
-  answer({ failure: error.message });
+  answer({ failure: expected(error).message });
 }

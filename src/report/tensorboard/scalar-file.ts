@@ -2,85 +2,77 @@
 // first step: TensorBoard then drops this and later steps of earlier files, so no step of a resumed run appears twice.
 import { openSync, readdirSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { gpt2Error } from '../../base/errors.ts';
+import { explained, words } from '../../base/errors.ts';
 import { makeFolder } from '../../base/files/make-folder.ts';
-import { syncAndClose } from '../../base/files/sync.ts';
+import { syncAndClose } from '../../base/files/regular-file.ts';
 import { evaluationsAt } from '../../runs/reader.ts';
 import type { RunEvent } from '../../runs/schema.ts';
 import { type EventContent, eventRecord } from './event-record.ts';
 
+/** TensorBoard reads files with this word in their name. */
+const namePart = 'tfevents';
+
+export type ScalarFile = ReturnType<typeof scalarFileIn>;
+
 /**
  * Opens the file of a run that starts or continues, in the run's tensorboard folder if `folder` is empty.
- * @throws as ScalarFile
+ * @throws as `scalarFileIn`
  */
 export function openScalarFile(
   run: string,
   { folder, startStep, notice }: { folder: string; startStep: number; notice: (text: string) => void },
 ): ScalarFile {
-  const scalars = new ScalarFile(folder || run, startStep, notice);
+  const scalars = scalarFileIn(folder || run, startStep, notice);
   // The evaluation at the step from which the run continues happened before the save and is not repeated, so it is copied.
   if (startStep > 0) for (const event of evaluationsAt(run, startStep)) scalars.add(event);
   return scalars;
 }
 
-/** TensorBoard reads files with this word in their name. */
-const namePart = 'tfevents';
-
-export class ScalarFile {
-  readonly #path: string;
-  readonly #file: number;
-  readonly #notice: (text: string) => void;
-  #bytes = 0;
-  #failed = false;
-
-  /**
-   * @param from the step from which the run continues
-   * @param notice called when a write fails; training continues
-   * @throws Gpt2Error if the file cannot be written
-   */
-  constructor(folder: string, from: number, notice: (text: string) => void) {
-    try {
-      makeFolder(folder);
-      this.#path = join(folder, nextName(folder));
-      this.#file = openSync(this.#path, 'wx');
-    } catch (cause) {
-      throw gpt2Error`cannot write TensorBoard's events to ${folder}: ${cause}; name another folder with --tensorboard`;
-    }
-    this.#notice = notice;
-    this.#write(from, { fileVersion: 'brain.Event:2' });
-    this.#write(from, { start: true });
-  }
-
-  add(event: RunEvent): void {
-    const point = pointOf(event);
-    if (point) this.#write(point.step, { scalars: point.scalars });
-  }
-
-  /** Flushes the file to the disk. A failure only gives a notice: the run ends as without it. */
-  close(): void {
-    try {
-      syncAndClose(this.#file);
-    } catch (cause) {
-      this.#notice(`${this.#path} may lack steps: ${(cause as Error).message}; the log has them`);
-    }
-  }
-
-  #write(step: number, content: EventContent): void {
+/**
+ * @param from the step from which the run continues
+ * @param notice called when a write fails; training continues
+ * @throws Gpt2Error if the file cannot be written
+ */
+export function scalarFileIn(folder: string, from: number, notice: (text: string) => void) {
+  const advice = words`name another folder with --tensorboard`;
+  const [path, file] = explained(`cannot write TensorBoard's events to ${folder}`, advice, () => {
+    makeFolder(folder);
+    const path = join(folder, nextName(folder));
+    return [path, openSync(path, 'wx')] as const;
+  });
+  let bytes = 0;
+  let failed = false;
+  const write = (step: number, content: EventContent): void => {
     const record = eventRecord(Date.now() / 1000, step, content);
     try {
       // A record that was written in part is overwritten by the next.
       for (let done = 0; done < record.length; ) {
-        done += writeSync(this.#file, record, done, record.length - done, this.#bytes + done);
+        done += writeSync(file, record, done, record.length - done, bytes + done);
       }
-      this.#bytes += record.length;
-      this.#failed = false;
+      bytes += record.length;
+      failed = false;
     } catch (cause) {
       const { message } = cause as Error;
-      if (!this.#failed)
-        this.#notice(`${this.#path} lacks steps: ${message}; the log has them, and training continues`);
-      this.#failed = true;
+      if (!failed) notice(`${path} lacks steps: ${message}; the log has them, and training continues`);
+      failed = true;
     }
-  }
+  };
+  write(from, { fileVersion: 'brain.Event:2' });
+  write(from, { start: true });
+  return {
+    add(event: RunEvent): void {
+      const point = pointOf(event);
+      if (point) write(point.step, { scalars: point.scalars });
+    },
+    /** Flushes the file to the disk. A failure only gives a notice: the run ends as without it. */
+    close(): void {
+      try {
+        syncAndClose(file);
+      } catch (cause) {
+        notice(`${path} may lack steps: ${(cause as Error).message}; the log has them`);
+      }
+    },
+  };
 }
 
 /** TensorBoard reads files in the order of their names: by second, then by number. */

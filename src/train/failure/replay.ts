@@ -8,13 +8,7 @@ import { selectDevice } from '../../native/select-device.ts';
 import { cardHashes, loadFolders } from '../../ops/kernels/card-hash.ts';
 import { useCards } from '../../ops/kernels/use-cards.ts';
 import { noUpdate } from '../../optimizer/optimizer.ts';
-import {
-  captured,
-  type FoundCapture,
-  gradientsHash,
-  readBatches,
-  readCapture,
-} from '../../weights/checkpoint/capture.ts';
+import { captured, gradientsHash, readBatches, readCapture } from '../../weights/checkpoint/capture.ts';
 import { loadWeights } from '../../weights/checkpoint/read-checkpoint.ts';
 import { neededBytes } from '../plan/plan-memory.ts';
 import { createTraining } from '../step/training.ts';
@@ -31,23 +25,11 @@ export interface ReplayOptions {
   readonly kernels?: readonly string[];
 }
 
-interface Replayed {
-  readonly capture: FoundCapture;
-  readonly loss: number;
-  readonly norm: number;
-  /** Where the first number that is not finite appeared, as text; undefined if all are finite. */
-  readonly finding: string | undefined;
-  /** "cuda sm90 bf16" */
-  readonly on: string;
-  /** Differences from the capture, such as "norm 2.5 instead of NaN". Empty if all bits are equal. */
-  readonly differences: readonly string[];
-}
-
 /**
  * Computes a captured step again.
  * @throws UsageError for an invalid device; Gpt2Error for a capture that is damaged or does not fit the device
  */
-export async function replay(path: string, options: ReplayOptions = {}): Promise<Replayed> {
+export async function replay(path: string, options: ReplayOptions = {}) {
   // A mistake on the command line is reported before the capture is read.
   if (options.device !== undefined) selectDevice(options.device);
   const capture = readCapture(path);
@@ -91,8 +73,11 @@ export async function replay(path: string, options: ReplayOptions = {}): Promise
   return {
     capture,
     ...result,
+    /** Where the first number that is not finite appeared, as text; undefined if all are finite. */
     finding: finding && describeFinding(finding),
+    /** "cuda sm90 bf16" */
     on: `${device.description.library} ${device.description.codePath} ${dtype}`,
+    /** Such as "norm 2.5 instead of NaN". Empty if all bits are equal. */
     differences: pairs
       .filter(([, found, wanted]) => found !== wanted)
       .map(([what, found, wanted]) => `${what} ${found} instead of ${wanted}`),

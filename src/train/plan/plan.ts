@@ -133,17 +133,12 @@ const savesFromCopy = (options: ResolvedOptions, { description }: Device): boole
 
 export const memorySizes = (
   options: ResolvedOptions,
-  {
-    tokenizer,
-    optimizer,
-    cards,
-  }: Pick<Resolved, 'tokenizer' | 'optimizer'> & { readonly cards: readonly LoadedCard[] },
+  found: Pick<Resolved, 'tokenizer' | 'optimizer'> & { readonly cards: readonly LoadedCard[] },
 ) => {
+  const { tokenizer, optimizer, cards } = found;
   const { batch, sequence, totalBatch, recompute, maxMemory, ranks, sampleEvery } = options;
   return {
-    ...{ optimizer, cards },
-    B: batch,
-    T: sequence,
+    ...{ optimizer, cards, B: batch, T: sequence },
     rows: totalBatch / sequence / ranks,
     ranks,
     shares: sharesOf(options),

@@ -228,13 +228,9 @@ function refuseOtherParts({ path, model }: Weights, asked: TrainOptions): void {
 async function batchOf(
   merged: TrainOptions,
   { batch, ...options }: DefaultedOptions,
-  {
-    device,
-    config,
-    tokenizer,
-    optimizer,
-  }: Pick<Resolved, 'config' | 'tokenizer' | 'optimizer'> & { device: DeviceOptions },
+  found: Pick<Resolved, 'config' | 'tokenizer' | 'optimizer'> & { device: DeviceOptions },
 ): Promise<{ batch: number } | BatchChoice> {
+  const { device, config, tokenizer, optimizer } = found;
   if (batch !== 'auto') return { batch };
   const { sequence: T, totalBatch, maxMemory, ranks } = options;
   const rows = totalBatch === undefined ? undefined : totalBatch / T / ranks;

@@ -4,38 +4,30 @@ import type { TrainHooks } from './hooks.ts';
 import type { RunFolder } from './run.ts';
 import type { Throughput } from './throughput.ts';
 
-export class Events {
-  saved: string | undefined;
-  readonly #folder: RunFolder;
-  readonly #hooks: TrainHooks;
-  readonly #throughput: Throughput;
-  #logFailed = false;
+export type Events = ReturnType<typeof eventsOf>;
 
-  constructor(folder: RunFolder, hooks: TrainHooks, throughput: Throughput) {
-    this.#folder = folder;
-    this.#hooks = hooks;
-    this.#throughput = throughput;
-    this.saved = folder.resumed?.path;
-  }
-
-  notice(text: string): void {
-    this.#hooks.onNotice?.(text);
-  }
-
-  log(event: RunEvent): void {
-    const { log, scalars } = this.#folder;
-    if (event.event === 'checkpoint') {
-      this.saved = event.path;
-      if (event.ms !== undefined) this.#throughput.saveSeconds = event.ms / 1000;
-    }
-    const json = log.write(event);
-    scalars?.add(event);
-    const { failure } = log;
-    if (failure && !this.#logFailed) {
-      this.notice(`${failure.message}; they stay in memory until the disk takes them, and training continues`);
-    }
-    if (!failure && this.#logFailed) this.notice('the log can be written again and has every line');
-    this.#logFailed = failure !== undefined;
-    this.#hooks.onEvent?.(event, { json, remaining: this.#throughput.remaining() });
-  }
+export function eventsOf(folder: RunFolder, hooks: TrainHooks, throughput: Throughput) {
+  const { log, scalars } = folder;
+  let logFailed = false;
+  const notice = (text: string): void => hooks.onNotice?.(text);
+  const events = {
+    saved: folder.resumed?.path,
+    notice,
+    log(event: RunEvent): void {
+      if (event.event === 'checkpoint') {
+        events.saved = event.path;
+        if (event.ms !== undefined) throughput.saveSeconds = event.ms / 1000;
+      }
+      const json = log.write(event);
+      scalars?.add(event);
+      const { failure } = log;
+      if (failure && !logFailed) {
+        notice(`${failure.message}; they stay in memory until the disk takes them, and training continues`);
+      }
+      if (!failure && logFailed) notice('the log can be written again and has every line');
+      logFailed = failure !== undefined;
+      hooks.onEvent?.(event, { json, remaining: throughput.remaining() });
+    },
+  };
+  return events;
 }

@@ -1,5 +1,5 @@
 // Compares the shards and kernels of a resumed run with those that it was trained on.
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { basename } from 'node:path';
 import { gpt2Error, words } from '../../base/errors.ts';
 import { beginning } from '../../data/shards/dataset-file.ts';
@@ -13,11 +13,7 @@ export const shardRecord = ({ path, tokens, sha256 }: Shard): ShardRecord => ({ 
 
 /** A sha256 over the hashes of a set of shards. */
 export const dataHash = (shards: readonly Shard[]): string | undefined =>
-  shards.length === 0
-    ? undefined
-    : createHash('sha256')
-        .update(`${shards.map(({ sha256 }) => sha256)}`)
-        .digest('hex');
+  shards.length === 0 ? undefined : hash('sha256', `${shards.map(({ sha256 }) => sha256)}`);
 
 /** Describes the first shard that differs; undefined if all are the same. */
 export function changedShard(before: readonly ShardRecord[], now: readonly ShardRecord[]): string | undefined {

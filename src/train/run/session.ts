@@ -10,15 +10,14 @@ import type { RunEvent } from '../../runs/schema.ts';
 import type { BegunStep } from '../step/trainer.ts';
 import { stopAtBadStep } from './bad-step.ts';
 import { repeatFirstStep } from './data.ts';
-import { Events } from './events.ts';
+import { type Events, eventsOf } from './events.ts';
 import { type SessionHooks, StoppedError, type TrainResult } from './hooks.ts';
-import { watchStep } from './long-step.ts';
 import { milestonesAt } from './milestones.ts';
 import type { Run } from './run.ts';
 import { Saving } from './saving.ts';
 import { learningRateAt } from './schedule.ts';
 import { mostSkippedInARow, openSpikeWatch, type SpikeWatch } from './spikes.ts';
-import { Throughput } from './throughput.ts';
+import { type Throughput, throughputOf, watchStep } from './throughput.ts';
 import { weightsHash } from './weights-hash.ts';
 
 /** A step that was enqueued and whose result has not been read. */
@@ -57,8 +56,8 @@ export class Session {
     this.#hooks = hooks;
     this.#step = span.startStep;
     this.#position = data.loader.position;
-    this.#throughput = new Throughput(options.totalBatch, span, trained.writer.copyBytes);
-    this.#events = new Events(run.folder, hooks, this.#throughput);
+    this.#throughput = throughputOf(options.totalBatch, span, trained.writer.copyBytes);
+    this.#events = eventsOf(run.folder, hooks, this.#throughput);
     this.#saving = new Saving(run, this.#events, hooks.canStop ? hooks.signal : undefined);
     this.#nextBatch = options.overfitBatch
       ? repeatFirstStep(data.loader, options.accumulation)

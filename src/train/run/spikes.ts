@@ -32,7 +32,7 @@ export async function openSpikeWatch(
   const steps = folder.resumed && isRoot(ranks) ? loggedSteps(folder.out, span.startStep, notice) : [];
   const known = { skipped: steps.filter(({ skipped }) => skipped).length, steps: recentSteps(steps) };
   const history = (await ranks?.fromRoot(known)) ?? known;
-  return new SpikeWatch(z, history.steps, history.skipped);
+  return spikeWatch(z, history.steps, history.skipped);
 }
 
 /** The log's train events, skipped ones included. */
@@ -47,45 +47,42 @@ function loggedSteps(out: string, startStep: number, notice: (text: string) => v
   return trained;
 }
 
-export class SpikeWatch {
-  skipped = 0;
-  skippedInARow = 0;
-  readonly #z: number;
+export type SpikeWatch = ReturnType<typeof spikeWatch>;
+
+/**
+ * @param z number of standard deviations above the mean from which a value is a spike
+ * @param skipped number of updates that the run skipped before
+ */
+export function spikeWatch(z: number, earlier: readonly Measured[] = [], skipped = 0) {
   /** Finite values, in the order of steps. */
-  #history: Measured[] = [];
-
-  /**
-   * @param z number of standard deviations above the mean from which a value is a spike
-   * @param skipped number of updates that the run skipped before
-   */
-  constructor(z: number, history: readonly Measured[] = [], skipped = 0) {
-    this.#z = z;
-    for (const measured of history) this.add(measured);
-    this.skipped = skipped;
-  }
-
-  /** Adds a step, skipped or not: after a lasting change of level, values soon stop being spikes. */
-  add(measured: Measured): void {
-    this.skippedInARow = measured.skipped ? this.skippedInARow + 1 : 0;
-    if (measured.skipped) this.skipped++;
-    if (!hasFinite(measured)) return;
-    this.#history.push(measured);
-    if (this.#history.length > window + 1) this.#history.shift();
-  }
-
-  /**
-   * Limits above which step `step` updates nothing: mean + z standard deviations of 128 steps. The previous step is left out,
-   * because on a GPU its result is not known when the step is enqueued.
-   */
-  limitsAt(step: number): UpdateLimits {
-    const before = this.#history.filter((measured) => measured.step < step - 1).slice(-window);
-    if (before.length < window) return {};
-    return { loss: this.#limit(before.map(({ loss }) => loss)), norm: this.#limit(before.map(({ norm }) => norm)) };
-  }
-
-  #limit(values: readonly number[]): number | undefined {
+  const history: Measured[] = [];
+  const limit = (values: readonly number[]): number | undefined => {
     const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
     const variance = values.reduce((sum, value) => sum + (value - mean) ** 2, 0) / values.length;
-    return variance === 0 ? undefined : mean + this.#z * Math.sqrt(variance);
-  }
+    return variance === 0 ? undefined : mean + z * Math.sqrt(variance);
+  };
+  const watch = {
+    skipped: 0,
+    skippedInARow: 0,
+    /** Adds a step, skipped or not: after a lasting change of level, values soon stop being spikes. */
+    add(measured: Measured): void {
+      watch.skippedInARow = measured.skipped ? watch.skippedInARow + 1 : 0;
+      if (measured.skipped) watch.skipped++;
+      if (!hasFinite(measured)) return;
+      history.push(measured);
+      if (history.length > window + 1) history.shift();
+    },
+    /**
+     * Limits above which step `step` updates nothing: mean + z standard deviations of 128 steps. The previous step is left out,
+     * because on a GPU its result is not known when the step is enqueued.
+     */
+    limitsAt(step: number): UpdateLimits {
+      const before = history.filter((measured) => measured.step < step - 1).slice(-window);
+      if (before.length < window) return {};
+      return { loss: limit(before.map(({ loss }) => loss)), norm: limit(before.map(({ norm }) => norm)) };
+    },
+  };
+  for (const measured of earlier) watch.add(measured);
+  watch.skipped = skipped;
+  return watch;
 }

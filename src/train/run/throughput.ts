@@ -1,6 +1,7 @@
 // Measures a run's speed and estimates when it ends: the median of recent steps, what is due between steps, and the last save.
 import { median } from '../plan/measure.ts';
 import { type Outlook, saveSeconds, timesDue } from '../plan/outlook.ts';
+import type { SessionHooks } from './hooks.ts';
 import type { Run } from './run.ts';
 
 /** Number of steps whose median counts. */
@@ -20,77 +21,85 @@ interface Between {
   readonly milliseconds: number;
 }
 
-export class Throughput {
-  #steps = 0;
-  #total = 0;
-  #isTold = false;
-  readonly #milliseconds: number[] = [];
-  readonly #between = new Map<string, Between>();
-  readonly #tokensPerStep: number;
-  readonly #span: Run['span'];
-  readonly #checkpointBytes: number;
-  /** Seconds of the last save, estimated before the first. */
-  saveSeconds: number;
+export type Throughput = ReturnType<typeof throughputOf>;
 
-  constructor(tokensPerStep: number, span: Run['span'], checkpointBytes: number) {
-    this.#tokensPerStep = tokensPerStep;
-    this.#span = span;
-    this.#checkpointBytes = checkpointBytes;
-    this.saveSeconds = saveSeconds(checkpointBytes);
-  }
+export function throughputOf(tokensPerStep: number, span: Run['span'], checkpointBytes: number) {
+  let total = 0;
+  let isTold = false;
+  const latest: number[] = [];
+  const occurrences = new Map<string, Between>();
+  const throughput = {
+    /** Steps done. */
+    steps: 0,
+    /** Seconds of the last save, estimated before the first. */
+    saveSeconds: saveSeconds(checkpointBytes),
+    /** Milliseconds of a step; undefined until two steps are done: the first one is a warmup. */
+    get step(): number | undefined {
+      return latest.length === 0 ? undefined : median(latest);
+    },
+    /** Adds the time of a step and returns its rate. */
+    add(milliseconds: number): { tokensPerSecond: number } {
+      if (throughput.steps++ > 0) latest.push(milliseconds);
+      total += milliseconds;
+      if (latest.length > recent) latest.shift();
+      return { tokensPerSecond: (tokensPerStep * 1000) / milliseconds };
+    },
+    /** Measures work that is due every `every` steps and begins now, before `step`. */
+    async between<R>(
+      kind: string,
+      every: number,
+      step: number,
+      work: () => Promise<R>,
+      now = performance.now,
+    ): Promise<R> {
+      const { milliseconds = 0 } = occurrences.get(kind) ?? {};
+      occurrences.set(kind, { every, begunAt: step, milliseconds });
+      const begun = now.call(performance);
+      const result = await work();
+      occurrences.set(kind, { every, begunAt: step, milliseconds: now.call(performance) - begun });
+      return result;
+    },
+    /** Estimates the seconds until step `last` is saved; undefined until three steps are done. */
+    remaining(last = span.lastStep): number | undefined {
+      const { step, steps } = throughput;
+      if (step === undefined || steps < 3) return undefined;
+      const done = span.startStep + steps;
+      const between = [...occurrences.values()].map(
+        ({ every, begunAt, milliseconds }) => timesDue(every, Math.max(done, begunAt + 1), last) * milliseconds,
+      );
+      return between.reduce((sum, each) => sum + each, (last - done) * step) / 1000 + throughput.saveSeconds;
+    },
+    /** The outlook up to the last step of this process, once: after the third step, or later in a long run whose steps have not settled. */
+    outlook(epochsOfRun: number): Outlook | undefined {
+      const steps = span.lastStep;
+      const seconds = throughput.remaining();
+      if (isTold || seconds === undefined || (seconds > shortRun && total < settled)) return undefined;
+      isTold = true;
+      const [tokens, epochs] = [steps * tokensPerStep, (epochsOfRun * steps) / span.steps];
+      return { steps, tokens, epochs, stepSeconds: throughput.step! / 1000, seconds, checkpointBytes };
+    },
+  };
+  return throughput;
+}
 
-  get steps(): number {
-    return this.#steps;
-  }
+/** A step that takes this many milliseconds is long. */
+const longStep = 5000;
 
-  /** Milliseconds of a step; undefined until two steps are done: the first one is a warmup. */
-  get step(): number | undefined {
-    return this.#milliseconds.length === 0 ? undefined : median(this.#milliseconds);
-  }
-
-  /** Adds the time of a step and returns its rate. */
-  add(milliseconds: number): { tokensPerSecond: number } {
-    if (this.#steps++ > 0) this.#milliseconds.push(milliseconds);
-    this.#total += milliseconds;
-    if (this.#milliseconds.length > recent) this.#milliseconds.shift();
-    return { tokensPerSecond: (this.#tokensPerStep * 1000) / milliseconds };
-  }
-
-  /** Measures work that is due every `every` steps and begins now, before `step`. */
-  async between<R>(
-    kind: string,
-    every: number,
-    step: number,
-    work: () => Promise<R>,
-    now = performance.now,
-  ): Promise<R> {
-    const { milliseconds = 0 } = this.#between.get(kind) ?? {};
-    this.#between.set(kind, { every, begunAt: step, milliseconds });
-    const begun = now.call(performance);
-    const result = await work();
-    this.#between.set(kind, { every, begunAt: step, milliseconds: now.call(performance) - begun });
-    return result;
-  }
-
-  /** Estimates the seconds until step `last` is saved; undefined until three steps are done. */
-  remaining(last = this.#span.lastStep): number | undefined {
-    const { step } = this;
-    if (step === undefined || this.#steps < 3) return undefined;
-    const done = this.#span.startStep + this.#steps;
-    const between = [...this.#between.values()].map(
-      ({ every, begunAt, milliseconds }) => timesDue(every, Math.max(done, begunAt + 1), last) * milliseconds,
-    );
-    return between.reduce((sum, each) => sum + each, (last - done) * step) / 1000 + this.saveSeconds;
-  }
-
-  /** The outlook up to the last step of this process, once: after the third step, or later in a long run whose steps have not settled. */
-  outlook(epochsOfRun: number): Outlook | undefined {
-    const steps = this.#span.lastStep;
-    const seconds = this.remaining();
-    if (this.#isTold || seconds === undefined || (seconds > shortRun && this.#total < settled)) return undefined;
-    this.#isTold = true;
-    const tokens = steps * this.#tokensPerStep;
-    const epochs = (epochsOfRun * steps) / this.#span.steps;
-    return { steps, tokens, epochs, stepSeconds: this.step! / 1000, seconds, checkpointBytes: this.#checkpointBytes };
-  }
+/**
+ * A function for a step that begins now and may be long: it reports the number of finished micro-batches, and returns whether
+ * the step ends there, unsaved. Undefined for a short step. Ranks end a step together.
+ */
+export function watchStep(
+  { ranks, options: { accumulation } }: Pick<Run, 'ranks' | 'options'>,
+  { onMicroBatch, signal }: SessionHooks,
+  throughput: Throughput,
+): ((done: number) => boolean) | undefined {
+  if (accumulation === 1 || (throughput.step ?? longStep) < longStep) return undefined;
+  const begunAt = performance.now();
+  return (done) => {
+    const expected = ((performance.now() - begunAt) * accumulation) / done;
+    if ((throughput.step ?? expected) < longStep) return false;
+    onMicroBatch?.(done, accumulation);
+    return !ranks && signal.aborted;
+  };
 }

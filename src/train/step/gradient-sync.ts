@@ -20,73 +20,53 @@ export interface NormInputs {
   readonly communicator?: Communicator;
 }
 
-export class GradientSync {
-  readonly communicator: Communicator;
-  readonly #model: Model;
-  readonly #gradients: ParameterArena;
-  /**
-   * With `sharding`, this rank's gradients as received [communicator.parts, sharding.count]. The norm adds all rows into the
-   * first.
-   */
-  readonly #received: Tensor | undefined;
-  readonly #overlapsBackward: boolean;
+export type GradientSync = ReturnType<typeof gradientSyncOf>;
 
-  constructor(model: Model, gradients: ParameterArena, communicator: Communicator, overlapsBackward: boolean) {
-    const { device, sharding } = model;
-    this.communicator = communicator;
-    this.#overlapsBackward = overlapsBackward;
-    this.#model = model;
-    this.#gradients = gradients;
-    if (!sharding) return;
-    const shape = [communicator.parts, sharding.count];
-    this.#received = allocateShared(communicator, 'received gradients', device.gradientType, shape);
-    communicator.share(model.weights.matrices.buffer);
-  }
-
-  /** Must be called when the gradients of a layer's matrices, and of all later layers, are complete. */
-  readonly layerDone = (layer: number): void => {
-    if (!this.#overlapsBackward) return;
-    const { layers } = this.#model.config;
-    // The last layer is the first whose gradients are complete, except for the head's, which are complete before.
-    for (const complete of layer === layers - 1 ? [layers, layer] : [layer]) {
-      const bucket = bucketFrom(this.#gradients.layout, complete);
-      if (bucket !== undefined) this.#reduce(bucket);
-    }
-  };
-
-  /** Must be called when all gradients and the loss are complete. Work enqueued later runs after the sums. */
-  microBatchDone(step: Tensor): void {
-    const left = this.#overlapsBackward ? [0] : this.#gradients.layout.buckets.keys();
-    groupCollectives(this.communicator, () => {
-      for (const bucket of left) this.#reduce(bucket);
-      allReduce(this.communicator, this.#gradients.vectors);
-      allReduce(this.communicator, step.view([4], GPT2_STEP.GPT2_STEP_TARGETS));
-    });
-    joinCollectives(this.communicator);
-  }
-
-  get normInputs(): NormInputs {
-    const { matrices, vectors } = this.#gradients;
-    const { communicator } = this;
-    return this.#received ? { matrices: this.#received, vectors, communicator } : { matrices, vectors };
-  }
-
-  /** The gradient sums of this rank's share, [sharding.count]. */
-  get ownGradients(): Tensor {
-    const { sharding } = this.#model;
-    return this.#received!.view([sharding!.count]);
-  }
-
-  #reduce(index: number): void {
-    const { sharding } = this.#model;
-    const { matrices, layout } = this.#gradients;
+export function gradientSyncOf(
+  model: Model,
+  gradients: ParameterArena,
+  communicator: Communicator,
+  overlapsBackward: boolean,
+) {
+  const { device, sharding, config, weights } = model;
+  const { matrices, vectors, layout } = gradients;
+  // With `sharding`, this rank's gradients as received. The norm adds all rows into the first.
+  const shape = [communicator.parts, sharding?.count ?? 0];
+  const received = sharding && allocateShared(communicator, 'received gradients', device.gradientType, shape);
+  if (sharding) communicator.share(weights.matrices.buffer);
+  const normInputs: NormInputs = received ? { matrices: received, vectors, communicator } : gradients;
+  const reduce = (index: number): void => {
     const { start, count } = layout.buckets[index]!;
     const bucket = matrices.view([count], start);
     if (!sharding) {
-      allReduce(this.communicator, bucket);
+      allReduce(communicator, bucket);
       return;
     }
     const { inParts } = sharding.partOf(sharding.layout.buckets[index]!);
-    reduceScatter(this.communicator, { out: this.#received!, start: inParts, in: bucket });
-  }
+    reduceScatter(communicator, { out: received!, start: inParts, in: bucket });
+  };
+  return {
+    /** Must be called when the gradients of a layer's matrices, and of all later layers, are complete. */
+    layerDone(layer: number): void {
+      if (!overlapsBackward) return;
+      const { layers } = config;
+      // The last layer is the first whose gradients are complete, except for the head's, which are complete before.
+      for (const complete of layer === layers - 1 ? [layers, layer] : [layer]) {
+        const bucket = bucketFrom(layout, complete);
+        if (bucket !== undefined) reduce(bucket);
+      }
+    },
+    /** Must be called when all gradients and the loss are complete. Work enqueued later runs after the sums. */
+    microBatchDone(step: Tensor): void {
+      groupCollectives(communicator, () => {
+        for (const bucket of overlapsBackward ? [0] : layout.buckets.keys()) reduce(bucket);
+        allReduce(communicator, vectors);
+        allReduce(communicator, step.view([4], GPT2_STEP.GPT2_STEP_TARGETS));
+      });
+      joinCollectives(communicator);
+    },
+    normInputs,
+    /** The gradient sums of this rank's share, [sharding.count]. */
+    ownGradients: received?.view([sharding!.count]),
+  };
 }

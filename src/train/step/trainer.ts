@@ -15,7 +15,7 @@ import type { Communicator } from '../../native/communicator.ts';
 import type { Program } from '../../native/device.ts';
 import type { OptimizerState } from '../../optimizer/state.ts';
 import { type Requests, StagingBuffer, type StepResult, type UpdateLimits } from './staging.ts';
-import { type MicroBatch, StepOps, type StepOptions } from './step-ops.ts';
+import { type MicroBatch, type StepOps, type StepOptions, stepOpsOf } from './step-ops.ts';
 
 export interface TrainerOptions extends StepOptions {
   /**
@@ -73,7 +73,7 @@ export class Trainer {
     checkModel(model, options);
     this.model = model;
     this.options = options;
-    this.#ops = new StepOps(model, options, communicator);
+    this.#ops = stepOpsOf(model, options, communicator);
     this.gradients = this.#ops.gradients;
     this.optimizerState = this.#ops.optimizerState;
     this.#hasRanks = communicator !== undefined;

@@ -2,7 +2,7 @@
 // and a checksum of the manifest. It is written last, so a folder with a manifest is complete. directory.ts checks the other
 // files.
 import { join } from 'node:path';
-import { z } from 'zod';
+import * as z from 'zod';
 import { Gpt2Error, UsageError } from '../../base/errors.ts';
 import { checkedJson, readCheckedJson } from '../../base/files/checked-json.ts';
 import { largestDescription } from '../../base/files/regular-file.ts';

@@ -8,7 +8,7 @@ import { whole } from '../../base/checks/number.ts';
 import { attempt, Gpt2Error, NativeError } from '../../base/errors.ts';
 import { checkedJson } from '../../base/files/checked-json.ts';
 import { makeFolder } from '../../base/files/make-folder.ts';
-import { syncToDisk } from '../../base/files/sync.ts';
+import { syncToDisk } from '../../base/files/regular-file.ts';
 import { writeDurably } from '../../data/shards/shard.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import type { Model } from '../../model/model.ts';

@@ -3,7 +3,7 @@
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { Gpt2Error, orElse } from '../../base/errors.ts';
-import { syncToDisk } from '../../base/files/sync.ts';
+import { syncToDisk } from '../../base/files/regular-file.ts';
 
 const unfinishedPattern = /^\.(step-\d{8,})\.(\d+)(?:-\d+)?\.(tmp|old)$/;
 

@@ -1,6 +1,6 @@
 // Checks the header of a safetensors file before anything else is read: every tensor is inside the file, without gaps or
 // overlaps, and has as many bytes as its shape needs.
-import { z } from 'zod';
+import * as z from 'zod';
 import { orElse } from '../../base/errors.ts';
 import { elementCount } from '../../native/element-types.ts';
 

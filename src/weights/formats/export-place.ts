@@ -2,7 +2,7 @@
 // removes the leftovers of killed exports, and nothing else.
 import { existsSync, mkdirSync, readdirSync, renameSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { syncToDisk } from '../../base/files/sync.ts';
+import { syncToDisk } from '../../base/files/regular-file.ts';
 import { temporaryPath } from '../../data/shards/shard.ts';
 import { weightsFile } from '../files/names.ts';
 import { isWriting, removeIfPossible } from '../files/replace.ts';

@@ -1,6 +1,6 @@
 // The tokenizer.json of a Hugging Face folder: the file itself, or one made of GPT-2's older vocab.json and merges.txt, with the
 // tokens that tokenizer_config.json, added_tokens.json and special_tokens_map.json add, as transformers (5.18) reads them.
-import { z } from 'zod';
+import * as z from 'zod';
 import { tokenizerFiles } from '../../tokenizer/gpt2-files.ts';
 import { addedIds, vocabularySchema } from '../../tokenizer/huggingface-tokenizer.ts';
 import { builtInTokenizers, type Tokenizer } from '../../tokenizer/tokenizer.ts';

@@ -1,18 +1,10 @@
 // Describes a tokenizer in GGUF's format: the text, type and merges of byte-level BPE with GPT-2's pattern. llama.cpp knows other
 // tokenizers only by the names of their models.
-import { z } from 'zod';
+import * as z from 'zod';
 import { gpt2Error } from '../../base/errors.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import { type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
 import { fileOf } from './folder-tokenizer.ts';
-
-export interface GgufTokenizer {
-  /** The token of each row of the embedding. */
-  readonly tokens: readonly string[];
-  readonly types: Int32Array<ArrayBuffer>;
-  readonly merges: readonly string[];
-  readonly endOfText: number;
-}
 
 /** Values of tokenizer.ggml.token_type. */
 const types = { normal: 1, control: 3, userDefined: 4, unused: 5 };
@@ -39,10 +31,11 @@ const schema = z.object({
 });
 
 /**
+ * Tokens and types for each row of the embedding, and merges.
  * @param ofModel the tokenizer stored with the model; undefined: the built-in one with its vocabulary, if there is one
  * @throws Gpt2Error if GGUF cannot hold it
  */
-export function ggufTokenizer(config: ModelConfig, ofModel: Tokenizer | undefined): GgufTokenizer | undefined {
+export function ggufTokenizer(config: ModelConfig, ofModel: Tokenizer | undefined) {
   const tokenizer = ofModel ?? tokenizerOf(config);
   if (!tokenizer) return undefined;
   const [{ name, endOfText }, { vocabularySize }] = [tokenizer, config];

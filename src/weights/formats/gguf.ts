@@ -5,7 +5,7 @@ import { writeDurably } from '../../data/shards/shard.ts';
 import { presetName } from '../../model/config.ts';
 import { type Parameter, parameterCount, parameterTable, realCount } from '../../model/parameters.ts';
 import { encodeWeights, type WeightType, weightTypes } from '../files/weight-types.ts';
-import { type GgufTokenizer, ggufTokenizer } from './gguf-tokenizer.ts';
+import { ggufTokenizer } from './gguf-tokenizer.ts';
 import type { ModelFormat, StoredModel } from './stored-model.ts';
 
 const alignment = 32;
@@ -99,7 +99,7 @@ function nameOf({ name }: Parameter): string {
   return layer === undefined ? names[short!]! : `blk.${layer}.${names[short!]}`;
 }
 
-function tokenizerPairs({ tokens, types, merges, endOfText }: GgufTokenizer): Pair[] {
+function tokenizerPairs({ tokens, types, merges, endOfText }: NonNullable<ReturnType<typeof ggufTokenizer>>): Pair[] {
   return [
     ['tokenizer.ggml.model', 'gpt2'],
     ['tokenizer.ggml.pre', 'gpt-2'],

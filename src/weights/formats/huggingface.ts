@@ -3,7 +3,7 @@
 // rejects models that this program would compute differently. folder-tokenizer.ts reads the tokenizer.
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { z } from 'zod';
+import * as z from 'zod';
 import { attempt, Gpt2Error, gpt2Error } from '../../base/errors.ts';
 import { readTextFile } from '../../base/files/regular-file.ts';
 import { packageRoot } from '../../base/package-root.ts';

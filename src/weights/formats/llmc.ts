@@ -15,17 +15,12 @@ export const llmcMagic = 20240326;
 export const llmcVersions = { fp32: 3, bf16: 5 } as const;
 export const llmcHeaderBytes = 1024;
 
-/** A tensor of the file: one parameter of all layers, or a parameter outside the layers. */
-interface LlmcTensor {
-  /** The name in our table without the layer: "qkvw". */
-  readonly name: string;
-  readonly layers: number;
-  /** Elements of one layer. */
-  readonly count: number;
-}
-
-/** The tensors of a file, in the order of our table. `rows`: the rows of wte, the padded vocabulary. */
-export function llmcTensors(config: ModelConfig, rows: number): LlmcTensor[] {
+/**
+ * The tensors of a file, in the order of our table: each is one parameter of all layers, or a parameter outside the layers. A
+ * `name` has no layer ("qkvw"); `count`: elements of one layer.
+ * @param rows of wte, the padded vocabulary
+ */
+export function llmcTensors(config: ModelConfig, rows: number) {
   return parameterTable({ ...config, layers: 1 }).map(({ name, shape }) => ({
     name: name.replace('h.0.', ''),
     layers: name.startsWith('h.') ? config.layers : 1,
@@ -65,14 +60,8 @@ function reader(file: StoredFile, others: string): Omit<StoredModel, typeof Symb
   };
 }
 
-interface Header {
-  readonly model: ModelConfig;
-  /** Number of rows of wte. */
-  readonly rows: number;
-  readonly elementBytes: number;
-}
-
-function readHeader(file: StoredFile, others: string): Header {
+/** The sizes of the model, the number of rows of wte, and the bytes of an element. */
+function readHeader(file: StoredFile, others: string) {
   const { path, bytes } = file;
   const refuse = (what: string): never => {
     throw gpt2Error`${path} is not a model file of llm.c: ${what}; name ${others}`;
@@ -99,7 +88,12 @@ function readHeader(file: StoredFile, others: string): Header {
 }
 
 /** Describes a wrong size. Products of int32 sizes are exact in double, or larger than any file. */
-function wrongSize(size: number, expected: number, tensors: readonly LlmcTensor[], elementBytes: number): string {
+function wrongSize(
+  size: number,
+  expected: number,
+  tensors: ReturnType<typeof llmcTensors>,
+  elementBytes: number,
+): string {
   if (size > expected) return `${size - expected} bytes follow its last tensor, lnfb`;
   let end = llmcHeaderBytes;
   const torn = tensors.find(({ layers, count }) => {

@@ -9,8 +9,8 @@ import { formatEvent } from '../../../src/runs/schema.ts';
 import type { Run } from '../../../src/train/run/run.ts';
 import { changedShard } from '../../../src/train/run/same-inputs.ts';
 import { learningRateAt, type Schedule } from '../../../src/train/run/schedule.ts';
-import { type Measured, openSpikeWatch, recentSteps, SpikeWatch } from '../../../src/train/run/spikes.ts';
-import { Throughput } from '../../../src/train/run/throughput.ts';
+import { type Measured, openSpikeWatch, recentSteps, spikeWatch } from '../../../src/train/run/spikes.ts';
+import { throughputOf } from '../../../src/train/run/throughput.ts';
 import { train } from '../../../src/train/train.ts';
 import { trainEvent } from '../../runs/run-log.ts';
 import { Workplace } from '../../support/cli.ts';
@@ -52,9 +52,9 @@ const measured: Measured[] = Array.from({ length: 400 }, (_, step) => ({
   norm: 1 + random.uniform() / 4,
 }));
 
-describe('SpikeWatch', () => {
+describe('spikeWatch', () => {
   it('knows no spike before 128 steps and one', () => {
-    const watch = new SpikeWatch(3);
+    const watch = spikeWatch(3);
     for (const each of measured.slice(0, 128)) watch.add(each);
     expect(watch.limitsAt(128)).toEqual({});
     watch.add(measured[128]!);
@@ -62,7 +62,7 @@ describe('SpikeWatch', () => {
   });
 
   it('puts the limit z standard deviations over the mean of the 128 steps before the last', () => {
-    const watch = new SpikeWatch(3, measured.slice(0, 300));
+    const watch = spikeWatch(3, measured.slice(0, 300));
     const limit = (of: 'loss' | 'norm') => {
       const values = measured.slice(171, 299).map((each) => each[of]);
       const mean = values.reduce((sum, value) => sum + value) / 128;
@@ -74,14 +74,14 @@ describe('SpikeWatch', () => {
   });
 
   it('gives the same limits whether or not the last step is known', () => {
-    const [early, late] = [new SpikeWatch(4, measured.slice(0, 299)), new SpikeWatch(4, measured.slice(0, 300))];
+    const [early, late] = [spikeWatch(4, measured.slice(0, 299)), spikeWatch(4, measured.slice(0, 300))];
     expect(late.limitsAt(300)).toEqual(early.limitsAt(300));
   });
 
   it('leaves what is not finite out of the mean', () => {
     const steps = [...measured.slice(0, 200)];
     const holed = [...steps.slice(0, 150), { step: 150, loss: Number.NaN, norm: Number.POSITIVE_INFINITY }];
-    const watch = new SpikeWatch(2, [...holed, ...steps.slice(151)]);
+    const watch = spikeWatch(2, [...holed, ...steps.slice(151)]);
     const { loss, norm } = watch.limitsAt(200);
     expect(Number.isFinite(loss) && Number.isFinite(norm)).toBe(true);
   });
@@ -90,11 +90,11 @@ describe('SpikeWatch', () => {
     const holed = [...measured.slice(0, 290), { step: 290, loss: Number.NaN, norm: 1 }, ...measured.slice(291, 300)];
     const kept = recentSteps(holed);
     expect(kept.length).toBe(129);
-    expect(new SpikeWatch(3, kept).limitsAt(300)).toEqual(new SpikeWatch(3, holed).limitsAt(300));
+    expect(spikeWatch(3, kept).limitsAt(300)).toEqual(spikeWatch(3, holed).limitsAt(300));
   });
 
   it('has no limit where nothing varies', () => {
-    const watch = new SpikeWatch(2);
+    const watch = spikeWatch(2);
     for (let step = 0; step < 200; step++) watch.add({ step, loss: 4, norm: 1 });
     expect(watch.limitsAt(200)).toEqual({ loss: undefined, norm: undefined });
   });
@@ -143,7 +143,7 @@ it.each([
 
 it('the time left is that of the median step, and of what is due between steps', async () => {
   const span = { steps: 100, startStep: 0, lastStep: 100 };
-  const throughput = new Throughput(256, span, 0);
+  const throughput = throughputOf(256, span, 0);
   let clock = 0;
   const now = () => clock;
   const work = (milliseconds: number) => async () => {
@@ -173,8 +173,8 @@ it.each([
   ['a short run: after the third step', 50, 100, 100, 3],
   ['a long run: when its steps have settled', 3000, 50, 40, 45],
   ['a long run of long steps: after the third', 3000, 1000, 1000, 3],
-])('Throughput tells the outlook of %s', (_, steps, first, later, at) => {
-  const throughput = new Throughput(10, { steps, startStep: 0, lastStep: steps }, 0);
+])('throughputOf tells the outlook of %s', (_, steps, first, later, at) => {
+  const throughput = throughputOf(10, { steps, startStep: 0, lastStep: steps }, 0);
   const told: [number, number | undefined][] = [];
   for (let step = 1; step <= 50; step++) {
     throughput.add(step <= 20 ? first : later);
@@ -184,8 +184,8 @@ it.each([
   expect(told).toEqual([[at, later / 1000]]);
 });
 
-it('Throughput tells the outlook of the steps before --stop-after', () => {
-  const throughput = new Throughput(10, { steps: 400, startStep: 0, lastStep: 60 }, 0);
+it('throughputOf tells the outlook of the steps before --stop-after', () => {
+  const throughput = throughputOf(10, { steps: 400, startStep: 0, lastStep: 60 }, 0);
   for (let step = 0; step < 3; step++) throughput.add(100);
   expect(throughput.outlook(8)).toMatchObject({ steps: 60, tokens: 600, epochs: 1.2, seconds: 5.7 });
 });

@@ -5,7 +5,7 @@ import { type Loss, sumOf } from '../../../tokenizer/loss.ts';
 import { type LossOptions, refuseLoss } from '../../choose-tokenizer.ts';
 import type { Role } from '../../shards/dataset-file.ts';
 import { type Part, readPart } from './parts.ts';
-import { ShardSeries } from './shard-series.ts';
+import { shardSeries } from './shard-series.ts';
 
 /** GPT-2's context and one target: validation needs at least these tokens. */
 const leastValidation = 1025;
@@ -39,13 +39,13 @@ export function assemble(paths: readonly string[], folder: string, division: Ass
   refuseLoss(counts.loss, division);
   check(counts, division);
   const writers = {
-    train: new ShardSeries(folder, namesOf(division, 'train', counts.tokens.train)),
-    val: new ShardSeries(folder, namesOf(division, 'val', counts.tokens.val)),
+    train: shardSeries(folder, namesOf(division, 'train', counts.tokens.train)),
+    val: shardSeries(folder, namesOf(division, 'val', counts.tokens.val)),
   };
   try {
-    const divider = new Divider(division, counts);
+    const divide = dividerOf(division, counts);
     for (const path of paths) {
-      for (const { role, tokens } of divider.divide(readPart(path))) writers[role].write(tokens);
+      for (const { role, tokens } of divide(readPart(path))) writers[role].write(tokens);
     }
     return {
       documents: counts.documents,
@@ -66,15 +66,7 @@ interface Decision {
   readonly kept: number;
 }
 
-interface Counts {
-  readonly tokens: Tokens;
-  /** Tokens without ends of text, whose number depends on the order of files. */
-  readonly content: Tokens;
-  readonly documents: number;
-  /** Whether content decides the role of all blocks. */
-  readonly isSplit: boolean;
-  readonly loss: Loss;
-}
+type Counts = ReturnType<typeof count>;
 
 /** `below` of the decision: the requested share or, if no block is below that share, just over the least fraction. */
 function boundary(paths: readonly string[], share: number): number {
@@ -107,13 +99,15 @@ function keptShare({ train, val }: Tokens, share: number): number {
   return val > 2 * wanted || train === 0 ? wanted / val : 1;
 }
 
-function count(paths: readonly string[], division: Assembly, decision: Decision): Counts {
+function count(paths: readonly string[], division: Assembly, decision: Decision) {
   const tokens = { train: 0, val: 0 };
+  /** Tokens without ends of text, whose number depends on the order of files. */
   const content = { train: 0, val: 0 };
   let documents = 0;
+  /** Whether content decides the role of all blocks. */
   let isSplit = true;
   const losses: Loss[] = [];
-  const divider = new Divider(division, decision);
+  const divide = dividerOf(division, decision);
   for (const path of paths) {
     const part = readPart(path);
     losses.push(part.loss);
@@ -121,7 +115,7 @@ function count(paths: readonly string[], division: Assembly, decision: Decision)
       if (opens) documents++;
       isSplit &&= role === 'split';
     }
-    for (const found of divider.divide(part)) {
+    for (const found of divide(part)) {
       tokens[found.role] += found.tokens.length;
       if (found.isContent) content[found.role] += found.tokens.length;
     }
@@ -144,55 +138,43 @@ function check({ tokens, isSplit }: Counts, { validation }: Division): void {
     : gpt2Error`${none}: add a file with "${lacking}" in its name`;
 }
 
-/** Divides the tokens of parts, in order, between the roles. */
-class Divider {
-  readonly #decision: Decision;
-  readonly #boundary: Uint16Array;
+/**
+ * Divides the tokens of parts, which are passed in order, between the roles: with an end of text where a document begins, and
+ * where a role continues after tokens of the other role, which separates texts that do not belong together.
+ */
+function dividerOf({ validation, shardTokens, endOfText }: Assembly, { below, kept }: Decision) {
+  const boundary = Uint16Array.from(endOfText === undefined ? [] : [endOfText]);
   /** Tokens that the first shard, if it is for validation, still lacks. */
-  #firstLeft: number;
-  #previous: Role | undefined;
-
-  constructor({ validation, shardTokens, endOfText }: Assembly, decision: Decision) {
-    this.#decision = decision;
-    this.#boundary = Uint16Array.from(endOfText === undefined ? [] : [endOfText]);
-    this.#firstLeft = validation === 'first shard' ? shardTokens : 0;
-  }
-
-  /**
-   * The part's tokens by role, with an end of text where a document begins, and where a role continues after tokens of the other
-   * role, which separates texts that do not belong together.
-   */
-  *divide(part: Part): Generator<{ role: Role; tokens: Uint16Array; isContent: boolean }> {
+  let firstLeft = validation === 'first shard' ? shardTokens : 0;
+  let previous: Role | undefined;
+  /** The number of tokens at the start of a block that are for validation. */
+  const validationOf = ({ role, fraction, tokens }: Part['blocks'][number]): number => {
+    if (role !== 'split') return role === 'val' ? tokens : 0;
+    return fraction < below ? Math.floor(tokens * kept) : 0;
+  };
+  const spread = function* (role: Role, tokens: Uint16Array, isContent: boolean) {
+    const first = Math.min(firstLeft, tokens.length);
+    firstLeft -= first;
+    if (first > 0) yield { role: 'val' as const, tokens: tokens.subarray(0, first), isContent };
+    if (tokens.length > first) yield { role, tokens: tokens.subarray(first), isContent };
+  };
+  return function* (part: Part): Generator<{ role: Role; tokens: Uint16Array; isContent: boolean }> {
     let start = 0;
     for (const block of part.blocks) {
       const end = start + block.tokens;
-      const cut = start + this.#validationOf(block);
+      const cut = start + validationOf(block);
       for (const [role, from, to] of [
         ['val', start, cut],
         ['train', cut, end],
       ] as const) {
         if (from === to) continue;
-        if ((block.opens && from === start) || role !== this.#previous)
-          yield* this.#spread(role, this.#boundary, false);
-        yield* this.#spread(role, part.tokens.subarray(from, to), true);
-        this.#previous = role;
+        if ((block.opens && from === start) || role !== previous) yield* spread(role, boundary, false);
+        yield* spread(role, part.tokens.subarray(from, to), true);
+        previous = role;
       }
       start = end;
     }
-  }
-
-  /** The number of tokens at the start of a block that are for validation. */
-  #validationOf({ role, fraction, tokens }: Part['blocks'][number]): number {
-    if (role !== 'split') return role === 'val' ? tokens : 0;
-    return fraction < this.#decision.below ? Math.floor(tokens * this.#decision.kept) : 0;
-  }
-
-  *#spread(role: Role, tokens: Uint16Array, isContent: boolean) {
-    const first = Math.min(this.#firstLeft, tokens.length);
-    this.#firstLeft -= first;
-    if (first > 0) yield { role: 'val' as const, tokens: tokens.subarray(0, first), isContent };
-    if (tokens.length > first) yield { role, tokens: tokens.subarray(first), isContent };
-  }
+  };
 }
 
 /** llm.c's names. Shards have equal sizes, so that the last is not too short for a batch; FineWeb's have llm.c's sizes. */

@@ -1,17 +1,12 @@
 // Counts lines and columns, for messages.
 
-export interface LineAndColumn {
-  readonly line: number;
-  /** In characters. */
-  readonly column: number;
-}
-
-export const textStart: LineAndColumn = { line: 1, column: 1 };
+/** The column counts characters. */
+export const textStart = { line: 1, column: 1 };
 
 const byteOrderMark = [0xef, 0xbb, 0xbf];
 
 /** The place after bytes of UTF-8 text that begin at `from`. A byte order mark at the start of a text has no column. */
-export function placeAfter(bytes: Uint8Array, from: LineAndColumn): LineAndColumn {
+export function placeAfter(bytes: Uint8Array, from: typeof textStart): typeof textStart {
   let { line, column } = from;
   if (from === textStart && byteOrderMark.every((byte, index) => bytes[index] === byte)) column--;
   for (const byte of bytes) {

@@ -25,11 +25,9 @@ const partBytes = 1 << 20;
 export async function* documentsOf(
   path: string,
   format: Format,
-  {
-    onRead = () => {},
-    onGroup = () => {},
-  }: { onRead?: (bytes: number) => void; onGroup?: (index: number) => void } = {},
+  told: { onRead?: (bytes: number) => void; onGroup?: (index: number) => void } = {},
 ): AsyncGenerator<Uint8Array> {
+  const { onRead = () => {}, onGroup = () => {} } = told;
   const { column, write } = layoutFor(path, format);
   await using file = await open(path);
   const source = await randomAccess(file);

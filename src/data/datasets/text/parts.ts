@@ -3,17 +3,17 @@
 import { createHash } from 'node:crypto';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { deserialize, serialize } from 'node:v8';
 import { explained, Gpt2Error, orElse, words } from '../../../base/errors.ts';
 import type { Loss } from '../../../tokenizer/loss.ts';
 import { chooseCut } from '../../../tokenizer/safe-cuts.ts';
 import type { Chunk, Encoding, FileRole } from './format.ts';
 
+// In the keys, and so in the fingerprint of a data set's input (dataset.json).
 const version = 3;
+// An earlier V8 cannot read what a later one wrote.
+const format = `4 ${process.versions.v8}`;
 const hashBytes = 32;
-/** Bytes of a row of a part's table. The first row has the numbers of blocks and lost characters, which follow, one a row. */
-const blockBytes = 16;
-
-const roles: readonly FileRole[] = ['split', 'train', 'val'];
 
 const leastBlock = 16 << 10;
 /** A block of this many bytes or more is divided. */
@@ -63,23 +63,8 @@ export const hasPart = (path: string, key: Uint8Array): boolean =>
   });
 
 /** Writes a part under a temporary name, then renames it. @throws Gpt2Error */
-export function writePart(path: string, key: Uint8Array, { blocks, tokens, loss }: Part): void {
-  const table = Buffer.alloc((1 + blocks.length + loss.lost.size) * blockBytes);
-  table.writeUInt32LE(blocks.length);
-  table.writeUInt32LE(loss.lost.size, 4);
-  table.writeDoubleLE(loss.characters, 8);
-  blocks.forEach(({ tokens, opens, role, fraction }, index) => {
-    const at = (index + 1) * blockBytes;
-    table.writeUInt32LE(tokens, at);
-    table.writeUInt32LE(Number(opens) + 2 * roles.indexOf(role), at + 4);
-    table.writeDoubleLE(fraction, at + 8);
-  });
-  [...loss.lost].forEach(([codePoint, times], index) => {
-    const at = (1 + blocks.length + index) * blockBytes;
-    table.writeUInt32LE(codePoint, at);
-    table.writeDoubleLE(times, at + 8);
-  });
-  const content = Buffer.concat([table, new Uint8Array(tokens.buffer, tokens.byteOffset, tokens.byteLength)]);
+export function writePart(path: string, key: Uint8Array, part: Part): void {
+  const content = serialize(part);
   const temporary = `${path}.${process.pid}.tmp`;
   explained(`cannot write ${path}`, words`name another folder with --out`, () => {
     writeFileSync(temporary, Buffer.concat([key, hashOf(content), content]));
@@ -91,30 +76,11 @@ export function writePart(path: string, key: Uint8Array, { blocks, tokens, loss 
 export function readPart(path: string): Part {
   const bytes = explained(`cannot read ${path}`, 'run prepro again', () => readFileSync(path));
   if (!isWhole(bytes)) throw new Gpt2Error(`${path} is damaged: remove it and run prepro again`);
-  const content = bytes.subarray(2 * hashBytes);
-  const blocks = Array.from({ length: content.readUInt32LE() }, (_, index): Block => {
-    const at = (index + 1) * blockBytes;
-    const flags = content.readUInt32LE(at + 4);
-    return {
-      tokens: content.readUInt32LE(at),
-      opens: (flags & 1) === 1,
-      role: roles[flags >> 1]!,
-      fraction: content.readDoubleLE(at + 8),
-    };
-  });
-  const lost = Array.from({ length: content.readUInt32LE(4) }, (_, index): [number, number] => {
-    const at = (1 + blocks.length + index) * blockBytes;
-    return [content.readUInt32LE(at), content.readDoubleLE(at + 8)];
-  });
-  const rest = content.subarray((1 + blocks.length + lost.length) * blockBytes);
-  return {
-    blocks,
-    tokens: new Uint16Array(rest.buffer, rest.byteOffset, rest.length / 2),
-    loss: { characters: content.readDoubleLE(8), lost: new Map(lost) },
-  };
+  return deserialize(bytes.subarray(2 * hashBytes));
 }
 
 const isWhole = (bytes: Buffer): boolean =>
   hashOf(bytes.subarray(2 * hashBytes)).equals(bytes.subarray(hashBytes, 2 * hashBytes));
 
-const hashOf = (bytes: Buffer): Buffer => createHash('sha256').update(bytes).digest();
+/** Parts of another format count as damaged, so their chunks are encoded again. */
+const hashOf = (content: Buffer): Buffer => createHash('sha256').update(format).update(content).digest();

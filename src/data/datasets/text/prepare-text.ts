@@ -29,8 +29,8 @@ import { assemble, type Division } from './assemble.ts';
 import { chunksOf } from './chunks.ts';
 import { type Encoding, type Format, type Input, longestSeparator } from './format.ts';
 import { hasPart, keyOf, partPath } from './parts.ts';
-import { type Task, ThreadPool } from './thread-pool.ts';
-import { WorkFolder } from './work-folder.ts';
+import { type Task, threadPool } from './thread-pool.ts';
+import { type WorkFolder, workFolder } from './work-folder.ts';
 
 /** A thread takes 70 MB: six keep the total under 640 MB for any text. */
 const mostDefaultThreads = 6;
@@ -94,7 +94,7 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
   if (before && !difference && isWhole(out, before)) return { folder: out, present: true, dataset: before };
   if (difference && standing.isFinished && !overwrite) throw standsInTheWay(out, difference);
 
-  const work = new WorkFolder(out);
+  const work = workFolder(out);
   if (work.existed) notice(`resuming from ${work.path}`);
   try {
     const { parts, input, marks } = await encodeAll(
@@ -132,7 +132,7 @@ async function charactersOf(
   onRead: (bytes: number) => void,
 ): Promise<Set<number>> {
   const encoding = { tokenizer: characterTokenizerName, format };
-  const pool = new ThreadPool({ encoding, folder: undefined }, workers);
+  const pool = threadPool({ encoding, folder: undefined }, workers);
   try {
     for await (const chunk of chunksOf(inputs, encoding, { onRead, spare: pool.spare })) {
       await pool.run({ chunk, key: new Uint8Array() }, () => {});
@@ -158,7 +158,7 @@ async function encodeAll(
   onEncoded: (bytes: number) => void,
 ): Promise<{ parts: string[]; input: string; marks: number }> {
   const { encoding, folder } = task;
-  const pool = new ThreadPool(task, workers);
+  const pool = threadPool(task, workers);
   const parts: string[] = [];
   const fingerprint = createHash('sha256');
   // Bytes of the files as stored, perhaps compressed, since the last chunk; they count as done when their chunk is encoded.

@@ -1,6 +1,6 @@
 // Writes a stream of tokens into shards of planned sizes, one after the other, and hashes each shard.
 import { createHash, type Hash } from 'node:crypto';
-import { closeSync, fsyncSync, openSync, writeSync } from 'node:fs';
+import { closeSync, fsyncSync, openSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { TokenList } from '../../../tokenizer/tokens.ts';
 import type { Dataset } from '../../shards/dataset-file.ts';
@@ -12,57 +12,44 @@ type PlannedShard = Omit<WrittenShard, 'sha256'>;
 /** Tokens that are collected before they are written. */
 const mostPending = 1 << 18;
 
-export class ShardSeries {
-  readonly #folder: string;
-  readonly #sizes: readonly PlannedShard[];
-  readonly #pending = new TokenList(2 * mostPending);
-  readonly written: WrittenShard[] = [];
-  #open: { file: number; hash: Hash; left: number } | undefined;
-
-  constructor(folder: string, sizes: readonly PlannedShard[]) {
-    this.#folder = folder;
-    this.#sizes = sizes;
-  }
-
-  write(tokens: Uint16Array): void {
-    for (let done = 0; done < tokens.length; ) {
-      this.#open ??= this.#start();
-      const taken = tokens.subarray(done, done + Math.min(this.#open.left, mostPending));
-      this.#pending.append(taken);
-      this.#open.left -= taken.length;
-      done += taken.length;
-      if (this.#pending.length >= mostPending || this.#open.left === 0) this.#flush();
-      if (this.#open.left === 0) this.#end();
-    }
-  }
-
-  close(): void {
-    if (this.#open) closeSync(this.#open.file);
-    this.#open = undefined;
-  }
-
-  #start() {
-    const { file, tokens } = this.#sizes[this.written.length]!;
-    const opened = { file: openSync(join(this.#folder, file), 'w'), hash: createHash('sha256'), left: tokens };
-    this.#put(opened, shardHeader(tokens));
-    return opened;
-  }
-
-  #flush(): void {
-    const tokens = this.#pending.view();
-    this.#put(this.#open!, new Uint8Array(tokens.buffer, tokens.byteOffset, tokens.byteLength));
-    this.#pending.clear();
-  }
-
-  #put({ file, hash }: { file: number; hash: Hash }, bytes: Uint8Array): void {
+export function shardSeries(folder: string, sizes: readonly PlannedShard[]) {
+  const pending = new TokenList(2 * mostPending);
+  const written: WrittenShard[] = [];
+  let open: { file: number; hash: Hash; left: number } | undefined;
+  const put = ({ file, hash }: { file: number; hash: Hash }, bytes: Uint8Array): void => {
     hash.update(bytes);
-    for (let done = 0; done < bytes.length; ) done += writeSync(file, bytes, done);
-  }
-
-  #end(): void {
-    const { file, hash } = this.#open!;
+    writeFileSync(file, bytes);
+  };
+  const start = () => {
+    const { file, tokens } = sizes[written.length]!;
+    const opened = { file: openSync(join(folder, file), 'w'), hash: createHash('sha256'), left: tokens };
+    put(opened, shardHeader(tokens));
+    return opened;
+  };
+  const close = (): void => {
+    if (open) closeSync(open.file);
+    open = undefined;
+  };
+  const end = ({ file, hash }: { file: number; hash: Hash }): void => {
     fsyncSync(file);
-    this.close();
-    this.written.push({ ...this.#sizes[this.written.length]!, sha256: hash.digest('hex') });
-  }
+    close();
+    written.push({ ...sizes[written.length]!, sha256: hash.digest('hex') });
+  };
+  return {
+    ...{ written, close },
+    write(tokens: Uint16Array): void {
+      for (let done = 0; done < tokens.length; ) {
+        open ??= start();
+        const taken = tokens.subarray(done, done + Math.min(open.left, mostPending));
+        pending.append(taken);
+        open.left -= taken.length;
+        done += taken.length;
+        if (pending.length < mostPending && open.left > 0) continue;
+        const { buffer, byteOffset, byteLength } = pending.view();
+        put(open, new Uint8Array(buffer, byteOffset, byteLength));
+        pending.clear();
+        if (open.left === 0) end(open);
+      }
+    },
+  };
 }

@@ -40,77 +40,59 @@ const chunksEach = 2;
 /** MiB of a thread's heap for short-lived objects; by default up to 48. */
 const youngGeneration = 8;
 
-export class ThreadPool {
+export function threadPool(workerData: Task, most: number) {
+  const threads: Thread[] = [];
+  let fault: Error | undefined;
+  let wake: () => void = () => {};
   /** Memory of encoded chunks, to reuse. */
-  readonly spare: ArrayBuffer[] = [];
+  const spare: ArrayBuffer[] = [];
   /** Code points that the threads have collected. */
-  readonly characters = new Set<number>();
-  readonly #task: Task;
-  readonly #most: number;
-  readonly #threads: Thread[] = [];
-  #fault: Error | undefined;
-  #wake: () => void = () => {};
-
-  constructor(task: Task, threads: number) {
-    this.#task = task;
-    this.#most = threads;
-  }
-
-  /** Transfers a chunk and its memory to a thread, once one has room; `onDone` is called when it is encoded. @throws Gpt2Error, also for an earlier chunk */
-  async run(order: Order, onDone: () => void): Promise<void> {
-    let thread = this.#free();
-    while (!thread) {
-      await this.#answer();
-      thread = this.#free();
-    }
-    thread.waiting.push(onDone);
-    thread.worker.postMessage(order, [order.chunk.bytes.buffer]);
-  }
-
-  /** Waits until all chunks are encoded. @throws Gpt2Error */
-  async finish(): Promise<void> {
-    while (this.#threads.some(({ waiting }) => waiting.length > 0)) await this.#answer();
-    if (this.#fault) throw this.#fault;
-  }
-
-  async close(): Promise<void> {
-    await Promise.all(this.#threads.map(({ worker }) => worker.terminate()));
-  }
-
-  #free() {
-    if (this.#fault) throw this.#fault;
-    const [least] = this.#threads.toSorted((a, b) => a.waiting.length - b.waiting.length);
-    if (least?.waiting.length === 0) return least;
-    if (this.#threads.length < this.#most) return this.#start();
-    return least!.waiting.length < chunksEach ? least : undefined;
-  }
-
-  #answer(): Promise<void> {
-    if (this.#fault) throw this.#fault;
-    return new Promise((resolve) => {
-      this.#wake = resolve;
+  const characters = new Set<number>();
+  const answer = () =>
+    new Promise<void>((resolve) => {
+      if (fault) throw fault;
+      wake = resolve;
     });
-  }
-
-  #start() {
-    const worker = startThread('./encode-thread', import.meta.url, {
-      workerData: this.#task,
-      resourceLimits: { maxYoungGenerationSizeMb: youngGeneration },
-    });
+  const start = () => {
+    const resourceLimits = { maxYoungGenerationSizeMb: youngGeneration };
+    const worker = startThread('./encode-thread', import.meta.url, { workerData, resourceLimits });
     const thread: Thread = { worker, waiting: [] };
-    worker.on('message', ({ memory, characters = [], refusal }: Answer) => {
+    worker.on('message', ({ memory, characters: found = [], refusal }: Answer) => {
       const onDone = thread.waiting.shift()!;
-      for (const codePoint of characters) this.characters.add(codePoint);
-      this.spare.push(memory);
+      for (const codePoint of found) characters.add(codePoint);
+      spare.push(memory);
       if (refusal === undefined) onDone();
-      else this.#fault ??= new Gpt2Error(refusal);
-      this.#wake();
+      else fault ??= new Gpt2Error(refusal);
+      wake();
     });
     worker.on('error', (cause) => {
-      this.#fault ??= new Gpt2Error(`a thread that encodes text failed: ${cause.message}`, { cause });
-      this.#wake();
+      fault ??= new Gpt2Error(`a thread that encodes text failed: ${cause.message}`, { cause });
+      wake();
     });
-    this.#threads.push(thread);
+    threads.push(thread);
     return thread;
-  }
+  };
+  const free = () => {
+    if (fault) throw fault;
+    const [least] = threads.toSorted((a, b) => a.waiting.length - b.waiting.length);
+    if (least?.waiting.length === 0) return least;
+    if (threads.length < most) return start();
+    return least!.waiting.length < chunksEach ? least : undefined;
+  };
+  return {
+    ...{ spare, characters },
+    /** Transfers a chunk and its memory to a thread, once one has room; `onDone` is called when it is encoded. @throws Gpt2Error, also for an earlier chunk */
+    async run(order: Order, onDone: () => void): Promise<void> {
+      let thread = free();
+      for (; !thread; thread = free()) await answer();
+      thread.waiting.push(onDone);
+      thread.worker.postMessage(order, [order.chunk.bytes.buffer]);
+    },
+    /** Waits until all chunks are encoded. @throws Gpt2Error */
+    async finish(): Promise<void> {
+      while (threads.some(({ waiting }) => waiting.length > 0)) await answer();
+      if (fault) throw fault;
+    },
+    close: () => Promise.all(threads.map(({ worker }) => worker.terminate())),
+  };
 }

@@ -9,35 +9,31 @@ import { writingTo } from '../../standing.ts';
 /** The least bytes in all parts worth keeping: fewer are quickly made again. */
 const worthKeeping = 1 << 20;
 
-export class WorkFolder {
-  readonly path: string;
-  /** Whether the folder existed, so that its parts may be used. */
-  readonly existed: boolean;
+export type WorkFolder = ReturnType<typeof workFolder>;
+
+/** @throws Gpt2Error if the folder cannot be created */
+export function workFolder(out: string) {
+  const path = join(out, unfinishedFolder);
+  const existed = existsSync(path);
   /** The outermost folder that was created with the work folder. */
-  readonly #outermost: string | undefined;
-
-  /** @throws Gpt2Error if the folder cannot be created */
-  constructor(out: string) {
-    this.path = join(out, unfinishedFolder);
-    this.existed = existsSync(this.path);
-    this.#outermost = writingTo(out, () => makeFolder(this.path));
-  }
-
-  /** If the parts are not worth keeping, removes the work folder and the folders created with it. */
-  abandon(): void {
-    try {
-      const sizes = readdirSync(this.path).map((name) => statSync(join(this.path, name)).size);
-      if (sizes.reduce((sum, size) => sum + size, 0) >= worthKeeping) return;
-      rmSync(this.path, { recursive: true });
-      if (this.#outermost === undefined) return;
-      const last = dirname(resolve(this.#outermost));
-      for (let folder = dirname(resolve(this.path)); folder !== last; folder = dirname(folder)) rmdirSync(folder);
-    } catch {
-      // A folder has other files, or the disk fails: the error that ended the preparation matters more.
-    }
-  }
-
-  remove(): void {
-    rmSync(this.path, { recursive: true, force: true });
-  }
+  const outermost = writingTo(out, () => makeFolder(path));
+  return {
+    path,
+    /** Whether the folder existed, so that its parts may be used. */
+    existed,
+    /** If the parts are not worth keeping, removes the work folder and the folders created with it. */
+    abandon(): void {
+      try {
+        const sizes = readdirSync(path).map((name) => statSync(join(path, name)).size);
+        if (sizes.reduce((sum, size) => sum + size, 0) >= worthKeeping) return;
+        rmSync(path, { recursive: true });
+        if (outermost === undefined) return;
+        const last = dirname(resolve(outermost));
+        for (let folder = dirname(resolve(path)); folder !== last; folder = dirname(folder)) rmdirSync(folder);
+      } catch {
+        // A folder has other files, or the disk fails: the error that ended the preparation matters more.
+      }
+    },
+    remove: (): void => rmSync(path, { recursive: true, force: true }),
+  };
 }
