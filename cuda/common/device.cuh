@@ -53,6 +53,18 @@ __device__ __forceinline__ void store(T *destination, const float (&values)[COUN
   *reinterpret_cast<Pack<T, COUNT> *>(destination) = pack;
 }
 
+// destination (=|+=) values, which are changed.
+template <class T, int COUNT>
+__device__ __forceinline__ void store_or_add(T *destination, float (&values)[COUNT], bool accumulate) {
+  if (accumulate) {
+    float old[COUNT];
+    load(old, static_cast<const T *>(destination));
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) values[i] += old[i];
+  }
+  store(destination, values);
+}
+
 template <class T>
 __device__ __forceinline__ T warp_sum(T value) {
 #pragma unroll

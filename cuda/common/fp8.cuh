@@ -4,15 +4,9 @@
 #include <cuda_fp8.h>
 
 #include "device.cuh"
+#include "fp8-numbers.h"
 
 namespace gpt2 {
-
-constexpr float fp8_largest = 448, e5m2_largest = 57344;
-// The factor by which rounding to E5M2 changes a sum of many numbers: the mean of rounded / exact from one power of two to the next.
-constexpr float e5m2_loss = 0.99722f;
-// The target's weight in the classifier's estimate. With 1, if the target is nearly certain, the other numbers would be subnormal.
-constexpr float fp8_of_target = 0.0625f;
-constexpr float largest_gelu_derivative = 1.13f;  // an upper bound of gelu'
 
 // The smallest power of two, at least 2^-126, with which `largest` / scale is at most 448 = 1.75 * 2^8: the exponent is
 // rounded up where the fraction exceeds 0.75. Infinity and NaN of either sign give 2^120: canonical NaN is 0x7fffffff,
@@ -94,11 +88,6 @@ __device__ __forceinline__ float2 unpack_derivatives(uint16_t pair) {
   const uint32_t bits = pair ^ 0x8080u;
   return make_float2(derivative_of(__byte_perm(bits, 0x4b000000, 0x7440)),
                      derivative_of(__byte_perm(bits, 0x4b000000, 0x7441)));
-}
-
-// The classifier's estimate of softmax's denominator takes every n-th output of `padded`.
-__host__ __device__ constexpr int sample_stride(int padded) {
-  return padded < 1024 ? 1 : padded < 64 * 512 ? padded / 512 : 64;
 }
 
 // Stores COUNT adjacent values of x * inverse in one access. Returns the sum of their squares, before rounding.

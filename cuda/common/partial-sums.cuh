@@ -50,13 +50,7 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
     for (int i = 0; i < 4; i++) sum[i] += values[i];
   }
-  if (accumulate) {
-    float old[4];
-    load(old, static_cast<const T *>(out) + at);
-#pragma unroll
-    for (int i = 0; i < 4; i++) sum[i] += old[i];
-  }
-  store(out + at, sum);
+  store_or_add(out + at, sum, accumulate);
 }
 
 template <class T>

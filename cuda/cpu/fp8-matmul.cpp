@@ -8,8 +8,6 @@ namespace gpt2::GPT2_PATH {
 
 namespace {
 
-constexpr float largest_gelu_derivative = 1.13f;
-
 // GELU's derivative from its byte.
 inline float gelu_derivative_of(int8_t byte) { return byte == INT8_MAX ? NAN : (byte + 100) / 200.0f; }
 

@@ -2,20 +2,12 @@
 // within rounding. Static, because it is compiled with the instructions of each code path.
 #pragma once
 
+#include "../common/fp8-numbers.h"
 #include "../gpt2.h"
 #include "kernels.h"
 #include "math.h"
 
 namespace gpt2 {
-
-constexpr float e5m2_largest = 57344;
-// The factor by which rounding to E5M2 changes a sum of many numbers: the mean of rounded / exact from one power of two to the next.
-constexpr float e5m2_loss = 0.99722f;
-// The target's weight in the classifier's estimate. With 1, if the target is nearly certain, the other numbers would be subnormal.
-constexpr float fp8_of_target = 0.0625f;
-
-// The classifier's estimate of softmax's denominator takes every n-th output of `padded`.
-static inline int sample_stride(int padded) { return std::clamp(padded / 512, 1, 64); }
 
 // Exponents differ by 120, fractions by 20 bits. The numbers below 2^-6 are multiples of 2^-9.
 static inline float from_e4m3(uint8_t bits) {
@@ -41,8 +33,6 @@ static inline float rounded_to_e5m2(float value) {
   const uint32_t bits = bits_of(value);
   return std::min(float_of((bits + 0xfffff + (bits >> 21 & 1)) & ~0x1fffffu), e5m2_largest);
 }
-
-constexpr float fp8_largest = 448;
 
 // The smallest power of two, at least 2^-126, with which `largest` / scale is at most 448 = 1.75 * 2^8: the exponent is
 // rounded up where the fraction exceeds 0.75. Infinity and NaN of either sign give 2^120.

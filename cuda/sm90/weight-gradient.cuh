@@ -120,13 +120,7 @@ __device__ __forceinline__ void store_gradient(const ProductArguments &arguments
         const int column = j * 8 + lane % 4 * 2;
         if (column >= columns) continue;
         float values[2] = {result[j * 4 + half * 2], result[j * 4 + half * 2 + 1]};
-        if (accumulate) {
-          float old[2];
-          load(old, line + column);
-          values[0] += old[0];
-          values[1] += old[1];
-        }
-        store(line + column, values);
+        store_or_add(line + column, values, accumulate);
       }
     }
   };
@@ -168,14 +162,7 @@ __global__ void __launch_bounds__(TILE_N)
 #pragma unroll
     for (int i = 0; i < 4; i++) sum[i] += values[i];
   }
-  G *to = gradient + static_cast<int64_t>(to_row) * arguments.N + to_column;
-  if (accumulate) {
-    float old[4];
-    load(old, static_cast<const G *>(to));
-#pragma unroll
-    for (int i = 0; i < 4; i++) sum[i] += old[i];
-  }
-  store(to, sum);
+  store_or_add(gradient + static_cast<int64_t>(to_row) * arguments.N + to_column, sum, accumulate);
 }
 
 // How a gradient is split, and its scratch.

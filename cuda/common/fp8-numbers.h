@@ -1,0 +1,20 @@
+// Numbers that both libraries use for FP8.
+#pragma once
+
+#include "splitmix.h"
+
+namespace gpt2 {
+
+constexpr float fp8_largest = 448, e5m2_largest = 57344;
+// The factor by which rounding to E5M2 changes a sum of many numbers: the mean of rounded / exact from one power of two to the next.
+constexpr float e5m2_loss = 0.99722f;
+// The target's weight in the classifier's estimate. With 1, if the target is nearly certain, the other numbers would be subnormal.
+constexpr float fp8_of_target = 0.0625f;
+constexpr float largest_gelu_derivative = 1.13f;  // an upper bound of gelu'
+
+// The classifier's estimate of softmax's denominator takes every n-th output of `padded`.
+GPT2_ANYWHERE constexpr int sample_stride(int padded) {
+  return padded < 1024 ? 1 : padded < 64 * 512 ? padded / 512 : 64;
+}
+
+}  // namespace gpt2
