@@ -78,8 +78,8 @@ export interface Bindings {
   /**
    * For the whole process; later calls change nothing. The second of `signals` [count] ends it with exit code 128 + signal,
    * unless it ends by itself within `grace` milliseconds, also while a kernel keeps the host language's handlers, which are
-   * called as before, from running. Signals without a handler, or within `apart` milliseconds of the first, do not count. A line on
-   * standard error names the kernel that runs on a CPU.
+   * called as before, from running. Signals without a handler, or within `apart` milliseconds of the first, do not count.
+   * A line on standard error names the kernel that runs on a CPU.
    */
   endAtSecondSignal(args: { signals: HostMemory; count: Int64; apart: Int32; grace: Int32 }): number;
   /**
@@ -364,7 +364,7 @@ export interface Bindings {
    * With copies of `in` and `weight` in FP8, logits = (in_values * in_scale) * weight_values^T * factors[SCALE] + bias, and
    * gradients are computed in FP8 too, from exponentials over an estimate of softmax's denominator, in E5M2 (formulas:
    * cpu/classifier.cpp). step[SATURATED] (=|+=) the rows whose exponentials sum to over 57344, E5M2's largest number.
-   * weight_transposed is read only with din. CUDA refuses Vp over 65536; only sm_90 rounds more than the exponentials.
+   * weight_transposed is read only with din. CUDA refuses V over 65536 with dweight; only sm_90 rounds more than exponentials.
    *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, dbias (accumulate) [Vp] or NULL,
    *   step (updated) [GPT2_STEP_SIZE] or NULL where in_values != NULL, logits (scratch) [N,Vp], in [N,C],
    *   in_values [N,C] or NULL, in_scale [N] with in_values, weight [Vp,C], weight_values [Vp,C] with in_values,
