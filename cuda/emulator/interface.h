@@ -163,6 +163,9 @@ struct Launch {
   Watch *watch = &program_watch;
 };
 Outcome run(const Launch &launch);
+// The function with checks, or its twin without, of either; the same function if it has no twin.
+using Function = void (*)();
+Function twin_of(Function function, bool has_checks);
 
 enum class Checks : uint8_t { sampled, all, none };
 struct Settings {

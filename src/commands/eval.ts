@@ -120,14 +120,8 @@ async function evaluateOnAll(flags: Flags): Promise<void> {
   throw gpt2Error`the loss of ${model} on ${data} is ${loss}: name another checkpoint with --model`;
 }
 
-interface Loss {
-  readonly loss: number;
-  readonly model: string;
-  readonly data: string;
-}
-
 /** Evaluates; with several ranks, rank 0 prints the results. @returns the loss, if there is data */
-async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefined> {
+async function evaluateModel(flags: Flags, ranks?: Ranks) {
   const isHeard = isRoot(ranks);
   const notice = isHeard ? tell : () => {};
   const target = selectDevice(flags.device ?? 'auto', ranks?.place.gpu);
@@ -161,7 +155,7 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefi
   };
   const begun = performance.now();
   const results: object[] = [{ model: weights.path, device: on }];
-  let loss: Loss | undefined;
+  let loss: { loss: number; model: string; data: string } | undefined;
   if (data) {
     const { shards, tokenizer, folder } = data;
     const options = { ...sizes, shards, tokenizer, tokens, notice, progress: progress(), ranks };

@@ -20,21 +20,14 @@ export interface Prepared {
   readonly dataset: Dataset;
 }
 
-export interface Standing {
-  /** The content of dataset.json; undefined if it is missing or damaged. */
-  readonly dataset: Dataset | undefined;
-  /** Files that a new data set removes: shards with the new data set's names, and the files of the present data set. */
-  readonly replaced: readonly string[];
-  /** Whether the folder holds a complete data set: a process that was killed while it moved one there leaves a part. */
-  readonly isFinished: boolean;
-}
+export type Standing = ReturnType<typeof standingIn>;
 
 /**
  * Examines a folder in which shards named after `prefix` are to be made.
  * @throws Gpt2Error if the folder cannot be read, or holds other shards, which training would read too
  */
-export function standingIn(folder: string, prefix: string): Standing {
-  if (!existsSync(folder)) return { dataset: undefined, replaced: [], isFinished: false };
+export function standingIn(folder: string, prefix: string) {
+  if (!existsSync(folder)) return { dataset: undefined, replaced: [] as string[], isFinished: false };
   const dataset = datasetOf(folder);
   const listed = new Set(dataset?.shards.map(({ file }) => file));
   const shards = shardsIn(folder);
@@ -43,7 +36,14 @@ export function standingIn(folder: string, prefix: string): Standing {
     throw gpt2Error`${folder} holds ${other}, which belongs to another data set: name another folder with --out`;
   const isCutOff = shards.length === 0 || existsSync(join(folder, unfinishedFolder));
   const replaced = dataset?.tokenizerSha256 === undefined ? shards : [...shards, tokenizerFile];
-  return { dataset, replaced, isFinished: existsSync(join(folder, datasetFile)) || !isCutOff };
+  return {
+    /** The content of dataset.json; undefined if it is missing or damaged. */
+    dataset,
+    /** Files that a new data set removes: shards with the new data set's names, and the files of the present data set. */
+    replaced,
+    /** Whether the folder holds a complete data set: a process that was killed while it moved one there leaves a part. */
+    isFinished: existsSync(join(folder, datasetFile)) || !isCutOff,
+  };
 }
 
 /** The error if `what` is in the folder and may not be replaced. */

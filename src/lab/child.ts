@@ -35,12 +35,8 @@ new Worker(watch, { eval: true, workerData: process.ppid }).unref();
 
 const say = (message: Message): void => void writeSync(3, `${process.argv.at(-1)}${JSON.stringify(message)}\n`);
 
-/** An open device, and a number on it; reading the number waits for all earlier work. */
-interface Opened {
-  readonly device: Device;
-  readonly number: Tensor;
-}
-const devices = new Map<string, Opened>();
+/** The open devices, and a number on each; reading the number waits for all earlier work. */
+const devices = new Map<string, { readonly device: Device; readonly number: Tensor }>();
 /** The device of the current request. */
 let used: Device | undefined;
 /** The kernels that have run since the last `idle` message, the latest at the end. */
@@ -51,7 +47,7 @@ function idle(): void {
   say({ say: 'idle' });
 }
 
-function opened(choice: DeviceChoice, dtype: Dtype): Opened {
+function opened(choice: DeviceChoice, dtype: Dtype) {
   const key = JSON.stringify([choice, dtype]);
   let known = devices.get(key);
   if (!known) {

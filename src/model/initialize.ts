@@ -1,7 +1,7 @@
 // Draws the initial weights in the order of llm.c and PyTorch: with the same seed, the weights are equal.
 import { checkValue } from '../base/checks/given.ts';
 import { whole } from '../base/checks/number.ts';
-import { Generator } from '../native/generator.ts';
+import { openGenerator } from '../native/generator.ts';
 import { castWeights, type Model } from './model.ts';
 import { parameterTable, realCount } from './parameters.ts';
 
@@ -13,7 +13,7 @@ import { parameterTable, realCount } from './parameters.ts';
  */
 export function initializeWeights(model: Model, seed: number): void {
   checkValue('seed', whole(0, 2 ** 32 - 1), seed);
-  using generator = new Generator(model.device.description.library, seed);
+  using generator = openGenerator(model.device.description.library, seed);
   for (const parameter of parameterTable(model.config)) {
     const { initial } = parameter;
     const values = new Float32Array(realCount(parameter));

@@ -3,11 +3,6 @@
 import type { Bindings } from './bindings.generated.ts';
 import { Device, type DeviceOptions } from './device.ts';
 
-interface AllocateArguments {
-  readonly memory: BigUint64Array;
-  readonly bytes: number;
-}
-
 interface Answers {
   /** The device that says how much scratch ops need. Default: none, which in bf16 leaves out less than 0.5% of a plan. */
   readonly scratchOf?: Pick<Device, 'call'>;
@@ -24,7 +19,7 @@ export function absentDevice(
 ): Device {
   // Tensors that overlap are refused, so addresses must differ.
   let next = 64n;
-  const allocate = ({ memory, bytes }: AllocateArguments): number => {
+  const allocate = ({ memory, bytes }: { memory: BigUint64Array; bytes: number }): number => {
     memory[0] = next;
     next += BigInt(bytes);
     return 0;

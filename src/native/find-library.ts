@@ -9,20 +9,14 @@ import { isInstalled } from '../base/wording.ts';
 /** The native library for CPUs, or the one for NVIDIA GPUs. */
 export type LibraryKind = 'cpu' | 'cuda';
 
-export interface Place {
-  readonly root: string;
-  readonly platform: string;
-  readonly arch: string;
-  /** Whether `root` is an installed package, and not a clone. */
-  readonly installed: boolean;
-}
-
-const here: Place = {
+const here = {
   root: packageRoot,
-  platform: process.platform,
-  arch: process.arch,
+  platform: process.platform as string,
+  arch: process.arch as string,
+  /** Whether `root` is an installed package, and not a clone. */
   installed: isInstalled,
 };
+export type Place = Readonly<typeof here>;
 
 /** The npm packages that hold a library; scripts/build-packages makes them. */
 export const libraryPackages: Readonly<Record<string, { os: string; cpu: string; kind: LibraryKind }>> = {

@@ -4,7 +4,7 @@ import { hostname } from 'node:os';
 import { setTimeout } from 'node:timers/promises';
 import { expected, Gpt2Error, NativeError } from '../base/errors.ts';
 import type { Channel, Message } from './channel.ts';
-import { beatMilliseconds, Liveness } from './liveness.ts';
+import { beatMilliseconds, type Liveness, livenessOf } from './liveness.ts';
 import { meet } from './meet.ts';
 import type { Place } from './place.ts';
 
@@ -113,7 +113,7 @@ export class Ranks {
     // It is awaited later.
     this.failed.catch(() => {});
     this.#others = channels;
-    this.liveness = new Liveness(channels.keys(), place.silenceSeconds);
+    this.liveness = livenessOf(channels.keys(), place.silenceSeconds);
     for (const rank of channels.keys()) this.#inbox.set(rank, []);
     // After the loop above, because a rank that has already ended fails the job at once, and the failure is sent to all.
     for (const [rank, channel] of channels) {

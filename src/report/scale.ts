@@ -8,12 +8,6 @@ export interface Scale {
   readonly isLog?: boolean;
 }
 
-/** A marked value of an axis. */
-interface Mark {
-  readonly at: number;
-  readonly text: string;
-}
-
 /**
  * An axis for values, with margins at both ends of this fraction of its length.
  * @param extent the least and the largest value; undefined: there are none
@@ -46,7 +40,7 @@ export function placeOn({ low, high, isLog }: Scale, value: number): number {
  * About `count` marks; on a logarithmic axis powers of ten, if it has two.
  * @param isWhole leaves out marks that are not integers
  */
-export function marksOf({ low, high, isLog }: Scale, count: number, isWhole = false): Mark[] {
+export function marksOf({ low, high, isLog }: Scale, count: number, isWhole = false) {
   const powers = isLog ? logTicks(Math.log10(low), Math.log10(high)) : [];
   // A single mark shows no scale.
   const hasPowers = powers.length > 1;

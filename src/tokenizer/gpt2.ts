@@ -12,7 +12,7 @@ import { createWideKind, kindOfByte, space, unknown, type WideKind, wideKind } f
 import { createMerge, type Merge } from './merge.ts';
 import { endsWithSpace } from './safe-cuts.ts';
 import type { TokenList } from './tokens.ts';
-import { longestWord, WordCache } from './word-cache.ts';
+import { longestWord, wordCache } from './word-cache.ts';
 
 /** Number of ids that have bytes; the next id is end of text. */
 export const tokenCount = 50256;
@@ -33,11 +33,11 @@ const require = createRequire(import.meta.url);
 function openTiktoken() {
   // Loaded here, because loading takes 50 ms, a quarter of a program's start.
   const tiktoken = (require('tiktoken') as typeof import('tiktoken')).get_encoding('gpt2');
-  const words = new WordCache((bytes, start, end) => tiktoken.encode_ordinary(text(bytes, start, end)));
+  const appendWord = wordCache((bytes, start, end) => tiktoken.encode_ordinary(text(bytes, start, end)));
   // After a letter, a digit or a space, 's is a token; after another character, the apostrophe belongs to that character.
   const [contracted] = tiktoken.encode_ordinary("'s");
   const isOther = (character: string) => tiktoken.encode_ordinary(`${character}'s`).at(-1) !== contracted;
-  return { tiktoken, words, everyWideKind: createWideKind(isOther) };
+  return { tiktoken, appendWord, everyWideKind: createWideKind(isOther) };
 }
 let loaded: ReturnType<typeof openTiktoken> | undefined;
 const load = () => {
@@ -67,7 +67,7 @@ const tokenBytes = (): Uint8Array[] => Array.from({ length: tokenCount }, (_, id
 
 /** Appends the ids of bytes[start, end), valid UTF-8, encoded as a separate text. */
 export function encodeGpt2(bytes: Uint8Array, start: number, end: number, into: TokenList): void {
-  const { words } = load();
+  const { appendWord } = load();
   // An unknown character in an English text costs one word; a text in another script goes to tiktoken in long pieces.
   let stretch = 1;
   let unknownEnd = -1;
@@ -77,7 +77,7 @@ export function encodeGpt2(bytes: Uint8Array, start: number, end: number, into: 
       stretch = from === unknownEnd ? Math.min(stretch * 2, longestStretch) : 1;
       from = unknownEnd = encodeUnknown(bytes, from, -to + stretch, end, into);
     } else {
-      if (to - from <= longestWord) words.append(bytes, from, to, into);
+      if (to - from <= longestWord) appendWord(bytes, from, to, into);
       else if (to - from < longWord) encodeWords(bytes, from, to, into);
       else merge(bytes, from, to, into);
       from = to;

@@ -29,7 +29,7 @@ let tokenizers: typeof import('tokenizers') | undefined;
 try {
   tokenizers = createRequire(import.meta.url)('tokenizers');
 } catch {
-  // The constructor of Opened reports this.
+  // `open` reports this.
 }
 new Worker(watch, { eval: true, workerData: { parent: process.ppid, ends } }).unref();
 
@@ -42,107 +42,105 @@ function isPiecewise({ type, decoders = [], pattern, content }: DecoderRecord): 
     : ['WordPiece', 'Metaspace', 'BPEDecoder', 'ByteFallback', 'Fuse'].includes(type);
 }
 
-class Opened {
-  readonly #library: Package;
-  readonly #vocabulary: Vocabulary;
-  readonly #normalize: (text: string) => string;
-  /** The characters that an id adds to a text; undefined if they depend on the id's neighbours. */
-  readonly #pieceOf: ((id: number) => string) | undefined;
+/** The opened file. */
+let library: Package;
+let vocabulary: Vocabulary;
+let normalize: (text: string) => string;
+/** The characters that an id adds to a text; undefined if they depend on the id's neighbours. */
+let pieceOf: ((id: number) => string) | undefined;
+/** Why the file cannot be used. */
+let refusal: string | undefined;
 
-  /** @throws Error whose message continues "the tokenizer PATH" */
-  constructor(file: string) {
-    if (!tokenizers) throw new Error('needs a package that is not installed: npm install tokenizers');
-    try {
-      this.#library = tokenizers.Tokenizer.fromString(file);
-    } catch (cause) {
-      throw new Error(
-        `cannot be used: the package tokenizers cannot read this tokenizer.json: ${(cause as Error).message}; update it, or give another file`,
-      );
-    }
-    // A file may set these for batches of short texts.
-    this.#library.disableTruncation();
-    this.#library.disablePadding();
-    const normalizer = this.#library.getNormalizer();
-    this.#normalize = normalizer ? (text) => normalizer.normalizeString(text) : (text) => text;
-    this.#vocabulary = vocabularyOf(JSON.parse(file) as object);
-    const { tokens, decoder } = this.#vocabulary;
-    for (let id = 0; id < Math.max(tokens.length, this.#library.getVocabSize(true)); id++) {
-      const found = this.#library.idToToken(id) ?? undefined;
-      if (found === tokens[id]) continue;
-      const [ours, theirs] = [tokens[id], found].map((token) => JSON.stringify(token) ?? 'no token');
-      throw new Error(
-        `cannot be used: its id ${id} is ${ours}, but the package tokenizers reads ${theirs}; give another file`,
-      );
-    }
-    if (!decoder || isPiecewise(decoder)) this.#pieceOf = this.#makePieceOf();
+/** @throws Error whose message continues "the tokenizer PATH" */
+function open(file: string): void {
+  if (!tokenizers) throw new Error('needs a package that is not installed: npm install tokenizers');
+  try {
+    library = tokenizers.Tokenizer.fromString(file);
+  } catch (cause) {
+    throw new Error(
+      `cannot be used: the package tokenizers cannot read this tokenizer.json: ${(cause as Error).message}; update it, or give another file`,
+    );
   }
-
-  async answer(request: Request): Promise<Answer> {
-    if ('decode' in request) return { text: await this.#library.decode([...request.decode], true) };
-    if ('train' in request) {
-      this.#library.train([...request.train]);
-      using folder = new TemporaryFolder('tokenizer');
-      const path = join(folder.path, 'tokenizer.json');
-      this.#library.save(path);
-      return { text: readFileSync(path, 'utf8') };
-    }
-    const texts = [...request.encode];
-    const encodings = await this.#library.encodeBatch(texts, { addSpecialTokens: false });
-    const ids = encodings.map((encoding) => Uint32Array.from(encoding.getIds()));
-    const losses: Loss[] = [];
-    for (const [index, text] of texts.entries()) losses.push(await this.#lossOf(text, ids[index]!));
-    return { encoded: { ids, loss: sumOf(losses) } };
+  // A file may set these for batches of short texts.
+  library.disableTruncation();
+  library.disablePadding();
+  const normalizer = library.getNormalizer();
+  normalize = normalizer ? (text) => normalizer.normalizeString(text) : (text) => text;
+  vocabulary = vocabularyOf(JSON.parse(file) as object);
+  const { tokens, decoder } = vocabulary;
+  for (let id = 0; id < Math.max(tokens.length, library.getVocabSize(true)); id++) {
+    const found = library.idToToken(id) ?? undefined;
+    if (found === tokens[id]) continue;
+    const [ours, theirs] = [tokens[id], found].map((token) => JSON.stringify(token) ?? 'no token');
+    throw new Error(
+      `cannot be used: its id ${id} is ${ours}, but the package tokenizers reads ${theirs}; give another file`,
+    );
   }
+  if (!decoder || isPiecewise(decoder)) pieceOf = makePieceOf();
+}
 
-  async #lossOf(original: string, ids: Uint32Array): Promise<Loss> {
-    const text = this.#normalize(original);
-    if (this.#pieceOf) {
-      const loss = lossOf(text, Array.from(ids, this.#pieceOf));
-      if (loss.lost.size === 0) return loss;
-    }
-    const decoded = await this.#decode(original, ids);
-    const loss = lossOf(text, [decoded]);
+async function work(request: Request): Promise<Answer> {
+  if ('decode' in request) return { text: await library.decode([...request.decode], true) };
+  if ('train' in request) {
+    library.train([...request.train]);
+    using folder = new TemporaryFolder('tokenizer');
+    const path = join(folder.path, 'tokenizer.json');
+    library.save(path);
+    return { text: readFileSync(path, 'utf8') };
+  }
+  const texts = [...request.encode];
+  const encodings = await library.encodeBatch(texts, { addSpecialTokens: false });
+  const ids = encodings.map((encoding) => Uint32Array.from(encoding.getIds()));
+  const losses: Loss[] = [];
+  for (const [index, text] of texts.entries()) losses.push(await lossIn(text, ids[index]!));
+  return { encoded: { ids, loss: sumOf(losses) } };
+}
+
+async function lossIn(original: string, ids: Uint32Array): Promise<Loss> {
+  const text = normalize(original);
+  if (pieceOf) {
+    const loss = lossOf(text, Array.from(ids, pieceOf));
     if (loss.lost.size === 0) return loss;
-    // Added tokens are found before the text is normalized, so that decoding spells them otherwise: [SEP] in a lowercased text.
-    // Only characters that are lost in both spellings count.
-    const { lost } = lossOf(text, [this.#normalize(decoded)]);
-    const both = [...loss.lost]
-      .map(([codePoint, times]) => [codePoint, Math.min(times, lost.get(codePoint) ?? 0)] as const)
-      .filter(([, times]) => times > 0);
-    return { characters: loss.characters, lost: new Map(both) };
   }
+  const decoded = await decode(original, ids);
+  const loss = lossOf(text, [decoded]);
+  if (loss.lost.size === 0) return loss;
+  // Added tokens are found before the text is normalized, so that decoding spells them otherwise: [SEP] in a lowercased text.
+  // Only characters that are lost in both spellings count.
+  const { lost } = lossOf(text, [normalize(decoded)]);
+  const both = [...loss.lost]
+    .map(([codePoint, times]) => [codePoint, Math.min(times, lost.get(codePoint) ?? 0)] as const)
+    .filter(([, times]) => times > 0);
+  return { characters: loss.characters, lost: new Map(both) };
+}
 
-  /** The text of ids, without the unknown token, except as often as the text spells that token. */
-  async #decode(text: string, ids: Uint32Array): Promise<string> {
-    const { tokens, unknown, bytesOf } = this.#vocabulary;
-    const known = Array.from(ids).filter((id) => id !== unknown);
-    const decoded = bytesOf
-      ? Buffer.concat(known.map((id) => bytesOf(id, true))).toString()
-      : await this.#library.decode(known, false);
-    const token = tokens[unknown ?? -1];
-    if (!token) return decoded;
-    return decoded + token.repeat(Math.min(text.split(token).length - 1, ids.length - known.length));
-  }
+/** The text of ids, without the unknown token, except as often as the text spells that token. */
+async function decode(text: string, ids: Uint32Array): Promise<string> {
+  const { tokens, unknown, bytesOf } = vocabulary;
+  const known = Array.from(ids).filter((id) => id !== unknown);
+  const decoded = bytesOf
+    ? Buffer.concat(known.map((id) => bytesOf(id, true))).toString()
+    : await library.decode(known, false);
+  const token = tokens[unknown ?? -1];
+  if (!token) return decoded;
+  return decoded + token.repeat(Math.min(text.split(token).length - 1, ids.length - known.length));
+}
 
-  /** Decodes each id once, after itself. This takes a tenth of the time of decoding the text. */
-  #makePieceOf(): (id: number) => string {
-    const { tokens, unknown } = this.#vocabulary;
-    const decoder = this.#library.getDecoder();
-    const decode = (some: string[]) => decoder?.decode(some) ?? some.join(' ');
-    const pieces: string[] = [];
-    return (id) => {
-      let piece = pieces[id];
-      if (piece === undefined) {
-        const token = tokens[id]!;
-        const [once, twice] = [decode([token]), decode([token, token])];
-        // A byte of a longer character decodes only together with the other bytes.
-        const isWhole = id !== unknown && twice.startsWith(once) && !twice.includes('\ufffd');
-        piece = isWhole ? twice.slice(once.length) : '';
-        pieces[id] = piece;
-      }
-      return piece;
-    };
-  }
+/** Decodes each id once, after itself. This takes a tenth of the time of decoding the text. */
+function makePieceOf(): (id: number) => string {
+  const { tokens, unknown } = vocabulary;
+  const decoder = library.getDecoder();
+  const decodeAll = (some: string[]) => decoder?.decode(some) ?? some.join(' ');
+  const pieces: string[] = [];
+  return (id) => {
+    if (pieces[id] !== undefined) return pieces[id];
+    const token = tokens[id]!;
+    const [once, twice] = [decodeAll([token]), decodeAll([token, token])];
+    // A byte of a longer character decodes only together with the other bytes.
+    const isWhole = id !== unknown && twice.startsWith(once) && !twice.includes('\ufffd');
+    pieces[id] = isWhole ? twice.slice(once.length) : '';
+    return pieces[id];
+  };
 }
 
 /** The characters of a request, on which the time depends. */
@@ -158,21 +156,10 @@ const refusals = {
   train: ['cannot be trained', 'name other files'],
 } as const;
 
-/** The opened file, or why it cannot be used. */
-let opened: Opened | string;
-
-function open({ file, path }: Opening): void {
-  try {
-    opened = new Opened(file);
-  } catch (error) {
-    opened = `the tokenizer ${path} ${(error as Error).message}`;
-  }
-}
-
 async function answer(request: Request): Promise<Answer> {
-  if (typeof opened === 'string') return { error: opened };
+  if (refusal !== undefined) return { error: refusal };
   try {
-    return await opened.answer(request);
+    return await work(request);
   } catch (error) {
     const [what, advice] = refusals[Object.keys(request)[0] as keyof typeof refusals];
     return { error: `the tokenizer ${what}: ${(error as Error).message}; ${advice}` };
@@ -183,7 +170,13 @@ async function answer(request: Request): Promise<Answer> {
 process.on('message', async (message: Opening | Request) => {
   const characters = 'file' in message ? 0 : lengthOf(message);
   ends[0] = Date.now() + patience + characters * millisecondsPerCharacter;
-  if ('file' in message) open(message);
-  else process.send!(await answer(message));
+  if (!('file' in message)) process.send!(await answer(message));
+  else {
+    try {
+      open(message.file);
+    } catch (error) {
+      refusal = `the tokenizer ${message.path} ${(error as Error).message}`;
+    }
+  }
   ends[0] = Number.POSITIVE_INFINITY;
 });

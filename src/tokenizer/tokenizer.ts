@@ -86,19 +86,17 @@ export function chosenTokenizer(choice: Tokenizer | string): Tokenizer {
   throw usageError`tokenizer takes one of ${names}, or what readDatasetTokenizer() or readTokenizer() returns, not ${JSON.stringify(choice)}`;
 }
 
-type Sized = Pick<Tokenizer, 'vocabularySize'>;
-
 /**
  * The built-in tokenizer of a model that came without a tokenizer, by the size of its vocabulary. A model with more ids than
  * GPT-2 has GPT-2's tokenizer. Undefined for any other size: the model's ids then cannot be decoded.
  * @example const tokenizer = tokenizerOf(model.config);
  */
-export function tokenizerOf({ vocabularySize }: Sized): BuiltInTokenizer | undefined {
+export function tokenizerOf({ vocabularySize }: Pick<Tokenizer, 'vocabularySize'>): BuiltInTokenizer | undefined {
   return vocabularySize > gpt2.vocabularySize ? gpt2 : exactTokenizerOf({ vocabularySize });
 }
 
 /** The built-in tokenizer with as many ids as a model: files of other programs have one token for each row of wte. */
-export const exactTokenizerOf = ({ vocabularySize }: Sized): BuiltInTokenizer | undefined =>
+export const exactTokenizerOf = ({ vocabularySize }: Pick<Tokenizer, 'vocabularySize'>): BuiltInTokenizer | undefined =>
   builtInTokenizers.find((tokenizer) => tokenizer.vocabularySize === vocabularySize);
 
 /**

@@ -13,22 +13,36 @@ const setInts = 2 * lineInts;
 const keyStart = 1;
 const idsStart = 11;
 
-export class WordCache {
+/**
+ * A function that appends the ids of bytes[start, end), at most `longestWord` bytes.
+ * @param encode returns the ids of an unknown word
+ */
+export function wordCache(encode: (bytes: Uint8Array, start: number, end: number) => ArrayLike<number>) {
   /** An entry: bytes + 256 * number of ids (0: empty) + 65536 * first id; up to 40 bytes, then zeros; up to ten more ids. */
-  readonly #table = new Int32Array(setCount * setInts);
-  readonly #key = new Int32Array(longestWord / 4);
-  readonly #encode: (bytes: Uint8Array, start: number, end: number) => ArrayLike<number>;
-
-  /** @param encode returns the ids of an unknown word */
-  constructor(encode: (bytes: Uint8Array, start: number, end: number) => ArrayLike<number>) {
-    this.#encode = encode;
-  }
-
-  /** Appends the ids of bytes[start, end), at most `longestWord` bytes. */
-  append(bytes: Uint8Array, start: number, end: number, into: TokenList): void {
+  const table = new Int32Array(setCount * setInts);
+  const key = new Int32Array(longestWord / 4);
+  const holds = (line: number, length: number, ints: number): boolean => {
+    if ((table[line]! & 255) !== length) return false;
+    for (let int = 0; int < ints; int++) if (table[line + keyStart + int] !== key[int]) return false;
+    return true;
+  };
+  /** Encodes an unknown word and puts it first in its set. */
+  const learn = (set: number, bytes: Uint8Array, start: number, end: number, into: TokenList): void => {
+    const ids = encode(bytes, start, end);
+    into.append(ids);
+    if (ids.length > mostIds) return;
+    table.copyWithin(set + lineInts, set, set + lineInts);
+    table.fill(0, set, set + lineInts);
+    table[set] = (end - start) | (ids.length << 8) | (ids[0]! << 16);
+    for (let at = start; at < end; at++) {
+      table[set + keyStart + ((at - start) >> 2)]! |= bytes[at]! << (((at - start) & 3) * 8);
+    }
+    for (let index = 1; index < ids.length; index++) {
+      table[set + idsStart + ((index - 1) >> 1)]! |= ids[index]! << (((index - 1) & 1) * 16);
+    }
+  };
+  return (bytes: Uint8Array, start: number, end: number, into: TokenList): void => {
     const length = end - start;
-    const table = this.#table;
-    const key = this.#key;
     const ints = (length + 3) >> 2;
     let hash = length;
     for (let int = 0, at = start; int < ints; int++, at += 4) {
@@ -39,9 +53,9 @@ export class WordCache {
       hash ^= hash >>> 15;
     }
     const set = setOf(hash);
-    const line = this.#holds(set, length, ints) ? set : set + lineInts;
-    if (line !== set && !this.#holds(line, length, ints)) {
-      this.#learn(set, bytes, start, end, into);
+    const line = holds(set, length, ints) ? set : set + lineInts;
+    if (line !== set && !holds(line, length, ints)) {
+      learn(set, bytes, start, end, into);
       return;
     }
     const head = table[line]!;
@@ -50,31 +64,7 @@ export class WordCache {
     for (let index = 0; index < more; index++) {
       into.push((table[line + idsStart + (index >> 1)]! >>> ((index & 1) * 16)) & 0xffff);
     }
-  }
-
-  #holds(line: number, length: number, ints: number): boolean {
-    const table = this.#table;
-    if ((table[line]! & 255) !== length) return false;
-    for (let int = 0; int < ints; int++) if (table[line + keyStart + int] !== this.#key[int]) return false;
-    return true;
-  }
-
-  /** Encodes an unknown word and puts it first in its set. */
-  #learn(set: number, bytes: Uint8Array, start: number, end: number, into: TokenList): void {
-    const ids = this.#encode(bytes, start, end);
-    into.append(ids);
-    if (ids.length > mostIds) return;
-    const table = this.#table;
-    table.copyWithin(set + lineInts, set, set + lineInts);
-    table.fill(0, set, set + lineInts);
-    table[set] = (end - start) | (ids.length << 8) | (ids[0]! << 16);
-    for (let at = start; at < end; at++) {
-      table[set + keyStart + ((at - start) >> 2)]! |= bytes[at]! << (((at - start) & 3) * 8);
-    }
-    for (let index = 1; index < ids.length; index++) {
-      table[set + idsStart + ((index - 1) >> 1)]! |= ids[index]! << (((index - 1) & 1) * 16);
-    }
-  }
+  };
 }
 
 const setOf = (hash: number): number => ((hash ^ (hash >>> 16)) & (setCount - 1)) * setInts;

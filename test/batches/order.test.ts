@@ -8,8 +8,8 @@ import {
   type Order,
   type OrderSizes,
   type Position,
-  SampleOrder,
-  SequenceOrder,
+  sampleOrder,
+  sequenceOrder,
   startPosition,
 } from '../../src/data/batches/order.ts';
 import { readFixtureJson } from '../support/fixtures.ts';
@@ -51,11 +51,11 @@ describe('MersenneTwister', () => {
   });
 });
 
-describe('SampleOrder', () => {
+describe('sampleOrder', () => {
   const perEpoch = Math.floor(1000 / 32) + Math.floor(516 / 32) + Math.floor(769 / 32);
 
   it('reads every sample once in each pass, in another order each time', () => {
-    const order = new SampleOrder(sizes);
+    const order = sampleOrder(sizes);
     const first = walk(order, perEpoch);
     const second = walk(order, perEpoch, first.position);
     expect(first.position).toEqual({ epoch: 1, shard: 0, sample: 0 });
@@ -65,18 +65,18 @@ describe('SampleOrder', () => {
   });
 
   it('opens each shard once and reads it to its end before the next', () => {
-    const shards = walk(new SampleOrder(sizes), perEpoch).places.map((place) => place.split(':')[0]);
+    const shards = walk(sampleOrder(sizes), perEpoch).places.map((place) => place.split(':')[0]);
     expect(shards.filter((shard, index) => shard !== shards[index - 1]).length).toBe(3);
   });
 
   it('any position gives what would have followed', () => {
-    const long = walk(new SampleOrder(sizes), 3 * perEpoch).places;
+    const long = walk(sampleOrder(sizes), 3 * perEpoch).places;
     fc.assert(
       fc.property(
         fc.integer({ min: 0, max: 3 * perEpoch - 5 }),
         fc.integer({ min: 0, max: 3 * perEpoch - 5 }),
         (to, back) => {
-          const order = new SampleOrder(sizes);
+          const order = sampleOrder(sizes);
           const { position } = walk(order, to);
           walk(order, back);
           expect(walk(order, 5, position).places).toEqual(long.slice(to, to + 5));
@@ -87,27 +87,25 @@ describe('SampleOrder', () => {
   });
 
   it('without shuffling reads the files as they lie', () => {
-    const { places } = walk(new SampleOrder({ ...sizes, shuffle: false }), 3);
+    const { places } = walk(sampleOrder({ ...sizes, shuffle: false }), 3);
     expect(places).toEqual(['0:0', '0:32', '0:64']);
   });
 
   it('ranks read disjoint parts that together are the whole', () => {
-    const places = [0, 1].flatMap(
-      (rank) => walk(new SampleOrder({ ...sizes, rank, ranks: 2, shuffle: false }), 15).places,
-    );
-    expect(places.sort()).toEqual(walk(new SampleOrder({ ...sizes, shuffle: false }), 30).places.sort());
+    const places = [0, 1].flatMap((rank) => walk(sampleOrder({ ...sizes, rank, ranks: 2, shuffle: false }), 15).places);
+    expect(places.sort()).toEqual(walk(sampleOrder({ ...sizes, shuffle: false }), 30).places.sort());
   });
 });
 
 describe('where ranks are when rank 0 is somewhere', () => {
-  it.each([SampleOrder, SequenceOrder])('%s: after as many micro-batches', (Kind) => {
+  it.each([sampleOrder, sequenceOrder])('%s: after as many micro-batches', (orderIn) => {
     for (const ranks of [2, 3]) {
-      const orders = Array.from({ length: ranks }, (_, rank) => new Kind({ ...sizes, rank, ranks }));
+      const orders = Array.from({ length: ranks }, (_, rank) => orderIn({ ...sizes, rank, ranks }));
       let positions = orders.map(() => startPosition);
       // A few passes, in which ranks open the shards each in an order of its own.
       for (let micro = 0; micro < 100; micro++) {
         for (const [rank, position] of positions.entries()) {
-          const other = new Kind({ ...sizes, rank, ranks });
+          const other = orderIn({ ...sizes, rank, ranks });
           expect(other.whenRootIsAt(positions[0]!)).toEqual(position);
         }
         positions = orders.map((order, rank) => order.next(positions[rank]!));
@@ -169,10 +167,10 @@ describe('keyedPermutation', () => {
 /** Two shards of so many sequences that their permutation is keyed. */
 const large = { ...sizes, shardTokens: [16 * mostStored, 16 * 1000] };
 
-describe('SequenceOrder', () => {
+describe('sequenceOrder', () => {
   /** The sequences of each step of 8, whatever the split. */
   const steps = (of: OrderSizes, batch: number, ranks: number, accumulation: number, from = startPosition) => {
-    const orders = Array.from({ length: ranks }, (_, rank) => new SequenceOrder({ ...of, batch, rank, ranks }));
+    const orders = Array.from({ length: ranks }, (_, rank) => sequenceOrder({ ...of, batch, rank, ranks }));
     let position = from;
     return Array.from({ length: 40 }, () => {
       const places: string[] = [];
@@ -213,10 +211,10 @@ describe('SequenceOrder', () => {
   });
 
   it('a keyed position gives what would have followed; one of a stored permutation keeps its kind', () => {
-    const { places } = walk(new SequenceOrder(large), 30);
-    const { position } = walk(new SequenceOrder(large), 10);
+    const { places } = walk(sequenceOrder(large), 30);
+    const { position } = walk(sequenceOrder(large), 10);
     expect(position).toEqual({ epoch: 0, shard: 1, sample: 20 });
-    const other = new SequenceOrder(large);
+    const other = sequenceOrder(large);
     expect(other.holds(position)).toBe(true);
     expect(walk(other, 20, position).places).toEqual(places.slice(10));
     // As runs saved it before there were keyed permutations.
@@ -228,7 +226,7 @@ describe('SequenceOrder', () => {
     ['4 million sequences in two passes', 16, 4_000_000],
     ['20 million sequences', 0, 20_000_000],
   ])('%s take %i MB', (_, megabytes, sequences) => {
-    const order = new SequenceOrder({ ...sizes, shardTokens: [16 * sequences + 1] });
+    const order = sequenceOrder({ ...sizes, shardTokens: [16 * sequences + 1] });
     const before = process.memoryUsage().arrayBuffers;
     order.extents(startPosition);
     order.extents({ ...order.next(startPosition), sample: sequences - 1 });

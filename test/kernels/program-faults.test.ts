@@ -62,6 +62,12 @@ const faults: readonly Row[] = [
     'k: thread 64 of block 0 writes a[64], but a has 64 elements at FILE:LINE',
   ],
   [
+    'an access out of bounds: a kernel that a pointer names',
+    'static __global__ void k(float *x) { x[threadIdx.x] = 1; } // WRONG\ntemplate <class Kernel> void by(Kernel kernel, float *x) { kernel<<<1, 65>>>(x); }',
+    'by(k, a);',
+    'kernel: thread 64 of block 0 writes a[64], but a has 64 elements at FILE:LINE',
+  ],
+  [
     'an access out of bounds: a list',
     `${list} // WRONG`,
     'Node h[2], *d; cudaMalloc(&d, sizeof h); h[0] = {d + 1, 1}; h[1] = {d + 2, 2}; cudaMemcpy(d, h, sizeof h, cudaMemcpyHostToDevice); k<<<1, 1>>>(d); cudaFree(d);',

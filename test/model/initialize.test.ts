@@ -5,7 +5,7 @@ import { initializeWeights } from '../../src/model/initialize.ts';
 import { createModel } from '../../src/model/model.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
 import { Device } from '../../src/native/device.ts';
-import { Generator } from '../../src/native/generator.ts';
+import { openGenerator } from '../../src/native/generator.ts';
 import { floats } from '../../src/ops/cases/case-numbers.ts';
 import { describeBackends } from '../support/backends.ts';
 import { readFixtureJson } from '../support/fixtures.ts';
@@ -60,7 +60,7 @@ describeBackends('initial weights', (_, kind) => {
 
   it('draws any count from 16 on as PyTorch does', () => {
     for (const [name, calls] of Object.entries(recorded.normals)) {
-      using generator = new Generator(kind, Number(name.replace('seed', '')));
+      using generator = openGenerator(kind, Number(name.replace('seed', '')));
       for (const { count, mean, standardDeviation, values } of calls) {
         const normals = generator.normal(new Float32Array(count), mean, standardDeviation);
         // A few last bits of values around mean + 4 standard deviations.
@@ -73,7 +73,7 @@ describeBackends('initial weights', (_, kind) => {
   });
 
   it('refuses fewer than 16', () => {
-    using generator = new Generator(kind, 1);
+    using generator = openGenerator(kind, 1);
     expect(() => generator.normal(new Float32Array(15), 0, 1)).toThrow('16 or more');
   });
 });

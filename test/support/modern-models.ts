@@ -4,7 +4,7 @@ import type { ModelConfig } from '../../src/model/config.ts';
 import { castWeights, createModel, type Model } from '../../src/model/model.ts';
 import { parameterTable, realCount } from '../../src/model/parameters.ts';
 import type { Device } from '../../src/native/device.ts';
-import { Generator } from '../../src/native/generator.ts';
+import { openGenerator } from '../../src/native/generator.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import type { OptimizerChoice } from '../../src/optimizer/assign.ts';
 import { isBlockMatrix, Muon } from '../../src/optimizer/muon.ts';
@@ -90,7 +90,7 @@ export const smallModernConfig = modernConfig(modernFixture.small.model);
 export function tinyModernModel(device: Device): Model {
   const { B, T, seed, draws } = modernFixture.tiny;
   const model = createModel(device, tinyModernConfig, { B, T, purpose: 'training' });
-  using generator = new Generator(device.description.library, seed);
+  using generator = openGenerator(device.description.library, seed);
   for (const parameter of parameterTable(tinyModernConfig)) {
     const [mean, deviation] = draws[parameter.name]!;
     model.masters.write(parameter, generator.normal(new Float32Array(realCount(parameter)), mean, deviation));

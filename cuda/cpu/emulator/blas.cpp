@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -59,31 +60,40 @@ bool is_operand(const char *what, const void *data, cudaDataType_t type, long lo
   return false;
 }
 
-// Lines and columns of a block of sums, which stays in the first cache.
-constexpr int block_lines = 8, block_columns = 256;
-
-// sums[lines, columns] = a[lines, k] b[k, n] for up to block_columns columns of b
 template <class T>
-GPT2_CLONES void product(const T *a, const T *b, int columns, int n, int k, T (&sums)[block_lines][block_columns]) {
-  for (auto &line : sums) std::fill(line, line + columns, T(0));
-  for (int i = 0; i < k; i++) {
-    const T *const row = b + size_t(i) * n;
-    for (int line = 0; line < block_lines; line++) {
-      const T factor = a[line * size_t(k) + i];
-      for (int column = 0; column < columns; column++) sums[line][column] += factor * row[column];
+using Vector __attribute__((vector_size(64))) = T;
+// Lines and columns of a block of sums; columns of a panel of b.
+constexpr int block_lines = 8, block_columns = 256;
+template <class T>
+constexpr int panel_columns = 128 / sizeof(T);
+
+// sums[lines, columns] = a[k, lines] b[k, columns], by panels of b. The sums of a panel are in registers.
+template <class T>
+GPT2_CLONES void product(const T *a, const T *b, int columns, int k, T (&sums)[block_lines][block_columns]) {
+  for (int first = 0; first < columns; first += panel_columns<T>) {
+    Vector<T> panel[block_lines][2] = {};
+    for (int i = 0; i < k; i++, b += panel_columns<T>) {
+      Vector<T> row[2];
+      std::memcpy(row, b, sizeof row);
+#pragma GCC unroll 8
+      for (int line = 0; line < block_lines; line++) {
+        panel[line][0] += a[i * block_lines + line] * row[0];
+        panel[line][1] += a[i * block_lines + line] * row[1];
+      }
     }
+    for (int line = 0; line < block_lines; line++) std::memcpy(sums[line] + first, panel[line], sizeof panel[line]);
   }
 }
 
-// A matrix of a batch as [lines, steps], or its transpose.
+// A matrix of a batch as [lines / panel, steps, panel], or its transpose.
 template <class T>
-std::vector<T> converted(const Matrix &from, int batch, bool is_transposed, int lines, int steps) {
-  // Whole blocks of lines.
-  std::vector<T> to(size_t((lines + block_lines - 1) / block_lines * block_lines) * steps);
+std::vector<T> converted(const Matrix &from, int batch, bool is_transposed, int lines, int64_t steps, int panel) {
+  std::vector<T> to(size_t((lines + panel - 1) / panel * panel) * steps);
   visited(from.type, from.data, [&](auto *data) {
     for (int64_t line = 0; line < lines; line++) {
       for (int64_t i = 0; i < steps; i++) {
-        to[line * steps + i] = T(data[batch * from.stride + (is_transposed ? i + line * from.leading : line + i * from.leading)]);
+        to[(line / panel * steps + i) * panel + line % panel] =
+            T(data[batch * from.stride + (is_transposed ? i + line * from.leading : line + i * from.leading)]);
       }
     }
     return 0;
@@ -94,12 +104,13 @@ std::vector<T> converted(const Matrix &from, int batch, bool is_transposed, int 
 template <class T>
 void multiply(gpt2::ThreadPool &pool, const Gemm &gemm, int batch, double alpha, double beta) {
   const auto &[a_op, b_op, m, n, k, alpha_at, beta_at, a, b, c, sum, count] = gemm;
-  const std::vector<T> lefts = converted<T>(a, batch, a_op != CUBLAS_OP_N, m, k), rights = converted<T>(b, batch, b_op != CUBLAS_OP_N, k, n);
+  const std::vector<T> lefts = converted<T>(a, batch, a_op != CUBLAS_OP_N, m, k, block_lines),
+                       rights = converted<T>(b, batch, b_op == CUBLAS_OP_N, n, k, panel_columns<T>);
   const int64_t across = (n + block_columns - 1) / block_columns;
   pool.each_free((m + block_lines - 1) / block_lines * across, [&, m = m, n = n, k = k, c = c](int64_t index, int) {
     alignas(64) T sums[block_lines][block_columns];
     const int first = int(index / across) * block_lines, left = int(index % across) * block_columns, columns = std::min(block_columns, n - left);
-    product(lefts.data() + size_t(first) * k, rights.data() + left, columns, n, k, sums);
+    product(lefts.data() + size_t(first) * k, rights.data() + size_t(left) * k, columns, k, sums);
     for (int column = 0; column < columns; column++) {
       for (int row = first; row < std::min(first + block_lines, m); row++) {
         const int64_t at = batch * c.stride + row + int64_t{left + column} * c.leading;

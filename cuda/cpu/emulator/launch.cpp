@@ -17,19 +17,10 @@ using gpt2_emulator::Sizes;
 
 std::atomic<bool> has_effect{false};
 
-using Body = void (*)(const void *);
-// Pairs of a launch's body with checks and its twin without (src/ops/kernels/twins.ts), between two symbols of the linker.
-extern "C" const Body __start_gpt2_twins[] __attribute__((weak, visibility("hidden"))), __stop_gpt2_twins[] __attribute__((weak, visibility("hidden")));
+// Pairs of a function with checks and its twin without (src/ops/kernels/twins.ts), between two symbols of the linker.
+extern "C" const gpt2_emulator::Function __start_gpt2_twins[] __attribute__((weak, visibility("hidden"))), __stop_gpt2_twins[] __attribute__((weak, visibility("hidden")));
 
 namespace {
-
-// The body with checks, or its twin, of either; the same body if it has no twin.
-Body twin_of(Body body, bool has_checks) {
-  for (const Body *each = __start_gpt2_twins; each < __stop_gpt2_twins; each += 2) {
-    if (each[0] == body || each[1] == body) return each[!has_checks];
-  }
-  return body;
-}
 
 // One of this many blocks of a kernel is checked once the kernel's accesses exceed settings.all_checked. A check makes a block 20 to 40
 // times slower, so that on 2 cores the samples take about a quarter of the time. Not by the clock: every run checks the same blocks.
@@ -83,7 +74,7 @@ class Blocks {
 
  private:
   static Launch with_body(Launch launch, bool has_checks) {
-    launch.body = twin_of(launch.body, has_checks);
+    launch.body = reinterpret_cast<decltype(launch.body)>(gpt2_emulator::twin_of(reinterpret_cast<gpt2_emulator::Function>(launch.body), has_checks));
     return launch;
   }
   bool are_all_checked() const {
@@ -239,3 +230,10 @@ Done run(const Job &job) {
 }
 
 }  // namespace gpt2::emulator
+
+gpt2_emulator::Function gpt2_emulator::twin_of(Function function, bool has_checks) {
+  for (const Function *each = gpt2::emulator::__start_gpt2_twins; each < gpt2::emulator::__stop_gpt2_twins; each += 2) {
+    if (each[0] == function || each[1] == function) return each[!has_checks];
+  }
+  return function;
+}

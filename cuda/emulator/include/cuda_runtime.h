@@ -298,6 +298,17 @@ struct Call {
   std::tuple<A...> arguments;
 };
 
+// A kernel that is called by a pointer, which host code has to the twin without checks; or an object.
+template <class F>
+GPT2_INLINE decltype(auto) called(F &&kernel) {
+#ifndef GPT2_PLAIN
+  using Pointer = std::decay_t<F>;
+  if constexpr (std::is_pointer_v<Pointer>) return reinterpret_cast<Pointer>(twin_of(reinterpret_cast<Function>(+kernel), true));
+  else
+#endif
+    return std::forward<F>(kernel);
+}
+
 // The emulator finds the twin of this function by its name (src/ops/kernels/twins.ts).
 template <class Made>
 GPT2_UNCHECKED void gpt2_body(const void *data) {
@@ -325,7 +336,7 @@ GPT2_UNCHECKED cudaError_t launch(const char *kernel, const Body &body, const Sh
 
 template <class... P, size_t... I>
 cudaError_t launch_packed(const char *name, void (*kernel)(P...), const Shape &shape, void **arguments, std::index_sequence<I...>) {
-  const auto body = [=](auto &...values) __attribute__((GPT2_NO_CHECKS)) { kernel(values...); };
+  const auto body = [=](auto &...values) __attribute__((GPT2_NO_CHECKS)) { called(kernel)(values...); };
   return launch(name, body, shape, *static_cast<std::remove_cv_t<P> *>(arguments[I])...);
 }
 

@@ -225,7 +225,10 @@ function launchAt(source: string, at: number, callee: string, unchecked: string)
   // __null in a variable is an integer, nullptr stays a pointer.
   const args = split(source.slice(start, last), ',').map((arg) => arg.replace(/^(\s*)__null(\s*)$/, '$1nullptr$2'));
   const name = JSON.stringify(callee.replaceAll(/\s+/g, ' ').trim());
-  const body = `[&](auto &...gpt2_a) ${unchecked} { ${callee}(gpt2_a...); }`;
+  const [, given] = /(?:^|::)\s*(\w+)\s*(?:<[^]*)?$/.exec(callee.trim()) ?? [];
+  const isKernel = given && RegExp(`__global__[^;{}]*\\b${given}\\s*\\(`).test(source);
+  const called = isKernel ? callee : `::gpt2_emulator::called(${callee})`;
+  const body = `[&](auto &...gpt2_a) ${unchecked} { ${called}(gpt2_a...); }`;
   const passed = args.join(',').trim() === '' ? linesOf(args.join()) : `, ${args.join(',')}`;
   return {
     end: last + 1,

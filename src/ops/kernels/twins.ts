@@ -39,11 +39,16 @@ export function twins(checked: string, plain: string, index: number): { checked:
     (name) => !plainVariables.has(name),
   );
   const renamed = new Set([...functions, ...groups]);
-  const bodies = [...defined(checked, 'function')].filter((name) => name.includes('gpt2_body') && functions.has(name));
+  // Kernels may be launched by their addresses.
+  const addressing = plain.split('\n').filter((line) => /^\s*(lea|mov|adr|\.quad|\.xword)/.test(line));
+  const addressed = new Set(addressing.flatMap((line) => line.match(/[\w.$]+/g)));
+  const bodies = [...defined(checked, 'function')].filter(
+    (name) => functions.has(name) && (name.includes('gpt2_body') || (addressed.has(name) && !/^_ZNK?S/.test(name))),
+  );
   // Local symbols of the first file that the second needs.
   const isGlobal = new Set(namesIn(checked, String.raw`^\s*\.(?:globl|weak)\s+([\w.$]+)`));
   const exported = new Set([...shared, ...bodies].filter((name) => !isGlobal.has(name) && !name.startsWith('.L')));
-  const own = (symbol: string) => (exported.has(symbol) && index > 0 ? `${symbol}.${index}` : symbol);
+  const own = (symbol: string) => (exported.has(symbol) && (index > 0 || functions.has(symbol)) ? `${symbol}.${index}` : symbol);
 
   const lines: string[] = [];
   let [isSkipped, isStart] = [false, false];

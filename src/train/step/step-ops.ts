@@ -51,7 +51,7 @@ export function stepOpsOf(model: Model, options: StepOptions, communicator?: Com
   const step = allocateTensor(device, 'step block', 'fp32', [GPT2_STEP.GPT2_STEP_SIZE]);
   const [matrixCount, vectorCount] = [gradients.matrices.count, gradients.vectors.count];
   device.reserveWorkspace(globalNormScratch(device, { matrixCount, vectorCount }));
-  const update = updateOf({ model, gradients, optimizerState, step }, gradientSync);
+  const update = updateOf(model, gradients, optimizerState, step, gradientSync);
   return {
     ...{ gradients, optimizerState, block: step, update },
     microBatch({ accumulate, sums, updates }: MicroBatch): void {

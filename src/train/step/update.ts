@@ -8,16 +8,12 @@ import { joinCollectives, recordCollectives } from '../../ops/collectives.ts';
 import type { OptimizerState } from '../../optimizer/state.ts';
 import type { GradientSync } from './gradient-sync.ts';
 
-interface UpdateInputs {
-  readonly model: Model;
-  readonly gradients: ParameterArena;
-  readonly optimizerState: OptimizerState;
-  readonly step: Tensor;
-}
-
 /** @param gradientSync sums the gradients of several ranks */
 export function updateOf(
-  { model, gradients, optimizerState, step }: UpdateInputs,
+  model: Model,
+  gradients: ParameterArena,
+  optimizerState: OptimizerState,
+  step: Tensor,
   gradientSync: GradientSync | undefined,
 ) {
   const { device, weights, sharding } = model;

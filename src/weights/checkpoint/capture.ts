@@ -68,12 +68,6 @@ const captureSchema = z.object({
 
 export type Capture = z.infer<typeof captureSchema>;
 
-/** A capture whose files have the sizes and hashes that it lists. */
-export interface FoundCapture {
-  readonly path: string;
-  readonly manifest: Capture;
-}
-
 /** A number as a capture stores it. */
 export const captured = (value: number): Capture['loss'] =>
   Number.isFinite(value) ? value : (String(value) as Capture['loss']);
@@ -122,8 +116,8 @@ function rowsOf(batches: readonly Batch[], sequence: number): Uint16Array {
   return Uint16Array.from(rows.flat());
 }
 
-/** @throws Gpt2Error if the folder is not a capture, or a file is missing or changed */
-export function readCapture(path: string): FoundCapture {
+/** A capture whose files have the sizes and hashes that it lists. @throws Gpt2Error if the folder is none, or a file has changed */
+export function readCapture(path: string) {
   const description = join(path, captureFile);
   if (!existsSync(description)) {
     throw gpt2Error`${path} is not a capture: it has no ${captureFile}; name one that train wrote, <RUN>/captures/step-…`;
@@ -135,7 +129,7 @@ export function readCapture(path: string): FoundCapture {
 }
 
 /** Reads the micro-batches of a capture. @throws Gpt2Error if its number of tokens does not match its sizes */
-export function readBatches({ path, manifest }: FoundCapture): Batch[] {
+export function readBatches({ path, manifest }: ReturnType<typeof readCapture>): Batch[] {
   const { batch, sequence, accumulation, model } = manifest;
   using shard = openShard(join(path, tokensFile));
   const rows = batch * accumulation;

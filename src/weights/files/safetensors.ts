@@ -14,7 +14,7 @@ import { readerOf, StoredFile } from './stored-file.ts';
 import { encodeWeights, type WeightType, weightTypes } from './weight-types.ts';
 
 /** Writes values of parameters to a new safetensors file, by default in fp32. @throws as `writeSafetensors` */
-export function writeTensors(path: string, values: readonly Values[], type?: WeightType): WrittenFile {
+export function writeTensors(path: string, values: readonly Values[], type?: WeightType) {
   const tensors = values.flatMap(({ prefix, parameters, read }) =>
     parameters.map((parameter) => ({
       name: `${prefix}${parameter.huggingFaceName}`,
@@ -42,22 +42,12 @@ export interface TensorToWrite {
   read(): Float32Array;
 }
 
-/** A written file, for a manifest. */
-export interface WrittenFile {
-  readonly bytes: number;
-  readonly sha256: string;
-}
-
 /**
  * Writes tensors in this order to a new file, rounded to `type`, and syncs the file. transformers requires the metadata: format
  * "pt".
  * @throws the file system's error, with its code; the caller then removes the file
  */
-export function writeSafetensors(
-  path: string,
-  tensors: readonly TensorToWrite[],
-  type: WeightType = 'fp32',
-): WrittenFile {
+export function writeSafetensors(path: string, tensors: readonly TensorToWrite[], type: WeightType = 'fp32') {
   const hash = createHash('sha256');
   let bytes = 0;
   closing(openSync(path, 'wx'), (file) => {

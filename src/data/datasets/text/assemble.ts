@@ -66,15 +66,7 @@ interface Decision {
   readonly kept: number;
 }
 
-interface Counts {
-  readonly tokens: Tokens;
-  /** Tokens without ends of text, whose number depends on the order of files. */
-  readonly content: Tokens;
-  readonly documents: number;
-  /** Whether content decides the role of all blocks. */
-  readonly isSplit: boolean;
-  readonly loss: Loss;
-}
+type Counts = ReturnType<typeof count>;
 
 /** `below` of the decision: the requested share or, if no block is below that share, just over the least fraction. */
 function boundary(paths: readonly string[], share: number): number {
@@ -107,10 +99,12 @@ function keptShare({ train, val }: Tokens, share: number): number {
   return val > 2 * wanted || train === 0 ? wanted / val : 1;
 }
 
-function count(paths: readonly string[], division: Assembly, decision: Decision): Counts {
+function count(paths: readonly string[], division: Assembly, decision: Decision) {
   const tokens = { train: 0, val: 0 };
+  /** Tokens without ends of text, whose number depends on the order of files. */
   const content = { train: 0, val: 0 };
   let documents = 0;
+  /** Whether content decides the role of all blocks. */
   let isSplit = true;
   const losses: Loss[] = [];
   const divide = dividerOf(division, decision);
