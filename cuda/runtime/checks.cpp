@@ -4,9 +4,20 @@
 #include <exception>
 #include <new>
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+// koffi calls on a stack that AddressSanitizer does not know: there it keeps the marks of the frames that a throw has left.
+#define FORGET_FRAMES_BELOW() __asan_unpoison_memory_region(static_cast<char *>(__builtin_frame_address(0)) - 65536, 65536)
+#define WITHOUT_MARKS __attribute__((no_sanitize("address")))
+#else
+#define FORGET_FRAMES_BELOW()
+#define WITHOUT_MARKS
+#endif
+
 namespace gpt2 {
 
-int thrown(gpt2_context *context, const char *function) noexcept {
+WITHOUT_MARKS int thrown(gpt2_context *context, const char *function) noexcept {
+  FORGET_FRAMES_BELOW();
   const auto keep = [&](int status, const std::string &text, int rank = -1) {
     context->failed_rank = rank;
     context->error = std::string(function) + ": " + text;
