@@ -4,6 +4,7 @@ import { Command, Option } from 'commander';
 import {
   createModel,
   Device,
+  type Dtype,
   type Evaluation,
   evaluate,
   findShards,
@@ -16,7 +17,6 @@ import {
   resolveWeights,
   scoreHellaswag,
   selectDevice,
-  type TrainOptions,
   useCards,
   type Weights,
   weightsHash,
@@ -61,14 +61,21 @@ text, so they compare models with different tokenizers; the end of a text has no
 HellaSwag: acc is the share of questions whose right completion has the smallest summed loss, acc_norm the smallest mean loss.
 `;
 
-type SharedName = 'model' | 'data' | 'hellaswag' | 'batch' | 'tokens' | 'maxMemory' | 'dtype' | 'threads' | 'json';
-
-interface Flags extends Pick<TrainOptions, SharedName> {
+interface Flags {
+  readonly model?: string;
+  readonly data?: string;
   readonly role: Role;
+  readonly hellaswag?: string;
+  readonly batch?: number | 'auto';
   readonly seq?: number;
+  readonly tokens?: number;
   readonly gpus?: number;
+  readonly maxMemory?: number;
   readonly device: string;
+  readonly dtype?: Dtype;
+  readonly threads?: number;
   readonly kernel?: readonly string[];
+  readonly json?: boolean;
 }
 
 export function evalCommand(): Command {

@@ -3,13 +3,13 @@ import { Command, Option } from 'commander';
 import {
   createModel,
   Device,
+  type Dtype,
   type GenerateOptions,
   generate,
   KeyValueCache,
   resolveWeights,
   StreamDecoder,
   selectDevice,
-  type TrainOptions,
 } from '../index.ts';
 import {
   describeCut,
@@ -45,12 +45,14 @@ With -i the model stays loaded and each line of standard input is a prompt; an e
 Ctrl-C stops a text; Ctrl-D, or Ctrl-C at the prompt, ends the program.
 `;
 
-type Sampling = Omit<GenerateOptions, 'prompts' | 'firstText' | 'stopAt'> & PrintFlags;
-
-interface Flags extends Sampling, Pick<TrainOptions, 'model' | 'device' | 'dtype' | 'threads'> {
+interface Flags extends Omit<GenerateOptions, 'prompts' | 'firstText' | 'stopAt'>, PrintFlags {
+  readonly model?: string;
   readonly prompt: string;
   readonly count: number;
   readonly interactive?: boolean;
+  readonly device?: string;
+  readonly dtype?: Dtype;
+  readonly threads?: number;
 }
 
 /** Texts generated together. On the CPU as many as one matmul handles while it reads each weight once. */
