@@ -1,6 +1,6 @@
 // Tests a function or a kernel of a .cu file against expected outputs, in a program that is compiled for it.
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { explained, gpt2Error } from '../base/errors.ts';
 import { packageRoot } from '../base/package-root.ts';
@@ -65,6 +65,8 @@ export async function* testFile(file: string, expectation: string, device: 'cuda
   const reported = new Map<string, string>();
   for (const [index, one] of cases.entries()) {
     writeFileSync(path('in'), inputs[index]!);
+    // Those of the case before are none of this one.
+    rmSync(path('out'), { force: true });
     const { signal, status, stderr } = spawnSync(program!, [path('in'), path('out')], {
       ...{ stdio: ['ignore', 'inherit', 'pipe'], timeout: Math.round(seconds * 1000), killSignal: 'SIGKILL' },
       ...{ env: { ...process.env, GPT2_EMULATOR: 'quiet' }, encoding: 'utf8', maxBuffer: 64 << 20 },
@@ -126,9 +128,9 @@ function packed(
     if (value === undefined && wanted === undefined) throw gpt2Error`${file}: a case lacks the parameter ${name}`;
     if (typeof value === 'number') values.push(value);
     else values.push((value ?? wanted)!.length, value ? 1 : 0);
-    const [given, rest] = [value, wanted].map((array) => (typeof array === 'object' ? Array.from(array) : []));
-    for (const each of given!) values.push(each);
-    const other = [...given!, ...rest!].find((each) => typeof each !== 'number');
+    const numbers = typeof value === 'object' ? Array.from(value) : [];
+    for (const each of numbers) values.push(each);
+    const other = numbers.concat(Array.from(wanted ?? [])).find((each) => typeof each !== 'number');
     if (other !== undefined) {
       throw gpt2Error`${file}: ${name} holds ${JSON.stringify(other)}, which is no number: write a matrix as one array, row after row`;
     }

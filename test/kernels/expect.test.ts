@@ -14,6 +14,7 @@ __global__ void types(const half *a, const signed char *b, double *c, long long 
 }
 __global__ void past(float *c) { c[threadIdx.x + 1] = 1; }
 void nothing(float *c) {}
+__global__ void from(float *c, int N) { c[N] = 1; }
 extern "C" void solve(const float *A, const float *B, float *C, int N) { add<<<(N + 255) / 256, 256>>>(A, B, C, N); }
 `;
 const call = (inputs: string, expected: string, rest = '') =>
@@ -48,6 +49,13 @@ it.each([
     'nothing',
     `${call('', 'c: [1]', "name: 'x'")}, ${call('', 'c: [1]', "name: 'y'")}`,
     /^x {2}c is wrong[\s\S]*copies from c .*, which was never written[\s\S]*\ny {2}c is wrong[\s\S]*\nthe same report as of x\n$/,
+    1,
+  ],
+  [
+    'a case that ends without outputs after one with wrong ones',
+    'from',
+    `${call('N: 0', 'c: [5]', 'grid: 1, block: 1')}, ${call('N: 100', 'c: [5]', 'grid: 1, block: 1')}`,
+    /^N 0 {2}c is wrong [\s\S]*\nN 100 {2}the program failed \(exit code 1\)\ndefect: from: /,
     1,
   ],
   [
