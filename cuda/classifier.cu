@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(threads)
   for (int column = static_cast<int>(threadIdx.x) * stride; column < vocabulary; column += threads * stride) {
     sum += exponential(column, limited(column).value, 0);
   }
-  const float above = logf(fp8_of_target + static_cast<float>(stride) * block_sum<threads>(sum)) - logf(256);
+  const float above = logf(fp8_of_target + static_cast<float>(stride) * block_sum<threads>(sum)) - logf(fp8_of_estimate);
   sum = 0;
   for (int column = static_cast<int>(threadIdx.x); column < padded; column += threads) {
     sum += exponential(column, limited(column).value, above);

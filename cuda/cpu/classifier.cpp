@@ -1,7 +1,7 @@
 // The last linear layer with its loss and backward, as a sequence of other ops. `logits` is overwritten with the
 // logits' gradient. With FP8 copies, for logits l[i,j], r[i] the target's, of which every s-th is sampled (sample_stride):
 //   z[i] = r[i] + log(1/16 + s * sum over sampled j of exp(l[i,j] - r[i])), an estimate of softmax's denominator
-//   e[i,j] = 256 exp(l[i,j] - z[i]) for j other than the target, D[i] = sum of e[i,j], d[i] = D[i] + 256 exp(r[i] - z[i])
+//   e[i,j] = 128 exp(l[i,j] - z[i]) for j other than the target, D[i] = sum of e[i,j], d[i] = D[i] + 128 exp(r[i] - z[i])
 //   din = dloss / d * E5M2(e) / 0.99722 * weight_values * factors[SCALE] - dloss D / d * weight[target]
 //   dweight = E5M2(e)^T * (dloss / d / 0.99722 * in), the factor in E4M3 with a scale for GPT2_FP8_BLOCK rows;
 //   row target of dweight -= dloss D / d * in
@@ -36,7 +36,7 @@ struct Fp8Memory {
 // Losses of capped logits. The logits become E5M2(e), 0 for the target; scale = dloss / d, of_target = -dloss D / d.
 void fp8_cross_entropy(Task task, float *losses, const Fp8Memory &memory, float *logits, const int32_t *targets, int N,
                        int V, int Vp, float dloss, float softcap) {
-  constexpr float log_of_256 = 5.5451774f, limit = 77;
+  constexpr float limit = 77;
   task.pool.each(N, [&](int64_t n) {
     float *x = logits + static_cast<size_t>(n) * Vp;
     const int target = targets[n], stride = sample_stride(Vp);
@@ -52,7 +52,7 @@ void fp8_cross_entropy(Task task, float *losses, const Fp8Memory &memory, float 
       if (j != target) sampled += exponential(std::min(x[j] - reference, limit));
     }
     // The estimate over the reference.
-    const auto above = static_cast<float>(std::log(fp8_of_target + stride * sampled)) - log_of_256;
+    const auto above = static_cast<float>(std::log((fp8_of_target + stride * sampled) / fp8_of_estimate));
     double sum = 0;
     for (int j = 0; j < V; j++) {
       const float e = j == target ? 0 : exponential(std::min(x[j] - reference - above, limit));

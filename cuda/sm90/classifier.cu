@@ -10,7 +10,7 @@
 // With a softcap, whose derivative is d_ij, the epilogue sums e_ij but stores e_ij d_ij, and the target's element
 // becomes -S_i d_ij. exponential() in product-finisher.cuh limits exponents.
 //
-// With FP8 (docs/fp8.md), e_ij = 256 exp(l_ij - z_i) in E5M2, rowwise for din and columnwise for dweight, in the memory
+// With FP8 (docs/fp8.md), e_ij = 128 exp(l_ij - z_i) in E5M2, rowwise for din and columnwise for dweight, in the memory
 // of bf16 logits. z_i estimates softmax's denominator, by the same matmul with every 64th row of the weight. With T_i
 // the target's exponential, a_i = dloss / (T_i + S_i). The target's term is not rounded to FP8: the epilogue of din
 // adds -a_i S_i times the target's row of the weight, and a sorted sum adds rows to dweight. r_i is the dot product of
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(threads)
   derivative[row] = logit.derivative;
 }
 
-// normalizer[i] = z_i - log(256), from the sampled row sums of `tiles` tiles.
+// normalizer[i] = z_i - log(fp8_of_estimate), from the sampled row sums of `tiles` tiles.
 __global__ void __launch_bounds__(threads)
     normalizer_kernel(float *normalizer, const float *row_sums, const float *reference, int tiles, int stride, int N) {
   wait_for_previous_kernel();
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(threads)
   if (row >= N) return;
   float sum = 0;
   for (int tile = 0; tile < tiles; tile++) sum += row_sums[static_cast<int64_t>(tile) * N + row];
-  normalizer[row] = reference[row] + logf(fp8_of_target + static_cast<float>(stride) * sum) - logf(256);
+  normalizer[row] = reference[row] + logf(fp8_of_target + static_cast<float>(stride) * sum) - logf(fp8_of_estimate);
 }
 
 // Numbers of rows for gradients in FP8; NULL without these.
