@@ -5,11 +5,11 @@ import type { ResolvedOptions } from '../../options/table.ts';
 import { formatBytes, formatCount, formatDuration } from '../../report/format-numbers.ts';
 
 export interface Outlook {
-  /** Up to --stop-after. */
+  /** Up to --stop-after; of a process that resumed a run, only its steps. */
   readonly steps: number;
-  /** Tokens that the run trains on. */
+  /** Tokens of these steps. */
   readonly tokens: number;
-  /** How often the run reads the training split. */
+  /** How often these steps read the training split. */
   readonly epochs: number;
   /** Seconds of a step and of the whole run, with its validations and last save; undefined if unknown. */
   readonly stepSeconds: number | undefined;
