@@ -118,7 +118,9 @@ async function trainAndShow({ folder, vocabularySize, curve }: Data, signal: Abo
   const commands = [
     [`sample --model ${shellWord(out)} -i`, 'type prompts, read their texts'],
     [`train --preset ${laptop} --data ${shellWord(folder)} --serve`, `all ${all} steps, with a live page`],
-    ['quickstart --text FILE', 'the same with a text of yours'],
+    curve
+      ? ['quickstart --text FILE', 'the same with a text of yours']
+      : [`report ${shellWord(out)}`, 'its curves, as one HTML file'],
     ['presets', 'other ready-made runs'],
   ].map(([command, what]) => `  ${`npm run gpt2 -- ${command}`.padEnd(90)}  ${what}`);
   process.stdout.write(

@@ -73,7 +73,11 @@ export function describeUnlike({ run, baseline }: Pair): string[] {
 }
 
 /** Options that differed before a run was resumed; its configuration has the options of the last start. */
-function earlierOptions({ name, events, configuration }: NamedRun): string[] {
+export function earlierOptions({
+  name,
+  events,
+  configuration,
+}: Pick<NamedRun, 'name' | 'events' | 'configuration'>): string[] {
   const starts = events.filter((event) => event.event === 'run');
   return starts.slice(0, -1).flatMap((start, index) => {
     const end = starts[index + 1]!.resumedFrom ?? 0;
@@ -116,7 +120,7 @@ export const ownTable = (run: Pick<NamedRun, 'name' | 'series' | 'events' | 'con
     ...[series, String(steps)],
     ...[values.first, values.least, values.last].map(valueOr),
   ]),
-  notes: [endOfRun(run).text],
+  notes: [endOfRun(run).text, ...earlierOptions(run)],
 });
 
 /** The figures of a single run; null if it has no values. */

@@ -7,7 +7,7 @@ import { lastEvent, unlike } from '../runs/measured.ts';
 import type { RunRecord, Series } from '../runs/reader.ts';
 import { amountBefore, type Over, type Plotted, unitOf } from './axis.ts';
 import { limitsOf } from './compare/compare.ts';
-import { type Compared, comparisonTable, ownTable } from './comparison-text.ts';
+import { type Compared, comparisonTable, earlierOptions, ownTable } from './comparison-text.ts';
 import { type Axis, type Curve, type Figure, firstShown, type Look } from './figure.ts';
 import { formatCount } from './format-numbers.ts';
 import { endOf, LoggedRun } from './logged-run.ts';
@@ -139,8 +139,14 @@ function axisOf(runs: readonly Plotted[], all: readonly Plotted[], over: Over) {
 const lastStepOf = (runs: readonly Plotted[]): number =>
   Math.max(0, ...runs.flatMap(({ series }) => [series.train.at(-1)?.[0] ?? 0, series.val.at(-1)?.[0] ?? 0]));
 
+/** Undefined if the runs, or the steps of a resumed run, differ. */
 function tokensPerStep(runs: readonly Plotted[]): number | undefined {
-  const [tokens, ...others] = new Set(runs.map(({ configuration }) => configuration?.totalBatch));
+  const [tokens, ...others] = new Set(
+    runs.flatMap(({ configuration, events }) => [
+      configuration?.totalBatch,
+      ...new LoggedRun(events).series.tokens.values,
+    ]),
+  );
   return typeof tokens === 'number' && others.length === 0 ? tokens : undefined;
 }
 
@@ -185,7 +191,8 @@ function configurationTable(runs: readonly PlottedRun[], baselines: readonly Plo
     head: ['', ...columns.map(({ name }) => name)],
     rows: shown,
     notes: others > 0 ? [`${others} more options have their defaults; config.json lists them`] : [],
-    ...(runs.length === 1 && { command: commandOf(runs[0]!.configuration) }),
+    // No command repeats a run that was resumed with other options.
+    ...(runs.length === 1 && earlierOptions(runs[0]!).length === 0 && { command: commandOf(runs[0]!.configuration) }),
   };
 }
 

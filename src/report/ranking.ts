@@ -91,7 +91,7 @@ export function rankRuns(runs: readonly NamedRun[]) {
     sorted.some((run) => lastOf(run) !== null && unlike(run, first).leftOut.includes('val')) &&
       'not all runs validated the same tokens',
   ].filter((note) => note !== false);
-  return { title: `${warning ? `${warning}; ` : ''}Ranking by last validation loss`, ranking, notes };
+  return { title: `Ranking by last validation loss${warning ? `: ${warning}` : ''}`, ranking, notes };
 }
 
 /** A ranking as a table; options have the names of their flags. */

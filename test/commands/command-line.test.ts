@@ -1,5 +1,7 @@
 // The command line's texts: --help, the status line, the lines before step 0; and flags that npm keeps (src/commands/npm-flags.ts).
 import { spawnSync } from 'node:child_process';
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, vi } from 'vitest';
 import { asTyped } from '../../src/base/wording.ts';
@@ -85,7 +87,7 @@ it.each([
   ['', '80 steps of 64 tokens, 1.02 epochs, lr 0.002, warmup 20, cosine to 0.1; saves to run'],
   ['--seq 16', '80 steps of 32 tokens, lr 0.002, warmup 20, cosine to 0.1; saves to run'],
 ])('train %s', async (more, line) => {
-  place.data({ train: 5000, vocabulary: 100 });
+  rmSync(join(place.data({ train: 5000, vocabulary: 100 }), 'random_val.bin'));
   const never = '--val-every 0 --sample-every 0 --save-every 0 --stop-after 1';
   const flags = `${tinyModel.join(' ')} --batch 2 --seq 32 --steps 80 ${never} ${more}`;
   const { stdout } = await place.okHere(`train --data data --out run --overwrite ${flags}`);

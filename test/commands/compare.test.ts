@@ -176,7 +176,7 @@ describe('other validations, other data', () => {
     const third = writeRun({}, { seed: 7 }, 'third');
     expect((await compare(other, third)).stdout).toContain('cannot be compared');
     expect((await compare(other, third)).stdout).toMatch(
-      /^losses .*; Ranking by last validation loss\nrun .* bits\/byte /,
+      /^Ranking by last validation loss: losses .*\nrun .* bits\/byte /,
     );
   });
 

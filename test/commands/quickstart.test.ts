@@ -54,6 +54,7 @@ it('--text: trains on the characters of that text, and ends with the losses and 
   ]);
   expect(stdout).toMatch(/A uniform guess among 23 characters loses 3\.14 \(ln 23\)\. After 1,200 of 3,000 steps/);
   expect(stdout).toContain('1.9235 on text that it was not trained on');
+  expect(stdout.slice(stdout.indexOf('Next:'))).toContain("report 'runs/quickstart-my book'");
   await expectNext(stdout, 4);
   // A second time in the same folders, with another text of this name.
   place.file('my book.txt', 'Another book altogether. '.repeat(5000));

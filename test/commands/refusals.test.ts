@@ -189,7 +189,9 @@ const tables: Record<string, Row[]> = {
     [1, '--data empty', 'empty has no train shard', 'prepro'],
     [1, '--data torn', 'header says 200 tokens, 1424 bytes in all, but it has 1324', 'random_train.bin'],
     [1, '--data sets/inside/', 'sets/inside/ has no train shard', 'did you mean data/inside?'],
-    [1, '--data notes.bin', 'cannot be read as a folder', ['notes.bin', '--data']],
+    [1, '--data notes.bin', 'cannot be read as a folder', ['notes.bin', '--data', 'text notes.bin']],
+    [1, '--data data/random_train.bin', 'cannot be read as a folder', 'name its folder, data'],
+    [1, '--data .', '. has no train shard', 'name one of the folders in it, such as data, letters, short and'],
     [
       1,
       '--data short --order llmc',

@@ -139,6 +139,8 @@ describeInChromium('the report', (browser) => {
     await drawn();
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(390);
     expect(await page.evaluate("document.querySelector('h1').clientWidth")).toBe(366);
+    // Only the log scrolls sideways: its lines are not broken.
+    expect(await page.evaluate("document.querySelector('#log-tail').scrollWidth")).toBeGreaterThan(366);
     await open('two.html');
     await drawn();
     const hidden =

@@ -44,6 +44,12 @@ describe('a loss lies at what the steps before it took, on the weights of which 
     }
   });
 
+  it('a run that was resumed with other options has neither one size of step nor one command', () => {
+    const { axis, tokensPerStep, tables } = makeFigure([resumed]);
+    expect([axis.label, tokensPerStep, tables.at(-1)!.command]).toEqual(['step', undefined, undefined]);
+    expect(tables[0]!.notes[1]).toMatch(/^resumed: until step 2 configured with totalBatch 1000 instead of /);
+  });
+
   it("a reference's tokens follow from its batch; it has no seconds", () => {
     const { axis, curves } = makeFigure([resumed], [d6], { over: 'tokens' });
     expect(curves[0]!.series.train!.steps.at(-1)).toBeCloseTo((399 * 256) / 1000, 10);

@@ -1,6 +1,6 @@
 // Finds the shards of a data-set folder. If the folder is missing, the error names the command that makes it.
 import { existsSync, readdirSync } from 'node:fs';
-import { basename, join, relative, resolve } from 'node:path';
+import { basename, dirname, join, relative, resolve } from 'node:path';
 import { didYouMean } from '../../base/checks/nearest.ts';
 import { explained, type Gpt2Error, gpt2Error, onCommandLine, orElse, shortList, words } from '../../base/errors.ts';
 import { shellWord } from '../../base/wording.ts';
@@ -19,7 +19,9 @@ export function findShards(folder: string, role: Role): string[] {
   }
   const names = explained(
     `${folder} cannot be read as a folder of token shards`,
-    words`name another${onCommandLine(' with --data')}`,
+    roleOfName(basename(folder)).length > 0
+      ? `name its folder, ${dirname(folder)}`
+      : words`name another${onCommandLine(` with --data, or make one of a text: \`npm run prepro -- text ${shellWord(folder)}\``)}`,
     () => readdirSync(folder),
   );
   const both = names.find((name) => roleOfName(name).length === 2);
@@ -28,7 +30,10 @@ export function findShards(folder: string, role: Role): string[] {
   if (found.length === 0) {
     const made = join('data', basename(resolve(folder)));
     const hasOne = entriesOf(made).some((name) => roleOfName(name).includes(role));
-    throw gpt2Error`${folder} has no ${role} shard (a .bin file with "${role}" in its name): ${hasOne ? `did you mean ${made}?` : 'run prepro to make one'}`;
+    const inside = setsIn(folder);
+    const make =
+      inside.length > 0 ? `name one of the folders in it, such as ${shortList(inside)}` : 'run prepro to make one';
+    throw gpt2Error`${folder} has no ${role} shard (a .bin file with "${role}" in its name): ${hasOne ? `did you mean ${made}?` : make}`;
   }
   return found.sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))).map((name) => join(folder, name));
 }
@@ -38,9 +43,7 @@ function noData(folder: string): Gpt2Error {
   if (make)
     return gpt2Error`there is no data in ${folder}: run \`${make}\`, or name another folder${onCommandLine(' with --data')}`;
   const places = new Set([join(folder, '..'), 'data']);
-  const sets = [...places]
-    .flatMap((place) => entriesOf(place).map((name) => join(place, name)))
-    .filter((path) => entriesOf(path).some((name) => roleOfName(name).length > 0));
+  const sets = [...places].flatMap(setsIn);
   const name =
     sets.length === 0
       ? words`name another${onCommandLine(' with --data')}`
@@ -50,3 +53,8 @@ function noData(folder: string): Gpt2Error {
 }
 
 const entriesOf = (path: string): string[] => orElse([], () => readdirSync(path));
+
+const setsIn = (place: string): string[] =>
+  entriesOf(place)
+    .map((name) => join(place, name))
+    .filter((path) => entriesOf(path).some((name) => roleOfName(name).length > 0));

@@ -5,11 +5,11 @@ import type { ResolvedOptions } from '../../options/table.ts';
 import { formatBytes, formatCount, formatDuration } from '../../report/format-numbers.ts';
 
 export interface Outlook {
-  /** Up to --stop-after. */
+  /** Up to --stop-after; of a resumed run, those after its checkpoint. */
   readonly steps: number;
-  /** Tokens that the run trains on. */
+  /** Tokens of these steps. */
   readonly tokens: number;
-  /** How often the run reads the training split. */
+  /** How often these steps read the training split. */
   readonly epochs: number;
   /** Seconds of a step and of the whole run, with its validations and last save; undefined if unknown. */
   readonly stepSeconds: number | undefined;
@@ -42,19 +42,21 @@ export function timesDue(every: number, from: number, last: number): number {
 /** Estimates the seconds of a save that training waits for: 1.49 GB took 4 s on an H200's host (2026-11-26), mostly sha256. */
 export const saveSeconds = (bytes: number): number => bytes / 400e6;
 
-/** The outlook of a run, up to --stop-after. */
+/** The outlook of a run from the step `from`, up to --stop-after. */
 export function outlookOf(
   options: ResolvedOptions,
   run: Pick<Outlook, 'steps' | 'stepSeconds' | 'checkpointBytes'> & {
     readonly trainingTokens: number;
     readonly validationTokens: number;
+    readonly from: number;
   },
 ): Outlook {
   const { totalBatch, valEvery, ranks, stopAfter = run.steps } = options;
-  const steps = Math.min(run.steps, stopAfter);
-  const { trainingTokens, validationTokens, stepSeconds, checkpointBytes } = run;
+  const { from, trainingTokens, validationTokens, stepSeconds, checkpointBytes } = run;
+  const last = Math.min(run.steps, stopAfter);
+  const steps = Math.max(0, last - from);
   // Forward is a third of forward and backward.
-  const validation = (timesDue(valEvery, 0, steps) * validationTokens) / (3 * ranks);
+  const validation = (timesDue(valEvery, from, last) * validationTokens) / (3 * ranks);
   const seconds = stepSeconds && (steps + validation / totalBatch) * stepSeconds + saveSeconds(checkpointBytes);
   const tokens = steps * totalBatch;
   return { steps, tokens, epochs: tokens / trainingTokens, stepSeconds, seconds, checkpointBytes };

@@ -112,14 +112,15 @@ function secondsOnGpu(
   return flops && (totalBatch * flopsPerToken(config, sequence)) / (flops * ranks);
 }
 
-/** The run's steps, and the tokens of its data by the headers of the shards. */
-function lengthsOf({ options, trainShards, valShards }: Resolved) {
+/** The run's steps, the step it starts at, and the tokens of its data by the headers of the shards. */
+function lengthsOf({ options, checkpoint, trainShards, valShards }: Resolved) {
   const { batch, sequence, ranks, valSteps, valTokens = 'all' } = options;
   const trainingTokens = trainShards.reduce(addTokens, 0);
   const all = valShards.reduce(addTokens, 0);
   const asked = valSteps === undefined ? valTokens : valSteps * batch * sequence * ranks;
   const validationTokens = asked === 'all' ? all : Math.min(asked, all);
-  return { trainingTokens, validationTokens, steps: stepsOf(options, trainingTokens) };
+  const from = checkpoint?.manifest.step ?? 0;
+  return { trainingTokens, validationTokens, from, steps: stepsOf(options, trainingTokens) };
 }
 
 function addTokens(sum: number, path: string): number {

@@ -112,7 +112,7 @@ function findFiles(
   const dataset = readDataset(data);
   const trainShards = batches ? [] : findShards(data, 'train');
   // A run on a program's batches is validated only on batches of the program.
-  const valShards = batches || validation ? [] : findShards(data, 'val');
+  const valShards = batches || validation || options.valEvery === 0 ? [] : findShards(data, 'val');
   if (start) refuseOtherParts(start, merged);
   const { vocabularySize = gpt2VocabularySize } = start?.model ?? dataset ?? {};
   const tokenizer = tokenizerOfRun({ vocabularySize }, start, dataset && readDatasetTokenizer(data, dataset));

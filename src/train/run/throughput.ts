@@ -69,9 +69,9 @@ export function throughputOf(tokensPerStep: number, span: Run['span'], checkpoin
       );
       return between.reduce((sum, each) => sum + each, (last - done) * step) / 1000 + throughput.saveSeconds;
     },
-    /** The outlook up to the last step of this process, once: after the third step, or later in a long run whose steps have not settled. */
+    /** The outlook of this process's steps, once: after the third step, or later in a long run whose steps have not settled. */
     outlook(epochsOfRun: number): Outlook | undefined {
-      const steps = span.lastStep;
+      const steps = span.lastStep - span.startStep;
       const seconds = throughput.remaining();
       if (isTold || seconds === undefined || (seconds > shortRun && total < settled)) return undefined;
       isTold = true;

@@ -107,6 +107,7 @@ it('trains with what it picked, and a resumed run takes the same', async () => {
     ...{ ...tinyRun, data, out, context: 64, batch: 'auto', totalBatch: 256, steps: 4 },
   };
   expect(await noticesOf({ ...options, stopAfter: 2 })).toContain('--batch auto is --batch 8 --recompute none here');
+  expect(await plan({ out, resume: true, batch: 8, totalBatch: 512 })).toMatchObject({ steps: 2, tokens: 1024 });
   await train({ out, resume: true });
   expect(readRun(out).configuration).toMatchObject({ batch: 8, totalBatch: 256, recompute: 'none' });
 });

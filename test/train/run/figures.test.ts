@@ -184,8 +184,11 @@ it.each([
   expect(told).toEqual([[at, later / 1000]]);
 });
 
-it('throughputOf tells the outlook of the steps before --stop-after', () => {
-  const throughput = throughputOf(10, { steps: 400, startStep: 0, lastStep: 60 }, 0);
+it.each([
+  ['before --stop-after', 0, { steps: 60, tokens: 600, epochs: 1.2, seconds: 5.7 }],
+  ['after a resume', 20, { steps: 40, tokens: 400, epochs: 0.8, seconds: 3.7 }],
+])('throughputOf tells the outlook of the steps %s', (_, startStep, outlook) => {
+  const throughput = throughputOf(10, { steps: 400, startStep, lastStep: 60 }, 0);
   for (let step = 0; step < 3; step++) throughput.add(100);
-  expect(throughput.outlook(8)).toMatchObject({ steps: 60, tokens: 600, epochs: 1.2, seconds: 5.7 });
+  expect(throughput.outlook(8)).toMatchObject(outlook);
 });
