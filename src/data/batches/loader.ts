@@ -81,7 +81,7 @@ export function openLoader(options: LoaderOptions): Loader {
   const { shards, close } = openShards(options.shards, vocabularySize, { check, see });
   if (!holdsDocuments) {
     close();
-    throw gpt2Error`--document-mask needs documents that begin with end of text, and no shard in ${dirname(options.shards[0]!)} holds its token, ${endOfText}; leave out --document-mask, or make the data again with prepro`;
+    throw gpt2Error`--document-mask needs documents that begin with end of text, and no shard in ${dirname(options.shards[0]!)} holds its token, ${endOfText}; give --no-document-mask, or make the data again with prepro`;
   }
   const shardTokens = shards.map(({ tokens }) => tokens);
   const orderOfRank = (rank: number): Order => orderOf(orderName, { shardTokens, batch, sequence, rank, ranks, seed });
