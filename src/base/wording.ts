@@ -59,7 +59,8 @@ export const continueWith = (out: string): string =>
 const withNames = (words: string, isLast: boolean): string => {
   const text = words.replaceAll(/another --out(?![\w-])/g, 'another path as out');
   return text.replaceAll(/( with )?(--[a-z][\w-]*)/g, (all, before = '', flag: string, start: number) => {
-    if (spellings.switches.has(flag)) return `${before}${nameOf(flag)}: true`;
+    const on = flag.replace(/^--no-/, '--');
+    if (spellings.switches.has(on)) return `${before}${nameOf(on)}: ${on === flag}`;
     const next = text[start + all.length];
     const isOption = before !== '' && (next === undefined ? isLast : ';,'.includes(next));
     return `${before}${isOption ? 'the option ' : ''}${nameOf(flag)}`;

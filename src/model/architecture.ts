@@ -79,22 +79,33 @@ export const architectureOf = (config: GivenParts): Architecture => ({
 
 /** @throws UsageError for parts that do not go together */
 export function checkArchitecture(config: GivenParts & { readonly layers: number }, headSize: number): void {
-  const { positions, queryKeyNorm, attentionScale, window, shortWindow, valueEmbeddings = 0 } = architectureOf(config);
+  const {
+    positions,
+    queryKeyNorm,
+    attentionScale,
+    rotaryBase,
+    window,
+    shortWindow,
+    valueEmbeddings = 0,
+  } = architectureOf(config);
   if (2 * valueEmbeddings > config.layers) {
-    throw usageError`valueEmbeddings ${valueEmbeddings} need twice as many layers, not ${config.layers}; give fewer`;
+    throw usageError`--value-embeddings ${valueEmbeddings} need twice as many layers, not ${config.layers}; give fewer`;
   }
   if (shortWindow !== undefined && !(window !== undefined && window >= shortWindow)) {
-    throw usageError`shortWindow ${shortWindow} needs a window that is at least as long, not ${window ?? 'none'}; give another --window`;
+    throw usageError`--short-window ${shortWindow} needs a window that is at least as long, not ${window ?? 'none'}; give another --window`;
   }
   if (positions === 'rotary' && headSize % 4 !== 0) {
-    throw usageError`positions rotary need a head size that is a multiple of 4, not ${headSize}; take other --channels or --heads`;
+    throw usageError`--positions rotary needs a head size that is a multiple of 4, not ${headSize}; take other --channels or --heads`;
   }
   if ((queryKeyNorm === 'rmsnorm' || valueEmbeddings > 0) && headSize % 2 !== 0) {
     const part = valueEmbeddings > 0 ? 'valueEmbeddings' : 'queryKeyNorm rmsnorm';
     throw usageError`${part} needs an even head size, not ${headSize}; take other --channels or --heads`;
   }
   if (attentionScale !== 0 && positions === 'learned' && queryKeyNorm === 'none') {
-    throw usageError`attentionScale ${attentionScale} needs positions rotary or queryKeyNorm rmsnorm, whose kernel applies it; give one of them`;
+    throw usageError`--attention-scale ${attentionScale} needs --positions rotary or --qk-norm rmsnorm, whose kernel applies it; give one of them, or --attention-scale 0`;
+  }
+  if (rotaryBase !== 0 && positions === 'learned') {
+    throw usageError`--rotary-base ${rotaryBase} has no effect with --positions learned; give --positions rotary too`;
   }
 }
 

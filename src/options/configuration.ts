@@ -5,7 +5,7 @@ import { gpt2Error } from '../base/errors.ts';
 import { shellWord } from '../base/wording.ts';
 import { type ModelConfig, modelName } from '../model/config.ts';
 import { unlikeDefaults } from './complete-options.ts';
-import { flagOf, type OptionRow } from './row.ts';
+import { flagOf, type OptionRow, type ProgramPart, programParts } from './row.ts';
 import {
   type Configuration,
   type OptionName,
@@ -15,12 +15,9 @@ import {
   rowNamed,
 } from './table.ts';
 
-/** Parts of a run that a program can give as functions or objects. */
-export const programParts = ['schedule', 'optimizer', 'batches', 'validation'] as const;
-export type ProgramPart = (typeof programParts)[number];
 const isPart = (name: string): boolean => programParts.includes(name as ProgramPart);
 
-/** Their value in a configuration. */
+/** The value of a program's part in a configuration. */
 const ofProgram = 'of the program';
 
 const partField = (what: string) => ({

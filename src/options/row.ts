@@ -5,6 +5,10 @@ import type { LibraryKind } from '../native/find-library.ts';
 
 export { real, whole } from '../base/checks/number.ts';
 
+/** The parts of a run that a program may give as functions and objects. */
+export const programParts = ['schedule', 'optimizer', 'batches', 'validation'] as const;
+export type ProgramPart = (typeof programParts)[number];
+
 type OneValue = string | number | boolean;
 export type OptionValue = OneValue | readonly string[];
 
@@ -58,6 +62,8 @@ export interface OptionRow {
   readonly needs?: string;
   /** This option has an effect only if another option has one of these values; otherwise only its default is allowed. */
   readonly onlyWith?: { readonly option: string; readonly values: readonly [string, ...string[]] };
+  /** The part of a program with which this option has no effect: giving both is refused. */
+  readonly without?: ProgramPart;
   /** One of the ten options with which `train --help` opens. */
   readonly frequent?: true;
   /** `bench` has the option too; for 'training' it has no effect on generation. */

@@ -92,6 +92,7 @@ export const runningRows = {
     optional: true,
     insteadOf: 'valSteps',
     compare: 'without validation',
+    without: 'validation',
   },
   valSteps: {
     usage: '--val-steps <N>',

@@ -73,6 +73,7 @@ export const trainingRows = {
     help: "sequence: single sequences shuffled; llmc: llm.c's shuffle; file: no shuffle",
     default: 'sequence',
     resume: 'never',
+    without: 'batches',
   },
   seed: {
     usage: '--seed <N>',
@@ -144,6 +145,7 @@ export const trainingRows = {
     help: 'steps of linear warmup',
     default: { text: 'a quarter of the steps, at most 500; from weights 0' },
     elsewhere: ['warmup-steps', 'warmup-iters'],
+    without: 'schedule',
   },
   schedule: {
     usage: '--schedule <NAME>',
@@ -168,6 +170,7 @@ export const trainingRows = {
     },
     compare: 'if the rate falls',
     elsewhere: ['min-lr'],
+    without: 'schedule',
   },
   decayFraction: {
     usage: '--decay-frac <X>',
@@ -177,6 +180,7 @@ export const trainingRows = {
     optional: true,
     onlyWith: { option: 'schedule', values: ['wsd', 'trapezoid'] },
     compare: 'if the rate falls',
+    without: 'schedule',
   },
   optimizer: {
     usage: '--optimizer <NAME>',
@@ -194,6 +198,7 @@ export const trainingRows = {
     help: "AdamW's peak learning rate for embeddings; follows the schedule of --lr",
     default: { text: '--lr' },
     optional: true,
+    without: 'optimizer',
   },
   headLearningRate: {
     usage: '--head-lr <X>',
@@ -202,6 +207,7 @@ export const trainingRows = {
     default: { text: '--lr' },
     optional: true,
     onlyWith: { option: 'head', values: ['untied'] },
+    without: 'optimizer',
   },
   muonLearningRate: {
     usage: '--muon-lr <X>',
@@ -244,6 +250,7 @@ export const trainingRows = {
       text: `${newModelDecay}; from weights 0`,
       of: ({ startsFromWeights }) => (startsFromWeights ? 0 : newModelDecay),
     },
+    without: 'optimizer',
   },
   muonWeightDecay: {
     usage: '--muon-weight-decay <X>',
@@ -259,6 +266,7 @@ export const trainingRows = {
     help: "share of AdamW's first moment that a step keeps",
     default: adamwDefaults.beta1,
     optional: true,
+    without: 'optimizer',
   },
   beta2: {
     usage: '--beta2 <X>',
@@ -266,6 +274,7 @@ export const trainingRows = {
     help: "share of AdamW's second moment that a step keeps",
     default: adamwDefaults.beta2,
     optional: true,
+    without: 'optimizer',
   },
   eps: {
     usage: '--eps <X>',
@@ -273,6 +282,7 @@ export const trainingRows = {
     help: "AdamW's epsilon, added to the root of the second moment",
     default: adamwDefaults.eps,
     optional: true,
+    without: 'optimizer',
   },
   gradientClip: {
     usage: '--grad-clip <X>',

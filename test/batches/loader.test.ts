@@ -81,7 +81,9 @@ it('the same total batch sees the same tokens in any split, in file order', () =
   expect(tokens(2)).toEqual(tokens(8));
 });
 
-it('refuses a token outside the vocabulary and a shard too short', () => {
+it('refuses a token outside the vocabulary, a shard too short, no shard and a rank too many', () => {
+  expect(() => openLoader({ ...options, shards: [] })).toThrow('shards names no file');
+  expect(() => openLoader({ ...options, shards: [shard], rank: 2, ranks: 2 })).toThrow('rank 2 is none of 2 ranks');
   expect(() => openLoader({ ...options, shards: [shard], vocabularySize: 999 })).toThrow(
     /a\.bin holds the token 999 at position 999/,
   );

@@ -96,6 +96,7 @@ const fail = (message: string = 'no connection'): never => {
 const short = { inputs: tokens.subarray(1), targets: tokens };
 const none = { inputs: tokens, targets: new Int32Array(32).fill(-1) };
 
+const decay = { weightDecay: 0 };
 const rate = (of: (step: number) => number) => ({ schedule: of });
 const batches = (other: () => unknown) => ({ batches: batchesWith(other) });
 const validation = (other: () => unknown, at: number) => ({
@@ -109,10 +110,14 @@ const start = (parts: object, name: string) =>
 describe('refusals', () => {
   it.each<[message: string, parts: object]>([
     [
-      'the learning rate of step 2 must be a finite number of at least 0, not NaN',
+      'the learning rate of step 2 takes a number of at least 0, not NaN',
       rate((step) => (step === 2 ? Number.NaN : 1e-3)),
     ],
-    ['the learning rate of step 2 must be a finite number of at least 0, not -1', rate((step) => 1 - step)],
+    ['the learning rate of step 2 takes a number of at least 0, not -1', rate((step) => 1 - step)],
+    [
+      'the learning rate of step 2 takes a number from 0 to 3.4028234663852886e+38, not 1e+39',
+      rate((step) => (step === 2 ? 1e39 : 1e-3)),
+    ],
     ['no rate', rate((step) => (step === 2 ? fail('no rate') : 1e-3))],
     ['no connection', batches(() => fail())],
     ["step 2: a batch's inputs must be 1 x 32 = 32 tokens, not 31", batches(() => short)],
@@ -135,6 +140,10 @@ describe('refusals', () => {
       'position() of batches must return plain JSON',
       { batches: { next: () => good, seek() {}, position: () => new Map([[1, 2]]) } },
     ],
+    ["warmup has no effect with the program's schedule; leave out warmup", { ...rate(() => 1), warmup: 1 }],
+    ["beta1 has no effect with the program's optimizer; leave out beta1", { optimizer: new AdamW(decay), beta1: 0.8 }],
+    ["order has no effect with the program's batches; leave out order", { ...batches(() => fail()), order: 'file' }],
+    ["valTokens has no effect with the program's validation", { validation: batchesWith(fail), valTokens: 32 }],
     ['the batches of a program have no end; give steps', { ...batches(() => fail()), steps: undefined }],
     [
       'its batches cannot be read again; batches of a program are not captured',

@@ -3,6 +3,7 @@
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { UsageError } from '../../src/base/errors.ts';
 import { findShards } from '../../src/data/datasets/find-shards.ts';
+import { writeShards } from '../../src/data/datasets/write-shards.ts';
 import { openShard, writeShard } from '../../src/data/shards/shard.ts';
 import { type EvaluateOptions, evaluate } from '../../src/inference/evaluate/evaluate.ts';
 import { meanLoss } from '../../src/inference/evaluate/mean-loss.ts';
@@ -40,7 +41,7 @@ describeBackends('evaluate', (device) => {
     return evaluate(model, { ...given, ...options }).then((result) => ({ ...result, notices }));
   };
 
-  it('refuses no shards, and the name of an unknown tokenizer', async () => {
+  it('refuses no shards, the name of an unknown tokenizer, and another than the shards have', async () => {
     place.data({ val: 65 });
     await expect(run({ shards: [] })).rejects.toThrow('shards names no file: give the paths of one or more shards');
     await expect(run({ tokenizer: 'gpt4' })).rejects.toThrow(
@@ -48,10 +49,15 @@ describeBackends('evaluate', (device) => {
         'tokenizer takes one of gpt2, bytes, or what readDatasetTokenizer() or readTokenizer() returns, not "gpt4"',
       ),
     );
+    writeShards(place.path('bytes'), Array(9).fill('a few words'), { tokenizer: 'bytes' });
+    const shards = findShards(place.path('bytes'), 'val');
+    await expect(run({ shards, sequence: 4 })).rejects.toThrow(
+      'was made with another tokenizer (bytes) than tokenizer gpt2',
+    );
   });
 
   it('is the mean over every whole sequence of all shards, at any batch', async () => {
-    place.data({ val: 64 * 3 + 1 });
+    place.data({ val: 64 * 3 + 1, vocabulary: 50257 });
     const second = Uint16Array.from({ length: 64 * 2 + 50 }, (_, i) => i);
     writeShard(place.path('data', 'second_val.bin'), second);
     const whole = await run();
@@ -87,9 +93,9 @@ describeBackends('evaluate', (device) => {
   });
 
   it('reads sequences of shards of which each is shorter than a batch, and refuses a set without any', async () => {
-    place.data({ val: 60 });
+    place.data({ val: 60, vocabulary: 50257 });
     expect(await run()).toMatchObject({ batch: 4, sequences: 3, tokens: 48 });
-    place.data({ val: 10 });
+    place.data({ val: 10, vocabulary: 50257 });
     await expect(run()).rejects.toThrow(/random_val\.bin: no shard has 16 \+ 1 tokens/);
     await expect(run({ sequence: 65 })).rejects.toThrow("--seq 65 is over the model's context of 64 positions");
   });
@@ -97,7 +103,7 @@ describeBackends('evaluate', (device) => {
   it('counts bits per byte over the text of the predicted tokens', async () => {
     const text = 'Grüße aus 東京 🙂, and some more plain text to fill the batch with.\n'.repeat(3);
     const ids = Uint16Array.from([endOfText, ...encode(text)]).subarray(0, 65);
-    place.data();
+    place.data({ vocabulary: 50257 });
     writeShard(place.path('data', 'random_val.bin'), ids);
     const { loss, bitsPerByte, bytes } = await run();
     const wanted = [...ids.subarray(1)].reduce((sum, id) => sum + byteLengths(gpt2, 50257)![id]!, 0);

@@ -391,6 +391,7 @@ describe('a folder of transformers is read', () => {
     ['a SentencePiece model', file('spiece.model'), 'its tokenizer is in spiece.model'],
     ['another tokenizer', file('tokenizer_config.json', t5), 'it has a T5Tokenizer without a tokenizer.json'],
     ['another model', config({ model_type: 'llama' }), 'model_type of its config.json: it is "llama", not "gpt2"'],
+    ['a modern model', config({ model_type: 'gpt2_ts' }), 'it is "gpt2_ts", not "gpt2"; name the run instead'],
     ['no number of layers', config({ n_layer: 'two' }), 'n_layer of its config.json: Invalid input: expected number'],
     ['a layer too many', config({ n_layer: layers + 1 }), `model.safetensors lacks h.${layers}.ln_1.weight`],
     ['a layer too few', config({ n_layer: layers - 1 }), 'model.safetensors has h.1.'],
@@ -410,7 +411,7 @@ describe('a folder of transformers is read', () => {
     ['another MLP', config({ n_inner: 100 }), 'n_inner 100'],
     ['a head of its own', config({ tie_word_embeddings: false }), 'tie_word_embeddings false'],
     ['heads that do not divide', config({ n_head: 5 }), 'is not a GPT-2 that can be read'],
-    ['no configuration', without('config.json'), 'is neither a checkpoint nor a run with one'],
+    ['no configuration', without('config.json'), 'is not a GPT-2 that can be read: it has no config.json'],
     ['no JSON', file('config.json', '{'), 'its config.json cannot be read'],
     ['no weights', without(weightsFile), 'it has no model.safetensors; save it'],
     [

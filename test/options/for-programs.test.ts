@@ -95,6 +95,10 @@ const cases: [message: string | RegExp, work: () => unknown][] = [
     () => createModel({} as Device, { ...small, heads: 3 }, { B: 1, T: 8, purpose: 'inference' }),
   ],
   [
+    'rotaryBase 100 has no effect with positions learned; give positions rotary too',
+    () => createModel({} as Device, { ...small, rotaryBase: 100 }, { B: 1, T: 8, purpose: 'inference' }),
+  ],
+  [
     'warmup 100 is over steps 20; take a shorter warmup (from preset shakespeare-laptop: warmup 100)',
     () => train({ preset: 'shakespeare-laptop', data: place.path('data'), steps: 20 }),
   ],
@@ -139,7 +143,7 @@ it('flags are named as options, values and commands are not', () => {
   expect(words`${path} of --data: give --total-batch, or --out ${'--seq'}; run \`eval --data ${path} --seq 4\``).toBe(
     'runs/--data/x of data: give totalBatch, or out --seq; run `eval --data runs/--data/x --seq 4`',
   );
-  expect(words`--kernel is one with --dtype, another --out, --resume`).toBe(
-    'kernels is one with the option dtype, another path as out, resume: true',
+  expect(words`--kernel is one with --dtype, another --out, --resume, --no-resume`).toBe(
+    'kernels is one with the option dtype, another path as out, resume: true, resume: false',
   );
 });

@@ -60,6 +60,7 @@ describe('writeShards', () => {
 
   it.each<[string, Parameters<typeof writeShards>[1], object, string]>([
     ['an id outside', [[1, 257], 'b'], {}, 'a document holds 257, which is no id of a vocabulary of 257'],
+    ['a number as a document', ['a', 5 as never], {}, 'a document takes a text or ids, not 5'],
     ['one document', ['a'], {}, 'needs documents for training and for validation, not 0 and 1'],
     ['a text', 'ab', {}, 'documents takes texts, not "ab"'],
     ['a text for validation', documents, { validation: 'ab' }, 'validation takes texts, not "ab"'],

@@ -3,7 +3,7 @@
 import { dirname } from 'node:path';
 import { checkGiven } from '../../base/checks/given.ts';
 import { whole } from '../../base/checks/number.ts';
-import { gpt2Error, words } from '../../base/errors.ts';
+import { gpt2Error, usageError, words } from '../../base/errors.ts';
 import { checkListed, type Dataset, readDataset } from '../shards/dataset-file.ts';
 import { openShard, type Shard } from '../shards/shard.ts';
 import { type Order, type OrderName, orderNames, orderOf, type Position, startPosition } from './order.ts';
@@ -51,8 +51,8 @@ export interface Loader extends Disposable {
 
 /**
  * Opens shards, checks every token, and compares the shards' sha256 with dataset.json in their folder.
- * @throws Gpt2Error for a file that is not a shard or is damaged, a token outside the vocabulary, or a shard that is too short
- * for one batch
+ * @throws UsageError without shards, or for a rank that is not one of `ranks`; Gpt2Error for a file that is not a shard or is
+ * damaged, a token outside the vocabulary, or a shard that is too short for one batch
  * @example
  * const shards = findShards('data/tinyshakespeare', 'train');
  * using loader = openLoader({ shards, batch: 4, sequence: 64, order: 'sequence', seed: 42, vocabularySize: 50257 });
@@ -72,6 +72,7 @@ export function openLoader(options: LoaderOptions): Loader {
     { rank: whole(0), ranks: whole(1), endOfText: whole(0, 65535) },
   );
   const { batch, sequence, order: orderName, seed, vocabularySize, rank = 0, ranks = 1 } = options;
+  if (rank >= ranks) throw usageError`rank ${rank} is none of ${ranks} ranks, which count from 0`;
   const { endOfText } = options;
   let holdsDocuments = endOfText === undefined;
   const see = (tokens: Uint16Array) => {
@@ -81,7 +82,7 @@ export function openLoader(options: LoaderOptions): Loader {
   const { shards, close } = openShards(options.shards, vocabularySize, { check, see });
   if (!holdsDocuments) {
     close();
-    throw gpt2Error`--document-mask needs documents that begin with end of text, and no shard in ${dirname(options.shards[0]!)} holds its token, ${endOfText}; leave out --document-mask, or make the data again with prepro`;
+    throw gpt2Error`--document-mask needs documents that begin with end of text, and no shard in ${dirname(options.shards[0]!)} holds its token, ${endOfText}; give --no-document-mask, or make the data again with prepro`;
   }
   const shardTokens = shards.map(({ tokens }) => tokens);
   const orderOfRank = (rank: number): Order => orderOf(orderName, { shardTokens, batch, sequence, rank, ranks, seed });
@@ -134,6 +135,7 @@ export function openShards(
   vocabularySize: number,
   { check, see }: { check?: (shard: Shard) => void; see?: (tokens: Uint16Array) => void } = {},
 ) {
+  if (paths.length === 0) throw usageError`shards names no file: give the paths of one or more shards`;
   const shards: Shard[] = [];
   const datasets = new Map<string, Dataset | undefined>();
   const close = () => {

@@ -66,6 +66,7 @@ function divided(documents: Document[], validation: number | Iterable<Document>)
 /** A document whose ids are in the vocabulary, without the end of text that precedes it. */
 function checked(document: Document, { vocabularySize, endOfText }: Tokenizer): Document {
   if (typeof document === 'string') return document;
+  if (typeof document?.length !== 'number') throw UsageError.takes('a document', 'a text or ids', document);
   const ids = Array.from(document);
   const wrong = ids.find((id) => !(Number.isInteger(id) && id >= 0 && id < vocabularySize));
   if (wrong !== undefined)

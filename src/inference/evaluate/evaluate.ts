@@ -1,11 +1,14 @@
 // Measures how well a model predicts a data set: loss, perplexity, and bits per byte, which compares models with different
 // tokenizers. A run's validation uses the same sequences and mean (sequence-losses.ts).
+import { dirname } from 'node:path';
 import { checkGiven } from '../../base/checks/given.ts';
 import { whole } from '../../base/checks/number.ts';
-import { gpt2Error, usageError } from '../../base/errors.ts';
+import { gpt2Error } from '../../base/errors.ts';
 import { openSequences } from '../../data/batches/sequences.ts';
+import { readDataset, readDatasetTokenizer } from '../../data/shards/dataset-file.ts';
 import type { Model } from '../../model/model.ts';
 import { byteLengths, chosenTokenizer, noByteLengths, type Tokenizer } from '../../tokenizer/tokenizer.ts';
+import { isSameTokenizer } from '../../tokenizer/tokenizer-file.ts';
 import { checkSequence } from '../fit-memory.ts';
 import { type SequenceLosses, sequenceLosses, type WorkOptions } from './sequence-losses.ts';
 
@@ -35,7 +38,8 @@ export interface Evaluation extends Omit<SequenceLosses, 'losses'> {
  * Runs the model over the whole sequences of a data set, or over as many, spread evenly, as hold `tokens`.
  * @param model must have activations for batch x sequence tokens
  * @throws UsageError without shards, for an unknown tokenizer, or if `sequence` is over the model's context; Gpt2Error for a
- * shard that is damaged or has a token outside the vocabulary, or if all are too short for one sequence
+ * shard that is damaged, has a token outside the vocabulary or was made with another tokenizer, or if all are too short for one
+ * sequence
  * @example
  * const shards = findShards('data/tinyshakespeare', 'val');
  * const { loss, bitsPerByte } = await evaluate(model, { shards, tokenizer: 'gpt2', batch: 4, sequence: 64 });
@@ -48,7 +52,6 @@ export async function evaluate(model: Model, options: EvaluateOptions): Promise<
     { spellings: new Map([['batches', 'tokens']]) },
   );
   const { shards, batch, sequence, notice = () => {}, progress, ranks } = options;
-  if (shards.length === 0) throw usageError`shards names no file: give the paths of one or more shards`;
   const tokenizer = options.tokenizer === undefined ? undefined : chosenTokenizer(options.tokenizer);
   const { vocabularySize } = model.config;
   checkSequence(sequence, model.config);
@@ -57,6 +60,12 @@ export async function evaluate(model: Model, options: EvaluateOptions): Promise<
     throw gpt2Error`${shards[0]}: no shard has ${sequence} + 1 tokens, one sequence; give a shorter --seq`;
   }
   for (const text of set.notices) notice(text);
+  for (const folder of tokenizer ? new Set(shards.map(dirname)) : []) {
+    const dataset = readDataset(folder);
+    const found = dataset && readDatasetTokenizer(folder, dataset);
+    if (!found || isSameTokenizer(found, tokenizer!)) continue;
+    throw gpt2Error`${folder} was made with another tokenizer (${found.name}) than tokenizer ${tokenizer!.name}, which would count other bytes; give readDatasetTokenizer(folder)`;
+  }
   const lengths = tokenizer && byteLengths(tokenizer, vocabularySize);
   if (!tokenizer) notice('no bits per byte: the tokenizer is not known');
   else if (!lengths) notice(`no bits per byte: ${noByteLengths(tokenizer)}`);

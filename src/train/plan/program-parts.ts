@@ -5,8 +5,8 @@ import { gpt2Error, usageError } from '../../base/errors.ts';
 import type { Batch, Loader } from '../../data/batches/loader.ts';
 import { type Position, startPosition } from '../../data/batches/order.ts';
 import type { OptimizerChoice } from '../../optimizer/assign.ts';
-import { type ProgramPart, programParts } from '../../options/configuration.ts';
-import type { TrainOptions } from '../../options/table.ts';
+import { type ProgramPart, programParts } from '../../options/row.ts';
+import { optionNames, optionRows, type TrainOptions } from '../../options/table.ts';
 
 /** Micro-batches of a program, each [batch, sequence]. */
 export interface Batches {
@@ -48,6 +48,11 @@ export function splitParts(options: ProgramOptions): { options: TrainOptions; pa
   );
   if (parts.schedule) checkValue('schedule', 'function', parts.schedule);
   if (parts.batches && options.overfitBatch) throw usageError`overfitBatch repeats batches of data; leave out batches`;
+  for (const name of optionNames) {
+    const { without } = optionRows[name];
+    if (!without || others[name] === undefined || !parts[without]) continue;
+    throw usageError`${name} has no effect with the program's ${without}; leave out ${name}`;
+  }
   return { options: others, parts };
 }
 

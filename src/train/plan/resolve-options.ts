@@ -205,7 +205,7 @@ function modelConfig(
 ): ModelConfig {
   const { context, documentMask } = options;
   if (documentMask && tokenizer?.endOfText === undefined) {
-    throw gpt2Error`--document-mask needs a token that begins each document, and the tokenizer of ${options.data} (${tokenizer?.name ?? 'unknown'}) has no end of text; leave out --document-mask, or prepare the data with --tokenizer gpt2 or bytes`;
+    throw gpt2Error`--document-mask needs a token that begins each document, and the tokenizer of ${options.data} (${tokenizer?.name ?? 'unknown'}) has no end of text; give --no-document-mask, or prepare the data with --tokenizer gpt2 or bytes`;
   }
   if (start && context !== undefined && context > start.model.context) {
     throw gpt2Error`--context ${context} is over the ${start.model.context} positions of ${start.path}: a context can be shortened, not lengthened`;
@@ -219,7 +219,7 @@ function refuseOtherParts({ path, model }: Weights, asked: TrainOptions): void {
   if (other === undefined) return;
   const flag = spell(other);
   throw new UsageError(
-    `${flag} ${asked[other]}, but ${path} was trained with ${flag} ${trained[other]}; leave out ${flag}`,
+    `${flag} ${asked[other]}, but ${path} was trained with ${flag} ${trained[other] ?? 'none'}; leave out ${flag}`,
     { options: [other] },
   );
 }

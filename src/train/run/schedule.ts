@@ -1,4 +1,6 @@
 // Computes the learning rate: a linear warmup, then one of the shapes over the remaining steps, llm.c's or the trapezoid.
+import { checkValue } from '../../base/checks/given.ts';
+import { real } from '../../base/checks/number.ts';
 import type { ResolvedOptions } from '../../options/table.ts';
 
 export interface Schedule {
@@ -16,11 +18,19 @@ export interface Schedule {
 
 /**
  * The learning rate of a step, counted from 0; step s of the warmup has (s + 1) / warmup of the peak.
+ * @throws UsageError for a step after `steps`, or values that give no rate
  * @example
  * const peak = { learningRate: 6e-4, warmup: 10, steps: 100 };
  * const rate = learningRateAt({ ...peak, schedule: 'wsd', finalLearningRateFraction: 0, decayFraction: 0.2 }, 0); // 6e-5
  */
-export function learningRateAt(
+export function learningRateAt(schedule: Schedule, step: number): number {
+  checkValue('step', real(0, schedule.steps), step);
+  const rate = rateAt(schedule, step);
+  checkValue(`the learning rate of step ${step}`, real(0), rate);
+  return rate;
+}
+
+function rateAt(
   { schedule, learningRate, warmup, steps, finalLearningRateFraction: final, decayFraction }: Schedule,
   step: number,
 ): number {

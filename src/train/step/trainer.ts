@@ -2,7 +2,7 @@
 // launches micro-batches and the end of a step as graphs; tokens, step values and results are copied between the graphs, so that
 // the host can enqueue a step while the device works on the previous one.
 import { checkGiven, checkValue } from '../../base/checks/given.ts';
-import { real, whole } from '../../base/checks/number.ts';
+import { factor, real, whole } from '../../base/checks/number.ts';
 import { gpt2Error, InterruptedError, usageError } from '../../base/errors.ts';
 import { checkBatch, uploadsOf, writeBatch } from '../../data/batches/batch.ts';
 import type { Batch } from '../../data/batches/loader.ts';
@@ -167,14 +167,15 @@ export class Trainer {
     index: number,
     learningRate: number,
     nextBatch: () => Batch,
-    { loss = largestFloat, norm = largestFloat, afterUpdate = false }: UpdateLimits = {},
+    limits: UpdateLimits = {},
     requests: Requests = { stops: false, saves: false },
     isLeft?: (done: number) => boolean,
   ): Promise<BegunStep> {
     const { batch: B, sequence: T, accumulation } = this.options;
     const { device, activations } = this.model;
     return activations.inTurn(async () => {
-      checkStep(index, learningRate);
+      checkStep(index, learningRate, limits);
+      const { loss = largestFloat, norm = largestFloat, afterUpdate = false } = limits;
       const scalars = this.optimizerState.scalarsAt(index);
       const windows = this.options.windowsAt?.(index);
       const set = activations.at(B, T);
@@ -182,7 +183,8 @@ export class Trainer {
       await staging.pending?.();
       const started = performance.now();
 
-      staging.setValues({ learningRate, scalars, loss, norm, afterUpdate, requests });
+      const [lossLimit, normLimit] = [Math.min(loss, largestFloat), Math.min(norm, largestFloat)];
+      staging.setValues({ learningRate, scalars, loss: lossLimit, norm: normLimit, afterUpdate, requests });
       let targets = 0;
       for (let micro = 0; micro < accumulation; micro++) {
         const batch = nextBatch();
@@ -259,11 +261,8 @@ function checkModel({ config, activations }: Model, { batch, sequence, loss }: T
 const noTargets = (index: number) => gpt2Error`step ${index} has no target to learn from: all are -1`;
 
 /** Rejects values with which the update would turn weights into NaN. */
-function checkStep(index: number, learningRate: number): void {
-  if (!Number.isSafeInteger(index) || index < 0) {
-    throw usageError`a step's index must be a whole number of at least 0, not ${index}`;
-  }
-  if (!(learningRate >= 0 && Number.isFinite(learningRate))) {
-    throw usageError`the learning rate of step ${index} must be a finite number of at least 0, not ${learningRate}`;
-  }
+function checkStep(index: number, learningRate: number, limits: UpdateLimits): void {
+  checkGiven(limits, {}, { loss: real(-largestFloat, Number.MAX_VALUE), norm: factor, afterUpdate: 'switch' });
+  checkValue("a step's index", whole(0), index);
+  checkValue(`the learning rate of step ${index}`, real(0), learningRate);
 }

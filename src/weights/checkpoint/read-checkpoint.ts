@@ -80,7 +80,7 @@ export function checkModel(path: string, found: ModelConfig, wanted: ModelConfig
     stored[name] === other[name] || (mayShorten && name === 'context' && stored.context > other.context);
   const differences = (Object.keys(other) as (keyof ModelConfig)[])
     .filter((name) => !fits(name))
-    .map((name) => `${name} ${stored[name]} instead of ${other[name]}`);
+    .map((name) => `${name} ${stored[name] ?? 'none'} instead of ${other[name] ?? 'none'}`);
   if (differences.length > 0) throw gpt2Error`${path} is of another model: ${differences.join(', ')}`;
 }
 

@@ -13,7 +13,7 @@ import { type Parameter, parameterTable, realCount } from '../../model/parameter
 import { type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
 import { largestFile, parseTokenizer, tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
 import { fromStored, storedShape } from '../files/layout.ts';
-import { manifestFile, weightsFile } from '../files/names.ts';
+import { manifestFile, optimizerFile, weightsFile } from '../files/names.ts';
 import { openSafetensors, type SafetensorsFile, writeTensors } from '../files/safetensors.ts';
 import { quote } from '../files/safetensors-header.ts';
 import { readerOf } from '../files/stored-file.ts';
@@ -22,11 +22,16 @@ import { fileOf, folderTokenizer, type ReadFile } from './folder-tokenizer.ts';
 import type { ModelFormat, StoredModel } from './stored-model.ts';
 
 const configFile = 'config.json';
+/** The model_type of an exported model with other parts than GPT-2's, which is not read back. */
+const modernType = 'gpt2_ts';
 const largestConfigBytes = 1 << 20;
 
 const size = z.int().positive();
 const configSchema = z.looseObject({
-  model_type: z.literal('gpt2', { error: ({ input }) => `it is ${JSON.stringify(input)}, not "gpt2"` }),
+  model_type: z.literal('gpt2', {
+    error: ({ input }) =>
+      `it is ${JSON.stringify(input)}, not "gpt2"${input === modernType ? '; name the run instead' : ''}`,
+  }),
   ...{ n_layer: size, n_embd: size, n_head: size, n_positions: size, vocab_size: size },
 });
 
@@ -67,7 +72,8 @@ const otherTokenizers = ['vocab.txt', 'spiece.model', 'tokenizer.model', 'senten
 function isModelFolder(path: string): boolean {
   if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) return false;
   const has = (name: string) => existsSync(join(path, name));
-  if (has(manifestFile) || !has(configFile)) return false;
+  if (has(manifestFile)) return false;
+  if (!has(configFile)) return has(weightsFile) && !has(optimizerFile);
   return [weightsFile, ...otherWeights].some(has) || !['log.jsonl', 'checkpoints'].some(has);
 }
 
@@ -322,7 +328,7 @@ function configWithCode(model: ModelConfig): object {
   const code = codeFile.replace('.py', '');
   return {
     architectures: ['Gpt2TsForCausalLM'],
-    model_type: 'gpt2_ts',
+    model_type: modernType,
     auto_map: { AutoConfig: `${code}.Gpt2TsConfig`, AutoModelForCausalLM: `${code}.Gpt2TsForCausalLM` },
     ...{ num_hidden_layers: layers, hidden_size: channels, num_attention_heads: heads, vocab_size: vocabularySize },
     ...{ max_position_embeddings: context, tie_word_embeddings: false, use_cache: false },

@@ -45,6 +45,15 @@ it.each<[what: string, changes: Partial<Schedule>, step: number, share: number]>
   else expect(rate).toBeCloseTo(share, 12);
 });
 
+it.each<[changes: object, step: number, message: string]>([
+  [{}, 111, 'step takes a number from 0 to 110, not 111'],
+  [{}, -1, 'step takes a number from 0 to 110, not -1'],
+  [{ schedule: 'step' }, 20, 'the learning rate of step 20 takes a number of at least 0, not undefined'],
+  [{ finalLearningRateFraction: undefined }, 20, 'the learning rate of step 20 takes a number of at least 0, not NaN'],
+])('learningRateAt refuses %j at step %d', (changes, step, message) => {
+  expect(() => learningRateAt({ ...base, ...changes } as Schedule, step)).toThrow(message);
+});
+
 const random = new Random(9);
 const measured: Measured[] = Array.from({ length: 400 }, (_, step) => ({
   step,

@@ -179,9 +179,12 @@ describeBackends('batches', (_, kind) => {
     const before = state(trainer);
     const step = (index: number, learningRate: number) =>
       expect(trainer.step(index, learningRate, () => recordedBatch)).rejects;
-    await step(-1, 1e-3).toThrow("a step's index must be a whole number of at least 0, not -1");
-    await step(0, Number.NaN).toThrow('the learning rate of step 0 must be a finite number of at least 0, not NaN');
-    await step(0, -1e-3).toThrow('the learning rate of step 0 must be a finite number of at least 0, not -0.001');
+    const limited = (limits: object) => expect(trainer.step(0, 1e-3, () => recordedBatch, limits)).rejects;
+    await limited({ lossLimit: 1 }).toThrow('there is no option "lossLimit"');
+    await limited({ norm: Number.NaN }).toThrow('norm takes a number of at least 0, not NaN');
+    await step(-1, 1e-3).toThrow("a step's index takes a whole number of at least 0, not -1");
+    await step(0, Number.NaN).toThrow('the learning rate of step 0 takes a number of at least 0, not NaN');
+    await step(0, -1e-3).toThrow('the learning rate of step 0 takes a number of at least 0, not -0.001');
     expect(state(trainer)).toEqual(before);
   });
 });
