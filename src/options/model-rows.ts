@@ -2,6 +2,8 @@
 import { gpt2Architecture, parts } from '../model/architecture.ts';
 import { type Facts, type OptionRow, whole } from './row.ts';
 
+/** Columns of the sizes of a custom model. */
+const ofSize = { default: { text: "the model's" }, resume: 'never' } as const;
 const ofPart = { optional: true, resume: 'never', bench: true } as const;
 /** The row of a part; architecture.ts has its values. */
 const part = <N extends keyof typeof parts>(name: N, usage: string, help: string) => ({
@@ -26,24 +28,21 @@ export const modelRows = {
     usage: '--layers <N>',
     type: whole(1, 1000),
     help: 'transformer layers',
-    default: { text: "the model's" },
-    resume: 'never',
+    ...ofSize,
     elsewhere: ['n-layer', 'num-layers'],
   },
   channels: {
     usage: '--channels <N>',
     type: whole(1, 65536),
     help: 'channels, the width of the model',
-    default: { text: "the model's" },
-    resume: 'never',
+    ...ofSize,
     elsewhere: ['n-embd', 'd-model', 'hidden-size'],
   },
   heads: {
     usage: '--heads <N>',
     type: whole(1, 1024),
     help: 'attention heads',
-    default: { text: "the model's" },
-    resume: 'never',
+    ...ofSize,
     elsewhere: ['n-head', 'num-heads'],
   },
   context: {

@@ -42,7 +42,9 @@ const finalFractions = { constant: 1, cosine: 0.1, linear: 0, wsd: 0, trapezoid:
 const defaultSchedule = ({ startsFromWeights, asked }: Facts) =>
   startsFromWeights && asked.finalLearningRateFraction === undefined ? 'constant' : 'cosine';
 
-const forMuon = { option: 'optimizer', values: ['muon'] } as const;
+/** Columns of the options of AdamW and of Muon. */
+const ofAdamw = { optional: true, without: 'optimizer' } as const;
+const ofMuon = { optional: true, onlyWith: { option: 'optimizer', values: ['muon'] } } as const;
 
 export const trainingRows = {
   steps: {
@@ -197,49 +199,43 @@ export const trainingRows = {
     type: real(0),
     help: "AdamW's peak learning rate for embeddings; follows the schedule of --lr",
     default: { text: '--lr' },
-    optional: true,
-    without: 'optimizer',
+    ...ofAdamw,
   },
   headLearningRate: {
     usage: '--head-lr <X>',
     type: real(0),
     help: "AdamW's peak learning rate for an untied head; follows the schedule of --lr",
     default: { text: '--lr' },
-    optional: true,
+    ...ofAdamw,
     onlyWith: { option: 'head', values: ['untied'] },
-    without: 'optimizer',
   },
   muonLearningRate: {
     usage: '--muon-lr <X>',
     type: real(0),
     help: "Muon's peak learning rate; it follows the schedule of --lr",
     default: muonDefaults.learningRate,
-    optional: true,
-    onlyWith: forMuon,
+    ...ofMuon,
   },
   muonMomentum: {
     usage: '--muon-momentum <X>',
     type: muonRanges.momentum,
     help: "share of Muon's average of gradients that a step keeps",
     default: muonDefaults.momentum,
-    optional: true,
-    onlyWith: forMuon,
+    ...ofMuon,
   },
   muonMomentumWarmup: {
     usage: '--muon-momentum-warmup <N>',
     type: muonRanges.momentumWarmup,
     help: 'steps in which the momentum goes from 0.85 to --muon-momentum; 0: none',
     default: 0,
-    optional: true,
-    onlyWith: forMuon,
+    ...ofMuon,
   },
   newtonSchulz: {
     usage: '--newton-schulz <NAME>',
     type: muonRanges.newtonSchulz,
     help: 'how Muon makes a momentum orthogonal: polar-express, quintic, cubic',
     default: muonDefaults.newtonSchulz,
-    optional: true,
-    onlyWith: forMuon,
+    ...ofMuon,
     bench: 'training',
   },
   weightDecay: {
@@ -257,32 +253,28 @@ export const trainingRows = {
     type: real(0),
     help: 'weight decay of the matrices that Muon updates; of others: --weight-decay',
     default: { text: '--weight-decay' },
-    optional: true,
-    onlyWith: forMuon,
+    ...ofMuon,
   },
   beta1: {
     usage: '--beta1 <X>',
     type: adamwRanges.beta1,
     help: "share of AdamW's first moment that a step keeps",
     default: adamwDefaults.beta1,
-    optional: true,
-    without: 'optimizer',
+    ...ofAdamw,
   },
   beta2: {
     usage: '--beta2 <X>',
     type: adamwRanges.beta2,
     help: "share of AdamW's second moment that a step keeps",
     default: adamwDefaults.beta2,
-    optional: true,
-    without: 'optimizer',
+    ...ofAdamw,
   },
   eps: {
     usage: '--eps <X>',
     type: adamwRanges.eps,
     help: "AdamW's epsilon, added to the root of the second moment",
     default: adamwDefaults.eps,
-    optional: true,
-    without: 'optimizer',
+    ...ofAdamw,
   },
   gradientClip: {
     usage: '--grad-clip <X>',
