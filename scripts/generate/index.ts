@@ -6,7 +6,7 @@ import { bindings } from './bindings.ts';
 import { parseEnums, parseFunctions } from './header.ts';
 import { api, cpuOps, kernelTable, opsHeader, wrapped } from './native.ts';
 import { ops } from './ops.ts';
-import { parseOps } from './shapes.ts';
+import { type Header, parseOps } from './shapes.ts';
 
 const root = new URL('../../', import.meta.url);
 
@@ -18,15 +18,15 @@ export function generate(source: string): Record<string, string> {
   const functions = parseFunctions(source);
   const enums = parseEnums(source);
   const constants = new Map([...enums.values()].flatMap((members) => [...members]));
-  const all = parseOps(functions, constants);
   const scratches = functions.filter(({ isInOps, symbol }) => isInOps && symbol.endsWith('_scratch'));
+  const header: Header = { functions, ops: parseOps(functions, constants), scratches, constants };
   return {
     'src/native/bindings.generated.ts': bindings(source, functions, enums),
-    'src/ops/ops.generated.ts': ops(all, scratches, constants),
-    'cuda/runtime/ops.generated.h': wrapped(opsHeader(functions, all, scratches)),
-    'cuda/runtime/api.generated.cpp': wrapped(api(functions, all, scratches)),
-    'cuda/cpu/kernels.generated.h': wrapped(kernelTable(all, scratches)),
-    'cuda/cpu/ops.generated.cpp': wrapped(cpuOps(all, scratches)),
+    'src/ops/ops.generated.ts': ops(header),
+    'cuda/runtime/ops.generated.h': wrapped(opsHeader(header)),
+    'cuda/runtime/api.generated.cpp': wrapped(api(header)),
+    'cuda/cpu/kernels.generated.h': wrapped(kernelTable(header)),
+    'cuda/cpu/ops.generated.cpp': wrapped(cpuOps(header)),
   };
 }
 

@@ -2,7 +2,7 @@
 // with argument checks (api.generated.cpp), and for the CPU library the table of a code path's kernels (cpu/kernels.generated.h) with
 // the dispatch to them (cpu/ops.generated.cpp).
 import type { NativeFunction, Parameter } from './header.ts';
-import { namesIn, type Op, type TensorShape } from './shapes.ts';
+import { type Header, namesIn, type Op, type TensorShape } from './shapes.ts';
 
 const heading = (text: string): string =>
   `// Made from cuda/gpt2.h by scripts/generate (npm run generate). Do not edit.\n${text}\n`;
@@ -50,11 +50,7 @@ const inContext = (functions: readonly NativeFunction[]): NativeFunction[] =>
   );
 
 /** cuda/runtime/ops.generated.h */
-export function opsHeader(
-  functions: readonly NativeFunction[],
-  ops: readonly Op[],
-  scratches: readonly NativeFunction[],
-): string {
+export function opsHeader({ functions, ops, scratches }: Header): string {
   const declarations = [
     ...ops.map((op) => `void ${plain(op.declaration)}(${list(op.declaration.parameters, checkedIn(op))});`),
     ...scratches.map(
@@ -211,11 +207,7 @@ function exportedRuntime(declaration: NativeFunction): string {
 }
 
 /** cuda/runtime/api.generated.cpp */
-export function api(
-  functions: readonly NativeFunction[],
-  ops: readonly Op[],
-  scratches: readonly NativeFunction[],
-): string {
+export function api({ functions, ops, scratches }: Header): string {
   return `${heading('// The exported functions of both libraries: arguments are checked here, then the library implements the rest (ops.generated.h).')}#include <cstdint>
 
 #include "checks.h"
@@ -235,7 +227,7 @@ const inFloats = (parameter: Parameter): string =>
   parameter.isPointer && parameter.base === 'void' ? declared({ ...parameter, base: 'float' }) : checked(parameter);
 
 /** cuda/cpu/kernels.generated.h */
-export function kernelTable(ops: readonly Op[], scratches: readonly NativeFunction[]): string {
+export function kernelTable({ ops, scratches }: Header): string {
   const perDevice = ops.filter(({ communicator }) => !communicator);
   const members = [
     ...perDevice.map((op) => `  void (*${plain(op.declaration)})(Task, ${list(kernelParameters(op), inFloats)});`),
@@ -298,7 +290,7 @@ function scratchDispatch(scratch: NativeFunction): string {
 }
 
 /** cuda/cpu/ops.generated.cpp */
-export function cpuOps(ops: readonly Op[], scratches: readonly NativeFunction[]): string {
+export function cpuOps({ ops, scratches }: Header): string {
   const perDevice = ops.filter(({ communicator }) => !communicator);
   return `${heading("// The ops on the CPU: passes each to the kernel of the context's code path. Collectives are in collectives.cpp.")}#include "../runtime/ops.generated.h"
 

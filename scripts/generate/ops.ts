@@ -1,6 +1,6 @@
 // Makes src/ops/ops.generated.ts: the contract of each op as data, and a function for each, with arguments by name.
 import { camelCase, jsDoc, type NativeFunction, type Parameter } from './header.ts';
-import { namesIn, type Op, type TensorShape, type Where } from './shapes.ts';
+import { type Header, namesIn, type Op, type TensorShape, type Where } from './shapes.ts';
 
 const quoted = (values: readonly string[]): string => `[${values.map((value) => `'${value}'`).join(', ')}]`;
 const joined = (object: Record<string, string | undefined>): string =>
@@ -131,11 +131,7 @@ function scratchFunction({ name, parameters, comment }: NativeFunction): string 
 }
 
 /** The whole text of ops.generated.ts. */
-export function ops(
-  all: readonly Op[],
-  scratches: readonly NativeFunction[],
-  constants: ReadonlyMap<string, number>,
-): string {
+export function ops({ ops: all, scratches, constants }: Header): string {
   // Ops that need a communicator are not here: src/ops/collectives.ts has them.
   const perDevice = all.filter(({ communicator }) => communicator !== 'required');
   return `// Made from cuda/gpt2.h by scripts/generate (npm run generate). Do not edit.

@@ -54,6 +54,16 @@ export interface Op {
   readonly sizes: readonly Parameter[];
 }
 
+/** Everything that the header declares. */
+export interface Header {
+  readonly functions: readonly NativeFunction[];
+  readonly ops: readonly Op[];
+  /** The functions that give the bytes of an op's workspace. */
+  readonly scratches: readonly NativeFunction[];
+  /** Members of all enums. */
+  readonly constants: ReadonlyMap<string, number>;
+}
+
 const accesses: Record<string, Access> = {
   '': 'read',
   '=': '=',
