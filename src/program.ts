@@ -68,16 +68,9 @@ export { launchRanks, stopWithLauncher } from './ranks/launch.ts';
 export { threadsOf } from './ranks/place.ts';
 export { isRoot, Ranks } from './ranks/ranks.ts';
 export { type Over, overNames } from './report/axis.ts';
-export { describeMismatches, type NamedRun, type Pairing, pairRuns } from './report/compare/pairs.ts';
-export { mismatches, nearestReference, presetOf, referenceNames } from './report/compare/reference.ts';
-export {
-  type Compared,
-  describeComparison,
-  describeOutside,
-  describeUnlike,
-  ownFigures,
-  ownTable,
-} from './report/comparison-text.ts';
+export { pairRuns } from './report/compare/pairs.ts';
+export { referenceNames } from './report/compare/reference.ts';
+export { compareRuns } from './report/compare-runs.ts';
 export type { Figure } from './report/figure.ts';
 export { formatBytes, formatCount, formatDuration, formatRate } from './report/format-numbers.ts';
 export { htmlReport } from './report/html-report.ts';
@@ -87,20 +80,12 @@ export { lossPlot } from './report/loss-plot.ts';
 export { gpuFields, readClocks } from './report/machine-load.ts';
 export { makeFigure } from './report/make-figure.ts';
 export { renderPng } from './report/png.ts';
-export {
-  type Ranking,
-  type RunSummary,
-  rankingTable,
-  rankRuns,
-  summarizeRun,
-  withTies,
-} from './report/ranking.ts';
+export { type RunSummary, rankingTable, rankRuns, summarizeRun, withTies } from './report/ranking.ts';
 export { barsSvg, shorten } from './report/svg.ts';
 export { terminalPlot } from './report/terminal-plot.ts';
 export { describeTable, formatTable } from './report/text-table.ts';
 export { holdsRun } from './runs/existing.ts';
 export { findRuns, newestRun } from './runs/find-runs.ts';
-export { bitsPerByte, unlike } from './runs/measured.ts';
 export { timeName } from './runs/paths.ts';
 export { modelOrNewest } from './runs/run-model.ts';
 export { jsonText } from './runs/schema.ts';

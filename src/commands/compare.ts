@@ -2,39 +2,18 @@
 import { basename, dirname, join, resolve } from 'node:path';
 import { styleText } from 'node:util';
 import { Command, Option } from 'commander';
-import { compareSeries } from '../index.ts';
 import {
-  bitsPerByte,
-  type Compared,
-  describeComparison,
-  describeMismatches,
-  describeOutside,
-  describeTable,
-  describeUnlike,
-  endOfRun,
+  compareRuns,
   type Figure,
   gpt2Error,
   htmlReport,
   lossPlot,
-  makeFigure,
-  mismatches,
-  type NamedRun,
-  nearestReference,
   type Over,
   overNames,
-  ownFigures,
-  ownTable,
-  type Pairing,
-  pairRuns,
-  presetOf,
-  type Ranking,
-  rankingTable,
-  rankRuns,
   real,
   referenceNames,
   renderPng,
   terminalPlot,
-  unlike,
   usageError,
 } from '../program.ts';
 import { type Lists, type Numbers, numberOption, repeated, type Switches, type Texts } from './option-of-table.ts';
@@ -136,76 +115,18 @@ const withoutPlots = (paths: readonly string[]): string[] =>
 const reportOf = (plot: string): string => plot.replace(/\.\w+$/, '.html');
 
 async function compare(paths: readonly string[], flags: Flags): Promise<void> {
-  const { tolerance, over } = flags;
   const folders = withoutPlots(paths);
-  const pairing = pairRuns(folders, flags.reference);
-  const { runs, baselines } = pairing;
-  if (tolerance !== undefined && pairing.pairs.length === 0) {
-    throw usageError`--tolerance needs something to compare ${folders[0]} with: no reference has its configuration; name one with --reference, or a second run`;
-  }
-  const isRanked = runs.length > 2 && baselines.length === 0 && tolerance === undefined;
-  const ranking = isRanked ? rankRuns(runs) : undefined;
-  const compared = (ranking ? [] : pairing.pairs).map((pair) => ({
-    ...pair,
-    comparison: compareSeries(pair.run.series, pair.baseline, tolerance, unlike(pair.run, pair.baseline).leftOut),
-  }));
-  for (const { run, baseline, comparison } of compared) {
-    const [unlike] = describeUnlike({ run, baseline });
-    if (unlike && tolerance !== undefined) throw gpt2Error`${unlike}; leave out --tolerance`;
-    if (comparison.series.some(({ steps }) => steps > 0)) continue;
-    throw gpt2Error`${run.folder} has no step in common with ${baseline.name} yet: train it further`;
-  }
-
+  const { figure, describe, resultWith, outside } = compareRuns(folders, flags);
   const plot = flags.out ?? join(folderFor(folders), plotName);
   const report = flags.html ?? reportOf(plot);
-  const figure = makeFigure(runs, baselines, { compared, ranking, tolerance, over });
   const svg = lossPlot(figure);
   // The figures come first, so that they are printed even if the plot cannot be written.
-  if (flags.json) process.stdout.write(jsonLine(result(pairing, compared, { plot, report, ranking })));
-  else if (ranking) process.stdout.write(`${describeTable(rankingTable(ranking))}\n`);
-  else if (compared.length === 0) process.stdout.write(`${describeAlone(runs[0]!)}\n`);
-  else process.stdout.write(`${compared.map((one) => describeComparison(one, tolerance)).join('\n\n')}\n`);
+  process.stdout.write(flags.json ? jsonLine(resultWith({ plot, report })) : `${describe()}\n`);
   if (flags.plot && !flags.json) process.stdout.write(`${inTerminal(figure)}\n`);
   writeResult('plot', plot, /\.png$/i.test(plot) ? await renderPng(svg) : svg, '--out');
   writeResult('report', report, htmlReport(figure), '--html');
   if (!flags.json) process.stdout.write(`plot: ${plot}\nreport: ${report}\n`);
-  checkInside(compared);
-}
-
-/** The fields of a single comparison are at the top level; several comparisons, and a ranking, are lists. */
-function result(
-  { runs }: Pairing,
-  compared: readonly Compared[],
-  { ranking, ...files }: { plot: string; report: string; ranking: Ranking | undefined },
-): object {
-  if (ranking) return { ...files, ...ranking };
-  const [first, second] = compared;
-  const of = (run: NamedRun) => ({ run: run.folder, end: endOfRun(run), bitsPerByte: bitsPerByte(run) });
-  if (!first) return { ...of(runs[0]!), reference: null, ...files, series: ownFigures(runs[0]!) };
-  const one = ({ run, baseline, comparison }: Compared) => {
-    return { ...of(run), reference: baseline.name, unlike: describeUnlike({ run, baseline }), ...comparison };
-  };
-  return second ? { ...files, comparisons: compared.map(one) } : { ...one(first), ...files };
-}
-
-/** @throws Gpt2Error naming series, first step, difference and limit of each violation */
-function checkInside(compared: readonly Compared[]): void {
-  const outside = compared.filter(({ comparison }) => !comparison.inside);
-  if (outside.length === 0) return;
-  const of = ({ run, baseline }: Compared) =>
-    compared.length === 1 ? baseline.name : `${baseline.name} is ${run.folder}`;
-  throw gpt2Error`outside the limits of ${outside.map((one) => `${of(one)}: ${describeOutside(one.comparison)}`).join('; of ')}`;
-}
-
-function describeAlone(run: NamedRun): string {
-  const nearest = nearestReference(run.configuration);
-  const differing = nearest && describeMismatches(mismatches(run.configuration, nearest));
-  const table = ownTable(run);
-  return describeTable({
-    ...table,
-    title: "no reference has this run's configuration; its own figures:",
-    notes: [...table.notes, ...(nearest ? [`nearest: ${nearest.name}${presetOf(nearest)}, but ${differing}`] : [])],
-  });
+  if (outside !== '') throw gpt2Error`outside the limits of ${outside}`;
 }
 
 /** As wide as the terminal, up to 140 columns; in colour if stdout supports it. */
