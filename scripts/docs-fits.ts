@@ -34,12 +34,7 @@ const workspace = 128 * 2 ** 20;
 const freeOf = (gib: number): number => gib * 2 ** 30 * 0.995 - hopperBench.memory.before;
 
 /** The largest batch of a model; 0 if not even one sequence fits. */
-export function largestBatch(
-  model: string,
-  dtype: Dtype,
-  recompute: (typeof recomputeNames)[number],
-  gib: number,
-): number {
+export function largestBatch(model: string, dtype: Dtype, recompute: (typeof recomputeNames)[number], gib: number) {
   const sizes = { T, optimizer: new AdamW({ weightDecay: 0 }), recompute, samples: true };
   // The sizes of workspaces, which only the library knows, count as 0.
   const device = absentDevice({ kind: 'cuda', dtype });

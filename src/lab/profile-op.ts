@@ -10,12 +10,7 @@ import { type Calls, callsBySize } from './step-calls.ts';
  * @param launched returns the number of launches so far
  * @returns a line for each size, in the order of the profiler's results: "  N 8192, C 768, 24 calls a step, kernels in a call: 2"
  */
-export async function profileOp(
-  device: Device,
-  variant: OpVariant,
-  calls: Calls,
-  launched: () => number,
-): Promise<readonly string[]> {
+export async function profileOp(device: Device, variant: OpVariant, calls: Calls, launched: () => number) {
   const driver = loadShared('libcuda.so.1');
   const [start, stop] = (['cuProfilerStart', 'cuProfilerStop'] as const).map((name) => {
     const call = driver.func(`int ${name}()`);

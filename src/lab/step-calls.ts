@@ -34,11 +34,7 @@ export const sizesOf = ({ op, args }: RecordedCall): string =>
   sizesText(Object.fromEntries(op.sizes.map((name) => [name, args[name] as number])));
 
 /** The calls of an op, by sizes as a user reads them: "N 8192, C 768". @throws Gpt2Error if the step does not use the op */
-export function callsBySize(
-  variant: OpVariant,
-  calls: Calls,
-  dtype: Dtype,
-): ReadonlyMap<string, readonly [RecordedCall, ...RecordedCall[]]> {
+export function callsBySize(variant: OpVariant, calls: Calls, dtype: Dtype) {
   const groups = new Map<string, [RecordedCall, ...RecordedCall[]]>();
   const absent = absentIn(variant);
   for (const call of calls.get(variant) ?? []) {

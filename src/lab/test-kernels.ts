@@ -16,10 +16,7 @@ export interface LabOptions extends ProcessSettings {
 }
 
 /** The folder's cards. @throws as `KernelProcess.ask` */
-export async function listed(
-  child: KernelProcess,
-  { folder, device }: Pick<LabOptions, 'folder' | 'device'>,
-): Promise<readonly ListedCard[]> {
+export async function listed(child: KernelProcess, { folder, device }: Pick<LabOptions, 'folder' | 'device'>) {
   let cards: readonly ListedCard[] = [];
   await child.ask({ ask: 'list', folder, device }, (message) => {
     if (message.say === 'list') cards = message.cards;

@@ -56,11 +56,7 @@ const checks = ['memcheck', 'racecheck', 'initcheck'] as const;
 const withoutCalls = ['--report-api-errors', 'no'];
 
 /** Tests cards under every check of compute-sanitizer. @returns the checks that found errors */
-export async function sanitize(
-  options: LabOptions,
-  jobs: readonly Job[],
-  onLine: (line: string) => void,
-): Promise<readonly string[]> {
+export async function sanitize(options: LabOptions, jobs: readonly Job[], onLine: (line: string) => void) {
   const program = labTool('compute-sanitizer');
   const found: string[] = [];
   for (const check of checks) {

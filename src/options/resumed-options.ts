@@ -45,11 +45,7 @@ export function withGiven(before: TrainOptions, asked: TrainOptions): TrainOptio
  * @param before options of the checkpoint
  * @throws Gpt2Error if an option would break the run
  */
-export function resumedOptions(
-  before: TrainOptions,
-  asked: TrainOptions,
-  notice: (text: string) => void,
-): TrainOptions {
+export function resumedOptions(before: TrainOptions, asked: TrainOptions, notice: (text: string) => void) {
   const totalBatch = asked.totalBatch ?? before.totalBatch;
   // A run records its steps, even if --tokens set them.
   const inSteps =

@@ -18,10 +18,7 @@ const dots = [
 ] as const;
 
 /** The plot. @param width columns of the whole plot @param paint without it each curve has a mark */
-export function terminalPlot(
-  figure: Figure,
-  { width, paint }: { readonly width: number; readonly paint?: Paint },
-): string {
+export function terminalPlot(figure: Figure, { width, paint }: { readonly width: number; readonly paint?: Paint }) {
   const { axis } = figure;
   const curves = curvesInView(figure);
   const all = new FigureLines({ curves });

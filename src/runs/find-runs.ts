@@ -30,12 +30,7 @@ export const newestModel = (): string =>
 /** The run in runs/ whose log was written last. @throws Gpt2Error if there is none */
 export const newestRun = (): string => newest('run', 'name its folder', logPath, isLogged);
 
-function newest(
-  what: string,
-  otherwise: string,
-  written: (run: string) => string,
-  isRun: (path: string) => boolean,
-): string {
+function newest(what: string, otherwise: string, written: (run: string) => string, isRun: (path: string) => boolean) {
   const runs = findRuns('runs', isRun).map((run) => ({ run, time: statSync(written(run)).mtimeMs }));
   const [first] = runs.sort((a, b) => b.time - a.time);
   if (first) return first.run;

@@ -80,12 +80,7 @@ export async function lossesOf(
 }
 
 /** Computes the loss at each position into `losses`. @returns the number of targets that are not -1 @throws as `writeBatch` */
-export function runBatch(
-  model: Model,
-  activations: ActivationSet,
-  nextBatch: () => Batch,
-  losses: Float32Array,
-): Promise<number> {
+export function runBatch(model: Model, activations: ActivationSet, nextBatch: () => Batch, losses: Float32Array) {
   return model.activations.inTurn(async () => {
     const targets = writeBatch(model, activations, nextBatch());
     forward(model, activations);

@@ -127,12 +127,7 @@ export async function* generate(cache: KeyValueCache, options: GenerateOptions):
 }
 
 /** Runs steps until a text's window is full, a text has all its tokens, or all texts have ended. */
-async function* steps(
-  cache: KeyValueCache,
-  texts: readonly Text[],
-  step: { run(): void },
-  stopAt: number | undefined,
-): AsyncGenerator<Generated, void> {
+async function* steps(cache: KeyValueCache, texts: readonly Text[], step: { run(): void }, stopAt: number | undefined) {
   const { device } = cache.model;
   const ahead = device.graphs ? stepsAhead : 1;
   // After openWindow one token is chosen but not read: run + 1 - known.

@@ -12,7 +12,7 @@ import { completeOptions, freezeOptions, modelOf } from '../../options/complete-
 import { resolveSources } from '../../options/sources.ts';
 import { optionTable, type TrainOptions } from '../../options/table.ts';
 import { toolsName } from '../../report/machine-load.ts';
-import { type BenchOptions, type BenchReport, bench } from './bench.ts';
+import { type BenchOptions, bench } from './bench.ts';
 import { measureGeneration } from './generation.ts';
 
 interface BenchSettings extends Pick<BenchOptions, 'steps' | 'warmup' | 'ops'> {
@@ -43,10 +43,7 @@ function benchOptions(asked: TrainOptions) {
  * @throws UsageError for invalid options; Gpt2Error if the data cannot be read, or the device does not open or has too little
  * memory
  */
-export async function benchTraining(
-  asked: TrainOptions,
-  settings: BenchSettings,
-): Promise<{ report: BenchReport; data: string | undefined }> {
+export async function benchTraining(asked: TrainOptions, settings: BenchSettings) {
   const { kind, index, options, config } = benchOptions(asked);
   const { batch, sequence, accumulation, seed, order } = options;
   const data = asked.data ?? (existsSync(options.data) ? options.data : undefined);

@@ -107,10 +107,7 @@ function kernelOf(device: Device, { module, kernel }: NativeArguments): string {
  * Names calls: "layernorm backward"; matmuls by their weight and what is fused: "qkv forward", "layernorm + fc forward + gelu",
  * "fp8 fc backward weight".
  */
-function namer(
-  config: ModelConfig,
-  arenas: readonly Pick<ParameterArena, 'get'>[],
-): (call: Call<OpContract>) => string {
+function namer(config: ModelConfig, arenas: readonly Pick<ParameterArena, 'get'>[]) {
   const weights = new Map<Pointer, string>();
   for (const { name } of parameterTable(config)) {
     const short = name.split('.').at(-1)!.replace(/w$/, '');
@@ -118,7 +115,7 @@ function namer(
   }
   /** The operand of an FP8 matmul, by its memory: the weight that was last quantised there. */
   const quantized = new Map<unknown, string>();
-  return ({ op, args }) => {
+  return ({ op, args }: Call<OpContract>): string => {
     const [words, variant = 'plain'] = variantOf(op, args).name.split('.') as [string, string?];
     if (words === 'fp8_quantize_weight') {
       const weight = weights.get(args.weight as Pointer);
