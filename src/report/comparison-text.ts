@@ -73,11 +73,7 @@ export function describeUnlike({ run, baseline }: Pair): string[] {
 }
 
 /** Options that differed before a run was resumed; its configuration has the options of the last start. */
-export function earlierOptions({
-  name,
-  events,
-  configuration,
-}: Pick<NamedRun, 'name' | 'events' | 'configuration'>): string[] {
+export function earlierOptions({ name, events, configuration }: Omit<NamedRun, 'folder' | 'series'>): string[] {
   const starts = events.filter((event) => event.event === 'run');
   return starts.slice(0, -1).flatMap((start, index) => {
     const end = starts[index + 1]!.resumedFrom ?? 0;
@@ -91,10 +87,8 @@ export function earlierOptions({
 export function describeComparison(compared: Compared, tolerance?: number): string {
   const { run, baseline } = compared;
   const names = `${run.folder} vs ${isRun(baseline) ? baseline.folder : baseline.name}`;
-  return describeTable({
-    ...comparisonTable(compared, tolerance),
-    title: [...describeUnlike(compared), names].join('\n'),
-  });
+  const title = [...describeUnlike(compared), names].join('\n');
+  return describeTable({ ...comparisonTable(compared, tolerance), title });
 }
 
 /** The violated limits: series, first step, difference, limit. Empty if there are none. */
@@ -113,7 +107,7 @@ const judges = ({ limits }: Baseline, tolerance: number | undefined): boolean =>
   limits !== undefined || tolerance !== undefined;
 
 /** A single run as a table. */
-export const ownTable = (run: Pick<NamedRun, 'name' | 'series' | 'events' | 'configuration'>): Table => ({
+export const ownTable = (run: Omit<NamedRun, 'folder'>): Table => ({
   title: run.name,
   head: ['series', 'steps', 'first', 'least', 'last'],
   rows: ownFigures(run).map(({ series, steps, ...values }) => [

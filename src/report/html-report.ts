@@ -45,7 +45,7 @@ export const htmlReport = (data: Figure): string =>
 export type Shows = 'run' | 'kernels';
 
 /** A live page, and the content security policy to send with it. The page's script connects only to the server of the page. */
-export const livePage = (shows: Shows = 'run'): { html: string; policy: string } => {
+export const livePage = (shows: Shows = 'run') => {
   const isRun = shows === 'run';
   return documentOf({
     script: isRun ? 'live.js' : 'watch.js',
@@ -85,10 +85,7 @@ interface Parts {
 }
 
 /** A document and its content security policy, which allows nothing from outside. */
-function documentOf({ script: name, title: text, state, main, end, connects }: Parts): {
-  html: string;
-  policy: string;
-} {
+function documentOf({ script: name, title: text, state, main, end, connects }: Parts) {
   const script = bundled(name);
   const style = bundled('page.css');
   const policy = [

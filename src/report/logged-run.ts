@@ -109,14 +109,12 @@ export function figuresOf(event: Line): string[] {
 
 /** An event in one line, if it has a text. @param start the last event of kind `run` */
 function describe(event: Line, start: Line | undefined): string[] {
-  const at = `step ${event.step}`;
+  const [at, from] = [`step ${event.step}`, event.resumedFrom];
   const figures = figuresOf(event);
   if (figures.length > 0) return [[at, ...figures].join('   ')];
   switch (event.event) {
     case 'run':
-      return [
-        `${event.resumedFrom === undefined ? 'started' : `resumed from step ${event.resumedFrom}`} ${event.time}`,
-      ];
+      return [`${from === undefined ? 'started' : `resumed from step ${from}`} ${event.time}`];
     case 'checkpoint':
       return [`saved ${event.path}`];
     case 'notSaved':

@@ -59,13 +59,11 @@ export function lossPlot(figure: Figure): string {
     ...{ label: '|difference| of loss', height: 150, marks: 4, floor: leastDifference },
     lines: [...limit, ...drawn(apart, { dash: '', size: 1.2 })],
   };
+  const entries = legendOf({ curves, baselines }, 'loss');
   return renderSvg({
     title,
     legend: [
-      ...legendOf({ curves, baselines }, 'loss').map(({ label, curve, part }) => ({
-        label,
-        style: styles[curve]![part],
-      })),
+      ...entries.map(({ label, curve, part }) => ({ label, style: styles[curve]![part] })),
       ...limit.map(({ style }) => ({ label: limitLabel(curves[0]!), style })),
     ],
     panels: [

@@ -65,14 +65,13 @@ export function parseGpuLine(line: string) {
     const value = Number.parseFloat(text);
     return Number.isFinite(value) ? value : undefined;
   });
-  const mebibytes = (value: number | undefined) => (value === undefined ? undefined : value * 2 ** 20);
   return {
-    memoryUsed: mebibytes(used),
-    memoryTotal: mebibytes(total),
+    memoryUsed: used && used * 2 ** 20,
+    memoryTotal: total && total * 2 ** 20,
     /** Degrees Celsius. */
     temperature,
     /** Fraction of the time in which a kernel ran, 0 to 1. */
-    load: load === undefined ? undefined : load / 100,
+    load: load && load / 100,
     /** Watts. */
     power,
   };

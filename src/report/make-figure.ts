@@ -7,6 +7,7 @@ import { lastEvent, unlike } from '../runs/measured.ts';
 import type { RunRecord, Series } from '../runs/reader.ts';
 import { amountBefore, type Over, type Plotted, unitOf } from './axis.ts';
 import { limitsOf } from './compare/compare.ts';
+import type { Limit } from './compare/reference.ts';
 import { type Compared, comparisonTable, earlierOptions, ownTable } from './comparison-text.ts';
 import { type Axis, type Curve, type Figure, firstShown, type Look } from './figure.ts';
 import { formatCount } from './format-numbers.ts';
@@ -92,9 +93,7 @@ export function makeFigure(
         ...Object.fromEntries(seriesNames.map((of) => [of, placed(isUnlike && of === 'val' ? [] : series[of])])),
         ...(events && { tokensPerSecond: placed(pairs(new LoggedRun(events).series.tokensPerSecond)) }),
       },
-      limits: Object.fromEntries(
-        seriesNames.map((of) => [of, limitsOf(of, plotted, tolerance).filter(({ kind }) => kind !== 'mean')]),
-      ),
+      limits: Object.fromEntries(seriesNames.map((of) => [of, limitsOf(of, plotted, tolerance).filter(isOfSteps)])),
       leftOut: hasBaseline ? unlike(plotted, all[0]!).leftOut : [],
     };
   });
@@ -115,6 +114,9 @@ export function makeFigure(
     ...(all.filter(({ events }) => events).length === 1 ? runFigures(runs[0]!) : { facts: [], run: undefined }),
   };
 }
+
+/** Limits of a mean over steps are not drawn. */
+const isOfSteps = ({ kind }: Limit): boolean => kind !== 'mean';
 
 /** The axis, and the function that converts a curve's points, which are by step, to the axis. */
 function axisOf(runs: readonly Plotted[], all: readonly Plotted[], over: Over) {
@@ -141,12 +143,8 @@ const lastStepOf = (runs: readonly Plotted[]): number =>
 
 /** Undefined if the runs, or the steps of a resumed run, differ. */
 function tokensPerStep(runs: readonly Plotted[]): number | undefined {
-  const [tokens, ...others] = new Set(
-    runs.flatMap(({ configuration, events }) => [
-      configuration?.totalBatch,
-      ...new LoggedRun(events).series.tokens.values,
-    ]),
-  );
+  const all = runs.flatMap((run) => [run.configuration?.totalBatch, ...new LoggedRun(run.events).series.tokens.values]);
+  const [tokens, ...others] = new Set(all);
   return typeof tokens === 'number' && others.length === 0 ? tokens : undefined;
 }
 
@@ -167,23 +165,18 @@ function sourceLines(runs: readonly Plotted[], baselines: readonly Plotted[]): s
   const theirs = baselines.flatMap(({ source }) =>
     source ? [`${source.program} ${source.version}, ${source.precision}, ${source.hardware}`] : [],
   );
-  return [
-    [...new Set(ours)].join('; ') || 'gpt2.ts',
-    ...(theirs.length > 0 ? [`reference: ${[...new Set(theirs)].join('; ')}`] : []),
-  ];
+  const [programs, references] = [ours, theirs].map((all) => [...new Set(all)].join('; '));
+  return [programs || 'gpt2.ts', ...(references ? [`reference: ${references}`] : [])];
 }
 
 /** The options that have no default in a run, or that differ; one column per curve. A field that a reference lacks stays empty. */
 function configurationTable(runs: readonly PlottedRun[], baselines: readonly Plotted[]): Table {
   const columns = [...runs, ...baselines].filter(({ configuration }) => configuration);
-  const fields = [...new Set(columns.flatMap(({ configuration }) => Object.keys(configuration!)))].filter((field) =>
-    isCompared(field),
-  );
+  const fields = new Set(columns.flatMap(({ configuration }) => Object.keys(configuration!)));
   const set = new Set(runs.flatMap(({ configuration }) => Object.keys(unlikeDefaults(configuration))));
-  const rows = fields.map((field) => [
-    field,
-    ...columns.map(({ configuration }) => `${shortValue(field, configuration![field]) ?? ''}`),
-  ]);
+  const rows = [...fields]
+    .filter((field) => isCompared(field))
+    .map((field) => [field, ...columns.map((one) => `${shortValue(field, one.configuration![field]) ?? ''}`)]);
   const shown = rows.filter(([field, ...values]) => set.has(field!) || new Set(values.filter(Boolean)).size > 1);
   const others = rows.length - shown.length;
   return {
@@ -206,9 +199,6 @@ function runFigures({ events, configuration }: PlottedRun): Pick<Figure, 'facts'
     ...[model === customModel ? modelLabel(configuration) : model, `${formatCount(start.parameters)} parameters`],
     ...[`${shortValue('data', data)}`, `${start.device} (${start.codePath})`, start.dtype],
   ];
-  const seen = seenOf(run, about?.epoch);
-  return {
-    facts: facts ?? [],
-    run: { seen, end: endOf(run, configuration), tiles: tilesOf(run, about), samples, lines },
-  };
+  const [seen, end] = [seenOf(run, about?.epoch), endOf(run, configuration)];
+  return { facts: facts ?? [], run: { seen, end, tiles: tilesOf(run, about), samples, lines } };
 }

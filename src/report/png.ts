@@ -7,12 +7,8 @@ const scale = 2;
 /** @throws Gpt2Error if the package is not installed, or the machine has no font */
 export async function renderPng(svg: string): Promise<Buffer> {
   const { Resvg } = await import('@resvg/resvg-js').catch((cause: unknown) => {
-    throw new Gpt2Error(
-      'PNG needs a package that is not installed: npm install @resvg/resvg-js, or name an .svg file',
-      {
-        cause,
-      },
-    );
+    const what = 'PNG needs a package that is not installed';
+    throw new Gpt2Error(`${what}: npm install @resvg/resvg-js, or name an .svg file`, { cause });
   });
   const font = { loadSystemFonts: true, defaultFontFamily: 'DejaVu Sans' };
   // Without a font the package omits all text silently.

@@ -42,10 +42,8 @@ export function valueNear(steps: readonly number[], step: number): number | unde
 export function difference({ steps, values }: Points, baseline: Points): Points {
   const recorded = new Map(baseline.steps.map((step, place) => [step, baseline.values[place]!]));
   const common = [...steps.keys()].filter((place) => recorded.has(steps[place]!));
-  return {
-    steps: common.map((place) => steps[place]!),
-    values: common.map((place) => values[place]! - recorded.get(steps[place]!)!),
-  };
+  const at = common.map((place) => steps[place]!);
+  return { steps: at, values: common.map((place) => values[place]! - recorded.get(steps[place]!)!) };
 }
 
 /**

@@ -59,9 +59,8 @@ export type Ranking = ReturnType<typeof rankRuns>;
 export function rankRuns(runs: readonly NamedRun[]) {
   const valueIn = ({ configuration }: NamedRun, name: OptionName) =>
     shortValue(name, recordedValue(configuration, name));
-  const differing = recordedNames.filter(
-    (name) => isCompared(name) && new Set(runs.map((run) => valueIn(run, name))).size > 1,
-  );
+  const isSame = (name: OptionName) => new Set(runs.map((run) => valueIn(run, name))).size === 1;
+  const differing = recordedNames.filter((name) => isCompared(name) && !isSame(name));
   const lastOf = ({ series }: NamedRun) => finite(series.val.at(-1)?.[1]);
   const sorted = runs.toSorted((a, b) => (lastOf(a) ?? Number.MAX_VALUE) - (lastOf(b) ?? Number.MAX_VALUE));
   const first = sorted[0]!;

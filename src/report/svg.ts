@@ -1,5 +1,6 @@
 // Renders figures as SVG documents for print: panels one above the other over one horizontal axis, or bars. Equal input gives
 // equal bytes. loss-plot.ts chooses the panels of a run.
+import type { Axis } from './figure.ts';
 import type { Points } from './points.ts';
 import { extentOf, marksOf, placeOn, type Scale, scaleOf } from './scale.ts';
 
@@ -36,13 +37,7 @@ export interface SvgFigure {
   readonly title: string;
   readonly legend: readonly { readonly label: string; readonly style: LineStyle }[];
   readonly panels: readonly Panel[];
-  /** The horizontal axis. */
-  readonly axis: {
-    readonly label: string;
-    readonly unit?: string | undefined;
-    readonly first: number;
-    readonly last: number;
-  };
+  readonly axis: Axis;
   /** Small lines at the bottom: the sources of the numbers. */
   readonly sources: readonly string[];
 }
@@ -160,11 +155,10 @@ export interface Bar {
   readonly color: string;
 }
 
+type BarTexts = Readonly<Record<'title' | 'axis' | 'source', string>>;
+
 /** Named values, each a bar on a logarithmic axis. @param axis the quantity, with its unit @param source a small line below */
-export function barsSvg(
-  { title, axis, source }: Readonly<Record<'title' | 'axis' | 'source', string>>,
-  bars: readonly Bar[],
-): string {
+export function barsSvg({ title, axis, source }: BarTexts, bars: readonly Bar[]): string {
   const [start, end, top, row] = [220, 690, 48, 24];
   const scale = scaleOf(extentOf(bars.map(({ value }) => value)), 0.05, Number.MIN_VALUE);
   const x = (value: number) => round(start + placeOn(scale, value) * (end - start));

@@ -39,12 +39,8 @@ export function tilesOf(run: LoggedRun, about: Speed | undefined, machine?: Mach
   const tiles: Tile[] = [];
   if (train) tiles.push({ label: 'Training loss', value: value(train.loss), note: `step ${formatCount(train.step)}` });
   if (val) tiles.push({ label: 'Validation loss', value: value(val.loss), note: `step ${formatCount(val.step)}` });
-  if (train) {
-    tiles.push(
-      { label: 'Gradient norm', value: value(train.norm) },
-      { label: 'Learning rate', value: value(train.lr) },
-    );
-  }
+  if (train) tiles.push({ label: 'Gradient norm', value: value(train.norm) });
+  if (train) tiles.push({ label: 'Learning rate', value: value(train.lr) });
   if (about) tiles.push(...speedTiles(run, about, machine?.gpu?.power));
   if (machine) tiles.push(...machineTiles(machine));
   return tiles;

@@ -3,7 +3,7 @@ import { existsSync, fstatSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { crc32c, eventRecord } from '../../src/report/tensorboard/event-record.ts';
-import { openScalarFile, scalarFileIn } from '../../src/report/tensorboard/scalar-file.ts';
+import { openScalarFile } from '../../src/report/tensorboard/scalar-file.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import type { RunEvent } from '../../src/runs/schema.ts';
 import { runEvent, trainEvent, writeLog } from '../runs/run-log.ts';
@@ -46,7 +46,7 @@ describe('the record', () => {
 
 describe('the file', () => {
   it('names its version, says where it starts, then what there is to plot', () => {
-    const file = scalarFileIn(place.path('tb'), 7, () => {});
+    const file = openScalarFile(place.path('tb'), { folder: '', startStep: 7, notice: () => {} });
     const before = Date.now() / 1000 - 1;
     file.add(runEvent());
     file.add({ event: 'val', step: 7, loss: 11 });
@@ -72,8 +72,7 @@ describe('the file', () => {
 
   it('starts within one second lie in their order', () => {
     for (let start = 0; start < 12; start++) {
-      const file = scalarFileIn(place.path('tb'), start, () => {});
-      file.close();
+      openScalarFile(place.path('run'), { folder: place.path('tb'), startStep: start, notice: () => {} }).close();
     }
     const starts = eventFiles(place.path('tb')).map((name) => readEvents(place.path('tb', name))[1]!.step);
     expect(starts).toEqual(Array.from({ length: 12 }, (_, start) => start));
@@ -82,7 +81,8 @@ describe('the file', () => {
 
 it('a disk that fails at the end is told, and the file is closed', () => {
   const notices: string[] = [];
-  const file = scalarFileIn(place.path('tb'), 0, (text) => notices.push(text));
+  const notice = (text: string) => void notices.push(text);
+  const file = openScalarFile(place.path('tb'), { folder: '', startStep: 0, notice });
   disk.failed = [];
   file.close();
   expect(notices).toEqual([expect.stringMatching(/gpt2 may lack steps: EIO: i\/o error, fsync; the log has them$/)]);

@@ -92,10 +92,8 @@ export class EventStream {
       const lines = this.#tail?.after(viewer.position);
       if (!lines) return;
       viewer.position = lines === 'cut' ? beginning : lines.end;
-      this.#send(
-        viewer,
-        lines === 'cut' ? message({ event: 'reset' }, '{}') : message({ id: viewer.position }, lines.text),
-      );
+      const position = { id: viewer.position };
+      this.#send(viewer, lines === 'cut' ? message({ event: 'reset' }, '{}') : message(position, lines.text));
     }
   }
 

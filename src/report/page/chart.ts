@@ -29,12 +29,8 @@ export class Chart {
     const { lines, band, view, ...others } = picture;
     const size = { width: this.#root.clientWidth, height: this.#root.clientHeight };
     const points = [band, ...lines.flatMap((line) => [line.points, line.smoothed])];
-    const settings = JSON.stringify([
-      others,
-      size,
-      !!band,
-      lines.map(({ curve, series, smoothed }) => [curve, series, !!smoothed]),
-    ]);
+    const drawn = lines.map(({ curve, series, smoothed }) => [curve, series, !!smoothed]);
+    const settings = JSON.stringify([others, size, !!band, drawn]);
     this.#isShowing = true;
     if (settings !== this.#settings || !this.#plot) {
       this.#plot?.destroy();

@@ -20,15 +20,8 @@ type State = { -readonly [K in keyof (Choice & View)]: (Choice & View)[K] };
 
 /** Shown until there is a figure. */
 let data: Figure = {
-  ...{
-    title: '',
-    axis: { label: 'step', first: 0, last: 1 },
-    curves: [],
-    baselines: 0,
-    baseline: -1,
-    tokensPerStep: undefined,
-  },
-  ...{ tables: [], sources: [], facts: [], run: undefined },
+  ...{ title: '', axis: { label: 'step', first: 0, last: 1 }, curves: [], baselines: 0, baseline: -1 },
+  ...{ tokensPerStep: undefined, tables: [], sources: [], facts: [], run: undefined },
 };
 let lines = new FigureLines(data);
 /** The end of the axis: the view cannot go beyond. */
@@ -40,8 +33,8 @@ let light = lines.lightSmoothing;
 const smoothings = [0, 0.6, 0.9, 0.97];
 
 const state: State = {
-  ...{ ...plainChoice, series: 'loss', smoothing: light },
-  ...{ ...home, range: undefined, cursor: undefined },
+  ...{ ...plainChoice, ...home, series: 'loss', smoothing: light },
+  ...{ range: undefined, cursor: undefined },
 };
 
 const chart = new Chart(byId('chart'), {

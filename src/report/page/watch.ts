@@ -28,10 +28,8 @@ function state(): { state: string; text: string } {
 
 function kernelSections({ name, state, sentence, tested, wrong, error, times }: RoundKernel): HTMLElement[] {
   const section = make('section');
-  section.append(
-    make('h2', name),
-    make('p', sentence || state, ['wrong', 'notCompiled'].includes(state) ? 'outside' : ''),
-  );
+  const isBad = state === 'wrong' || state === 'notCompiled';
+  section.append(make('h2', name), make('p', sentence || state, isBad ? 'outside' : ''));
   if (wrong && wrong.inputs.length > 0) section.append(make('p', `computed from ${wrong.inputs.join(', ')}`));
   if (wrong?.map) section.append(...picture(wrong.map));
   if (error !== undefined) section.append(make('pre', error));

@@ -12,28 +12,20 @@ import { type EventContent, eventRecord } from './event-record.ts';
 /** TensorBoard reads files with this word in their name. */
 const namePart = 'tfevents';
 
-export type ScalarFile = ReturnType<typeof scalarFileIn>;
+export type ScalarFile = ReturnType<typeof openScalarFile>;
 
-/**
- * Opens the file of a run that starts or continues, in the run's tensorboard folder if `folder` is empty.
- * @throws as `scalarFileIn`
- */
-export function openScalarFile(
-  run: string,
-  { folder, startStep, notice }: { folder: string; startStep: number; notice: (text: string) => void },
-): ScalarFile {
-  const scalars = scalarFileIn(folder || run, startStep, notice);
-  // The evaluation at the step from which the run continues happened before the save and is not repeated, so it is copied.
-  if (startStep > 0) for (const event of evaluationsAt(run, startStep)) scalars.add(event);
-  return scalars;
+interface ScalarOptions {
+  /** Empty: the run's. */
+  readonly folder: string;
+  /** The step from which the run continues. */
+  readonly startStep: number;
+  /** Called when a write fails; training continues. */
+  readonly notice: (text: string) => void;
 }
 
-/**
- * @param from the step from which the run continues
- * @param notice called when a write fails; training continues
- * @throws Gpt2Error if the file cannot be written
- */
-export function scalarFileIn(folder: string, from: number, notice: (text: string) => void) {
+/** Opens the file of a run that starts or continues. @throws Gpt2Error if the file cannot be written */
+export function openScalarFile(run: string, { folder: named, startStep, notice }: ScalarOptions) {
+  const folder = named || run;
   const advice = words`name another folder with --tensorboard`;
   const [path, file] = explained(`cannot write TensorBoard's events to ${folder}`, advice, () => {
     makeFolder(folder);
@@ -57,13 +49,16 @@ export function scalarFileIn(folder: string, from: number, notice: (text: string
       failed = true;
     }
   };
-  write(from, { fileVersion: 'brain.Event:2' });
-  write(from, { start: true });
+  const add = (event: RunEvent): void => {
+    const point = pointOf(event);
+    if (point) write(point.step, { scalars: point.scalars });
+  };
+  write(startStep, { fileVersion: 'brain.Event:2' });
+  write(startStep, { start: true });
+  // The evaluation at the step from which the run continues happened before the save and is not repeated, so it is copied.
+  if (startStep > 0) for (const event of evaluationsAt(run, startStep)) add(event);
   return {
-    add(event: RunEvent): void {
-      const point = pointOf(event);
-      if (point) write(point.step, { scalars: point.scalars });
-    },
+    add,
     /** Flushes the file to the disk. A failure only gives a notice: the run ends as without it. */
     close(): void {
       try {
