@@ -21,12 +21,9 @@ interface Benching {
 }
 
 /** Times all jobs. @throws Gpt2Error as `KernelProcess.ask` */
-export async function benchJobs(
-  child: KernelProcess,
-  jobs: readonly Job[],
-  { folder, device, batch }: LabOptions,
-  { isBrief, onLine, onTimed }: Benching,
-): Promise<void> {
+export async function benchJobs(child: KernelProcess, jobs: readonly Job[], options: LabOptions, benching: Benching) {
+  const { folder, device, batch } = options;
+  const { isBrief, onLine, onTimed } = benching;
   for (const job of jobs) {
     await child.ask({ ask: 'bench', folder, device, batch, isBrief, ...job }, (message) => {
       if (message.say !== 'bench') return;
@@ -52,11 +49,10 @@ export async function benchJobs(
 /** "11-21 10:02" */
 const shortTime = (time: string): string => time.slice(5, 16).replace('T', ' ');
 
+type EarlierTimes = Pick<Entry, 'hash' | 'time' | keyof Times>;
+
 /** A row for the bound, the library's op, this kernel and each earlier version; bars are cold times. */
-export function timesOf(
-  { flops, bytes, bound, ours, own }: OpBench,
-  earlier: readonly Pick<Entry, 'hash' | 'time' | keyof Times>[],
-): Pick<TimedSize, 'head' | 'rows' | 'earlier'> {
+export function timesOf({ flops, bytes, bound, ours, own }: OpBench, earlier: readonly EarlierTimes[]) {
   const row = (name: string, { cold, hot }: Times): TimedRow => ({
     cells: [
       ...[name, ms(cold), ms(hot), (bytes / cold / 1e6).toFixed(0)],

@@ -40,7 +40,7 @@ export interface Benched {
  */
 const flushed = { cuda: { bytes: 256 << 20, times: 8 }, cpu: { bytes: 32 << 20, times: 1 } };
 
-export interface BenchOpOptions {
+interface BenchOpOptions {
   /** Index of the GPU. Default: no clocks are read. */
   readonly gpu?: number;
   /** Called when no kernel runs. */

@@ -9,20 +9,18 @@ const [mapWidth, mapHeight] = [60, 12];
 /** Most elements of a row or column that are printed. */
 const mostShown = 4;
 
+type Drawn = Readonly<Record<string, Numbers>>;
+type Sizes = Readonly<Record<string, number>>;
+
 /** @param drawn contents of the op's tensors before the call, of these sizes */
-export const wrongTensor = (
-  result: Comparison,
-  op: OpContract,
-  drawn: Readonly<Record<string, Numbers>>,
-  sizes: Readonly<Record<string, number>>,
-): WrongTensor => {
+export function wrongTensor(result: Comparison, op: OpContract, drawn: Drawn, sizes: Sizes): WrongTensor {
   const { tensor, shape } = result;
   const name = result.name.replace(/^\S+: /, '');
   if (shape.length === 0) return { sentence: `${name}: something was written there`, map: undefined, inputs: [] };
   const wrong = wrongElements(result);
   const place = placeOf(wrong.indexOf(true), shape);
   return { ...wrongArray({ ...result, name }, wrong), inputs: inputsOf(tensor, place, op, drawn, sizes) };
-};
+}
 
 type Compared = Pick<Comparison, 'name' | 'shape' | 'values' | 'wanted'> & Partial<Comparison>;
 
@@ -85,18 +83,11 @@ export function wrongLines({ sentence, map, inputs }: WrongTensor): string[] {
 }
 
 /** The inputs at the indices of the first wrong element: "in[100, 88] = 0.5", "in[3, 0 to 3 of 64] = 1, 2, 3, 4". */
-function inputsOf(
-  tensor: string,
-  place: readonly number[],
-  { tensors }: OpContract,
-  drawn: Readonly<Record<string, Numbers>>,
-  sizes: Readonly<Record<string, number>>,
-): string[] {
+function inputsOf(tensor: string, place: readonly number[], { tensors }: OpContract, drawn: Drawn, sizes: Sizes) {
   // "dqkv, part 2 of 3": the last index counts within the part.
   const [, name, part] = /^(\w+)(, part)?/.exec(tensor)!;
-  const indices = new Map(
-    tensors[name!]!.shape.slice(0, part ? -1 : undefined).map((dimension, axis) => [dimension, place[axis]!]),
-  );
+  const dimensions = tensors[name!]!.shape.slice(0, part ? -1 : undefined);
+  const indices = new Map(dimensions.map((dimension, axis) => [dimension, place[axis]!]));
   const indexOf = (dimension: string) => indices.get(dimension.replace('>=', ''));
   const elementAt = (input: string, at: readonly (number | undefined)[], free = 0) => {
     const lengths = shapeOf(tensors[input]!, sizes);
@@ -121,12 +112,10 @@ function inputsOf(
 
 /** Elements whose error is beyond the limit for one element. */
 function wrongElements({ values, wanted, limit, bound }: Comparison): boolean[] {
-  const beyond = (most: number) =>
-    // A comparison with NaN is false.
-    Array.from(
-      wanted,
-      (value, index) => !(Math.abs(values[index]! - value) <= most) && !Object.is(values[index]!, value),
-    );
+  // A comparison with NaN is false.
+  const isBeyond = (most: number) => (value: number, index: number) =>
+    !(Math.abs(values[index]! - value) <= most) && !Object.is(values[index]!, value);
+  const beyond = (most: number) => Array.from(wanted, isBeyond(most));
   const wrong = beyond(limit);
   if (wrong.includes(true)) return wrong;
   // No single element is far off, but many are a little.

@@ -17,6 +17,8 @@ export interface Entry extends Times {
   readonly sizes: string;
 }
 
+type Version = Pick<Entry, 'hash' | 'op' | 'dtype' | 'device'>;
+
 /** All entries, the oldest first; an unfinished line of a killed process is skipped. */
 export function readHistory(folder: string): Entry[] {
   const path = join(folder, historyFile);
@@ -27,11 +29,7 @@ export function readHistory(folder: string): Entry[] {
 }
 
 /** Adds a kernel's times. @returns why they could not be written */
-export function addToHistory(
-  folder: string,
-  version: Pick<Entry, 'hash' | 'op' | 'dtype' | 'device'>,
-  results: readonly OpBench[],
-): string | undefined {
+export function addToHistory(folder: string, version: Version, results: readonly OpBench[]): string | undefined {
   const time = new Date().toISOString();
   const lines = results.map(({ sizes, own }) => `${JSON.stringify({ time, ...version, sizes, ...own })}\n`);
   try {
@@ -45,14 +43,11 @@ export function addToHistory(
 const mostVersions = 20;
 
 /** The last times of other versions of a kernel at one of its sizes, the newest first. */
-export function earlierVersions(
-  history: readonly Entry[],
-  { hash, op, dtype, device, sizes }: Omit<Entry, 'time' | keyof Times>,
-): Entry[] {
+export function earlierVersions(history: readonly Entry[], now: Version & Pick<Entry, 'sizes'>): Entry[] {
   const versions = new Map<string, Entry>();
   for (const entry of history) {
-    const isSame = entry.op === op && entry.dtype === dtype && entry.device === device && entry.sizes === sizes;
-    if (!isSame || entry.hash === hash) continue;
+    const isSame = (['op', 'dtype', 'device', 'sizes'] as const).every((name) => entry[name] === now[name]);
+    if (!isSame || entry.hash === now.hash) continue;
     versions.delete(entry.hash);
     versions.set(entry.hash, entry);
   }

@@ -47,23 +47,18 @@ export async function ladderOf(dtypes: readonly Dtype[], climbed: readonly strin
   if (unknown !== undefined) {
     throw UsageError.takes('--chapter', `one of ${chapters.join(', ')}`, unknown);
   }
-  const used = new Map<string, LoadedCard>();
-  const inBf16 = new Map<string, LoadedCard>();
-  const rungs: LadderStep[] = [];
-  const naive: LoadedCard[] = [];
-  for (const { chapter, name, index, cards } of await courseRungs()) {
-    if (index > 0 && !climbed.includes(chapter)) continue;
-    const taking = (dtype: Dtype) => cards.filter((card) => (card.dtypes ?? ['fp32']).includes(dtype));
-    for (const card of taking('bf16')) inBf16.set(card.op, card);
-    const inFp32 = taking('fp32');
-    if (index === 0) naive.push(...inFp32);
-    else if (inFp32.length > 0) rungs.push({ name, dtype: 'fp32', cards: inFp32 });
-  }
-  for (const card of naive) used.set(card.op, card);
+  const rungs = (await courseRungs()).filter(({ chapter, index }) => index === 0 || climbed.includes(chapter));
+  const takes = (dtype: Dtype) => (card: LoadedCard) => (card.dtypes ?? ['fp32']).includes(dtype);
+  const byOp = (cards: readonly LoadedCard[]) => new Map(cards.map((card) => [card.op, card]));
+  const naive = rungs.filter(({ index }) => index === 0).flatMap(({ cards }) => cards.filter(takes('fp32')));
+  const inBf16 = byOp(rungs.flatMap(({ cards }) => cards.filter(takes('bf16'))));
+  const used = byOp(naive);
   const steps: LadderStep[] = [{ name: 'all naive', dtype: 'fp32', cards: naive }];
-  for (const { name, dtype, cards } of rungs) {
-    for (const card of cards) used.set(card.op, card);
-    steps.push({ name, dtype, cards: [...used.values()] });
+  for (const { name, index, cards } of rungs) {
+    const inFp32 = cards.filter(takes('fp32'));
+    if (index === 0 || inFp32.length === 0) continue;
+    for (const card of inFp32) used.set(card.op, card);
+    steps.push({ name, dtype: 'fp32', cards: [...used.values()] });
   }
   steps.push({ name: 'the library', dtype: 'fp32', cards: [] });
   if (!dtypes.includes('bf16')) return steps;
@@ -105,10 +100,8 @@ export interface LadderOptions {
 export async function* climb(options: LadderOptions): AsyncGenerator<MeasuredStep> {
   const { training, steps, chapters: climbed, onStart } = options;
   const device = selectDevice(training.device ?? 'auto');
-  const { model, batch, sequence } = freezeOptions({
-    ...completeOptions(training, device.kind),
-    batch: training.batch ?? 4,
-  });
+  const completed = completeOptions(training, device.kind);
+  const { model, batch, sequence } = freezeOptions({ ...completed, batch: training.batch ?? 4 });
   const config = presetConfig(model)!;
   const { dtypes, device: name, codePath } = descriptionOf(device);
   onStart(`${model}, batch ${batch} x ${sequence}, random tokens, on ${name} (${codePath})`);

@@ -43,12 +43,8 @@ export function newKernel(folder: string, ops: readonly string[]): string[] {
     throw new Gpt2Error(`there is no naive kernel of ${op} to start from: name one of ${names}`);
   });
   const kernels = new Set(chosen.flatMap((naive) => naive.kernels));
-  const files = new Map([
-    [
-      'card.ts',
-      `import { defineKernel } from 'gpt2.ts';\n\nexport default [\n${chosen.map(({ card }) => card).join('')}];\n`,
-    ],
-  ]);
+  const cards = chosen.map(({ card }) => card).join('');
+  const files = new Map([['card.ts', `import { defineKernel } from 'gpt2.ts';\n\nexport default [\n${cards}];\n`]]);
   for (const { source } of chosen) {
     const text = readFileSync(source, 'utf8');
     const kept = text.replaceAll(definition, (all, name: string) => (kernels.has(name) ? all : ''));

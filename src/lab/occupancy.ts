@@ -40,15 +40,6 @@ const [registers, parts, largestBlock] = [65_536, 4, 1024];
 /** Registers of a warp are allocated in multiples of this number. */
 const registerUnit = 256;
 
-/** The figures of a launch that decide how many blocks fit. */
-export interface BlockNeeds {
-  readonly threads: number;
-  /** Registers per thread. */
-  readonly registers: number;
-  /** Bytes of shared memory, static and dynamic. */
-  readonly shared: number;
-}
-
 export type Limiter = 'registers' | 'shared memory' | 'threads' | 'blocks';
 
 export interface Occupancy {
@@ -71,8 +62,14 @@ export function limitsOf(capability: string): Limits {
 
 const roundUp = (value: number, unit: number): number => Math.ceil(value / unit) * unit;
 
-/** @throws Gpt2Error as `limitsOf` */
-export function occupancyOf(capability: string, needs: BlockNeeds): Occupancy {
+/**
+ * @param needs a block's threads and bytes of shared memory, static and dynamic; registers per thread
+ * @throws Gpt2Error as `limitsOf`
+ */
+export function occupancyOf(
+  capability: string,
+  needs: Readonly<Record<'threads' | 'registers' | 'shared', number>>,
+): Occupancy {
   const { warps: most, blocks, shared, reserved, sharedUnit } = limitsOf(capability);
   const warps = Math.ceil(needs.threads / 32);
   const ofWarp = roundUp(needs.registers * 32, registerUnit);

@@ -29,9 +29,8 @@ export async function profileOp(device: Device, variant: OpVariant, calls: Calls
     await device.finished();
     stop();
     const count = others.length + 1;
-    profiled.push(
-      `  ${sizes}, ${count} ${count === 1 ? 'call' : 'calls'} a step, kernels in a call: ${launched() - before}`,
-    );
+    const calls = `${count} ${count === 1 ? 'call' : 'calls'}`;
+    profiled.push(`  ${sizes}, ${calls} a step, kernels in a call: ${launched() - before}`);
   }
   return profiled;
 }

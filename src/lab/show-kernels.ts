@@ -62,7 +62,7 @@ function chosen<Value>(
   units: readonly Unit[],
   { kernel, path }: ShowOptions,
   madeOf: (source: KernelSource) => PerKernel<Value>,
-): { unit: Unit; kernels: (readonly [name: string, Value])[] }[] {
+) {
   // One file may hold the kernels of several ops.
   const launching = kernel === undefined ? [] : units.filter((unit) => unit.launches(kernel));
   const known = new Set<string>();
@@ -189,10 +189,9 @@ async function unitsOf(options: ShowOptions): Promise<readonly Unit[]> {
   if (path.endsWith('.cu')) {
     const { block = 256, shared, ...others } = file;
     const defines = { ...elementMacros(elementTypesOf({ kind: 'cuda', dtype })), ...others.defines };
+    const source = { ...others, file: path, defines };
     const launches = () => [{ block, shared }];
-    return [
-      { title: `${path} ${dtype ?? 'fp32'}`, source: { ...others, file: path, defines }, launches, kernels: undefined },
-    ];
+    return [{ title: `${path} ${dtype ?? 'fp32'}`, source, launches, kernels: undefined }];
   }
   const units: Unit[] = [];
   for (const card of await loadCards(path)) {

@@ -16,13 +16,12 @@ import type { Call } from './bench/op-times.ts';
 import { measurePeaks, type Peaks } from './bench/peaks.ts';
 import { sizesText } from './test-op.ts';
 
-/** Sizes of the step: d12 on a GPU; on a CPU a model that takes a moment. */
+/** A model that takes a moment on a CPU. */
+const tiny = { layers: 2, heads: 2, channels: 64, context: 64, vocabularySize: 300 };
+/** Sizes of the step. */
 const settings = {
   cuda: { name: 'd12', config: presetConfig('d12')!, batch: 8, sequence: 1024 },
-  cpu: {
-    config: { layers: 2, heads: 2, channels: 64, context: 64, vocabularySize: 300 },
-    ...{ batch: 2, sequence: 32 },
-  },
+  cpu: { config: tiny, batch: 2, sequence: 32 },
 };
 
 export interface RecordedCall extends Call<OpContract> {
@@ -39,9 +38,8 @@ export function callsBySize(variant: OpVariant, calls: Calls, dtype: Dtype) {
   const absent = absentIn(variant);
   for (const call of calls.get(variant) ?? []) {
     // Without an optional tensor a call moves fewer bytes.
-    const missing = Object.keys(variant.op.tensors).filter(
-      (name) => call.given[name] === null && !absent.includes(name),
-    );
+    const isMissing = (name: string) => call.given[name] === null && !absent.includes(name);
+    const missing = Object.keys(variant.op.tensors).filter(isMissing);
     const kind = [sizesOf(call), ...missing.map((name) => `without ${name}`)].join(', ');
     const group = groups.get(kind);
     if (group) group.push(call);

@@ -114,11 +114,8 @@ function parametersOf(file: string, name: string): { names: readonly string[]; i
 }
 
 /** The bytes that expect.h reads: the launch, then each parameter. */
-function packed(
-  { inputs, expected, grid = 1, block = 1, shared = 0 }: ExpectedCall,
-  names: readonly string[],
-  file: string,
-): Float64Array {
+function packed(call: ExpectedCall, names: readonly string[], file: string): Float64Array {
+  const { inputs, expected, grid = 1, block = 1, shared = 0 } = call;
   const unknown = Object.keys({ ...inputs, ...expected }).find((each) => !names.includes(each));
   if (unknown !== undefined) throw gpt2Error`${file}: ${unknown} is no parameter; they are ${names.join(', ')}`;
   const sizes = (size: Dimensions) => Array.from({ length: 3 }, (_, axis) => [size].flat()[axis] ?? 1);
@@ -138,12 +135,8 @@ function packed(
   return Float64Array.from(values);
 }
 
-function wrongOutputs(
-  { inputs, expected, shapes }: ExpectedCall,
-  names: readonly string[],
-  found: Float64Array,
-  tolerance: number,
-) {
+function wrongOutputs(call: ExpectedCall, names: readonly string[], found: Float64Array, tolerance: number) {
+  const { inputs, expected, shapes } = call;
   let at = 0;
   return names.flatMap((name) => {
     const array = expected[name] ?? inputs[name]!;

@@ -44,11 +44,8 @@ export async function jobsOf(child: KernelProcess, { folder, device, dtype }: La
  * Prints a notice of the cards' dtypes that a CPU cannot run, and compiles these if there is a compiler for GPUs.
  * @returns the jobs that do not compile
  */
-export async function compileUntested(
-  child: KernelProcess,
-  { folder, device, dtype }: LabOptions,
-  onLine: (line: string) => void,
-): Promise<readonly Job[]> {
+export async function compileUntested(child: KernelProcess, options: LabOptions, onLine: (line: string) => void) {
+  const { folder, device, dtype } = options;
   const wrong: Job[] = [];
   if (device.kind !== 'cpu' || dtype !== undefined) return wrong;
   for (const { op, takes, dtypes } of await listed(child, { folder, device })) {
@@ -85,12 +82,9 @@ interface Testing {
  * Tests all jobs; a kernel that crashes or hangs ends only its job.
  * @returns the jobs that are wrong
  */
-export async function testJobs(
-  child: KernelProcess,
-  jobs: readonly Job[],
-  { folder, device }: LabOptions,
-  { allSizes, once, isBrief, onLine, onSize, onError }: Testing,
-): Promise<readonly Job[]> {
+export async function testJobs(child: KernelProcess, jobs: readonly Job[], options: LabOptions, testing: Testing) {
+  const { folder, device } = options;
+  const { allSizes, once, isBrief, onLine, onSize, onError } = testing;
   const wrong: Job[] = [];
   for (const job of jobs) {
     let isRight = true;

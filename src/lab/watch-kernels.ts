@@ -98,16 +98,8 @@ class Round {
   async run(child: KernelProcess, options: LabOptions): Promise<void> {
     try {
       const jobs = await jobsOf(child, options);
-      const kernels = jobs.map(
-        ({ op, dtype }): RoundKernel => ({
-          name: `${op} ${dtype}`,
-          state: 'waiting',
-          sentence: '',
-          tested: [],
-          times: [],
-        }),
-      );
-      this.#change({ kernels });
+      const waiting = { state: 'waiting', sentence: '', tested: [], times: [] } as const;
+      this.#change({ kernels: jobs.map(({ op, dtype }) => ({ name: `${op} ${dtype}`, ...waiting })) });
       await this.#each(jobs, 'testing', (job) => this.#test(child, job, options));
       const isRight = this.#known.kernels.every(({ state }) => state === 'right');
       // Times in the emulator say nothing about a GPU.

@@ -72,9 +72,8 @@ export async function measureGeneration(
     onLine(`all but the choice, at ${position}: ${us.toFixed(1)} us`);
   }
 
-  const caches = new Map(
-    [1, 8, 32].map((texts) => [texts, new KeyValueCache(model, { texts, window: config.context })]),
-  );
+  const cacheOf = (texts: number) => new KeyValueCache(model, { texts, window: config.context });
+  const caches = new Map([1, 8, 32].map((texts) => [texts, cacheOf(texts)]));
   const results = [];
   for (const { texts, ...choice } of runs) {
     const prompts = Array.from({ length: texts }, (_, index) => [config.vocabularySize - 1, index]);

@@ -31,6 +31,9 @@ export interface Call<Op = OpContract | undefined> {
   readonly args: NativeArguments;
 }
 
+type Arenas = readonly Pick<ParameterArena, 'get'>[];
+type NameOf = (call: Call<OpContract>) => string;
+
 const flopsOf = new Map(Object.values(opCases).flatMap((list) => list.map(({ variant, flops }) => [variant, flops])));
 
 /** Times every op of one of `trainer`'s steps. Changes weights, optimizer state and gradients. */
@@ -42,11 +45,7 @@ export async function timeOps(trainer: Trainer, nextBatch: () => Batch): Promise
 }
 
 /** Times every op of `enqueue`, by name. @param arenas that name matmuls by their weight, in addition to the model's weights */
-export async function timeCalls(
-  model: Model,
-  arenas: readonly Pick<ParameterArena, 'get'>[],
-  enqueue: () => Promise<unknown>,
-): Promise<OpTime[]> {
+export async function timeCalls(model: Model, arenas: Arenas, enqueue: () => Promise<unknown>): Promise<OpTime[]> {
   const { device } = model;
   const least = device.description.library === 'cuda' ? 20 : 5;
   const times: OpTime[] = [];
@@ -56,10 +55,8 @@ export async function timeCalls(
     const ms = await timeOnDevice(device, () => enqueueAgain(device, calls[next++ % calls.length]!), least);
     const works = calls.map((call) => workOf(device, call));
     const mean = (of: keyof Work) => works.reduce((sum, work) => sum + work[of], 0) / calls.length;
-    times.push({
-      ...{ name, calls: calls.length, ms },
-      ...{ flops: mean('flops'), fp8Flops: mean('fp8Flops'), bytes: mean('bytes') },
-    });
+    const work = { flops: mean('flops'), fp8Flops: mean('fp8Flops'), bytes: mean('bytes') };
+    times.push({ name, calls: calls.length, ms, ...work });
   }
   return times;
 }
@@ -73,7 +70,7 @@ export function workOf(device: Device, { op, args }: Call): Work {
 /** Whether an op's matmuls are in FP8. */
 const isInFp8 = ({ tensors }: OpContract, args: NativeArguments): boolean =>
   Object.entries(tensors).some(
-    ([tensor, { type, access }]) => type === 'fp8' && access === 'read' && args[tensor] !== null,
+    ([name, { type, access }]) => type === 'fp8' && access === 'read' && args[name] !== null,
   );
 
 /** Calls the library's op, or the kernel. */
@@ -81,11 +78,7 @@ export const enqueueAgain = (device: Device, { op, args }: Call): void =>
   device.call((op?.name ?? 'moduleLaunch') as 'adamw', args as never);
 
 /** The ops that `enqueue` enqueues, by name, in the order of their first call. */
-async function recordCalls(
-  device: Device,
-  nameOf: (call: Call<OpContract>) => string,
-  enqueue: () => Promise<unknown>,
-): Promise<Map<string, Call[]>> {
+async function recordCalls(device: Device, nameOf: NameOf, enqueue: () => Promise<unknown>) {
   const recorded = new Map<string, Call[]>();
   await device.observed((function_, args) => {
     const op: OpContract | undefined = contracts[function_ as keyof typeof contracts];
@@ -107,7 +100,7 @@ function kernelOf(device: Device, { module, kernel }: NativeArguments): string {
  * Names calls: "layernorm backward"; matmuls by their weight and what is fused: "qkv forward", "layernorm + fc forward + gelu",
  * "fp8 fc backward weight".
  */
-function namer(config: ModelConfig, arenas: readonly Pick<ParameterArena, 'get'>[]) {
+function namer(config: ModelConfig, arenas: Arenas): NameOf {
   const weights = new Map<Pointer, string>();
   for (const { name } of parameterTable(config)) {
     const short = name.split('.').at(-1)!.replace(/w$/, '');
@@ -115,7 +108,7 @@ function namer(config: ModelConfig, arenas: readonly Pick<ParameterArena, 'get'>
   }
   /** The operand of an FP8 matmul, by its memory: the weight that was last quantised there. */
   const quantized = new Map<unknown, string>();
-  return ({ op, args }: Call<OpContract>): string => {
+  return ({ op, args }) => {
     const [words, variant = 'plain'] = variantOf(op, args).name.split('.') as [string, string?];
     if (words === 'fp8_quantize_weight') {
       const weight = weights.get(args.weight as Pointer);

@@ -6,6 +6,8 @@ import { allocateTensor, type Tensor } from '../../native/tensor.ts';
 import { fp8MatmulScratch, fp8QuantizeWeightScratch, matmulScratch } from '../../ops/ops.generated.ts';
 import { timeOnDevice } from './timing.ts';
 
+const activation = GPT2_ACTIVATION.GPT2_NO_ACTIVATION;
+
 export type Peaks = Awaited<ReturnType<typeof measurePeaks>>;
 
 /** The least work of an op. */
@@ -48,7 +50,7 @@ export async function measurePeaks(device: Device) {
   // The library's matmul, also where a kernel of the user computes the op.
   const tensors = { out: out.pointer, in: input.pointer, weight: weight.pointer };
   const absent = { pre: null, bias: null, residual: null };
-  const sizes = { N: size, C: size, O: size, activation: GPT2_ACTIVATION.GPT2_NO_ACTIVATION };
+  const sizes = { N: size, C: size, O: size, activation };
   const matmul = () => device.call('matmulForward', { ...tensors, ...absent, ...sizes });
   const matmulTime = await timeOnDevice(device, matmul, least);
   const flops = 2 * size ** 3;
@@ -67,24 +69,18 @@ export async function measurePeaks(device: Device) {
   };
 }
 
+type Matrices = Readonly<Record<'out' | 'input' | 'weight', Tensor>>;
+
 /** Milliseconds of the matmul of the same numbers in FP8. */
-async function timeFp8(
-  device: Device,
-  { out, input, weight }: { readonly out: Tensor; readonly input: Tensor; readonly weight: Tensor },
-  least: number,
-): Promise<number> {
+async function timeFp8(device: Device, { out, input, weight }: Matrices, least: number): Promise<number> {
   const size = out.shape[0]!;
   const sizes = { C: size, O: size };
   const tensor = (name: string, type: ElementType, ...shape: number[]) => allocateTensor(device, name, type, shape);
   const scale = tensor('scale', 'fp32', size);
   const factors = tensor('factors', 'fp32', GPT2_FP8_FACTOR.GPT2_FP8_FACTORS);
   scale.write(new Float32Array(size).fill(1));
-  device.reserveWorkspace(
-    Math.max(
-      fp8QuantizeWeightScratch(device, sizes),
-      fp8MatmulScratch(device, { N: size, ...sizes, gradients: false }),
-    ),
-  );
+  const scratch = fp8MatmulScratch(device, { N: size, ...sizes, gradients: false });
+  device.reserveWorkspace(Math.max(scratch, fp8QuantizeWeightScratch(device, sizes)));
   const [copied, quantized] = [input, weight].map(({ name, pointer }) => {
     const values = tensor(`${name} in FP8`, 'fp8', size, size);
     const outputs = { values: values.pointer, transposed: null, factors: factors.pointer };
@@ -94,14 +90,7 @@ async function timeFp8(
   const operands = { in: copied.pointer, inScale: scale.pointer, weight: quantized.pointer, factors: factors.pointer };
   const stored = { values: null, scale: null, columnwise: null, columnwiseScale: null, derivative: null };
   const unused = { ...stored, inNorm: null, inColumnwiseNorm: null, bias: null, residual: null };
-  const args = {
-    out: out.pointer,
-    ...operands,
-    ...unused,
-    N: size,
-    ...sizes,
-    activation: GPT2_ACTIVATION.GPT2_NO_ACTIVATION,
-  };
+  const args = { out: out.pointer, ...operands, ...unused, N: size, ...sizes, activation };
   const ms = await timeOnDevice(device, () => device.call('fp8MatmulForward', args), least);
   for (const { buffer } of [copied, quantized, scale, factors]) buffer.close();
   return ms;

@@ -46,10 +46,8 @@ export function checkLibrary(kind: LibraryKind, hasGpu: boolean): { check: Check
     const { library, codePath, faster, device: what, dtypes } = device.description;
     const { available, total } = device.memory();
     const free = `${gib(available)} of ${gib(total)} free`;
-    const check = ok(
-      name,
-      `${path}: ${library} ${codePath}${faster ? ` (not ${faster})` : ''} on ${what}, ${dtypes.join(' ')}, ${free}`,
-    );
+    const kernels = `${library} ${codePath}${faster ? ` (not ${faster})` : ''}`;
+    const check = ok(name, `${path}: ${kernels} on ${what}, ${dtypes.join(' ')}, ${free}`);
     // GPT2_LIBRARY may name either library.
     return { check, dtypes: library === kind ? dtypes : [] };
   });
@@ -66,10 +64,8 @@ export async function checkRates(dtypes: readonly Dtype[]): Promise<Check> {
     found.push(`${dtype} ${(matmulFlopsPerSecond / 1e9).toFixed(0)} GFLOP/s`);
     copies.push(copyBytesPerSecond / 1e9);
   }
-  return ok(
-    'cpu rates',
-    `${found.join(', ')}, copy ${Math.max(...copies).toFixed(0)} GB/s; trains in ${defaultDtype('cpu')}`,
-  );
+  found.push(`copy ${Math.max(...copies).toFixed(0)} GB/s`);
+  return ok('cpu rates', `${found.join(', ')}; trains in ${defaultDtype('cpu')}`);
 }
 
 /** The device that `--device auto` chooses, and why. */
