@@ -48,6 +48,7 @@ const ofTraining = [
 ];
 
 export function benchCommand(): Command {
+  const generate = numberOption('--generate <N>', 'measure generating texts of N tokens instead of training', count);
   const command = new Command('bench')
     .description('Measure training on this device: step, ops, memory; or generation')
     .addHelpText(
@@ -63,11 +64,7 @@ Examples:
   command
     .addOption(numberOption('--steps <N>', 'number of measured steps', whole(1, 1_000_000), 50))
     .addOption(numberOption('--warmup-seconds <S>', 'seconds of warmup steps before', real(0, 3600), 10))
-    .addOption(
-      numberOption('--generate <N>', 'measure generating texts of N tokens instead of training', count).conflicts(
-        ofTraining,
-      ),
-    )
+    .addOption(generate.conflicts(ofTraining))
     .option('--no-ops', 'skip the times of single ops')
     .option('--no-start', 'skip the time from the start of the program to its first step')
     .option('--out <FILE>', 'write all results as JSON');
@@ -118,9 +115,8 @@ async function timeToFirstStep(options: TrainOptions): Promise<number> {
     new Promise((done, failed) => {
       const started = performance.now();
       const run: TrainOptions = { steps: 1000, valEvery: 0, sampleEvery: 0, json: true, out: join(folder.path, name) };
-      const child = spawn(process.execPath, trainArguments({ ...options, ...run }), {
-        stdio: ['ignore', 'pipe', 'inherit'],
-      });
+      const args = trainArguments({ ...options, ...run });
+      const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
       let text = '';
       child.stdout.on('data', (part: Buffer) => {
         text += part;

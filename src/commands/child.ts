@@ -15,10 +15,7 @@ interface ChildOptions {
 }
 
 /** Runs `gpt2 ...args`. @returns its exit code, or the signal that killed it, or why it did not start */
-export async function runPart(
-  args: readonly string[],
-  { signal, env, onOutput }: ChildOptions,
-): Promise<number | string> {
+export async function runPart(args: readonly string[], { signal, env, onOutput }: ChildOptions) {
   const child: ChildProcess = spawn(process.execPath, [...process.execArgv, process.argv[1]!, ...args], {
     stdio: onOutput ? ['ignore', 'pipe', 'pipe', 'ipc'] : ['inherit', 'inherit', 'inherit', 'ipc'],
     // The channel closes when this process ends, even if it is killed: the child then saves and stops.
@@ -30,7 +27,7 @@ export async function runPart(
   // A second signal ends this process at once; passed on, it also ends a child that hangs in a kernel.
   process.once('exit', stop);
   try {
-    return await new Promise((resolve) => {
+    return await new Promise<number | string>((resolve) => {
       child.once('error', ({ message }) => resolve(message));
       child.once('close', (code, by) => resolve(code ?? by!));
     });

@@ -59,32 +59,19 @@ Exit code 0: inside the reference's limits (or --tolerance at every step), or no
 configurations differ. Another run has no limits: only --tolerance sets one. A ranking exits with 0, whatever its runs' state.
 `;
 
+const referenceHelp = 'what to compare with; repeatable (default: the matching reference)';
+const toleranceHelp = "limit of the difference at every step of every series, in place of a reference's";
+const overHelp = 'what the curves are drawn over: steps, tokens, or seconds of training';
+const outHelp = 'file of the plot, .svg or .png (default: compare.svg in the run; of several, next to them)';
+
 export function compareCommand(): Command {
   return new Command('compare')
     .description('Compare the curves of runs with references or with each other')
     .argument('<RUN...>', 'run folders')
-    .option(
-      '--reference <NAME|FILE|RUN>',
-      'what to compare with; repeatable (default: the matching reference)',
-      repeated,
-    )
-    .addOption(
-      numberOption(
-        '--tolerance <X>',
-        "limit of the difference at every step of every series, in place of a reference's",
-        real(0, Number.MAX_VALUE),
-      ),
-    )
-    .addOption(
-      new Option('--over <AXIS>', 'what the curves are drawn over: steps, tokens, or seconds of training')
-        .choices(overNames)
-        .default('steps'),
-    )
-    .option(
-      '--out <FILE>',
-      'file of the plot, .svg or .png (default: compare.svg in the run; of several, next to them)',
-      readPlotName,
-    )
+    .option('--reference <NAME|FILE|RUN>', referenceHelp, repeated)
+    .addOption(numberOption('--tolerance <X>', toleranceHelp, real(0, Number.MAX_VALUE)))
+    .addOption(new Option('--over <AXIS>', overHelp).choices(overNames).default('steps'))
+    .option('--out <FILE>', outHelp, readPlotName)
     .option('--html <FILE>', "file of the report (default: the plot's name with .html)")
     .option('--plot', 'draw the training losses in the terminal')
     .option('--json', 'the result as JSON on stdout')

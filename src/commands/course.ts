@@ -44,6 +44,7 @@ Examples:
   npm run gpt2 -- course ladder --chapter layernorm --chapter gelu
 `;
 
+const batch = { usage: '--batch <B>', type: whole(1, 65536) };
 const folderHelp = 'folder of your exercises';
 
 export function courseCommand(): Command {
@@ -53,9 +54,8 @@ export function courseCommand(): Command {
     .addHelpText('after', '\nExamples:\n  npm run gpt2 -- course start\n')
     .action((folder: string) => {
       startCourse(folder);
-      process.stdout.write(
-        asTyped(`wrote the exercises to ${folder}; next: npm run gpt2 -- course check ${shellWord(folder)}\n`),
-      );
+      const next = asTyped(`npm run gpt2 -- course check ${shellWord(folder)}`);
+      process.stdout.write(`wrote the exercises to ${folder}; next: ${next}\n`);
     });
   const checking = new Command('check')
     .description('Test your exercises in the emulator, and print the score')
@@ -67,14 +67,7 @@ export function courseCommand(): Command {
     .description("Time GPT-2's training on naive kernels, on each rung of the course, and on the library's")
     .addOption(tableOption('device'))
     .addOption(tableOption('model', { usage: '--model <NAME>', help: presetNames.join(', '), type: presetNames }))
-    .addOption(
-      tableOption('batch', {
-        usage: '--batch <B>',
-        help: 'sequences in a step',
-        type: whole(1, 65536),
-        default: { text: '4' },
-      }),
-    )
+    .addOption(tableOption('batch', { ...batch, help: 'sequences in a step', default: { text: '4' } }))
     .addOption(tableOption('sequence'))
     .addOption(numberOption('--steps <N>', 'measured steps per rung, after two warmup steps', count, 3))
     .option('--chapter <NAME>', 'chapter to climb; the others stay naive; repeatable (default: all)', repeated)

@@ -23,11 +23,9 @@ export function doctorCommand(): Command {
     });
 }
 
+const signs = { ok: ['green', 'ok  '], warning: ['yellow', 'note'], failed: ['red', 'FAIL'] } as const;
+
 function lineOf({ name, state, found, fix }: Check): string {
-  const sign = {
-    ok: styleText('green', 'ok  '),
-    warning: styleText('yellow', 'note'),
-    failed: styleText('red', 'FAIL'),
-  }[state];
-  return `${sign}  ${name.padEnd(20)}  ${found}\n${fix === undefined ? '' : `      ${' '.repeat(20)}  -> ${asTyped(fix)}\n`}`;
+  const [color, sign] = signs[state];
+  return `${styleText(color, sign)}  ${name.padEnd(20)}  ${found}\n${fix === undefined ? '' : `      ${' '.repeat(20)}  -> ${asTyped(fix)}\n`}`;
 }

@@ -4,7 +4,6 @@ import { Command, Option } from 'commander';
 import {
   createModel,
   Device,
-  type Dtype,
   type Evaluation,
   evaluate,
   findShards,
@@ -17,6 +16,7 @@ import {
   resolveWeights,
   scoreHellaswag,
   selectDevice,
+  type TrainOptions,
   useCards,
   type Weights,
   weightsHash,
@@ -42,7 +42,16 @@ import {
   stopWithLauncher,
   threadsOf,
 } from '../program.ts';
-import { count, modelOption, numberOption, tableOption } from './option-of-table.ts';
+import {
+  count,
+  type Lists,
+  modelOption,
+  type Numbers,
+  numberOption,
+  type Switches,
+  type Texts,
+  tableOption,
+} from './option-of-table.ts';
 import { jsonLine, notice as tell } from './output.ts';
 import { clearStatus, isLive, showShare, withProgress } from './progress.ts';
 
@@ -61,22 +70,12 @@ text, so they compare models with different tokenizers; the end of a text has no
 HellaSwag: acc is the share of questions whose right completion has the smallest summed loss, acc_norm the smallest mean loss.
 `;
 
-interface Flags {
-  readonly model?: string;
-  readonly data?: string;
-  readonly role: Role;
-  readonly hellaswag?: string;
-  readonly batch?: number | 'auto';
-  readonly seq?: number;
-  readonly tokens?: number;
-  readonly gpus?: number;
-  readonly maxMemory?: number;
-  readonly device: string;
-  readonly dtype?: Dtype;
-  readonly threads?: number;
-  readonly kernel?: readonly string[];
-  readonly json?: boolean;
-}
+type Optional = Texts<'model' | 'data' | 'hellaswag'> & Numbers<'seq' | 'gpus'> & Lists<'kernel'> & Switches<'json'>;
+type OfTable = Pick<TrainOptions, 'batch' | 'tokens' | 'maxMemory' | 'device' | 'dtype' | 'threads'>;
+type Flags = Optional & OfTable & { readonly role: Role };
+
+const batchHelp = 'sequences in a batch; auto: as many as fit';
+const tokensHelp = 'tokens to predict, as whole sequences spread evenly over the set';
 
 export function evalCommand(): Command {
   const asRun = (otherwise: string) => `the model's own run's, else ${otherwise}`;
@@ -86,20 +85,9 @@ export function evalCommand(): Command {
     .option('--data <DIR>', `folder of token shards (default: ${asRun(optionTable.data.default)})`)
     .addOption(new Option('--role <ROLE>', 'shards to use').choices(['val', 'train']).default('val'))
     .option('--hellaswag <FILE>', "multiple-choice questions in llm.c's format; alone without --data")
-    .addOption(
-      tableOption('batch', {
-        help: 'sequences in a batch; auto: as many as fit',
-        default: { text: asRun('4') },
-      }),
-    )
+    .addOption(tableOption('batch', { help: batchHelp, default: { text: asRun('4') } }))
     .addOption(numberOption('--seq <T>', `tokens in a sequence (default: ${asRun("the model's context")})`, count))
-    .addOption(
-      tableOption('tokens', {
-        help: 'tokens to predict, as whole sequences spread evenly over the set',
-        default: { text: 'all' },
-        elsewhere: ['steps'],
-      }),
-    )
+    .addOption(tableOption('tokens', { help: tokensHelp, default: { text: 'all' }, elsewhere: ['steps'] }))
     .addOption(tableOption('maxMemory'))
     .addOption(tableOption('device'))
     .addOption(tableOption('dtype', { default: { text: 'bf16 on CUDA, fp32 on CPU; with AMX as trained' } }))
@@ -108,7 +96,7 @@ export function evalCommand(): Command {
     .addOption(numberOption('--gpus <N>', 'GPUs of this machine that share the work (default: 1)', count))
     .option('--json', 'print the figures as JSON')
     .addHelpText('after', examples)
-    .action((flags) => evaluateOnAll(flags as unknown as Flags));
+    .action((flags: Flags) => evaluateOnAll(flags));
 }
 
 /** Evaluates in this process, or in several that share the work. @throws Gpt2Error for a loss that is not finite */
@@ -119,9 +107,8 @@ async function evaluateOnAll(flags: Flags): Promise<void> {
   refuseRanks({ ranks, device, batch }, selectKind(device ?? 'auto'));
   if (!place && ranks > 1) return launchRanks(ranks);
   if (place) stopWithLauncher();
-  const found = await (place
-    ? Ranks.together(place, tell, (ranks) => evaluateModel(flags, ranks))
-    : evaluateModel(flags));
+  const evaluated = (ranks?: Ranks) => evaluateModel(flags, ranks);
+  const found = await (place ? Ranks.together(place, tell, evaluated) : evaluated());
   if (!found || Number.isFinite(found.loss)) return;
   const { loss, model, data } = found;
   throw gpt2Error`the loss of ${model} on ${data} is ${loss}: name another checkpoint with --model`;

@@ -17,25 +17,20 @@ Examples:
 
 export function exportCommand(): Command {
   const list = Object.entries(formats).map(([name, { description }]) => `${name}: ${description}`);
+  const format = new Option('--format <NAME>', `${list.join('; ')} (required)`);
+  const dtype = new Option('--dtype <NAME>', 'number format of the weights');
   return new Command('export')
     .description('Write a trained model for another program')
     .addOption(modelOption())
-    .addOption(
-      new Option('--format <NAME>', `${list.join('; ')} (required)`)
-        .choices(Object.keys(formats))
-        .makeOptionMandatory(),
-    )
+    .addOption(format.choices(Object.keys(formats)).makeOptionMandatory())
     .requiredOption('--out <PATH>', 'the file or folder to write (required)')
-    .addOption(
-      new Option('--dtype <NAME>', 'number format of the weights').choices(Object.keys(weightTypes)).default('fp32'),
-    )
+    .addOption(dtype.choices(Object.keys(weightTypes)).default('fp32'))
     .addHelpText('after', examples)
     .action(async (options: Omit<ExportOptions, 'model'> & { model?: string }) => {
       const model = modelOrNewest(options.model);
+      const { out } = options;
       const from = await withProgress((shown) => exportModel({ ...options, model, ...shown }));
-      process.stdout.write(
-        `wrote ${options.out} from ${from}: ${formatBytes(sizeOf(options.out))}, ${options.dtype}\n`,
-      );
+      process.stdout.write(`wrote ${out} from ${from}: ${formatBytes(sizeOf(out))}, ${options.dtype}\n`);
     });
 }
 

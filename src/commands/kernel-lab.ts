@@ -50,11 +50,10 @@ const labOptions = (folder: string, { device, dtype, timeLimit }: LabFlags): Lab
 
 const printLine = (line: string): void => void process.stdout.write(asTyped(`${line}\n`));
 
+const testHelp = "Test kernels against the formulas of their ops, or a .cu file's function against expected outputs";
+
 export const kernelTestCommand = (): Command =>
-  labCommand(
-    'test',
-    "Test kernels against the formulas of their ops, or a .cu file's function against expected outputs",
-  )
+  labCommand('test', testHelp)
     .option('--expect <FILE>', 'test a .cu file, named as FOLDER; FILE has inputs and expected outputs')
     .option('--all-sizes', 'also sizes whose formulas take seconds; on a CPU, sizes over 50,000 elements')
     .addHelpText('after', testExamples)

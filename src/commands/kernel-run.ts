@@ -18,17 +18,16 @@ type Running = Texts<'device'> & Switches<'sanitize' | 'everyLaunch'> & Numbers<
 type Flags = SourceFlags & Running & { readonly check?: 'all' | 'none' };
 
 export function kernelRunCommand(interruption: (how?: 'quiet') => AbortSignal): Command {
+  const check = new Option(
+    '--check <BLOCKS>',
+    'blocks whose accesses are checked (default: samples of large launches)',
+  );
   const command = new Command('run')
     .description('Run a CUDA program, host code and kernels, on a GPU or emulated on a CPU')
     .argument('<FILE...>', '.cu files, and .cpp and .c files to link; after --, arguments of the program')
     .addOption(tableOption('device'))
     .option('--sanitize', 'on a GPU: run under compute-sanitizer')
-    .addOption(
-      new Option('--check <BLOCKS>', 'blocks whose accesses are checked (default: samples of large launches)').choices([
-        'all',
-        'none',
-      ]),
-    )
+    .addOption(check.choices(['all', 'none']))
     .option('--every-launch', 'run launches again whose arguments and memory are those of an earlier one')
     .addOption(numberOption('--time-limit <S>', 'seconds that the program may run (default: none)', real(0.1, 86_400)));
   return withSourceOptions(command, false)

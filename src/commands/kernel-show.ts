@@ -18,6 +18,8 @@ Examples:
 type Views = Texts<'kernel'> & Switches<'ptx' | 'sass'>;
 type Flags = SourceFlags & Views & Texts<'gpu'> & Numbers<'block' | 'shared'> & Pick<TrainOptions, 'dtype'>;
 
+const sharedHelp = 'of a file: dynamic shared memory of a block (default: 0)';
+
 export function kernelShowCommand(): Command {
   const command = new Command('show')
     .description('Show what the compiler made of kernels')
@@ -29,9 +31,7 @@ export function kernelShowCommand(): Command {
     .addOption(new Option('--ptx', "PTX, with the source's lines between").conflicts(['registers', 'sass']))
     .addOption(new Option('--sass', "SASS, the GPU's instructions; needs nvdisasm").conflicts('registers'))
     .addOption(numberOption('--block <N>', 'of a file: threads in a block (default: 256)', whole(1, 1024)))
-    .addOption(
-      numberOption('--shared <BYTES>', 'of a file: dynamic shared memory of a block (default: 0)', whole(0, 2 ** 20)),
-    );
+    .addOption(numberOption('--shared <BYTES>', sharedHelp, whole(0, 2 ** 20)));
   return withSourceOptions(command)
     .addHelpText('after', notes)
     .action(async (path: string, { gpu, dtype, kernel, ptx, sass, block, shared, ...flags }: Flags) => {
@@ -44,9 +44,7 @@ export function kernelShowCommand(): Command {
         throw usageError`--block, --shared, --define, --instantiate and --include are for a .cu file; the card of ${path} says them`;
       }
       const view = ptx ? 'ptx' : sass ? 'sass' : 'figures';
-      await showKernels(
-        { path, target: gpu ?? ownGpu(), view, dtype, kernel, file },
-        (line) => void process.stdout.write(`${line}\n`),
-      );
+      const onLine = (line: string) => void process.stdout.write(`${line}\n`);
+      await showKernels({ path, target: gpu ?? ownGpu(), view, dtype, kernel, file }, onLine);
     });
 }

@@ -11,10 +11,8 @@ function keptFlag({ long, negate, flags, required }: Option): string[] {
 }
 
 /** ['gpt2', 'prepro', 'text'] */
-export const namesOf = (command: Command): string[] => [
-  ...(command.parent ? namesOf(command.parent) : []),
-  command.name(),
-];
+export const namesOf = (command: Command): string[] =>
+  command.parent ? [...namesOf(command.parent), command.name()] : [command.name()];
 
 /**
  * @param args arguments that reached the program: a flag among them may also be in npm's configuration, such as json=true

@@ -55,14 +55,9 @@ export const tableOption = (
 export const count = whole(1, 65536);
 export const share = real(0, 1);
 
-/** An option whose value is a number. @param elsewhere its names in other programs */
-export const numberOption = (
-  usage: string,
-  help: string,
-  type: NumberType,
-  otherwise?: number,
-  elsewhere: string[] = [],
-): Option => optionOf({ usage, help, type, elsewhere }).default(otherwise);
+/** An option whose value is a number. */
+export const numberOption = (usage: string, help: string, type: NumberType, otherwise?: number): Option =>
+  optionOf({ usage, help, type }).default(otherwise);
 
 /** --time-limit of commands that run kernels of a user. */
 export const timeLimitOption = (): Option =>

@@ -55,6 +55,8 @@ Examples:
   npm run prepro -- text book.txt --tokenizer my/tokenizer.json    a Hugging Face tokenizer: npm install tokenizers
 `;
 
+const excludeHelp = "files or folders in folders to leave out, such as drafts or '*.tmp'; may be repeated";
+
 export function preproTextCommand(): Command {
   const command = new Command('text')
     .description('Make token shards of any UTF-8 text: files or folders')
@@ -62,23 +64,20 @@ export function preproTextCommand(): Command {
     .option('--separator <TEXT>', 'text between documents (default: a file is a document)')
     .option('--field <NAME>', 'JSON field or .parquet column of the documents')
     .option('--include <GLOB>', "files of folders to read, such as '*.md'; may be repeated", repeated)
-    .option(
-      '--exclude <GLOB>',
-      "files or folders in folders to leave out, such as drafts or '*.tmp'; may be repeated",
-      repeated,
-    );
+    .option('--exclude <GLOB>', excludeHelp, repeated);
   return addTextFlags(command)
     .option('--out <DIR>', 'folder to write (default: data/<NAME> of the first file)')
     .addHelpText('after', help)
     .action(async (paths: string[], flags: OwnFlags) => {
-      const { separator, valFraction = defaultValFraction, tokenizer, workers, overwrite, lossy } = flags;
+      const { separator, valFraction = defaultValFraction, include, exclude } = flags;
+      const { tokenizer, workers, overwrite, lossy } = flags;
+      const making = { tokenizer, workers, overwrite, lossy };
       if (flags.field !== undefined && separator !== undefined) {
         throw usageError`--field and --separator exclude each other: give one`;
       }
       const out = flags.out ?? join('data', basename(resolve(paths[0]!)).replace(/(?<=.)\..*$/s, ''));
       const mark = separator === undefined ? undefined : unescaped(separator);
       const division = { prefix: shardPrefix(out), shardTokens: flags.shardTokens, validation: valFraction };
-      const { include, exclude } = flags;
       const made = await withProgress(async (shown) => {
         for (const [flag, globs] of Object.entries({ include, exclude })) {
           const expanded = globs?.find((glob) => isExpanded(glob, paths));
@@ -93,16 +92,7 @@ export function preproTextCommand(): Command {
         if (found !== undefined) shown.notice(readByField(inputs[0]!.path, found));
         const format =
           field === undefined ? { kind: 'text' as const, separator: mark } : { kind: 'jsonl' as const, field };
-        const made = await prepareText(inputs, {
-          ...shown,
-          tokenizer,
-          workers,
-          overwrite,
-          lossy,
-          out,
-          format,
-          division,
-        });
+        const made = await prepareText(inputs, { ...shown, ...making, out, format, division });
         const files = inputs.filter(({ bytes }) => bytes > 0).length;
         if (mark !== undefined && made.dataset.documents! <= files) shown.notice(neverFound(mark));
         return made;
@@ -130,17 +120,13 @@ function neverFound(separator: string): string {
   return `--separator ${JSON.stringify(separator)} never occurs, so each file is one document: give another one with --overwrite${hint}`;
 }
 
+const valFractionHelp = `share of the text for validation (default: ${defaultValFraction})`;
 export const lossyHelp = 'accept a tokenizer.json that loses over 0.1% of the text';
 
 export function addTextFlags(command: Command, shardTokens = 100_000_000): Command {
   return command
     .option('--tokenizer <NAME>', tokenizerKinds, 'gpt2')
-    .addOption(
-      numberOption('--val-fraction <X>', 'share of the text for validation (default: 0.01)', {
-        ...share,
-        isOpen: true,
-      }),
-    )
+    .addOption(numberOption('--val-fraction <X>', valFractionHelp, { ...share, isOpen: true }))
     .addOption(numberOption('--shard-tokens <N>', 'maximum tokens in a shard', whole(1, 2 ** 31 - 1), shardTokens))
     .addOption(numberOption('--workers <N>', 'threads (default: one per core, at most 6)', whole(1, 256)))
     .option('--overwrite', 'replace a data set of another text or other options')

@@ -43,13 +43,13 @@ const loss = (name: 'train' | 'val'): Column => ({
   order: (run) => (Number.isFinite(run[name]) ? run[name]! : Number.POSITIVE_INFINITY),
 });
 
+/** "11-21 10:02" */
+const shortTime = (time: string): string => time.slice(5, 16).replace('T', ' ');
+
 const columns: Readonly<Record<string, Column>> = {
   // Never shortened, because other commands take it as an argument.
   run: { text: ({ run }) => run, order: ({ run }) => run },
-  started: {
-    text: ({ started }) => started.slice(5, 16).replace('T', ' '),
-    order: ({ started }) => -Date.parse(started),
-  },
+  started: { text: ({ started }) => shortTime(started), order: ({ started }) => -Date.parse(started) },
   model: { text: ({ model }, longest) => shorten(basename(model), longest), order: ({ model }) => model },
   data: { text: ({ data }, longest) => shorten(data, longest), order: ({ data }) => data },
   steps: { text: ({ steps, ofSteps }) => `${steps}/${ofSteps}`, order: ({ steps }) => -steps },
@@ -97,11 +97,8 @@ function list(folder: string, { sort, json }: { readonly sort: string; readonly 
 /** The table with full names, unless the terminal has too few columns. */
 function tableOf(folder: string, runs: readonly RunSummary[]): string {
   const named = runs.map((run) => ({ ...run, run: relative(folder, run.run) || run.run }));
-  const draw = (longest: number) =>
-    formatTable([
-      Object.keys(columns),
-      ...named.map((run) => Object.values(columns).map(({ text }) => text(run, longest))),
-    ]);
+  const row = (run: RunSummary, longest: number) => Object.values(columns).map(({ text }) => text(run, longest));
+  const draw = (longest: number) => formatTable([Object.keys(columns), ...named.map((run) => row(run, longest))]);
   const whole = draw(Number.POSITIVE_INFINITY);
   const width = whole.indexOf('\n');
   return width > (process.stdout.columns ?? Number.POSITIVE_INFINITY) ? draw(longestText) : whole;

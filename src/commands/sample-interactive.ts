@@ -6,12 +6,7 @@ import { notice } from './output.ts';
 import { type Page, type PrintFlags, startPage } from './sample-page.ts';
 
 /** Generates texts from their first tokens onto a page. `firstText`: the index of the first one among all texts of the seed. */
-export type Write = (
-  page: Page,
-  starts: readonly (readonly number[])[],
-  firstText: number,
-  isStopped?: () => boolean,
-) => Promise<void>;
+export type Write = (page: Page, starts: number[][], firstText: number, isStopped?: () => boolean) => Promise<void>;
 
 /** Continues each line of standard input; an empty line continues the text before it. */
 export async function interact(

@@ -3,13 +3,13 @@ import { Command, Option } from 'commander';
 import {
   createModel,
   Device,
-  type Dtype,
   type GenerateOptions,
   generate,
   KeyValueCache,
   resolveWeights,
   StreamDecoder,
   selectDevice,
+  type TrainOptions,
 } from '../index.ts';
 import {
   describeCut,
@@ -24,7 +24,16 @@ import {
   usageError,
   whole,
 } from '../program.ts';
-import { knownAs, modelOption, numberOption, share, tableOption } from './option-of-table.ts';
+import {
+  knownAs,
+  modelOption,
+  type Numbers,
+  numberOption,
+  type Switches,
+  share,
+  type Texts,
+  tableOption,
+} from './option-of-table.ts';
 import { notice } from './output.ts';
 import { withProgress } from './progress.ts';
 import { interact, type Write } from './sample-interactive.ts';
@@ -45,64 +54,43 @@ With -i the model stays loaded and each line of standard input is a prompt; an e
 Ctrl-C stops a text; Ctrl-D, or Ctrl-C at the prompt, ends the program.
 `;
 
-interface Flags extends Omit<GenerateOptions, 'prompts' | 'firstText' | 'stopAt'>, PrintFlags {
-  readonly model?: string;
-  readonly prompt: string;
-  readonly count: number;
-  readonly interactive?: boolean;
-  readonly device?: string;
-  readonly dtype?: Dtype;
-  readonly threads?: number;
-}
+type Choice = Omit<GenerateOptions, 'prompts' | 'firstText' | 'stopAt'>;
+type Asked = Required<Texts<'prompt'> & Numbers<'count'>> & Texts<'model'> & Switches<'interactive'>;
+type Flags = Choice & Asked & PrintFlags & Pick<TrainOptions, 'device' | 'dtype' | 'threads'>;
 
 /** Texts generated together. On the CPU as many as one matmul handles while it reads each weight once. */
 const mostTexts = { cuda: 32, cpu: 8 };
 
 export function sampleCommand(): Command {
+  const prompt = new Option('--prompt <TEXT>', 'text to continue; -: one prompt per line of standard input');
+  const count = numberOption('--count <N>', 'texts per prompt', whole(1, 100_000), 1);
+  const tokens = numberOption('--tokens <N>', 'maximum new tokens per text', whole(1, 1_000_000), 128);
+  const temperature = numberOption('--temperature <X>', '0: always the likeliest token', real(0, 100), 0.8);
+  const seedHelp = 'random seed; a text also depends on the others of its batch';
+  const whenFullHelp = "at the model's context: slide forgets the older half of a text, stop ends it";
+  const whenFull = new Option('--when-full <WHAT>', whenFullHelp);
   return new Command('sample')
     .description('Generate texts with a trained model')
     .addOption(modelOption(['out-dir']))
-    .addOption(
-      knownAs(new Option('--prompt <TEXT>', 'text to continue; -: one prompt per line of standard input').default(''), [
-        'start',
-      ]),
-    )
+    .addOption(knownAs(prompt.default(''), ['start']))
     .option('-i, --interactive', 'read prompts one by one and keep the model loaded')
-    .addOption(
-      numberOption('--count <N>', 'texts per prompt', whole(1, 100_000), 1, ['num-samples', 'num-return-sequences']),
-    )
-    .addOption(
-      numberOption('--tokens <N>', 'maximum new tokens per text', whole(1, 1_000_000), 128, [
-        'max-new-tokens',
-        'max-length',
-      ]),
-    )
-    .addOption(numberOption('--temperature <X>', '0: always the likeliest token', real(0, 100), 0.8, ['temp']))
+    .addOption(knownAs(count, ['num-samples', 'num-return-sequences']))
+    .addOption(knownAs(tokens, ['max-new-tokens', 'max-length']))
+    .addOption(knownAs(temperature, ['temp']))
     .addOption(numberOption('--top-k <N>', 'choose among the N likeliest tokens; 0: all', whole(0, 65536), 0))
     .addOption(numberOption('--top-p <X>', 'nucleus sampling: the fewest tokens with this total probability', share, 1))
-    .addOption(
-      numberOption(
-        '--seed <N>',
-        'random seed; a text also depends on the others of its batch',
-        whole(0, 2 ** 32 - 1),
-        42,
-      ),
-    )
-    .addOption(
-      new Option('--when-full <WHAT>', "at the model's context: slide forgets the older half of a text, stop ends it")
-        .choices(['slide', 'stop'])
-        .default('slide'),
-    )
+    .addOption(numberOption('--seed <N>', seedHelp, whole(0, 2 ** 32 - 1), 42))
+    .addOption(whenFull.choices(['slide', 'stop']).default('slide'))
     .option('--no-stream', 'print each text when it is complete')
     .option('--json', 'print a JSON line per text: prompt, text, tokens, end')
     .addOption(tableOption('device'))
     .addOption(tableOption('dtype', { default: { text: 'bf16 on CUDA, fp32 on CPU; with AMX as trained' } }))
     .addOption(tableOption('threads'))
     .addHelpText('after', examples)
-    .action((flags) => sample(flags as unknown as Flags));
+    .action(sample);
 }
 
-const choiceOf = ({ tokens, seed, temperature, topK, topP, whenFull }: Flags) => ({
+const choiceOf = ({ tokens, seed, temperature, topK, topP, whenFull }: Flags): Choice => ({
   ...{ tokens, seed, temperature, topK, topP, whenFull },
 });
 

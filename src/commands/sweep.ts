@@ -44,10 +44,8 @@ import { flagsOf, repeated, trainArguments } from './option-of-table.ts';
 import { jsonLine, notice } from './output.ts';
 import { showBytes } from './progress.ts';
 
-export const sweepOption = (): Option =>
-  new Option('--sweep <NAME=VALUES>', 'train with each value, as lr=1e-4,3e-4; repeatable: all combinations').argParser(
-    repeated,
-  );
+const sweepHelp = 'train with each value, as lr=1e-4,3e-4; repeatable: all combinations';
+export const sweepOption = (): Option => new Option('--sweep <NAME=VALUES>', sweepHelp).argParser(repeated);
 
 /** The commands to try after training: texts of a run's model, and curves. @param compared the runs, as a shell takes them */
 export function nextCommands(run: string, compared: string): string[] {
@@ -85,10 +83,8 @@ export async function sweep(
   const kinds = runs.map((run) => selectKind(run.options.device ?? 'auto'));
   for (const [index, run] of runs.entries()) completeOptions(run.options, kinds[index]!);
   const unfinished = runs.filter((run) => options.overwrite || !isFinished(run));
-  const models = await checkRuns(
-    unfinished.map((run) => run.options),
-    { notice, onProgress: showBytes() },
-  );
+  const starting = unfinished.map((run) => run.options);
+  const models = await checkRuns(starting, { notice, onProgress: showBytes() });
   const left = unfinished.map((run, index) => ({ ...run, options: { ...run.options, model: models[index] } }));
   if (!options.json) {
     process.stdout.write(`${runs.length} runs in ${out}, ${runs.length - left.length} of them finished before\n`);
@@ -113,9 +109,8 @@ export async function sweep(
   }
   if (options.dryRun) return;
   const folders = runs.map((run) => run.options.out);
-  const ranked = rankRuns(
-    pairRuns(folders.filter((folder) => !(attempt(() => readRun(folder)) instanceof Gpt2Error))).runs,
-  );
+  const isRun = (folder: string) => !(attempt(() => readRun(folder)) instanceof Gpt2Error);
+  const ranked = rankRuns(pairRuns(folders.filter(isRun)).runs);
   if (options.json) process.stdout.write(jsonLine({ out, ...ranked, failures }));
   else if (ranked.ranking.length > 0) {
     const [best] = ranked.ranking;
