@@ -62,7 +62,4 @@ export function fittingTexts(device: Device, config: ModelConfig, sizes: CacheSi
 }
 
 /** Activation sizes for a whole window of one text, or for one token of each text. */
-export const generationRows = ({ texts, window }: CacheSizes): { B: number; T: number } => ({
-  B: Math.ceil(texts / window),
-  T: window,
-});
+export const generationRows = ({ texts, window }: CacheSizes) => ({ B: Math.ceil(texts / window), T: window });

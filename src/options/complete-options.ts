@@ -46,10 +46,7 @@ export function completeOptions(asked: TrainOptions, kind: LibraryKind, weights?
  * @param kind the library that `device` selects
  * @throws UsageError if several ranks would run on the CPU for lack of GPUs, or choose a batch
  */
-export function refuseRanks(
-  { ranks, device, batch }: Pick<TrainOptions, 'ranks' | 'batch' | 'device'>,
-  kind: LibraryKind,
-): void {
+export function refuseRanks({ ranks, device, batch }: TrainOptions, kind: LibraryKind): void {
   if (ranks === 1) return;
   if (kind !== 'cuda' && device !== 'cpu') {
     throw usageError`--gpus ${ranks} needs GPUs, and none can be used here: \`npm run gpt2 -- doctor\` shows why; --device cpu runs the ranks without GPUs`;
@@ -116,10 +113,9 @@ function checkOptions(options: DefaultedOptions, { context, isModelKnown, asked 
   }
   for (const name of ['embeddingLearningRate', 'headLearningRate', 'muonLearningRate'] as const) {
     if (options.learningRate !== 0 || options[name] === defaultOf(optionRows[name])) continue;
-    const what = words`${spell(name)} ${options[name]} has no effect with --lr 0`;
-    throw new UsageError(words`${what}, whose schedule it follows; give --lr above 0`, {
-      options: [name, 'learningRate'],
-    });
+    throw usageError`${spell(name)} ${options[name]} has no effect with --lr 0, whose schedule it follows; give --lr above 0`.with(
+      { options: [name, 'learningRate'] },
+    );
   }
 }
 

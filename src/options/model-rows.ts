@@ -10,16 +10,15 @@ const part = <N extends keyof typeof parts>(name: N, usage: string, help: string
   ...{ usage, type: parts[name], help, default: gpt2Architecture[name], ...ofPart },
 });
 
+const defaultModel = ({ kind }: Pick<Facts, 'kind'>) => (kind === 'cuda' ? 'd12' : 'd6');
+
 export const modelRows = {
   model: {
     usage: '--model <NAME|PATH>',
     frequent: true,
     type: 'text',
     help: 'preset, custom, or weights to start from: a path, or OWNER/NAME on the hub',
-    default: {
-      text: 'd12 on CUDA, d6 on CPU',
-      of: ({ kind }: Pick<Facts, 'kind'>) => (kind === 'cuda' ? 'd12' : 'd6'),
-    },
+    default: { text: 'd12 on CUDA, d6 on CPU', of: defaultModel },
     resume: 'to the same model',
     bench: true,
     elsewhere: ['init-from', 'model-name', 'checkpoint'],

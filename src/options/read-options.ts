@@ -30,10 +30,8 @@ export function readValue(row: OptionRow, value: unknown): OptionValue {
 /** A text may be empty if the empty text is the value of a flag alone. */
 const kindOf = ({ type, alone }: OptionRow): Kind => (type === 'text' && alone === '' ? 'text or ""' : type);
 
-const kinds = Object.fromEntries(optionNames.map((name) => [name, kindOf(optionRows[name])])) as Record<
-  OptionName,
-  Kind
->;
+type Kinds = Record<OptionName, Kind>;
+const kinds = Object.fromEntries(optionNames.map((name) => [name, kindOf(optionRows[name])])) as Kinds;
 const spellings: Spellings = new Map([
   ...optionNames.map((name) => [name, name] as const),
   ...optionNames.map((name) => [flagOf(optionRows[name]), name] as const),
@@ -78,11 +76,8 @@ export function readOptionsFile(
   parts: readonly string[] = [],
 ): TrainOptions {
   const path = statSync(place, { throwIfNoEntry: false })?.isDirectory() ? join(place, 'config.json') : place;
-  const file = explained(
-    `the options file ${path} cannot be read`,
-    words`--config takes a JSON object of options, such as a run's config.json`,
-    () => readCheckedJson(path),
-  );
+  const advice = words`--config takes a JSON object of options, such as a run's config.json`;
+  const file = explained(`the options file ${path} cannot be read`, advice, () => readCheckedJson(path));
   check(file);
   const { value } = file;
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
@@ -93,11 +88,8 @@ export function readOptionsFile(
 }
 
 /** As `readOptionsFile`, for a run that resumes with the file. @throws Gpt2Error if the file differs from what the run wrote */
-export const readRunOptions = (path: string, parts: readonly string[] = []): TrainOptions => {
-  const check = (file: CheckedJson) => {
-    explained(`cannot resume from ${path}`, words`restore it, or start another run with --config ${path}`, () =>
-      file.check(),
-    );
-  };
+export function readRunOptions(path: string, parts: readonly string[] = []): TrainOptions {
+  const advice = words`restore it, or start another run with --config ${path}`;
+  const check = (file: CheckedJson) => explained(`cannot resume from ${path}`, advice, () => file.check());
   return readOptionsFile(path, check, parts);
-};
+}

@@ -130,15 +130,12 @@ export function recipeChoices(name: RecipeName, asked: TrainOptions): RecipeChoi
       ...(ofBatch === 1 ? [] : [`sqrt(${totalBatch} / ${nearest} tokens a step), untested`]),
       ...(factor === ofBatch ? [] : [`sqrt(${originWidth} / ${channels} channels), untested`]),
     ];
-    add(
-      { [name]: round(rate * factor) },
-      rules.length === 0 ? asIs : [`${round(rate)}: ${asIs}`, ...rules].join(' x '),
-    );
+    const origin = rules.length === 0 ? asIs : [`${round(rate)}: ${asIs}`, ...rules].join(' x ');
+    add({ [name]: round(rate * factor) }, origin);
   }
-  if (!recipe.epsIsForSums) add({ eps }, asIs);
-  else {
-    add({ eps: round(eps / totalBatch) }, `${eps} for sums over a step's tokens: ${asIs}; gradients are means here`);
-  }
+  const ofSums = `${eps} for sums over a step's tokens: ${asIs}; gradients are means here`;
+  if (recipe.epsIsForSums) add({ eps: round(eps / totalBatch) }, ofSums);
+  else add({ eps }, asIs);
   if (asked.steps === undefined && asked.tokens === undefined) add(...budgetOf(recipe, sizes, totalBatch));
   refuseBroken(name, asked);
   const chosen = Object.fromEntries(all.map(({ name, value }) => [name, value])) as TrainOptions;
@@ -151,11 +148,7 @@ export function recipeChoices(name: RecipeName, asked: TrainOptions): RecipeChoi
 }
 
 /** As many tokens for each weight of the layers' matrices as in the origin. */
-function budgetOf(
-  { steps, stepTokens, parts }: Recipe,
-  sizes: Sizes,
-  totalBatch: number,
-): [TrainOptions, origin: string] {
+function budgetOf({ steps, stepTokens, parts }: Recipe, sizes: Sizes, totalBatch: number) {
   const matrices = (of: Sizes): number =>
     parameterTable({ ...of, ...parts, heads: 1, context: 1, vocabularySize: 1 })
       .filter(isBlockMatrix)
@@ -164,7 +157,7 @@ function budgetOf(
   const tokens = steps * stepTokens * ratio;
   const origin = `${steps} steps of ${stepTokens} tokens: ${asIs}`;
   const rule = ratio === 1 ? '' : ` x ${round(ratio)}, the size of the layers' matrices over d12's, untested`;
-  return [{ steps: Math.max(1, Math.round(tokens / totalBatch)) }, `${origin}${rule}`];
+  return [{ steps: Math.max(1, Math.round(tokens / totalBatch)) }, `${origin}${rule}`] as const;
 }
 
 type Sizes = Pick<ModelConfig, 'layers' | 'channels'>;

@@ -86,7 +86,6 @@ const isSameHubModel = ({ model: recorded }: TrainOptions, { model }: TrainOptio
 function isSameModel(before: TrainOptions, asked: TrainOptions): boolean {
   if (isSameHubModel(before, asked)) return true;
   const preset = presetConfig(asked.model!);
-  return (
-    (preset !== undefined || asked.model === customModel) && hasSameLayers(withGiven({ ...preset }, asked), before)
-  );
+  const isSized = preset !== undefined || asked.model === customModel;
+  return isSized && hasSameLayers(withGiven({ ...preset }, asked), before);
 }

@@ -29,10 +29,8 @@ export function resolveSources(asked: TrainOptions): Sources {
   const added = new Map<string, TrainOptions>();
   const { preset: presetName, ...merged } = withGiven(config === undefined ? {} : readOptionsFile(config), typed);
   if (config !== undefined) added.set(words`--config ${config}`, notIn(typed, merged));
-  const preset = presetName && {
-    name: presetName,
-    options: notIn(merged, withGiven(readPreset(presetName).options, merged)),
-  };
+  const ofPreset = presetName && withGiven(readPreset(presetName).options, merged);
+  const preset = ofPreset && { name: presetName, options: notIn(merged, ofPreset) };
   if (preset) added.set(words`--preset ${preset.name}`, preset.options);
   const all: TrainOptions = { ...preset?.options, ...merged };
   const { recipe: name, ...options } = all;
@@ -42,13 +40,8 @@ export function resolveSources(asked: TrainOptions): Sources {
   const choices = recipeChoices(name, options);
   const chosen: TrainOptions = Object.fromEntries(choices.map(({ name, value }) => [name, value]));
   added.set(words`--recipe ${name}`, chosen);
-  return {
-    asked,
-    options: { ...chosen, ...options },
-    added,
-    preset,
-    recipe: { name, source: recipeSource(name), choices },
-  };
+  const recipe = { name, source: recipeSource(name), choices };
+  return { asked, options: { ...chosen, ...options }, added, preset, recipe };
 }
 
 const notIn = (before: TrainOptions, merged: TrainOptions): TrainOptions =>

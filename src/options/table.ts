@@ -40,19 +40,17 @@ export const plain = (name: string): string => name.replaceAll(/[-_]/g, '').toLo
 export const optionNamed = (name: string): OptionName | undefined =>
   optionNames.find((key) => [key, flagOf(optionRows[key])].some((known) => plain(known) === plain(name)));
 
+const flagNamed = (name: OptionName): string => flagOf(optionRows[name]);
 const isSwitch = ({ type }: OptionRow): boolean => type === 'switch' || (typeof type === 'object' && 'switch' in type);
 
 // --val-fraction of prepro is the only flag of another command whose name differs from its option's.
 nameFlags({
-  names: new Map([
-    ['--val-fraction', 'validation'],
-    ...optionNames.map((name) => [flagOf(optionRows[name]), name] as const),
-  ]),
+  names: new Map([['--val-fraction', 'validation'], ...optionNames.map((name) => [flagNamed(name), name] as const)]),
   switches: new Set(Object.values(optionRows).filter(isSwitch).map(flagOf)),
 });
 
 /** "--seq" for sequence; in a program "sequence". */
-export const spell = (name: OptionName): string => spelled(flagOf(optionRows[name]));
+export const spell = (name: OptionName): string => spelled(flagNamed(name));
 
 export type { TrainOptions };
 

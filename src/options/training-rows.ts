@@ -22,6 +22,7 @@ const newModelRate = (channels: number): number => newModelRates.find((row) => c
 
 /** Weight decay of new models. Over 300 and 2000 steps it changes the loss by less than 1%; longer runs need it. */
 const newModelDecay = 0.1;
+const defaultDecay = ({ startsFromWeights }: Facts) => (startsFromWeights ? 0 : newModelDecay);
 
 /**
  * The warmup of a new model: a quarter of the steps, at most 500. At the default batches, which are small, 2% of the steps cost 1
@@ -35,6 +36,8 @@ export const defaultWarmup = (steps: number, startsFromWeights = false): number 
  * large as the rate for any gradients; ten times this rate would destroy what the weights have learned.
  */
 const fineTuningRate = 3e-5;
+
+const defaultSequence = ({ kind, context }: Facts) => Math.min(kind === 'cuda' ? 1024 : 64, context);
 
 /** The end of each schedule, as a fraction of --lr. */
 const finalFractions = { constant: 1, cosine: 0.1, linear: 0, wsd: 0, trapezoid: 0 } as const;
@@ -106,10 +109,7 @@ export const trainingRows = {
     frequent: true,
     type: whole(1, 65536),
     help: 'tokens in a sequence',
-    default: {
-      text: '1024 on CUDA, 64 on CPU',
-      of: ({ kind, context }) => Math.min(kind === 'cuda' ? 1024 : 64, context),
-    },
+    default: { text: '1024 on CUDA, 64 on CPU', of: defaultSequence },
     resume: 'with --order sequence',
     bench: 'training',
     elsewhere: ['block-size', 'sequence-length', 'seq-len', 'max-length'],
@@ -153,10 +153,7 @@ export const trainingRows = {
     usage: '--schedule <NAME>',
     type: ['cosine', 'linear', 'constant', 'wsd', 'trapezoid'],
     help: 'how the rate falls: cosine, linear, constant; wsd, trapezoid: flat, then down',
-    default: {
-      text: 'cosine; from weights constant',
-      of: (facts) => defaultSchedule(facts),
-    },
+    default: { text: 'cosine; from weights constant', of: defaultSchedule },
     compare: 'if the rate falls',
     elsewhere: ['lr-scheduler', 'lr-scheduler-type', 'decay-lr'],
   },
@@ -242,10 +239,7 @@ export const trainingRows = {
     usage: '--weight-decay <X>',
     type: real(0),
     help: 'weight decay of matrices',
-    default: {
-      text: `${newModelDecay}; from weights 0`,
-      of: ({ startsFromWeights }) => (startsFromWeights ? 0 : newModelDecay),
-    },
+    default: { text: `${newModelDecay}; from weights 0`, of: defaultDecay },
     without: 'optimizer',
   },
   muonWeightDecay: {

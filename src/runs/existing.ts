@@ -73,10 +73,7 @@ function examine(run: string) {
   const isRun = log === 'ours' || configuration === 'ours';
   const folder = checkpointsFolder(run);
   const entries = entriesOf(folder);
-  const files = [
-    [logPath(run), log],
-    [configPath(run), configuration],
-  ] as const;
+  const files = Object.entries({ [logPath(run)]: log, [configPath(run)]: configuration });
   const foreign = files.flatMap(([path, content]) => (content === 'foreign' && !isRun ? [basename(path)] : []));
   for (const entry of entries)
     if (!isOwnEntry(entry) && !isOfSystem(entry)) foreign.push(join(basename(folder), entry));

@@ -111,11 +111,8 @@ export async function scoreHellaswag(
   hellaswag: Hellaswag,
   options: ScoreOptions,
 ): Promise<HellaswagScore> {
-  checkGiven(
-    options,
-    { batch: whole(1), sequence: whole(1) },
-    { progress: 'function', ranks: 'object', signal: 'object' },
-  );
+  const optional = { progress: 'function', ranks: 'object', signal: 'object' } as const;
+  checkGiven(options, { batch: whole(1), sequence: whole(1) }, optional);
   const sums = await completionLosses(model, hellaswag, options);
   let [correct, correctNorm] = [0, 0];
   for (const [index, { label, completions }] of hellaswag.questions.entries()) {
@@ -127,11 +124,8 @@ export async function scoreHellaswag(
 }
 
 /** The summed loss of each completion's tokens, for each question. */
-export async function completionLosses(
-  model: Model,
-  { questions, rows }: Hellaswag,
-  { batch, sequence, progress, ranks, signal }: ScoreOptions,
-): Promise<Float64Array[]> {
+export async function completionLosses(model: Model, { questions, rows }: Hellaswag, options: ScoreOptions) {
+  const { batch, sequence, progress, ranks, signal } = options;
   checkSequence(sequence, model.config);
   const sums = questions.map(({ completions }) => new Float64Array(completions.length));
   const losses = new Float32Array(batch * sequence);
@@ -176,10 +170,5 @@ async function runRows(model: Model, rows: readonly Row[], width: number, losses
 }
 
 /** Index of the smallest value, the first of equal ones; -1 if all are NaN. */
-function least(values: Float64Array): number {
-  let found = -1;
-  for (let index = 0; index < values.length; index++) {
-    if (values[index]! < (values[found] ?? Number.POSITIVE_INFINITY)) found = index;
-  }
-  return found;
-}
+const least = (values: Float64Array): number =>
+  values.reduce((found, value, index) => (value < (values[found] ?? Number.POSITIVE_INFINITY) ? index : found), -1);

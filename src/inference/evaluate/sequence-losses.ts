@@ -59,11 +59,8 @@ export async function sequenceLosses(model: Model, set: SequenceSet, options: Se
 const meanOf = (values: Float64Array): number => values.reduce((sum, value) => sum + value, 0) / values.length;
 
 /** The losses of this rank's share of the set, which may be empty. */
-async function lossesOfRank(
-  model: Model,
-  set: SequenceSet,
-  { batch, lengths, ranks, signal, progress }: SequenceOptions,
-): Promise<{ losses: Float64Array; bytes: number }> {
+async function lossesOfRank(model: Model, set: SequenceSet, options: SequenceOptions) {
+  const { batch, lengths, ranks, signal, progress } = options;
   const { sequence, count } = set;
   const { rank, count: parts } = ranks ?? { rank: 0, count: 1 };
   const [first, end] = [rank, rank + 1].map((part) => Math.floor((part * count) / parts)) as [number, number];

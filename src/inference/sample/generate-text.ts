@@ -32,11 +32,8 @@ export async function generateText(model: Model, prompt: string, options: TextGe
     throw usageError`generateText takes a model of createModel(), not ${shown(model)}; resolveWeights() reads the weights of a run`;
   }
   checkValue('prompt', 'text or ""', prompt);
-  checkGiven(
-    options,
-    {},
-    { tokens: whole(0), seed: seedKind, tokenizer: 'object', notice: 'function', ...choiceKinds },
-  );
+  const others = { tokens: whole(0), seed: seedKind, tokenizer: 'object', notice: 'function' } as const;
+  checkGiven(options, {}, { ...others, ...choiceKinds });
   const { config, activations } = model;
   const { tokens: most = 128, seed = 42, tokenizer = tokenizerOf(config), notice, ...choice } = options;
   if (!tokenizer) {
@@ -53,9 +50,7 @@ export async function generateText(model: Model, prompt: string, options: TextGe
   let text = '';
   for await (const part of generate(cache, { ...choice, prompts: [ids], tokens: most, seed, stopAt: endOfText })) {
     if ('token' in part) text += decoder.push(part.token);
-    else if (part.end === 'diverged') {
-      throw gpt2Error`the model's weights have diverged: load an earlier checkpoint`;
-    }
+    else if (part.end === 'diverged') throw gpt2Error`the model's weights have diverged: load an earlier checkpoint`;
   }
   return text + decoder.end();
 }

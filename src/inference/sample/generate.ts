@@ -82,11 +82,8 @@ export const choiceKinds = {
  * }
  */
 export async function* generate(cache: KeyValueCache, options: GenerateOptions): AsyncGenerator<Generated, void> {
-  checkGiven(
-    options,
-    { prompts: 'object', tokens: whole(0), seed: seedKind },
-    { ...choiceKinds, firstText: whole(0), stopAt: whole(0) },
-  );
+  const needed = { prompts: 'object', tokens: whole(0), seed: seedKind } as const;
+  checkGiven(options, needed, { ...choiceKinds, firstText: whole(0), stopAt: whole(0) });
   const { prompts, tokens, seed, temperature = 1, topK = 0, topP = 1, firstText = 0, whenFull = 'slide' } = options;
   const choice = { temperature, topK, topP };
   if (prompts.length > cache.texts) {
@@ -131,9 +128,8 @@ async function* steps(cache: KeyValueCache, texts: readonly Text[], step: { run(
   const { device } = cache.model;
   const ahead = device.graphs ? stepsAhead : 1;
   // After openWindow one token is chosen but not read: run + 1 - known.
-  let left = Math.min(
-    ...texts.map((text) => Math.min(cache.window - text.run, text.left - (text.run + 1 - text.known))),
-  );
+  const leftOf = (text: Text) => Math.min(cache.window - text.run, text.left - (text.run + 1 - text.known));
+  let left = Math.min(...texts.map(leftOf));
   const enqueue = (copy: TokenCopy): Pending => {
     const count = Math.min(ahead, left);
     left -= count;
@@ -222,12 +218,8 @@ function stepOf(cache: KeyValueCache, choice: Choice): { run(): void } {
   return step;
 }
 
-function choose(
-  { model: { device, config } }: KeyValueCache,
-  { tokens, positions, seeds }: CacheView,
-  logits: Tensor,
-  choice: Choice,
-): void {
+function choose({ model: { device, config } }: KeyValueCache, view: CacheView, logits: Tensor, choice: Choice): void {
+  const { tokens, positions, seeds } = view;
   sample(device, { tokens, positions, seeds, logits, V: config.vocabularySize, ...choice });
 }
 
