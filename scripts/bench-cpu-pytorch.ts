@@ -28,23 +28,10 @@ const rows = {
   laptop: { config: laptop, B: 12, T: 64 },
 };
 /** Rows, channels and outputs of matmuls: d12's at 4 x 64 and 4 x 256, d6's MLP, the laptop's. */
-const matmuls = [
-  ...[256, 1024].flatMap((N) =>
-    [
-      [768, 2304],
-      [768, 768],
-      [768, 3072],
-      [3072, 768],
-    ].map((size) => [N, ...size]),
-  ),
-  ...[
-    [256, 768, 50304],
-    [2048, 384, 1536],
-    [2048, 1536, 384],
-    [768, 128, 512],
-    [768, 512, 128],
-  ],
-] as [number, number, number][];
+const sizesOfMatmuls = `256x768x2304 256x768x768 256x768x3072 256x3072x768
+  1024x768x2304 1024x768x768 1024x768x3072 1024x3072x768
+  256x768x50304 2048x384x1536 2048x1536x384 768x128x512 768x512x128`;
+const matmuls = sizesOfMatmuls.split(/\s+/).map((size) => size.split('x').map(Number) as [number, number, number]);
 
 const list = (names: string): string[] => names.split(',').filter(Boolean);
 const { threads, rounds, ...flags } = readFlags({
@@ -103,10 +90,8 @@ async function stepsOf(name: keyof typeof rows): Promise<string[]> {
     const { model, trainer } = createTraining(device, config, { B, T, optimizer: new AdamW({ weightDecay: 0.1 }) });
     initializeWeights(model, 42);
     let index = 0;
-    return [
-      `ours ${device.dtype}`,
-      (repeats) => timed(() => trainer.step(index++, 1e-4, randomBatches(B * T, config)), repeats),
-    ];
+    const step = () => trainer.step(index++, 1e-4, randomBatches(B * T, config));
+    return [`ours ${device.dtype}`, (repeats) => timed(step, repeats)];
   });
   const theirs = modes.flatMap((mode) =>
     dtypes.map((dtype) => [`${mode} ${dtype}`, ask('step', mode, dtype, ...sizes)]),
@@ -153,10 +138,8 @@ async function matmulsOf([N, C, O]: [number, number, number]): Promise<string[][
       [`oneDNN ${dtype}`, ask('matmul', direction, dtype, N, C, O)],
     ]);
     const ms = await inTurns(Object.fromEntries(programs), Math.ceil(1e9 / flops));
-    lines.push([
-      `${N} x ${C} x ${O} ${direction}`,
-      ...Object.values(ms).map((each) => (flops / median(each) / 1e6).toFixed(0)),
-    ]);
+    const rates = Object.values(ms).map((each) => (flops / median(each) / 1e6).toFixed(0));
+    lines.push([`${N} x ${C} x ${O} ${direction}`, ...rates]);
   }
   for (const { device } of opened) device.close();
   return lines;

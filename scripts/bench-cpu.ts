@@ -236,9 +236,8 @@ async function main() {
     memory,
   };
   writeFileSync(options.out, `${JSON.stringify(result, null, 2)}\n`);
-  console.log(
-    `ours ${ours.medianMs} ms a step${theirs ? `, llm.c ${theirs.medianMs} ms` : ''}; written to ${options.out}`,
-  );
+  const ofLlmc = theirs ? `, llm.c ${theirs.medianMs} ms` : '';
+  console.log(`ours ${ours.medianMs} ms a step${ofLlmc}; written to ${options.out}`);
 }
 
 await main();

@@ -6,13 +6,12 @@
 //     [--rounds 2] [--steps 60] [--data data/tinyshakespeare] [--out FILE.json]
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { statSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { setTimeout } from 'node:timers/promises';
 import { packageRoot } from '../src/base/package-root.ts';
 import { median } from '../src/lab/bench/timing.ts';
+import { TemporaryFolder } from '../src/native/temporary-folder.ts';
 import { logPath } from '../src/runs/paths.ts';
 import { readRun } from '../src/runs/reader.ts';
 import { readFlags } from './flags.ts';
@@ -32,7 +31,8 @@ const longestRun = 600_000;
  */
 async function measure(on: readonly number[], batch: number, overlap: string): Promise<{ ms: number; said: string }> {
   const count = Math.ceil(steps * Math.max(1, 64 / batch));
-  const folder = mkdtempSync(join(tmpdir(), 'gpt2-steps-'));
+  using temporary = new TemporaryFolder('steps');
+  const folder = temporary.path;
   const options = [
     ...['--device', 'cuda', '--gpus', String(on.length), '--zero', String(zero), '--overlap', overlap],
     ...['--model', model, '--dtype', dtype, '--batch', String(batch), '--seq', '1024', '--data', data],
@@ -60,7 +60,7 @@ async function measure(on: readonly number[], batch: number, overlap: string): P
     for (;;) {
       await setTimeout(100);
       if (hasEnded() || performance.now() > end) throw new Error(lines.join('\n'));
-      if (!existsSync(logPath(folder)) || statSync(logPath(folder)).size === 0) continue;
+      if (!statSync(logPath(folder), { throwIfNoEntry: false })?.size) continue;
       const times = readRun(folder).events.flatMap((event) => (event.event === 'train' ? [event.ms] : []));
       const said = lines.find((line) => line.includes(' GB/s')) ?? '';
       if (times.length >= count) return { ms: median(times.slice(warmup, count)), said };
@@ -69,7 +69,6 @@ async function measure(on: readonly number[], batch: number, overlap: string): P
     process.off('exit', kill).off('SIGINT', stop).off('SIGTERM', stop);
     kill();
     await ended;
-    rmSync(folder, { recursive: true, force: true });
   }
 }
 

@@ -4,7 +4,7 @@
 // Without names: all that can be built here. `npm run build` and `npm run build:cuda -- --all` must have made the program and the
 // libraries of this machine. Other platforms: linux-arm64 needs g++-aarch64-linux-gnu, darwin-arm64 a compiler for aarch64-macos,
 // which DARWIN_CXX names with its arguments.
-import { execFileSync, spawnSync } from 'node:child_process';
+import { execFileSync, type StdioOptions, spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { packageRoot as root } from '../src/base/package-root.ts';
@@ -13,13 +13,9 @@ import { emulatorFile, libraryFile, libraryPackages } from '../src/native/find-l
 const out = join(root, 'build', 'packages');
 const program = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 const short = (name: string): string => name.split('/')[1]!;
+const stdio: StdioOptions = ['ignore', 'pipe', 'inherit'];
 const run = (command: string, args: readonly string[], env: NodeJS.ProcessEnv = {}) =>
-  execFileSync(command, args, {
-    cwd: root,
-    encoding: 'utf8',
-    env: { ...process.env, ...env },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
+  execFileSync(command, args, { cwd: root, encoding: 'utf8', stdio, env: { ...process.env, ...env } });
 const isThere = (command: string): boolean => spawnSync(command, ['--version']).error === undefined;
 
 type Target = (typeof libraryPackages)[string];
@@ -43,14 +39,16 @@ function library(name: string, { os, cpu, kind }: Target): { path: string } | { 
   return { path: join(root, folder, file) };
 }
 
-/** Packs a folder of `out`. @returns the tarball */
-function pack(folder: string): string {
-  const [{ filename, size, unpackedSize }] = JSON.parse(
-    run('npm', ['pack', '--json', '--pack-destination', out, folder]),
-  );
+/** Packs a folder, or else the clone, into a tarball in `out`. */
+function pack(...folder: string[]): { filename: string; size: number; unpackedSize: number } {
+  return JSON.parse(run('npm', ['pack', '--json', '--pack-destination', out, ...folder]))[0];
+}
+
+/** Packs a folder of `out`, and prints the sizes. */
+function packSized(folder: string): void {
+  const { filename, size, unpackedSize } = pack(folder);
   const megabytes = (bytes: number) => `${(bytes / 1e6).toFixed(2)} MB`;
   console.log(`${filename}: ${megabytes(size)}, ${megabytes(unpackedSize)} installed`);
-  return join(out, filename);
 }
 
 function empty(folder: string): void {
@@ -81,7 +79,7 @@ function packLibrary(name: string, target: Target): void {
     ...{ os: [target.os], cpu: [target.cpu], ...(target.os === 'linux' ? { libc: ['glibc'] } : {}) },
     files,
   });
-  pack(folder);
+  packSized(folder);
 }
 
 /** Packs the program: the files that `npm pack` takes from the clone, with the libraries as optional dependencies. */
@@ -89,11 +87,10 @@ function packProgram(): void {
   if (!existsSync(join(root, 'dist/cli.js'))) throw new Error('dist/ is missing: run `npm run build:ts` first');
   const folder = join(out, 'gpt2.ts');
   empty(folder);
-  const [{ filename }] = JSON.parse(run('npm', ['pack', '--json', '--pack-destination', out]));
-  run('tar', ['xzf', join(out, filename), '-C', folder, '--strip-components=1']);
+  run('tar', ['xzf', join(out, pack().filename), '-C', folder, '--strip-components=1']);
   const optionalDependencies = Object.fromEntries(Object.keys(libraryPackages).map((name) => [name, program.version]));
   writePackage(folder, { ...program, optionalDependencies });
-  pack(folder);
+  packSized(folder);
 }
 
 const known = Object.keys(libraryPackages).map(short);

@@ -27,11 +27,9 @@ for (const cases of Object.values(opCases).flat()) {
     }
   }
   total += count;
-  console.log(
-    `${cases.variant.name.padEnd(36)} ${String(count).padStart(3)} results, at most ${worst.toFixed(2)} of the bound`,
-  );
+  const results = `${String(count).padStart(3)} results`;
+  console.log(`${cases.variant.name.padEnd(36)} ${results}, at most ${worst.toFixed(2)} of the bound`);
 }
-console.log(
-  failures > 0 ? `${failures} of ${total} results are wrong` : `all ${total} results are within their bounds`,
-);
+const wrong = `${failures} of ${total} results are wrong`;
+console.log(failures > 0 ? wrong : `all ${total} results are within their bounds`);
 process.exitCode = failures > 0 ? 1 : 0;

@@ -1,45 +1,24 @@
 // Makes the tables of the course's pages from benchmarks/h100/{course,course-best,ladder}.json.
-import { readFileSync } from 'node:fs';
+import course from '../benchmarks/h100/course.json' with { type: 'json' };
+import best from '../benchmarks/h100/course-best.json' with { type: 'json' };
+import ladder from '../benchmarks/h100/ladder.json' with { type: 'json' };
+import type { OpBench } from '../src/lab/bench-op.ts';
 import { currentName } from '../src/ops/variants.ts';
 import { table } from './docs-options.ts';
 
-interface Times {
-  readonly cold: number;
-}
-
 /** The times of an op at one of its sizes, in milliseconds. */
-interface Result {
-  readonly rung: string;
-  readonly op: string;
-  readonly dtype: string;
-  readonly calls: number;
-  readonly bound: number;
-  readonly ours: Times;
-  readonly own: Times;
-  readonly pytorch?: number;
-}
+type Result = Readonly<Record<'rung' | 'op' | 'dtype', string>> &
+  Readonly<Record<'ours' | 'own', { readonly cold: number }>> &
+  Pick<OpBench, 'calls' | 'bound'> & { readonly pytorch?: number };
 
-export interface Bench {
-  readonly date: string;
-  readonly device: string;
-  readonly codePath: string;
+type Bench = Pick<typeof course, 'date' | 'device' | 'codePath' | 'batch'> & {
   readonly clocks: string | null;
-  readonly batch: number;
   readonly results: readonly Result[];
   /** Rungs that were measured again, in another session. */
-  readonly again?: readonly { readonly rungs: readonly string[]; readonly date: string }[];
+  readonly again?: typeof course.again;
   readonly pytorch?: string;
-}
+};
 
-interface Ladder {
-  readonly command: string;
-  readonly what: string;
-  readonly date: string;
-  readonly steps: readonly { name: string; dtype: string; ms: number; tokensPerSecond: number }[];
-}
-
-const folder = new URL('../benchmarks/h100/', import.meta.url);
-const readJson = <T>(name: string): T => JSON.parse(readFileSync(new URL(name, folder), 'utf8')) as T;
 const percent = (share: number): string => `${(100 * share).toFixed(0)}%`;
 const ms = (value: number): string => (value < 0.1 ? value.toPrecision(2) : value.toPrecision(3));
 
@@ -62,13 +41,9 @@ function bySteps({ results }: Bench) {
   });
 }
 
-const provenance = (
-  { date, clocks, batch, device, codePath, again = [] }: Bench,
-  name: string,
-  depth: string,
-  chapter = '',
-): string =>
-  [
+function provenance(bench: Bench, name: string, depth: string, chapter = ''): string {
+  const { date, clocks, batch, device, codePath, again = [] } = bench;
+  return [
     `Milliseconds of all calls in a step of d12 with ${batch} x 1024 tokens; each with its tensors in the GPU's memory. The bound is explained`,
     `in [docs/kernels.md](${depth}docs/kernels.md#time-a-kernel); "ours" is the library's op, called by itself.`,
     `${device} (${codePath}), driver ${clocks?.split(', ')[1]}, ${date.slice(0, 10)}, [${name}](${depth}benchmarks/h100/${name}).`,
@@ -79,20 +54,20 @@ const provenance = (
         : [`Measured again after a change, in another session: ${repeated.join(', ')} (${later.slice(0, 10)}).`];
     }),
   ].join('\n');
+}
 
 export function courseChapter([chapter = '']: readonly string[]): string {
-  const bench = readJson<Bench>('course.json');
-  const rows = bySteps(bench).filter(({ rung }) => rung.startsWith(`${chapter}/`));
+  const rows = bySteps(course).filter(({ rung }) => rung.startsWith(`${chapter}/`));
   if (rows.length === 0) throw new Error(`course.json has no chapter "${chapter}"`);
   const cells = rows.map(({ rung, op, dtype, calls, own, ours, bound }) => [
     ...[rung.split('/')[1]!, op, dtype, String(calls)],
     ...[ms(own), percent(bound / own), ms(ours), percent(bound / ours)],
   ]);
   const head = ['rung', 'op', 'dtype', 'calls', 'ms', 'of the bound', 'ours, ms', 'of the bound'];
-  return `${table(head, cells, 3)}\n\n${provenance(bench, 'course.json', '../../../', `${chapter}/`)}`;
+  return `${table(head, cells, 3)}\n\n${provenance(course, 'course.json', '../../../', `${chapter}/`)}`;
 }
 
-export const courseBest = (): string => bestTable(readJson<Bench>('course-best.json'));
+export const courseBest = (): string => bestTable(best);
 
 /** @param bench without PyTorch's times the table lacks their column */
 export function bestTable(bench: Bench): string {
@@ -111,7 +86,7 @@ export function bestTable(bench: Bench): string {
 
 /** The table of a training step on each rung. */
 export function courseLadder(): string {
-  const { steps, what, command, date } = readJson<Ladder>('ladder.json');
+  const { steps, what, command, date } = ladder;
   const rate = (value: number) => Math.round(value).toLocaleString('en-US');
   const cells = steps.map(({ name, dtype, ms: step, tokensPerSecond }) => [
     ...[name, dtype, step.toPrecision(4), rate(tokensPerSecond)],

@@ -263,17 +263,14 @@ function preproSpeed(): string {
   return `2 GB of text: ${rate} tokens/s on 4 threads, ${memory} of memory at the peak. A second of CPU time, over all threads, encodes ${perCpu} tokens;\nPython's tiktoken ${of("2 GB, Python's tiktoken, one core")[2]}.`;
 }
 
+const roomRows = Object.entries(rooms).map(([name, { purpose }]) => [`\`src/${name}\``, purpose]);
+const roomOrder = Object.entries(rooms).map(([name, { imports }]) =>
+  imports.length > 0 ? `${name} (${imports.join(', ')})` : name,
+);
+
 const kinds: Readonly<Record<string, (names: readonly string[]) => string>> = {
-  rooms: () =>
-    table(
-      ['room', 'contents'],
-      Object.entries(rooms).map(([name, { purpose }]) => [`\`src/${name}\``, purpose]),
-      2,
-    ),
-  order: () =>
-    Object.entries(rooms)
-      .map(([name, { imports }]) => `${name}${imports.length > 0 ? ` (${imports.join(', ')})` : ''}`)
-      .join(', '),
+  rooms: () => table(['room', 'contents'], roomRows, 2),
+  order: () => roomOrder.join(', '),
   // Tables from cuda/gpt2.h.
   dtypes,
   'step-block': stepBlock,

@@ -6,6 +6,8 @@ import { startRows } from '../src/options/start-rows.ts';
 import { optionNames, optionRows, recordedNames } from '../src/options/table.ts';
 import { valueTypeOf } from './generate/options.ts';
 
+const code = (text: string): string => `\`${text}\``;
+
 function typeOf({ type, optional }: OptionRow): string {
   const words = Array.isArray(type) ? type.map((word) => `\`${word}\``).join(', ') : '';
   const name =
@@ -29,10 +31,10 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
 export function recordedOptions(): string {
   const rows = recordedNames.map((name) => {
     const row = optionRows[name];
-    return [`\`${name}\``, typeOf(row), `\`${flagOf(row)}\``, row.resume ?? 'yes', helpOf(row)];
+    return [code(name), typeOf(row), code(flagOf(row)), row.resume ?? 'yes', helpOf(row)];
   });
   for (const [name, { type, meaning }] of Object.entries(derivedFields))
-    rows.push([`\`${name}\``, type, '', 'never', meaning]);
+    rows.push([code(name), type, '', 'never', meaning]);
   return table(['field', 'type', 'flag', '`--resume` may change it', 'meaning'], rows, 5);
 }
 
@@ -40,17 +42,13 @@ export function recordedOptions(): string {
 export function trainOptions(): string {
   const rows = optionNames.map((name) => {
     const row = optionRows[name];
-    return [`\`${name}\``, `\`${valueTypeOf(row).replaceAll('|', '\\|')}\``, inNames(helpOf(row))];
+    return [code(name), code(valueTypeOf(row).replaceAll('|', '\\|')), inNames(helpOf(row))];
   });
   return table(['option', 'type', 'meaning'], rows, 3);
 }
 
 export function startOptions(): string {
-  const rows = Object.entries(startRows).map(([name, row]) => [
-    `\`${name}\``,
-    typeOf(row),
-    `\`${flagOf(row)}\``,
-    helpOf(row),
-  ]);
+  const cells = ([name, row]: [string, OptionRow]) => [code(name), typeOf(row), code(flagOf(row)), helpOf(row)];
+  const rows = Object.entries(startRows).map(cells);
   return table(['option', 'type', 'flag', 'meaning'], rows, 4);
 }

@@ -7,17 +7,13 @@
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { parseArgs } from 'node:util';
 import { compiledProgram } from '../src/ops/kernels/compile.ts';
+import { readFlags } from './flags.ts';
 
-const text = { type: 'string' } as const;
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: { seconds: { ...text, default: '60' }, device: { ...text, default: 'cpu' }, out: text },
-});
+const { positionals, ...flags } = readFlags({ seconds: 60, device: 'cpu', out: '' });
 const [folder = '.', ...files] = positionals;
 const root = resolve(folder);
-const device = values.device === 'cuda' ? 'cuda' : 'cpu';
+const device = flags.device === 'cuda' ? 'cuda' : 'cpu';
 const all = readdirSync(root, { recursive: true, encoding: 'utf8' }).sort();
 const counts: Record<string, number> = {};
 
@@ -40,11 +36,11 @@ function program(file: string): string | undefined {
 /** The outcome of a program, its time, its output, and the first defect that was reported. */
 function run(path: string, file: string): string[] {
   const begin = performance.now();
-  const limit = { timeout: Number(values.seconds) * 1000, killSignal: 'SIGKILL', maxBuffer: 64 << 20 } as const;
+  const limit = { timeout: flags.seconds * 1000, killSignal: 'SIGKILL', maxBuffer: 64 << 20 } as const;
   const { error, status, signal, stdout, stderr } = spawnSync(path, [], { cwd: join(root, dirname(file)), ...limit });
-  if (values.out !== undefined) {
-    mkdirSync(values.out, { recursive: true });
-    const out = join(values.out, file.replaceAll('/', '%'));
+  if (flags.out !== '') {
+    mkdirSync(flags.out, { recursive: true });
+    const out = join(flags.out, file.replaceAll('/', '%'));
     writeFileSync(`${out}.${device}`, stdout);
     writeFileSync(`${out}.${device}.err`, `${stderr}exit ${status ?? signal}\n`);
   }
@@ -57,7 +53,7 @@ for (const file of files.length > 0 ? files : all.filter((name) => name.endsWith
   let row: string[];
   try {
     const path = program(file);
-    row = path === undefined ? ['no main'] : values.seconds === '0' ? ['compiled'] : run(path, file);
+    row = path === undefined ? ['no main'] : flags.seconds === 0 ? ['compiled'] : run(path, file);
   } catch (error) {
     row = ['refused', '', '', (error as Error).message.split('\n')[0]!];
   }

@@ -54,7 +54,7 @@ export function opsHeader({ functions, ops, scratches }: Header): string {
   const declarations = [
     ...ops.map((op) => `void ${plain(op.declaration)}(${list(op.declaration.parameters, checkedIn(op))});`),
     ...scratches.map(
-      (scratch) => `int64_t ${plain(scratch)}(const Context &context, ${list(sizesOfScratch(scratch), checked)});`,
+      (each) => `int64_t ${plain(each)}(const Context &context, ${list(sizesOfScratch(each), checked)});`,
     ),
   ];
   const runtime = inContext(functions).map((each) => `void ${plain(each)}(${list(each.parameters, inRuntime)});`);
@@ -231,9 +231,7 @@ export function kernelTable({ ops, scratches }: Header): string {
   const perDevice = ops.filter(({ communicator }) => !communicator);
   const members = [
     ...perDevice.map((op) => `  void (*${plain(op.declaration)})(Task, ${list(kernelParameters(op), inFloats)});`),
-    ...scratches.map(
-      (scratch) => `  int64_t (*${plain(scratch)})(int threads, ${list(sizesOfScratch(scratch), checked)});`,
-    ),
+    ...scratches.map((each) => `  int64_t (*${plain(each)})(int threads, ${list(sizesOfScratch(each), checked)});`),
   ];
   const names = [...perDevice.map(({ declaration }) => plain(declaration)), ...scratches.map(plain)];
   return `${heading('// The ops of one code path of the CPU library, each with plain arrays; *_scratch give floats. See kernels.h.')}#pragma once

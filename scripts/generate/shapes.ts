@@ -64,6 +64,8 @@ export interface Header {
   readonly constants: ReadonlyMap<string, number>;
 }
 
+type Symbols = ReadonlyMap<string, NativeFunction>;
+
 const accesses: Record<string, Access> = {
   '': 'read',
   '=': '=',
@@ -111,11 +113,7 @@ export function parseOps(functions: readonly NativeFunction[], constants: Readon
     .map((declaration) => parseOp(declaration, symbols, constants));
 }
 
-function parseOp(
-  declaration: NativeFunction,
-  symbols: ReadonlyMap<string, NativeFunction>,
-  constants: ReadonlyMap<string, number>,
-): Op {
+function parseOp(declaration: NativeFunction, symbols: Symbols, constants: ReadonlyMap<string, number>): Op {
   const { symbol, parameters } = declaration;
   const refuse = (problem: string): never => {
     throw new Error(`cuda/gpt2.h: the shapes of ${symbol}: ${problem}`);
@@ -195,7 +193,7 @@ function parseOp(
 }
 
 /** The symbol of the first scratch function declared after an op. */
-function nextScratch(op: string, symbols: ReadonlyMap<string, NativeFunction>): string {
+function nextScratch(op: string, symbols: Symbols): string {
   const declared = [...symbols.keys()];
   return declared.slice(declared.indexOf(op)).find((symbol) => symbol.endsWith('_scratch')) ?? '';
 }
