@@ -43,9 +43,8 @@ const [dtypes, modes] = [list(flags.dtypes) as ('fp32' | 'bf16')[], list(flags.m
 type Measure = (repeats: number) => Promise<number>;
 
 /** A process that answers each line with the milliseconds of what the line names. */
-const pytorch = spawn(flags.python, [join(packageRoot, 'scripts', 'bench-pytorch.py'), '--serve', `${threads}`], {
-  stdio: ['pipe', 'pipe', 'inherit'],
-});
+const server = [join(packageRoot, 'scripts', 'bench-pytorch.py'), '--serve', `${threads}`];
+const pytorch = spawn(flags.python, server, { stdio: ['pipe', 'pipe', 'inherit'] });
 const answers = createInterface(pytorch.stdout)[Symbol.asyncIterator]();
 const ask =
   (...words: readonly (string | number)[]): Measure =>

@@ -33,12 +33,9 @@ if (program === undefined) {
 const shard = resolve(findShards(data, 'train')[0]!);
 using folder = new TemporaryFolder('bench-llmc');
 
-interface Measured {
-  readonly ms: number;
-  readonly tokensPerSecond: number;
-}
+type Measured = ReturnType<typeof measured>;
 
-const measured = (ms: number, batch: number): Measured => ({ ms, tokensPerSecond: (batch * sequence * 1000) / ms });
+const measured = (ms: number, batch: number) => ({ ms, tokensPerSecond: (batch * sequence * 1000) / ms });
 
 async function measureLlmc(model: string, batch: number, recompute: number): Promise<Measured> {
   const never = '1000000';

@@ -1,4 +1,5 @@
 // Makes the tables of options in docs/formats.md and docs/api.md from the options table.
+import * as z from 'zod';
 import { inNames } from '../src/base/wording.ts';
 import { derivedFields } from '../src/options/configuration.ts';
 import { flagOf, helpOf, type OptionRow } from '../src/options/row.ts';
@@ -33,8 +34,14 @@ export function recordedOptions(): string {
     const row = optionRows[name];
     return [code(name), typeOf(row), code(flagOf(row)), row.resume ?? 'yes', helpOf(row)];
   });
-  for (const [name, { type, meaning }] of Object.entries(derivedFields))
-    rows.push([code(name), type, '', 'never', meaning]);
+  for (const [name, { schema, meaning }] of Object.entries(derivedFields))
+    rows.push([
+      code(name),
+      `${z.toJSONSchema(schema).type}${schema.isOptional() ? ', optional' : ''}`,
+      '',
+      'never',
+      meaning,
+    ]);
   return table(['field', 'type', 'flag', '`--resume` may change it', 'meaning'], rows, 5);
 }
 

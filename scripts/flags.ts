@@ -6,12 +6,8 @@ type Wide<T> = T extends number ? number : T extends boolean ? boolean : string;
 
 /** @throws Error for an unknown flag, or a value that is no number where one is needed */
 export function readFlags<T extends Readonly<Record<string, Value>>>(defaults: T) {
-  const options = Object.fromEntries(
-    Object.entries(defaults).map(([name, value]) => [
-      name,
-      { type: typeof value === 'boolean' ? ('boolean' as const) : ('string' as const) },
-    ]),
-  );
+  const optionOf = (value: Value) => ({ type: typeof value === 'boolean' ? 'boolean' : 'string' }) as const;
+  const options = Object.fromEntries(Object.entries(defaults).map(([name, value]) => [name, optionOf(value)]));
   const { values, positionals } = parseArgs({ options, allowPositionals: true });
   const read = ([name, otherwise]: [string, Value]) => {
     const text = values[name] ?? otherwise;

@@ -5,10 +5,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 
-export interface LlmcStep {
-  readonly ms: number;
-  readonly loss: number;
-}
+export type LlmcStep = Readonly<Record<'ms' | 'loss', number>>;
 
 /**
  * The steps that `program` prints, and the peak of its resident memory in MiB.

@@ -265,12 +265,9 @@ function idChecks({ tensors }: Op): string[] {
 
 function dispatch(op: Op): string {
   const { declaration, dtypes } = op;
-  const checks = [
-    ...idChecks(op),
-    ...[...dtypes].map(
-      (dtype) => `check_that(${dtype} == GPT2_FP32, "${dtype} fp32 (0), got " + std::to_string(${dtype}))`,
-    ),
-  ];
+  const isFp32 = (name: string) =>
+    `check_that(${name} == GPT2_FP32, "${name} fp32 (0), got " + std::to_string(${name}))`;
+  const checks = [...idChecks(op), ...[...dtypes].map(isFp32)];
   const args = list(kernelParameters(op), (parameter) =>
     parameter.isPointer && parameter.base === 'void' ? `floats(${parameter.cName})` : parameter.cName,
   );

@@ -64,15 +64,14 @@ const columns: Readonly<Record<string, Column>> = {
   size: { text: ({ bytes }) => formatBytes(bytes).replace(/ (.)?.*/, '$1'), order: ({ bytes }) => -bytes },
 };
 
+const names = Object.keys(columns);
+
 export function runsCommand(): Command {
+  const sort = new Option('--sort <NAME>', `column to sort by: ${names.join(', ')}`);
   return new Command('runs')
     .description('List runs')
     .argument('[FOLDER]', 'folder of runs', defaultFolder)
-    .addOption(
-      new Option('--sort <NAME>', `column to sort by: ${Object.keys(columns).join(', ')}`)
-        .choices(Object.keys(columns))
-        .default('started'),
-    )
+    .addOption(sort.choices(names).default('started'))
     .option('--json', 'print the figures as JSON')
     .addHelpText('after', examples)
     .action(list);
@@ -98,7 +97,7 @@ function list(folder: string, { sort, json }: { readonly sort: string; readonly 
 function tableOf(folder: string, runs: readonly RunSummary[]): string {
   const named = runs.map((run) => ({ ...run, run: relative(folder, run.run) || run.run }));
   const row = (run: RunSummary, longest: number) => Object.values(columns).map(({ text }) => text(run, longest));
-  const draw = (longest: number) => formatTable([Object.keys(columns), ...named.map((run) => row(run, longest))]);
+  const draw = (longest: number) => formatTable([names, ...named.map((run) => row(run, longest))]);
   const whole = draw(Number.POSITIVE_INFINITY);
   const width = whole.indexOf('\n');
   return width > (process.stdout.columns ?? Number.POSITIVE_INFINITY) ? draw(longestText) : whole;

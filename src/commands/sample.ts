@@ -90,10 +90,6 @@ export function sampleCommand(): Command {
     .action(sample);
 }
 
-const choiceOf = ({ tokens, seed, temperature, topK, topP, whenFull }: Flags): Choice => ({
-  ...{ tokens, seed, temperature, topK, topP, whenFull },
-});
-
 async function sample(flags: Flags): Promise<void> {
   if (flags.interactive && (flags.prompt !== '' || flags.count > 1)) {
     throw usageError`--interactive reads its prompts line by line: leave out --prompt and --count`;
@@ -121,7 +117,8 @@ async function sample(flags: Flags): Promise<void> {
   weights.load(model);
   const cache = new KeyValueCache(model, { texts, window });
 
-  const choice = choiceOf(flags);
+  const { tokens, seed, temperature, topK, topP, whenFull } = flags;
+  const choice = { tokens, seed, temperature, topK, topP, whenFull };
   const write: Write = async (page, starts, firstText, isStopped) => {
     const stopAt = tokenizer.endOfText;
     for await (const next of generate(cache, { ...choice, prompts: starts, firstText, stopAt })) {
@@ -150,9 +147,8 @@ async function sample(flags: Flags): Promise<void> {
     made += page.texts.reduce((sum, { ids }) => sum + ids.length, 0);
   }
   const seconds = (performance.now() - begun) / 1000;
-  notice(
-    `${formatCount(made)} ${made === 1 ? 'token' : 'tokens'} in ${seconds.toFixed(2)} s, ${formatCount(Math.round(made / seconds))} tokens/s`,
-  );
+  const rate = formatCount(Math.round(made / seconds));
+  notice(`${formatCount(made)} ${made === 1 ? 'token' : 'tokens'} in ${seconds.toFixed(2)} s, ${rate} tokens/s`);
 }
 
 /** @throws Gpt2Error if there are no lines, or they cannot be read */

@@ -28,11 +28,7 @@ export interface OpBench {
   readonly own: Times;
 }
 
-export interface Benched {
-  readonly results: readonly OpBench[];
-  /** Clocks and power while the kernel runs, as the driver's tool reports them. */
-  readonly clocks: string | null;
-}
+export type Benched = Awaited<ReturnType<typeof benchOp>>;
 
 /**
  * Bytes: more than twice the L2 cache of any GPU. Eight fills take an H100 0.7 ms, in which the host enqueues any card. After a
@@ -61,7 +57,7 @@ export async function benchOp(
   { variant }: OpCases,
   { peaks, calls }: StepCalls,
   { gpu, onIdle = () => {}, isBrief = false }: BenchOpOptions = {},
-): Promise<Benched> {
+) {
   const groups = callsBySize(variant, calls, device.dtype);
   const first = calls.get(variant)![0]!;
   const replacement = replacementOf(device, variant.op, first.given)!;
@@ -90,10 +86,8 @@ export async function benchOp(
     const work = workOf(device, call!);
     results.push({ sizes, calls: others.length + 1, ...work, bound: leastMs(peaks, work), ours, own });
   }
-  const clocks =
-    gpu === undefined
-      ? null
-      : await clocksWhile(device, gpu, () => replacement(first.given, first.args), results[0]!.own.hot);
+  const run = () => replacement(first.given, first.args);
+  const clocks = gpu === undefined ? null : await clocksWhile(device, gpu, run, results[0]!.own.hot);
   onIdle();
   // The graphs of the measurements.
   device.dropGraphs();

@@ -42,16 +42,7 @@ const registerUnit = 256;
 
 export type Limiter = 'registers' | 'shared memory' | 'threads' | 'blocks';
 
-export interface Occupancy {
-  /** Blocks that an SM holds; 0: the launch fails. */
-  readonly blocks: number;
-  /** Warps of these blocks. */
-  readonly warps: number;
-  /** The most warps that an SM can hold. */
-  readonly most: number;
-  /** The resources that prevent a further block; none if the SM is full. */
-  readonly limiters: readonly Limiter[];
-}
+export type Occupancy = ReturnType<typeof occupancyOf>;
 
 /** @throws Gpt2Error for a GPU whose limits are not in the table */
 export function limitsOf(capability: string): Limits {
@@ -62,14 +53,15 @@ export function limitsOf(capability: string): Limits {
 
 const roundUp = (value: number, unit: number): number => Math.ceil(value / unit) * unit;
 
+type BlockNeeds = Readonly<Record<'threads' | 'registers' | 'shared', number>>;
+
 /**
  * @param needs a block's threads and bytes of shared memory, static and dynamic; registers per thread
+ * @returns the blocks that an SM holds (0: the launch fails), their warps, the most warps that it can hold, and the resources that
+ * prevent a further block (none if it is full)
  * @throws Gpt2Error as `limitsOf`
  */
-export function occupancyOf(
-  capability: string,
-  needs: Readonly<Record<'threads' | 'registers' | 'shared', number>>,
-): Occupancy {
+export function occupancyOf(capability: string, needs: BlockNeeds) {
   const { warps: most, blocks, shared, reserved, sharedUnit } = limitsOf(capability);
   const warps = Math.ceil(needs.threads / 32);
   const ofWarp = roundUp(needs.registers * 32, registerUnit);

@@ -179,9 +179,8 @@ const cells = (
   launch?.sizes ?? '',
 ];
 
-const needsOf = ({ registers, shared }: Resources, launch: Launch) => ({
-  threads: product(launch.block),
-  ...{ registers, shared: shared + (launch.shared ?? 0) },
+const needsOf = ({ registers, shared }: Resources, { block, shared: dynamic = 0 }: Launch) => ({
+  ...{ threads: product(block), registers, shared: shared + dynamic },
 });
 
 async function unitsOf(options: ShowOptions): Promise<readonly Unit[]> {

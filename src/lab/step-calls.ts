@@ -13,7 +13,7 @@ import { AdamW } from '../optimizer/adamw.ts';
 import { createTraining } from '../train/step/training.ts';
 import { randomBatches } from './bench/bench.ts';
 import type { Call } from './bench/op-times.ts';
-import { measurePeaks, type Peaks } from './bench/peaks.ts';
+import { measurePeaks } from './bench/peaks.ts';
 import { sizesText } from './test-op.ts';
 
 /** A model that takes a moment on a CPU. */
@@ -52,10 +52,7 @@ export function callsBySize(variant: OpVariant, calls: Calls, dtype: Dtype) {
 /** The calls of each op, or of each variant. */
 export type Calls = ReadonlyMap<OpVariant, readonly RecordedCall[]>;
 
-export interface StepCalls {
-  readonly peaks: Peaks;
-  readonly calls: Calls;
-}
+export type StepCalls = Awaited<ReturnType<typeof record>>;
 
 const known = new WeakMap<Device, Map<number, Promise<StepCalls>>>();
 
@@ -73,7 +70,7 @@ export function stepCalls(device: Device, batch = settings[device.description.li
   return calls;
 }
 
-async function record(device: Device, batch: number): Promise<StepCalls> {
+async function record(device: Device, batch: number) {
   const peaks = await measurePeaks(device);
   const { config, sequence } = settings[device.description.library];
   const { model, trainer } = createTraining(device, config, { B: batch, T: sequence, optimizer });

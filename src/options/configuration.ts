@@ -21,25 +21,18 @@ const isPart = (name: string): boolean => programParts.includes(name as ProgramP
 const ofProgram = 'of the program';
 
 const partField = (what: string) => ({
-  type: 'string, optional',
   schema: z.literal(ofProgram).optional(),
   meaning: `"${ofProgram}" if a program gave the ${what}`,
 });
 
 /** Fields of a configuration that are not options. */
 export const derivedFields = {
-  vocabularySize: {
-    type: 'integer',
-    schema: z.int(),
-    meaning: 'tokens of the vocabulary, from the data or the starting weights',
-  },
+  vocabularySize: { schema: z.int(), meaning: 'tokens of the vocabulary, from the data or the starting weights' },
   endOfText: {
-    type: 'integer, optional',
     schema: z.int().optional(),
     meaning: 'with --document-mask: the token that begins a document, from the tokenizer',
   },
   cards: {
-    type: 'string, optional',
     schema: z.string().optional(),
     meaning: 'ops that --kernel computes, each with a hash of card, source and included files',
   },

@@ -121,13 +121,8 @@ export const ownTable = (run: Omit<NamedRun, 'folder'>): Table => ({
 export function ownFigures({ series }: Pick<RunRecord, 'series'>) {
   return seriesNames.map((name) => {
     const values = series[name].map(([, value]) => value);
-    const least = values.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY);
-    return {
-      series: name,
-      steps: values.length,
-      first: values[0] ?? null,
-      least: values.length > 0 ? least : null,
-      last: values.at(-1) ?? null,
-    };
+    const [first = null, last = null] = [values[0], values.at(-1)];
+    const least = first === null ? null : values.reduce((a, b) => Math.min(a, b));
+    return { series: name, steps: values.length, first, least, last };
   });
 }

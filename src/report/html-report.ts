@@ -75,14 +75,10 @@ ${ofRun('<section aria-labelledby="log-title"><h2 id="log-title">Log</h2><pre id
 <div id="tables"></div>`;
 }
 
-interface Parts {
+type Parts = Readonly<Record<'title' | 'state' | 'main' | 'end', string>> & {
   readonly script: BundleName;
-  readonly title: string;
-  readonly state: string;
-  readonly main: string;
-  readonly end: string;
   readonly connects?: boolean;
-}
+};
 
 /** A document and its content security policy, which allows nothing from outside. */
 function documentOf({ script: name, title: text, state, main, end, connects }: Parts) {

@@ -39,9 +39,8 @@ export function terminalPlot(figure: Figure, { width, paint }: { readonly width:
       from = to;
     }
   });
-  const labels = new Map(
-    marksOf(vertical, height / 4).map(({ at, text }) => [Math.round((1 - placeOn(vertical, at)) * (height - 1)), text]),
-  );
+  const rowOf = (value: number) => Math.round((1 - placeOn(vertical, value)) * (height - 1));
+  const labels = new Map(marksOf(vertical, height / 4).map(({ at, text }) => [rowOf(at), text]));
   const colored = paint && ((curve: number, text: string) => paint(curves[curve]!.terminal, text));
   return [
     'training loss (nats), smoothed',

@@ -82,11 +82,10 @@ function machineTiles({ processMemory, gpu }: MachineReading): Tile[] {
     tiles.push({ label: 'GPU memory', value: gibibytes(gpu.memoryUsed), note });
   }
   if (gpu?.temperature !== undefined) {
-    const note = [
-      gpu.load === undefined ? '' : `${Math.round(100 * gpu.load)}% busy`,
-      gpu.power === undefined ? '' : `${Math.round(gpu.power)} W`,
-    ];
-    tiles.push({ label: 'GPU temperature', value: `${gpu.temperature} °C`, note: note.filter(Boolean).join(', ') });
+    const busy = gpu.load === undefined ? '' : `${Math.round(100 * gpu.load)}% busy`;
+    const watts = gpu.power === undefined ? '' : `${Math.round(gpu.power)} W`;
+    const note = [busy, watts].filter(Boolean).join(', ');
+    tiles.push({ label: 'GPU temperature', value: `${gpu.temperature} °C`, note });
   }
   return tiles;
 }

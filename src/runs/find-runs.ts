@@ -19,13 +19,10 @@ export function findRuns(folder: string, isRun: (path: string) => boolean = isLo
 }
 
 /** The run in runs/ that saved last. @throws Gpt2Error if none has a checkpoint */
-export const newestModel = (): string =>
-  newest(
-    'trained model',
-    words`name one${onCommandLine(' with --model')}`,
-    checkpointsFolder,
-    (run) => listCheckpoints(checkpointsFolder(run)).length > 0,
-  );
+export function newestModel(): string {
+  const isSaved = (run: string) => listCheckpoints(checkpointsFolder(run)).length > 0;
+  return newest('trained model', words`name one${onCommandLine(' with --model')}`, checkpointsFolder, isSaved);
+}
 
 /** The run in runs/ whose log was written last. @throws Gpt2Error if there is none */
 export const newestRun = (): string => newest('run', 'name its folder', logPath, isLogged);

@@ -9,6 +9,8 @@ import type { Configuration } from '../options/table.ts';
 /** A number, or the text of a number that is not finite. Typed: the inferred type of "-Infinity" is no valid declaration. */
 const number: z.ZodType<number> = z.union([z.number(), z.enum(['NaN', 'Infinity', '-Infinity']).transform(Number)]);
 const step = z.int().nonnegative();
+const text = z.string();
+const time = number.optional();
 
 /** Every kind of line; `event` is the discriminator. */
 export const runEventSchema = z.discriminatedUnion('event', [
@@ -16,19 +18,19 @@ export const runEventSchema = z.discriminatedUnion('event', [
     event: z.literal('run'),
     // The types follow from the table, which zod's own inference cannot see.
     configuration: configurationSchema as unknown as z.ZodType<Configuration>,
-    program: z.string(),
-    commit: z.string().optional(),
-    command: z.array(z.string()).optional(),
-    device: z.string(),
-    codePath: z.string(),
-    dtype: z.string(),
+    program: text,
+    commit: text.optional(),
+    command: z.array(text).optional(),
+    device: text,
+    codePath: text,
+    dtype: text,
     parameters: z.int(),
     /** A sha256 of the shards of each role, by which `compare` distinguishes data sets; the tokens of an epoch. */
-    data: z.object({ train: z.string().optional(), val: z.string().optional(), epoch: z.int().optional() }).optional(),
+    data: z.object({ train: text.optional(), val: text.optional(), epoch: z.int().optional() }).optional(),
     resumedFrom: step.optional(),
     /** The machine name of each rank, if there are several ranks. */
-    hosts: z.array(z.string()).optional(),
-    time: z.string(),
+    hosts: z.array(text).optional(),
+    time: text,
   }),
   z.looseObject({
     event: z.literal('train'),
@@ -57,36 +59,23 @@ export const runEventSchema = z.discriminatedUnion('event', [
   }),
   // Fractions of `questions` answered correctly, by the sum of an ending's losses (acc) and by their mean (accNorm).
   z.looseObject({ event: z.literal('hellaswag'), step, acc: number, accNorm: number, questions: z.int() }),
-  z.looseObject({ event: z.literal('sample'), step, text: z.string() }),
+  z.looseObject({ event: z.literal('sample'), step, text: text }),
   // ms: from when the save was due until it was on the disk. During waitedMs training waited for the previous save, and during
   // heldMs until the device's copy was enqueued; the copy itself is part of the next step's time.
-  z.looseObject({
-    event: z.literal('checkpoint'),
-    step,
-    path: z.string(),
-    ms: number.optional(),
-    heldMs: number.optional(),
-    waitedMs: number.optional(),
-  }),
+  z.looseObject({ event: z.literal('checkpoint'), step, path: text, ms: time, heldMs: time, waitedMs: time }),
   // A checkpoint that was due could not be written.
-  z.looseObject({ event: z.literal('notSaved'), step, reason: z.string() }),
+  z.looseObject({ event: z.literal('notSaved'), step, reason: text }),
   // A step that stopped the run: see train/run/bad-step.ts.
   z.looseObject({
     event: z.literal('nonFinite'),
     step,
     loss: number,
     norm: number,
-    finding: z.string(),
-    capture: z.string().optional(),
+    finding: text,
+    capture: text.optional(),
   }),
   // skipped: updates that --skip-spikes left out.
-  z.looseObject({
-    event: z.literal('done'),
-    steps: step,
-    seconds: number,
-    weights: z.string(),
-    skipped: step.optional(),
-  }),
+  z.looseObject({ event: z.literal('done'), steps: step, seconds: number, weights: text, skipped: step.optional() }),
 ]);
 
 /** Removes the index signature for unknown fields, with which every name would be a field of every event. */

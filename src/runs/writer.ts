@@ -8,7 +8,6 @@ import {
   ftruncateSync,
   readdirSync,
   readFileSync,
-  statSync,
   writeSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
@@ -62,7 +61,7 @@ export class RunLog {
       refuseOccupied(run, { overwrite });
       removeCheckpoints(checkpointsFolder(run));
       writeConfiguration(run, configuration);
-      if (statSync(logPath(run)).size > 0) {
+      if (fstatSync(lock.log).size > 0) {
         const path = nextEarlierLog(run);
         lock.setAside(path);
         before(path);

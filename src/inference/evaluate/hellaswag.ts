@@ -131,10 +131,8 @@ export async function completionLosses(model: Model, { questions, rows }: Hellas
   const losses = new Float32Array(batch * sequence);
   for (let done = 0, turn = 0; done < rows.length && !signal?.aborted; turn++) {
     const { width } = rows[done]!;
-    const most = Math.min(
-      Math.floor((batch * sequence) / width),
-      Math.floor((batch * upTo(workspaceStep, sequence)) / upTo(workspaceStep, width)),
-    );
+    const fitting = (step: number) => Math.floor((batch * upTo(step, sequence)) / upTo(step, width));
+    const most = Math.min(fitting(1), fitting(workspaceStep));
     const together = rows.slice(done, done + most).filter((row) => row.width === width);
     done += together.length;
     if (ranks && turn % ranks.count !== ranks.rank) continue;

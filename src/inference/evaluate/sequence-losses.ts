@@ -42,9 +42,8 @@ export async function sequenceLosses(model: Model, set: SequenceSet, options: Se
   const sent = signal?.aborted ? null : { ...ofRank, losses: Buffer.from(ofRank.losses.buffer).toString('base64') };
   const all = ranks ? await ranks.allGather(sent) : [sent];
   if (!all.every((each) => each !== null)) throw new InterruptedError('stopped before all sequences were evaluated');
-  const losses = Float64Array.from(
-    all.flatMap(({ losses }) => [...new Float64Array(Uint8Array.from(Buffer.from(losses, 'base64')).buffer)]),
-  );
+  const decoded = (text: string) => new Float64Array(Uint8Array.from(Buffer.from(text, 'base64')).buffer);
+  const losses = Float64Array.from(all.flatMap(({ losses }) => [...decoded(losses)]));
   const mean = meanOf(losses);
   const variance = meanOf(losses.map((loss) => (loss - mean) ** 2));
   return {

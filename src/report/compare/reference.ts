@@ -30,17 +30,12 @@ const limitSchema = z.strictObject({
 export type Limit = z.infer<typeof limitSchema>;
 
 const points = z.array(z.tuple([z.int(), z.number()]));
+const text = z.string();
 const referenceSchema = z.object({
-  name: z.string(),
-  source: z.object({
-    program: z.string(),
-    version: z.string(),
-    hardware: z.string(),
-    precision: z.string(),
-    command: z.string(),
-  }),
+  name: text,
+  source: z.object({ program: text, version: text, hardware: text, precision: text, command: text }),
   /** Fields of a run's configuration that identify the reference; missing fields are not compared. */
-  configuration: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])),
+  configuration: z.record(text, z.union([text, z.number(), z.boolean()])),
   series: z.object({ train: points, val: points, norm: points, lr: points }),
   limits: z.array(limitSchema),
 });

@@ -15,7 +15,7 @@ export type Order = { readonly follow: Followed } | { readonly show: KernelRound
 export type Answer = { readonly isWatched: boolean };
 
 /** The thread's heap in MiB: each viewer needs a message, the page's references less than a megabyte. */
-const mostMemory = 128;
+const resourceLimits = { maxOldGenerationSizeMb: 128 };
 
 export type LivePage = Awaited<ReturnType<typeof openLivePage>>;
 
@@ -25,10 +25,7 @@ export type LivePage = Awaited<ReturnType<typeof openLivePage>>;
  * @throws Gpt2Error naming the port or the address that is not available
  */
 export async function openLivePage(options: ServeOptions, notice: (text: string) => void) {
-  const worker = startThread('./thread', import.meta.url, {
-    workerData: { options },
-    resourceLimits: { maxOldGenerationSizeMb: mostMemory },
-  });
+  const worker = startThread('./thread', import.meta.url, { workerData: { options }, resourceLimits });
   const opened = await new Promise<Opened>((resolve, reject) => {
     worker.once('message', resolve);
     worker.once('error', (cause) => reject(gpt2Error`cannot serve the live page: ${cause}`));
