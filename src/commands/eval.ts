@@ -42,16 +42,7 @@ import {
   stopWithLauncher,
   threadsOf,
 } from '../program.ts';
-import {
-  count,
-  type Lists,
-  modelOption,
-  type Numbers,
-  numberOption,
-  type Switches,
-  type Texts,
-  tableOption,
-} from './option-of-table.ts';
+import { count, type Lists, modelOption, type Numbers, numberOption, tableOption } from './option-of-table.ts';
 import { jsonLine, notice as tell } from './output.ts';
 import { clearStatus, isLive, showShare, withProgress } from './progress.ts';
 
@@ -70,9 +61,7 @@ text, so they compare models with different tokenizers; the end of a text has no
 HellaSwag: acc is the share of questions whose right completion has the smallest summed loss, acc_norm the smallest mean loss.
 `;
 
-type Optional = Texts<'model' | 'data' | 'hellaswag'> & Numbers<'seq' | 'gpus'> & Lists<'kernel'> & Switches<'json'>;
-type OfTable = Pick<TrainOptions, 'batch' | 'tokens' | 'maxMemory' | 'device' | 'dtype' | 'threads'>;
-type Flags = Optional & OfTable & { readonly role: Role };
+type Flags = TrainOptions & Numbers<'seq' | 'gpus'> & Lists<'kernel'> & { readonly role: Role };
 
 const batchHelp = 'sequences in a batch; auto: as many as fit';
 const tokensHelp = 'tokens to predict, as whole sequences spread evenly over the set';

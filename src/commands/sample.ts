@@ -55,8 +55,8 @@ Ctrl-C stops a text; Ctrl-D, or Ctrl-C at the prompt, ends the program.
 `;
 
 type Choice = Omit<GenerateOptions, 'prompts' | 'firstText' | 'stopAt'>;
-type Asked = Required<Texts<'prompt'> & Numbers<'count'>> & Texts<'model'> & Switches<'interactive'>;
-type Flags = Choice & Asked & PrintFlags & Pick<TrainOptions, 'device' | 'dtype' | 'threads'>;
+type Asked = Required<Texts<'prompt'> & Numbers<'count'>> & Switches<'interactive'>;
+type Flags = TrainOptions & Choice & Asked & PrintFlags;
 
 /** Texts generated together. On the CPU as many as one matmul handles while it reads each weight once. */
 const mostTexts = { cuda: 32, cpu: 8 };
