@@ -161,17 +161,14 @@ function pytorchBeside(shape: Shape): string {
   return '';
 }
 
+const layersOf = ({ model }: { model: string }): number => Number(model.slice(1));
+
 /** The step at every size in a folder, by model, sequence, batch. */
 function benchesIn(folder: string): { model: string; bench: Bench }[] {
   return readdirSync(new URL(folder, root))
     .filter((name) => /^d\d+-b\d+-t\d+\.json$/.test(name))
     .map((name) => ({ model: name.split('-')[0]!, bench: readJson<Bench>(`${folder}${name}`) }))
-    .sort(
-      (a, b) =>
-        Number(a.model.slice(1)) - Number(b.model.slice(1)) ||
-        b.bench.sequence - a.bench.sequence ||
-        b.bench.batch - a.bench.batch,
-    );
+    .sort((a, b) => layersOf(a) - layersOf(b) || b.bench.sequence - a.bench.sequence || b.bench.batch - a.bench.batch);
 }
 
 const sizeRows = (): string[][] =>

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { Command, Option } from 'commander';
+import { Command } from 'commander';
 import type { TrainOptions } from '../index.ts';
 import {
   type BenchReport,
@@ -27,7 +27,7 @@ import {
   TemporaryFolder,
   whole,
 } from '../program.ts';
-import { count, numberOption, optionsFromFlags, tableOptions, trainArguments } from './option-of-table.ts';
+import { attributeOf, count, numberOption, optionsFromFlags, tableOptions, trainArguments } from './option-of-table.ts';
 import { notice, writeResult } from './output.ts';
 
 const shared = optionNames.filter((name) => optionRows[name].bench);
@@ -41,9 +41,7 @@ const changes: Partial<Record<OptionName, Partial<OptionRow>>> = {
 
 /** Flags that have no effect on generation. */
 const ofTraining = [
-  ...shared
-    .filter((name) => optionRows[name].bench === 'training')
-    .map((name) => new Option(optionRows[name].usage).attributeName()),
+  ...shared.filter((name) => optionRows[name].bench === 'training').map(attributeOf),
   ...['steps', 'warmupSeconds', 'ops', 'start'],
 ];
 

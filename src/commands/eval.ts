@@ -169,9 +169,8 @@ async function openInputs(flags: Flags, isHeard: boolean, notice: (text: string)
   const hellaswag = flags.hellaswag === undefined ? undefined : readHellaswag(flags.hellaswag, sizes);
   const data = hellaswag && flags.data === undefined ? undefined : openData(flags, weights);
   if (hellaswag && hellaswag.cut > 0) {
-    notice(
-      `${hellaswag.cut} of ${hellaswag.rows.length} rows are longer than --seq ${sequence}: the beginnings of their contexts are cut off`,
-    );
+    const which = `${hellaswag.cut} of ${hellaswag.rows.length} rows`;
+    notice(`${which} are longer than --seq ${sequence}: the beginnings of their contexts are cut off`);
   }
   return { weights, sequence, data, hellaswag };
 }

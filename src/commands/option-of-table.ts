@@ -85,9 +85,11 @@ function optionOf(row: OptionRow): Option {
   return option.preset(alone).argParser((text) => readValue(row, text));
 }
 
-/** Reads options from commander's flags, whose keys are the flags in camel case: `--total-batch` is totalBatch, `--lr` is lr. */
+/** An option's key in commander's flags, the flag in camel case: `--total-batch` is totalBatch, `--lr` is lr. */
+export const attributeOf = (name: OptionName): string => new Option(optionRows[name].usage).attributeName();
+
 export function optionsFromFlags(names: readonly OptionName[], flags: Readonly<Record<string, unknown>>): TrainOptions {
-  const values = names.map((name) => [name, flags[new Option(optionRows[name].usage).attributeName()]] as const);
+  const values = names.map((name) => [name, flags[attributeOf(name)]] as const);
   return Object.fromEntries(values.filter(([, value]) => value !== undefined));
 }
 

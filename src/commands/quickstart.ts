@@ -123,22 +123,17 @@ async function trainAndShow({ folder, vocabularySize, curve }: Data, signal: Abo
       : [`report ${shellWord(out)}`, 'its curves, as one HTML file'],
     ['presets', 'other ready-made runs'],
   ].map(([command, what]) => `  ${`npm run gpt2 -- ${command}`.padEnd(90)}  ${what}`);
-  process.stdout.write(
-    asTyped(
-      [
-        '',
-        `A uniform guess among ${vocabularySize} characters loses ${Math.log(vocabularySize).toFixed(2)} (ln ${vocabularySize}). After ${formatCount(steps)} of ${all} steps the model loses`,
-        `${loss.toFixed(4)} on text that it was not trained on.`,
-        '',
-        `In ${process.cwd()}:`,
-        ...(curve
-          ? [`  runs/quickstart: the first ${stepsOfCurve} steps of d6; open its compare.html for the curves`]
-          : []),
-        `  ${out}: the model of characters`,
-        'Next:',
-        ...commands,
-        '',
-      ].join('\n'),
-    ),
-  );
+  const lines = [
+    `A uniform guess among ${vocabularySize} characters loses ${Math.log(vocabularySize).toFixed(2)} (ln ${vocabularySize}). After ${formatCount(steps)} of ${all} steps the model loses`,
+    `${loss.toFixed(4)} on text that it was not trained on.`,
+    '',
+    `In ${process.cwd()}:`,
+    ...(curve
+      ? [`  runs/quickstart: the first ${stepsOfCurve} steps of d6; open its compare.html for the curves`]
+      : []),
+    `  ${out}: the model of characters`,
+    'Next:',
+    ...commands,
+  ];
+  process.stdout.write(asTyped(`\n${lines.join('\n')}\n`));
 }

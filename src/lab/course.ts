@@ -42,11 +42,8 @@ export function startCourse(folder: string): void {
  * @throws Gpt2Error if the folder has no exercises
  */
 export async function* checkCourse(folder: string, seconds: number): AsyncGenerator<CheckedExercise> {
-  const names = existsSync(folder)
-    ? readdirSync(folder).filter(
-        (name) => existsSync(join(exercises, name)) && existsSync(join(folder, name, 'card.ts')),
-      )
-    : [];
+  const isExercise = (name: string) => existsSync(join(exercises, name)) && existsSync(join(folder, name, 'card.ts'));
+  const names = existsSync(folder) ? readdirSync(folder).filter(isExercise) : [];
   if (names.length === 0) {
     throw gpt2Error`there are no exercises in ${folder}: copy them there with npm run gpt2 -- course start ${folder}`;
   }

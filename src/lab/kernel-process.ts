@@ -43,10 +43,8 @@ export class KernelProcess {
     this.#child ??= this.#start();
     const { folder, device } = request;
     // On a CPU the message already names the place.
-    const advice =
-      device.kind === 'cuda'
-        ? `; \`npm run gpt2 -- kernel test ${folder} --sanitize\` or \`--device cpu\` finds where`
-        : '';
+    const finds = `; \`npm run gpt2 -- kernel test ${folder} --sanitize\` or \`--device cpu\` finds where`;
+    const advice = device.kind === 'cuda' ? finds : '';
     let kernel: string | undefined;
     let timer: NodeJS.Timeout | undefined;
     const answered = new Promise<void>((done, failed) => {

@@ -75,13 +75,9 @@ export async function* testFile(file: string, expectation: string, device: 'cuda
     const earlier = reported.get(report);
     reported.set(report, earlier ?? nameOf(one));
     const reports = report === '' ? [] : [earlier === undefined ? report : `the same report as of ${earlier}`];
-    const found = existsSync(path('out'))
-      ? new Float64Array(new Uint8Array(readFileSync(path('out'))).buffer)
-      : undefined;
-    const why = signal
-      ? `ended by ${signal}${signal === 'SIGKILL' ? ` after ${seconds} s` : ''}`
-      : `exit code ${status}`;
-    const wrong = found ? wrongOutputs(one, names, found, tolerance) : [];
+    const late = signal === 'SIGKILL' ? ` after ${seconds} s` : '';
+    const why = signal ? `ended by ${signal}${late}` : `exit code ${status}`;
+    const wrong = existsSync(path('out')) ? wrongOutputs(one, names, numbersIn(path('out')), tolerance) : [];
     const shown = isDrawn ? wrong.map(({ sentence }) => sentence) : wrong.flatMap(wrongLines);
     const failed = status === 0 ? [] : [status === 3 ? 'defects' : `the program failed (${why})`];
     const isRight = wrong.length + failed.length === 0;
@@ -98,9 +94,8 @@ async function readExpectation(file: string): Promise<Expectation> {
   const path = resolve(file);
   explained(`the expectation ${file} cannot be read`, 'name a .ts or .mjs file', () => readFileSync(path));
   const { default: expectation } = (await importCard(path, `the expectation ${file}`)) as { default?: Expectation };
-  const isGiven =
-    Array.isArray(expectation?.cases) && expectation.cases.every(({ inputs, expected }) => inputs && expected);
-  if (!isGiven)
+  const { cases } = expectation ?? {};
+  if (!Array.isArray(cases) || !cases.every(({ inputs, expected }) => inputs && expected))
     throw gpt2Error`${file} needs a default export with cases: [{ inputs: { N: 4 }, expected: { out: [1, 2, 3, 4] } }]`;
   return expectation!;
 }
@@ -134,6 +129,8 @@ function packed(call: ExpectedCall, names: readonly string[], file: string): Flo
   }
   return Float64Array.from(values);
 }
+
+const numbersIn = (path: string) => new Float64Array(new Uint8Array(readFileSync(path)).buffer);
 
 function wrongOutputs(call: ExpectedCall, names: readonly string[], found: Float64Array, tolerance: number) {
   const { inputs, expected, shapes } = call;

@@ -108,8 +108,8 @@ export function recipeChoices(name: RecipeName, asked: TrainOptions): RecipeChoi
   const { valueEmbeddings = 0, ...others } = recipe.parts;
   add(others, asIs);
   const fitting = Math.min(valueEmbeddings, Math.floor(layers / 2));
-  if (fitting > 0)
-    add({ valueEmbeddings: fitting }, fitting === valueEmbeddings ? asIs : `${asIs} has ${valueEmbeddings}`);
+  const reduced = fitting === valueEmbeddings ? asIs : `${asIs} has ${valueEmbeddings}`;
+  if (fitting > 0) add({ valueEmbeddings: fitting }, reduced);
   const headSize = channels % originHeadSize === 0 ? originHeadSize : smallHeadSize;
   if (channels % headSize === 0) {
     const reason = headSize === originHeadSize ? asIs : `${channels} channels are no multiple of ${originHeadSize}`;

@@ -47,13 +47,9 @@ export async function benchTraining(asked: TrainOptions, settings: BenchSettings
   const { kind, index, options, config } = benchOptions(asked);
   const { batch, sequence, accumulation, seed, order } = options;
   const data = asked.data ?? (existsSync(options.data) ? options.data : undefined);
-  const loader =
-    data === undefined
-      ? undefined
-      : openLoader({
-          shards: findShards(data, 'train'),
-          ...{ batch, sequence, order, seed, vocabularySize: config.vocabularySize },
-        });
+  const { vocabularySize } = config;
+  const open = (shards: readonly string[]) => openLoader({ shards, batch, sequence, order, seed, vocabularySize });
+  const loader = data === undefined ? undefined : open(findShards(data, 'train'));
   try {
     settings.onOpening?.();
     const report = await bench({

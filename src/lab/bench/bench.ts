@@ -64,6 +64,7 @@ export async function measureTraining(options: BenchOptions) {
   using device = Device.open({ ...options.device, accumulates: accumulation > 1 });
   const opened = device.memory();
   const resident = process.memoryUsage.rss();
+  const isCpu = device.description.library === 'cpu';
   const { cards = [] } = options;
   await useCards(device, cards);
   const sizes = { B: batch, T: sequence, rows: batch * accumulation, optimizer, cards };
@@ -81,10 +82,7 @@ export async function measureTraining(options: BenchOptions) {
      * Memory used since the context was opened, after all steps: the driver's count on a GPU, this process's on a CPU, because
      * other programs change what is free there.
      */
-    used:
-      device.description.library === 'cpu'
-        ? process.memoryUsage.rss() - resident
-        : opened.available - device.memory().available,
+    used: isCpu ? process.memoryUsage.rss() - resident : opened.available - device.memory().available,
     /** Memory in use right after the context was opened, by the context and by other programs. */
     before: opened.total - opened.available,
   };

@@ -142,9 +142,8 @@ export class LiveServer {
   #answer(request: IncomingMessage, response: ServerResponse): void {
     for (const [name, value] of Object.entries(this.#headers)) response.setHeader(name, value);
     const isFull = request.url === '/events' && this.#stream.viewers >= mostViewers;
-    const refusal =
-      refusalOf(request, this.#host, ['/', '/events']) ??
-      (isFull ? { status: 503, text: 'too many viewers' } : undefined);
+    const full = isFull ? { status: 503, text: 'too many viewers' } : undefined;
+    const refusal = refusalOf(request, this.#host, ['/', '/events']) ?? full;
     if (refusal) {
       // The rest of the request is not read.
       response.setHeader('Connection', 'close');

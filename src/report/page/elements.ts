@@ -1,7 +1,7 @@
 // Makes the elements that depend on the report (buttons of series and curves, tables, sources) and shows a run's state, tiles,
 // samples, end of the log, and theme. Every text is inserted as text, so that no name can become markup. viewer.ts handles
 // clicks.
-import { type Figure, legendOf, type Shown, seriesLabels, shownNames } from '../figure.ts';
+import { type Figure, type Look, legendOf, type Shown, seriesLabels, shownNames } from '../figure.ts';
 import { formatCount } from '../format-numbers.ts';
 import type { Table } from '../text-table.ts';
 import type { Tile } from '../tiles.ts';
@@ -28,14 +28,14 @@ export const seriesButtons = (choose: (series: Shown) => void): HTMLElement[] =>
 export function legendGroups(figure: Figure, shown: Shown, toggle: (key: string) => void): HTMLElement[] {
   const groups = new Map<number, HTMLElement>();
   for (const { key, curve, part, label } of legendOf(figure, shown)) {
-    const { dash, light, dark } = figure.curves[curve]!;
+    const { dash, ...look } = figure.curves[curve]!;
     const button = Object.assign(make('button'), { type: 'button', title: 'show or hide' });
     button.dataset.key = key;
     const width = curve === figure.baseline ? 4.6 : 2;
     const dot = part === 'val' ? '<circle cx="15" cy="5" r="4" stroke="none" fill="currentColor"/>' : '';
     // Numbers and our colours only: no name becomes markup.
     button.innerHTML = `<svg width="30" height="10" aria-hidden="true"><line x2="30" y1="5" y2="5" stroke="currentColor" stroke-width="${width}" stroke-dasharray="${dash.join(' ')}"/>${dot}</svg>`;
-    (button.firstElementChild as SVGElement).style.color = (isDark() ? dark : light)[part];
+    (button.firstElementChild as SVGElement).style.color = colorsOf(look)[part];
     button.append(make('span', part === 'val' && shown === 'loss' ? 'validation' : label));
     button.setAttribute('aria-label', label);
     button.addEventListener('click', () => toggle(key));
@@ -132,13 +132,14 @@ export function showLog({ lines }: Pick<NonNullable<Figure['run']>, 'lines'>): v
 }
 
 export const isDark = (): boolean => document.documentElement.dataset.theme === 'dark';
+export const colorsOf = ({ light, dark }: Pick<Look, 'light' | 'dark'>): Look['light'] => (isDark() ? dark : light);
 
 /**
  * Dark or light: as the system, until the reader chooses.
  * @param changed called at once, and after every change
  * @returns switches to the other theme, as the button does
  */
-export function startTheme(changed: () => void): () => void {
+export function startTheme(changed: () => void = () => {}): () => void {
   const system = matchMedia('(prefers-color-scheme: dark)');
   const set = (dark: boolean) => {
     document.documentElement.dataset.theme = dark ? 'dark' : 'light';

@@ -14,7 +14,7 @@ const againMilliseconds = 3000;
  */
 export function listen(
   take: Readonly<Record<string, (data: string) => void>>,
-  { begin, news }: { readonly begin: () => void; readonly news: (connection: Connection) => void },
+  { begin, news }: { readonly begin?: () => void; readonly news: (connection: Connection) => void },
 ): void {
   let connection: Connection = 'lost';
   let heard = performance.now();
@@ -30,7 +30,7 @@ export function listen(
       stream.addEventListener(name, ({ data }: MessageEvent<string>) => {
         heard = performance.now();
         // Not earlier: without a server the page keeps its contents.
-        if (!hasBegun) begin();
+        if (!hasBegun) begin?.();
         hasBegun = true;
         connection = name === 'closed' ? 'closed' : 'open';
         use(data);

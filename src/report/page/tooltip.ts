@@ -2,16 +2,13 @@
 import { type Axis, type Choice, type Figure, type FigureLines, labelOf, partOf } from '../figure.ts';
 import { formatCount, formatValue } from '../format-numbers.ts';
 import { valueNear } from '../points.ts';
-import { make, tableOf } from './elements.ts';
+import { colorsOf, make, tableOf } from './elements.ts';
+import type { View } from './picture.ts';
 
 type Reading = ReturnType<typeof readingsAt>[number];
 
 /** The values of the visible curves at the cursor, or nearest to the cursor. */
-export function readingsAt(
-  lines: FigureLines,
-  figure: Figure,
-  choice: Choice & { readonly cursor: number | undefined },
-) {
+export function readingsAt(lines: FigureLines, figure: Figure, choice: Choice & Pick<View, 'cursor'>) {
   const { cursor, baseline } = choice;
   if (cursor === undefined) return [];
   const readings = lines.lines({ ...choice, isDifference: false }).flatMap((line) => {
@@ -35,13 +32,8 @@ const describePlace = ({ unit }: Axis, at: number): string =>
 export const announce = (axis: Axis, at: number, readings: readonly Reading[]): string =>
   `${describePlace(axis, at)}: ${readings.map(({ name, value }) => `${name} ${formatValue(value)}`).join(', ')}`;
 
-export function fillTooltip(
-  tooltip: HTMLElement,
-  step: number,
-  { axis, tokensPerStep: tokens }: Figure,
-  readings: readonly Reading[],
-  colors: (curve: number, part: Reading['part']) => string,
-): void {
+export function fillTooltip(tooltip: HTMLElement, step: number, figure: Figure, readings: readonly Reading[]): void {
+  const { axis, tokensPerStep: tokens, curves } = figure;
   const hasSmoothed = readings.some(({ smoothed }) => smoothed !== undefined);
   const hasApart = readings.some(({ apart }) => apart !== undefined);
   const head = [
@@ -59,7 +51,7 @@ export function fillTooltip(
   const table = tableOf(head, rows);
   for (const [index, { curve, part }] of readings.entries()) {
     const swatch = make('span', '● ');
-    swatch.style.color = colors(curve, part);
+    swatch.style.color = colorsOf(curves[curve]!)[part];
     table.tBodies[0]!.rows[index]!.cells[0]!.prepend(swatch);
   }
   tooltip.replaceChildren(table);

@@ -12,7 +12,7 @@ import {
 } from '../figure.ts';
 import { formatCount } from '../format-numbers.ts';
 import { Chart } from './chart.ts';
-import { byId, isDark, legendGroups, make, seriesButtons, startTheme, tableSection } from './elements.ts';
+import { byId, colorsOf, isDark, legendGroups, make, seriesButtons, startTheme, tableSection } from './elements.ts';
 import type { View } from './picture.ts';
 import { announce, fillTooltip, readingsAt } from './tooltip.ts';
 
@@ -50,8 +50,6 @@ const chart = new Chart(byId('chart'), {
   zoom,
   reset,
 });
-
-const colorsOf = ({ light, dark }: Figure['curves'][number]) => (isDark() ? dark : light);
 
 function change(changes: Partial<State>): void {
   // A dragged range is meaningless for another series, axis or kind of value.
@@ -127,7 +125,7 @@ function showTooltip(): void {
   const readings = readingsAt(lines, data, state);
   tooltip.hidden = cursor === undefined || cursor < from || cursor > to || readings.length === 0 || chart.isDragging;
   if (tooltip.hidden || cursor === undefined) return;
-  fillTooltip(tooltip, cursor, data, readings, (curve, part) => colorsOf(data.curves[curve]!)[part]);
+  fillTooltip(tooltip, cursor, data, readings);
   const { x, right, top } = chart.placeOf(cursor);
   const hasRoom = right - x - 14 > tooltip.offsetWidth;
   const left = hasRoom ? x + 14 : Math.max(4, x - 14 - tooltip.offsetWidth);

@@ -87,7 +87,7 @@ function svg(name: string, attributes: Readonly<Record<string, string | number>>
   return element;
 }
 
-const toggleTheme = startTheme(() => {});
+const toggleTheme = startTheme();
 document.addEventListener('keydown', ({ key, ctrlKey, metaKey, altKey }) => {
   if (key === 't' && !ctrlKey && !metaKey && !altKey) toggleTheme();
 });
@@ -99,7 +99,6 @@ listen(
     },
   },
   {
-    begin: () => {},
     news: (now) => {
       connection = now;
       showState(state());
