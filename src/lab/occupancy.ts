@@ -57,8 +57,8 @@ type BlockNeeds = Readonly<Record<'threads' | 'registers' | 'shared', number>>;
 
 /**
  * @param needs a block's threads and bytes of shared memory, static and dynamic; registers per thread
- * @returns the blocks that an SM holds (0: the launch fails), their warps, the most warps that it can hold, and the resources that
- * prevent a further block (none if it is full)
+ * @returns the blocks that an SM holds (0: the launch fails), their warps, the most warps that it can hold, and the resources
+ * that prevent a further block (none if it is full)
  * @throws Gpt2Error as `limitsOf`
  */
 export function occupancyOf(capability: string, needs: BlockNeeds) {
