@@ -1,6 +1,5 @@
 // Makes the tables of the course's pages from benchmarks/h100/{course,course-best,ladder}.json.
 import { readFileSync } from 'node:fs';
-import { currentName } from '../src/ops/variants.ts';
 import { table } from './docs-options.ts';
 
 interface Times {
@@ -55,7 +54,7 @@ function bySteps({ results }: Bench) {
       group.reduce((total, result) => total + result.calls * of(result), 0);
     const { rung, op, dtype } = group[0]!;
     return {
-      ...{ rung, op: currentName(op), dtype, calls: sum(() => 1), bound: sum(({ bound }) => bound) },
+      ...{ rung, op, dtype, calls: sum(() => 1), bound: sum(({ bound }) => bound) },
       ...{ own: sum(({ own }) => own.cold), ours: sum(({ ours }) => ours.cold) },
       pytorch: sum(({ pytorch }) => pytorch ?? Number.NaN),
     };
