@@ -1,6 +1,6 @@
 import type { Numbers } from './case-numbers.ts';
 import { geluCases } from './gelu.ts';
-import { type Bound, casesOf, formulaOf } from './op-case.ts';
+import { type Bound, casesOf, formulaOf, sizesOf, sumInFp32 } from './op-case.ts';
 import { residualCases } from './residual.ts';
 
 export type Sizes = Readonly<Record<'N' | 'C' | 'O', number>>;
@@ -51,20 +51,8 @@ export function linear(input: Numbers, weight: Numbers, bias: Numbers | undefine
 
 // Aligned and not, one tile and several, fewer and more steps of k than a tile, sums over many rows, more than the 384 terms that
 // the CPU library sums at a time.
-const sizes = [
-  { N: 128, C: 128, O: 384 },
-  { N: 1, C: 64, O: 72 },
-  { N: 7, C: 37, O: 24 },
-  { N: 64, C: 80, O: 320 },
-  { N: 129, C: 72, O: 200 },
-  { N: 257, C: 384, O: 136 },
-  { N: 13, C: 392, O: 72 },
-];
-const gpuSizes = [
-  { N: 1000, C: 768, O: 776 },
-  { N: 4097, C: 128, O: 64 },
-  { N: 2, C: 64, O: 50304 },
-];
+const sizes = sizesOf('N C O', '128x128x384 1x64x72 7x37x24 64x80x320 129x72x200 257x384x136 13x392x72');
+const gpuSizes = sizesOf('N C O', '1000x768x776 4097x128x64 2x64x50304');
 const scale = () => ({ weight: 0.2 });
 export const flops = ({ N, C, O }: Sizes): number => 2 * N * C * O;
 
@@ -134,7 +122,7 @@ export const matmulCases = [
       dweight: product(dout, x, { N: O, K: N, O: C }, 'tn'),
       dbias: columnSums(dout, O),
     }),
-    bounds: (size: Sizes) => ({ dweight: bound(size), dbias: { fp32: 1e-5, bf16: 1e-5 } }),
+    bounds: (size: Sizes) => ({ dweight: bound(size), dbias: sumInFp32 }),
   }),
 ];
 

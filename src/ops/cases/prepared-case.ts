@@ -4,9 +4,7 @@ import type { Device } from '../../native/device.ts';
 import { type ElementType, elementCount } from '../../native/element-types.ts';
 import { absentIn, parseDimension, sizeOf, type TensorContract, typeOn } from '../contract.ts';
 import { held, type Numbers, Random } from './case-numbers.ts';
-import { type Calling, type OpCases, precisionOf } from './op-case.ts';
-
-type Sizes = Readonly<Record<string, number>>;
+import { type Calling, type OpCases, precisionOf, type Sizes } from './op-case.ts';
 
 interface Prepared {
   readonly key: string;
