@@ -139,7 +139,7 @@ function bind(library: LibraryHandle, path: string, folder: string | undefined):
   check(version(major, minor) as number, 'nvrtcVersion');
   const headers = [
     ...(folder ? [join(folder, '../include'), join(folder, '../../../include')] : []),
-    ...toolkitHeaders(),
+    ...toolkits().map((root) => join(root, 'include')),
   ].find((folder) => existsSync(join(folder, 'cuda_bf16.h')));
   return {
     path,
@@ -162,5 +162,3 @@ function bind(library: LibraryHandle, path: string, folder: string | undefined):
     },
   };
 }
-
-const toolkitHeaders = (): string[] => toolkits().map((root) => join(root, 'include'));

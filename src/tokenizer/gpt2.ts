@@ -47,7 +47,7 @@ const load = () => {
 
 let merging: Merge | undefined;
 const merge: Merge = (...word) => {
-  merging ??= createMerge(tokenBytes());
+  merging ??= createMerge(Array.from({ length: tokenCount }, (_, id) => gpt2Bytes(id)));
   merging(...word);
 };
 
@@ -61,9 +61,6 @@ export function gpt2Bytes(id: number): Uint8Array {
   base64s ??= require('tiktoken/encoders/gpt2.json').bpe_ranks.split(' ').slice(2) as string[];
   return Buffer.from(base64s[id]!, 'base64');
 }
-
-/** The bytes of every id except end of text. */
-const tokenBytes = (): Uint8Array[] => Array.from({ length: tokenCount }, (_, id) => gpt2Bytes(id));
 
 /** Appends the ids of bytes[start, end), valid UTF-8, encoded as a separate text. */
 export function encodeGpt2(bytes: Uint8Array, start: number, end: number, into: TokenList): void {
