@@ -16,15 +16,12 @@ import {
 } from '../../weights/checkpoint/directory.ts';
 import { manifestFile } from '../../weights/files/names.ts';
 
-interface Resumed {
-  readonly options: TrainOptions;
-  /** Undefined if the run starts at step 0: no run is resumed, or the run has no complete checkpoint yet. */
-  readonly checkpoint: FoundCheckpoint | undefined;
-}
+type Resumed = { readonly options: TrainOptions; readonly checkpoint: FoundCheckpoint | undefined };
 
 /**
  * Merges the options with the options of the run that they resume, if any.
  * @param parts those that a program gives
+ * @returns no checkpoint if the run starts at step 0: no run is resumed, or the run has no complete checkpoint yet
  * @throws UsageError for contradicting flags; Gpt2Error if there is no run in --out, or an option would break it
  */
 export function mergeRun(asked: TrainOptions, notice: (text: string) => void, parts: readonly string[] = []): Resumed {
