@@ -59,18 +59,10 @@ export interface TextOptions extends LossOptions {
  * await prepareText(findInputs(['books']), { out: 'data/books', format: { kind: 'text' }, division });
  */
 export async function prepareText(inputs: readonly Input[], options: TextOptions): Promise<Prepared> {
-  checkGiven(
-    options,
-    { out: 'text', format: 'object', division: 'object' },
-    {
-      tokenizer: 'text',
-      workers: whole(1, 1024),
-      overwrite: 'switch',
-      lossy: 'switch',
-      onProgress: 'function',
-      notice: 'function',
-    },
-  );
+  const switches = { overwrite: 'switch', lossy: 'switch' } as const;
+  const hooks = { onProgress: 'function', notice: 'function' } as const;
+  const optional = { tokenizer: 'text', workers: whole(1, 1024), ...switches, ...hooks } as const;
+  checkGiven(options, { out: 'text', format: 'object', division: 'object' }, optional);
   const { out, format, division, tokenizer: name = gpt2.name, overwrite, lossy, onProgress } = options;
   const { notice = () => {}, workers = Math.min(mostDefaultThreads, availableParallelism()) } = options;
   const chosen = chooseTokenizer(name);
