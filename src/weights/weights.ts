@@ -33,7 +33,6 @@ export interface Weights {
   readonly tokenizer: Tokenizer | undefined;
   /** The options of the run that trained the weights; undefined for a file of another program. */
   readonly configuration?: Readonly<Record<string, unknown>>;
-  /** The file that holds the weights. */
   readonly file: string;
   /** Newer checkpoints that were skipped. */
   readonly damaged: readonly DamagedCheckpoint[];

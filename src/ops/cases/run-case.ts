@@ -108,21 +108,15 @@ function argumentsOf(
   const overwritten = new Set<string>();
   const decided = Object.entries(when).filter(([name]) => op.scalars.includes(name));
   const numbers = Object.fromEntries(decided) as Sizes;
-  const args: Record<string, Tensor | number | boolean | null> = {
-    ...{ ...sizes, ...numbers },
-    ...flagsOf(cases, sizes, calling),
-  };
+  const flags = flagsOf(cases, sizes, calling);
+  const args: Record<string, Tensor | number | boolean | null> = { ...sizes, ...numbers, ...flags };
   for (const [name, contract] of Object.entries(op.tensors)) {
     if (calling.without.includes(name)) args[name] = null;
     else if (!inPlaceOf(device, cases, name, calling)) {
       const startsEmpty = contract.access === '=' || contract.access === 'scratch' || overwrites(contract, args);
       if (startsEmpty) overwritten.add(name);
-      args[name] = tensors.tensor(
-        name,
-        shapeOf(contract, sizes),
-        startsEmpty ? undefined : initial[name],
-        elementType(device, contract),
-      );
+      const values = startsEmpty ? undefined : initial[name];
+      args[name] = tensors.tensor(name, shapeOf(contract, sizes), values, elementType(device, contract));
     }
   }
   for (const name of Object.keys(op.tensors)) {

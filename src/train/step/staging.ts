@@ -107,11 +107,8 @@ export class StagingBuffer {
     const device = this.#device;
     const first = GPT2_STEP.GPT2_STEP_TARGETS;
     const count = GPT2_STEP.GPT2_STEP_UPDATED - first + 1;
-    device.call('copyToHostAsync', {
-      pinned: this.#pinned.at(resultsAt),
-      source: block.pointer + BigInt(first * 4),
-      bytes: count * 4,
-    });
+    const source = block.pointer + BigInt(first * 4);
+    device.call('copyToHostAsync', { pinned: this.#pinned.at(resultsAt), source, bytes: count * 4 });
     device.record(this.#event);
     const read = async (): Promise<StepResult> => {
       await device.reached(this.#event);

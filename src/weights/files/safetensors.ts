@@ -34,7 +34,6 @@ export interface Values {
   read(parameter: Parameter): Float32Array;
 }
 
-/** A tensor for `writeSafetensors`. */
 export interface TensorToWrite {
   readonly name: string;
   readonly shape: readonly number[];

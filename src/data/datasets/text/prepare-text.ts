@@ -89,12 +89,8 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
   const work = workFolder(out);
   if (work.existed) notice(`resuming from ${work.path}`);
   try {
-    const { parts, input, marks } = await encodeAll(
-      inputs,
-      { encoding, tokenizerFile: tokenizer.file, tokenizerPath: name, folder: work.path },
-      workers,
-      onEncoded,
-    );
+    const task = { encoding, tokenizerFile: tokenizer.file, tokenizerPath: name, folder: work.path };
+    const { parts, input, marks } = await encodeAll(inputs, task, workers, onEncoded);
     const { endOfText } = tokenizer;
     const { shards, documents, loss } = assemble(parts, work.path, { ...division, endOfText, lossy, notice });
     const dataset: Dataset = {
@@ -116,7 +112,6 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
   }
 }
 
-/** The code points of all files. */
 async function charactersOf(
   inputs: readonly Input[],
   format: Format,
