@@ -1,6 +1,7 @@
+import { type OpName, variantNamed } from '../variants.ts';
 import type { Numbers } from './case-numbers.ts';
 import { geluCases } from './gelu.ts';
-import { type Bound, casesOf, formulaOf, sizesOf, sumInFp32 } from './op-case.ts';
+import { type Bound, casesOf, formulaOf, type OpCases, sizesOf, sumInFp32 } from './op-case.ts';
 import { residualCases } from './residual.ts';
 
 export type Sizes = Readonly<Record<'N' | 'C' | 'O', number>>;
@@ -79,15 +80,14 @@ const backwardInput = casesOf('matmul_backward_input', {
   formula: ({ dout, weight }, { N, C, O }: Sizes) => ({ din: product(dout, weight, { N, K: O, O: C }, 'nn') }),
   bounds: (size: Sizes) => ({ din: bound(size) }),
 });
-const fusedFormula = (op: string) => formulaOf(op, [forward, backwardInput, ...geluCases, ...residualCases]);
+const fused = (op: OpName, bounds: OpCases['bounds']): OpCases => {
+  const formula = formulaOf(op, [forward, backwardInput, ...geluCases, ...residualCases]);
+  return { ...forward, variant: variantNamed(op), formula, bounds };
+};
 
 export const matmulCases = [
   forward,
-  casesOf('matmul_forward.gelu', {
-    ...{ sizes, gpuSizes, scale, flops },
-    formula: fusedFormula('matmul_forward.gelu'),
-    bounds: (size: Sizes) => ({ pre: bound(size), out: throughGelu(bound(size)) }),
-  }),
+  fused('matmul_forward.gelu', (size: Sizes) => ({ pre: bound(size), out: throughGelu(bound(size)) })),
   casesOf('matmul_forward.relu_squared', {
     ...{ sizes, gpuSizes, scale, flops },
     formula: ({ in: x, weight, bias }, size: Sizes) => ({
@@ -95,17 +95,9 @@ export const matmulCases = [
     }),
     bounds: (size: Sizes) => ({ out: squared(bound(size)) }),
   }),
-  casesOf('matmul_forward.residual', {
-    ...{ sizes, gpuSizes, scale, flops },
-    formula: fusedFormula('matmul_forward.residual'),
-    bounds: (size: Sizes) => ({ out: bound(size) }),
-  }),
+  fused('matmul_forward.residual', (size: Sizes) => ({ out: bound(size) })),
   backwardInput,
-  casesOf('matmul_backward_input.gelu', {
-    ...{ sizes, gpuSizes, scale, flops },
-    formula: fusedFormula('matmul_backward_input.gelu'),
-    bounds: (size: Sizes) => ({ din: throughGelu(bound(size)) }),
-  }),
+  fused('matmul_backward_input.gelu', (size: Sizes) => ({ din: throughGelu(bound(size)) })),
   casesOf('matmul_backward_input.relu_squared', {
     ...{ sizes, gpuSizes, scale, flops },
     inputs: ({ activated }) => ({ activated: activated.map((value) => Math.max(value, 0)) }),

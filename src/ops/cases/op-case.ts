@@ -54,11 +54,7 @@ export type Sizes = Readonly<Record<string, number>>;
 type Words<Text extends string> = Text extends `${infer Word} ${infer Rest}` ? Word | Words<Rest> : Text;
 
 /** `sizesOf('N C', '7x64 5x37', { eps })` is `[{ N: 7, C: 64, eps }, { N: 5, C: 37, eps }]`. */
-export const sizesOf = <Names extends string, Scalars extends object>(
-  names: Names,
-  rows: string,
-  scalars: Scalars = {} as Scalars,
-) =>
+export const sizesOf = <Names extends string, S extends object>(names: Names, rows: string, scalars = {} as S) =>
   rows.split(' ').map((row) => {
     const numbers = row.split('x').map(Number);
     const sizes = Object.fromEntries(names.split(' ').map((name, column) => [name, numbers[column]!]));

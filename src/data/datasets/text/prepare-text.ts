@@ -93,13 +93,8 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
     const { parts, input, marks } = await encodeAll(inputs, task, workers, onEncoded);
     const { endOfText } = tokenizer;
     const { shards, documents, loss } = assemble(parts, work.path, { ...division, endOfText, lossy, notice });
-    const dataset: Dataset = {
-      source: sourceOf(inputs),
-      ...tokenizerRecord(tokenizer, loss),
-      documents,
-      made: { ...made, input },
-      shards,
-    };
+    const facts = { source: sourceOf(inputs), ...tokenizerRecord(tokenizer, loss), documents };
+    const dataset: Dataset = { ...facts, made: { ...made, input }, shards };
     refuseForeignTokenizer(out, tokenizer.file, standing.replaced);
     putInPlace(out, work, { dataset, file: tokenizer.file }, standing);
     const advice = words`divide documents there with --separator '${endMark}'`;
@@ -182,11 +177,8 @@ async function encodeAll(
 function check(format: Format, division: Division): void {
   if (format.kind === 'jsonl') checkGiven(format, { kind: ['jsonl'], field: 'text' }, {});
   else checkGiven(format, { kind: ['text', 'jsonl'] }, { separator: 'text or ""', strip: 'switch' });
-  checkGiven(
-    division,
-    { prefix: 'text or ""', shardTokens: whole(1, mostShardTokens), validation: { ...real(0), or: 'first shard' } },
-    {},
-  );
+  const share = { ...real(0), or: 'first shard' } as const;
+  checkGiven(division, { prefix: 'text or ""', shardTokens: whole(1, mostShardTokens), validation: share }, {});
   const { validation } = division;
   if (validation !== 'first shard' && !(validation > 0 && validation < 1)) {
     throw UsageError.takes('--val-fraction', 'a number over 0 and under 1', validation);
