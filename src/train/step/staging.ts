@@ -1,5 +1,6 @@
 // Copies a step's values and tokens to the device, and its results back, through page-locked memory. A trainer has two such
 // buffers, so that it can enqueue a step while the device works on the previous one.
+import { lazily } from '../../base/lazily.ts';
 import type { uploadsOf } from '../../data/batches/batch.ts';
 import { GPT2_STEP, type Pointer } from '../../native/bindings.generated.ts';
 import type { Device, PinnedBuffer } from '../../native/device.ts';
@@ -125,11 +126,7 @@ export class StagingBuffer {
         requests: { stops: asked % saveRequest !== 0, saves: asked >= saveRequest },
       };
     };
-    let result: Promise<StepResult> | undefined;
-    this.pending = () => {
-      result ??= read();
-      return result;
-    };
+    this.pending = lazily(read);
     return this.pending;
   }
 }
