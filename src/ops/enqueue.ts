@@ -143,11 +143,8 @@ function layoutOf(op: OpContract): Layout {
     contract.shape.map((text, index) => ({ name, contract, index, text, dimension: parseDimension(text) })),
   );
   const given = places.filter(({ dimension: { divisor, atLeast } }) => divisor === undefined && !atLeast);
-  const layout = {
-    entries,
-    places,
-    solvable: given.filter(({ dimension }) => dimension.name !== undefined).sort((a, b) => rank(a) - rank(b)),
-  };
+  const solvable = given.filter(({ dimension }) => dimension.name !== undefined).sort((a, b) => rank(a) - rank(b));
+  const layout = { entries, places, solvable };
   layouts.set(op, layout);
   return layout;
 }

@@ -104,7 +104,9 @@ const backwardCases = (['qk_norm_rotary_backward', 'qk_norm_rotary_backward.valu
       return { dqkv: din, dembedded, dvalueFactors };
     },
     bounds: () => ({
-      ...{ dqkv: { fp32: 2e-6, bf16: 2e-3, parts: 3 }, dembedded: storedInElements, dvalueFactors: sumInFp32 },
+      dqkv: { fp32: 2e-6, bf16: 2e-3, parts: 3 },
+      dembedded: storedInElements,
+      dvalueFactors: sumInFp32,
     }),
   }),
 );
