@@ -9,7 +9,6 @@ import { casesNamed } from '../src/lab/ops.ts';
 import { stepCalls } from '../src/lab/step-calls.ts';
 import { Device, type Dtype } from '../src/native/device.ts';
 import { useCards } from '../src/ops/kernels/use-cards.ts';
-import { currentName } from '../src/ops/variants.ts';
 import { readFlags } from './flags.ts';
 
 const flags = readFlags({ batch: 8, best: false, dtype: 'bf16', only: '', out: '' });
@@ -60,7 +59,7 @@ writeFileSync(out, `${JSON.stringify(only ? again(only) : { ...measured, results
 /** The contents of the file, with the results of some rungs replaced by new ones. */
 function again(rungs: readonly string[]) {
   const bench = JSON.parse(readFileSync(out, 'utf8')) as { again?: object[]; results: Result[] };
-  const keyOf = ({ rung, op }: Result) => `${rung} ${currentName(op)}`;
+  const keyOf = ({ rung, op }: Result) => `${rung} ${op}`;
   const seen = new Set<string>();
   const merged = bench.results.flatMap((old) => {
     if (!rungs.includes(old.rung)) return [old];

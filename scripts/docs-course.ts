@@ -3,7 +3,6 @@ import course from '../benchmarks/h100/course.json' with { type: 'json' };
 import best from '../benchmarks/h100/course-best.json' with { type: 'json' };
 import ladder from '../benchmarks/h100/ladder.json' with { type: 'json' };
 import type { OpBench } from '../src/lab/bench-op.ts';
-import { currentName } from '../src/ops/variants.ts';
 import { table } from './docs-options.ts';
 
 /** The times of an op at one of its sizes, in milliseconds. */
@@ -34,7 +33,7 @@ function bySteps({ results }: Bench) {
       group.reduce((total, result) => total + result.calls * of(result), 0);
     const { rung, op, dtype } = group[0]!;
     return {
-      ...{ rung, op: currentName(op), dtype, calls: sum(() => 1), bound: sum(({ bound }) => bound) },
+      ...{ rung, op, dtype, calls: sum(() => 1), bound: sum(({ bound }) => bound) },
       ...{ own: sum(({ own }) => own.cold), ours: sum(({ ours }) => ours.cold) },
       pytorch: sum(({ pytorch }) => pytorch ?? Number.NaN),
     };

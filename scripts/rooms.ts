@@ -15,7 +15,7 @@ export const rooms: Readonly<Record<string, Room>> = {
     imports: [],
     open: [
       ...['checks/environment', 'checks/given', 'checks/nearest', 'checks/number'],
-      ...['errors', 'package-root', 'signals', 'wording'],
+      ...['errors', 'lazily', 'package-root', 'signals', 'wording'],
       ...['files/cache-folder', 'files/checked-json', 'files/half-floats', 'files/make-folder'],
       ...['files/read-file', 'files/regular-file'],
     ],

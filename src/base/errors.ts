@@ -85,11 +85,8 @@ export class UsageError extends Gpt2Error {
   /** "batch takes a whole number from 1, not 0" @param option its name or flag @param value shown in quotes if it is a text */
   static takes(option: string, expectation: string, value: unknown): UsageError {
     const name = option.startsWith('--') ? nameOf(option) : option;
-    return new UsageError(`${spelled(option)} takes ${expectation}, not ${shown(value)}`, {
-      options: [name],
-      expectation,
-      value,
-    });
+    const fields = { options: [name], expectation, value };
+    return new UsageError(`${spelled(option)} takes ${expectation}, not ${shown(value)}`, fields);
   }
 }
 
@@ -99,19 +96,15 @@ export class UsageError extends Gpt2Error {
  */
 export function gpt2Error(texts: TemplateStringsArray, ...values: readonly unknown[]): Gpt2Error {
   const cause = values.find((value) => value instanceof Error);
-  return new Gpt2Error(words(texts, ...values.map((value) => (value instanceof Error ? value.message : value))), {
-    cause,
-  });
+  const quoted = values.map((value) => (value instanceof Error ? value.message : value));
+  return new Gpt2Error(words(texts, ...quoted), { cause });
 }
 
 /** Tags the message of a usage error, whose `options` are those whose flags the message names. */
-export const usageError = (texts: TemplateStringsArray, ...values: readonly unknown[]): UsageError =>
-  new UsageError(words(texts, ...values), {
-    options: texts
-      .join(' ')
-      .match(/--[a-z][\w-]*/g)
-      ?.map(nameOf),
-  });
+export function usageError(texts: TemplateStringsArray, ...values: readonly unknown[]): UsageError {
+  const flags = texts.join(' ').match(/--[a-z][\w-]*/g);
+  return new UsageError(words(texts, ...values), { options: flags?.map(nameOf) });
+}
 
 /**
  * A file of kernels does not compile. The message is the compiler's: for each error its file and line number, the source line,

@@ -4,14 +4,10 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-function findPackageRoot(): string {
-  let folder = dirname(fileURLToPath(import.meta.url));
-  while (!existsSync(join(folder, 'package.json'))) folder = dirname(folder);
-  return folder;
-}
-
+let folder = dirname(fileURLToPath(import.meta.url));
+while (!existsSync(join(folder, 'package.json'))) folder = dirname(folder);
 /** The folder that holds this package's package.json. */
-export const packageRoot: string = findPackageRoot();
+export const packageRoot: string = folder;
 
 export const packageDescription = (): { name: string; version: string; engines: { node: string } } =>
   JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8'));

@@ -28,10 +28,12 @@ export type Standing = ReturnType<typeof standingIn>;
  */
 export function standingIn(folder: string, prefix: string) {
   if (!existsSync(folder)) return { dataset: undefined, replaced: [] as string[], isFinished: false };
-  const dataset = datasetOf(folder);
+  const dataset = orElse(undefined, () => readDataset(folder));
   const listed = new Set(dataset?.shards.map(({ file }) => file));
-  const shards = shardsIn(folder);
-  const other = shards.find((name) => !isOwnShard(name, prefix) && !listed.has(name));
+  const shards = writingTo(folder, () => readdirSync(folder).filter((name) => roleOfName(name).length > 0));
+  const isOurs = (name: string) =>
+    name.startsWith(`${prefix}_`) && /^(train|val)(_\d{6,})?\.bin$/.test(name.slice(prefix.length + 1));
+  const other = shards.find((name) => !isOurs(name) && !listed.has(name));
   if (other)
     throw gpt2Error`${folder} holds ${other}, which belongs to another data set: name another folder with --out`;
   const isCutOff = shards.length === 0 || existsSync(join(folder, unfinishedFolder));
@@ -70,14 +72,3 @@ export function isWhole(folder: string, dataset: Dataset): boolean {
     ({ file, sha256 }) => existsSync(join(folder, file)) && hashFile(join(folder, file)) === sha256,
   );
 }
-
-const datasetOf = (folder: string): Dataset | undefined => orElse(undefined, () => readDataset(folder));
-
-const shardsIn = (folder: string): string[] =>
-  writingTo(folder, () => readdirSync(folder).filter((name) => roleOfName(name).length > 0));
-
-const isOwnShard = (name: string, prefix: string): boolean =>
-  ['train', 'val'].some((role) => {
-    const start = `${prefix}_${role}`;
-    return name.startsWith(start) && /^(_\d{6,})?\.bin$/.test(name.slice(start.length));
-  });

@@ -79,15 +79,8 @@ export const architectureOf = (config: GivenParts): Architecture => ({
 
 /** @throws UsageError for parts that do not go together */
 export function checkArchitecture(config: GivenParts & { readonly layers: number }, headSize: number): void {
-  const {
-    positions,
-    queryKeyNorm,
-    attentionScale,
-    rotaryBase,
-    window,
-    shortWindow,
-    valueEmbeddings = 0,
-  } = architectureOf(config);
+  const { window, shortWindow, valueEmbeddings = 0, ...others } = architectureOf(config);
+  const { positions, queryKeyNorm, attentionScale, rotaryBase } = others;
   if (2 * valueEmbeddings > config.layers) {
     throw usageError`--value-embeddings ${valueEmbeddings} need twice as many layers, not ${config.layers}; give fewer`;
   }

@@ -258,19 +258,16 @@ export class ParameterArena implements ParameterCopy {
   /** A layer's tensors by their short names: `layer(3).qkvw`. */
   layer(index: number): LayerParameters {
     this.#layers[index] ??= Object.fromEntries(
-      layerNames.map((name) => [name, this.find(`h.${index}.${name}`)]),
+      [...names, ...optionalNames].map((name) => [name, this.find(`h.${index}.${name}`)]),
     ) as LayerParameters;
     return this.#layers[index];
   }
 }
 
-const attentionNames = ['ln1w', 'qkvw', 'qkvb', 'attprojw', 'attprojb'] as const;
-const mlpNames = ['ln2w', 'fcw', 'fcb', 'fcprojw', 'fcprojb'] as const;
+const names = ['ln1w', 'qkvw', 'qkvb', 'attprojw', 'attprojb', 'ln2w', 'fcw', 'fcb', 'fcprojw', 'fcprojb'] as const;
 /** Biases of layernorm, and the factors of learned skips and value embeddings. */
 const optionalNames = ['ln1b', 'ln2b', 'streamw', 'valuew'] as const;
-const layerNames = [...attentionNames, ...mlpNames, ...optionalNames];
 
 type LayerParameters = Readonly<
-  Record<(typeof attentionNames)[number] | (typeof mlpNames)[number], Tensor> &
-    Record<(typeof optionalNames)[number], Tensor | undefined>
+  Record<(typeof names)[number], Tensor> & Record<(typeof optionalNames)[number], Tensor | undefined>
 >;

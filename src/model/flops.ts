@@ -63,11 +63,8 @@ export function plannedGpu(name: string, dtype: string) {
   const word = Object.keys(dataSheets).find((word) => shortName(word) === name.toLowerCase());
   const sheet = word === undefined ? gigabytes && { memory: Number(gigabytes) } : dataSheets[word];
   if (!sheet) {
-    throw UsageError.takes(
-      '--for',
-      `${Object.keys(dataSheets).map(shortName).join(', ')}, or memory such as 24GB`,
-      name,
-    );
+    const names = Object.keys(dataSheets).map(shortName).join(', ');
+    throw UsageError.takes('--for', `${names}, or memory such as 24GB`, name);
   }
   const rate = rateOf(sheet, dtype);
   if (word !== undefined && dtype === 'fp8' && rate === undefined) {

@@ -29,14 +29,12 @@ export function growingWindows(config: ModelConfig, step: number, steps: number)
 }
 
 /** The first key of each query of the long layers and of the others, [B,T] each; absent where attention has no limit. */
-export type FirstKeys = { readonly [Name in 'firstLong' | 'firstShort']?: Int32Array };
-
 export function firstKeys(
   { documentMask, endOfText, ...config }: ModelConfig,
   inputs: Int32Array,
   T: number,
   { long, short } = windowsOf(config),
-): FirstKeys {
+): { readonly [Name in 'firstLong' | 'firstShort']?: Int32Array } {
   const within = (window: number | undefined): Int32Array => {
     const first = new Int32Array(inputs.length);
     let document = 0;

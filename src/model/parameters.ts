@@ -114,11 +114,8 @@ const initialValues: Readonly<Record<Architecture['initialization'], (config: Mo
 function byFanIn(variance: number) {
   return ({ channels, head }: ModelConfig): InitialValues => {
     const matrix = (fanIn: number) => ({ standardDeviation: Math.sqrt(variance / fanIn) });
-    return {
-      embedding: head === 'untied' ? { standardDeviation: 1 } : matrix(channels),
-      matrix,
-      projection: { value: 0 },
-    };
+    const embedding = head === 'untied' ? { standardDeviation: 1 } : matrix(channels);
+    return { embedding, matrix, projection: { value: 0 } };
   };
 }
 

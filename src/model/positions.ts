@@ -49,9 +49,9 @@ export interface ValueMix {
 
 /** Gradients that `QueryKeyTransform.backward` writes in addition. */
 interface ValueGradients {
-  readonly dvalueFactors: Tensor;
+  readonly dvalueFactors: Tensor | null;
   /** Memory for the gradient of `embedded`. */
-  readonly dembedded: Tensor;
+  readonly dembedded: Tensor | null;
   readonly accumulate: boolean;
 }
 
@@ -79,13 +79,11 @@ export function queryKeyTransformOf(device: Device, config: ModelConfig) {
     backward(
       dqkv: Tensor,
       { qkv, rstd, mix }: { qkv: Tensor; rstd: Tensor | undefined; mix: ValueMix | undefined },
-      { dvalueFactors, dembedded, accumulate }: ValueGradients | { [Name in keyof ValueGradients]?: undefined },
+      { dvalueFactors = null, dembedded = null, accumulate = false }: Partial<ValueGradients>,
     ): void {
-      const gradients = { dvalueFactors: dvalueFactors ?? null, dembedded: (mix?.embedded && dembedded) ?? null };
+      const gradients = { dvalueFactors, dembedded: mix?.embedded ? dembedded : null };
       const tensors = { dqkv, ...gradients, qkv, rstd: rstd ?? null };
-      qkNormRotaryBackward(device, {
-        ...{ ...tensors, ...argumentsOf(mix), ...shared, accumulate: accumulate ?? false },
-      });
+      qkNormRotaryBackward(device, { ...tensors, ...argumentsOf(mix), ...shared, accumulate });
     },
   };
 }

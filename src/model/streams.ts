@@ -92,12 +92,6 @@ export function valueEmbeddingBackward(
   // The op adds to dwte. Backward reaches the later one of a table's two layers first, which clears dwte.
   const isFirst = index >= config.layers - config.valueEmbeddings!;
   if (isFirst && !accumulate) device.call('fillZero', { destination: dwte.pointer, bytes: dwte.bytes });
-  embeddingBackward(device, {
-    dwte,
-    dwpe: null,
-    dout,
-    tokens: batch.model.tokens,
-    V: config.vocabularySize,
-    accumulate,
-  });
+  const { tokens } = batch.model;
+  embeddingBackward(device, { dwte, dwpe: null, dout, tokens, V: config.vocabularySize, accumulate });
 }

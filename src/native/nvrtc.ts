@@ -7,21 +7,7 @@ import { explained, Gpt2Error, orElse } from '../base/errors.ts';
 import type { CompilerOutput } from './compiler-output.ts';
 import { loadShared } from './koffi.ts';
 
-export interface Nvrtc {
-  readonly path: string;
-  /** "13.0" */
-  readonly version: string;
-  /** The folder of CUDA's headers that came with this NVRTC; undefined if none did. */
-  readonly headers: string | undefined;
-  /** @returns the requested output, or the compiler's messages if it fails */
-  compile(
-    source: string,
-    name: string,
-    options: readonly string[],
-    kernels: readonly string[],
-    output: CompilerOutput,
-  ): Buffer | string;
-}
+type Nvrtc = ReturnType<typeof bind>;
 
 /** Path of a program of the CUDA toolkit: in the toolkit's folder, in PATH, or in Python's packages; undefined if none has it. */
 export function findTool(name: string): string | undefined {
@@ -113,7 +99,7 @@ function open(path: string): Nvrtc {
   return made;
 }
 
-function bind(library: LibraryHandle, path: string, folder: string | undefined): Nvrtc {
+function bind(library: LibraryHandle, path: string, folder: string | undefined) {
   const version = library.func('nvrtcVersion', 'int', ['void *', 'void *']);
   const create = library.func('nvrtcCreateProgram', 'int', ['void *', 'str', 'str', 'int', 'str *', 'str *']);
   const addName = library.func('nvrtcAddNameExpression', 'int', ['uint64_t', 'str']);
@@ -139,13 +125,22 @@ function bind(library: LibraryHandle, path: string, folder: string | undefined):
   check(version(major, minor) as number, 'nvrtcVersion');
   const headers = [
     ...(folder ? [join(folder, '../include'), join(folder, '../../../include')] : []),
-    ...toolkitHeaders(),
+    ...toolkits().map((root) => join(root, 'include')),
   ].find((folder) => existsSync(join(folder, 'cuda_bf16.h')));
   return {
     path,
+    /** "13.0" */
     version: `${major[0]}.${minor[0]}`,
+    /** The folder of CUDA's headers that came with this NVRTC; undefined if none did. */
     headers,
-    compile(source, name, options, kernels, output) {
+    /** @returns the requested output, or the compiler's messages if it fails */
+    compile(
+      source: string,
+      name: string,
+      options: readonly string[],
+      kernels: readonly string[],
+      output: CompilerOutput,
+    ): Buffer | string {
       const out = new BigUint64Array(1);
       const [texts, names] = [headerTexts.map(({ text }) => text), headerTexts.map(({ name }) => name)];
       check(create(out, source, name, headerTexts.length, texts, names) as number, 'nvrtcCreateProgram');
@@ -162,5 +157,3 @@ function bind(library: LibraryHandle, path: string, folder: string | undefined):
     },
   };
 }
-
-const toolkitHeaders = (): string[] => toolkits().map((root) => join(root, 'include'));

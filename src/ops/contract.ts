@@ -62,6 +62,9 @@ export interface OpContract {
   workspace?(args: NativeArguments): { readonly name: keyof Bindings; readonly sizes: Record<string, number> };
 }
 
+/** The name of an op in cards and messages: its name in the header without gpt2_. */
+export const nameOf = ({ symbol }: Pick<OpContract, 'symbol'>): string => symbol.replace(/^gpt2_/, '');
+
 /** Conditions on arguments: a number has this value; a tensor is null, or is not. */
 export type When = Readonly<Record<string, number | null | 'tensor'>>;
 

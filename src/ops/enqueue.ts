@@ -10,6 +10,7 @@ import {
   type Dimension,
   isWritten,
   type NativeArguments,
+  nameOf,
   type OpContract,
   parseDimension,
   sizeOf,
@@ -90,8 +91,7 @@ interface PassedTensor {
   readonly end: bigint;
 }
 
-export const refused = ({ symbol }: OpContract, text: string): ShapeError =>
-  new ShapeError(`${symbol.replace(/^gpt2_/, '')}: ${text}`);
+export const refused = (op: OpContract, text: string): ShapeError => new ShapeError(`${nameOf(op)}: ${text}`);
 
 /** A tensor is null unless its condition holds. */
 function checkWhere(op: OpContract, name: string, where: Where, native: NativeArguments): void {
@@ -143,11 +143,8 @@ function layoutOf(op: OpContract): Layout {
     contract.shape.map((text, index) => ({ name, contract, index, text, dimension: parseDimension(text) })),
   );
   const given = places.filter(({ dimension: { divisor, atLeast } }) => divisor === undefined && !atLeast);
-  const layout = {
-    entries,
-    places,
-    solvable: given.filter(({ dimension }) => dimension.name !== undefined).sort((a, b) => rank(a) - rank(b)),
-  };
+  const solvable = given.filter(({ dimension }) => dimension.name !== undefined).sort((a, b) => rank(a) - rank(b));
+  const layout = { entries, places, solvable };
   layouts.set(op, layout);
   return layout;
 }

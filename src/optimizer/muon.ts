@@ -45,20 +45,8 @@ export interface MuonOptions {
  */
 export const isBlockMatrix: Selection = ({ kind, name }) => kind === 'matrix' && name.startsWith('h.');
 
-/** Matrices of the same shape, which an op iterates together. */
-interface Batch<Matrix> {
-  /** Rows and columns; rows <= columns. */
-  readonly R: number;
-  readonly K: number;
-  readonly matrices: readonly Matrix[];
-}
-
-/** Batches of at most `elements` elements, of matrices with the same shape after tall matrices are transposed. */
-function batchesOf<Matrix>(
-  matrices: readonly Matrix[],
-  shapeOf: (matrix: Matrix) => MatrixShape,
-  elements: number,
-): Batch<Matrix>[] {
+/** Batches for one call of an op: at most `elements` elements, in matrices of R x K with R <= K once tall ones are transposed. */
+function batchesOf<Matrix>(matrices: readonly Matrix[], shapeOf: (matrix: Matrix) => MatrixShape, elements: number) {
   const byShape = new Map<string, { R: number; K: number; matrices: Matrix[] }>();
   for (const matrix of matrices) {
     const [R, K] = [...shapeOf(matrix)].sort((a, b) => a - b) as [number, number];

@@ -17,11 +17,8 @@ export async function agree(ranks: Ranks, facts: Facts): Promise<void> {
   for (const [rank, facts] of all.entries()) {
     const found = flat(facts);
     for (const name of new Set([...wanted.keys(), ...found.keys()])) {
-      if (wanted.get(name) === found.get(name)) continue;
-      throw ranks.disagreement(
-        rank,
-        `${name} is ${found.get(name) ?? 'not there'}, at rank 0 ${wanted.get(name) ?? 'not there'}`,
-      );
+      const [here, there] = [found, wanted].map((values) => values.get(name) ?? 'not there');
+      if (here !== there) throw ranks.disagreement(rank, `${name} is ${here}, at rank 0 ${there}`);
     }
   }
 }

@@ -37,16 +37,10 @@ export class Channel {
     socket.on('close', () => this.#end('its connection closed'));
   }
 
-  send(message: Message): void {
-    if (!this.#socket.destroyed) this.#socket.write(`${JSON.stringify(message)}\n`);
-  }
-
-  /** Sends, and returns when the system has taken the message or the connection has ended. */
-  async sent(message: Message): Promise<void> {
-    await new Promise<void>((resolve) => {
-      if (this.#socket.destroyed) resolve();
-      else this.#socket.write(`${JSON.stringify(message)}\n`, () => resolve());
-    });
+  /** @param taken called when the system has taken the message or the connection has ended */
+  send(message: Message, taken = () => {}): void {
+    if (this.#socket.destroyed) taken();
+    else this.#socket.write(`${JSON.stringify(message)}\n`, () => taken());
   }
 
   /** Calls `receive` with every message, and `closed` with the reason when the connection ends. */

@@ -189,7 +189,7 @@ export class Ranks {
     if (this.#left) return error;
     const blame = blameFor(error, this.rank);
     if (this.isRoot) this.#accuse(blame);
-    else await this.#root.sent({ type: 'failed', ...blame });
+    else await new Promise<void>((resolve) => this.#root.send({ type: 'failed', ...blame }, resolve));
     const verdict = this.failed.catch((decided: RankError) => decided);
     const alone = setTimeout(verdictMilliseconds, undefined, { ref: false }).then(() => this.#decide(blame));
     const decided = await Promise.race([verdict, alone]);
@@ -248,11 +248,7 @@ export class Ranks {
 
   /** Ends the job with the first known cause; after an effect rank 0 waits a moment, in case a rank reports the cause. */
   #accuse(blame: Blame): void {
-    if (!this.isRoot) {
-      this.#decide(blame);
-      return;
-    }
-    if (!blame.isEffect) this.#decide(blame);
+    if (!this.isRoot || !blame.isEffect) this.#decide(blame);
     else if (!this.#hasEffect) globalThis.setTimeout(() => this.#decide(blame), causeMilliseconds);
     this.#hasEffect = true;
   }

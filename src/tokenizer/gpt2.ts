@@ -8,6 +8,7 @@
 // second of user time here, 1.82, 1.49, 1.32 by tiktoken (39%, 32%, 38%). 3 MB of one letter take 2.5 s here; tiktoken 1.0.22
 // takes 10 s for 100 KB and fails from 1 MB on ("unreachable" in its WebAssembly).
 import { createRequire } from 'node:module';
+import { lazily } from '../base/lazily.ts';
 import { createWideKind, kindOfByte, space, unknown, type WideKind, wideKind } from './characters.ts';
 import { createMerge, type Merge } from './merge.ts';
 import { endsWithSpace } from './safe-cuts.ts';
@@ -39,31 +40,18 @@ function openTiktoken() {
   const isOther = (character: string) => tiktoken.encode_ordinary(`${character}'s`).at(-1) !== contracted;
   return { tiktoken, appendWord, everyWideKind: createWideKind(isOther) };
 }
-let loaded: ReturnType<typeof openTiktoken> | undefined;
-const load = () => {
-  loaded ??= openTiktoken();
-  return loaded;
-};
+const load = lazily(openTiktoken);
 
-let merging: Merge | undefined;
-const merge: Merge = (...word) => {
-  merging ??= createMerge(tokenBytes());
-  merging(...word);
-};
+const loadMerge = lazily(() => createMerge(Array.from({ length: tokenCount }, (_, id) => gpt2Bytes(id))));
+const merge: Merge = (...word) => loadMerge()(...word);
 
 const text = (bytes: Uint8Array, start: number, end: number): string =>
   Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString('utf8');
 
-let base64s: readonly string[] | undefined;
+/** "! 0 IQ== Ig== ...": after the first id, each id's bytes in base64. */
+const base64s = lazily((): string[] => require('tiktoken/encoders/gpt2.json').bpe_ranks.split(' ').slice(2));
 /** The bytes of a token other than end of text, from tiktoken's list: it takes 15 ms, opening tiktoken 200. */
-export function gpt2Bytes(id: number): Uint8Array {
-  // "! 0 IQ== Ig== ...": after the first id, each id's bytes in base64.
-  base64s ??= require('tiktoken/encoders/gpt2.json').bpe_ranks.split(' ').slice(2) as string[];
-  return Buffer.from(base64s[id]!, 'base64');
-}
-
-/** The bytes of every id except end of text. */
-const tokenBytes = (): Uint8Array[] => Array.from({ length: tokenCount }, (_, id) => gpt2Bytes(id));
+export const gpt2Bytes = (id: number): Uint8Array => Buffer.from(base64s()[id]!, 'base64');
 
 /** Appends the ids of bytes[start, end), valid UTF-8, encoded as a separate text. */
 export function encodeGpt2(bytes: Uint8Array, start: number, end: number, into: TokenList): void {

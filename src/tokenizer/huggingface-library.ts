@@ -32,8 +32,6 @@ export interface Bridge {
 
 let thread: Worker | undefined;
 
-export type Library = ReturnType<typeof libraryOf>;
-
 /** @param path of the file, for messages */
 export function libraryOf(file: string, path: string) {
   const answered = new Int32Array(new SharedArrayBuffer(4));

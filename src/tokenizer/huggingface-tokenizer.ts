@@ -1,8 +1,9 @@
 // Tokenizers of tokenizer.json files. Their vocabularies are read here; the Hugging Face library encodes and decodes
 // (huggingface-library.ts).
 import * as z from 'zod';
+import { lazily } from '../base/lazily.ts';
 import { byteOf } from './gpt2-files.ts';
-import { type Library, libraryOf } from './huggingface-library.ts';
+import { libraryOf } from './huggingface-library.ts';
 import type { Tokenizer } from './tokenizer.ts';
 
 export const huggingFaceName = 'huggingface';
@@ -92,11 +93,7 @@ export function vocabularyOf(parsed: object): Vocabulary {
 export function huggingFaceTokenizer(parsed: object, file: string, path: string): Tokenizer {
   const { tokens, special, bytesOf } = vocabularyOf(parsed);
   const endOfText = endsOfText.map((content) => tokens.indexOf(content)).find((id) => special.has(id));
-  let opened: Library | undefined;
-  const library = () => {
-    opened ??= libraryOf(file, path);
-    return opened;
-  };
+  const library = lazily(() => libraryOf(file, path));
   return {
     name: huggingFaceName,
     vocabularySize: tokens.length,

@@ -5,11 +5,6 @@
 // Patterns of later tokenizers join a punctuation mark and the line breaks after it, but nothing to a line's first character.
 import { codePointAt, digit, kindOfByte, letter, other, space, unknown, wideKind } from './characters.ts';
 
-/** Whether a cut before the white space at `at` is safe. Only ASCII white space counts, which gives enough places. */
-function isBeforeSpace(bytes: Uint8Array, at: number): boolean {
-  return kindOfByte[bytes[at]!] === space && !endsWithSpace(bytes, at);
-}
-
 /** Whether the character before `end` is white space. */
 export function endsWithSpace(bytes: Uint8Array, end: number): boolean {
   const before = bytes[end - 1]!;
@@ -60,7 +55,8 @@ function isStartOfLine(bytes: Uint8Array, at: number): boolean {
  */
 export function chooseCut(bytes: Uint8Array, from: number, to: number, atLines = false): number {
   if (atLines) for (let at = from; at < to; at++) if (isStartOfLine(bytes, at)) return at;
-  for (let at = from; at < to; at++) if (isBeforeSpace(bytes, at)) return at;
+  // Only ASCII white space counts, which gives enough places.
+  for (let at = from; at < to; at++) if (kindOfByte[bytes[at]!] === space && !endsWithSpace(bytes, at)) return at;
   for (let at = from; at < to; at++) if (isBeforeSign(bytes, at)) return at;
   return characterStart(bytes, to - 1);
 }

@@ -52,7 +52,7 @@ export function wordCache(encode: (bytes: Uint8Array, start: number, end: number
       hash = Math.imul(hash ^ value, 0x9e3779b1);
       hash ^= hash >>> 15;
     }
-    const set = setOf(hash);
+    const set = ((hash ^ (hash >>> 16)) & (setCount - 1)) * setInts;
     const line = holds(set, length, ints) ? set : set + lineInts;
     if (line !== set && !holds(line, length, ints)) {
       learn(set, bytes, start, end, into);
@@ -66,5 +66,3 @@ export function wordCache(encode: (bytes: Uint8Array, start: number, end: number
     }
   };
 }
-
-const setOf = (hash: number): number => ((hash ^ (hash >>> 16)) & (setCount - 1)) * setInts;

@@ -44,11 +44,8 @@ function refusingNotFinite(stored: StoredModel, path: string): StoredModel {
  * @example await exportModel({ model: 'runs/first', format: 'gguf', out: 'model.gguf' });
  */
 export async function exportModel(options: ExportOptions): Promise<string> {
-  checkGiven(
-    options,
-    { model: 'text', format: Object.keys(formats), out: 'text' },
-    { dtype: Object.keys(weightTypes), notice: 'function', onProgress: 'function' },
-  );
+  const optional = { dtype: Object.keys(weightTypes), notice: 'function', onProgress: 'function' } as const;
+  checkGiven(options, { model: 'text', format: Object.keys(formats), out: 'text' }, optional);
   const { model, format, out, dtype = 'fp32', notice = () => {}, onProgress } = options;
   const { files, types = [dtype], assumesGpt2, holdsParts, write }: ModelFormat = formats[format];
   if (!types.includes(dtype))

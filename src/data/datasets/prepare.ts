@@ -72,7 +72,6 @@ export async function prepareDataset(name: string, options: PrepareOptions = {})
 
 interface DatasetToWrite {
   readonly prefix: string;
-  /** Files to remove. */
   readonly replaced: readonly string[];
   readonly source: string;
   readonly tokenizer: Tokenizer;

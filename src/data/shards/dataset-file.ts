@@ -17,7 +17,6 @@ const roleWord: Record<Role, RegExp> = { train: /(?<![a-z])train(?![a-z])/i, val
 /** The subfolder for prepro's unfinished work. */
 export const unfinishedFolder = '.prepro';
 
-/** The roles in a file's name. */
 export const roleOfName = (name: string): Role[] =>
   (['train', 'val'] as const).filter((role) => name.endsWith('.bin') && roleWord[role].test(name));
 

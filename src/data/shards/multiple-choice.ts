@@ -111,8 +111,6 @@ export function writeQuestions(path: string, questions: readonly Question[]): vo
   });
   const header = new Int32Array(headerBytes / 4);
   header.set([magic, version, parts.length, Math.max(...parts.map(({ byteLength }) => byteLength))]);
-  writeDurably(
-    path,
-    [header, ...parts].map(({ buffer }) => new Uint8Array(buffer)),
-  );
+  const bytes = [header, ...parts].map(({ buffer }) => new Uint8Array(buffer));
+  writeDurably(path, bytes);
 }

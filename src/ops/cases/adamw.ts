@@ -1,5 +1,5 @@
 import { GPT2_STEP } from '../../native/bindings.generated.ts';
-import { casesOf } from './op-case.ts';
+import { casesOf, storedInElements, storedInFp32 } from './op-case.ts';
 
 const [learningRate, beta1Correction, beta2Correction, clip] = [1e-2, 0.1, 0.05, 0.3];
 const scalars = { rate: 1, beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0.1 };
@@ -31,12 +31,7 @@ export const adamwCases = [
       });
       return { m: first, v: second, master: updated, weight: updated };
     },
-    bounds: () => ({
-      m: { fp32: 1e-6, bf16: 1e-6 },
-      v: { fp32: 1e-6, bf16: 1e-6 },
-      master: { fp32: 1e-6, bf16: 1e-6 },
-      // Weights are rounded masters.
-      weight: { fp32: 1e-6, bf16: 2e-3 },
-    }),
+    // Weights are rounded masters.
+    bounds: () => ({ m: storedInFp32, v: storedInFp32, master: storedInFp32, weight: storedInElements }),
   }),
 ];

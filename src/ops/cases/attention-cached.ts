@@ -1,6 +1,7 @@
 // Cases of attention of new positions over a cache of keys and values.
 import { attention } from './attention.ts';
 import type { Numbers } from './case-numbers.ts';
+import { exact } from './fp8.ts';
 import { casesOf } from './op-case.ts';
 
 type Sizes = Readonly<Record<'B' | 'T' | 'S' | 'C' | 'NH' | 'window', number>>;
@@ -52,8 +53,8 @@ export const attentionCachedCases = [
     bounds: () => ({
       // P is rounded to bf16 before its matmul with v.
       out: { fp32: 2e-6, bf16: 4e-3 },
-      keys: { fp32: 0, bf16: 0 },
-      values: { fp32: 0, bf16: 0 },
+      keys: exact,
+      values: exact,
     }),
   }),
 ];

@@ -63,7 +63,6 @@ export function held(type: ElementType, values: ArrayLike<number>): Float32Array
   return to && from ? from(to(asFloat32(values)) as never) : asFloat32(values);
 }
 
-/** Writes numbers into a tensor of any type. */
 export function writeNumbers(tensor: Tensor, values: ArrayLike<number>): void {
   if (tensor.type === 'int32') tensor.write(Int32Array.from(values));
   else if (tensor.type === 'int8') tensor.write(toDerivatives(values));

@@ -1,6 +1,6 @@
 import { GPT2_STEP } from '../../native/bindings.generated.ts';
 import type { Numbers } from './case-numbers.ts';
-import { casesOf } from './op-case.ts';
+import { casesOf, sizesOf } from './op-case.ts';
 
 /**
  * The losses of rows of logits, and their gradients times `dloss`; both 0 where the target is -1. A row has Vp logits; the last
@@ -31,11 +31,7 @@ export function crossEntropy(
 
 export const crossEntropyCases = [
   casesOf('cross_entropy', {
-    sizes: [
-      { N: 9, V: 53, Vp: 64, dloss: 0.25 },
-      { N: 4, V: 50257, Vp: 50304, dloss: 0.25 },
-      { N: 3, V: 1001, Vp: 1001, dloss: 0.25 },
-    ],
+    sizes: sizesOf('N V Vp', '9x53x64 4x50257x50304 3x1001x1001', { dloss: 0.25 }),
     scale: () => ({ logits: 4 }),
     formula: ({ logits, targets }, sizes: { V: number; Vp: number; dloss: number }) =>
       crossEntropy(logits, targets, sizes),

@@ -1,5 +1,5 @@
 import type { Numbers, Random } from './case-numbers.ts';
-import { casesOf } from './op-case.ts';
+import { casesOf, sizesOf, storedInElements } from './op-case.ts';
 
 type Sizes = Readonly<Record<'B' | 'T' | 'C', number>>;
 
@@ -45,13 +45,10 @@ export const embeddingCases = [
       });
       return { dwte, dwpe };
     },
-    bounds: () => ({ dwte: { fp32: 1e-6, bf16: 2e-3 }, dwpe: { fp32: 1e-6, bf16: 2e-3 } }),
+    bounds: () => ({ dwte: storedInElements, dwpe: storedInElements }),
   }),
   casesOf('embedding_forward.at_positions', {
-    sizes: [
-      { B: 4, T: 1, S: 64, C: 128, V },
-      { B: 3, T: 5, S: 9, C: 37, V },
-    ],
+    sizes: sizesOf('B T S C', '4x1x64x128 3x5x9x37', { V }),
     inputs: (_, { B, T, S }: Sizes & { S: number }, random) => ({
       texts: random.integers(B * (S + 1), V),
       positions: random.integers(B, S - T + 1),

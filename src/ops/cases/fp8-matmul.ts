@@ -16,26 +16,12 @@ import {
 } from './fp8.ts';
 import { gelu, geluDerivative } from './gelu.ts';
 import { bound, columnSums, flops, linear, product, type Sizes } from './matmul.ts';
-import { casesOf } from './op-case.ts';
+import { casesOf, sizesOf } from './op-case.ts';
 
 // Aligned and not, one row and many, one tile and several, several blocks of a columnwise copy, and a k of 2,048 and more in
 // either direction, for which a GPU may have separate kernels.
-const sizes = [
-  { N: 128, C: 128, O: 384 },
-  { N: 1, C: 64, O: 80 },
-  { N: 7, C: 48, O: 16 },
-  { N: 65, C: 80, O: 208 },
-  { N: 257, C: 208, O: 144 },
-  { N: 1030, C: 64, O: 80 },
-  { N: 33, C: 2048, O: 48 },
-  { N: 33, C: 48, O: 2064 },
-];
-const gpuSizes = [
-  { N: 1001, C: 768, O: 400 },
-  { N: 4097, C: 144, O: 208 },
-  { N: 131, C: 1600, O: 784 },
-  { N: 131, C: 784, O: 1600 },
-];
+const sizes = sizesOf('N C O', '128x128x384 1x64x80 7x48x16 65x80x208 257x208x144 1030x64x80 33x2048x48 33x48x2064');
+const gpuSizes = sizesOf('N C O', '1001x768x400 4097x144x208 131x1600x784 131x784x1600');
 
 // Weights of a standard deviation of 0.2.
 const weightScale = 2 ** -9;
@@ -141,21 +127,8 @@ function activatedBackward(
 const storedBounds = { values: e4m3Bound, scale: exact, columnwise: e4m3Bound, columnwiseScale: exact };
 
 // Fewer rows than 16, a multiple of neither 16 nor 512, and several blocks.
-const weightSizes = [
-  { N: 1024, C: 128, O: 384 },
-  { N: 1, C: 16, O: 16 },
-  { N: 7, C: 48, O: 16 },
-  { N: 65, C: 80, O: 208 },
-  { N: 530, C: 208, O: 80 },
-  { N: 1102, C: 208, O: 144 },
-  { N: 33, C: 2064, O: 48 },
-];
-const weightGpuSizes = [
-  { N: 5000, C: 784, O: 400 },
-  { N: 4097, C: 144, O: 208 },
-  { N: 65_523, C: 80, O: 64 },
-  { N: 131, C: 1600, O: 784 },
-];
+const weightSizes = sizesOf('N C O', '1024x128x384 1x16x16 7x48x16 65x80x208 530x208x80 1102x208x144 33x2064x48');
+const weightGpuSizes = sizesOf('N C O', '5000x784x400 4097x144x208 65523x80x64 131x1600x784');
 
 /** Values of a columnwise copy with zeros past row N. */
 const padded = (values: Numbers, N: number, C: number): Float32Array =>

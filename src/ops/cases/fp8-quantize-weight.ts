@@ -1,19 +1,12 @@
 import { held, largestOf, transposed } from './case-numbers.ts';
 import { exact, largestNorm, scaled, scaleOf } from './fp8.ts';
-import { casesOf } from './op-case.ts';
+import { casesOf, sizesOf, storedInFp32 } from './op-case.ts';
 
 type Sizes = Readonly<Record<'C' | 'O', number>>;
 
 export const fp8QuantizeWeightCases = [
   casesOf('fp8_quantize_weight', {
-    sizes: [
-      { C: 128, O: 384 },
-      { C: 16, O: 16 },
-      { C: 48, O: 80 },
-      { C: 208, O: 1600 },
-      { C: 1600, O: 48 },
-      { C: 2064, O: 144 },
-    ],
+    sizes: sizesOf('C O', '128x384 16x16 48x80 208x1600 1600x48 2064x144'),
     gpuSizes: [{ C: 32, O: 50304 }],
     scale: () => ({ weight: 0.2 }),
     formula({ weight, bias, values, transposed: turned }, { C, O }: Sizes) {
@@ -28,6 +21,6 @@ export const fp8QuantizeWeightCases = [
       };
     },
     // The scale and the rounding are exact; only norms are sums.
-    bounds: () => ({ values: exact, transposed: exact, factors: { fp32: 1e-6, bf16: 1e-6 } }),
+    bounds: () => ({ values: exact, transposed: exact, factors: storedInFp32 }),
   }),
 ];

@@ -1,24 +1,14 @@
 import { groupsOf } from '../../native/element-types.ts';
 import { held, norm } from './case-numbers.ts';
 import { columnwise, e4m3Deviation, exact, largestOfBlocks, perRow, scaled, scaledColumnwise } from './fp8.ts';
-import { casesOf } from './op-case.ts';
+import { casesOf, sizesOf } from './op-case.ts';
 
 type Sizes = Readonly<Record<'N' | 'C', number>>;
 
 export const fp8TransposeCases = [
   casesOf('fp8_transpose', {
-    sizes: [
-      { N: 1024, C: 128 },
-      { N: 1, C: 16 },
-      { N: 7, C: 48 },
-      { N: 513, C: 80 },
-      { N: 1102, C: 208 },
-      { N: 34, C: 1600 },
-    ],
-    gpuSizes: [
-      { N: 4097, C: 768 },
-      { N: 65_523, C: 48 },
-    ],
+    sizes: sizesOf('N C', '1024x128 1x16 7x48 513x80 1102x208 34x1600'),
+    gpuSizes: sizesOf('N C', '4097x768 65523x48'),
     scale: () => ({ values: e4m3Deviation }),
     // Scales from the largest of a block down to so small ones that values become zero.
     inputs({ values }, { N, C }, random) {

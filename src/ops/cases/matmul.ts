@@ -1,6 +1,7 @@
+import { type OpName, variantNamed } from '../variants.ts';
 import type { Numbers } from './case-numbers.ts';
 import { geluCases } from './gelu.ts';
-import { type Bound, casesOf, formulaOf } from './op-case.ts';
+import { type Bound, casesOf, formulaOf, type OpCases, sizesOf, sumInFp32 } from './op-case.ts';
 import { residualCases } from './residual.ts';
 
 export type Sizes = Readonly<Record<'N' | 'C' | 'O', number>>;
@@ -51,20 +52,8 @@ export function linear(input: Numbers, weight: Numbers, bias: Numbers | undefine
 
 // Aligned and not, one tile and several, fewer and more steps of k than a tile, sums over many rows, more than the 384 terms that
 // the CPU library sums at a time.
-const sizes = [
-  { N: 128, C: 128, O: 384 },
-  { N: 1, C: 64, O: 72 },
-  { N: 7, C: 37, O: 24 },
-  { N: 64, C: 80, O: 320 },
-  { N: 129, C: 72, O: 200 },
-  { N: 257, C: 384, O: 136 },
-  { N: 13, C: 392, O: 72 },
-];
-const gpuSizes = [
-  { N: 1000, C: 768, O: 776 },
-  { N: 4097, C: 128, O: 64 },
-  { N: 2, C: 64, O: 50304 },
-];
+const sizes = sizesOf('N C O', '128x128x384 1x64x72 7x37x24 64x80x320 129x72x200 257x384x136 13x392x72');
+const gpuSizes = sizesOf('N C O', '1000x768x776 4097x128x64 2x64x50304');
 const scale = () => ({ weight: 0.2 });
 export const flops = ({ N, C, O }: Sizes): number => 2 * N * C * O;
 
@@ -91,15 +80,14 @@ const backwardInput = casesOf('matmul_backward_input', {
   formula: ({ dout, weight }, { N, C, O }: Sizes) => ({ din: product(dout, weight, { N, K: O, O: C }, 'nn') }),
   bounds: (size: Sizes) => ({ din: bound(size) }),
 });
-const fusedFormula = (op: string) => formulaOf(op, [forward, backwardInput, ...geluCases, ...residualCases]);
+const fused = (op: OpName, bounds: OpCases['bounds']): OpCases => {
+  const formula = formulaOf(op, [forward, backwardInput, ...geluCases, ...residualCases]);
+  return { ...forward, variant: variantNamed(op), formula, bounds };
+};
 
 export const matmulCases = [
   forward,
-  casesOf('matmul_forward.gelu', {
-    ...{ sizes, gpuSizes, scale, flops },
-    formula: fusedFormula('matmul_forward.gelu'),
-    bounds: (size: Sizes) => ({ pre: bound(size), out: throughGelu(bound(size)) }),
-  }),
+  fused('matmul_forward.gelu', (size: Sizes) => ({ pre: bound(size), out: throughGelu(bound(size)) })),
   casesOf('matmul_forward.relu_squared', {
     ...{ sizes, gpuSizes, scale, flops },
     formula: ({ in: x, weight, bias }, size: Sizes) => ({
@@ -107,17 +95,9 @@ export const matmulCases = [
     }),
     bounds: (size: Sizes) => ({ out: squared(bound(size)) }),
   }),
-  casesOf('matmul_forward.residual', {
-    ...{ sizes, gpuSizes, scale, flops },
-    formula: fusedFormula('matmul_forward.residual'),
-    bounds: (size: Sizes) => ({ out: bound(size) }),
-  }),
+  fused('matmul_forward.residual', (size: Sizes) => ({ out: bound(size) })),
   backwardInput,
-  casesOf('matmul_backward_input.gelu', {
-    ...{ sizes, gpuSizes, scale, flops },
-    formula: fusedFormula('matmul_backward_input.gelu'),
-    bounds: (size: Sizes) => ({ din: throughGelu(bound(size)) }),
-  }),
+  fused('matmul_backward_input.gelu', (size: Sizes) => ({ din: throughGelu(bound(size)) })),
   casesOf('matmul_backward_input.relu_squared', {
     ...{ sizes, gpuSizes, scale, flops },
     inputs: ({ activated }) => ({ activated: activated.map((value) => Math.max(value, 0)) }),
@@ -134,7 +114,7 @@ export const matmulCases = [
       dweight: product(dout, x, { N: O, K: N, O: C }, 'tn'),
       dbias: columnSums(dout, O),
     }),
-    bounds: (size: Sizes) => ({ dweight: bound(size), dbias: { fp32: 1e-5, bf16: 1e-5 } }),
+    bounds: (size: Sizes) => ({ dweight: bound(size), dbias: sumInFp32 }),
   }),
 ];
 

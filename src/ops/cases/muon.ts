@@ -1,6 +1,6 @@
 import { GPT2_STEP } from '../../native/bindings.generated.ts';
 import { norm, transposed } from './case-numbers.ts';
-import { casesOf } from './op-case.ts';
+import { casesOf, sizesOf, storedInElements, storedInFp32 } from './op-case.ts';
 
 type Sizes = Readonly<Record<'rows' | 'columns', number>>;
 
@@ -15,23 +15,11 @@ function stepBlock(): Float32Array {
   return step;
 }
 
-// Wide, tall and square, whole tiles and parts, lines that are a multiple of 16 bytes and not.
-const shapes = [
-  { rows: 256, columns: 64 },
-  { rows: 64, columns: 256 },
-  { rows: 1, columns: 1 },
-  { rows: 1, columns: 67 },
-  { rows: 67, columns: 1 },
-  { rows: 37, columns: 131 },
-  { rows: 131, columns: 37 },
-  { rows: 200, columns: 200 },
-];
-const gpuShapes = [
-  { rows: 3072, columns: 768 },
-  { rows: 1001, columns: 1000 },
-];
-const withAll = (sizes: readonly Sizes[], scalars: Readonly<Record<string, number>>) =>
-  sizes.map((each) => ({ ...each, ...scalars }));
+/** Wide, tall and square, whole tiles and parts, lines that are a multiple of 16 bytes and not. */
+const withScalars = (scalars: Readonly<Record<string, number>>) => ({
+  sizes: sizesOf('rows columns', '256x64 64x256 1x1 1x67 67x1 37x131 131x37 200x200', scalars),
+  gpuSizes: sizesOf('rows columns', '3072x768 1001x1000', scalars),
+});
 
 const mu = 0.95;
 const momentumScalars = { scalar: GPT2_STEP.GPT2_STEP_SCALARS + 1 };
@@ -40,8 +28,7 @@ const normalizeScalars = { margin: 1.01, eps: 1e-7 };
 
 export const muonCases = [
   casesOf('muon_momentum', {
-    sizes: withAll(shapes, momentumScalars),
-    gpuSizes: withAll(gpuShapes, momentumScalars),
+    ...withScalars(momentumScalars),
     inputs: () => ({ step: stepBlock() }),
     formula({ momentum, gradient }, { rows, columns }: Sizes) {
       const lerp = (value: number, at: number) => mu * value + (1 - mu) * clip * gradient[at]!;
@@ -50,14 +37,10 @@ export const muonCases = [
       return { momentum: updated, direction: rows > columns ? transposed(direction, rows, columns) : direction };
     },
     // Directions are rounded.
-    bounds: () => ({ momentum: { fp32: 1e-6, bf16: 1e-6 }, direction: { fp32: 1e-6, bf16: 2e-3 } }),
+    bounds: () => ({ momentum: storedInFp32, direction: storedInElements }),
   }),
   casesOf('normalize_matrices', {
-    sizes: [
-      { M: 3, R: 64, K: 256, ...normalizeScalars },
-      { M: 1, R: 1, K: 1, ...normalizeScalars },
-      { M: 5, R: 7, K: 143, ...normalizeScalars },
-    ],
+    sizes: sizesOf('M R K', '3x64x256 1x1x1 5x7x143', normalizeScalars),
     gpuSizes: [{ M: 7, R: 1, K: 1_000_003, ...normalizeScalars }],
     formula({ matrices }, { R, K, margin, eps }: { R: number; K: number } & typeof normalizeScalars) {
       const count = R * K;
@@ -69,11 +52,10 @@ export const muonCases = [
       }
       return { matrices: wanted };
     },
-    bounds: () => ({ matrices: { fp32: 1e-6, bf16: 2e-3 } }),
+    bounds: () => ({ matrices: storedInElements }),
   }),
   casesOf('muon_update', {
-    sizes: withAll(shapes, updateScalars),
-    gpuSizes: withAll(gpuShapes, updateScalars),
+    ...withScalars(updateScalars),
     inputs: () => ({ step: stepBlock() }),
     formula({ master, direction }, { rows, columns, rate, weightDecay }: Sizes & typeof updateScalars) {
       const turned = rows > columns ? transposed(direction, columns, rows) : direction;
@@ -85,6 +67,6 @@ export const muonCases = [
       return { master: updated, weight: updated };
     },
     // Weights are rounded masters.
-    bounds: () => ({ master: { fp32: 1e-6, bf16: 1e-6 }, weight: { fp32: 1e-6, bf16: 2e-3 } }),
+    bounds: () => ({ master: storedInFp32, weight: storedInElements }),
   }),
 ];

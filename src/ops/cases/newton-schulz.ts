@@ -1,6 +1,6 @@
 import type { Numbers } from './case-numbers.ts';
 import { product, productBound } from './matmul.ts';
-import { type Bound, casesOf } from './op-case.ts';
+import { type Bound, casesOf, sizesOf } from './op-case.ts';
 
 type Step = Readonly<Record<'a' | 'b' | 'c', number>>;
 type Sizes = Readonly<Record<'M' | 'R' | 'K', number>> & Step;
@@ -44,20 +44,13 @@ const quintic = { a: 3.4445, b: -4.775, c: 2.0315 };
 const cubic = { a: 2, b: -1.5, c: 0.5 };
 // Aligned and not, square and wide, one tile and several.
 const sizes = [
-  { M: 2, R: 128, K: 192, ...quintic },
-  { M: 1, R: 1, K: 1, ...quintic },
-  { M: 3, R: 5, K: 19, ...quintic },
-  { M: 2, R: 37, K: 41, ...cubic },
-  { M: 2, R: 64, K: 64, ...cubic },
-  { M: 1, R: 136, K: 264, ...quintic },
+  ...sizesOf('M R K', '2x128x192 1x1x1 3x5x19 1x136x264', quintic),
+  ...sizesOf('M R K', '2x37x41 2x64x64', cubic),
 ];
+// The last of each for Hopper's kernel: more tiles than the GPU computes at a time; a last column of tiles that is over half full.
 const gpuSizes = [
-  { M: 3, R: 384, K: 384, ...quintic },
-  { M: 2, R: 264, K: 1032, ...cubic },
-  { M: 3, R: 72, K: 4104, ...quintic },
-  // Hopper's kernel: a last column of tiles that is more than half full; more tiles than the GPU computes at a time.
-  { M: 1, R: 456, K: 520, ...cubic },
-  { M: 140, R: 72, K: 72, ...quintic },
+  ...sizesOf('M R K', '3x384x384 3x72x4104 140x72x72', quintic),
+  ...sizesOf('M R K', '2x264x1032 1x456x520', cubic),
 ];
 
 export const newtonSchulzCases = [

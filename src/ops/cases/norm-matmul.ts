@@ -2,13 +2,9 @@ import type { Numbers } from './case-numbers.ts';
 import { gelu } from './gelu.ts';
 import { flops, linear, productBound, type Sizes, throughGelu } from './matmul.ts';
 import { normalized } from './norm.ts';
-import { type Bound, casesOf } from './op-case.ts';
+import { type Bound, casesOf, sizesOf } from './op-case.ts';
 
-const sizes = [
-  { N: 4, C: 128, O: 384 },
-  { N: 1, C: 768, O: 776 },
-  { N: 33, C: 64, O: 72 },
-];
+const sizes = sizesOf('N C O', '4x128x384 1x768x776 33x64x72');
 const scale = () => ({ weight: 0.2 });
 // In bf16 the op may round the layernorm's rows before the matmul, as two separate ops would.
 const bound = ({ C, O }: Sizes): Bound => ({ ...productBound(Math.max(C, O)), bf16: 4e-3 });

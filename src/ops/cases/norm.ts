@@ -1,20 +1,15 @@
 import { variantNamed } from '../variants.ts';
 import type { Numbers } from './case-numbers.ts';
 import { aligned, e4m3Bound, normBound, perRow } from './fp8.ts';
-import { casesOf, type OpCases } from './op-case.ts';
+import { casesOf, type OpCases, sizesOf, sumInFp32 } from './op-case.ts';
 
 type Norm = 'layernorm' | 'rmsnorm';
 type Sizes = Readonly<Record<'N' | 'C' | 'eps', number>>;
 
 const eps = 1e-5;
 const sizes = [
-  { N: 128, C: 128, eps },
-  { N: 7, C: 64, eps: 0.5 },
-  { N: 5, C: 37, eps: 0 },
-  { N: 130, C: 768, eps },
-  { N: 33, C: 1600, eps },
-  { N: 3, C: 2400, eps },
-  { N: 3000, C: 384, eps },
+  ...sizesOf('N C', '128x128 130x768 33x1600 3x2400 3000x384', { eps }),
+  ...sizesOf('N C eps', '7x64x0.5 5x37x0'),
 ];
 /**
  * Inputs whose mean is large compared to their standard deviation, about `step`. With E[x^2] - E[x]^2 in fp32 as the variance,
@@ -22,8 +17,8 @@ const sizes = [
  */
 const shifted = { N: 5, C: 768, eps, center: 768, step: 4 };
 const scale = () => ({ in: 3 });
-// Sums over a row, or over all rows, are in fp32 in every dtype.
-const statistic = { fp32: 1e-5, bf16: 1e-5 };
+// Statistics, and gradients of weights and biases, are sums over a row or over all rows in fp32, in every dtype.
+const statistic = sumInFp32;
 
 /** Mean and 1 / standard deviation of each row of C; in RMSNorm 0 and 1 / root of the mean square. */
 function statistics(norm: Norm, x: Numbers, { N, C, eps }: Sizes): Record<'mean' | 'rstd', Float64Array> {

@@ -35,6 +35,12 @@ export interface Bound {
   readonly parts?: number;
 }
 
+/** Bounds of a few operations in fp32 whose result is stored in fp32, and in the element type: bf16 has 8 bits of mantissa. */
+export const storedInFp32: Bound = { fp32: 1e-6, bf16: 1e-6 };
+export const storedInElements: Bound = { fp32: 1e-6, bf16: 2e-3 };
+/** The bound of a sum of many elements in fp32. */
+export const sumInFp32: Bound = { fp32: 1e-5, bf16: 1e-5 };
+
 export interface Environment {
   readonly dtype: Dtype;
   /** "avx512", "sm90", "portable": see DeviceDescription. */
@@ -42,10 +48,21 @@ export interface Environment {
   readonly without: readonly string[];
 }
 
-type Sizes = Readonly<Record<string, number>>;
+/** Sizes and scalars by name. */
+export type Sizes = Readonly<Record<string, number>>;
+
+type Words<Text extends string> = Text extends `${infer Word} ${infer Rest}` ? Word | Words<Rest> : Text;
+
+/** `sizesOf('N C', '7x64 5x37', { eps })` is `[{ N: 7, C: 64, eps }, { N: 5, C: 37, eps }]`. */
+export const sizesOf = <Names extends string, S extends object>(names: Names, rows: string, scalars = {} as S) =>
+  rows.split(' ').map((row) => {
+    const numbers = row.split('x').map(Number);
+    const sizes = Object.fromEntries(names.split(' ').map((name, column) => [name, numbers[column]!]));
+    return { ...(sizes as Readonly<Record<Words<Names>, number>>), ...scalars };
+  });
 
 interface Definition<Name extends string> {
-  /** Sizes and scalars. The first is typical, aligned and larger than a tile: `doctor` runs it. */
+  /** The first is typical, aligned and larger than a tile: `doctor` runs it. */
   readonly sizes: readonly Sizes[];
   /** Sizes for GPUs only: the formula takes seconds. */
   readonly gpuSizes?: readonly Sizes[];

@@ -4,9 +4,7 @@ import type { Device } from '../../native/device.ts';
 import { type ElementType, elementCount } from '../../native/element-types.ts';
 import { absentIn, parseDimension, sizeOf, type TensorContract, typeOn } from '../contract.ts';
 import { held, type Numbers, Random } from './case-numbers.ts';
-import { type Calling, type OpCases, precisionOf } from './op-case.ts';
-
-type Sizes = Readonly<Record<string, number>>;
+import { type Calling, type OpCases, precisionOf, type Sizes } from './op-case.ts';
 
 interface Prepared {
   readonly key: string;
@@ -35,12 +33,10 @@ export function prepare(device: Device, cases: OpCases, sizes: Sizes): Prepared 
   };
   const made = { key, cases, drawn: drawInputs(device, cases, sizes), formula };
   kept.push(made);
-  while (kept.length > 1 && kept.reduce((sum, { drawn }) => sum + countOf(drawn), 0) > mostNumbers) kept.shift();
+  const numbers = () => kept.flatMap(({ drawn }) => Object.values(drawn)).reduce((sum, { length }) => sum + length, 0);
+  while (kept.length > 1 && numbers() > mostNumbers) kept.shift();
   return made;
 }
-
-const countOf = (drawn: Record<string, Numbers>): number =>
-  Object.values(drawn).reduce((sum, { length }) => sum + length, 0);
 
 /** The initial values of a variant's tensors, rounded to the device's types, elements to the op's precision: normal numbers, ids, or the case's `inputs`. */
 function drawInputs(device: Device, cases: OpCases, sizes: Sizes): Record<string, Numbers> {
@@ -55,11 +51,10 @@ function drawInputs(device: Device, cases: OpCases, sizes: Sizes): Record<string
     if (type === 'int32') {
       const ids = random.integers(count, sizes[contract.below ?? ''] ?? 1);
       drawn[name] = contract.orNone ? ids.map((id, index) => (index % 5 === 4 ? -1 : id)) : ids;
-    } else
-      drawn[name] = held(
-        contract.type === 'element' ? precisionOf(cases, device) : type,
-        random.normals(count, scale?.[name] ?? 1),
-      );
+      continue;
+    }
+    const precision = contract.type === 'element' ? precisionOf(cases, device) : type;
+    drawn[name] = held(precision, random.normals(count, scale?.[name] ?? 1));
   }
   return { ...drawn, ...(cases.inputs?.(drawn, sizes, random) as Record<string, Numbers> | undefined) };
 }

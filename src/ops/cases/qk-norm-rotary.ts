@@ -1,5 +1,6 @@
 import type { Numbers, Random } from './case-numbers.ts';
-import { casesOf } from './op-case.ts';
+import { exact } from './fp8.ts';
+import { casesOf, storedInElements, sumInFp32 } from './op-case.ts';
 
 type Sizes = Readonly<Record<'B' | 'T' | 'C' | 'NH' | 'queryFactor', number>>;
 
@@ -67,11 +68,7 @@ const forwardCases = (['qk_norm_rotary_forward', 'qk_norm_rotary_forward.values'
       }
       return { qkv: out, rstd: scales, values };
     },
-    bounds: () => ({
-      qkv: { fp32: 1e-6, bf16: 2e-3, parts: 3 },
-      rstd: { fp32: 1e-5, bf16: 1e-5 },
-      values: { fp32: 0, bf16: 0 },
-    }),
+    bounds: () => ({ qkv: { ...storedInElements, parts: 3 }, rstd: sumInFp32, values: exact }),
   }),
 );
 
@@ -108,8 +105,8 @@ const backwardCases = (['qk_norm_rotary_backward', 'qk_norm_rotary_backward.valu
     },
     bounds: () => ({
       dqkv: { fp32: 2e-6, bf16: 2e-3, parts: 3 },
-      dembedded: { fp32: 1e-6, bf16: 2e-3 },
-      dvalueFactors: { fp32: 1e-5, bf16: 1e-5 },
+      dembedded: storedInElements,
+      dvalueFactors: sumInFp32,
     }),
   }),
 );

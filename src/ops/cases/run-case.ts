@@ -1,7 +1,6 @@
 // Runs a case of an op on a device and compares every output with the formula, in all ways that the contract allows: without optional
 // tensors, accumulating, and in place.
 import type { Device } from '../../native/device.ts';
-import type { HostArray } from '../../native/element-types.ts';
 import { Tensor } from '../../native/tensor.ts';
 import { absentIn, isWritten, type TensorContract } from '../contract.ts';
 import { enqueue, workspaceOf } from '../enqueue.ts';
@@ -19,28 +18,26 @@ import {
 } from './case-numbers.ts';
 import { scaled, scaledColumnwise } from './fp8.ts';
 import { GuardedTensors } from './guarded-tensors.ts';
-import { type Bound, type Calling, labelOf, type OpCases, plain, precisionOf } from './op-case.ts';
+import { type Bound, type Calling, labelOf, type OpCases, plain, precisionOf, type Sizes } from './op-case.ts';
 import { elementType, prepare, shapeOf } from './prepared-case.ts';
 
-type Sizes = Readonly<Record<string, number>>;
-
 /** A tensor, or a part of one, after the op. */
-interface Result {
+export interface Comparison {
   /** "din", "dqkv, part 2 of 3" */
   readonly tensor: string;
   readonly shape: readonly number[];
   readonly values: Numbers;
   readonly wanted: Numbers;
   readonly limit: number;
-}
-
-export interface Comparison extends Result {
   /** "norm_backward.layernorm: din" and the way to call it. */
   readonly name: string;
   readonly error: number;
   readonly bound: number;
   readonly isWithin: boolean;
 }
+
+/** A comparison that no error is small enough for. */
+const failed = { limit: 0, bound: 0, isWithin: false };
 
 /**
  * Runs a case and compares its results with the formula.
@@ -74,10 +71,8 @@ export async function runCase(
     return isWritten(contract) && contract.access !== 'scratch' && tensor instanceof Tensor ? [{ name, tensor }] : [];
   });
   // Host memory for two runs only: allocating it for each run took half of a test's time.
-  const [first, again] = [1, 2].map(() => (runs > 1 ? outputs.map(({ tensor }) => tensor.read()) : [])) as [
-    HostArray[],
-    HostArray[],
-  ];
+  const hostMemory = () => (runs > 1 ? outputs.map(({ tensor }) => tensor.read()) : []);
+  const [first, again] = [hostMemory(), hostMemory()];
   for (let repeat = 1; repeat < runs && results.every(({ isWithin }) => isWithin); repeat++) {
     for (const { name, tensor } of outputs) {
       const source = inPlaceOf(device, cases, name, calling) ?? name;
@@ -88,23 +83,16 @@ export async function runCase(
       const [values, before] = [tensor.readInto(again[index]!), first[index]!];
       if (bytesAreEqual(values, before)) continue;
       const [held, exact] = [numbersOf(tensor, values), numbersOf(tensor, before)];
+      const names = { tensor: `${name} of run ${repeat + 1}`, name: `${name}, other bits in run ${repeat + 1}` };
       const error = largestDifference(held, exact);
-      const result = {
-        tensor: `${name} of run ${repeat + 1}`,
-        shape: tensor.shape,
-        values: held,
-        wanted: exact,
-        limit: 0,
-      };
-      results.push({ ...result, name: `${name}, other bits in run ${repeat + 1}`, error, bound: 0, isWithin: false });
+      results.push({ ...failed, ...names, shape: tensor.shape, values: held, wanted: exact, error });
     }
   }
   const label = labelOf({ ...called, without: omitted });
-  const none = { shape: [], values: new Float32Array(), wanted: new Float32Array(), limit: 0 };
-  const past = tensors.overwritten.map((name) => {
-    const tensor = `${name}, past its end`;
-    return { ...none, tensor, name: tensor, error: 1, bound: 0, isWithin: false };
-  });
+  const none = { ...failed, shape: [], values: new Float32Array(), wanted: new Float32Array(), error: 1 };
+  const past = tensors.overwritten
+    .map((name) => `${name}, past its end`)
+    .map((name) => ({ ...none, name, tensor: name }));
   return [...results, ...past].map((result) => ({ ...result, name: `${cases.variant.name}: ${result.name}${label}` }));
 }
 
@@ -120,21 +108,15 @@ function argumentsOf(
   const overwritten = new Set<string>();
   const decided = Object.entries(when).filter(([name]) => op.scalars.includes(name));
   const numbers = Object.fromEntries(decided) as Sizes;
-  const args: Record<string, Tensor | number | boolean | null> = {
-    ...{ ...sizes, ...numbers },
-    ...flagsOf(cases, sizes, calling),
-  };
+  const flags = flagsOf(cases, sizes, calling);
+  const args: Record<string, Tensor | number | boolean | null> = { ...sizes, ...numbers, ...flags };
   for (const [name, contract] of Object.entries(op.tensors)) {
     if (calling.without.includes(name)) args[name] = null;
     else if (!inPlaceOf(device, cases, name, calling)) {
       const startsEmpty = contract.access === '=' || contract.access === 'scratch' || overwrites(contract, args);
       if (startsEmpty) overwritten.add(name);
-      args[name] = tensors.tensor(
-        name,
-        shapeOf(contract, sizes),
-        startsEmpty ? undefined : initial[name],
-        elementType(device, contract),
-      );
+      const values = startsEmpty ? undefined : initial[name];
+      args[name] = tensors.tensor(name, shapeOf(contract, sizes), values, elementType(device, contract));
     }
   }
   for (const name of Object.keys(op.tensors)) {
@@ -196,7 +178,7 @@ function judged(
   shape: readonly number[],
 ): Comparison[] {
   const whole = { tensor: name, name, shape, values, wanted };
-  if (values.length !== wanted.length) return [{ ...whole, limit: 0, error: Number.NaN, bound: 0, isWithin: false }];
+  if (values.length !== wanted.length) return [{ ...whole, ...failed, error: Number.NaN }];
   if (measure === 'absolute') {
     const error = largestDifference(values, wanted);
     return [{ ...whole, limit, error, bound: limit, isWithin: error <= limit }];

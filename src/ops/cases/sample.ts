@@ -1,5 +1,5 @@
 // Cases of the choice of a token by the largest logit. test/ops/sample.test.ts tests random choices.
-import { casesOf } from './op-case.ts';
+import { casesOf, sizesOf } from './op-case.ts';
 
 type Sizes = Readonly<Record<'B' | 'S' | 'V' | 'Vp', number>>;
 
@@ -7,10 +7,7 @@ const greedy = { temperature: 0, topK: 0, topP: 1 };
 
 export const sampleCases = [
   casesOf('sample', {
-    sizes: [
-      { B: 3, S: 64, V: 1000, Vp: 1024, ...greedy },
-      { B: 1, S: 1, V: 50257, Vp: 50304, ...greedy },
-    ],
+    sizes: sizesOf('B S V Vp', '3x64x1000x1024 1x1x50257x50304', greedy),
     inputs: (_, { B, S, V }: Sizes, random) => ({
       tokens: random.integers(B * (S + 1), V),
       positions: random.integers(B, S),

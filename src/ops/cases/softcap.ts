@@ -1,5 +1,5 @@
 // Cases of the softcap, a smooth limit of logits.
-import { casesOf } from './op-case.ts';
+import { casesOf, sizesOf, storedInElements } from './op-case.ts';
 
 export const softcap = (x: number, cap: number): number => (cap * x) / Math.hypot(x, cap);
 
@@ -8,16 +8,11 @@ export const softcapDerivative = (x: number, cap: number): number => (cap / Math
 
 export const softcapCases = [
   casesOf('softcap_forward', {
-    sizes: [
-      { count: 4096, cap: 15 },
-      { count: 1, cap: 15 },
-      { count: 91, cap: 0.5 },
-      { count: 100_003, cap: 30 },
-    ],
+    sizes: sizesOf('count cap', '4096x15 1x15 91x0.5 100003x30'),
     scale: () => ({ in: 20 }),
     formula: ({ in: x }, { cap }: { cap: number }) => ({
       out: new Float64Array(x).map((value) => softcap(value, cap)),
     }),
-    bounds: () => ({ out: { fp32: 1e-6, bf16: 2e-3 } }),
+    bounds: () => ({ out: storedInElements }),
   }),
 ];

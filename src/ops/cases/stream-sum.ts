@@ -1,14 +1,9 @@
 import { inFp8 } from './norm.ts';
-import { casesOf } from './op-case.ts';
+import { casesOf, sizesOf, storedInElements, sumInFp32 } from './op-case.ts';
 
 type Sizes = Readonly<Record<'N' | 'C', number>>;
 
-const sizes = [
-  { N: 128, C: 128 },
-  { N: 7, C: 37 },
-  { N: 1, C: 1 },
-  { N: 3000, C: 96 },
-];
+const sizes = sizesOf('N C', '128x128 7x37 1x1 3000x96');
 
 const backwardCases = casesOf('stream_sum_backward', {
   sizes,
@@ -27,11 +22,7 @@ const backwardCases = casesOf('stream_sum_backward', {
     return { din, dembedded, dfactors };
   },
   // The factors' gradients are sums in fp32, in double on a CPU.
-  bounds: () => ({
-    din: { fp32: 1e-6, bf16: 2e-3 },
-    dembedded: { fp32: 1e-6, bf16: 2e-3 },
-    dfactors: { fp32: 1e-5, bf16: 1e-5 },
-  }),
+  bounds: () => ({ din: storedInElements, dembedded: storedInElements, dfactors: sumInFp32 }),
 });
 
 export const streamSumCases = [
@@ -40,7 +31,7 @@ export const streamSumCases = [
     formula: ({ in: x, skip, embedded, factors: [a, b, c] }) => ({
       out: new Float64Array(x).map((value, at) => a! * (value + c! * (skip?.[at] ?? 0)) + b! * embedded[at]!),
     }),
-    bounds: () => ({ out: { fp32: 1e-6, bf16: 2e-3 } }),
+    bounds: () => ({ out: storedInElements }),
   }),
   backwardCases,
   inFp8(backwardCases, 'din', 'stream_sum_backward.fp8'),

@@ -93,7 +93,6 @@ export function compiledFile(options: KernelSource, target: string, output: Comp
   return cachedCubin(keyOf(source, compiler.identity), () => compiler.compile(source, output), output);
 }
 
-/** nvcc, if programs run on the GPU. */
 export const nvccFor = (device: 'cuda' | 'cpu') => (device === 'cuda' ? findNvcc() : undefined);
 
 /** Files that make one program: .cu files, and .cpp and .c files that are linked with them. */

@@ -102,17 +102,8 @@ export class Kernel {
     const [gridX, gridY, gridZ] = grids;
     const [blockX, blockY, blockZ] = blocks;
     this.#device.call('moduleLaunch', {
-      ...{
-        module: this.#module(),
-        kernel: this.#index,
-        gridX,
-        gridY,
-        gridZ,
-        blockX,
-        blockY,
-        blockZ,
-        sharedBytes: shared,
-      },
+      ...{ module: this.#module(), kernel: this.#index, sharedBytes: shared },
+      ...{ gridX, gridY, gridZ, blockX, blockY, blockZ },
       // A kernel without parameters needs valid addresses too.
       ...{ arguments: packed.byteLength > 0 ? packed : new Uint8Array(1), bytes: packed.byteLength },
       ...{ reach: reach.length > 0 ? reach : new BigInt64Array(1), parameters: reach.length },
@@ -183,11 +174,7 @@ export function openKernels<Name extends string>(
     },
     has: (_, key) => typeof key === 'string' && find(key) !== undefined,
     ownKeys: () => kernels.map(({ name }) => name),
-    getOwnPropertyDescriptor: (_, key) => ({
-      value: find(String(key)),
-      enumerable: true,
-      configurable: true,
-    }),
+    getOwnPropertyDescriptor: (_, key) => ({ value: find(String(key)), enumerable: true, configurable: true }),
   });
 }
 

@@ -297,12 +297,10 @@ function declaredIn(text: string, at: number, statement: string, outside: Readon
   return names.map((name) => outside.get(name)).join(' ');
 }
 
-/** Removes the preprocessor's line markers. */
 const withoutMarkers = (text: string): string => text.replaceAll(/^# \d+ .*$/gm, '');
 
 /** The name that "const float *values" or "tile[32]" declares. */
 const nameIn = (declared: string): string =>
   /(\w*)\s*$/.exec(declared.replace(/=[\s\S]*$/, '').replaceAll(/\[[^\]]*\]/g, ''))![1]!;
 
-/** The parts of a list between commas. */
 const pieces = (list: string): string[] => split(list, ',').filter((part) => part.trim() !== '');

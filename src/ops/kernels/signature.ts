@@ -31,21 +31,14 @@ export function parseSignature(signature: string): { name: string; types: readon
 }
 
 const bitsOf: Readonly<Record<string, number>> = { bool: 1, char: 8, short: 16, int: 32, long: 64 };
-/** The tensors that a pointer to a C type takes. A type that is not listed takes every tensor. */
+/** The tensors that a pointer to a C type, or to a vector of 2 or 4, takes. A type that is not listed takes every tensor. */
 const elements: Readonly<Record<string, ElementType>> = {
   float: 'fp32',
-  float2: 'fp32',
-  float4: 'fp32',
-  __nv_bfloat16: 'bf16',
-  __nv_bfloat162: 'bf16',
-  int: 'int32',
-  int2: 'int32',
-  int4: 'int32',
-  'unsigned int': 'int32',
-  __half: 'fp16',
-  __half2: 'fp16',
   double: 'fp64',
-  double2: 'fp64',
+  __nv_bfloat16: 'bf16',
+  __half: 'fp16',
+  int: 'int32',
+  'unsigned int': 'int32',
 };
 
 /**
@@ -86,7 +79,8 @@ function pack(
   refuse: (wanted: string) => never,
 ): void {
   if (type.endsWith('*')) {
-    const element = elements[type.slice(0, -1).replace(/ const$/, '')];
+    const pointed = type.slice(0, -1).replace(/ const$/, '');
+    const element = elements[pointed] ?? elements[pointed.replace(/[24]$/, '')];
     view.setBigUint64(offset, pointerOf(device, element, value, refuse), true);
     return;
   }

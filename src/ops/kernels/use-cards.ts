@@ -16,13 +16,7 @@ const isWhole = ({ softcap, dweight, dbias }: OpArguments): boolean =>
   Boolean(softcap) || (Boolean(dbias) && dweight === null);
 
 /** A card's kernels on a device, and their scratch. */
-interface Launcher {
-  readonly card: LoadedCard;
-  launch(args: OpArguments, native: NativeArguments): void;
-  /** Scratch of at least `bytes` bytes; null if no call needed any. */
-  scratch(bytes: number): DeviceBuffer | null;
-  close(): void;
-}
+type Launcher = Awaited<ReturnType<typeof launcherOf>>;
 
 /** The cards in use, by what they compute. */
 const inUse = new WeakMap<Device, Map<OpVariant, Launcher>>();
@@ -129,19 +123,11 @@ export function launchesOf(
   native: NativeArguments,
   scratch: (bytes: number) => DeviceBuffer | null,
 ): readonly CardLaunch[] {
-  const launches = card.launches({
-    ...args,
-    ...sizesOf(card, native),
-    scratch: scratch(cardScratchBytes(card, native)),
-  });
-  return checkedLaunches(card, launches);
+  const memory = scratch(cardScratchBytes(card, native));
+  return checkedLaunches(card, card.launches({ ...args, ...sizesOf(card, native), scratch: memory }));
 }
 
-async function launcherOf(
-  device: Device,
-  card: LoadedCard,
-  { checks, onLaunch }: Required<CardOptions>,
-): Promise<Launcher> {
+async function launcherOf(device: Device, card: LoadedCard, { checks, onLaunch }: Required<CardOptions>) {
   const { op, folder, dtypes = ['fp32'] } = card;
   // A CPU's tensors are fp32 in bf16 too, so a card for fp32 serves. On a device in fp8, an op without FP8 tensors is the same op
   // as in the element type.
@@ -152,6 +138,7 @@ async function launcherOf(
   }
   const kernels = await compileKernels(device, { ...cardSource(card, device), checks });
   const memories: DeviceBuffer[] = [];
+  /** Scratch of at least `bytes` bytes; null if no call needed any. */
   const scratch = (bytes: number): DeviceBuffer | null => {
     // Smaller memory stays allocated, because graphs may hold its address.
     if (bytes > (memories.at(-1)?.bytes ?? 0)) memories.push(device.allocate(bytes, scratchName(card)));

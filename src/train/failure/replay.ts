@@ -52,12 +52,8 @@ export async function replay(path: string, options: ReplayOptions = {}) {
     const least = Math.min(...recomputeNames.map(needed));
     throw gpt2Error`${path} needs ${gib(least)} of memory at least, ${limit.text}; ${limit.remedy}, or name another --device`;
   }
-  const { model, trainer } = createTraining(
-    device,
-    config,
-    { ...sizes, recompute },
-    { gradientClip: 0, windowsAt: () => manifest.windows },
-  );
+  const steps = { gradientClip: 0, windowsAt: () => manifest.windows };
+  const { model, trainer } = createTraining(device, config, { ...sizes, recompute }, steps);
   loadWeights(capture, model);
   let next = 0;
   const { finding, result } = await locate(trainer, () => batches[next++]!, manifest.step);

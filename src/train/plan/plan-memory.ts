@@ -136,12 +136,9 @@ export interface BatchChoice {
 export function chooseBatch(
   device: DeviceOptions,
   config: ModelConfig,
-  {
-    maxMemory,
-    gpu,
-    ...sizes
-  }: Omit<PlanSizes, 'B' | 'parts'> & { readonly maxMemory: number | undefined; readonly gpu: string | undefined },
+  asked: Omit<PlanSizes, 'B' | 'parts'> & { readonly maxMemory: number | undefined; readonly gpu: string | undefined },
 ): BatchChoice {
+  const { maxMemory, gpu, ...sizes } = asked;
   const { T, rows, recompute } = sizes;
   using opened = openPlanned(device, gpu);
   const most = enoughRows(opened, T);

@@ -8,18 +8,20 @@ import { resumedOptions, runToResume, withGiven } from '../../options/resumed-op
 import type { TrainOptions } from '../../options/table.ts';
 import { holdsRun, refuseLostCheckpoints, refuseOccupied, refuseUnreadable } from '../../runs/existing.ts';
 import { checkpointsFolder, configPath } from '../../runs/paths.ts';
-import { type FoundCheckpoint, newestManifest, newestValidCheckpoint } from '../../weights/checkpoint/directory.ts';
+import {
+  type FoundCheckpoint,
+  newestManifest,
+  newestValidCheckpoint,
+  verifyCheckpoint,
+} from '../../weights/checkpoint/directory.ts';
 import { manifestFile } from '../../weights/files/names.ts';
 
-interface Resumed {
-  readonly options: TrainOptions;
-  /** Undefined if the run starts at step 0: no run is resumed, or the run has no complete checkpoint yet. */
-  readonly checkpoint: FoundCheckpoint | undefined;
-}
+type Resumed = { readonly options: TrainOptions; readonly checkpoint: FoundCheckpoint | undefined };
 
 /**
  * Merges the options with the options of the run that they resume, if any.
  * @param parts those that a program gives
+ * @returns no checkpoint if the run starts at step 0: no run is resumed, or the run has no complete checkpoint yet
  * @throws UsageError for contradicting flags; Gpt2Error if there is no run in --out, or an option would break it
  */
 export function mergeRun(asked: TrainOptions, notice: (text: string) => void, parts: readonly string[] = []): Resumed {
@@ -28,7 +30,7 @@ export function mergeRun(asked: TrainOptions, notice: (text: string) => void, pa
   refuseUnreadable(out);
   const { recipe } = wanted;
   if (recipe !== undefined) notice(words`${out} goes on with its own options: --recipe ${recipe} sets none of them`);
-  const { checkpoint, damaged } = newestValidCheckpoint(checkpointsFolder(out), checkResumable);
+  const { checkpoint, damaged } = newestValidCheckpoint(checkpointsFolder(out), readResumable);
   if (!checkpoint && damaged.length > 0) {
     throw gpt2Error`no checkpoint of ${out} is valid: ${damaged[0]!.reason}; restore its files, or start over with --overwrite`;
   }
@@ -77,12 +79,13 @@ const optionsBefore = ({ path, manifest }: FoundCheckpoint): TrainOptions =>
   readOptions(manifest.configuration, `${path}/${manifestFile}`);
 
 /**
- * Checks that a run can resume with the values of a checkpoint's manifest. A value that would fail later counts as damage: the
+ * Verifies a checkpoint, and that a run can resume with the values of its manifest. A value that would fail later counts as damage: the
  * run then resumes from an older checkpoint.
  * @throws Gpt2Error naming the value that is invalid, or that contradicts another
  */
-function checkResumable(found: FoundCheckpoint): void {
-  const { path, manifest } = found;
+function readResumable(path: string): FoundCheckpoint {
+  const found = verifyCheckpoint(path);
+  const { manifest } = found;
   const refusal = (what: string, cause?: unknown) =>
     new Gpt2Error(`${path}/${manifestFile} cannot be used: ${what}`, { cause });
   const { model, configuration, position, shards } = manifest;
@@ -103,7 +106,7 @@ function checkResumable(found: FoundCheckpoint): void {
       `totalBatch ${totalBatch} is not a multiple of batch ${batch} x sequence ${sequence} x ranks ${ranks}`,
     );
   }
-  if (position.ofProgram) return;
+  if (position.ofProgram) return found;
   const shardTokens = shards.map(({ tokens }) => tokens);
   let holds: boolean;
   try {
@@ -114,4 +117,5 @@ function checkResumable(found: FoundCheckpoint): void {
     holds = false;
   }
   if (!holds) throw refusal(`the position ${JSON.stringify(position)} does not exist in its shards`);
+  return found;
 }

@@ -67,12 +67,8 @@ async function validate(run: Run, validation: Validation, step: number, signal: 
   if ('loader' in validation) return meanOfBatches(run, validation, signal);
   const { ranks, options } = run;
   const { set, lengths } = validation;
-  const { losses, ...figures } = await sequenceLosses(run.trained.model, set, {
-    batch: options.batch,
-    lengths,
-    ranks,
-    signal,
-  });
+  const settings = { batch: options.batch, lengths, ranks, signal };
+  const { losses, ...figures } = await sequenceLosses(run.trained.model, set, settings);
   return step === run.span.steps ? { ...figures, sequenceLosses: thinned(losses) } : figures;
 }
 

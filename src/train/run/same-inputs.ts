@@ -8,7 +8,6 @@ import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
 
 type ShardRecord = FoundCheckpoint['manifest']['shards'][number];
 
-/** A shard's record in a manifest. */
 export const shardRecord = ({ path, tokens, sha256 }: Shard): ShardRecord => ({ name: basename(path), tokens, sha256 });
 
 /** A sha256 over the hashes of a set of shards. */

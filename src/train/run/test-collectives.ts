@@ -69,9 +69,5 @@ function check(communicator: Communicator, tensor: Tensor, wanted: number): void
   throw gpt2Error`the ranks' first sum is wrong: ${wrong} instead of ${wanted}${adviceFor(communicator)}`;
 }
 
-const adviceFor = ({ description }: Communicator): string =>
-  ({
-    copies: '; GPT2_PEER_COPIES=0 uses NCCL instead',
-    nccl: '; NCCL_DEBUG=INFO shows more',
-    loopback: '',
-  })[description.carrier];
+const advice = { copies: '; GPT2_PEER_COPIES=0 uses NCCL instead', nccl: '; NCCL_DEBUG=INFO shows more', loopback: '' };
+const adviceFor = ({ description }: Communicator): string => advice[description.carrier];

@@ -29,7 +29,6 @@ export function throughputOf(tokensPerStep: number, span: Run['span'], checkpoin
   const latest: number[] = [];
   const occurrences = new Map<string, Between>();
   const throughput = {
-    /** Steps done. */
     steps: 0,
     /** Seconds of the last save, estimated before the first. */
     saveSeconds: saveSeconds(checkpointBytes),

@@ -1,5 +1,6 @@
 // Copies a step's values and tokens to the device, and its results back, through page-locked memory. A trainer has two such
 // buffers, so that it can enqueue a step while the device works on the previous one.
+import { lazily } from '../../base/lazily.ts';
 import type { uploadsOf } from '../../data/batches/batch.ts';
 import { GPT2_STEP, type Pointer } from '../../native/bindings.generated.ts';
 import type { Device, PinnedBuffer } from '../../native/device.ts';
@@ -107,11 +108,8 @@ export class StagingBuffer {
     const device = this.#device;
     const first = GPT2_STEP.GPT2_STEP_TARGETS;
     const count = GPT2_STEP.GPT2_STEP_UPDATED - first + 1;
-    device.call('copyToHostAsync', {
-      pinned: this.#pinned.at(resultsAt),
-      source: block.pointer + BigInt(first * 4),
-      bytes: count * 4,
-    });
+    const source = block.pointer + BigInt(first * 4);
+    device.call('copyToHostAsync', { pinned: this.#pinned.at(resultsAt), source, bytes: count * 4 });
     device.record(this.#event);
     const read = async (): Promise<StepResult> => {
       await device.reached(this.#event);
@@ -128,11 +126,7 @@ export class StagingBuffer {
         requests: { stops: asked % saveRequest !== 0, saves: asked >= saveRequest },
       };
     };
-    let result: Promise<StepResult> | undefined;
-    this.pending = () => {
-      result ??= read();
-      return result;
-    };
+    this.pending = lazily(read);
     return this.pending;
   }
 }

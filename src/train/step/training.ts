@@ -24,15 +24,11 @@ export interface TrainingSizes {
   readonly shares?: number | undefined;
 }
 
-interface Steps {
+type Steps = Partial<Pick<TrainerOptions, 'gradientClip' | 'overlapsBackward' | 'windowsAt'>> & {
   readonly communicator?: Communicator | undefined;
-  /** Default 1. */
-  readonly gradientClip?: number;
-  readonly overlapsBackward?: boolean;
-  readonly windowsAt?: TrainerOptions['windowsAt'];
-}
+};
 
-/** @throws as `createModel`, `Trainer` and `KeyValueCache` */
+/** By default clips the norm at 1. @throws as `createModel`, `Trainer` and `KeyValueCache` */
 export function createTraining(
   device: Device,
   config: ModelConfig,

@@ -5,7 +5,7 @@ import { bytesOf } from '../../native/element-types.ts';
 import { viewMemory } from '../../native/koffi.ts';
 import type { Values } from '../files/safetensors.ts';
 import type { CopyInMemory, WriteRequest } from './background.ts';
-import { type State, saveState } from './write.ts';
+import { saveState } from './write.ts';
 
 const valuesOf = ({ addresses, ...named }: CopyInMemory): Values => ({
   ...named,
@@ -15,11 +15,7 @@ const valuesOf = ({ addresses, ...named }: CopyInMemory): Values => ({
   },
 });
 
-function stateInMemory({ config, copies }: WriteRequest): State {
+parentPort!.on('message', ({ head, config, copies, keeping }: WriteRequest) => {
   const [weights, ...optimizer] = copies.map(valuesOf);
-  return { config, weights: weights!, optimizer };
-}
-
-parentPort!.on('message', (request: WriteRequest) => {
-  parentPort!.postMessage(saveState(request.head, stateInMemory(request), request.keeping));
+  parentPort!.postMessage(saveState(head, { config, weights: weights!, optimizer }, keeping));
 });

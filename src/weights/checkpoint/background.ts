@@ -117,11 +117,8 @@ export class BackgroundWriter {
 
   #inPlace(): CopyInMemory[] {
     return this.#copies.map(({ copy, ...named }) => {
-      const { matrices, vectors } = copy;
-      return {
-        ...named,
-        addresses: addressesIn(copy, { matrix: matrices.pointer, vector: vectors.pointer }, named.parameters),
-      };
+      const arenas = { matrix: copy.matrices.pointer, vector: copy.vectors.pointer };
+      return { ...named, addresses: addressesIn(copy, arenas, named.parameters) };
     });
   }
 

@@ -66,32 +66,20 @@ function namesIn(folder: string): string[] {
 }
 
 /** The newest checkpoint whose manifest can be read; its other files are not checked. */
-export function newestManifest(folder: string): FoundCheckpoint | undefined {
-  for (const path of listCheckpoints(folder).reverse()) {
-    const manifest = attempt(() => readManifest(path));
-    if (!(manifest instanceof Gpt2Error)) return { path, manifest };
-  }
-  return undefined;
-}
+export const newestManifest = (folder: string): FoundCheckpoint | undefined =>
+  newestValidCheckpoint(folder, (path) => ({ path, manifest: readManifest(path) })).checkpoint;
 
 /**
  * Finds the newest valid checkpoint of a folder, and the newer damaged ones, the newest first.
- * @param check throws a Gpt2Error if a manifest's values cannot be used; the checkpoint then counts as damaged
+ * @param read throws a Gpt2Error if the checkpoint counts as damaged
  */
 export function newestValidCheckpoint(
   folder: string,
-  check: (found: FoundCheckpoint) => void = () => {},
-): {
-  checkpoint: FoundCheckpoint | undefined;
-  damaged: DamagedCheckpoint[];
-} {
+  read: (path: string) => FoundCheckpoint = verifyCheckpoint,
+): { checkpoint: FoundCheckpoint | undefined; damaged: DamagedCheckpoint[] } {
   const damaged: DamagedCheckpoint[] = [];
   for (const path of listCheckpoints(folder).reverse()) {
-    const checkpoint = attempt(() => {
-      const found = verifyCheckpoint(path);
-      check(found);
-      return found;
-    });
+    const checkpoint = attempt(() => read(path));
     if (!(checkpoint instanceof Gpt2Error)) return { checkpoint, damaged };
     damaged.push({ path, reason: checkpoint.message });
   }

@@ -26,11 +26,7 @@ function schemaOf(values: (typeof parts)[keyof Architecture]): z.ZodType {
 }
 
 const partsSchema = z.object(
-  Object.fromEntries(
-    Object.entries(parts).map(([part, values]) => {
-      return [part, schemaOf(values).optional()];
-    }),
-  ),
+  Object.fromEntries(Object.entries(parts).map(([part, values]) => [part, schemaOf(values).optional()])),
 ) as unknown as z.ZodObject<{ [P in keyof Architecture]: z.ZodOptional<z.ZodType<Architecture[P]>> }>;
 
 /** Strict: a part that this program does not know would change the model's results. */

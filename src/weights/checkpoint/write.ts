@@ -57,11 +57,8 @@ export interface CheckpointToWrite extends CheckpointHead {
  * writeCheckpoint({ folder: 'runs/copy/checkpoints', step: 2, manifest, model, optimizer });
  */
 export function writeCheckpoint(checkpoint: CheckpointToWrite): string {
-  checkGiven(
-    checkpoint,
-    { folder: 'text', step: whole(0), manifest: 'object', model: 'object', optimizer: 'object' },
-    { tokenizer: 'text' },
-  );
+  const objects = { manifest: 'object', model: 'object', optimizer: 'object' } as const;
+  checkGiven(checkpoint, { folder: 'text', step: whole(0), ...objects }, { tokenizer: 'text' });
   const { model, optimizer, ...head } = checkpoint;
   checkManifest(manifestOf(head, model.config));
   clearLeftovers(head.folder);

@@ -2,7 +2,6 @@
 // stored as [in, out].
 import type { Parameter } from '../../model/parameters.ts';
 
-/** The shape of a parameter in a file. */
 export function storedShape({ shape, rows, transposed }: Parameter): number[] {
   const stored = [rows, ...shape.slice(1)];
   return transposed ? stored.reverse() : stored;

@@ -6,10 +6,8 @@ import { elementCount } from '../../native/element-types.ts';
 
 /** The largest header that train can write, for the moments of 1,000 layers, has 2.4 MB. Parsing 8 MB takes 120 MB of memory. */
 export const largestHeaderBytes = 8_000_000;
-/** Bytes of an F32 element. */
-export const floatBytes = 4;
 /** Bytes of the element types that can be read; types of one byte are masks. */
-export const elementBytes: Readonly<Record<string, number>> = { F32: floatBytes, F16: 2, BF16: 2, U8: 1, BOOL: 1 };
+export const elementBytes: Readonly<Record<string, number>> = { F32: 4, F16: 2, BF16: 2, U8: 1, BOOL: 1 };
 
 /** A tensor in the header; `from` and `to` count from the end of the header. */
 export interface TensorEntry {

@@ -34,7 +34,6 @@ export interface Values {
   read(parameter: Parameter): Float32Array;
 }
 
-/** A tensor for `writeSafetensors`. */
 export interface TensorToWrite {
   readonly name: string;
   readonly shape: readonly number[];
@@ -90,23 +89,12 @@ function headerOf(
 }
 
 /** An open file; only its header is in memory. */
-export interface SafetensorsFile extends Disposable {
-  readonly path: string;
-  /** Names in the order of the header. */
-  readonly names: readonly string[];
-  /** @throws Gpt2Error if the file has no such tensor */
-  shape(name: string): readonly number[];
-  /**
-   * The values of a tensor of fp32, fp16 or bf16; a mask may also be bytes.
-   * @throws Gpt2Error if it is missing or of another type
-   */
-  read(name: string, isMask?: boolean): Float32Array;
-}
+export type SafetensorsFile = ReturnType<typeof openSafetensors>;
 
 /** Opens a file and checks its header against its size. @throws Gpt2Error naming the file, the tensor and the problem */
-export const openSafetensors = (path: string): SafetensorsFile => readerOf(new StoredFile(path), reader);
+export const openSafetensors = (path: string) => readerOf(new StoredFile(path), reader);
 
-function reader(file: StoredFile): Omit<SafetensorsFile, typeof Symbol.dispose> {
+function reader(file: StoredFile) {
   const { path } = file;
   const { entries, dataStart } = readHeader(file);
   const entry = (name: string): TensorEntry => {
@@ -116,9 +104,12 @@ function reader(file: StoredFile): Omit<SafetensorsFile, typeof Symbol.dispose> 
   };
   return {
     path,
+    /** In the order of the header. */
     names: [...entries.keys()],
-    shape: (name) => entry(name).shape,
-    read(name, isMask = false) {
+    /** @throws Gpt2Error if the file has no such tensor */
+    shape: (name: string): readonly number[] => entry(name).shape,
+    /** The values of a tensor of fp32, fp16 or bf16; a mask may also be bytes. @throws Gpt2Error for another type */
+    read(name: string, isMask = false): Float32Array {
       const { dtype, shape, from } = entry(name);
       const isByte = elementBytes[dtype] === 1;
       if (!Object.hasOwn(elementBytes, dtype) || (isByte && !isMask)) {

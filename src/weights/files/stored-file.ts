@@ -4,7 +4,6 @@ import { explained, Gpt2Error } from '../../base/errors.ts';
 import { readFully } from '../../base/files/read-file.ts';
 import { openRegularFile } from '../../base/files/regular-file.ts';
 
-/** An open file of weights. */
 export class StoredFile {
   readonly path: string;
   readonly bytes: number;

@@ -18,11 +18,8 @@ import { openSafetensors } from '../files/safetensors.ts';
 import { alone, type HubName, isWhole, knownCommit, modelFolder, rememberCommit } from './hub-cache.ts';
 import { adapterFile, readModelFolder, tokenizerFiles } from './huggingface.ts';
 
-export interface HubModel {
-  readonly folder: string;
-  /** OWNER/NAME@COMMIT */
-  readonly name: string;
-}
+/** Its name is OWNER/NAME@COMMIT. */
+type HubModel = Readonly<Record<'folder' | 'name', string>>;
 
 /** Files that are checked before the weights are downloaded; a repository may lack all but the first. */
 const describingFiles = ['config.json', adapterFile, ...tokenizerFiles];

@@ -123,7 +123,6 @@ function openModel(path: string, _others = '', head?: string): StoredModel {
   });
 }
 
-/** Refuses a file that cannot be read. */
 function orRefuse<R>(name: string, refuse: Refuse, work: () => R): R {
   try {
     return work();

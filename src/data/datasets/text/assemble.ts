@@ -47,11 +47,8 @@ export function assemble(paths: readonly string[], folder: string, division: Ass
     for (const path of paths) {
       for (const { role, tokens } of divide(readPart(path))) writers[role].write(tokens);
     }
-    return {
-      documents: counts.documents,
-      loss: counts.loss,
-      shards: [...writers.train.written, ...writers.val.written],
-    };
+    const { documents, loss } = counts;
+    return { documents, loss, shards: [...writers.train.written, ...writers.val.written] };
   } catch (cause) {
     if (cause instanceof Gpt2Error) throw cause;
     throw gpt2Error`cannot write shards to ${folder}: ${cause}; make room, or name another folder with --out`;

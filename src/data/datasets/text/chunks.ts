@@ -9,14 +9,11 @@ import { blockEnd, largestBlock } from './parts.ts';
 const chunkBytes = 4 << 20;
 const longestLine = 64 << 20;
 
-interface Cut {
-  readonly end: number;
-  /** Whether a document ends there. */
-  readonly closes: boolean;
-}
-
-/** Finds a cut in `bytes`, which begin with a document or block and do not end their file; undefined if more bytes are needed. */
-type FindCut = (bytes: Buffer) => Cut | undefined;
+/**
+ * Finds a cut in `bytes`, which begin with a document or block and do not end their file; undefined if more bytes are needed.
+ * `closes`: whether a document ends there.
+ */
+type FindCut = (bytes: Buffer) => { readonly end: number; readonly closes: boolean } | undefined;
 
 /**
  * The chunks of files, in order. `onRead` is called with the number of bytes read. `spare` is memory of earlier chunks to reuse;

@@ -130,7 +130,7 @@ function addDocument(
 ): void {
   let { start, end } = found;
   const { opens } = found;
-  if (opens && found.closes && isBlank(text, start, end)) return;
+  if (opens && found.closes && text.subarray(start, end).every(isSpace)) return;
   if (found.strip) {
     if (opens) while (start < end && isSpace(text[start]!)) start++;
     if (found.closes) while (end > start && isSpace(text[end - 1]!)) end--;
@@ -164,12 +164,8 @@ function encodeWaiting(): void {
   }
   [waiting, waitingBytes] = [[], 0];
 }
-const isSpace = (byte: number): boolean => byte === 0x20 || (byte >= 0x09 && byte <= 0x0d);
 
-function isBlank(text: Buffer, start: number, end: number): boolean {
-  for (let at = start; at < end; at++) if (!isSpace(text[at]!)) return false;
-  return true;
-}
+const isSpace = (byte: number): boolean => byte === 0x20 || (byte >= 0x09 && byte <= 0x0d);
 
 const fractionOf = (text: Buffer): number => createHash('sha256').update(text).digest().readUIntBE(0, 6) / 2 ** 48;
 

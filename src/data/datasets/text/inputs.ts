@@ -97,10 +97,8 @@ function isText(path: string): boolean {
 const startOf = (path: string, most = firstBytes): Buffer =>
   readable(path, () => {
     const bytes = Buffer.alloc(most);
-    return bytes.subarray(
-      0,
-      closing(openSync(path, 'r'), (file) => readSync(file, bytes)),
-    );
+    const count = closing(openSync(path, 'r'), (file) => readSync(file, bytes));
+    return bytes.subarray(0, count);
   });
 
 const isGzip = (path: string): boolean => path.endsWith('.gz') || startOf(path, 2).equals(Buffer.of(0x1f, 0x8b));

@@ -21,8 +21,7 @@ parentPort!.on('message', async () => {
     tell({ read, part }, part && [part.buffer]);
     read = 0;
   } catch (error) {
-    tell({
-      refusal: error instanceof Gpt2Error ? error.message : `${path} cannot be read: ${(error as Error).message}`,
-    });
+    const { message } = error as Error;
+    tell({ refusal: error instanceof Gpt2Error ? message : `${path} cannot be read: ${message}` });
   }
 });

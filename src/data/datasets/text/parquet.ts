@@ -36,10 +36,8 @@ export async function* documentsOf(
   for (const [index, group] of metadata.row_groups.entries()) {
     onGroup(index);
     const rowEnd = rowStart + Number(group.num_rows);
-    const texts = await readGroup({ file: source, metadata, columns: [column], rowStart, rowEnd }, group, {
-      place: `row group ${index} of ${path}`,
-      column,
-    });
+    const rows = { file: source, metadata, columns: [column], rowStart, rowEnd };
+    const texts = await readGroup(rows, group, { place: `row group ${index} of ${path}`, column });
     yield* inParts(texts, write);
     // The bytes of other columns count too.
     const done = Math.floor((source.byteLength * rowEnd) / Number(metadata.num_rows));
@@ -95,10 +93,8 @@ async function openTable(path: string, source: AsyncBuffer, column: string): Pro
   }
   const texts = columns.filter(isText).map(({ element }) => element.name);
   if (texts.includes(column)) return metadata;
-  const known =
-    texts.length > 0
-      ? words`name one of ${texts.join(', ')} with --field`
-      : 'it has no column of text, so use another file';
+  const none = 'it has no column of text, so use another file';
+  const known = texts.length > 0 ? words`name one of ${texts.join(', ')} with --field` : none;
   throw gpt2Error`${path} has no column of text "${column}": ${known}`;
 }
 

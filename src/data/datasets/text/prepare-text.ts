@@ -59,18 +59,10 @@ export interface TextOptions extends LossOptions {
  * await prepareText(findInputs(['books']), { out: 'data/books', format: { kind: 'text' }, division });
  */
 export async function prepareText(inputs: readonly Input[], options: TextOptions): Promise<Prepared> {
-  checkGiven(
-    options,
-    { out: 'text', format: 'object', division: 'object' },
-    {
-      tokenizer: 'text',
-      workers: whole(1, 1024),
-      overwrite: 'switch',
-      lossy: 'switch',
-      onProgress: 'function',
-      notice: 'function',
-    },
-  );
+  const switches = { overwrite: 'switch', lossy: 'switch' } as const;
+  const hooks = { onProgress: 'function', notice: 'function' } as const;
+  const optional = { tokenizer: 'text', workers: whole(1, 1024), ...switches, ...hooks } as const;
+  checkGiven(options, { out: 'text', format: 'object', division: 'object' }, optional);
   const { out, format, division, tokenizer: name = gpt2.name, overwrite, lossy, onProgress } = options;
   const { notice = () => {}, workers = Math.min(mostDefaultThreads, availableParallelism()) } = options;
   const chosen = chooseTokenizer(name);
@@ -97,21 +89,12 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
   const work = workFolder(out);
   if (work.existed) notice(`resuming from ${work.path}`);
   try {
-    const { parts, input, marks } = await encodeAll(
-      inputs,
-      { encoding, tokenizerFile: tokenizer.file, tokenizerPath: name, folder: work.path },
-      workers,
-      onEncoded,
-    );
+    const task = { encoding, tokenizerFile: tokenizer.file, tokenizerPath: name, folder: work.path };
+    const { parts, input, marks } = await encodeAll(inputs, task, workers, onEncoded);
     const { endOfText } = tokenizer;
     const { shards, documents, loss } = assemble(parts, work.path, { ...division, endOfText, lossy, notice });
-    const dataset: Dataset = {
-      source: sourceOf(inputs),
-      ...tokenizerRecord(tokenizer, loss),
-      documents,
-      made: { ...made, input },
-      shards,
-    };
+    const facts = { source: sourceOf(inputs), ...tokenizerRecord(tokenizer, loss), documents };
+    const dataset: Dataset = { ...facts, made: { ...made, input }, shards };
     refuseForeignTokenizer(out, tokenizer.file, standing.replaced);
     putInPlace(out, work, { dataset, file: tokenizer.file }, standing);
     const advice = words`divide documents there with --separator '${endMark}'`;
@@ -124,7 +107,6 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
   }
 }
 
-/** The code points of all files. */
 async function charactersOf(
   inputs: readonly Input[],
   format: Format,
@@ -195,11 +177,8 @@ async function encodeAll(
 function check(format: Format, division: Division): void {
   if (format.kind === 'jsonl') checkGiven(format, { kind: ['jsonl'], field: 'text' }, {});
   else checkGiven(format, { kind: ['text', 'jsonl'] }, { separator: 'text or ""', strip: 'switch' });
-  checkGiven(
-    division,
-    { prefix: 'text or ""', shardTokens: whole(1, mostShardTokens), validation: { ...real(0), or: 'first shard' } },
-    {},
-  );
+  const share = { ...real(0), or: 'first shard' } as const;
+  checkGiven(division, { prefix: 'text or ""', shardTokens: whole(1, mostShardTokens), validation: share }, {});
   const { validation } = division;
   if (validation !== 'first shard' && !(validation > 0 && validation < 1)) {
     throw UsageError.takes('--val-fraction', 'a number over 0 and under 1', validation);

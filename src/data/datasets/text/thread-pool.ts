@@ -5,7 +5,6 @@ import { Gpt2Error } from '../../../base/errors.ts';
 import { startThread } from '../../../native/start-thread.ts';
 import type { Chunk, Encoding } from './format.ts';
 
-/** The threads' input. */
 export interface Task {
   readonly encoding: Encoding;
   /** The content of tokenizer.json, if the tokenizer is not built in. */
@@ -32,7 +31,6 @@ export interface Answer {
   readonly memory: ArrayBuffer;
   /** The code points of the chunk's text, if the task is to collect them. */
   readonly characters?: Iterable<number>;
-  /** The error message, if the order failed. */
   readonly refusal?: string;
 }
 
@@ -44,9 +42,7 @@ export function threadPool(workerData: Task, most: number) {
   const threads: Thread[] = [];
   let fault: Error | undefined;
   let wake: () => void = () => {};
-  /** Memory of encoded chunks, to reuse. */
   const spare: ArrayBuffer[] = [];
-  /** Code points that the threads have collected. */
   const characters = new Set<number>();
   const answer = () =>
     new Promise<void>((resolve) => {
