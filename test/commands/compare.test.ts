@@ -1,5 +1,5 @@
 // `compare` as a user calls it: what it prints, what it draws, and the errors that become exit codes.
-import { constants, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { constants, existsSync, readdirSync, readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Configuration } from '../../src/options/table.ts';
@@ -53,7 +53,7 @@ const changed = (points: RunSeries['train'], step: number, by: number): RunSerie
 const shifted = (by: number) => series.train.map(([step, loss]) => [step, loss + by] as const);
 /** Another reference, in the file own.json. */
 const writeReference = (more: object = {}) =>
-  writeFileSync(place.path('own.json'), JSON.stringify({ ...reference, name: 'own', ...more }));
+  place.file('own.json', JSON.stringify({ ...reference, name: 'own', ...more }));
 
 describe('inside', () => {
   it('prints the table and the verdict, draws the plot into the run folder', async () => {

@@ -36,7 +36,7 @@ beforeAll(() => {
   place.ok(['train', '--data', 'data', '--out', 'run', ...tinyModel, ...options.split(' ')]);
   cpSync(place.path('short'), place.path('torn'), { recursive: true });
   truncateSync(place.path('torn/random_train.bin'), 1324);
-  writeFileSync(place.path('letters.txt'), 'A few letters, and again: the same words.\n'.repeat(300));
+  place.file('letters.txt', 'A few letters, and again: the same words.\n'.repeat(300));
   place.ok(['prepro', 'text', 'letters.txt', '--tokenizer', 'char', '--out', 'letters']);
   for (const name of ['empty', 'packed', 'stories', 'sets/inside', 'sets/tinyshakespeare'])
     mkdirSync(place.path(name), { recursive: true });
@@ -74,7 +74,7 @@ beforeAll(() => {
     'array.json': '[]',
     'torn.json': '{',
   };
-  for (const [name, content] of Object.entries(files)) writeFileSync(place.path(name), content);
+  for (const [name, content] of Object.entries(files)) place.file(name, content);
   for (const [name, [start]] of Object.entries(packed)) writeFileSync(place.path('packed', name), Buffer.from(start));
   writeQuestions(place.path('questions.bin'), randomQuestions(20, { vocabulary: 50257, longest: 40 }));
   for (const [name, vocabularySize] of Object.entries({ nobodys: 300, diverged: 257 })) {

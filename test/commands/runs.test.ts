@@ -1,6 +1,6 @@
 // `runs` as a user calls it: the table, its order, JSON; and the newest run, which `report` takes.
 import { spawnSync } from 'node:child_process';
-import { constants, mkdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
+import { constants, mkdirSync, readFileSync, utimesSync } from 'node:fs';
 import { beforeAll, expect, it } from 'vitest';
 import { lockRun } from '../../src/runs/lock.ts';
 import type { RunEvent } from '../../src/runs/schema.ts';
@@ -24,8 +24,7 @@ beforeAll(() => {
     { event: 'nonFinite', step: 0, loss: Number.NaN, norm: 1, finding: 'NaN in layer 3' },
   ]);
   writeRun('damaged', []);
-  mkdirSync(place.path('runs/failed/checkpoints'));
-  writeFileSync(place.path('runs/failed/checkpoints/file'), Buffer.alloc(3_000_000));
+  place.file('runs/failed/checkpoints/file', Buffer.alloc(3_000_000));
   utimesSync(place.path('runs/sweep/lr=1/log.jsonl'), 2e9, 2e9);
 });
 

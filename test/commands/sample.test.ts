@@ -1,8 +1,7 @@
 // `sample` as a user runs it: its text on stdout alone, the same for the same seed.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, existsSync, mkdirSync, openSync, utimesSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { closeSync, existsSync, mkdirSync, openSync, utimesSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { text as readText } from 'node:stream/consumers';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -175,9 +174,7 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
   });
 
   it('names a damaged checkpoint and takes the one before', async () => {
-    const damaged = place.path('runs/b-older/checkpoints/step-00000009');
-    mkdirSync(damaged);
-    writeFileSync(join(damaged, 'manifest.json'), '{');
+    place.file('runs/b-older/checkpoints/step-00000009/manifest.json', '{');
     const { code, stderr } = await sample('--model', 'runs/b-older', '--tokens', '1');
     expect(stderr).toMatch(
       /^skipped a damaged checkpoint: .*step-00000009\/manifest\.json cannot be used: .*\nfrom .*3\n1 tokens? in .*\n$/,

@@ -3,17 +3,15 @@ import { execFileSync, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { chmodSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { fetchPackaged } from '../../src/data/datasets/moby-dick.ts';
 import { prepareDataset } from '../../src/data/datasets/prepare.ts';
 import { endOfText } from '../../src/tokenizer/tokenizer.ts';
 import { command, workplace } from '../support/cli.ts';
 import { tokensIn } from '../support/prepared.ts';
+import { publishedTexts as folder } from '../support/published.ts';
 import { until } from '../support/until.ts';
 
-const shared = fileURLToPath(new URL('../../../shared/datasets', import.meta.url));
-const folder = process.env.GPT2_DATASETS ?? (existsSync(shared) ? shared : undefined);
 const hash = (path: string) => createHash('sha256').update(readFileSync(path)).digest('hex');
 
 const place = workplace('each');

@@ -211,7 +211,7 @@ it('resume makes the log where there is none', () => {
 });
 
 it('a folder below a file cannot be resumed, and says so in one line', () => {
-  writeFileSync(place.path('file'), '');
+  place.file('file', '');
   expect(() => RunLog.resume(place.path('file', 'run'), { configuration, bytes: 0 })).toThrow(
     /^cannot continue the log [^\n]*ENOTDIR[^\n]*$/,
   );
