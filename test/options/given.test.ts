@@ -1,5 +1,5 @@
-// Wrong options, given to the API and on the command line: both refuse them with one exact message before they open anything. Errors and
-// notices of public functions name options as a program gives them; those of commands name flags (refusals.test.ts).
+// Wrong options, given to the API and on the command line: both refuse them with one exact message before they open anything.
+// Errors and notices of public functions name options as a program gives them; those of commands name flags (refusals.test.ts).
 import { mkdirSync } from 'node:fs';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { UsageError } from '../../src/base/errors.ts';
