@@ -1,6 +1,5 @@
 // The GPU whose clocks and energy the bench prints; its measurements are left out here.
 import { execFileSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { BenchOptions } from '../../src/lab/bench/bench.ts';
 import { benchTraining } from '../../src/lab/bench/bench-training.ts';
@@ -36,7 +35,7 @@ describe('the energy counter', () => {
   it('is that of the GPU with this number or UUID, in joules', () => {
     using place = new Workplace();
     const library = place.path('libnvidia-ml.so');
-    writeFileSync(place.path('nvml.c'), nvml);
+    place.file('nvml.c', nvml);
     execFileSync('cc', ['-shared', '-fPIC', '-o', library, place.path('nvml.c')]);
     const second = openEnergyCounter('1', library)!;
     expect([second(), second()]).toEqual([5_000_000_001.5, 5_000_000_002]);

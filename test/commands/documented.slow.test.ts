@@ -1,6 +1,6 @@
 // Each command as README, docs and --help print it: it parses, and what needs neither network nor GPU nor time runs, on
 // little data and small models, in a folder that has what the examples name.
-import { cpSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readdirSync, readFileSync, renameSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
@@ -184,7 +184,7 @@ async function furnish(place: Workplace): Promise<void> {
   };
   for (const [name, content] of Object.entries(files)) {
     mkdirSync(dirname(place.path(name)), { recursive: true });
-    writeFileSync(place.path(name), content);
+    place.file(name, content);
   }
   const run = (...args: string[]) => place.okHere(args);
   for (const name of ['tiny_shakespeare', 'own-source', 'fineweb10B']) {
@@ -213,7 +213,7 @@ async function furnish(place: Workplace): Promise<void> {
   const { series } = readRun(place.path('runs/d6'));
   const source = { program: 'gpt2.ts', version: '', hardware: '', precision: '', command: '' };
   const recorded = { name: 'recorded', source, configuration: {}, series, limits: [] };
-  writeFileSync(place.path('recorded.json'), JSON.stringify(recorded));
+  place.file('recorded.json', JSON.stringify(recorded));
   await run('export', '--model', 'runs/a', '--format', 'llmc', '--out', 'gpt2_124M.bin');
   // A folder of this name wins over the hub's model.
   await run('export', '--model', 'runs/a', '--format', 'hf', '--out', 'openai-community/gpt2');

@@ -1,5 +1,3 @@
-// `eval` as a user runs it: its figures on stdout alone, as text and as JSON, and defaults from the run.
-import { writeFileSync } from 'node:fs';
 import { beforeAll, expect, it } from 'vitest';
 import { writeQuestions } from '../../src/data/shards/multiple-choice.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
@@ -45,7 +43,7 @@ it('prints a loss that is no number, and exits with 1', async () => {
     const size = name === 'wte' ? 50304 * 32 : parameters.get(name)!.reduce((all, each) => all * each);
     return new Float32Array(size).fill(Number.NaN);
   };
-  writeFileSync(place.path('nan.bin'), llmcModelFile(config, 'fp32', nans));
+  place.file('nan.bin', llmcModelFile(config, 'fp32', nans));
   const { code, stdout, stderr } = await evaluate('--model', 'nan.bin', '--data', 'data', '--json');
   expect(code, stderr).toBe(1);
   expect(JSON.parse(stdout)).toMatchObject({ loss: 'NaN' });

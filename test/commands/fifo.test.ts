@@ -1,6 +1,6 @@
 // A FIFO under the name of a file that a command reads: nobody writes it, so opening it must not wait.
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { runEvent, trainEvent, writeLog } from '../runs/run-log.ts';
 import { tinyModel, Workplace } from '../support/cli.ts';
@@ -23,7 +23,7 @@ it.each<[string, string, (place: Workplace) => string[]]>([
     'the options of a run',
     'run/config.json',
     (place) => {
-      writeFileSync(place.path('run', 'notes'), '');
+      place.file('run/notes', '');
       return ['train', '--out', 'run', '--resume', '--device', 'cpu'];
     },
   ],
@@ -39,7 +39,7 @@ it.each<[string, string, (place: Workplace) => string[]]>([
     'weights of transformers',
     'model/model.safetensors',
     (place) => {
-      writeFileSync(place.path('model', 'config.json'), JSON.stringify({ model_type: 'gpt2' }));
+      place.file('model/config.json', JSON.stringify({ model_type: 'gpt2' }));
       return ['eval', '--model', 'model', '--device', 'cpu'];
     },
   ],

@@ -1,5 +1,5 @@
 // `prepro tinystories` and `prepro fineweb` from files: llm.c's names, order and division; and from a server of our own.
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { gzipSync } from 'node:zlib';
 import { get_encoding } from 'tiktoken';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
@@ -39,9 +39,8 @@ describe('tinystories', () => {
   const text = (list: string[]) => Buffer.from(`${list.join('\n<|endoftext|>\n')}\n<|endoftext|>\n\n`);
 
   it('takes roles from the names of files, and white space off the stories', async () => {
-    mkdirSync(place.path('stories'));
-    writeFileSync(place.path('stories', 'TinyStories-train.txt'), text(train));
-    writeFileSync(place.path('stories', 'TinyStories-valid.txt'), text(valid));
+    place.file('stories/TinyStories-train.txt', text(train));
+    place.file('stories/TinyStories-valid.txt', text(valid));
     const { stdout } = await place.okHere(['prepro', 'tinystories', '--from', 'stories', '--workers', '1']);
     expect(stdout).toMatch(/^230 documents, a vocabulary of 50,257\ndata\/tinystories\/TinyStories_train\.bin: /);
     expect(shard('data', 'tinystories', 'TinyStories_train.bin')).toEqual(tokensOf(train));
@@ -76,9 +75,8 @@ describe('fineweb', () => {
   const lines = (list: string[]) => `${list.map((text) => JSON.stringify({ text, id: 'x' })).join('\n')}\n`;
 
   it('from lines of JSON: shard 0 is validation, documents go on from shard to shard', async () => {
-    mkdirSync(place.path('web'));
-    writeFileSync(place.path('web', '000.jsonl'), lines(texts.slice(0, 200)));
-    writeFileSync(place.path('web', '001.jsonl.gz'), gzipSync(lines(texts.slice(200))));
+    place.file('web/000.jsonl', lines(texts.slice(0, 200)));
+    place.file('web/001.jsonl.gz', gzipSync(lines(texts.slice(200))));
     const args = ['--version', 'edu', '--from', 'web', '--shard-tokens', '10000', '--workers', '2', '--json'];
     const { stdout } = await place.okHere(['prepro', 'fineweb', ...args]);
     const expected = tokensOf(texts);

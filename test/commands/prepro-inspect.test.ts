@@ -1,5 +1,3 @@
-// `prepro inspect` as a user runs it: counts and text of a shard in its own tokenizer.
-import { writeFileSync } from 'node:fs';
 import { beforeAll, expect, it } from 'vitest';
 import { writeShard } from '../../src/data/shards/shard.ts';
 import { encode, endOfText } from '../../src/tokenizer/tokenizer.ts';
@@ -9,7 +7,7 @@ const place = workplace();
 beforeAll(async () => {
   const tokens = ['Hello world', 'ROMEO: naïve 🦜'].flatMap((text) => [endOfText, ...encode(text)]);
   writeShard(place.path('few_train.bin'), Uint16Array.from(tokens));
-  writeFileSync(place.path('text.txt'), Array.from({ length: 30 }, (_, index) => `Zoë 🦜 ${index}`).join('|'));
+  place.file('text.txt', Array.from({ length: 30 }, (_, index) => `Zoë 🦜 ${index}`).join('|'));
   await place.here('prepro text text.txt --separator | --tokenizer bytes --out bytes --val-fraction 0.3');
 });
 const inspect = (...args: string[]) => place.here(['prepro', 'inspect', ...args]);

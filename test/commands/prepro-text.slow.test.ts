@@ -11,7 +11,7 @@ beforeAll(() => {
     { length: 4000 },
     (_, index) => `line ${index} of a text with “signs” and ${index % 7} words`,
   );
-  writeFileSync(place.path('text.txt'), lines.join('\n'));
+  place.file('text.txt', lines.join('\n'));
 });
 
 describe.skipIf(!existsSync(libraryPath('cpu')))('train takes it (needs the CPU library)', () => {
@@ -33,7 +33,7 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('train takes it (needs the CPU 
   });
 
   it('by the command that a model of characters is advised to use', async () => {
-    writeFileSync(place.path('few.txt'), 'line 1 of a text with 2 words\n'.repeat(500));
+    place.file('few.txt', 'line 1 of a text with 2 words\n'.repeat(500));
     const train = `train --data data/text --out run-char --steps 1 --sample-every 0 ${tinyModel.join(' ')}`.split(' ');
     for (const args of [
       ['prepro', 'text', 'text.txt', '--tokenizer', 'char', '--workers', '1'],
@@ -107,7 +107,7 @@ describe('says in one line', () => {
     ['nothing of the end of a text that divides', ['marked.txt', '--separator', '<|endoftext|>'], ''],
     ['nothing if the field is named', ['dump.jsonl', '--field', 'text'], ''],
   ])('%s', async (_, args, said) => {
-    for (const [name, content] of Object.entries(files)) writeFileSync(place.path(name), content);
+    for (const [name, content] of Object.entries(files)) place.file(name, content);
     const { code, stdout, stderr } = await made(...args);
     if (said.includes('--field text')) expect(stdout).toMatch(/^4,000 documents, /);
     // So little text has a line of its own about the share.
@@ -119,12 +119,11 @@ describe('says in one line', () => {
 describe('of a folder', () => {
   const documents = ['a.md', 'b.txt', 'drafts/c.md', 'drafts/deep/d.md', 'größe?.md'];
   beforeAll(() => {
-    mkdirSync(place.path('mixed/drafts/deep'), { recursive: true });
-    for (const name of documents) writeFileSync(place.path('mixed', name), `${name} ${'word '.repeat(2000)}`);
-    writeFileSync(place.path('mixed/picture.png'), Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]));
-    writeFileSync(place.path('mixed/zeros.dat'), 'text\0');
+    for (const name of documents) place.file(`mixed/${name}`, `${name} ${'word '.repeat(2000)}`);
+    place.file('mixed/picture.png', Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]));
+    place.file('mixed/zeros.dat', 'text\0');
     // The character at the end of what is looked at is whole in the file.
-    writeFileSync(place.path('mixed/b.txt'), `${'x'.repeat(8190)}漢`);
+    place.file('mixed/b.txt', `${'x'.repeat(8190)}漢`);
   });
   const made = (...args: string[]) =>
     place.here(['prepro', 'text', 'mixed', '--tokenizer', 'bytes', '--out', 'made', '--overwrite', ...args]);
@@ -161,8 +160,8 @@ describe('of a folder', () => {
   });
 
   it('hints at a pattern that the shell has replaced', async () => {
-    writeFileSync(place.path('a.md'), 'a');
-    writeFileSync(place.path('b.md'), 'b');
+    place.file('a.md', 'a');
+    place.file('b.md', 'b');
     const { stderr } = await made('--include', 'a.md', 'b.md');
     expect(stderr).toMatch(/^--include has only a\.md: put a pattern in quotes, as --include '\*\.md', or the shell/);
   });

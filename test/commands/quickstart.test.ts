@@ -1,12 +1,10 @@
-// `quickstart`: which text it takes, the commands that it runs, and its last words. The commands are recorded instead of run.
-import { existsSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { runPart } from '../../src/commands/child.ts';
 import { program } from '../../src/commands/command-line.ts';
 import { runEvent, writeLog } from '../runs/run-log.ts';
 import { workplace } from '../support/cli.ts';
 import { argumentsOf, documentedCommands } from '../support/documented.ts';
+import { publishedTexts as datasets } from '../support/published.ts';
 
 vi.mock('../../src/commands/child.ts', () => ({ isPart: () => false, runPart: vi.fn() }));
 
@@ -75,8 +73,6 @@ it('without network and npm it takes the pages, and says in a line each why', as
   await expectNext(stdout, 4);
 });
 
-const shared = fileURLToPath(new URL('../../../shared/datasets', import.meta.url));
-const datasets = process.env.GPT2_DATASETS ?? (existsSync(shared) ? shared : undefined);
 it.skipIf(!datasets)('compares both runs with the curves of the text (needs the text in GPT2_DATASETS)', async () => {
   const { code, stdout, stderr } = await place.here('quickstart', { GPT2_DATASETS: datasets! });
   expect([code, stderr]).toEqual([0, '']);

@@ -36,7 +36,7 @@ beforeAll(() => {
   place.ok(['train', '--data', 'data', '--out', 'run', ...tinyModel, ...options.split(' ')]);
   cpSync(place.path('short'), place.path('torn'), { recursive: true });
   truncateSync(place.path('torn/random_train.bin'), 1324);
-  writeFileSync(place.path('letters.txt'), 'A few letters, and again: the same words.\n'.repeat(300));
+  place.file('letters.txt', 'A few letters, and again: the same words.\n'.repeat(300));
   place.ok(['prepro', 'text', 'letters.txt', '--tokenizer', 'char', '--out', 'letters']);
   for (const name of ['empty', 'packed', 'stories', 'sets/inside', 'sets/tinyshakespeare'])
     mkdirSync(place.path(name), { recursive: true });
@@ -74,7 +74,7 @@ beforeAll(() => {
     'array.json': '[]',
     'torn.json': '{',
   };
-  for (const [name, content] of Object.entries(files)) writeFileSync(place.path(name), content);
+  for (const [name, content] of Object.entries(files)) place.file(name, content);
   for (const [name, [start]] of Object.entries(packed)) writeFileSync(place.path('packed', name), Buffer.from(start));
   writeQuestions(place.path('questions.bin'), randomQuestions(20, { vocabulary: 50257, longest: 40 }));
   for (const [name, vocabularySize] of Object.entries({ nobodys: 300, diverged: 257 })) {
@@ -88,13 +88,19 @@ beforeAll(() => {
 /** Exit code, what follows the command, what is wrong, what is named besides; lines before the message. */
 type Row = [code: 1 | 2, line: string, what: string | RegExp, where: string | string[], notices?: number];
 
-const otherFlags = (flags: Record<string, string>, value: string) =>
+const otherFlags = (flags: Record<string, string>) =>
   Object.entries(flags).map(
-    ([typed, meant]): Row => [2, `${typed} ${value}`, `unknown option '${typed}'`, `: here it is ${meant}`],
+    ([typed, meant]): Row => [2, `${typed} 4`, `unknown option '${typed}'`, `: here it is ${meant}`],
   );
+
+/** Values that a flag does not take, after the start of a line; `takes` begins with the flag. */
+const wrong = (takes: string, values: readonly string[], line = '') =>
+  values.map((value): Row => [2, `${line} ${takes.split(' ')[0]}=${value}`, `not "${value}"`, takes]);
 
 const train = `train --data data --out new --steps 1 ${tinyModel.join(' ')}`;
 const pretrained = '; the pretrained GPT-2 of this size is --model openai-community/gpt2';
+const stories = 'tinystories --out x --from stories/TinyStories-';
+const shorter = 'take a shorter --warmup (from --preset shakespeare-laptop: --warmup 100)';
 const laptop = 'train --preset shakespeare-laptop --data data --steps 20';
 /** By the command that the lines of a table begin with. */
 const tables: Record<string, Row[]> = {
@@ -103,20 +109,17 @@ const tables: Record<string, Row[]> = {
     [2, '--versio', "unknown option '--versio'", '--help'],
   ],
   [train]: [
-    ...otherFlags(
-      {
-        '--learning-rate': '--lr',
-        '--max-steps': '--steps',
-        '--max-iters': '--steps',
-        '--epochs': '--steps, optimizer steps; the schedule spans them (default: one epoch)',
-        '--batch-size': '--batch',
-        '--batch_size': '--batch',
-        '--batchsize=4': '--batch',
-        '--block-size': '--seq',
-        '--init-from': '--model',
-      },
-      '4',
-    ),
+    ...otherFlags({
+      '--learning-rate': '--lr',
+      '--max-steps': '--steps',
+      '--max-iters': '--steps',
+      '--epochs': '--steps, optimizer steps; the schedule spans them (default: one epoch)',
+      '--batch-size': '--batch',
+      '--batch_size': '--batch',
+      '--batchsize=4': '--batch',
+      '--block-size': '--seq',
+      '--init-from': '--model',
+    }),
     [2, '--lora 4', "unknown option '--lora'", ['LoRA is not supported', 'train --help']],
     [2, '--step 4', "unknown option '--step'", 'did you mean --steps?'],
     [2, '--init_from=resume', "unknown option '--init_from=resume'", 'here it is --resume'],
@@ -131,18 +134,15 @@ const tables: Record<string, Row[]> = {
     [2, 'surplus', /too many arguments for 'train': "surplus"/, ['every value needs its flag', 'train --help']],
     [2, 'data', /too many arguments for 'train': "data"/, ['as --model data', 'train --help']],
     [2, '--lr', /option '--lr <X>' argument missing/, 'train --help'],
-    [2, '--lr abc', 'not "abc"', '--lr takes a number of at least 0'],
-    [2, '--batch 0', 'not "0"', '--batch takes a whole number from 1 to 65536 or auto'],
-    [2, '--batch 2.5', 'not "2.5"', '--batch'],
-    [2, '--batch 0x10', 'not "0x10"', '--batch'],
+    ...wrong('--lr takes a number of at least 0', ['abc']),
+    ...wrong('--batch takes a whole number from 1 to 65536 or auto', ['0', '2.5', '0x10']),
     [2, '--seed 4294967296', 'not "4294967296"', '--seed takes a whole number from 0 to 4294967295'],
     [2, '--lr 1e40', 'not "1e40"', '--lr takes a number from 0 to 3.4028234663852886e+38'],
     [2, '--dtype fp16', 'not "fp16"', '--dtype takes one of fp32, tf32, bf16, fp8'],
     [2, '--device tpu', 'not "tpu"', '--device takes auto, cpu, cuda or cuda:N'],
     [2, '--seq 65', "--seq 65 is over the model's context of 64 positions", '--seq'],
     [2, '--total-batch 300', 'is not a multiple of', ['--total-batch 300', '--batch 4', '--seq 64']],
-    [2, '--window 0', 'not "0"', '--window takes a whole number of at least 1'],
-    [2, '--window -5', 'not "-5"', '--window takes a whole number of at least 1'],
+    ...wrong('--window takes a whole number of at least 1', ['0', '-5']),
     [2, '--short-window 5', '--short-window goes with --window', 'give both'],
     [2, '--window-schedule linear', '--window-schedule goes with --window', 'give both'],
     [2, '--window 4 --short-window 5', '--short-window 5 needs a window that is at least as long, not 4', '--window'],
@@ -158,9 +158,7 @@ const tables: Record<string, Row[]> = {
     [2, '--keep-every 2', '--keep-every goes with --keep', 'give both'],
     [2, '--hellaswag none.bin', '--hellaswag goes with --hellaswag-every', 'give both'],
     [2, '--serve-host 0.0.0.0', '--serve-host goes with --serve', '--serve'],
-    ...['-1', '65536', 'x', '1.5'].map(
-      (port): Row => [2, `--serve=${port}`, `not "${port}"`, '--serve takes a whole number from 0 to 65535'],
-    ),
+    ...wrong('--serve takes a whole number from 0 to 65535', ['-1', '65536', 'x', '1.5']),
     [1, '--serve 0 --serve-host 192.0.2.1', '192.0.2.1 is not an address of this machine', '--serve-host'],
     [1, '--serve 0 --serve-host nowhere.invalid', 'nowhere.invalid is not an address of this machine', '--serve-host'],
     [2, '--config options.json', 'there is no option "bach"', 'options.json'],
@@ -178,12 +176,7 @@ const tables: Record<string, Row[]> = {
     [1, '--config torn.json', 'cannot be read', ['torn.json', '--config']],
     [1, '--config array.json', 'must hold one JSON object', ['array.json', 'config.json']],
     [1, '--config none.json', 'ENOENT: no such file or directory; ', ['none.json', '--config']],
-    [
-      1,
-      '--data none',
-      'none does not exist',
-      ['--data, such as data, letters, short and 3 more, or make it', 'text FILE --out none'],
-    ],
+    [1, '--data none', 'none does not exist', ['--data, such as data, letters, short and', 'text FILE --out none']],
     [1, '--data smal', 'smal does not exist', 'did you mean small?'],
     [1, '--data inside', 'inside does not exist', 'did you mean data/inside?'],
     [1, '--data data/own-source/', 'there is no data in data/own-source/', 'prepro own-source'],
@@ -193,12 +186,7 @@ const tables: Record<string, Row[]> = {
     [1, '--data notes.bin', 'cannot be read as a folder', ['notes.bin', '--data', 'text notes.bin']],
     [1, '--data data/random_train.bin', 'cannot be read as a folder', 'name its folder, data'],
     [1, '--data .', '. has no train shard', 'name one of the folders in it, such as data, letters, short and'],
-    [
-      1,
-      '--data short --order llmc',
-      'too few for 4 sequences of 64',
-      ['random_train.bin', 'largest --batch that fits is 3'],
-    ],
+    [1, '--data short --order llmc', 'too few for 4 sequences of 64', ['random_train.bin', '--batch that fits is 3']],
     [1, '--out file', 'file is not a folder', '--out'],
     [1, '--out data', 'data holds dataset.json, inside, random_train.bin and 1 more, which no run wrote', '--out'],
     [1, '--out .', '. is a folder of runs', 'name one with --out, such as run, or a new one in it'],
@@ -211,12 +199,7 @@ const tables: Record<string, Row[]> = {
     [1, '--model run --layers 2', 'is of another model: layers 1 instead of 2', 'run/checkpoints'],
     [1, '--dtype tf32', /^the CPU library has no tf32, only fp32, bf16 and fp8(?!.*GPT2_)/, 'dtype'],
     [1, '--hellaswag-every 1 --hellaswag none.bin', 'there are no questions in none.bin', '--hellaswag'],
-    [
-      1,
-      '--batch 64 --seq 64 --max-memory 0.1 --model d12',
-      /needs \d.* GiB/,
-      ['--batch 64', '--max-memory 0.1', '--seq'],
-    ],
+    [1, '--batch 64 --max-memory 0.1 --model d12', /needs \d.* GiB/, ['--batch 64', '--max-memory 0.1', '--seq']],
   ],
   train: [
     [2, '--model d6 --seq 1025', "--seq 1025 is over the model's context of 1024", '--seq'],
@@ -228,14 +211,7 @@ const tables: Record<string, Row[]> = {
     [1, '--out none --resume', 'there is no run to resume in none', '--resume'],
     [1, '--out run --resume --layers 2', 'it was trained with 1', ['cannot resume run', '--layers 2']],
   ],
-  [laptop]: ['', '--dry-run', '--sweep seed=1,2'].map(
-    (more): Row => [
-      2,
-      more,
-      '--warmup 100 is over --steps 20',
-      'take a shorter --warmup (from --preset shakespeare-laptop: --warmup 100)',
-    ],
-  ),
+  [laptop]: ['', '--dry-run', '--sweep seed=1,2'].map((more) => [2, more, '--warmup 100 is over --steps 20', shorter]),
   prepro: [
     [2, '', 'no data set was named', 'tinyshakespeare, moby-dick, own-source, hellaswag, text'],
     [2, 'tinyshakespear', 'no data set "tinyshakespear"', 'did you mean tinyshakespeare?'],
@@ -257,28 +233,13 @@ const tables: Record<string, Row[]> = {
     [2, 'text', "missing required argument 'FILE'", 'prepro text --help'],
     [1, 'tinystories --from none', 'the text none cannot be read', 'none'],
     [1, 'tinystories --from empty', 'empty has no text file *.txt', 'name files'],
-    [
-      1,
-      'tinystories --from stories/TinyStories-train.txt --out x',
-      /^none of the \d+ tokens are for validation: /,
-      'add a file with "val" in its name',
-    ],
-    [
-      1,
-      'tinystories --from stories/TinyStories-valid.txt --out x',
-      /^none of the \d+ tokens are for training: /,
-      'add a file with "train" in its name',
-    ],
+    [1, `${stories}train.txt`, /^none of the \d+ tokens are for validation: /, 'add a file with "val" in its name'],
+    [1, `${stories}valid.txt`, /^none of the \d+ tokens are for training: /, 'add a file with "train" in its name'],
     [2, 'fineweb --version 100B', 'not "100B"', '--version takes one of 10B, edu'],
     [2, 'fineweb --shards 0', 'not "0"', '--shards takes a whole number from 1 to 1100'],
     [2, 'fineweb --tokenizer bytes', '--tokenizer bytes needs the text', ': give the text with --from'],
     [1, 'fineweb --from lines.jsonl', 'has no text in the field "text"', ['lines.jsonl', '--field']],
-    [
-      1,
-      'fineweb --from one.jsonl',
-      /all \d+ tokens are in the first shard, which is validation/,
-      'give a smaller --shard-tokens',
-    ],
+    [1, 'fineweb --from one.jsonl', /all \d+ tokens are in the first shard, which is val/, 'a smaller --shard-tokens'],
     [1, 'fineweb --from plain.parquet', 'plain.parquet is not a valid Parquet file: ', 'download'],
     [1, 'fineweb --from stories', 'stories has no text file *.parquet, *.jsonl, *.jsonl.gz, *.json.gz', ': name files'],
     [2, 'inspect', "missing required argument 'SHARD'", 'prepro inspect --help'],
@@ -299,20 +260,8 @@ const tables: Record<string, Row[]> = {
         `: unpack it with \`${program} packed/${name}\`, and name the text`,
       ],
     ),
-    ...['0', '1', '2'].map(
-      (share): Row => [
-        2,
-        `notes.txt --val-fraction ${share}`,
-        `not "${share}"`,
-        '--val-fraction takes a number over 0 and under 1',
-      ],
-    ),
-    [
-      2,
-      'notes.txt --tokenizer gpt4',
-      'not "gpt4"',
-      '--tokenizer takes gpt2, bytes, char, a tokenizer.json or a folder that has one',
-    ],
+    ...wrong('--val-fraction takes a number over 0 and under 1', ['0', '1', '2'], 'notes.txt'),
+    ...wrong('--tokenizer takes gpt2, bytes, char, a tokenizer.json or a folder that has one', ['gpt4'], 'notes.txt'),
     [1, 'notes.txt --tokenizer ./none.json', './none.json does not exist', '--tokenizer'],
     [2, 'notes.txt --shard-tokens 0', 'not "0"', '--shard-tokens takes a whole number from 1'],
     [2, 'notes.txt --workers 0', 'not "0"', '--workers takes a whole number from 1 to 256'],
@@ -330,12 +279,7 @@ const tables: Record<string, Row[]> = {
     [1, 'not.gz', 'incorrect header check', 'the text not.gz cannot be read'],
     [1, 'no-table.parquet', 'no-table.parquet is a table', '--field'],
     [1, 'plain.parquet --field text', 'is not a valid Parquet file', 'plain.parquet'],
-    [
-      1,
-      'lines.jsonl --field text',
-      'has no text in the field "text"',
-      ['line 1 of lines.jsonl', 'name one of other with --field'],
-    ],
+    [1, 'lines.jsonl --field text', 'has no text in the field "text"', ['line 1 of lines.jsonl', 'name one of other']],
     [1, 'numbers.jsonl --field text', 'has no text in the field "text"', 'line 2 of numbers.jsonl'],
     [1, 'numbers.json --field text', 'has no', 'line 2 of numbers.json'],
     [1, 'half.json --field text', 'half.json is not a valid JSON array: it ends too early', 'half.json'],
@@ -362,23 +306,19 @@ const tables: Record<string, Row[]> = {
     [1, 'notes.txt --out file/x', 'cannot write the tokenizer file/x', '--out'],
   ],
   'sample --device cpu --threads 1': [
-    ...otherFlags(
-      {
-        '--num_samples=4': '--count, texts per prompt (default: 1)',
-        '--max_new_tokens': '--tokens, maximum new tokens per text (default: 128)',
-        '--start': '--prompt, text to continue',
-        '--top_k': '--top-k, choose among',
-        '--temp': '--temperature, 0: always the likeliest token',
-        '--init_from': '--model, a run, a checkpoint',
-        '--out_dir': '--model, a run, a checkpoint',
-      },
-      '4',
-    ),
+    ...otherFlags({
+      '--num_samples=4': '--count, texts per prompt (default: 1)',
+      '--max_new_tokens': '--tokens, maximum new tokens per text (default: 128)',
+      '--start': '--prompt, text to continue',
+      '--top_k': '--top-k, choose among',
+      '--temp': '--temperature, 0: always the likeliest token',
+      '--init_from': '--model, a run, a checkpoint',
+      '--out_dir': '--model, a run, a checkpoint',
+    }),
     [2, '--temperature hot', 'not "hot"', '--temperature takes a number'],
     [2, '--temperature=-1', 'not "-1"', '--temperature takes a number from 0 to 100'],
     [2, '--top-p 1.5', 'not "1.5"', '--top-p takes a number from 0 to 1'],
-    [2, '--tokens 12x', 'not "12x"', '--tokens takes a whole number from 1 to 1000000'],
-    [2, '--tokens 0x10', 'not "0x10"', '--tokens takes a whole number'],
+    ...wrong('--tokens takes a whole number from 1 to 1000000', ['12x', '0x10']),
     [2, "--seed ''", 'not ""', '--seed takes a whole number from 0 to 4294967295'],
     [2, '--count 0', 'not "0"', '--count takes a whole number from 1 to 100000'],
     [2, '-i --prompt x', '--interactive reads its prompts line by line', '--prompt'],
@@ -409,18 +349,11 @@ const tables: Record<string, Row[]> = {
     [1, '--model run --hellaswag none', 'there are no questions in none', '--hellaswag'],
     [1, '--model run --hellaswag notes.bin', 'is not a file of multiple-choice', ['notes.bin', 'it has 5 bytes']],
     [1, '--model run --hellaswag questions.bin --seq 3', 'more than a sequence of 3', 'questions.bin'],
-    [
-      1,
-      '--model run --batch 64 --max-memory 0.1',
-      '--batch 64 with --seq 32 needs 0.2 GiB of memory',
-      '--max-memory 0.1 allows no more; --batch 15 fits',
-    ],
+    [1, '--model run --batch 64 --max-memory 0.1', /^--batch 64 .* needs 0.2 GiB/, 'allows no more; --batch 15 fits'],
   ],
   compare: [
     [2, '', "missing required argument 'RUN'", 'compare --help'],
-    ...['x', '-1', '', '1e999', 'Infinity'].map(
-      (limit): Row => [2, `run --tolerance=${limit}`, `not "${limit}"`, '--tolerance takes a number'],
-    ),
+    ...wrong('--tolerance takes a number', ['x', '-1', '', '1e999', 'Infinity'], 'run'),
     [2, 'run --over hours', 'not "hours"', '--over takes one of steps, tokens, seconds'],
     [2, 'run --out x.gif', 'not "x.gif"', '--out takes a file that ends in .svg or .png'],
     [1, 'none', 'none does not exist', 'train'],
@@ -449,19 +382,11 @@ const tables: Record<string, Row[]> = {
     [2, '--model run --format pt --out x', 'not "pt"', '--format takes one of hf, llmc, gguf'],
     [2, '--model run --format llmc --dtype fp16 --out x', '--format llmc writes fp32 or bf16', ['--dtype', '--format']],
     [1, '--model notes.bin --format hf --out x', 'is not a model file of llm.c', 'notes.bin'],
-    ...[
-      ['llmc', 'notes.bin'],
-      ['gguf', 'notes.bin'],
-      ['gguf', 'empty'],
-      ['gguf', 'data'],
-      ['hf', 'data'],
-    ].map(
-      ([format, out]): Row => [
-        1,
-        `--model run --format ${format} --out ${out}`,
-        `${out} already exists`,
-        ': name another --out, or remove it',
-      ],
+    ...['llmc --out notes.bin', 'gguf --out notes.bin', 'gguf --out empty', 'gguf --out data', 'hf --out data'].map(
+      (given): Row => {
+        const what = `${given.split(' ').at(-1)} already exists`;
+        return [1, `--model run --format ${given}`, what, ': name another --out, or remove it'];
+      },
     ),
     [1, '--model run --format hf --out file/x', 'cannot write file/x', '--out'],
     [1, '--model run --format gguf --out file/x', /^cannot write file\/x: (?!.*\.tmp)/, '; name another --out'],

@@ -1,8 +1,7 @@
 // `sample` as a user runs it: its text on stdout alone, the same for the same seed.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, existsSync, mkdirSync, openSync, utimesSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { closeSync, existsSync, mkdirSync, openSync, utimesSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { text as readText } from 'node:stream/consumers';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -104,11 +103,7 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
       const { status, stderr } = spawnSync(
         process.execPath,
         [...command, 'sample', '--model', 'elsewhere/bytes', '--prompt', '-'],
-        {
-          cwd: place.folder,
-          encoding: 'utf8',
-          stdio: [directory, 'pipe', 'pipe'],
-        },
+        { cwd: place.folder, encoding: 'utf8', stdio: [directory, 'pipe', 'pipe'] },
       );
       expect(stderr).toMatch(/\nstandard input has no prompt: .*\n$/);
       expect(status).toBe(1);
@@ -175,9 +170,7 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
   });
 
   it('names a damaged checkpoint and takes the one before', async () => {
-    const damaged = place.path('runs/b-older/checkpoints/step-00000009');
-    mkdirSync(damaged);
-    writeFileSync(join(damaged, 'manifest.json'), '{');
+    place.file('runs/b-older/checkpoints/step-00000009/manifest.json', '{');
     const { code, stderr } = await sample('--model', 'runs/b-older', '--tokens', '1');
     expect(stderr).toMatch(
       /^skipped a damaged checkpoint: .*step-00000009\/manifest\.json cannot be used: .*\nfrom .*3\n1 tokens? in .*\n$/,

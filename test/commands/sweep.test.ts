@@ -72,12 +72,9 @@ it('a finished run of other options is not taken for one of the sweep', async ()
   );
 });
 
-it('a folder that holds a run is refused', async () => {
+it('a folder that holds a run is refused, and --resume with --overwrite', async () => {
   const run = place.path('sweep');
   writeLog(run, [runEvent()]);
   expect(String(await start(['seed=1,2']))).toContain(`${run} already holds a run: name another folder`);
-});
-
-it('takes --resume and --overwrite as a run does', async () => {
   expect(String(await start(['seed=1'], { resume: true, overwrite: true }))).toContain('exclude each other');
 });

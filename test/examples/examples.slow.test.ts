@@ -1,20 +1,15 @@
 // The programs of examples/ run as their first lines say, on little data; and a run is an iteration over its events.
 import { spawnSync } from 'node:child_process';
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { type RunEvent, readRun, trainEvents } from '../../src/index.ts';
-import { tinyModel, Workplace } from '../support/cli.ts';
+import { tinyModel, workplace } from '../support/cli.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-let place: Workplace;
-let data: string;
-beforeAll(() => {
-  place = new Workplace();
-  data = place.data();
-});
-afterAll(() => place[Symbol.dispose]());
+const place = workplace();
+const data = place.data();
 
 const start = (name: string, ...args: string[]) =>
   spawnSync(process.execPath, ['--import', 'tsx', `examples/${name}.ts`, ...args], { cwd: root, encoding: 'utf8' });
@@ -45,7 +40,7 @@ it.each([
 ])('%s takes the vocabulary of the data', (name, steps, start) => {
   const characters = place.path('data', 'letters');
   if (!existsSync(characters)) {
-    writeFileSync(place.path('letters.txt'), 'abc abd abe\n'.repeat(500));
+    place.file('letters.txt', 'abc abd abe\n'.repeat(500));
     expect(place.run(['prepro', 'text', 'letters.txt', '--tokenizer', 'char', '--workers', '1']).code).toBe(0);
   }
   // ln 7 = 1.95 for 7 characters; 5.5 for bytes.
@@ -55,14 +50,14 @@ it.each([
 it('perplexity', () => {
   place.data({ name: 'words', vocabulary: 50257 });
   place.run(`train --data words --out run ${tinyModel.join(' ')} --seq 32 --steps 2 --val-every 0`);
-  writeFileSync(place.path('text.txt'), 'What light through yonder window breaks?');
+  place.file('text.txt', 'What light through yonder window breaks?');
   const [total, ...lines] = example('perplexity', place.path('run'), place.path('text.txt')).trim().split('\n');
   expect(total).toMatch(/^8 tokens: loss 10\.\d{4}, perplexity \d+\.\d$/);
   expect(lines.length).toBe(5);
 });
 
 it('perplexity of a run with another tokenizer', () => {
-  writeFileSync(place.path('book.txt'), 'But soft, what light through yonder window breaks? '.repeat(50));
+  place.file('book.txt', 'But soft, what light through yonder window breaks? '.repeat(50));
   expect(
     place.run(['prepro', 'text', 'book.txt', '--separator', '?', '--tokenizer', 'bytes', '--workers', '1']).code,
   ).toBe(0);
@@ -82,7 +77,7 @@ it.each([
   ['perplexity', () => [], /^usage: perplexity\.ts RUN FILE$/],
   ['learning-rate-finder', () => [data, '1'], /^a rate that rises takes at least 2 steps, not 1$/],
 ] as [string, () => string[], RegExp][])('%s says in one line what is wrong', (name, args, message) => {
-  writeFileSync(place.path('empty.txt'), '');
+  place.file('empty.txt', '');
   const { status, stdout, stderr } = start(name, ...args());
   expect([status, stdout]).toEqual([1, '']);
   expect(stderr.trimEnd()).toMatch(message);

@@ -1,6 +1,6 @@
 // Models of the Hugging Face hub by name: downloaded once, checked, kept by commit, used without the network, and refused in one
 // sentence where they cannot be read.
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { Gpt2Error, InterruptedError, UsageError } from '../../src/base/errors.ts';
@@ -242,7 +242,7 @@ describe('is refused in one sentence:', () => {
   });
 
   it('a cache that cannot be written', async () => {
-    writeFileSync(place.path('file'), '');
+    place.file('file', '');
     vi.stubEnv('XDG_CACHE_HOME', place.path('file'));
     expect(await refusal(repository)).toMatch(
       /^the cache folder .* cannot be written: .*; name another cache in XDG_CACHE_HOME$/,

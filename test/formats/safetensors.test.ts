@@ -4,9 +4,9 @@ import { mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Gpt2Error } from '../../src/base/errors.ts';
 import { openSafetensors, writeSafetensors } from '../../src/weights/files/safetensors.ts';
 import { temporaryFolders } from '../checkpoint/trained-model.ts';
+import { refusalOf } from '../support/refusal.ts';
 
 const newFolder = temporaryFolders();
 
@@ -24,19 +24,13 @@ function fileOf(header: unknown, dataBytes: number, claimedBytes?: bigint): stri
 
 const f32 = (shape: number[], from: number, to: number) => ({ dtype: 'F32', shape, data_offsets: [from, to] });
 
-/** Opens a file that must be refused and gives the message, which is one line that names the file. */
+/** The message of a file that must be refused, which is one line that names the file. */
 function refusal(path: string, use: (path: string) => void = (p) => openSafetensors(p)[Symbol.dispose]()): string {
-  try {
-    use(path);
-  } catch (error) {
-    expect(error).toBeInstanceOf(Gpt2Error);
-    const { message } = error as Gpt2Error;
-    expect(message).not.toContain('\n');
-    expect(message.length).toBeLessThan(400);
-    expect(message).toContain(path);
-    return message;
-  }
-  throw new Error('it was opened');
+  const message = refusalOf(() => use(path)) ?? 'it was opened';
+  expect(message).not.toContain('\n');
+  expect(message.length).toBeLessThan(400);
+  expect(message).toContain(path);
+  return message;
 }
 
 describe('a written file', () => {

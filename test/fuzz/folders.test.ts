@@ -26,13 +26,8 @@ const harmless = {
   ...{ hidden_size: 8, quantization_config: null, activation_function: 'gelu_pytorch_tanh', layer_norm_epsilon: 1e-5 },
 };
 const harmful = {
-  ...{
-    activation_function: 'gelu',
-    layer_norm_epsilon: 1e-6,
-    n_inner: 16,
-    scale_attn_weights: false,
-    is_causal: false,
-  },
+  ...{ activation_function: 'gelu', layer_norm_epsilon: 1e-6, n_inner: 16, scale_attn_weights: false },
+  is_causal: false,
   ...{ scale_attn_by_inverse_layer_idx: true, tie_word_embeddings: false, sliding_window: 2, num_attention_heads: 4 },
   ...{ hidden_size: 16, pruned_heads: { 0: [1] }, auto_map: { A: 'b' }, quantization_config: { bits: 8 }, n_layer: 1 },
 };

@@ -1,7 +1,7 @@
 // Every format that this program reads: complete examples of each, and how a file of it is used. fuzz.test.ts damages copies of the
 // examples.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { checkedJson } from '../../src/base/files/checked-json.ts';
 import { datasetFile, readDataset } from '../../src/data/shards/dataset-file.ts';
 import { readQuestions, writeQuestions } from '../../src/data/shards/multiple-choice.ts';
@@ -91,7 +91,6 @@ export function formatsIn(folder: string): Format[] {
     shard,
     Uint16Array.from({ length: 300 }, (_, i) => (i * 7919) % 50257),
   );
-  const shardExample = readFileSync(shard);
 
   const tensors = join(place('safetensors'), 'model.safetensors');
   writeSafetensors(tensors, [
@@ -99,7 +98,6 @@ export function formatsIn(folder: string): Format[] {
     { name: 'empty', shape: [0, 7], read: () => new Float32Array(0) },
     { name: 'scalar', shape: [], read: () => Float32Array.from([7]) },
   ]);
-  const tensorsExample = readFileSync(tensors);
   const halves = JSON.stringify({
     a: { dtype: 'BF16', shape: [2], data_offsets: [0, 4] },
     b: { dtype: 'F16', shape: [1, 3], data_offsets: [4, 10] },
@@ -149,7 +147,6 @@ export function formatsIn(folder: string): Format[] {
     files: [files[0]!, { name: tokensFile, bytes: 1024 + 2 * rows.length, sha256: tokens.sha256 }],
   };
 
-  const llmcModel = join(place('llmc-model'), 'model.bin');
   const sizes = new Map(
     parameterTable(model).map(({ name, shape }) => [name, shape.reduce((all, size) => all * size)]),
   );
@@ -173,141 +170,76 @@ export function formatsIn(folder: string): Format[] {
 
   const questions = join(place('questions'), 'questions.bin');
   writeQuestions(questions, randomQuestions(5, { vocabulary: 100 }));
-  const questionsExample = readFileSync(questions);
 
-  const run = place('run');
-  const dataset = place('dataset');
-  const tokenizer = place('tokenizer');
-  const curve = join(place('reference'), 'reference.json');
-  const options = join(place('options'), 'config.json');
   const series = { train: [[0, 10.9] as const], val: [], norm: [[0, 13] as const], lr: [] };
+  /** Reads every parameter of another program's model. */
+  const readModel = (path: string) => {
+    using file = openerOf(path)!();
+    for (const parameter of parameterTable(file.model)) file.read(parameter);
+  };
 
-  return [
-    {
-      name: 'shard',
-      examples: [shardExample],
-      path: shard,
-      use() {
-        using opened = openShard(shard);
-        opened.checkTokens(50257);
-        opened.read(0, opened.tokens);
-      },
-    },
-    {
-      name: 'safetensors',
-      examples: [tensorsExample, halvesExample],
-      path: tensors,
-      use() {
-        using file = openSafetensors(tensors);
-        for (const name of file.names) {
-          file.shape(name);
-          file.read(name);
-        }
-      },
-    },
-    {
-      name: 'manifest',
-      examples: [json({ ...manifest, version: 1 }), Buffer.from(checkedJson(manifest))],
-      path: join(checkpoint, manifestFile),
-      use() {
-        const found = verifyCheckpoint(checkpoint);
-        readOptions(found.manifest.configuration, found.path);
-      },
-    },
-    {
-      name: 'capture',
-      examples: [json({ ...captured, version: 1 }), Buffer.from(checkedJson(captured))],
-      path: join(capture, captureFile),
-      use() {
-        readBatches(readCapture(capture));
-      },
-    },
-    {
-      name: 'llmc-model',
-      examples: llmcExamples,
-      path: llmcModel,
-      use() {
-        using file = openerOf(llmcModel)!();
-        for (const parameter of parameterTable(file.model)) file.read(parameter);
-      },
-    },
-    {
-      name: 'transformers',
-      examples: [json(transformersConfig)],
-      path: join(transformers, 'config.json'),
-      use() {
-        using file = openerOf(transformers)!();
-        for (const parameter of parameterTable(file.model)) file.read(parameter);
-      },
-    },
-    {
-      name: 'questions',
-      examples: [questionsExample],
-      path: questions,
-      use() {
-        readQuestions(questions);
-      },
-    },
-    {
-      name: 'log',
-      examples: [Buffer.from(log.map(formatEvent).join(''))],
-      path: logPath(run),
-      use() {
-        const record = readRun(run);
-        compareSeries(record.series, reference);
-        mismatches(record.configuration, reference);
-      },
-    },
-    {
-      name: 'reference',
-      examples: [json(reference)],
-      path: curve,
-      use() {
-        const read = readReference(curve);
-        compareSeries(series, read);
-        mismatches(configuration, read);
-      },
-    },
-    {
-      name: 'dataset',
-      examples: [
-        json({
-          source: 'tinyshakespeare',
-          tokenizer: 'gpt2',
-          vocabularySize: 50257,
-          shards: [{ file: 'tiny_train.bin', role: 'train', tokens: 300, sha256: 'b'.repeat(64) }],
-        }),
-      ],
-      path: join(dataset, datasetFile),
-      use() {
-        readDataset(dataset);
-      },
-    },
-    {
-      name: 'tokenizer',
-      examples: [
-        Buffer.from(createCharacterTokenizer([10, 97, 0x1f99c]).file!),
-        json({
-          added_tokens: [{ id: 0, content: '</s>', special: true }],
-          pre_tokenizer: { type: 'ByteLevel', add_prefix_space: false },
-          decoder: { type: 'ByteLevel' },
-          model: { type: 'BPE', vocab: { '</s>': 0, a: 1, b: 2, ab: 3 }, merges: [['a', 'b']] },
-        }),
-      ],
-      path: join(tokenizer, tokenizerFile),
-      use() {
-        const opened = readTokenizer(join(tokenizer, tokenizerFile));
-        // Without it a process decodes, which takes a second to start; tokenizers.slow.test.ts tries it.
-        if (opened.bytesOf) decode([0, 1, 2], opened);
-      },
-    },
-    {
-      name: 'options',
-      examples: [json(configuration), json({ batch: 4, learningRate: '1e-3', order: 'sequence', overfitBatch: true })],
-      path: options,
-      use() {
-        readOptionsFile(options);
-      },
-    },
+  const formats: Format[] = [];
+  const add = (
+    name: string,
+    path: string,
+    examples: readonly Uint8Array[],
+    use: (path: string, folder: string) => unknown,
+  ) => formats.push({ name, path, examples, use: () => void use(path, dirname(path)) });
+
+  add('shard', shard, [readFileSync(shard)], (path) => {
+    using opened = openShard(path);
+    opened.checkTokens(50257);
+    opened.read(0, opened.tokens);
+  });
+  add('safetensors', tensors, [readFileSync(tensors), halvesExample], (path) => {
+    using file = openSafetensors(path);
+    for (const name of file.names) {
+      file.shape(name);
+      file.read(name);
+    }
+  });
+  const manifests = [json({ ...manifest, version: 1 }), Buffer.from(checkedJson(manifest))];
+  add('manifest', join(checkpoint, manifestFile), manifests, (_, folder) => {
+    const found = verifyCheckpoint(folder);
+    readOptions(found.manifest.configuration, found.path);
+  });
+  const captures = [json({ ...captured, version: 1 }), Buffer.from(checkedJson(captured))];
+  add('capture', join(capture, captureFile), captures, (_, folder) => readBatches(readCapture(folder)));
+  add('llmc-model', join(place('llmc-model'), 'model.bin'), llmcExamples, readModel);
+  const config = [json(transformersConfig)];
+  add('transformers', join(transformers, 'config.json'), config, (_, folder) => readModel(folder));
+  add('questions', questions, [readFileSync(questions)], readQuestions);
+  add('log', logPath(place('run')), [Buffer.from(log.map(formatEvent).join(''))], (_, folder) => {
+    const record = readRun(folder);
+    compareSeries(record.series, reference);
+    mismatches(record.configuration, reference);
+  });
+  add('reference', join(place('reference'), 'reference.json'), [json(reference)], (path) => {
+    const read = readReference(path);
+    compareSeries(series, read);
+    mismatches(configuration, read);
+  });
+  const ofShard = { file: 'tiny_train.bin', role: 'train', tokens: 300, sha256: 'b'.repeat(64) };
+  const dataset = { source: 'tinyshakespeare', tokenizer: 'gpt2', vocabularySize: 50257, shards: [ofShard] };
+  add('dataset', join(place('dataset'), datasetFile), [json(dataset)], (_, folder) => readDataset(folder));
+  const tokenizers = [
+    Buffer.from(createCharacterTokenizer([10, 97, 0x1f99c]).file!),
+    json({
+      added_tokens: [{ id: 0, content: '</s>', special: true }],
+      pre_tokenizer: { type: 'ByteLevel', add_prefix_space: false },
+      decoder: { type: 'ByteLevel' },
+      model: { type: 'BPE', vocab: { '</s>': 0, a: 1, b: 2, ab: 3 }, merges: [['a', 'b']] },
+    }),
   ];
+  add('tokenizer', join(place('tokenizer'), tokenizerFile), tokenizers, (path) => {
+    const opened = readTokenizer(path);
+    // Without it a process decodes, which takes a second to start; tokenizers.slow.test.ts tries it.
+    if (opened.bytesOf) decode([0, 1, 2], opened);
+  });
+  const options = [
+    json(configuration),
+    json({ batch: 4, learningRate: '1e-3', order: 'sequence', overfitBatch: true }),
+  ];
+  add('options', join(place('options'), 'config.json'), options, (path) => readOptionsFile(path));
+  return formats;
 }

@@ -3,21 +3,8 @@ import type { Random } from '../../src/ops/cases/case-numbers.ts';
 
 /** Values that break integers: signs, widths, what doubles no longer hold. */
 const integers = [
-  0n,
-  1n,
-  -1n,
-  0x7fn,
-  0xffn,
-  0x7fffn,
-  0xffffn,
-  0x7fffffffn,
-  0x80000000n,
-  0xffffffffn,
-  2n ** 53n - 1n,
-  2n ** 53n + 1n,
-  2n ** 63n - 1n,
-  2n ** 63n,
-  2n ** 64n - 1n,
+  ...[0n, 1n, -1n, 0x7fn, 0xffn, 0x7fffn, 0xffffn, 0x7fffffffn, 0x80000000n, 0xffffffffn],
+  ...[2n ** 53n - 1n, 2n ** 53n + 1n, 2n ** 63n - 1n, 2n ** 63n, 2n ** 64n - 1n],
 ];
 
 /** JSON values that stand where something else is expected. */

@@ -1,31 +1,25 @@
 // Hostile tokenizer.json files: whatever the package tokenizers does with one, this process goes on and gets an error in one line.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
 import { setTimeout as wait } from 'node:timers/promises';
-import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { Gpt2Error } from '../../src/base/errors.ts';
 import { Random } from '../../src/ops/cases/case-numbers.ts';
 import { encode, type Tokenizer, textOf } from '../../src/tokenizer/tokenizer.ts';
 import { readTokenizer } from '../../src/tokenizer/tokenizer-file.ts';
 import { moduleLoader, moduleOf } from '../support/built.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 import { rounds, seed } from '../support/rounds.ts';
 import { byteLevel, crashing, mutatedTokenizer, replace, withoutAlphabet } from './tokenizers.ts';
 
-let place: Workplace;
-beforeAll(() => {
-  place = new Workplace();
-});
-afterAll(() => place[Symbol.dispose]());
+const place = workplace();
 
 const texts = ['Hello, it is 12:30. é 世 🦜', `a a ${'l'.repeat(40)}`, '', 'x'];
 /** Under 'a pattern that takes for ever': each word stays below the library's limit of steps. */
 const slowText = `${'l'.repeat(22)} `.repeat(2000);
 
 function open(content: string): Tokenizer {
-  writeFileSync(place.path('tokenizer.json'), content);
-  return readTokenizer(place.path('tokenizer.json'));
+  return readTokenizer(place.file('tokenizer.json', content));
 }
 
 /** Whether a file is read, and not refused. @throws for an error that is none of ours, or not one line that names the file */
@@ -80,11 +74,7 @@ it('a text takes at most a time that depends on its length', { retry: 1 }, () =>
 
 it.each([
   ['two tokens with an id', { merges: [], vocab: { a: 0, b: 1, c: 1 } }, 'have the id 1'],
-  [
-    'ids that are drawn',
-    { ...(withoutAlphabet().model as object), dropout: 0.5 },
-    'model.dropout: ids would be random',
-  ],
+  ['drawn ids', { ...(withoutAlphabet().model as object), dropout: 0.5 }, 'model.dropout: ids would be random'],
 ])('refuses %s', (_, model, reason) => {
   expect(() =>
     open(JSON.stringify({ ...withoutAlphabet(), added_tokens: [], model: { type: 'BPE', ...model } })),

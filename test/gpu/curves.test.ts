@@ -1,15 +1,10 @@
-// The whole program on the GPU against llm.c's recorded curves, as a user runs it.
-import { existsSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { compareSeries } from '../../src/report/compare/compare.ts';
 import { type Limit, readReference } from '../../src/report/compare/reference.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { describeCuda, hasCudaDtype } from '../support/backends.ts';
 import { Workplace } from '../support/cli.ts';
-
-const shared = fileURLToPath(new URL('../../../shared/datasets', import.meta.url));
-const datasets = process.env.GPT2_DATASETS ?? (existsSync(shared) ? shared : undefined);
+import { publishedTexts as datasets } from '../support/published.ts';
 
 function train(place: Workplace, preset: string, ...others: string[]): void {
   run(place, 'prepro', 'tinyshakespeare');

@@ -21,21 +21,21 @@ it('follows what its kernels are made of, not where they are', async () => {
   expect(await hashes('far/b')).toBe(before);
   const source = place.path('a/gelu.cu');
   const text = readFileSync(source, 'utf8');
-  writeFileSync(place.path('a/factor.h'), '#define FACTOR 1\n');
+  place.file('a/factor.h', '#define FACTOR 1\n');
   writeFileSync(source, `#include "factor.h"\n${text}`);
   const including = await hashes('a');
   expect(including).not.toBe(before);
-  writeFileSync(place.path('a/factor.h'), '#define FACTOR 2\n');
+  place.file('a/factor.h', '#define FACTOR 2\n');
   expect(await hashes('a')).not.toBe(including);
   writeFileSync(source, text);
   expect(await hashes('a')).toBe(before);
   const card = place.path('far/b/card.ts');
   edit(card, (text) => text.replaceAll('256', '128'));
   expect(await hashes('far/b')).not.toBe(before);
-  writeFileSync(place.path('far/launches.mjs'), 'export const threads = 64;\n');
+  place.file('far/launches.mjs', 'export const threads = 64;\n');
   edit(card, (text) => `import { threads } from '../launches.mjs';\n${text.replaceAll('128', 'threads')}`);
   const importing = await hashes('far/b');
-  writeFileSync(place.path('far/launches.mjs'), 'export const threads = 32;\n');
+  place.file('far/launches.mjs', 'export const threads = 32;\n');
   expect(await hashes('far/b')).not.toBe(importing);
 });
 

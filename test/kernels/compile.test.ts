@@ -25,30 +25,22 @@ import { cachedCubin } from '../../src/ops/kernels/cubin-cache.ts';
 import { emulated } from '../../src/ops/kernels/emulated.ts';
 import { loadKernels } from '../../src/ops/kernels/kernels.ts';
 import { mutate } from '../fuzz/mutate.ts';
-import { command, Workplace } from '../support/cli.ts';
+import { command, workplace } from '../support/cli.ts';
 import { rounds } from '../support/rounds.ts';
 import { until } from '../support/until.ts';
 
 const hasNvcc = ['nvcc', '/usr/local/cuda/bin/nvcc'].some((path) => spawnSync(path, ['--version']).status === 0);
 const hasCompiler = hasNvcc || findNvrtc() !== undefined;
 
-let place: Workplace;
+const place = workplace('each');
 let cache: string;
 beforeEach(() => {
-  place = new Workplace();
   vi.stubEnv('XDG_CACHE_HOME', place.path('cache'));
   cache = place.path('cache', 'gpt2.ts', 'kernels');
 });
 afterEach(() => {
   vi.unstubAllEnvs();
-  place[Symbol.dispose]();
 });
-
-/** Writes a file and returns its path. */
-function file(name: string, text: string): string {
-  writeFileSync(place.path(name), text);
-  return place.path(name);
-}
 
 const add = `__global__ void add(float *out, const float *a, const float *b, int n) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -61,7 +53,7 @@ const symbols = (path: string) => readFileSync(path, 'latin1').match(/_Z\w+/g);
 describe.skipIf(!hasCompiler)('a file of kernels (needs nvcc or NVRTC)', () => {
   it('becomes a cubin, whose kernels carry their types', () => {
     const path = compiled({
-      file: file(
+      file: place.file(
         'add.cu',
         `#include <cuda_bf16.h>\n#include <cstdint>\n#include <cmath>\n#include <cuda_pipeline.h>\n${add}\n__device__ float most = INFINITY;`,
       ),
@@ -72,10 +64,9 @@ describe.skipIf(!hasCompiler)('a file of kernels (needs nvcc or NVRTC)', () => {
   });
 
   it('is compiled once, and again when anything changes that it depends on', () => {
-    const path = file('add.cu', `#include "size.h"\n${add.replace('i < n', 'i < n * SIZE * TWICE')}`);
-    mkdirSync(place.path('more'));
-    writeFileSync(place.path('size.h'), '#include "more.h"\n#define SIZE MORE');
-    const more = file('more/more.h', '#define MORE 1');
+    const path = place.file('add.cu', `#include "size.h"\n${add.replace('i < n', 'i < n * SIZE * TWICE')}`);
+    place.file('size.h', '#include "more.h"\n#define SIZE MORE');
+    const more = place.file('more/more.h', '#define MORE 1');
     const source = { file: path, includes: [place.path('more')], defines: { TWICE: 2 } };
     const first = compiled(source);
     const { ino } = statSync(first);
@@ -97,7 +88,7 @@ describe.skipIf(!hasCompiler)('a file of kernels (needs nvcc or NVRTC)', () => {
   });
 
   it('shows where an error is', () => {
-    const path = file('bad.cu', '__global__ void bad(float *out) {\n  out[0] = missing;\n}\n');
+    const path = place.file('bad.cu', '__global__ void bad(float *out) {\n  out[0] = missing;\n}\n');
     expect(() => compiled({ file: path })).toThrow(
       `${path}:2: error: identifier "missing" is undefined\n    out[0] = missing;\n             ^`,
     );
@@ -131,7 +122,7 @@ describe.skipIf(!hasCompiler)('a file of kernels (needs nvcc or NVRTC)', () => {
   });
 
   it('can be compiled by several processes at once', async () => {
-    const path = file('add.cu', add);
+    const path = place.file('add.cu', add);
     const start = () =>
       spawn(process.execPath, [...command, 'kernel', 'build', path, '--gpu', '9.0', '--out', 'x'], {
         cwd: place.folder,
@@ -144,7 +135,7 @@ describe.skipIf(!hasCompiler)('a file of kernels (needs nvcc or NVRTC)', () => {
 });
 
 it('kernel build makes a file for a CPU, and says first that a source is missing', async () => {
-  const path = file('add.cu', add);
+  const path = place.file('add.cu', add);
   expect(place.run(['kernel', 'build', path, '--cpu'])).toMatchObject({ code: 0, stdout: 'wrote add.so\n' });
   using device = Device.open({ kind: 'cpu' });
   const [out, a] = [0, 1].map((value) => tensorOf(device, new Float32Array(3).fill(value))) as [Tensor, Tensor];
@@ -164,7 +155,7 @@ it('without a compiler it says how to get one', () => {
 });
 
 it('a named NVRTC that is none is refused', () => {
-  vi.stubEnv('GPT2_NVRTC_LIB', file('libnvrtc.so', 'text'));
+  vi.stubEnv('GPT2_NVRTC_LIB', place.file('libnvrtc.so', 'text'));
   expect(() => compiled({ source: add })).toThrow(
     /libnvrtc\.so is not a usable NVRTC: .*; correct or unset GPT2_NVRTC_LIB$/,
   );
@@ -215,7 +206,7 @@ describe('the cache', () => {
   });
 
   it('that cannot be written is named', () => {
-    vi.stubEnv('XDG_CACHE_HOME', file('taken', ''));
+    vi.stubEnv('XDG_CACHE_HOME', place.file('taken', ''));
     expect(() => cachedCubin('key', () => Buffer.of(1))).toThrow(
       /^cannot write the compiled kernels to .*taken\/gpt2\.ts\/kernels: .*; name another cache in XDG_CACHE_HOME$/,
     );
@@ -225,7 +216,10 @@ describe('the cache', () => {
 describe('on a CPU', () => {
   /** A compiler that notes in a file each time that it makes an object. */
   const noting = (name: string, does = 'exec g++ "$@"'): string => {
-    const path = file(name, `#!/bin/sh\ncase "$*" in *" -c "*) echo >> ${place.path('compiled')};; esac\n${does}\n`);
+    const path = place.file(
+      name,
+      `#!/bin/sh\ncase "$*" in *" -c "*) echo >> ${place.path('compiled')};; esac\n${does}\n`,
+    );
     chmodSync(path, 0o755);
     return path;
   };
@@ -282,7 +276,7 @@ describe('on a CPU', () => {
   it('removes the temporary folders of compiles that were killed, and no others', async () => {
     vi.stubEnv('TMPDIR', place.path('temporary'));
     mkdirSync(place.path('temporary'));
-    const path = file('k.cu', source.source);
+    const path = place.file('k.cu', source.source);
     const child = spawn(process.execPath, [...command, 'kernel', 'build', path, '--cpu'], {
       env: { ...process.env, CXX: noting('waits', 'case "$*" in *" -c "*) exec sleep 30;; esac; exec g++ "$@"') },
     });

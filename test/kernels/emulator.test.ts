@@ -1,27 +1,19 @@
 // Kernels on the CPU library: planted errors are all found, at their line; correct kernels run without a report.
 import { spawnSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, describe, expect, it, vi } from 'vitest';
 import { Device } from '../../src/native/device.ts';
 import { tensorOf } from '../../src/native/tensor.ts';
 import { compileKernels } from '../../src/ops/kernels/compile.ts';
 import type { LaunchShape } from '../../src/ops/kernels/kernels.ts';
 import { moduleLoader, moduleOf } from '../support/built.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 import { asAlone, batched, kernel, launch, n, one, together, values, whole } from './kernel-cases.ts';
 import { plantedErrors } from './planted-errors.ts';
 import { rightKernels } from './right-kernels.ts';
 
-let place: Workplace;
-let device: Device;
-beforeAll(() => {
-  place = new Workplace();
-  device = Device.open({ kind: 'cpu', threads: 2 });
-});
-afterAll(() => {
-  device.close();
-  place[Symbol.dispose]();
-});
+const place = workplace();
+const device = Device.open({ kind: 'cpu', threads: 2 });
+afterAll(() => device.close());
 
 /** Runs the kernel k of a source, which is compiled alone. */
 async function run(source: string, shape: LaunchShape, checks = true) {
@@ -137,8 +129,7 @@ describe('warns, and lets the kernel run on', () => {
         process.stderr.write('====');
         console.log([...new Uint32Array(out.read().buffer)].slice(0, 2).join(' '));
       }`;
-    const path = place.path('doubtful.mjs');
-    writeFileSync(path, program);
+    const path = place.file('doubtful.mjs', program);
     const { status, stdout, stderr } = spawnSync(process.execPath, [...moduleLoader, path], { encoding: 'utf8' });
     expect(status, stderr).toBe(0);
     // A sanitizer prints lines of its own before.
@@ -159,19 +150,16 @@ describe('warns, and lets the kernel run on', () => {
 
 const overflowing = '__device__ __noinline__ int f(int x) { volatile int own = x; return f(x + 1) + own; }';
 /** Faults of kernels that run without checks, each with its message. */
-const failing: readonly [name: string, source: string, message: RegExp][] = (
-  [
-    [
-      'a barrier that is not reached',
-      '  if (threadIdx.x < 32) __syncthreads();\n  out[i] = in[i];',
-      /k: thread 0 of block 0 waits at a barrier/,
-    ],
-    ['a write far outside', '  out[1ll << 40] = 1;', /accesses memory that does not exist, at 0x\w+ at source\.cu:4/],
-    ['a division by zero', '  out[i] = n / i;', /divides an integer by 0, or .* at source\.cu:4/],
-    ['a function without end', '  out[i] = f(i);', /fills its stack of 512 KiB: .* at source\.cu:1/],
-    ['a large local array', '  volatile char own[700000];\n  own[i] = 1;\n  out[i] = own[i];', /fills its stack/],
-  ] as const
-).map(([name, body, message]) => [name, kernel(body, overflowing), message]);
+const failing = Object.entries<[body: string, message: RegExp]>({
+  'a barrier that is not reached': [
+    '  if (threadIdx.x < 32) __syncthreads();\n  out[i] = in[i];',
+    /k: thread 0 of block 0 waits at a barrier/,
+  ],
+  'a write far outside': ['  out[1ll << 40] = 1;', /accesses memory that does not exist, at 0x\w+ at source\.cu:4/],
+  'a division by zero': ['  out[i] = n / i;', /divides an integer by 0, or .* at source\.cu:4/],
+  'a function without end': ['  out[i] = f(i);', /fills its stack of 512 KiB: .* at source\.cu:1/],
+  'a large local array': ['  volatile char own[700000];\n  own[i] = 1;\n  out[i] = own[i];', /fills its stack/],
+}).map(([name, [body, message]]) => [name, kernel(body, overflowing), message] as const);
 
 describe('survives what a kernel does without checks', () => {
   const right = kernel('  out[i] = in[i];');
@@ -183,48 +171,42 @@ describe('survives what a kernel does without checks', () => {
 });
 
 describe('refuses', () => {
-  it.each<[name: string, body: string, message: RegExp, before?: string]>([
-    ['a syntax error', 'const float x = ;', /source\.cu:4:\d+: error: .*\n.*const float x = ;\n.*\^/],
-    [
-      'PTX that is not in the table',
+  const refused: Record<string, [body: string, message: RegExp, before?: string]> = {
+    'a syntax error': ['const float x = ;', /source\.cu:4:\d+: error: .*\n.*const float x = ;\n.*\^/],
+    'PTX that is not in the table': [
       '  int lane;\n  asm("mov.u32 %0, %%laneid;"\n      : "=r"(lane));\n  asm("vote.sync.any.pred %0, 1, 2;" : "=r"(lane));',
       /^source\.cu:7: error: the PTX "vote\.sync\.any\.pred %0, 1, 2" does not run on a CPU: run this kernel on a GPU, or rewrite it without this$/,
     ],
-    [
-      'a function that a GPU lacks',
+    'a function that a GPU lacks': [
       'strcpy((char *)out, "a");',
       /^source\.cu:4: error: a GPU does not have this function/,
     ],
-    [
-      'a launch by the host',
+    'a launch by the host': [
       'k<<<1, 2>>>(out, in, n);',
       /^source\.cu:4: error: this is code of the host: leave only kernels/,
     ],
-    [
-      'larger declared arrays than a block can have',
+    'larger declared arrays than a block can have': [
       '__shared__ float tile[64][256];\n tile[0][0] = 1;',
       /declares tile \(shared memory\): a block's declared arrays have 65536 bytes with it; the most is 49152, more needs extern __shared__ memory at source\.cu:4/,
     ],
-    [
-      'a barrier of the grid in a launch that is not cooperative',
+    'a barrier of the grid in a launch that is not cooperative': [
       '  cooperative_groups::this_grid().sync();',
       /waits for the whole grid, but the launch is not cooperative.* at source\.cu:4/,
       '#include <cooperative_groups.h>',
     ],
-    [
-      'a main function',
+    'a main function': [
       '  printf("<<<");\n}\nint main() {\n  cudaDeviceSynchronize();',
       /^source\.cu:6: error: this is code of the host: .*\n {2}int main\(\) \{$/,
       '#include <iostream>',
     ],
-    [
-      'a header that is not emulated',
+    'a header that is not emulated': [
       '',
       /^source\.cu:1: error: cub\/cub\.cuh is not emulated on a CPU: run this file on a GPU, or rewrite it without this$/,
       '#include <cub/cub.cuh>',
     ],
-    ['a source that ends too early, at its last line', '{ out[0] = 1;', /source\.cu:5:\d+: error: expected .}.* *\n}/],
-  ])('%s', async (_, body, message, before) => {
+    'a source that ends too early, at its last line': ['{ out[0] = 1;', /source\.cu:5:\d+: error: expected .}.* *\n}/],
+  };
+  it.each(Object.entries(refused))('%s', async (_, [body, message, before]) => {
     await expect(run(kernel(body, before), one)).rejects.toThrow(message);
   });
 

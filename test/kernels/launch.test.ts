@@ -1,14 +1,11 @@
 // A launch takes arguments by the types in the kernel's own signature, sizes by the device's limits. No kernel runs here.
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import { Device } from '../../src/native/device.ts';
 import { allocateTensor, tensorOf } from '../../src/native/tensor.ts';
 import { Kernel, type LaunchShape } from '../../src/ops/kernels/kernels.ts';
 import { packArguments, parseSignature } from '../../src/ops/kernels/signature.ts';
 
-let device: Device;
-beforeAll(() => {
-  device = Device.open({ kind: 'cpu' });
-});
+const device = Device.open({ kind: 'cpu' });
 afterAll(() => device.close());
 
 it.each([

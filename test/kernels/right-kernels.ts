@@ -3,77 +3,65 @@ import { one, type Rest, sourceOf, values, whole } from './kernel-cases.ts';
 
 const sum = (values: ArrayLike<number>) => Array.from(values).reduce((a, b) => a + b, 0);
 
-type Row = readonly [name: string, body: string, expected: readonly number[], rest?: Rest];
+type Row = readonly [body: string, expected: readonly number[], rest?: Rest];
 
-const rows: readonly Row[] = [
-  ['one thread per element', '  if (i < n) out[i] = in[i] + 1;', [1, 2, 3], { shape: { grid: 5, block: 64 } }],
-  [
-    'a text of the file and an argument by the same access',
+const rows: Readonly<Record<string, Row>> = {
+  'one thread per element': ['  if (i < n) out[i] = in[i] + 1;', [1, 2, 3], { shape: { grid: 5, block: 64 } }],
+  'a text of the file and an argument by the same access': [
     '  const char *from = i & 1 ? "abcdefgh" : (const char *)in;\n  out[i] = from[i / 2];',
     [0, 97, 0, 98],
     { shape: { grid: 1, block: 8 } },
   ],
-  [
-    'a tree in shared memory',
+  'a tree in shared memory': [
     '  __shared__ float tile[64];\n  tile[threadIdx.x] = in[i];\n  __syncthreads();\n  for (int half = 32; half > 0; half /= 2) {\n    if (threadIdx.x < half) tile[threadIdx.x] += tile[threadIdx.x + half];\n    __syncthreads();\n  }\n  if (threadIdx.x == 0) out[blockIdx.x] = tile[0];',
     [sum(values.slice(0, 64)), sum(values.slice(64, 128))],
     { shape: whole },
   ],
-  [
-    'a tree that ends in one warp, ordered by __syncwarp',
+  'a tree that ends in one warp, ordered by __syncwarp': [
     '  __shared__ float tile[32];\n  const int lane = threadIdx.x;\n  tile[lane] = in[i];\n  __syncwarp();\n  for (int half = 16; half > 0; half /= 2) {\n    if (lane < half) tile[lane] += tile[lane + half];\n    __syncwarp();\n  }\n  out[i] = tile[0];',
     [496, 496],
     { shape: { grid: 1, block: 32 } },
   ],
-  [
-    'shuffles and a partial warp',
+  'shuffles and a partial warp': [
     '  float x = in[i];\n  for (int lanes = 16; lanes > 0; lanes /= 2) x += __shfl_xor_sync(0xffffffffu, x, lanes);\n  out[i] = threadIdx.x < 32 ? x : __shfl_up_sync(0xff00000000u >> 32, in[i], 1);',
     [496, 496],
     { shape: { grid: 1, block: 40 } },
   ],
-  [
-    'a lane that has ended, whose value is undefined: NaN',
+  'a lane that has ended, whose value is undefined: NaN': [
     '  if (threadIdx.x >= 16) return;\n  out[i] = __shfl_down_sync(0xffffffffu, in[i], 8);',
     [8, 9, 10, 11, 12, 13, 14, 15, Number.NaN],
     { shape: { grid: 1, block: 32 } },
   ],
-  [
-    'half a warp that goes on to a further operation before the others have read their values',
+  'half a warp that goes on to a further operation before the others have read their values': [
     '  out[i] = __shfl_up_sync(0xffffffffu, in[i], 16);\n  if (i < 16) out[i] += __shfl_sync(0xffffu, 100.0f, 0);',
     Array.from({ length: 32 }, (_, i) => (i < 16 ? i + 100 : i - 16)),
     { shape: { grid: 1, block: 32 } },
   ],
-  [
-    'ballots, votes, matches',
+  'ballots, votes, matches': [
     '  const unsigned even = __ballot_sync(0xffffffffu, i % 2 == 0);\n  out[i] = __popc(even) + 100 * __any_sync(0xffffffffu, i == 3) + 1000 * __all_sync(0xffffffffu, i < 64) +\n           10000 * __popc(__match_any_sync(0xffffffffu, i / 8));',
     [81_116, 81_116],
   ],
-  [
-    'atomics, counted by many blocks',
+  'atomics, counted by many blocks': [
     '  atomicAdd(&out[i % 4], 1.0f);\n  atomicMax(reinterpret_cast<int *>(&out[4]), i);',
     [64, 64, 64, 64],
     { shape: whole },
   ],
-  [
-    'the last block adds, after a fence',
+  'the last block adds, after a fence': [
     '  __shared__ bool is_last;\n  if (threadIdx.x == 0) {\n    out[1 + blockIdx.x] = in[i];\n    __threadfence();\n    is_last = atomicAdd(&arrived, 1u) % gridDim.x == gridDim.x - 1;\n  }\n  __syncthreads();\n  if (is_last && threadIdx.x == 0) out[0] = out[1] + out[2] + out[3] + out[4];',
     [0 + 64 + 128 + 192],
     { before: '__device__ unsigned arrived;', shape: whole },
   ],
-  [
-    'a lock that threads wait for',
+  'a lock that threads wait for': [
     '  while (atomicCAS_system(&lock, 0, 1) != 0) {}\n  out[0] += 1;\n  __threadfence();\n  atomicExch(&lock, 0);',
     [256],
     { before: '__device__ int lock;', shape: whole },
   ],
-  [
-    'neighbouring 16-bit elements of different threads',
+  'neighbouring 16-bit elements of different threads': [
     '  __nv_bfloat16 *narrow = reinterpret_cast<__nv_bfloat16 *>(out + 128);\n  narrow[i] = in[i];\n  __half *half_of = reinterpret_cast<__half *>(out + 64);\n  half_of[i] = __float2half(in[i]);\n  __syncthreads();\n  out[i] = float(narrow[63 - i]) + __half2float(half_of[i]);',
     [63, 63],
     { before: '#include <cuda_bf16.h>\n#include <cuda_fp16.h>' },
   ],
-  [
-    'templates, namespaces, tables, and a shared array of a template size',
+  'templates, namespaces, tables, and a shared array of a template size': [
     '',
     [83, 82],
     {
@@ -91,26 +79,22 @@ __device__ float turned(float value) {
 __global__ void k(float *out, const float *in, int n) { out[threadIdx.x] = inner::turned<64>(in[threadIdx.x]); }`,
     },
   ],
-  [
-    'dynamic shared memory, vectors, asynchronous copies',
+  'dynamic shared memory, vectors, asynchronous copies': [
     '  extern __shared__ float4 tile[];\n  if (threadIdx.x < 16) __pipeline_memcpy_async(&tile[threadIdx.x], in + 4 * threadIdx.x, 16);\n  __pipeline_commit();\n  __pipeline_wait_prior(0);\n  __syncthreads();\n  out[i] = reinterpret_cast<float *>(tile)[63 - threadIdx.x];',
     [63, 62],
     { before: '#include <cuda_pipeline.h>', shape: { ...one, shared: 256 } },
   ],
-  [
-    'dynamic shared memory with rows',
+  'dynamic shared memory with rows': [
     '  extern __shared__ float rows[][8];\n  rows[i / 8][i % 8] = in[i];\n  __syncthreads();\n  out[i] = rows[7 - i / 8][i % 8];',
     [56, 57, 58],
     { shape: { ...one, shared: 256 } },
   ],
-  [
-    'copies of a pipeline',
+  'copies of a pipeline': [
     '  __shared__ float tile[64];\n  auto pipe = cuda::make_pipeline();\n  pipe.producer_acquire();\n  cuda::memcpy_async(&tile[i], in + i, cuda::aligned_size_t<4>(4), pipe);\n  pipe.producer_commit();\n  pipe.consumer_wait();\n  __syncthreads();\n  out[i] = tile[63 - i];\n  pipe.consumer_release();',
     [63, 62],
     { before: '#include <cuda/pipeline>' },
   ],
-  [
-    'copies to two buffers in turn',
+  'copies to two buffers in turn': [
     `  __shared__ float tile[2][64];
   const auto fetch = [&](int round) {
     if (round < 4) __pipeline_memcpy_async(&tile[round % 2][threadIdx.x], in + 64 * round + threadIdx.x, 4);
@@ -129,8 +113,7 @@ __global__ void k(float *out, const float *in, int n) { out[threadIdx.x] = inner
     [4 * 63 + 384, 4 * 62 + 384],
     { before: '#include <cuda_pipeline.h>' },
   ],
-  [
-    'copies of a group, and its wait',
+  'copies of a group, and its wait': [
     '  __shared__ float tile[64];\n  const auto block = cg::this_thread_block();\n  cg::memcpy_async(block, tile, in, sizeof tile);\n  cg::wait(block);\n  out[i] = tile[63 - i];',
     [63, 62],
     {
@@ -138,19 +121,13 @@ __global__ void k(float *out, const float *in, int n) { out[threadIdx.x] = inner
         '#include <cooperative_groups.h>\n#include <cooperative_groups/memcpy_async.h>\nnamespace cg = cooperative_groups;',
     },
   ],
-  [
-    'the ranks of a grid',
+  'the ranks of a grid': [
     '  out[i] = in[cg::this_grid().thread_rank()] + cg::this_grid().size();',
     Array.from({ length: 64 }, (_, index) => index + 64),
     { before: '#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;', shape: { grid: 2, block: 32 } },
   ],
-  [
-    'memcpy, which CUDA declares without a header',
-    '  float value;\n  memcpy(&value, in + i, 4);\n  out[i] = value;',
-    [0, 1],
-  ],
-  [
-    'a barrier in shared memory, and copies for which it waits',
+  'memcpy, declared without a header': ['  float value;\n  memcpy(&value, in + i, 4);\n  out[i] = value;', [0, 1]],
+  'a barrier in shared memory, and copies for which it waits': [
     `  __shared__ Barrier bar;
   __shared__ float tile[64], other[64];
   if (i == 0) init(&bar, blockDim.x);
@@ -167,13 +144,11 @@ __global__ void k(float *out, const float *in, int n) { out[threadIdx.x] = inner
     [62 + 0, 63 + 1],
     { before: '#include <cuda/barrier>\nusing Barrier = cuda::barrier<cuda::thread_scope_block>;' },
   ],
-  [
-    'the bits of a double',
+  'the bits of a double': [
     '  const long long bits = __double_as_longlong(1.5);\n  out[i] = i == 0 ? bits >> 48 : __hiloint2double(__double2hiint(1.5), 0);',
     [0x3ff8, 1.5],
   ],
-  [
-    'aligned shared arrays, and bounds of a launch',
+  'aligned shared arrays, and bounds of a launch': [
     '',
     [189, 186],
     {
@@ -187,8 +162,7 @@ __global__ void k(float *out, const float *in, int n) { out[threadIdx.x] = inner
       shape: { ...one, shared: 256 },
     },
   ],
-  [
-    'cooperative groups',
+  'cooperative groups': [
     '  const auto tile = cg::tiled_partition<8>(cg::this_thread_block());\n  out[i] = cg::reduce(tile, in[i], cg::plus<float>());\n  cg::this_thread_block().sync();',
     [28, 28],
     {
@@ -196,25 +170,21 @@ __global__ void k(float *out, const float *in, int n) { out[threadIdx.x] = inner
         '#include <cooperative_groups.h>\n#include <cooperative_groups/reduce.h>\nnamespace cg = cooperative_groups;',
     },
   ],
-  [
-    'a barrier that counts, in three dimensions',
+  'a barrier that counts, in three dimensions': [
     '  const int at = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;\n  out[at] = __syncthreads_count(at < 10) + __syncthreads_or(at == 5) + __syncthreads_and(at >= 0);',
     [12, 12],
     { shape: { grid: 1, block: [4, 4, 4] } },
   ],
-  [
-    'memset in shared memory, memcpy out of it',
+  'memset in shared memory, memcpy out of it': [
     '  __shared__ float tile[64];\n  if (i == 0) memset(tile, 0, n);\n  __syncthreads();\n  if (i < 8) tile[i] += in[i];\n  __syncthreads();\n  if (i == 0) memcpy(out, tile, n);',
     [0, 1, 2, 3, 4, 5, 6, 7, 0],
   ],
-  [
-    'memory from malloc: used by a block, and later than its launch',
+  'memory from malloc: used by a block, and later than its launch': [
     '  __shared__ float *own;\n  if (i == 0) own = kept = new float[64];\n  __syncthreads();\n  own[i] = in[i];\n  __syncthreads();\n  float *mine = (float *)malloc(8);\n  mine[1] = kept[63 - i];\n  out[i] = mine[1];\n  free(mine);',
     [63, 62, 61],
     { before: '__device__ float *kept;' },
   ],
-  [
-    'shared arrays outside of functions, hidden by names within',
+  'shared arrays outside of functions, hidden by names within': [
     '  tile[i] = in[i];\n  dynamic[i] = 1;\n  __syncthreads();\n  out[i] = turned(i) + other(tile) + (sizeof tile == 256);\n  { float tile = 2; out[i] += tile; }',
     [63 + 7 + 3, 62 + 7 + 3],
     {
@@ -223,6 +193,10 @@ __global__ void k(float *out, const float *in, int n) { out[threadIdx.x] = inner
       shape: { ...one, shared: 256 },
     },
   ],
-];
+};
 
-export const rightKernels = rows.map(([name, body, expected, rest]) => ({ name, expected, ...sourceOf(body, rest) }));
+export const rightKernels = Object.entries(rows).map(([name, [body, expected, rest]]) => ({
+  name,
+  expected,
+  ...sourceOf(body, rest),
+}));

@@ -1,6 +1,3 @@
-// Requests that a stranger may send: none is answered with more than a refusal, and none keeps others waiting. As bytes on
-// a socket, because no client would send most of it.
-import { writeFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { hostname } from 'node:os';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -14,7 +11,7 @@ const place = workplace();
 let server: LiveServer;
 let port: number;
 beforeAll(async () => {
-  writeFileSync(place.path('secret'), 'a secret');
+  place.file('secret', 'a secret');
   const log = new WrittenLog(place.path('run'));
   log.write(runEvent());
   server = await LiveServer.open({ port: 0, host: '127.0.0.1' });

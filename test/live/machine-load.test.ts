@@ -1,5 +1,5 @@
 // The machine's readings: nvidia-smi in place of which a script stands here, and what its lines mean.
-import { chmodSync, existsSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync } from 'node:fs';
 import { afterEach, expect, it, vi } from 'vitest';
 import { type MachineReading, parseGpuLine, toolsName, watchMachine } from '../../src/report/machine-load.ts';
 import { Workplace } from '../support/cli.ts';
@@ -52,7 +52,7 @@ trap 'touch ${ended}; exit' TERM
 echo '100, 1000, 50, 90, 300.00'
 while :; do sleep 0.1; done
 `;
-  writeFileSync(place.path('nvidia-smi'), script);
+  place.file('nvidia-smi', script);
   chmodSync(place.path('nvidia-smi'), 0o755);
   vi.stubEnv('PATH', `${place.folder}:${process.env.PATH}`);
   vi.stubEnv('CUDA_VISIBLE_DEVICES', undefined);

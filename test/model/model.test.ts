@@ -2,21 +2,25 @@
 import { describe, expect, it } from 'vitest';
 import { ParameterArena } from '../../src/model/arena.ts';
 import { backward } from '../../src/model/backward.ts';
-import { presetConfig } from '../../src/model/config.ts';
+import { modelLabel, presetConfig } from '../../src/model/config.ts';
 import { forward } from '../../src/model/forward.ts';
 import { headForward, headForwardBackward } from '../../src/model/head.ts';
 import { createModel } from '../../src/model/model.ts';
-import { parameterCount, parameterTable } from '../../src/model/parameters.ts';
+import { parameterCount, parameterTable, realCount } from '../../src/model/parameters.ts';
 import { Device } from '../../src/native/device.ts';
 import { floats } from '../../src/ops/cases/case-numbers.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
+import { noUpdate } from '../../src/optimizer/optimizer.ts';
 import { Trainer } from '../../src/train/step/trainer.ts';
 import { describeBackends } from '../support/backends.ts';
 import {
   modernBatch,
   modernFixture,
   modernOptimizer,
+  modernParts,
   modernTensors,
+  smallModernConfig,
+  smallModernModel,
   tinyModernConfig,
   tinyModernModel,
 } from '../support/modern-models.ts';
@@ -37,12 +41,8 @@ const modern = modernFixture.tiny;
 const recorded = [
   {
     ...{ name: 'GPT-2', make: recordedModel, config: tinyConfig, size: tinyFixture.batch, tensors: tinyTensors },
-    ...{
-      batch: recordedBatch,
-      limit: undefined,
-      ...tinyFixture.float64,
-      factors: Array<number>(10).fill(learningRate),
-    },
+    ...{ batch: recordedBatch, limit: undefined, factors: Array<number>(10).fill(learningRate) },
+    ...tinyFixture.float64,
     training: { optimizer: new AdamW({ weightDecay }), gradientClip: gradClip },
     // PyTorch's own fp32 ends 1.2e-7 from its float64; sums in another order may be further away.
     finals: ['wpe', 'h.0.ln1w', 'h.0.attprojw', 'h.0.fcb', 'h.1.fcprojb', 'lnfw'].map((name) => [name, 1e-5] as const),
@@ -58,8 +58,26 @@ const recorded = [
   },
 ];
 
+const { small } = modernFixture;
+/** Micro-batches of the recipe "modern", from the stream of i^2 modulo the vocabulary. */
+function squaresAt(step: number) {
+  const square = (start: number) => (_: unknown, index: number) =>
+    (step * small.B * small.T + start + index) ** 2 % smallModernConfig.vocabularySize;
+  const from = (start: number) => Int32Array.from({ length: small.B * small.T }, square(start));
+  return { inputs: from(0), targets: from(1) };
+}
+const updated = [
+  ...recorded.map((each) => ({ ...each, batchAt: (_: number) => each.batch })),
+  {
+    ...{ name: 'modern from its initial weights', make: smallModernModel, size: small, batchAt: squaresAt },
+    // PyTorch's own fp32 is 1e-6 from its float64.
+    ...{ tensors: modernTensors, losses: small.losses, norms: undefined, factors: small.factors, finals: [] },
+    training: { optimizer: modernOptimizer(small.B * small.T), gradientClip: 0 },
+  },
+];
+
 describeBackends('model as recorded', (_, kind) => {
-  describe.each(recorded)('$name', ({ make, config, size, tensors, batch, limit, ...recorded }) => {
+  describe.each(recorded)('$name', ({ make, config, size, tensors, batch, limit }) => {
     const { B, T } = size;
 
     it('backward equals PyTorch, gradient by gradient, overwritten and accumulated', () => {
@@ -86,20 +104,36 @@ describeBackends('model as recorded', (_, kind) => {
       }
     });
 
-    it('ten updates equal PyTorch', async () => {
-      using device = Device.open({ kind });
-      const model = make(device);
-      const trainer = new Trainer(model, { batch: B, sequence: T, accumulation: 1, ...recorded.training });
-      for (const [index, loss] of recorded.losses.entries()) {
-        const result = await trainer.step(index, recorded.factors[index]!, () => batch);
-        expect(Math.abs(result.loss - loss), `loss of step ${index}`).toBeLessThan(1e-5);
-        const norm = recorded.norms?.[index] ?? result.norm;
-        expect(Math.abs(result.norm - norm), `norm of step ${index}`).toBeLessThan(1e-4);
-      }
-      for (const [name, most] of recorded.finals) {
-        expectClose(name, floats(model.masters.get(name)), tensors.get(`final/${name}`).values, most);
+    it('micro-batches add up to the gradients of the batch, in every step', async () => {
+      using device = Device.open({ kind, accumulates: true });
+      const sizes = { batch: 1, sequence: T, accumulation: B };
+      const trainer = new Trainer(make(device), { ...sizes, optimizer: noUpdate, gradientClip: 0 });
+      for (let index = 0; index < 2; index++) {
+        let row = 0;
+        await trainer.step(index, 0, () => {
+          const at = row++ * T;
+          return { inputs: batch.inputs.subarray(at, at + T), targets: batch.targets.subarray(at, at + T) };
+        });
+        for (const { name } of parameterTable(config)) {
+          expectClose(name, floats(trainer.gradients.get(name)), tensors.get(`gradient/${name}`).values, limit);
+        }
       }
     });
+  });
+
+  it.each(updated)('updates equal PyTorch: $name', async ({ make, size: { B, T }, batchAt, tensors, ...recorded }) => {
+    using device = Device.open({ kind });
+    const model = make(device);
+    const trainer = new Trainer(model, { batch: B, sequence: T, accumulation: 1, ...recorded.training });
+    for (const [index, loss] of recorded.losses.entries()) {
+      const result = await trainer.step(index, recorded.factors[index]!, () => batchAt(index));
+      expect(Math.abs(result.loss - loss), `loss of step ${index}`).toBeLessThan(1e-5);
+      const norm = recorded.norms?.[index] ?? result.norm;
+      expect(Math.abs(result.norm - norm), `norm of step ${index}`).toBeLessThan(1e-4);
+    }
+    for (const [name, most] of recorded.finals) {
+      expectClose(name, floats(model.masters.get(name)), tensors.get(`final/${name}`).values, most);
+    }
   });
 });
 
@@ -236,6 +270,13 @@ describeBackends('model', (_, kind) => {
 });
 
 describe('parameters', () => {
+  it('of a modern GPT are those that were recorded', () => {
+    const table = parameterTable(tinyModernConfig);
+    expect(table.map(({ name }) => name)).toEqual(Object.keys(modern.draws));
+    expect(parameterCount(tinyModernConfig)).toBe(table.reduce((sum, parameter) => sum + realCount(parameter), 0));
+    expect(modelLabel({ ...presetConfig('d12')!, ...modernParts })).toBe('l12-c768-h12');
+  });
+
   it.each([
     ['d12', 124_439_808],
     ['d24', 354_823_168],

@@ -189,12 +189,7 @@ it("balances the presets' layers between ranks", () => {
     d48: [0, 0, 0, 0],
   });
   // Query, key and value take less work per element than the matrices of the MLP.
-  expect(table('work')).toEqual({
-    d12: [0, 5, 0, 6.7],
-    d24: [0, 5, 0, 0],
-    d36: [0, 0, 0, 6.7],
-    d48: [0, 1.2, 0, 0],
-  });
+  expect(table('work')).toEqual({ d12: [0, 5, 0, 6.7], d24: [0, 5, 0, 0], d36: [0, 0, 0, 6.7], d48: [0, 1.2, 0, 0] });
 });
 
 /** The layouts that AdamW's runs had before matrices could stay whole: sizes and a hash, by ranks. */

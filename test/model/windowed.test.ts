@@ -23,7 +23,14 @@ import { Trainer } from '../../src/train/step/trainer.ts';
 import { captured, writeCapture } from '../../src/weights/checkpoint/capture.ts';
 import { describeBackends } from '../support/backends.ts';
 import { Workplace } from '../support/cli.ts';
-import { modernParts, windowedParts } from '../support/modern-models.ts';
+import {
+  modernBatch,
+  modernFixture,
+  modernParts,
+  modernTensors,
+  tinyModernModel,
+  windowedParts,
+} from '../support/modern-models.ts';
 import { checkGradient, expectClose } from '../support/tensors.ts';
 
 const sizes = { layers: 6, channels: 64, heads: 2, context: 64, vocabularySize: 61 };
@@ -128,24 +135,34 @@ describeBackends(
       for (const [kind, sum] of sums.entries()) expectClose(`gradients ${kind}`, gradients[kind]!, sum, 2e-5);
     });
 
+    /** The logits after a text, which is decoded at once, and token by token. */
+    function expectDecoded(model: Model, text: Int32Array, wanted: ArrayLike<number>): void {
+      const cache = new KeyValueCache(model, { texts: 1, window: text.length });
+      cache.tokens.write(text);
+      const last = text.length - 1;
+      const logitsAt = (position: number, tokens: number) => {
+        cache.positions.write(Int32Array.of(position));
+        const row = decode(model, model.activations.at(1, tokens), cache, { first: tokens - 1, rows: 1 });
+        return floats(row).subarray(0, wanted.length);
+      };
+      expectClose('at once', logitsAt(0, text.length), wanted, 1e-5);
+      for (let position = 0; position < last; position++) logitsAt(position, 1);
+      expectClose('token by token', logitsAt(last, 1), wanted, 1e-5);
+    }
+
     it('decodes as forward computes, a text at once and token by token', async () => {
       using device = Device.open({ kind, dtype });
       const model = randomModel(device, { ...windowed, documentMask: false, endOfText: undefined }, 1);
       const inputs = packed(1);
-      const V = sizes.vocabularySize;
-      const wanted = (await logits(model, { inputs }, { sequence: T })).subarray((T - 1) * V);
-      const cache = new KeyValueCache(model, { texts: 1, window: T });
-      cache.tokens.write(inputs);
-      const logitsAt = (position: number, tokens: number) => {
-        cache.positions.write(Int32Array.of(position));
-        return floats(decode(model, model.activations.at(1, tokens), cache, { first: tokens - 1, rows: 1 })).subarray(
-          0,
-          V,
-        );
-      };
-      expectClose('at once', logitsAt(0, T), wanted, 1e-5);
-      for (let position = 0; position < T - 1; position++) logitsAt(position, 1);
-      expectClose('token by token', logitsAt(T - 1, 1), wanted, 1e-5);
+      const all = await logits(model, { inputs }, { sequence: T });
+      expectDecoded(model, inputs, all.subarray((T - 1) * sizes.vocabularySize));
+    });
+
+    it('a modern model without windows decodes the logits of PyTorch', () => {
+      using device = Device.open({ kind, dtype });
+      const { B, T } = modernFixture.tiny;
+      const text = modernBatch.inputs.subarray((B - 1) * T);
+      expectDecoded(tinyModernModel(device), text, modernTensors.get('logits').values);
     });
   },
   { dtypes: ['fp32'] },

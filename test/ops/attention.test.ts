@@ -1,11 +1,17 @@
-// Causal attention: against PyTorch, its own differences, odd lengths and head sizes, and that it is causal.
+// Causal attention: masks, large scores, and texts that do not fit a cache.
 import { expect, it } from 'vitest';
 import type { Device } from '../../src/native/device.ts';
+import { elementCount } from '../../src/native/element-types.ts';
 import { floats, Random } from '../../src/ops/cases/case-numbers.ts';
-import { attentionBackward, attentionForward, attentionScratch } from '../../src/ops/ops.generated.ts';
+import {
+  attentionBackward,
+  attentionCachedForward,
+  attentionCachedScratch,
+  attentionForward,
+  attentionScratch,
+} from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
-import { opCases } from '../support/fixtures.ts';
-import { checkGradient, dot, expectClose, expectFormula, TensorBench } from '../support/tensors.ts';
+import { expectClose, TensorBench } from '../support/tensors.ts';
 
 interface Sizes {
   B: number;
@@ -42,9 +48,9 @@ function resultsOf(device: Device, sizes: Sizes, first: ArrayLike<number> | unde
 }
 
 describeBackends(
-  'attention with a mask',
+  'attention',
   (device, kind, dtype) => {
-    it.each([20, 64, 96, 128])('of zeros gives the bits of none, heads of %i', (HS) => {
+    it.each([20, 64, 96, 128])('with a mask of zeros gives the bits of none, heads of %i', (HS) => {
       const sizes = { B: 2, T: 333, C: 3 * HS, NH: 3 };
       const [masked, plain] = [new Int32Array(2 * 333), undefined].map((first) => resultsOf(device(), sizes, first));
       for (const name of ['out', 'lse', 'dqkv'] as const) {
@@ -71,6 +77,28 @@ describeBackends(
       }
     });
 
+    it('over a cache leaves texts that do not fit', () => {
+      using bench = new TensorBench(device());
+      const [B, S, NH, HS] = [4, 12, 2, 64];
+      const C = NH * HS;
+      const random = new Random(9);
+      const drawn = (name: string, ...shape: number[]) =>
+        bench.tensor(name, shape, random.normals(elementCount(shape)));
+      device().reserveWorkspace(attentionCachedScratch(device(), { S }));
+      const [keys, values] = [drawn('keys', B, NH, S, HS), drawn('values', B, NH, S, HS)];
+      const before = [floats(keys), floats(values)];
+      const positions = bench.tensor('positions', [B], [0, 7, 12, -1], 'int32');
+      const out = bench.tensor('out', [B, 1, C]);
+      attentionCachedForward(device(), { out, keys, values, qkv: drawn('qkv', B, 1, 3 * C), positions, window: 0 });
+      expect(Array.from(floats(out), Number.isNaN)).toEqual(
+        Array.from({ length: B * C }, (_, index) => index >= 2 * C),
+      );
+      // The cache of the last two texts.
+      const rest = (cache: Float32Array) => cache.subarray(2 * C * S);
+      expect([floats(keys), floats(values)].map(rest)).toEqual(before.map(rest));
+      bench.checkGuards();
+    });
+
     const T = 700;
     const wrong: [string, Int32Array, string][] = [
       ['decreases', new Int32Array(T).map((_, t) => (t < 300 ? t : 0)), 'first from 299 to 300, got 0 at [0,300]'],
@@ -78,66 +106,24 @@ describeBackends(
       ['is negative', new Int32Array(T).fill(-9), 'first from 0 to 0, got -9 at [0,0]'],
       ['is noise', new Random(3).integers(T, 2 ** 31 - 1).map((value) => value * 2), 'first from 0 to 0, got'],
     ];
-    it.each(wrong)('that %s is refused on a CPU, and ends on a GPU', (_, first, message) => {
+    it.each(wrong)('a mask that %s is refused on a CPU, and ends on a GPU', (_, first, message) => {
       for (const HS of [20, 64, 96, 128]) {
         const run = () => resultsOf(device(), { B: 1, T, C: HS, NH: 1 }, first);
         if (kind === 'cpu') expect(run).toThrow(message);
         else run();
       }
     });
+
+    it('stays finite where scores are large', () => {
+      using bench = new TensorBench(device());
+      const sizes = { B: 1, T: 9, C: 16, NH: 1 };
+      const { out, lse, dqkv } = setUp(bench, sizes);
+      const qkv = bench.tensor('qkv', [1, 9, 48], new Random(6).normals(9 * 48, 60));
+      const dout = bench.tensor('dout', [1, 9, 16], new Random(7).normals(9 * 16));
+      attentionForward(device(), { out, lse, qkv, first: null });
+      attentionBackward(device(), { dqkv, dout, out, qkv, lse, first: null });
+      expect([...floats(out), ...floats(lse), ...floats(dqkv)].every(Number.isFinite)).toBe(true);
+    });
   },
   { dtypes: ['fp32', 'bf16'] },
 );
-
-describeBackends('attention', (device) => {
-  it.each(opCases('attention'))('equals PyTorch, and backward its own differences: $name', ({ get, sizes }) => {
-    using bench = new TensorBench(device());
-    const { out, lse, dqkv } = setUp(bench, sizes as unknown as Sizes);
-    const qkv = bench.fixture('qkv', get('qkv'));
-    const dout = bench.fixture('dout', get('dout'));
-    const loss = () => {
-      attentionForward(device(), { out, lse, qkv, first: null });
-      return dot(floats(out), floats(dout));
-    };
-    loss();
-    expectClose('out', floats(out), get('out').values);
-    expectClose('lse', floats(lse), get('lse').values);
-    attentionBackward(device(), { dqkv, dout, out, qkv, lse, first: null });
-    expectClose('dqkv', floats(dqkv), get('dqkv').values);
-    checkGradient('qkv', { input: qkv, gradient: floats(dqkv), loss, random: new Random(1), step: 3e-3 });
-    bench.checkGuards();
-  });
-
-  it.each([
-    { B: 1, T: 1, C: 3, NH: 1 },
-    { B: 3, T: 2, C: 6, NH: 6 },
-    { B: 1, T: 127, C: 64, NH: 1 },
-    { B: 1, T: 129, C: 80, NH: 1 },
-    { B: 2, T: 31, C: 192, NH: 2 },
-    { B: 1, T: 200, C: 128, NH: 1 },
-  ])('forward in double, B $B T $T C $C NH $NH', (sizes) => expectFormula(device(), 'attention_forward', sizes));
-
-  it('does not see later positions', () => {
-    using bench = new TensorBench(device());
-    const sizes = { B: 1, T: 40, C: 32, NH: 2 };
-    const { out, lse } = setUp(bench, sizes);
-    const values = new Random(5).normals(40 * 96);
-    const qkv = bench.tensor('qkv', [1, 40, 96], values);
-    attentionForward(device(), { out, lse, qkv, first: null });
-    const before = floats(out).slice(0, 20 * 32);
-    qkv.write(Float32Array.from(values, (value, index) => (index < 20 * 96 ? value : value * -3)));
-    attentionForward(device(), { out, lse, qkv, first: null });
-    expect(floats(out).slice(0, 20 * 32)).toEqual(before);
-  });
-
-  it('stays finite where scores are large', () => {
-    using bench = new TensorBench(device());
-    const sizes = { B: 1, T: 9, C: 16, NH: 1 };
-    const { out, lse, dqkv } = setUp(bench, sizes);
-    const qkv = bench.tensor('qkv', [1, 9, 48], new Random(6).normals(9 * 48, 60));
-    const dout = bench.tensor('dout', [1, 9, 16], new Random(7).normals(9 * 16));
-    attentionForward(device(), { out, lse, qkv, first: null });
-    attentionBackward(device(), { dqkv, dout, out, qkv, lse, first: null });
-    expect([...floats(out), ...floats(lse), ...floats(dqkv)].every(Number.isFinite)).toBe(true);
-  });
-});

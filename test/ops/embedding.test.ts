@@ -1,76 +1,11 @@
-// Token and position embedding: against PyTorch, its own differences, repeated tokens, tokens that do not exist.
+// Token and position embedding: the largest vocabulary, places of texts, and tokens that do not exist.
 import { expect, it } from 'vitest';
 import { floats, Random } from '../../src/ops/cases/case-numbers.ts';
 import { embeddingBackward, embeddingForward, embeddingScratch } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
-import { opCases } from '../support/fixtures.ts';
-import { checkGradient, dot, expectClose, TensorBench } from '../support/tensors.ts';
-
-/** Tokens at positions from 0 on. */
-const unplaced = { texts: null, positions: null };
+import { TensorBench } from '../support/tensors.ts';
 
 describeBackends('embedding', (device, kind) => {
-  it.each(opCases('embedding'))('equals PyTorch, and backward its own differences: $name', ({ get, sizes }) => {
-    using bench = new TensorBench(device());
-    const { B, T, C, V, Vp, positions } = sizes as Record<'B' | 'T' | 'C' | 'V' | 'Vp' | 'positions', number>;
-    device().reserveWorkspace(embeddingScratch(device(), { B, T, C, V }));
-    const tokens = bench.fixture('tokens', get('tokens'));
-    const wte = bench.fixture('wte', get('wte'));
-    const wpe = bench.fixture('wpe', get('wpe'));
-    const dout = bench.fixture('dout', get('dout'));
-    const out = bench.tensor('out', [B, T, C]);
-    const loss = () => {
-      embeddingForward(device(), { out, tokens, ...unplaced, wte, wpe, S: T, V });
-      return dot(floats(out), floats(dout));
-    };
-    loss();
-    expect(floats(out)).toEqual(get('out').values);
-
-    // dwte is added to what the head has left there; rows of wpe past T are not touched.
-    const random = new Random(1);
-    const before = random.normals(Vp * C);
-    const dwte = bench.tensor('dwte', [Vp, C], before);
-    const dwpe = bench.tensor('dwpe', [positions, C], new Float32Array(positions * C));
-    const backward = (accumulate: boolean) =>
-      embeddingBackward(device(), { dwte, dwpe, dout, tokens, V: V, accumulate });
-    backward(false);
-    const wanted = get('dwte').values;
-    expectClose(
-      'dwte',
-      floats(dwte),
-      wanted.map((value, index) => value + before[index]!),
-    );
-    expectClose('dwpe', floats(dwpe).subarray(0, T * C), get('dwpe').values);
-    expect(
-      floats(dwpe)
-        .subarray(T * C)
-        .every((value) => value === 0),
-    ).toBe(true);
-    backward(true);
-    expectClose(
-      'dwpe +=',
-      floats(dwpe).subarray(0, T * C),
-      get('dwpe').values.map((value) => 2 * value),
-    );
-
-    const padded = new Float32Array(positions * C);
-    padded.set(get('dwpe').values as Float32Array);
-    checkGradient('wte', { input: wte, gradient: wanted, loss, random });
-    checkGradient('wpe', { input: wpe, gradient: padded, loss, random });
-    bench.checkGuards();
-  });
-
-  it.runIf(kind === 'cpu').each([-1, 11, 2 ** 30])('refuses the token %i of a vocabulary of 11', (token) => {
-    using bench = new TensorBench(device());
-    const tokens = bench.tensor('tokens', [1, 3], Int32Array.from([0, token, 1]), 'int32');
-    const out = bench.tensor('out', [1, 3, 4], new Float32Array(12));
-    const wte = bench.tensor('wte', [16, 4], new Float32Array(64));
-    const wpe = bench.tensor('wpe', [3, 4], new Float32Array(12));
-    expect(() => embeddingForward(device(), { out, tokens, ...unplaced, wte, wpe, S: 3, V: 11 })).toThrow(
-      String(token),
-    );
-  });
-
   it.each([65536, 65537])('sorts what a token file can hold, and refuses a vocabulary of %i where it cannot', (V) => {
     using bench = new TensorBench(device());
     device().reserveWorkspace(embeddingScratch(device(), { B: 1, T: 3, C: 4, V }));
@@ -86,15 +21,6 @@ describeBackends('embedding', (device, kind) => {
     backward();
     expect(floats(dwte).subarray(65535 * 4, 65536 * 4)).toEqual(Float32Array.of(10, 12, 14, 16));
     expect(floats(dwte).subarray(255 * 4, 256 * 4)).toEqual(Float32Array.of(5, 6, 7, 8));
-  });
-
-  it('refuses more positions than wpe has', () => {
-    using bench = new TensorBench(device());
-    const tokens = bench.tensor('tokens', [1, 5], undefined, 'int32');
-    const [out, wte, wpe] = [bench.tensor('out', [1, 5, 4]), bench.tensor('wte', [8, 4]), bench.tensor('wpe', [3, 4])];
-    expect(() => embeddingForward(device(), { out, tokens, ...unplaced, wte, wpe, S: 5, V: 8 })).toThrow(
-      'embedding_forward: wpe [>=S,C] has only 3 rows, but S = 5',
-    );
   });
 
   it('at places of its own for each text; what does not fit is NaN', () => {

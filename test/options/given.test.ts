@@ -1,7 +1,9 @@
 // Wrong options, given to the API and on the command line: both refuse them with one exact message before they open anything.
-import { describe, expect, it } from 'vitest';
+// Errors and notices of public functions name options as a program gives them; those of commands name flags (refusals.test.ts).
+import { mkdirSync } from 'node:fs';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { UsageError } from '../../src/base/errors.ts';
-import { speakFlags } from '../../src/base/wording.ts';
+import { speakFlags, words } from '../../src/base/wording.ts';
 import * as api from '../../src/index.ts';
 import { runPresetNames } from '../../src/options/presets.ts';
 import { flagOf } from '../../src/options/row.ts';
@@ -191,4 +193,103 @@ const calls: Record<string, () => unknown> = {
 it.each(Object.entries(calls))('%s', async (name, call) => {
   const message = name.split(' refuses: ')[1]!;
   await expect((async () => call())()).rejects.toThrow(new UsageError(message));
+});
+
+beforeAll(() => {
+  place.data({ name: 'random' });
+  for (const name of ['alone', 'alone/none']) mkdirSync(place.path(name));
+  place.file('a.txt', 'a few words');
+});
+
+const division = { prefix: 'x', shardTokens: 100, validation: 0.1 };
+const text = (more: object, from = 'a.txt') =>
+  api.prepareText(api.findInputs([place.path(from)]), {
+    ...{ out: place.path('random'), format: { kind: 'text' }, division, workers: 1, ...more },
+  } as never);
+const train = (name: string) => api.findShards(name.startsWith('data/') ? name : place.path(name), 'train');
+const shards = () => train('random');
+const load = (batch: number, sequence: number) =>
+  api.openLoader({ shards: shards(), batch, sequence, order: 'file', seed: 42, vocabularySize: 50257 });
+const exported = (format: api.ExportFormat, out = 'new', more: object = {}) =>
+  api.exportModel({ model: 'd6', format, out: place.path(out), ...more });
+const small = { layers: 1, channels: 16, heads: 2, context: 64, vocabularySize: 50257 };
+const made = (more: object) => api.createModel(object, { ...small, ...more }, { B: 1, T: 8, purpose: 'inference' });
+const measure = (sequence: number) => {
+  using device = api.Device.open({ kind: 'cpu', threads: 1 });
+  const model = api.createModel(device, small, { B: 1, T: 8, purpose: 'inference' });
+  return api.evaluate(model, { shards: shards(), tokenizer: 'gpt2', batch: 1, sequence });
+};
+
+/** By the whole message. */
+const exact: Record<string, () => unknown> = {
+  'gpt2 is a size of new models and has no weights; the pretrained GPT-2 of this size is openai-community/gpt2': () =>
+    api.resolveWeights('gpt2'),
+  'd6 is a size of new models and has no weights; name a trained model': () => exported('hf'),
+  'format llmc writes fp32 or bf16, not fp16: give another dtype': () => exported('llmc', 'new', { dtype: 'fp16' }),
+  'validation takes a number over 0 and under 1, not 1': () => text({ division: { ...division, validation: 1 } }),
+  'separator takes a text, not "": leave it out if a file is a document': () =>
+    text({ format: { kind: 'text', separator: '' } }),
+  'tokenizer takes gpt2, bytes, char, a tokenizer.json or a folder that has one, not "gpt4"': () =>
+    text({ tokenizer: 'gpt4' }),
+  "sequence 65 is over the model's context of 64 positions; take a shorter sequence": () => measure(65),
+  'channels 16 are not divisible by heads 3; give heads that divide channels': () => made({ heads: 3 }),
+  'rotaryBase 100 has no effect with positions learned; give positions rotary too': () => made({ rotaryBase: 100 }),
+  'warmup 100 is over steps 20; take a shorter warmup (from preset shakespeare-laptop: warmup 100)': () =>
+    api.train({ preset: 'shakespeare-laptop', data: place.path('random'), steps: 20 }),
+  'own-source takes no from: leave it out, its files come with the package': () =>
+    api.prepareDataset('own-source', { from: 'x' }),
+};
+const matching: [message: RegExp, work: () => unknown][] = [
+  [/rando does not exist; did you mean .*random\?$/, () => train('rando')],
+  [
+    /alone\/no does not exist; name another(, such as .*)?, or make it: `np.* prepro .*--out .*alone\/no`$/,
+    () => train('alone/no'),
+  ],
+  [
+    /^there is no data in .*tinystories: run `(npm run|npx gpt2) prepro tinystories`, or name another folder$/,
+    () => train('data/own-source-of-tests/../tinystories'),
+  ],
+  [/a\.txt cannot be read as a folder of token shards: .*; name another$/, () => train('a.txt')],
+  [/a\.txt already exists: name another path as out, or remove it$/, () => exported('gguf', 'a.txt')],
+  [/random_train\.bin, which belongs to .*: name another folder with the option out$/, () => text({})],
+  [/sequences of 64; the largest batch that fits is \d+$/, () => load(1000, 64)],
+  [/too few for a sequence of 5001; sequence must be under 5000$/, () => load(1, 5001)],
+  [
+    /^there are no questions in .*none\.bin: run `(npm run|npx gpt2) prepro hellaswag`, or name a file$/,
+    () => api.readHellaswag(place.path('none.bin'), { sequence: 64, vocabularySize: 50257 }),
+  ],
+];
+
+it.each([...Object.entries(exact), ...matching])('%s', async (message, work) => {
+  const error = (await (async () => work())().catch((error: unknown) => error)) as Error;
+  if (typeof message === 'string') expect(error.message).toBe(message);
+  else expect(error.message).toMatch(message);
+  expect(error.stack).toContain(error.message);
+});
+
+it('prepareText: notices too', async () => {
+  const notices: string[] = [];
+  const notice = (line: string) => void notices.push(line);
+  place.file('long.txt', 'a word and another\n'.repeat(300));
+  await text({ out: place.path('made'), division: { ...division, validation: 0.001 }, notice }, 'long.txt');
+  expect(notices.join()).toMatch(/^validation is .*; give more text, or another validation$/);
+});
+
+it('a stopped run says how to continue it', async () => {
+  const out = place.path("it's mine");
+  const small = { layers: 1, channels: 16, heads: 2, context: 16, sequence: 16, batch: 1, device: 'cpu', steps: 2 };
+  const options = { ...small, data: place.path('random'), out, valEvery: 0, sampleEvery: 0 };
+  const message = `stopped after 0 of 2 steps and saved; continue with { out: ${JSON.stringify(out)}, resume: true }`;
+  const stopped = new api.StoppedError(message, undefined);
+  await expect(api.train(options, { signal: AbortSignal.abort() })).rejects.toThrow(stopped);
+});
+
+it('flags are named as options, values and commands are not', () => {
+  const path = 'runs/--data/x';
+  expect(words`${path} of --data: give --total-batch, or --out ${'--seq'}; run \`eval --data ${path} --seq 4\``).toBe(
+    'runs/--data/x of data: give totalBatch, or out --seq; run `eval --data runs/--data/x --seq 4`',
+  );
+  expect(words`--kernel is one with --dtype, another --out, --resume, --no-resume`).toBe(
+    'kernels is one with the option dtype, another path as out, resume: true, resume: false',
+  );
 });

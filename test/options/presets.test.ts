@@ -29,7 +29,7 @@ describe.each(runPresetNames)('%s', (name) => {
 
   it('is printed as a file that --config takes', async () => {
     const { stdout } = await place.okHere(['presets', name]);
-    writeFileSync(place.path(`${name}.json`), stdout);
+    place.file(`${name}.json`, stdout);
     expect(readOptionsFile(place.path(`${name}.json`))).toEqual(options);
   });
 });

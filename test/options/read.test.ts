@@ -20,7 +20,7 @@ it('every option is named by its field, its flag, and either in snake case', () 
 });
 
 it('reads them from a file, and from the config.json of a folder', () => {
-  writeFileSync(place.path('config.json'), JSON.stringify({ lr: 1e-3, 'total-batch': 512, valEvery: 5, seq: 64 }));
+  place.file('config.json', JSON.stringify({ lr: 1e-3, 'total-batch': 512, valEvery: 5, seq: 64 }));
   const read = { learningRate: 1e-3, totalBatch: 512, valEvery: 5, sequence: 64 };
   expect(readOptionsFile(place.path('config.json'))).toEqual(read);
   expect(readOptionsFile(place.folder)).toEqual(read);

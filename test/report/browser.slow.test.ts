@@ -1,5 +1,3 @@
-// The HTML report in a browser, opened from a file with the network off: what a reader sees and does.
-import { writeFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import type { BrowserContext, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
@@ -58,7 +56,7 @@ describeInChromium('the report', (browser) => {
 
   beforeAll(async () => {
     for (const [name, figure] of Object.entries(reports())) {
-      writeFileSync(place.path(`${name}.html`), htmlReport(figure));
+      place.file(`${name}.html`, htmlReport(figure));
     }
     context = await browser().newContext({ offline: true, viewport: { width: 1280, height: 900 } });
   });

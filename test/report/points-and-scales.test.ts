@@ -32,13 +32,7 @@ it('difference: at the steps that both have', () => {
 });
 
 it.each([
-  [
-    'a constant unchanged from the first step on, values that are not finite in place',
-    1,
-    0.9,
-    [2, nan, 2],
-    [2, nan, 2],
-  ],
+  ['a constant unchanged from the first step on, values not finite in place', 1, 0.9, [2, nan, 2], [2, nan, 2]],
   ['what lies between the averaged values', 1, 0.5, [1, 3], [1, 7 / 3]],
   [
     'a curve of every ninth step, which forgets as much at each as others in three',

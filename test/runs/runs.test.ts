@@ -76,13 +76,8 @@ it('a folder that holds a run is refused, replaced with overwrite, continued wit
 
 it('config.json is on the disk before and after it has its name', () => {
   RunLog.create(run, { configuration, overwrite: false }).close();
-  const wanted = [
-    `sync ${run}/config.json.tmp`,
-    `rename to ${run}/config.json`,
-    `sync ${run}`,
-    `sync ${run}/log.jsonl`,
-  ];
-  expect(durable.filter((call) => call.includes(run))).toEqual(wanted);
+  const calls = [`sync ${run}/config.json.tmp`, `rename to ${run}/config.json`, `sync ${run}`, `sync ${run}/log.jsonl`];
+  expect(durable.filter((call) => call.includes(run))).toEqual(calls);
 });
 
 it('nothing is written through a link where config.json is put together', () => {
@@ -211,7 +206,7 @@ it('resume makes the log where there is none', () => {
 });
 
 it('a folder below a file cannot be resumed, and says so in one line', () => {
-  writeFileSync(place.path('file'), '');
+  place.file('file', '');
   expect(() => RunLog.resume(place.path('file', 'run'), { configuration, bytes: 0 })).toThrow(
     /^cannot continue the log [^\n]*ENOTDIR[^\n]*$/,
   );

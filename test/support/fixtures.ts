@@ -15,7 +15,7 @@ export function readFixtureJson<T>(name: string): T {
 }
 
 /** All tensors of a fixture file, by key. */
-export function readFixture(name: string): { get(key: string): FixtureTensor; has(key: string): boolean } {
+export function readFixture(name: string): { get(key: string): FixtureTensor } {
   const file = readFileSync(pathOf(name));
   const headerBytes = Number(file.readBigUInt64LE(0));
   const header = JSON.parse(file.toString('utf8', 8, 8 + headerBytes)) as Record<
@@ -23,7 +23,6 @@ export function readFixture(name: string): { get(key: string): FixtureTensor; ha
     { dtype: 'F32' | 'I32'; shape: number[]; data_offsets: [number, number] }
   >;
   return {
-    has: (key) => key in header,
     get(key) {
       const entry = header[key];
       if (!entry) throw new Error(`${name} has no ${key}`);
@@ -32,23 +31,4 @@ export function readFixture(name: string): { get(key: string): FixtureTensor; ha
       return { shape: entry.shape, values: entry.dtype === 'F32' ? new Float32Array(bytes) : new Int32Array(bytes) };
     },
   };
-}
-
-interface OpCase {
-  readonly op: string;
-  readonly sizes: Readonly<Record<string, number>>;
-}
-
-/** The recorded cases of an op, each with a getter for its tensors. */
-export function opCases(op: string) {
-  const { cases } = readFixtureJson<{ cases: Record<string, OpCase> }>('ops.json');
-  const tensors = readFixture('ops.safetensors');
-  return Object.entries(cases)
-    .filter(([, { op: of }]) => of === op)
-    .map(([name, { sizes }]) => ({
-      name,
-      sizes,
-      get: (key: string) => tensors.get(`${name}/${key}`),
-      has: (key: string) => tensors.has(`${name}/${key}`),
-    }));
 }

@@ -1,5 +1,5 @@
 // TensorBoard's event files: the record's bytes, and that they tell a run's curves, also when it was killed and resumed.
-import { existsSync, fstatSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, fstatSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { crc32c, eventRecord } from '../../src/report/tensorboard/event-record.ts';
@@ -38,7 +38,7 @@ describe('the record', () => {
 
   it.each([0, 1, 127, 128, 300, 16_383, 16_384, 2 ** 31, 2 ** 32 + 5, Number.MAX_SAFE_INTEGER])('step %i', (step) => {
     const long = 'ö'.repeat(100);
-    writeFileSync(place.path('x'), eventRecord(1.5, step, { scalars: { 'train/loss': 0.1, [long]: Number.NaN } }));
+    place.file('x', eventRecord(1.5, step, { scalars: { 'train/loss': 0.1, [long]: Number.NaN } }));
     const scalars = { 'train/loss': Math.fround(0.1), [long]: Number.NaN };
     expect(readEvents(place.path('x'))).toEqual([{ seconds: 1.5, step, version: undefined, isStart: false, scalars }]);
   });
@@ -154,7 +154,7 @@ describe('train --tensorboard', () => {
     expect(place.run(train('boards/a', '--stop-after', '3')).code).toBe(0);
     expect(eventFiles(place.path('run'))).toEqual([]);
     expect(curves(place.path('boards', 'a'))).toEqual(logged());
-    writeFileSync(place.path('file'), '');
+    place.file('file', '');
     const { code, stdout, stderr } = place.run(train(join('file', 'x'), '--overwrite'));
     expect([code, stdout.includes('step')]).toEqual([1, false]);
     // The file that was to be overwritten is still there.

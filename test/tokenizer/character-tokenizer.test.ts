@@ -1,7 +1,6 @@
 // The tokenizer of characters: nanoGPT's ids and division of tinyshakespeare, round trips, its file, characters that it lacks.
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -15,9 +14,7 @@ import { decode, encode, promptIds, type Tokenizer } from '../../src/tokenizer/t
 import { isSameTokenizer, parseTokenizer, readTokenizer } from '../../src/tokenizer/tokenizer-file.ts';
 import { workplace } from '../support/cli.ts';
 import { type More, ofJsonl, prepared, tokensIn } from '../support/prepared.ts';
-
-const shared = fileURLToPath(new URL('../../../shared/datasets', import.meta.url));
-const folder = process.env.GPT2_DATASETS ?? (existsSync(shared) ? shared : undefined);
+import { publishedTexts as folder } from '../support/published.ts';
 
 const place = workplace('each');
 afterEach(() => {

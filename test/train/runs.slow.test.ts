@@ -1,5 +1,5 @@
 // Whole runs, as a user starts them, of each kind of model, optimizer and dtype: the same bits again, resuming, ranks, eval,
-// captures; then what only one kind does. Figures: test/model/modern.test.ts, test/model/fp8.test.ts, test/optimizer/muon.test.ts.
+// captures; then what only one kind does. Figures: test/model/model.test.ts, test/model/fp8.test.ts, test/optimizer/muon.test.ts.
 import { cpSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';

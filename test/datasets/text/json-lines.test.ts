@@ -12,22 +12,11 @@ async function linesOf(text: string, partBytes: number): Promise<string[]> {
   return Buffer.concat(read).toString().split('\n');
 }
 
-const elements = [
-  'a "quoted" text, with ] and }\\',
-  'größe 漢',
-  { text: 'x', more: [1, { deep: ['[,]'] }] },
-  5,
-  null,
-  [],
-];
+const items = ['a "quoted" text, with ] and }\\', 'größe 漢', { text: 'x', more: [1, { deep: ['[,]'] }] }, 5, null, []];
 
 it.each([1, 2, 7, 1000])('an array has an element in each line, read in parts of %i bytes', async (partBytes) => {
-  for (const text of [
-    JSON.stringify(elements),
-    JSON.stringify(elements, null, 2),
-    `  ${JSON.stringify(elements)} \n`,
-  ]) {
-    expect((await linesOf(text, partBytes)).map((line) => JSON.parse(line))).toEqual(elements);
+  for (const text of [JSON.stringify(items), JSON.stringify(items, null, 2), `  ${JSON.stringify(items)} \n`]) {
+    expect((await linesOf(text, partBytes)).map((line) => JSON.parse(line))).toEqual(items);
   }
   const lines = '{"text": "[a,\\n"}\n{"text": "b"}';
   expect((await linesOf(lines, partBytes)).join('\n')).toBe(lines);

@@ -134,47 +134,42 @@ describe('refuses', () => {
     const bytes = whole(texts, { codec: 'UNCOMPRESSED' });
     return change(bytes);
   };
-  it.each([
-    ['a file of something else', Buffer.from('no table at all'), /is not a valid Parquet file: .*PAR1/],
-    ['an empty file', Buffer.alloc(0), /is not a valid Parquet file/],
-    ['nothing but the mark', Buffer.from('PAR1'), /is not a valid Parquet file/],
-    ['a file cut off', damaged((bytes) => bytes.subarray(0, 9000)), /is not a valid Parquet file/],
-    ['a file without its beginning', damaged((bytes) => bytes.subarray(20_000)), /row group \d of .* cannot be read/],
-    [
-      'damaged pages',
+  const refused: Record<string, [Buffer, RegExp]> = {
+    'a file of something else': [Buffer.from('no table at all'), /is not a valid Parquet file: .*PAR1/],
+    'an empty file': [Buffer.alloc(0), /is not a valid Parquet file/],
+    'nothing but the mark': [Buffer.from('PAR1'), /is not a valid Parquet file/],
+    'a file cut off': [damaged((bytes) => bytes.subarray(0, 9000)), /is not a valid Parquet file/],
+    'a file without its beginning': [damaged((bytes) => bytes.subarray(20_000)), /row group \d of .* cannot be read/],
+    'damaged pages': [
       damaged((bytes) => bytes.fill(0xff, 8000, 12_000)),
       /^row group 1 of .* cannot be read: .*; download or write/,
     ],
-    [
-      'another column',
+    'another column': [
       table({ body: { data: ['a'], type: 'STRING' } }),
       /no column of text "text": name one of body with --field/,
     ],
-    [
-      'no text at all',
+    'no text at all': [
       table({ text: { data: [1, 2], type: 'INT32' } }),
       /no column of text "text": it has no column of text, so use another file/,
     ],
-    ['lists of texts', table({ text: [['a', 'b'], ['c']] as never }), /no column of text "text"/],
-    [
-      'a row without text',
+    'lists of texts': [table({ text: [['a', 'b'], ['c']] as never }), /no column of text "text"/],
+    'a row without text': [
       table({ text: { data: [...texts, null], type: 'STRING' } }),
       /^row 0 of row group 7 of .* has no text in the column "text"/,
     ],
-    [
-      'Latin-1',
+    'Latin-1': [
       table({ text: { data: [Buffer.from('abc é', 'latin1')], type: 'BYTE_ARRAY' } }),
       /^row 0 of row group 0 of .* is not UTF-8/,
     ],
-    [
-      'row groups over 64 MiB',
+    'row groups over 64 MiB': [
       whole(
         Array.from({ length: 66 }, (_, index) => String.fromCharCode(32 + index).repeat(2 ** 20)),
         { rows: 66 },
       ),
       /^row group 0 of .* has 66 MiB of "text", over the limit of 64: .* row_group_size/,
     ],
-  ] as [string, Buffer, RegExp][])('%s', async (name, bytes, message) => {
+  };
+  it.each(Object.entries(refused))('%s', async (name, [bytes, message]) => {
     const path = place.file(`${name}.parquet`, bytes);
     const error = await documents(path).catch((error: unknown) => error);
     expect(error).toBeInstanceOf(Gpt2Error);
