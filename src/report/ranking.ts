@@ -55,7 +55,24 @@ const finite = (value = Number.NaN): number | null => (Number.isFinite(value) ? 
 /** A ranking of runs, with its title and notes on results that cannot be compared. */
 export type Ranking = ReturnType<typeof rankRuns>;
 
-/** Ranks the runs by their last validation loss, least first; runs without a finite loss come last. */
+/**
+ * Sorts runs by their last validation, least first; runs without a finite loss come last. Losses that cannot be compared are
+ * sorted by bits per byte, or, if a log lacks them, not at all.
+ */
+function sortedBy<R>(runs: readonly R[], logOf: (run: R) => Validated) {
+  const finiteLoss = (run: R) => finite(lastEvent(logOf(run), 'val')?.loss);
+  const isAlike = runs.every((run) => !unlike(logOf(run), logOf(runs[0]!)).otherText.includes('val'));
+  const hasBits = runs.every((run) => finiteLoss(run) === null || bitsPerByte(logOf(run)) !== undefined);
+  const by = isAlike ? 'loss' : hasBits ? 'bits per byte' : undefined;
+  const orderOf = (run: R) => {
+    const loss = finiteLoss(run);
+    if (loss === null) return Number.MAX_VALUE;
+    return by === 'loss' ? loss : by ? bitsPerByte(logOf(run))! : 0;
+  };
+  return { by, sorted: runs.toSorted((a, b) => orderOf(a) - orderOf(b)) };
+}
+
+/** Ranks the runs, as `sortedBy` does. */
 export function rankRuns(runs: readonly NamedRun[]) {
   const valueIn = ({ configuration }: NamedRun, name: OptionName) =>
     shortValue(name, recordedValue(configuration, name));
@@ -63,7 +80,7 @@ export function rankRuns(runs: readonly NamedRun[]) {
     (name) => isCompared(name) && new Set(runs.map((run) => valueIn(run, name))).size > 1,
   );
   const lastOf = ({ series }: NamedRun) => finite(series.val.at(-1)?.[1]);
-  const sorted = runs.toSorted((a, b) => (lastOf(a) ?? Number.MAX_VALUE) - (lastOf(b) ?? Number.MAX_VALUE));
+  const { by, sorted } = sortedBy(runs, (run) => run);
   const first = sorted[0]!;
   const ranking = sorted.map((run) => {
     const { folder, name, series, configuration } = run;
@@ -91,7 +108,10 @@ export function rankRuns(runs: readonly NamedRun[]) {
     sorted.some((run) => lastOf(run) !== null && unlike(run, first).leftOut.includes('val')) &&
       'not all runs validated the same tokens',
   ].filter((note) => note !== false);
-  return { title: `Ranking by last validation loss${warning ? `: ${warning}` : ''}`, ranking, notes };
+  const title = by
+    ? `Ranking by ${by === 'loss' ? 'last validation loss' : by}`
+    : 'Not ranked, as a log lacks bits per byte';
+  return { title: `${title}${warning ? `: ${warning}` : ''}`, ranking, notes };
 }
 
 /** A ranking as a table; options have the names of their flags. */
@@ -122,7 +142,7 @@ const describeBehind = ({ behind }: Ranking['ranking'][number]): string =>
   behind ? `${behind.difference.toFixed(4)} ± ${behind.standardError.toFixed(4)}${behind.isTie ? ' tie' : ''}` : '-';
 
 /** Losses are the last ones, in nats per token; null: none yet. */
-export type RunSummary = ReturnType<typeof withTies>[number];
+export type RunSummary = ReturnType<typeof withTies>['runs'][number];
 
 /** @throws Gpt2Error as `readRun` */
 export function summarizeRun(run: string) {
@@ -139,6 +159,7 @@ export function summarizeRun(run: string) {
     ofSteps: configuration.steps,
     train: series.train.at(-1)?.[1] ?? null,
     val: series.val.at(-1)?.[1] ?? null,
+    bitsPerByte: finite(bitsPerByte(record)),
     /** From the median time of the last steps. */
     tokensPerSecond: milliseconds ? (1000 * configuration.totalBatch) / milliseconds : null,
     state: runState(run, record),
@@ -147,13 +168,14 @@ export function summarizeRun(run: string) {
   };
 }
 
-/** Adds the difference of each validation from the least one over the same sequences. */
+/** Sorts summaries as `sortedBy` does, and adds the difference of each validation from the least one over the same sequences. */
 export function withTies(runs: readonly ReturnType<typeof summarizeRun>[]) {
-  const byLoss = runs.toSorted((a, b) => (a.val ?? Number.MAX_VALUE) - (b.val ?? Number.MAX_VALUE));
-  return runs.map(({ validated, ...run }) => {
-    const best = byLoss.find((other) => behind(validated, other.validated))?.validated;
+  const { by, sorted } = sortedBy(runs, ({ validated }) => validated);
+  const all = sorted.map(({ validated, ...run }) => {
+    const best = sorted.find((other) => behind(validated, other.validated))?.validated;
     return { ...run, behind: best && best !== validated ? behind(validated, best) : null };
   });
+  return { by, runs: all };
 }
 
 /** Bytes of all files; files that disappear meanwhile count as nothing. */
