@@ -60,16 +60,14 @@ export type Ranking = ReturnType<typeof rankRuns>;
  * sorted by bits per byte, or, if a log lacks them, not at all.
  */
 function sortedBy<R>(runs: readonly R[], logOf: (run: R) => Validated) {
-  const finiteLoss = (run: R) => finite(lastEvent(logOf(run), 'val')?.loss);
-  const isAlike = runs.every((run) => !unlike(logOf(run), logOf(runs[0]!)).otherText.includes('val'));
-  const hasBits = runs.every((run) => finiteLoss(run) === null || bitsPerByte(logOf(run)) !== undefined);
+  const hasLoss = (run: R) => finite(lastEvent(logOf(run), 'val')?.loss) !== null;
+  const validated = runs.filter(hasLoss).map((run) => ({ run, log: logOf(run) }));
+  const isAlike = validated.every(({ log }) => !unlike(log, validated[0]!.log).otherText.includes('val'));
+  const hasBits = validated.every(({ log }) => bitsPerByte(log) !== undefined);
   const by = isAlike ? 'loss' : hasBits ? 'bits per byte' : undefined;
-  const orderOf = (run: R) => {
-    const loss = finiteLoss(run);
-    if (loss === null) return Number.MAX_VALUE;
-    return by === 'loss' ? loss : by ? bitsPerByte(logOf(run))! : 0;
-  };
-  return { by, sorted: runs.toSorted((a, b) => orderOf(a) - orderOf(b)) };
+  const valueIn = (log: Validated) => (by === 'loss' ? lastEvent(log, 'val')!.loss : by ? bitsPerByte(log)! : 0);
+  const sorted = validated.toSorted((a, b) => valueIn(a.log) - valueIn(b.log)).map(({ run }) => run);
+  return { by, sorted: [...sorted, ...runs.filter((run) => !hasLoss(run))] };
 }
 
 /** Ranks the runs, as `sortedBy` does. */

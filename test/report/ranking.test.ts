@@ -73,6 +73,9 @@ it.each<[string, object, string[], RegExp]>([
   Object.assign(letters.events[1]!, bytes);
   Object.assign(words.events[1]!, { bytes: 25_600 });
   const all = [run([Number.NaN]), { ...letters, name: 'letters' }, { ...words, name: 'words' }];
+  expect(rankRuns([all[0]!, run([Number.NaN], { vocabularySize: 65 })]).title).toMatch(
+    /^Ranking by last validation loss/,
+  );
   const ranked = rankRuns(all);
   expect(ranked.ranking.map(({ name }) => name)).toEqual([...wanted, 'a']);
   expect(ranked.title).toMatch(title);
