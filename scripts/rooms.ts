@@ -79,7 +79,7 @@ export const rooms: Readonly<Record<string, Room>> = {
     open: [
       ...['checkpoint/background', 'checkpoint/capture', 'checkpoint/directory', 'checkpoint/prune'],
       ...['checkpoint/read-checkpoint', 'checkpoint/write'],
-      ...['files/names', 'files/stored-file'],
+      ...['files/layout', 'files/names', 'files/stored-file'],
       ...['formats/formats', 'formats/hub', 'weights'],
     ],
   },

@@ -53,7 +53,8 @@ options in which they differ. State failed: a loss or gradient was not finite; s
 behind the first by less than twice the standard error (±) over the same sequences.
 
 A run that validated other tokens than the reference or another run (--val-tokens, --val-steps) is compared without validations.
-Losses over other data or another vocabulary cannot be compared, which is said first, with bits per byte if the logs have them.
+Losses over other data or another vocabulary cannot be compared, which is said first, with bits per byte if the logs have them:
+these then rank the runs.
 
 Exit code 0: inside the reference's limits (or --tolerance at every step), or no reference matches. 1: outside, or the
 configurations differ. Another run has no limits: only --tolerance sets one. A ranking exits with 0, whatever its runs' state.

@@ -40,7 +40,8 @@ interface Column {
 
 const loss = (name: 'train' | 'val'): Column => ({
   text: (run) => `${run[name]?.toFixed(4) ?? '-'}${name === 'val' && run.behind?.isTie ? ' tie' : ''}`,
-  order: (run) => (Number.isFinite(run[name]) ? run[name]! : Number.POSITIVE_INFINITY),
+  // Validations are sorted by withTies.
+  order: (run) => (name === 'val' ? 0 : Number.isFinite(run[name]) ? run[name]! : Number.POSITIVE_INFINITY),
 });
 
 /** "11-21 10:02" */
@@ -88,7 +89,12 @@ function list(folder: string, { sort, json }: { readonly sort: string; readonly 
     notice(`left out: ${summary.message}`);
     return [];
   });
-  const runs = withTies(found).sort((a, b) => (order(a) < order(b) ? -1 : order(a) > order(b) ? 1 : 0));
+  const { by, runs: sorted } = withTies(found);
+  if (sort === 'val' && by !== 'loss') {
+    const how = by ? `sorted by ${by}` : 'not sorted, as a log lacks bits per byte';
+    notice(`losses on other data or vocabularies cannot be compared: ${how}`);
+  }
+  const runs = sorted.sort((a, b) => (order(a) < order(b) ? -1 : order(a) > order(b) ? 1 : 0));
   const lines = runs.length > 0 ? [tableOf(folder, runs)] : [`no runs in ${folder}; npm run train starts one`];
   printResult({ folder, runs }, lines, json);
 }

@@ -5,6 +5,7 @@ import {
   asTyped,
   attempt,
   customModel,
+  ExitError,
   formatBytes,
   formatCount,
   type LivePage,
@@ -119,7 +120,9 @@ async function start(sources: Sources, interruption: Interruption): Promise<void
   const command = process.argv.slice(2);
   // Only rank 0 prints; the other ranks write to separate log files.
   if (place && place.rank > 0) {
-    await trainSources(sources, { place, command, signal: interruption('quiet') });
+    await trainSources(sources, { place, command, signal: interruption('quiet') }).catch((error) => {
+      throw error.isPrinted ? new ExitError(error.exitCode) : error;
+    });
     return;
   }
   let progress: ReturnType<typeof showProgress> | undefined;

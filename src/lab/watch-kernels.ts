@@ -1,5 +1,5 @@
 // Tests a folder's kernels whenever one of its files is saved, and on a GPU times them.
-import { watch } from 'node:fs';
+import { existsSync, watch } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { CompileError, explained, Gpt2Error } from '../base/errors.ts';
 import type { KernelRound, RoundKernel, RoundState } from '../report/kernel-round.ts';
@@ -13,6 +13,8 @@ import type { TestedSize } from './test-op.ts';
 const watched = /\.(cuh?|h|ts|mjs)$/;
 /** Editors write a file in several steps. */
 const quietMilliseconds = 30;
+/** Time between two looks for a folder that is gone. */
+const lookMilliseconds = 200;
 /** Earlier rounds that the page lists. */
 const mostRounds = 20;
 
@@ -29,9 +31,7 @@ export async function watchKernels(options: LabOptions, { onLine, onRound, onCha
   const { folder } = options;
   let changed = () => {};
   explained(`cannot watch ${folder}`, 'name a folder with a card', () => {
-    watch(folder, (_, name) => {
-      if (name === null || watched.test(name)) changed();
-    });
+    watchFolder(folder, () => changed());
   });
   let round: Round | undefined;
   let history: KernelRound['history'] = [];
@@ -51,6 +51,22 @@ export async function watchKernels(options: LabOptions, { onLine, onRound, onCha
     onLine(`took ${took} s${text}; waits for the next save, Ctrl-C ends`);
     await next;
   }
+}
+
+/** Calls `changed` when a source is saved, and when the folder was removed or moved and is there again. */
+function watchFolder(folder: string, changed: () => void): void {
+  const watcher = watch(folder, (_, name) => {
+    if (name === null || watched.test(name)) changed();
+    // An event of the folder itself is the last one of its watcher.
+    if (name !== basename(resolve(folder))) return;
+    watcher.close();
+    const looking = setInterval(() => {
+      if (!existsSync(folder)) return;
+      clearInterval(looking);
+      watchFolder(folder, changed);
+      changed();
+    }, lookMilliseconds);
+  });
 }
 
 const seconds = (ms: number): string => (ms / 1000).toFixed(2);

@@ -140,6 +140,7 @@ export const trainingRows = {
       of: ({ startsFromWeights, channels }) => (startsFromWeights ? fineTuningRate : newModelRate(channels)),
     },
     elsewhere: ['max-lr'],
+    without: 'schedule',
   },
   warmup: {
     usage: '--warmup <N>',

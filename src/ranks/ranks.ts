@@ -11,6 +11,8 @@ import type { Place } from './place.ts';
 /** The failure of a job of several ranks; every rank ends with the same error. */
 export class RankError extends Gpt2Error {
   override readonly name = 'RankError';
+  /** Whether rank 0 prints it on the same machine: a run that did not begin is refused in one line. */
+  isPrinted = false;
 }
 
 /** Time that rank 0 waits for the cause of a failure after a rank has reported an effect. */
@@ -238,7 +240,10 @@ export class Ranks {
     if (type === 'failed') {
       this.#accuse({ rank: content.rank as number, deed: String(content.deed), isEffect: content.isEffect === true });
     }
-    if (type === 'verdict') this.#end(String(content.text));
+    if (type === 'verdict') {
+      const isHere = this.hosts[0] !== undefined && this.hosts[0] === this.hosts[this.rank];
+      this.#end(String(content.text)).isPrinted = isHere && this.liveness.step < 0;
+    }
   }
 
   #lost(rank: number, reason: string): void {

@@ -55,14 +55,29 @@ const finite = (value = Number.NaN): number | null => (Number.isFinite(value) ? 
 /** A ranking of runs, with its title and notes on results that cannot be compared. */
 export type Ranking = ReturnType<typeof rankRuns>;
 
-/** Ranks the runs by their last validation loss, least first; runs without a finite loss come last. */
+/**
+ * Sorts runs by their last validation, least first; runs without a finite loss come last. Losses that cannot be compared are
+ * sorted by bits per byte, or, if a log lacks them, not at all.
+ */
+function sortedBy<R>(runs: readonly R[], logOf: (run: R) => Validated) {
+  const hasLoss = (run: R) => finite(lastEvent(logOf(run), 'val')?.loss) !== null;
+  const validated = runs.filter(hasLoss).map((run) => ({ run, log: logOf(run) }));
+  const isAlike = validated.every(({ log }) => !unlike(log, validated[0]!.log).otherText.includes('val'));
+  const hasBits = validated.every(({ log }) => bitsPerByte(log) !== undefined);
+  const by = isAlike ? 'loss' : hasBits ? 'bits per byte' : undefined;
+  const valueIn = (log: Validated) => (by === 'loss' ? lastEvent(log, 'val')!.loss : by ? bitsPerByte(log)! : 0);
+  const sorted = validated.toSorted((a, b) => valueIn(a.log) - valueIn(b.log)).map(({ run }) => run);
+  return { by, sorted: [...sorted, ...runs.filter((run) => !hasLoss(run))] };
+}
+
+/** Ranks the runs, as `sortedBy` does. */
 export function rankRuns(runs: readonly NamedRun[]) {
   const valueIn = ({ configuration }: NamedRun, name: OptionName) =>
     shortValue(name, recordedValue(configuration, name));
   const isSame = (name: OptionName) => new Set(runs.map((run) => valueIn(run, name))).size === 1;
   const differing = recordedNames.filter((name) => isCompared(name) && !isSame(name));
   const lastOf = ({ series }: NamedRun) => finite(series.val.at(-1)?.[1]);
-  const sorted = runs.toSorted((a, b) => (lastOf(a) ?? Number.MAX_VALUE) - (lastOf(b) ?? Number.MAX_VALUE));
+  const { by, sorted } = sortedBy(runs, (run) => run);
   const first = sorted[0]!;
   const ranking = sorted.map((run) => {
     const { folder, name, series, configuration } = run;
@@ -90,7 +105,10 @@ export function rankRuns(runs: readonly NamedRun[]) {
     sorted.some((run) => lastOf(run) !== null && unlike(run, first).leftOut.includes('val')) &&
       'not all runs validated the same tokens',
   ].filter((note) => note !== false);
-  return { title: `Ranking by last validation loss${warning ? `: ${warning}` : ''}`, ranking, notes };
+  const title = by
+    ? `Ranking by ${by === 'loss' ? 'last validation loss' : by}`
+    : 'Not ranked, as a log lacks bits per byte';
+  return { title: `${title}${warning ? `: ${warning}` : ''}`, ranking, notes };
 }
 
 /** A ranking as a table; options have the names of their flags. */
@@ -121,7 +139,7 @@ const describeBehind = ({ behind }: Ranking['ranking'][number]): string =>
   behind ? `${behind.difference.toFixed(4)} ± ${behind.standardError.toFixed(4)}${behind.isTie ? ' tie' : ''}` : '-';
 
 /** Losses are the last ones, in nats per token; null: none yet. */
-export type RunSummary = ReturnType<typeof withTies>[number];
+export type RunSummary = ReturnType<typeof withTies>['runs'][number];
 
 /** @throws Gpt2Error as `readRun` */
 export function summarizeRun(run: string) {
@@ -138,6 +156,7 @@ export function summarizeRun(run: string) {
     ofSteps: configuration.steps,
     train: series.train.at(-1)?.[1] ?? null,
     val: series.val.at(-1)?.[1] ?? null,
+    bitsPerByte: finite(bitsPerByte(record)),
     /** From the median time of the last steps. */
     tokensPerSecond: milliseconds ? (1000 * configuration.totalBatch) / milliseconds : null,
     state: runState(run, record),
@@ -146,13 +165,14 @@ export function summarizeRun(run: string) {
   };
 }
 
-/** Adds the difference of each validation from the least one over the same sequences. */
+/** Sorts summaries as `sortedBy` does, and adds the difference of each validation from the least one over the same sequences. */
 export function withTies(runs: readonly ReturnType<typeof summarizeRun>[]) {
-  const byLoss = runs.toSorted((a, b) => (a.val ?? Number.MAX_VALUE) - (b.val ?? Number.MAX_VALUE));
-  return runs.map(({ validated, ...run }) => {
-    const best = byLoss.find((other) => behind(validated, other.validated))?.validated;
+  const { by, sorted } = sortedBy(runs, ({ validated }) => validated);
+  const all = sorted.map(({ validated, ...run }) => {
+    const best = sorted.find((other) => behind(validated, other.validated))?.validated;
     return { ...run, behind: best && best !== validated ? behind(validated, best) : null };
   });
+  return { by, runs: all };
 }
 
 /** Bytes of all files; files that disappear meanwhile count as nothing. */

@@ -5,11 +5,13 @@ import { Gpt2Error, gpt2Error, usageError, words } from '../base/errors.ts';
 import { makeFolder } from '../base/files/make-folder.ts';
 import type { FetchOptions } from '../data/datasets/download.ts';
 import { otherThanGpt2 } from '../model/architecture.ts';
+import type { Parameter } from '../model/parameters.ts';
 import { tokenizerOf } from '../tokenizer/tokenizer.ts';
+import { finite } from './files/layout.ts';
 import { type WeightType, weightTypes } from './files/weight-types.ts';
 import { clearInterruptedExports, isFreeForFolder, writeFolder } from './formats/export-place.ts';
 import { formats } from './formats/formats.ts';
-import type { ModelFormat, StoredModel } from './formats/stored-model.ts';
+import type { ModelFormat } from './formats/stored-model.ts';
 import { resolveWeights } from './weights.ts';
 
 export type ExportFormat = keyof typeof formats;
@@ -23,19 +25,6 @@ export interface ExportOptions extends Pick<FetchOptions, 'notice' | 'onProgress
   readonly out: string;
   /** Default fp32. */
   readonly dtype?: WeightType | undefined;
-}
-
-/** The same model, but reading a weight that is not finite throws. */
-function refusingNotFinite(stored: StoredModel, path: string): StoredModel {
-  return {
-    ...stored,
-    read(parameter) {
-      const values = stored.read(parameter);
-      const index = values.findIndex((value) => !Number.isFinite(value));
-      if (index < 0) return values;
-      throw gpt2Error`${parameter.huggingFaceName} of ${path} has ${values[index]} at ${index}: export a checkpoint from before the weights broke`;
-    },
-  };
 }
 
 /**
@@ -56,7 +45,11 @@ export async function exportModel(options: ExportOptions): Promise<string> {
   }
   const weights = await resolveWeights(model, { notice, onProgress });
   using opened = weights.open();
-  const stored = refusingNotFinite(opened, model);
+  const advice = 'export a checkpoint from before the weights broke';
+  const stored = {
+    ...opened,
+    read: (parameter: Parameter) => finite(parameter, opened.read(parameter), model, advice),
+  };
   const parts = Object.entries(otherThanGpt2(stored.model)).map(([part, value]) => `${part} ${value}`);
   if (parts.length > 0 && !holdsParts) {
     throw gpt2Error`${model} is no GPT-2, so --format ${format} cannot hold it: it has ${parts.join(', ')}; give --format hf`;

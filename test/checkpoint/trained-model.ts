@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach } from 'vitest';
+import { afterEach, vi } from 'vitest';
 import type { ParameterCopy } from '../../src/model/arena.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
 import { castWeights, createModel, type Model } from '../../src/model/model.ts';
@@ -48,8 +48,16 @@ export function writtenModel(
   using device = Device.open({ kind: 'cpu' });
   const trained = trainedModel(device, 1, config);
   change(trained.model);
-  const path = writeCheckpoint({ folder, step: 1, ...trained, manifest: manifestFields });
+  const path = writeUnchecked({ folder, step: 1, ...trained, manifest: manifestFields });
   return { path, content: contentOf(trained) };
+}
+
+/** As `writeCheckpoint`, also of weights that are not finite, which earlier versions saved. */
+export function writeUnchecked(checkpoint: CheckpointToWrite): string {
+  const check = vi.spyOn(Number, 'isFinite').mockReturnValue(true);
+  const path = writeCheckpoint(checkpoint);
+  check.mockRestore();
+  return path;
 }
 
 export const arenasOf = ({ model, optimizer }: Trained): ParameterCopy[] => [

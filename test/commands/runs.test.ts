@@ -58,13 +58,23 @@ it('--sort by any column, losses the least first, --json with names in full', as
   const [long, swept, failed] = ['runs/tinyshakespeare-d6-2026-11-22-193355', 'runs/sweep/lr=1', 'runs/failed'];
   expect(await names('started')).toEqual([long, failed, swept]);
   expect(await names('val')).toEqual([swept, long, failed]);
+  const { stderr } = await place.here('runs --sort val');
+  expect(stderr).toContain('cannot be compared: not sorted, as a log lacks bits per byte\n');
   expect(await names('tok/s')).toEqual([swept, long, failed]);
   expect((await names('size'))[0]).toBe(failed);
   expect(await names('run')).toEqual([failed, swept, long]);
   expect(JSON.parse((await place.here(['runs', 'runs/sweep', '--json'])).stdout).runs).toEqual([
     {
       ...{ run: swept, started: '2026-01-01T00:00:00Z', model: 'runs/d12', data: 'own', steps: 3, ofSteps: 400 },
-      ...{ train: 3, val: 2.5, tokensPerSecond: 500_000, state: 'finished', bytes: expect.any(Number), behind: null },
+      ...{
+        train: 3,
+        val: 2.5,
+        bitsPerByte: null,
+        tokensPerSecond: 500_000,
+        state: 'finished',
+        bytes: expect.any(Number),
+        behind: null,
+      },
     },
   ]);
 });

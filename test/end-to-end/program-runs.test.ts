@@ -141,6 +141,7 @@ describe('refusals', () => {
       { batches: { next: () => good, seek() {}, position: () => new Map([[1, 2]]) } },
     ],
     ["warmup has no effect with the program's schedule; leave out warmup", { ...rate(() => 1), warmup: 1 }],
+    ["learningRate has no effect with the program's schedule", { ...rate(() => 1), learningRate: 1 }],
     ["beta1 has no effect with the program's optimizer; leave out beta1", { optimizer: new AdamW(decay), beta1: 0.8 }],
     ["order has no effect with the program's batches; leave out order", { ...batches(() => fail()), order: 'file' }],
     ["valTokens has no effect with the program's validation", { validation: batchesWith(fail), valTokens: 32 }],

@@ -97,6 +97,15 @@ describe('a job', () => {
     expect(existsSync(place.path('different'))).toBe(false);
   });
 
+  it('that is refused before it begins says so in rank 0 alone', async () => {
+    const two = await job([1, 2].map(() => [...endless, '--out', 'refused', '--data', 'nothing']));
+    expect(await two.ends()).toEqual([1, 1]);
+    expect([two.said(0), two.said(1)]).toEqual([
+      expect.stringMatching(/^rank 0 on .*: nothing does not exist; .*\n$/),
+      '',
+    ]);
+  });
+
   it('whose ranks read different data says which shard', async () => {
     place.data({ train: [2000, 1501, 1000], val: 1300, vocabulary: 100, name: 'other' });
     const two = await job([

@@ -1,5 +1,5 @@
 // The commands of the kernel lab on the CPU, and what they refuse.
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { packageRoot } from '../../src/base/package-root.ts';
@@ -280,6 +280,14 @@ it('kernel watch goes again at every save of a source, card or import, and survi
     expect(lines(await round())).toBe(lines(first));
     writeFileSync(place.path('watched/sizes.mjs'), 'export const block = 0;\n');
     expect(await round()).toMatch(/gelu_forward: the block 0 x 1 x 1 cannot be launched/);
+    const folder = place.path('watched');
+    cpSync(folder, `${folder}-copy`, { recursive: true });
+    rmSync(folder, { recursive: true });
+    await round();
+    renameSync(`${folder}-copy`, folder);
+    while (!(await round()).includes('gelu_forward: the block 0'));
+    writeFileSync(place.path('watched/sizes.mjs'), 'export const block = 256;\n');
+    while (!(await round()).includes('gelu_forward fp32  right at 3 sizes'));
   } finally {
     process.kill(-child.pid!, 'SIGKILL');
   }

@@ -53,10 +53,32 @@ it('a sweep over the batch: ties in ranking and list, if the sequences do not de
   expect(ranking.map(({ options, behind }) => [options.batch, behind?.isTie])).toEqual([[4, undefined], [1, true], [16, false]]); // biome-ignore format: one line
   expect(notes).toEqual([expect.stringMatching(/^tie: /)]);
   const listed = withTies(runs.map((one) => ({ run: one.name, val: one.series.val[0]![1], validated: one }) as never));
-  expect(listed.map(({ behind }) => behind?.isTie)).toEqual([false, true, undefined]);
+  expect(listed.runs.map(({ behind }) => behind?.isTie)).toEqual([undefined, true, false]);
   const byBatches = rankRuns(sweep({ valSteps: 20 }));
   expect(byBatches.ranking.map(({ behind }) => behind)).toEqual([null, null, null]);
   expect(byBatches.notes).toEqual(['not all runs validated the same tokens']);
+});
+
+it.each<[string, object, string[], RegExp]>([
+  [
+    'by bits per byte',
+    { bytes: 2560 },
+    ['words', 'letters'],
+    /^Ranking by bits per byte: losses .* cannot be compared/,
+  ],
+  ['not at all, if a log lacks them', {}, ['letters', 'words'], /^Not ranked, as a log lacks bits per byte: losses .*/],
+])('runs of other vocabularies are ranked %s', (_, bytes, wanted, title) => {
+  const letters = run(shifted(-3), { vocabularySize: 65 });
+  const words = run(spread);
+  Object.assign(letters.events[1]!, bytes);
+  Object.assign(words.events[1]!, { bytes: 25_600 });
+  const all = [run([Number.NaN]), { ...letters, name: 'letters' }, { ...words, name: 'words' }];
+  expect(rankRuns([all[0]!, run([Number.NaN], { vocabularySize: 65 })]).title).toMatch(
+    /^Ranking by last validation loss/,
+  );
+  const ranked = rankRuns(all);
+  expect(ranked.ranking.map(({ name }) => name)).toEqual([...wanted, 'a']);
+  expect(ranked.title).toMatch(title);
 });
 
 const [both, none] = [{ otherText: ['train', 'val'] }, { leftOut: [] }];

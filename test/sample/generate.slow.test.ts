@@ -180,6 +180,7 @@ describe.each([
       await rejected({ prompts: [[-1]] }).toThrow('the prompt has the token -1');
       // An empty prompt means the end of text, which this small vocabulary does not have.
       await rejected({ prompts: [[]] }).toThrow('the prompt has the token 50256');
+      await rejected({ stopAt: 61 }).toThrow('stopAt takes a whole number from 0 to 60, not 61');
       await rejected({ tokens: -1 }).toThrow(UsageError);
       await rejected({ temperature: -1 }).toThrow('temperature takes a number of at least 0, not -1');
       await rejected({ topK: 0.5 }).toThrow('topK takes a whole number from 0 to 2147483647, not 0.5');

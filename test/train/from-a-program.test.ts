@@ -113,12 +113,15 @@ describe('saveModel', () => {
     expect(loss).toBeGreaterThan(1);
   });
 
-  it('refuses a tokenizer of another vocabulary, and a folder that holds something else', () => {
+  it('refuses a tokenizer of another vocabulary, a weight that is NaN, and a folder that holds something else', () => {
     using device = Device.open({ kind: 'cpu' });
     const model = createModel(device, config, { B: 1, T: 32, purpose: 'inference' });
     expect(() => saveModel(model, place.path('none'), { tokenizer: tokenizerNamed('gpt2')! })).toThrow(
       "the tokenizer gpt2 has 50257 ids, the model's vocabulary 257",
     );
+    model.masters.get('h.0.fcb').write(Float32Array.of(Number.NaN), 5);
+    expect(() => saveModel(model, place.path('none'))).toThrow('h.0.mlp.c_fc.bias has NaN at 5; start from finite');
+    expect(existsSync(place.path('none'))).toBe(false);
     place.file('taken/config.json', '{}');
     expect(() => saveModel(model, place.path('taken'))).toThrow('holds another model or run (config.json)');
   });

@@ -50,6 +50,18 @@ it.each([undefined, 'd6', 'custom'])('resumes as it was started, with --model %s
   );
 });
 
+it('says that a longer schedule raises the rate of a finished run, and that a rate of 0 trains nothing', async () => {
+  const [out, end] = [place.path('finished'), { schedule: 'constant', learningRate: 1e-4 }];
+  const none = '--lr 0: no step changes the weights';
+  expect(await noticesOf({ ...options, out, learningRate: 0 })).toEqual([none]);
+  expect(await noticesOf({ ...options, out, learningRate: 1e-3, overwrite: true })).not.toContain(none);
+  const rise = 'the learning rate rises from 0.0001 to 0.000775 at step 4, as the schedule spans 8 steps';
+  const notices = await noticesOf({ out, resume: true, steps: 8, stopAfter: 5 });
+  expect(notices).toContain(`${rise}; to keep 0.0001, give --schedule constant --lr 0.0001`);
+  const kept = await noticesOf({ out, resume: true, steps: 9, ...(end as TrainOptions) });
+  expect(kept.join()).not.toContain('rises');
+});
+
 it('compares by sizes: a reference is told apart by them, not by the name', () => {
   const reference = readReference('llmc-d6-fp32-b4-t64');
   const { configuration } = readRun(place.path('first'));

@@ -1,7 +1,7 @@
 // Checks the options that a program passes to the public API: names, types and ranges. Numbers are numbers here, while files
 // and the command line hold them as text.
 import { UsageError } from '../errors.ts';
-import { type Spellings, unknownOption } from './nearest.ts';
+import { didYouMean, type Spellings, unknownOption } from './nearest.ts';
 import { describeType, isOfType, type NumberType } from './number.ts';
 
 /** A text, several texts, a switch, a switch or a word, a number, or one of several words. */
@@ -65,7 +65,11 @@ export function checkValue(name: string, kind: Kind, value: unknown, original: u
   else if (kind === 'object') demand(typeof value === 'object' && value !== null, 'an object');
   else if ('switch' in kind) demand(typeof value === 'boolean' || value === kind.or, `true, false or ${kind.or}`);
   else if (isNumeric(kind)) demand(isOfType(kind, value), describeType(kind, value));
-  else demand(kind.includes(value as string), `one of ${kind.join(', ')}`);
+  else if (!kind.includes(value as string)) {
+    // "gpu" is not "cpu".
+    const advice = isText && value.length > 3 ? didYouMean(value, kind, undefined) : undefined;
+    throw UsageError.takes(name, `one of ${kind.join(', ')}`, original).with({ advice });
+  }
 }
 
 export const isNumeric = (kind: Kind): kind is NumberType =>

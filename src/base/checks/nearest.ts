@@ -10,7 +10,11 @@ export function unknownOption(wrong: string, spellings: Spellings, otherwise: st
 }
 
 /** "did you mean tinyshakespeare?", or `otherwise` if no name is near. */
-export function didYouMean(wrong: string, names: readonly string[] | Spellings, otherwise: string): string {
+export function didYouMean<Otherwise extends string | undefined>(
+  wrong: string,
+  names: readonly string[] | Spellings,
+  otherwise: Otherwise,
+): string | Otherwise {
   const near = nearest(wrong, 'get' in names ? names : new Map(names.map((name) => [name, name])));
   return near === undefined ? otherwise : `did you mean ${near}?`;
 }

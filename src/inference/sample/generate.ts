@@ -1,6 +1,6 @@
 // Generates texts token by token with a key-value cache: each prompt runs at once, then each step, recorded as a graph, adds a
 // token to all texts. The device runs ahead of the host. The op `sample` chooses tokens; tokenizers turn them into text.
-import { checkGiven } from '../../base/checks/given.ts';
+import { checkGiven, checkValue } from '../../base/checks/given.ts';
 import { real, whole } from '../../base/checks/number.ts';
 import { gpt2Error, usageError } from '../../base/errors.ts';
 import { decode } from '../../model/decode.ts';
@@ -85,6 +85,10 @@ export async function* generate(cache: KeyValueCache, options: GenerateOptions):
   const needed = { prompts: 'object', tokens: whole(0), seed: seedKind } as const;
   checkGiven(options, needed, { ...choiceKinds, firstText: whole(0), stopAt: whole(0) });
   const { prompts, tokens, seed, temperature = 1, topK = 0, topP = 1, firstText = 0, whenFull = 'slide' } = options;
+  const { endOfText, vocabularySize } = cache.model.config;
+  // Nothing after a document's end sees the document, so the text ends there.
+  const { stopAt = endOfText } = options;
+  if (stopAt !== undefined) checkValue('stopAt', whole(0, vocabularySize - 1), stopAt);
   const choice = { temperature, topK, topP };
   if (prompts.length > cache.texts) {
     throw usageError`the cache has room for ${cache.texts} texts, not ${prompts.length}`;
@@ -115,8 +119,7 @@ export async function* generate(cache: KeyValueCache, options: GenerateOptions):
       }
       const live = texts.filter(({ ended }) => !ended);
       if (live.length === 0) return;
-      // Nothing after a document's end sees the document, so the text ends there.
-      yield* steps(cache, live, step, options.stopAt ?? cache.model.config.endOfText);
+      yield* steps(cache, live, step, stopAt);
     }
   } finally {
     cache.isInUse = false;

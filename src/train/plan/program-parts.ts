@@ -48,9 +48,13 @@ export function splitParts(options: ProgramOptions): { options: TrainOptions; pa
   );
   if (parts.schedule) checkValue('schedule', 'function', parts.schedule);
   if (parts.batches && options.overfitBatch) throw usageError`overfitBatch repeats batches of data; leave out batches`;
+  const { optimizer, recipe, config, embeddingLearningRate: embedding, headLearningRate: head } = others;
+  // Other rates are multiples of learningRate, also with the program's schedule.
+  const hasMultiples = optimizer === 'muon' || [recipe, config, embedding, head].some((each) => each !== undefined);
   for (const name of optionNames) {
     const { without } = optionRows[name];
     if (!without || others[name] === undefined || !parts[without]) continue;
+    if (name === 'learningRate' && hasMultiples) continue;
     throw usageError`${name} has no effect with the program's ${without}; leave out ${name}`;
   }
   return { options: others, parts };

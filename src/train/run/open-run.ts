@@ -1,7 +1,7 @@
 // Opens everything that a run needs, cheap checks first: data, run folder, device, ranks, model, log. Options come from
 // resolve-options.ts; the loop over steps is in session.ts.
 import { basename, join } from 'node:path';
-import { UsageError } from '../../base/errors.ts';
+import { UsageError, words } from '../../base/errors.ts';
 import { packageCommit, programVersion } from '../../base/package-root.ts';
 import { modelLabel } from '../../model/config.ts';
 import { totalOf } from '../../model/memory.ts';
@@ -27,6 +27,7 @@ import { openModel } from './open-model.ts';
 import type { Opening } from './opening.ts';
 import type { Run } from './run.ts';
 import { checkSameKernels, dataHash, shardRecord } from './same-inputs.ts';
+import { learningRateAt, type Schedule } from './schedule.ts';
 
 /** The message for a process that asks for several ranks but has no place among them. */
 export const oneGpu = 'a process trains on one GPU: `train --gpus N` on the command line starts N of them';
@@ -42,6 +43,7 @@ export async function openRun(opening: Opening): Promise<Run> {
   if (resolved.options.ranks !== (ranks?.count ?? 1)) throw new UsageError(oneGpu);
   const { steps, warmup, ...data } = openData(opening);
   const options = Object.freeze({ ...resolved.options, warmup });
+  announceRate({ ...options, steps }, opening);
   prepareSamples(resolved, notice);
   const out = await claimFolder(resolved, ranks);
   const page = port === undefined || !isRoot(ranks) ? undefined : await openLivePage({ port, host }, notice);
@@ -77,6 +79,20 @@ function prepareSamples({ options, config, tokenizer }: Resolved, notice: (text:
   else if (options.sampleEvery > 0) {
     notice(`samples are off: no tokenizer has a vocabulary of ${config.vocabularySize} tokens`);
   }
+}
+
+/** Prints that no step has an effect, or that another number of steps raises the rate of a resumed run. */
+function announceRate(now: Schedule, { resolved: { parts, checkpoint }, notice }: Opening): void {
+  if (parts.schedule) return;
+  if (now.learningRate === 0) notice(words`--lr 0: no step changes the weights`);
+  const { step, configuration } = checkpoint?.manifest ?? { step: now.steps };
+  const before: Schedule = { ...now, ...configuration };
+  if (step >= now.steps || before.learningRate !== now.learningRate || before.schedule !== now.schedule) return;
+  const rateOf = (schedule: Schedule) => Number(learningRateAt(schedule, Math.min(step, before.steps)).toPrecision(3));
+  const [end, next] = [rateOf(before), rateOf(now)];
+  if (next <= end) return;
+  const rise = `the learning rate rises from ${end} to ${next} at step ${step}, as the schedule spans ${now.steps} steps`;
+  notice(words`${rise}; to keep ${end}, give --schedule constant --lr ${end}`);
 }
 
 /** The run folder, the same on every rank. @throws Gpt2Error if it is in use */

@@ -7,6 +7,7 @@ import type { Position } from '../../data/batches/order.ts';
 import { isRoot } from '../../ranks/ranks.ts';
 import { WriterError } from '../../weights/checkpoint/background.ts';
 import type { SaveResult } from '../../weights/checkpoint/write.ts';
+import { WeightsError } from '../../weights/files/layout.ts';
 import type { Events } from './events.ts';
 import type { Run } from './run.ts';
 import { once, type Repeat, type SavedRun, StateWriter } from './state-writer.ts';
@@ -184,5 +185,6 @@ export class Saving {
   }
 }
 
-/** Whether an error is of the disk, after which training can continue; after a device error it cannot. */
-const isOfDisk = (error: unknown): error is Gpt2Error => error instanceof Gpt2Error && !(error instanceof NativeError);
+/** Whether an error is of the disk, after which training can continue; after an error of the device or weights it cannot. */
+const isOfDisk = (error: unknown): error is Gpt2Error =>
+  error instanceof Gpt2Error && !(error instanceof NativeError || error instanceof WeightsError);

@@ -13,6 +13,7 @@ import {
   type TidyResult,
   tidy,
 } from '../../weights/checkpoint/write.ts';
+import { WeightsError } from '../../weights/files/layout.ts';
 import type { Run } from './run.ts';
 import { shardRecord } from './same-inputs.ts';
 
@@ -78,7 +79,7 @@ export class StateWriter {
       if (result.failure === undefined) return result;
       // Other ranks send their state only once.
       if (begun) attempt = () => writer.again();
-      throw new Gpt2Error(result.failure);
+      throw new (result.isBroken ? WeightsError : Gpt2Error)(result.failure);
     });
   }
 

@@ -5,7 +5,7 @@ import { existsSync, mkdirSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { checkGiven } from '../../base/checks/given.ts';
 import { whole } from '../../base/checks/number.ts';
-import { attempt, Gpt2Error, NativeError } from '../../base/errors.ts';
+import { attempt, Gpt2Error, NativeError, words } from '../../base/errors.ts';
 import { checkedJson } from '../../base/files/checked-json.ts';
 import { makeFolder } from '../../base/files/make-folder.ts';
 import { syncToDisk } from '../../base/files/regular-file.ts';
@@ -15,6 +15,7 @@ import type { Model } from '../../model/model.ts';
 import { type Parameter, parameterTable } from '../../model/parameters.ts';
 import type { StateCopy } from '../../optimizer/state.ts';
 import { tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
+import { finite, WeightsError } from '../files/layout.ts';
 import { manifestFile, optimizerFile, weightsFile } from '../files/names.ts';
 import { clearLeftovers, writeInPlace } from '../files/replace.ts';
 import { type Values, writeTensors } from '../files/safetensors.ts';
@@ -50,7 +51,8 @@ export interface CheckpointToWrite extends CheckpointHead {
 
 /**
  * Removes remains of interrupted writes, then writes a checkpoint from the device's memory, as `writeState`.
- * @throws UsageError for a manifest that `resolveCheckpoint` would refuse, before anything is written
+ * @throws UsageError for a manifest that `resolveCheckpoint` would refuse, Gpt2Error for a weight that is not finite, before
+ * anything is written
  * @example
  * const { manifest } = resolveCheckpoint('runs/first');
  * const optimizer = trainer.optimizerState.copies;
@@ -94,10 +96,14 @@ export const copiesOf = ({ config, masters }: Model, optimizer: readonly StateCo
 
 /**
  * Writes a checkpoint and returns its path. A checkpoint of the same step, complete or damaged, is replaced.
- * @throws Gpt2Error if a write fails; the unfinished checkpoint is removed, older ones are untouched
+ * @throws WeightsError before anything is written; Gpt2Error if a write fails: the unfinished checkpoint is removed, older ones
+ * are untouched
  */
 function writeState(head: CheckpointHead, state: State, make = makeInRun): string {
   const { folder, step, tokenizer } = head;
+  const { parameters, read } = state.weights;
+  const [where, again] = [`nothing is saved in ${folder}`, words`start from finite weights, or with a smaller --lr`];
+  for (const parameter of parameters) finite(parameter, read(parameter), where, again);
   const advice = 'make room or write to another folder (older checkpoints are untouched)';
   return writeInPlace({ what: 'checkpoint', folder, name: checkpointName(step), advice }, make, (temporary) => {
     const weights = writeTensors(join(temporary, weightsFile), [state.weights]);
@@ -130,6 +136,8 @@ export interface TidyResult {
 export interface SaveResult extends TidyResult {
   readonly path?: string;
   readonly failure?: string;
+  /** Whether weights are not finite, so that no later save can succeed. */
+  readonly isBroken?: boolean;
 }
 
 /**
@@ -139,7 +147,8 @@ export interface SaveResult extends TidyResult {
 export function saveState(head: CheckpointHead, state: State, keeping: Keeping | undefined): SaveResult {
   const clearFailure = clearLeftovers(head.folder);
   const path = onDisk(() => writeState(head, state));
-  if (path instanceof Gpt2Error) return { failure: path.message, clearFailure };
+  const isBroken = path instanceof WeightsError;
+  if (path instanceof Gpt2Error) return { failure: path.message, isBroken, clearFailure };
   return { path, clearFailure, pruneFailure: prune(head.folder, keeping) };
 }
 

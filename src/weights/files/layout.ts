@@ -1,6 +1,25 @@
 // Converts between our tensors and stored ones (Hugging Face's layout): padding rows are not stored, and linear weights are
 // stored as [in, out].
+import { Gpt2Error } from '../../base/errors.ts';
 import type { Parameter } from '../../model/parameters.ts';
+
+/** A weight is NaN or infinite. */
+export class WeightsError extends Gpt2Error {
+  override readonly name = 'WeightsError';
+}
+
+/** Refuses values that are not finite. The loop takes a tenth of the time of `findIndex`. @throws WeightsError */
+export function finite(
+  { huggingFaceName }: Parameter,
+  values: Float32Array,
+  where: string,
+  advice: string,
+): Float32Array {
+  let index = 0;
+  while (index < values.length && Number.isFinite(values[index])) index++;
+  if (index === values.length) return values;
+  throw new WeightsError(`${huggingFaceName} has ${values[index]} at ${index}`, { where, advice });
+}
 
 export function storedShape({ shape, rows, transposed }: Parameter): number[] {
   const stored = [rows, ...shape.slice(1)];

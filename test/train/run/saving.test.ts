@@ -200,6 +200,15 @@ describe('a run that saves', () => {
     expect(checkpoint?.manifest.step).toBe(4);
   });
 
+  it('does not save weights that are not finite, nor tries again', async () => {
+    const given = options({ steps: 1, learningRate: 1e30, weightDecay: 1e30 });
+    const { signal } = new AbortController();
+    await expect(train(given, { signal })).rejects.toThrow(
+      /^nothing is saved in .*: wte\.weight has -?Infinity at \d+; start from finite weights, or with a smaller --lr$/,
+    );
+    expect(existsSync(checkpointsFolder(given.out!))).toBe(false);
+  });
+
   it('names the checkpoint to go on from when its device fails', async () => {
     const call = Device.prototype.call;
     let steps = 0;
