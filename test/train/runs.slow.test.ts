@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { checkedJson, readCheckedJson } from '../../src/base/files/checked-json.ts';
 import { writeQuestions } from '../../src/data/shards/multiple-choice.ts';
+import { benchTraining } from '../../src/lab/bench/bench-training.ts';
 import { createModel } from '../../src/model/model.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
 import { Device } from '../../src/native/device.ts';
@@ -270,14 +271,19 @@ describe('muon', () => {
   });
 
   it('is measured by bench, op by op, in a modern model', async () => {
-    const { code, stdout, stderr } = await place.here(
-      'bench --model d6 --batch 1 --seq 8 --recipe modern --newton-schulz quintic --no-start --steps 1 --warmup-seconds 0',
+    const { report } = await benchTraining(
+      {
+        ...{ layers: 3, channels: 64, heads: 2, batch: 1, sequence: 8, device: 'cpu' },
+        ...{ recipe: 'modern', newtonSchulz: 'quintic' },
+      },
+      { steps: 1, warmup: 0, ops: true },
     );
-    expect(code, stderr).toBe(0);
-    expect(stdout).toMatch(/^ {2}optimizer scratch +/m);
-    // 36 block matrices of 384 x 384 or 384 x 1536, in a batch of each shape.
-    const calls = { 'muon momentum': 36, 'normalize matrices': 2, 'newton schulz': 10, 'muon update': 36 };
-    for (const [op, count] of Object.entries(calls)) expect(stdout).toMatch(new RegExp(`^${op} +${count} `, 'm'));
+    expect(report.memory.planned).toHaveProperty('optimizer scratch');
+    // 18 block matrices of 64 x 64 or 64 x 256, in a batch of each shape.
+    const calls = { 'muon momentum': 18, 'normalize matrices': 2, 'newton schulz': 10, 'muon update': 18 };
+    for (const [name, count] of Object.entries(calls)) {
+      expect(report.ops).toContainEqual(expect.objectContaining({ name, calls: count }));
+    }
   });
 });
 
