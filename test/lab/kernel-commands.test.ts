@@ -15,7 +15,7 @@ import { until } from '../support/until.ts';
 
 const place = workplace();
 newKernels(place.path('gelu'));
-/** Tests the kernels of a folder. */
+/** Tests the kernels of a folder. Without --dtype fp32 a compiler for GPUs, where there is one, also compiles them in bf16. */
 const test = (folder: string, ...args: readonly string[]) =>
   place.here(['kernel', 'test', folder, '--device', 'cpu', ...args]);
 
@@ -75,7 +75,7 @@ it.skipIf(process.platform !== 'linux')(
   async () => {
     const loop = '  for (volatile int i = 0; i == 0;) {}\n';
     newKernels(place.path('endless'), { source: (text) => text.replace(/(void gelu_forward\(.*\n)/, `$1${loop}`) });
-    const command = place.start(['kernel', 'test', 'endless', '--device', 'cpu']);
+    const command = place.start('kernel test endless --device cpu --dtype fp32');
     const processor = (pid: string) => {
       const [, utime, stime] = /^\d+ \(.*\)(?: \S+){11} (\d+) (\d+)/.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))!;
       return (Number(utime) + Number(stime)) / 100;
@@ -147,7 +147,7 @@ shift 6
 `;
   writeFileSync(place.path('toolkit/bin/compute-sanitizer'), tool, { mode: 0o755 });
   const env = { CUDA_HOME: place.path('toolkit') };
-  const { code, stdout } = place.run('kernel test gelu --device cpu --sanitize', env);
+  const { code, stdout } = place.run('kernel test gelu --device cpu --dtype fp32 --sanitize', env);
   const each = ['memcheck', 'racecheck', 'initcheck'].map(
     (check) =>
       `${check}:\n--tool ${check} --error-exitcode 1 --report-api-errors no\ngelu_forward fp32  right at 3 sizes\n`,
@@ -158,7 +158,7 @@ shift 6
 
 it('a kernel that the source lacks is named with the source', async () => {
   newKernels(place.path('lacking'), { card: (text) => text.replace("kernel: 'gelu_forward'", "kernel: 'gelu'") });
-  const { stdout } = await test('lacking');
+  const { stdout } = await test('lacking', '--dtype', 'fp32');
   expect(stdout).toMatch(/^there is no kernel gelu in \S+lacking\/gelu\.cu: it has gelu_forward\n/);
 });
 
@@ -193,7 +193,7 @@ it('an import without an extension, and a folder instead of a file, are rejected
   writeFileSync(place.path('paths/sizes.mjs'), 'export const block = 256;\n');
   for (const name of ['./sizes', './sub']) {
     writeFileSync(card, `import { block } from '${name}';\n${cardText}`);
-    expect((await test('paths')).stderr).toMatch(
+    expect((await test('paths', '--dtype', 'fp32')).stderr).toMatch(
       /^the kernel card paths\/card\.ts cannot be loaded: .*; name files with their extension, as \.\/launches\.mjs, and install packages\n$/,
     );
   }
@@ -233,9 +233,9 @@ it('a card names the instances of a template, also by the macro ELEMENT', async 
       .replace("kernel: 'gelu_forward'", `kernel: ${name}`)
       .replace('launches', `instantiate: [${instance}], launches`);
   writeFileSync(card, named(instance));
-  expect((await test('template')).stdout).toMatch(/^all right: gelu_forward fp32/m);
+  expect((await test('template', '--dtype', 'fp32')).stdout).toMatch(/^all right: gelu_forward fp32/m);
   writeFileSync(card, named("'gelu_forward<ELEMENT, 128>'"));
-  expect((await test('template')).stdout).toMatch(
+  expect((await test('template', '--dtype', 'fp32')).stdout).toMatch(
     /^there is no kernel gelu_forward<float, 128> in \S+gelu\.cu: it has gelu_forward<float, 256>; add the instance of a template to instantiate\n/m,
   );
 });

@@ -2,6 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { attempt, Gpt2Error } from '../../src/base/errors.ts';
+import { benchTraining } from '../../src/lab/bench/bench-training.ts';
 import { readHistory } from '../../src/lab/history.ts';
 import { newKernel } from '../../src/lab/new-kernel.ts';
 import { labTool } from '../../src/lab/tools.ts';
@@ -52,6 +53,9 @@ export function testUnder(
 export function testsOfLab(device: 'cpu' | 'cuda'): void {
   const place = workplace();
   const run = (...args: readonly string[]) => place.here(['kernel', ...args, '--device', device]);
+  /** On one thread, as test/support/environment.ts explains; on a GPU each command has a new process. */
+  const gpt2 = async (...args: readonly string[]) =>
+    place[device === 'cpu' ? 'here' : 'run']([...args, '--device', device, '--dtype', 'fp32'], { GPT2_THREADS: '1' });
   const gelu = ['gelu_forward', 'gelu_backward'];
 
   it('test: a naive kernel is right', async () => {
@@ -121,13 +125,9 @@ export function testsOfLab(device: 'cpu' | 'cuda'): void {
     expect(others.map(({ op }) => op)).toEqual(['norm_backward.layernorm', 'norm_backward.layernorm']);
   });
 
-  it('train, eval and bench take the kernels; the log and --resume know them', () => {
+  it('train, eval and bench take the kernels; the log and --resume know them', async () => {
     const data = place.data({ vocabulary: 128, listed: true });
     newKernels(place.path('both'), { ops: ['gelu_forward', 'norm_forward.layernorm'] });
-    const gpt2 = (...args: readonly string[]) => {
-      const { code, stdout, stderr } = place.run([...args, '--device', device, '--dtype', 'fp32']);
-      return { code, stdout, stderr };
-    };
     const sizes = '--model custom --layers 1 --channels 32 --heads 2 --context 64 --batch 2 --seq 32 --order llmc';
     const options = `${sizes} --val-every 0 --sample-every 0 --steps 6 --lr 1e-3 --data ${data}`;
     const train = (out: string, ...args: readonly string[]) =>
@@ -137,8 +137,8 @@ export function testsOfLab(device: 'cpu' | 'cuda'): void {
       expect(stderr).toBe('');
       expect(code).toBe(0);
     };
-    succeeds(train('plain'));
-    succeeds(train('own', '--kernel', 'both', '--stop-after', '3'));
+    succeeds(await train('plain'));
+    succeeds(await train('own', '--kernel', 'both', '--stop-after', '3'));
     const { configuration } = readRun(place.path('own'));
     expect(configuration).toMatchObject({
       kernels: ['both'],
@@ -148,48 +148,48 @@ export function testsOfLab(device: 'cpu' | 'cuda'): void {
     const [source, resume] = [place.path('both/gelu.cu'), ['--out', place.path('own'), '--resume']];
     const text = readFileSync(source, 'utf8');
     writeFileSync(source, `${text}\n`);
-    const refused = gpt2('train', ...resume);
+    const refused = await gpt2('train', ...resume);
     expect(refused.stderr).toMatch(
       /^cannot resume .*own with other kernels: it was trained with .*; restore the files of both, or start another run\n$/,
     );
     expect(refused.code).toBe(1);
     writeFileSync(source, text);
-    succeeds(gpt2('train', ...resume));
+    succeeds(await gpt2('train', ...resume));
     const [plain, own] = [losses('plain'), losses('own')];
     expect(own).toHaveLength(6);
     for (const [step, loss] of own.entries()) expect(loss, `step ${step}`).toBeCloseTo(plain[step]!, 3);
     // Losses of so small a model are the same bits; those of a wrong kernel are not.
     writeFileSync(source, text.replace('0.5f * x', '0.7f * x'));
-    succeeds(train('trained-wrong', '--kernel', 'both'));
+    succeeds(await train('trained-wrong', '--kernel', 'both'));
     expect(losses('trained-wrong')[0]).not.toBeCloseTo(plain[0]!, 3);
     writeFileSync(source, text);
 
-    const loss = (...args: readonly string[]): number =>
-      JSON.parse(gpt2('eval', '--model', place.path('own'), '--data', data, '--json', ...args).stdout).loss;
-    expect(loss('--kernel', 'both')).toBeCloseTo(loss(), 3);
+    const loss = async (...args: readonly string[]): Promise<number> =>
+      JSON.parse((await gpt2('eval', '--model', place.path('own'), '--data', data, '--json', ...args)).stdout).loss;
+    expect(await loss('--kernel', 'both')).toBeCloseTo(await loss(), 3);
 
     // On a GPU test/gpu/lab.test.ts has no time for it.
     if (device === 'cuda') return;
-    const sized = '--model d6 --batch 1 --seq 32 --steps 1 --warmup-seconds 0 --no-start';
-    const benched = gpt2('bench', ...sized.split(' '), '--kernel', 'both');
-    expect(benched.stdout).toMatch(/^layernorm_forward \(own\) +13 /m);
-    expect(benched.stdout).not.toMatch(/^layernorm forward /m);
+    const sized = { layers: 2, channels: 32, heads: 2, batch: 1, sequence: 32, device, threads: 1 };
+    const kernels = [place.path('both')];
+    const { report } = await benchTraining({ ...sized, kernels }, { steps: 1, warmup: 0, ops: true });
+    const norms = report.ops.filter(({ name }) => /layernorm.forward/.test(name));
+    expect(norms).toEqual([expect.objectContaining({ name: 'layernorm_forward (own)', calls: 5 })]);
   });
 
-  it('a step that a kernel spoils is replayed with that kernel, and without', () => {
+  it('a step that a kernel spoils is replayed with that kernel, and without', async () => {
     const data = place.data({ vocabulary: 128, name: 'some' });
     newKernels(place.path('spoils'), { source: (text) => text.replace('out[i] =', 'out[i] = i == 7 ? nanf("") :') });
-    const gpt2 = (...args: readonly string[]) => place.run([...args, '--device', device]);
-    const options = ['--data', data, ...tinyModel.slice(0, -2), '--seq', '16', '--batch', '2', '--dtype', 'fp32'];
-    const { stderr } = gpt2('train', ...options, '--steps', '2', '--kernel', 'spoils', '--out', 'spoiled');
+    const options = ['--data', data, ...tinyModel.slice(0, -2), '--seq', '16', '--batch', '2'];
+    const { stderr } = await gpt2('train', ...options, '--steps', '2', '--kernel', 'spoils', '--out', 'spoiled');
     expect(stderr).toMatch(
       /layer 0: gpt2_gelu_forward wrote NaN to out .* replay \S+step-00000000 --kernel spoils` computes it/,
     );
     const capture = 'spoiled/captures/step-00000000';
-    const again = gpt2('replay', capture, '--kernel', 'spoils');
+    const again = await gpt2('replay', capture, '--kernel', 'spoils');
     expect([again.code, again.stderr]).toEqual([0, '']);
     expect(again.stdout).toMatch(/^equal to the capture, to the last bit$/m);
-    const without = gpt2('replay', capture);
+    const without = await gpt2('replay', capture);
     expect(without.stdout).toMatch(/^every number is finite$/m);
     expect(without.stderr).toMatch(/: kernels of the library instead of gelu_forward [0-9a-f]{16}; loss /);
     expect(without.code).toBe(1);

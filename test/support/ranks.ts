@@ -2,7 +2,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
-import { command, type Workplace } from './cli.ts';
+import { expect } from 'vitest';
+import { command, type Finished, type Line, type Workplace } from './cli.ts';
 
 /** The data of `rankData`, on one thread. */
 export const onRankData = '--data data --seq 16 --device cpu --threads 1 --sample-every 0'.split(' ');
@@ -16,6 +17,25 @@ export const sharedSteps = '--batch 2 --total-batch 192 --order sequence --lr 1e
 /** Shards of 62, 46 and 31 batches of 2 x 16 tokens. */
 export const rankData = (place: Workplace): string =>
   place.data({ train: [2000, 1500, 1000], val: 1300, vocabulary: 100 });
+
+/**
+ * Runs a command that must succeed in ranks as torchrun starts them, and returns the result of rank 0. Rank 0 is in this process:
+ * a launcher and a process for rank 0 cost as much processor time as two more ranks.
+ */
+export async function inRanks(place: Workplace, ranks: number, line: Line): Promise<Finished> {
+  const port = await freePort();
+  const others = Array.from({ length: ranks - 1 }, (_, index) =>
+    place.finished(line, torchrunVariables(index + 1, ranks, port)),
+  );
+  const first = await place.here(line, torchrunVariables(0, ranks, port));
+  for (const { code, stderr } of [first, ...(await Promise.all(others))]) expect(code, stderr).toBe(0);
+  return first;
+}
+
+const torchrunVariables = (rank: number, ranks: number, port: number) => ({
+  ...{ RANK: `${rank}`, WORLD_SIZE: `${ranks}`, LOCAL_RANK: `${rank}`, LOCAL_WORLD_SIZE: `${ranks}` },
+  ...{ MASTER_ADDR: '127.0.0.1', MASTER_PORT: `${port}` },
+});
 
 /** Ranks as another launcher starts them. */
 export class Job {
@@ -49,10 +69,7 @@ export class Job {
 
   /** Starts a rank of `ranks` as torchrun does. */
   startRank(rank: number, ranks: number, port: number, args: readonly string[], environment: object = {}): void {
-    this.start(args, {
-      ...{ RANK: `${rank}`, WORLD_SIZE: `${ranks}`, LOCAL_RANK: `${rank}`, LOCAL_WORLD_SIZE: `${ranks}` },
-      ...{ MASTER_ADDR: '127.0.0.1', MASTER_PORT: `${port}`, ...environment },
-    });
+    this.start(args, { ...torchrunVariables(rank, ranks, port), ...environment });
   }
 
   said = (rank: number): string => this.#said[rank]!;

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { checkedJson, readCheckedJson } from '../../src/base/files/checked-json.ts';
 import { writeQuestions } from '../../src/data/shards/multiple-choice.ts';
+import { benchTraining } from '../../src/lab/bench/bench-training.ts';
 import { createModel } from '../../src/model/model.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
 import { Device } from '../../src/native/device.ts';
@@ -17,7 +18,7 @@ import { workplace } from '../support/cli.ts';
 import { figuresOf } from '../support/figures.ts';
 import { modernParts } from '../support/modern-models.ts';
 import { randomQuestions } from '../support/questions.ts';
-import { onRankData, rankData, sharedSteps, tinyRanks } from '../support/ranks.ts';
+import { inRanks, onRankData, rankData, sharedSteps, tinyRanks } from '../support/ranks.ts';
 import { expectRefusal } from '../support/refusal.ts';
 
 const place = workplace();
@@ -29,14 +30,18 @@ interface Kind {
   readonly flags: string;
   /** Two ranks add the same gradients in another order; with FP8, a step later another E4M3 may be nearest. */
   readonly limit?: number;
-  readonly overlaps?: readonly string[];
+  /** How gradients travel between two ranks that resume. */
+  readonly travels?: readonly string[];
   /** Makes a step that is not finite, and what is found there. */
   readonly broken?: string;
   readonly finding?: RegExp;
 }
 const kinds: Record<string, Kind> = {
-  gpt2: { flags: '' },
-  modern: { flags: '--recipe modern', overlaps: ['on', 'off'] },
+  gpt2: { flags: '', limit: 1e-5 },
+  modern: {
+    flags: '--recipe modern',
+    travels: ['0', '1'].flatMap((zero) => ['on', 'off'].map((overlap) => `--zero ${zero} --overlap ${overlap}`)),
+  },
   muon: {
     flags: '--optimizer muon',
     broken: '--muon-lr 1e38 --warmup 0',
@@ -49,9 +54,9 @@ const wroteNone = /micro-batch 0, .*: gpt2_\w+ wrote (NaN|-?Infinity) to /;
 const lastCheckpoint = 'checkpoints/step-00000012';
 const stepsOf = (kind: string) => `${gpt2} ${kinds[kind]!.flags}`;
 
-/** Trains in this process, or with ranks in others, and gives all that is printed. */
+/** Trains, and gives all that is printed. */
 async function run(line: string): Promise<string> {
-  const { code, stdout, stderr } = /--(gpus [23]|sweep)/.test(line)
+  const { code, stdout, stderr } = line.includes('--sweep')
     ? place.run(`train ${line}`)
     : await place.here(`train ${line}`);
   expect(code, stderr).toBe(0);
@@ -74,7 +79,12 @@ beforeAll(async () => {
 
 describe.each(Object.entries(kinds))(
   '%s',
-  (kind, { limit = 1e-4, overlaps = ['on'], broken = '--lr 1e38 --warmup 0', finding = wroteNone }) => {
+  (kind, {
+    limit = 1e-4,
+    travels = ['--zero 0 --overlap on', '--zero 1 --overlap on'],
+    broken = '--lr 1e38 --warmup 0',
+    finding = wroteNone,
+  }) => {
     const steps = stepsOf(kind);
 
     it('learns, and ends in the same bits each time', async () => {
@@ -91,28 +101,34 @@ describe.each(Object.entries(kinds))(
       expect(files(out)).toEqual(files(kind));
     });
 
-    it.each(['0', '1'].flatMap((zero) => overlaps.map((overlap) => [zero, overlap])))(
-      'gives on two ranks with --zero %s --overlap %s what one gives, and resumes to the same bits',
-      async (zero, overlap) => {
-        const out = `${kind}-two-${zero}-${overlap}`;
-        const ranks = `${steps} --gpus 2 --zero ${zero} --overlap ${overlap} --save-every 7`;
-        expect(await run(`${ranks} --out ${out}`)).toContain('2 ranks on this machine');
-        expect(furthest(kind, out)).toBeLessThan(limit);
-        const whole = files(out);
-        rmSync(place.path(out, lastCheckpoint), { recursive: true });
-        place.ok(`train --out ${out} --resume`);
-        expect(files(out)).toEqual(whole);
-        // How gradients travel changes no bit.
-        expect(whole).toEqual(files(`${kind}-two-0-on`));
-      },
-    );
+    /** A copy of the run on two ranks, without its last checkpoint. */
+    const stoppedAtSeven = (out: string) => {
+      cpSync(place.path(`${kind}-two`), place.path(out), { recursive: true });
+      rmSync(place.path(out, lastCheckpoint), { recursive: true });
+    };
+
+    it('gives on two ranks what one gives', async () => {
+      const { stdout } = await inRanks(
+        place,
+        2,
+        `train ${steps} --zero 0 --overlap on --save-every 7 --out ${kind}-two`,
+      );
+      expect(stdout).toContain('2 ranks on this machine');
+      expect(furthest(kind, `${kind}-two`)).toBeLessThan(limit);
+    });
+
+    it.each(travels)('resumes on two ranks with %s to the same bits, however gradients travel', async (travel) => {
+      const out = `${kind}-two${travel.replaceAll(' ', '')}`;
+      stoppedAtSeven(out);
+      await inRanks(place, 2, `train --out ${out} --resume ${travel}`);
+      expect(files(out)).toEqual(files(`${kind}-two`));
+    });
 
     it('continues with one rank after two, and with three after one', async () => {
-      cpSync(place.path(`${kind}-two-0-on`), place.path(`${kind}-moved`), { recursive: true });
-      rmSync(place.path(`${kind}-moved`, lastCheckpoint), { recursive: true });
+      stoppedAtSeven(`${kind}-moved`);
       const said = await run(`--out ${kind}-moved --resume --gpus 1 --stop-after 9`);
       expect(said).toContain("--gpus 1 in place of the run's 2");
-      await run(`--out ${kind}-moved --resume --gpus 3`);
+      await inRanks(place, 3, `train --out ${kind}-moved --resume`);
       expect(furthest(kind, `${kind}-moved`)).toBeLessThan(limit);
       expect(configuration(`${kind}-moved`)).toMatchObject({ ranks: 3 });
     });
@@ -255,14 +271,19 @@ describe('muon', () => {
   });
 
   it('is measured by bench, op by op, in a modern model', async () => {
-    const { code, stdout, stderr } = await place.here(
-      'bench --model d6 --batch 1 --seq 8 --recipe modern --newton-schulz quintic --no-start --steps 1 --warmup-seconds 0',
+    const { report } = await benchTraining(
+      {
+        ...{ layers: 3, channels: 64, heads: 2, batch: 1, sequence: 8, device: 'cpu' },
+        ...{ recipe: 'modern', newtonSchulz: 'quintic' },
+      },
+      { steps: 1, warmup: 0, ops: true },
     );
-    expect(code, stderr).toBe(0);
-    expect(stdout).toMatch(/^ {2}optimizer scratch +/m);
-    // 36 block matrices of 384 x 384 or 384 x 1536, in a batch of each shape.
-    const calls = { 'muon momentum': 36, 'normalize matrices': 2, 'newton schulz': 10, 'muon update': 36 };
-    for (const [op, count] of Object.entries(calls)) expect(stdout).toMatch(new RegExp(`^${op} +${count} `, 'm'));
+    expect(report.memory.planned).toHaveProperty('optimizer scratch');
+    // 18 block matrices of 64 x 64 or 64 x 256, in a batch of each shape.
+    const calls = { 'muon momentum': 18, 'normalize matrices': 2, 'newton schulz': 10, 'muon update': 18 };
+    for (const [name, count] of Object.entries(calls)) {
+      expect(report.ops).toContainEqual(expect.objectContaining({ name, calls: count }));
+    }
   });
 });
 
