@@ -90,5 +90,11 @@ export function variantNamed(name: string): OpVariant {
   const found = byName.get(name);
   if (found) return found;
   const names = [...byName.keys()];
-  throw new UsageError(`there is no op "${name}": ${didYouMean(name, names, `name one of ${names.join(', ')}`)}`);
+  // Before ABI 22 a variant had another order of the same words: matmul_gelu_forward, layernorm_forward.
+  const wordsOf = (text: string) => text.split(/[._]/);
+  const [alike] = names
+    .filter((each) => wordsOf(name).every((word) => wordsOf(each).includes(word)))
+    .sort((a, b) => wordsOf(a).length - wordsOf(b).length);
+  const advice = didYouMean(name, names, `name one of ${names.join(', ')}`);
+  throw new UsageError(`there is no op "${name}": ${alike ? `did you mean ${alike}?` : advice}`);
 }

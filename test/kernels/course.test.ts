@@ -129,6 +129,8 @@ it('a folder without a card, an unknown op, two cards of one op, and another dty
     /^there is no kernel card in .*: name a folder with a card\.ts or card\.mjs$/,
   );
   expect(() => variantNamed('layer_norm')).toThrow('there is no op "layer_norm": name one of embedding_forward, ');
+  expect(() => variantNamed('matmul_gelu_forward')).toThrow('did you mean matmul_forward.gelu?');
+  expect(() => variantNamed('layernorm_forward')).toThrow('did you mean norm_forward.layernorm?');
   using device = Device.open({ kind: 'cpu' });
   const gelu = cards.find(({ op }) => op === 'gelu_forward')!;
   await expect(useCards(device, [gelu, gelu])).rejects.toThrow('two kernel cards compute gelu_forward: give one');
