@@ -141,7 +141,7 @@ describe('other validations, other data', () => {
     writeRun({}, { seed: 7 }, 'third');
     const three = await shown('other third');
     expect(three).toContain('cannot be compared');
-    expect(three).toMatch(/^Ranking by last validation loss: losses .*\nrun .* bits\/byte /);
+    expect(three).toMatch(/^Not ranked, as a log lacks bits per byte: losses .*\n/);
   });
 
   it('ties are marked in text, JSON and report', async () => {

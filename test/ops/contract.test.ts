@@ -1,4 +1,4 @@
-// What an op's contract says, for arguments made from its cases: calls that are refused, and steps without an update.
+// Contracts of ops, tested with arguments made from their cases: calls that are refused, and steps without an update.
 import { describe, expect, it } from 'vitest';
 import { casesNamed } from '../../src/lab/ops.ts';
 import { GPT2_STEP } from '../../src/native/bindings.generated.ts';
