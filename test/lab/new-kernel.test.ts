@@ -41,7 +41,8 @@ describe.each(naiveKernels().map(({ op, kernels }) => [op, kernels] as const))('
 
 it('refuses an op that is unknown or has no naive kernel, and a folder that exists', () => {
   const folder = place.path('taken');
-  expect(() => newKernel(folder, ['gelu'])).toThrow(/^there is no op "gelu": name one of embedding_forward, /);
+  expect(() => newKernel(folder, ['gelu'])).toThrow(/^there is no op "gelu": did you mean gelu_forward\?$/);
+  expect(() => newKernel(folder, ['elephant'])).toThrow(/^there is no op "elephant": name one of embedding_forward, /);
   expect(() => newKernel(folder, ['classifier'])).toThrow(
     /^there is no naive kernel of classifier to start from: name one of /,
   );
