@@ -42,7 +42,7 @@ import {
   stopWithLauncher,
   threadsOf,
 } from '../program.ts';
-import { count, type Lists, modelOption, type Numbers, numberOption, tableOption } from './option-of-table.ts';
+import { count, knownAs, type Lists, modelOption, type Numbers, numberOption, tableOption } from './option-of-table.ts';
 import { jsonLine, notice as tell } from './output.ts';
 import { clearStatus, isLive, showShare, withProgress } from './progress.ts';
 
@@ -68,10 +68,11 @@ const tokensHelp = 'tokens to predict, as whole sequences spread evenly over the
 
 export function evalCommand(): Command {
   const asRun = (otherwise: string) => `the model's own run's, else ${otherwise}`;
+  const dataHelp = `folder of token shards (default: ${asRun(optionTable.data.default)})`;
   return new Command('eval')
     .description('Evaluate a trained model')
     .addOption(modelOption())
-    .option('--data <DIR>', `folder of token shards (default: ${asRun(optionTable.data.default)})`)
+    .addOption(knownAs(new Option('--data <DIR>', dataHelp), ['text', 'dataset']))
     .addOption(new Option('--role <ROLE>', 'shards to use').choices(['val', 'train']).default('val'))
     .option('--hellaswag <FILE>', "multiple-choice questions in llm.c's format; alone without --data")
     .addOption(tableOption('batch', { help: batchHelp, default: { text: asRun('4') } }))

@@ -2,6 +2,7 @@
 // model; src/train adds gradients and optimizer state.
 import { checkGiven } from '../base/checks/given.ts';
 import { whole } from '../base/checks/number.ts';
+import { usageError } from '../base/errors.ts';
 import type { Device } from '../native/device.ts';
 import {
   attentionScratch,
@@ -116,4 +117,16 @@ export function castWeights({ device, weights, masters }: Model): void {
     if (weight !== master)
       device.call('castWeights', { weight: weight.pointer, master: master.pointer, count: weight.count });
   }
+}
+
+const filled = new WeakSet<Model>();
+
+/** Refuses weights that nothing has filled, at a model's first use: every token would be as likely. @throws UsageError */
+export function checkFilled(model: Model): void {
+  if (filled.has(model)) return;
+  const gains = model.weights.get('lnfw').numbers();
+  if (gains.every((gain) => gain === 0)) {
+    throw usageError`the model's weights are zero: fill them with initializeWeights(), or with load() of what resolveWeights() returns`;
+  }
+  filled.add(model);
 }

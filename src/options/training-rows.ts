@@ -120,7 +120,7 @@ export const trainingRows = {
     help: 'tokens in an optimizer step, reached by gradient accumulation',
     default: { text: 'batch x seq x gpus' },
     bench: 'training',
-    elsewhere: ['gradient-accumulation-steps', 'grad-accum', 'total-batch-size'],
+    elsewhere: ['gradient-accumulation-steps', 'grad-accum', 'total-batch-size', 'tokens-per-step'],
   },
   windowSchedule: {
     usage: '--window-schedule <NAME>',

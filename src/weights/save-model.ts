@@ -5,7 +5,7 @@ import { checkGiven, checkValue } from '../base/checks/given.ts';
 import { gpt2Error, usageError } from '../base/errors.ts';
 import { programVersion } from '../base/package-root.ts';
 import { startPosition } from '../data/batches/order.ts';
-import type { Model } from '../model/model.ts';
+import { checkFilled, type Model } from '../model/model.ts';
 import { type Tokenizer, tokenizerOf } from '../tokenizer/tokenizer.ts';
 import { writeCheckpoint } from './checkpoint/write.ts';
 
@@ -13,7 +13,7 @@ import { writeCheckpoint } from './checkpoint/write.ts';
  * Saves the fp32 weights in `folder`, as a checkpoint without optimizer state, which `model` and --model take. An earlier save in the
  * folder is replaced.
  * @returns the path of the checkpoint
- * @throws UsageError for a tokenizer of another vocabulary; Gpt2Error if the folder holds a run, or cannot be written
+ * @throws UsageError for a tokenizer of another vocabulary, or weights that nothing has filled; Gpt2Error if the folder holds a run, or cannot be written
  * @example saveModel(model, 'models/mine', { tokenizer: tokenizerNamed('gpt2') });
  */
 export function saveModel(
@@ -32,6 +32,7 @@ export function saveModel(
   if (tokenizer && tokenizer.vocabularySize > config.vocabularySize) {
     throw usageError`the tokenizer has ${tokenizer.vocabularySize} ids, more than the model's vocabulary of ${config.vocabularySize}`;
   }
+  checkFilled(model);
   for (const file of ['config.json', 'checkpoints']) {
     if (existsSync(join(folder, file)))
       throw gpt2Error`${folder} holds another model or run (${file}); name another folder`;

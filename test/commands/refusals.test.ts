@@ -118,6 +118,7 @@ const tables: Record<string, Row[]> = {
       '--batch_size': '--batch',
       '--batchsize=4': '--batch',
       '--block-size': '--seq',
+      '--tokens-per-step': '--total-batch',
       '--init-from': '--model',
     }),
     [2, '--lora 4', "unknown option '--lora'", ['LoRA is not supported', 'train --help']],
@@ -335,6 +336,7 @@ const tables: Record<string, Row[]> = {
     [1, '--model diverged', 'the weights of diverged', '--model', 1],
   ],
   'eval --device cpu --threads 1': [
+    [2, '--text notes.txt', "unknown option '--text'", ': here it is --data, folder of token shards'],
     [1, '', 'runs/ has no trained model', ['train', '--model']],
     [2, '--model run --tokens 0', 'not "0"', '--tokens takes a whole number of at least 1'],
     [2, '--model run --steps 2', "unknown option '--steps'", ': here it is --tokens, tokens to predict'],

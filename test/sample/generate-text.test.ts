@@ -1,10 +1,12 @@
 // A text in one call: what encode, generate and decode give.
 import { expect, it } from 'vitest';
 import { Gpt2Error, UsageError } from '../../src/base/errors.ts';
+import { logits } from '../../src/inference/evaluate/logits.ts';
+import { lossesOf } from '../../src/inference/evaluate/mean-loss.ts';
 import { generate } from '../../src/inference/sample/generate.ts';
 import { generateText } from '../../src/inference/sample/generate-text.ts';
 import { KeyValueCache } from '../../src/model/key-value-cache.ts';
-import { castWeights } from '../../src/model/model.ts';
+import { castWeights, createModel } from '../../src/model/model.ts';
 import { bytes, decode, encode } from '../../src/tokenizer/tokenizer.ts';
 import { describeBackends } from '../support/backends.ts';
 import { drawnModel, tinyConfig } from '../support/tiny-model.ts';
@@ -48,6 +50,14 @@ describeBackends('generateText', (device) => {
         'generateText takes a model of createModel(), not "runs/mine"; resolveWeights() reads the weights of a run',
       ),
     );
+  });
+
+  it('refuses weights that nothing has filled, as logits and lossesOf do', async () => {
+    const config = { ...tinyConfig, vocabularySize: bytes.vocabularySize };
+    const model = createModel(device(), config, { B: 1, T: 4, purpose: 'inference' });
+    const inputs = Int32Array.of(1, 2, 3, 4);
+    const uses = [generateText(model, 'a'), logits(model, { inputs }), lossesOf(model, inputs)];
+    for (const use of uses) await expect(use).rejects.toThrow("the model's weights are zero: fill them with");
   });
 
   it('refuses a vocabulary without a tokenizer, and weights that have diverged', async () => {

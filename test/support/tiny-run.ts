@@ -1,5 +1,6 @@
 // A run of a few milliseconds, for tests of what a run does besides learning.
 import type { TrainOptions } from '../../src/options/table.ts';
+import type { ProgramOptions } from '../../src/train/plan/program-parts.ts';
 import type { TrainHooks } from '../../src/train/run/hooks.ts';
 import { train } from '../../src/train/train.ts';
 
@@ -11,7 +12,7 @@ export const tinyRun: TrainOptions = {
 };
 
 /** Trains, and gives what was noticed. */
-export async function noticesOf(options: TrainOptions, hooks: TrainHooks = {}): Promise<string[]> {
+export async function noticesOf(options: ProgramOptions, hooks: TrainHooks = {}): Promise<string[]> {
   const notices: string[] = [];
   await train(options, { ...hooks, onNotice: (text) => notices.push(text) });
   return notices;

@@ -62,6 +62,7 @@ describe('writeShards', () => {
     ['an id outside', [[1, 257], 'b'], {}, 'a document holds 257, which is no id of a vocabulary of 257'],
     ['a number as a document', ['a', 5 as never], {}, 'a document takes a text or ids, not 5'],
     ['one document', ['a'], {}, 'needs documents for training and for validation, not 0 and 1'],
+    ['empty texts', ['', ''], {}, 'the documents for train have 1 token, and a batch needs two; give longer texts'],
     ['a text', 'ab', {}, 'documents takes texts, not "ab"'],
     ['a text for validation', documents, { validation: 'ab' }, 'validation takes texts, not "ab"'],
     ['a share', documents, { validation: 2 }, 'validation takes a number'],
@@ -119,6 +120,8 @@ describe('saveModel', () => {
     expect(() => saveModel(model, place.path('none'), { tokenizer: tokenizerNamed('gpt2')! })).toThrow(
       "the tokenizer gpt2 has 50257 ids, the model's vocabulary 257",
     );
+    expect(() => saveModel(model, place.path('none'))).toThrow("the model's weights are zero");
+    initializeWeights(model, 1);
     model.masters.get('h.0.fcb').write(Float32Array.of(Number.NaN), 5);
     expect(() => saveModel(model, place.path('none'))).toThrow('h.0.mlp.c_fc.bias has NaN at 5; start from finite');
     expect(existsSync(place.path('none'))).toBe(false);

@@ -55,6 +55,9 @@ it('says that a longer schedule raises the rate of a finished run, and that a ra
   const none = '--lr 0: no step changes the weights';
   expect(await noticesOf({ ...options, out, learningRate: 0 })).toEqual([none]);
   expect(await noticesOf({ ...options, out, learningRate: 1e-3, overwrite: true })).not.toContain(none);
+  expect(await noticesOf({ ...options, out: place.path('still'), schedule: () => 0 })).toEqual([
+    'the schedule gave a rate of 0 in every step: no step changed the weights',
+  ]);
   const rise = 'the learning rate rises from 0.0001 to 0.000775 at step 4, as the schedule spans 8 steps';
   const notices = await noticesOf({ out, resume: true, steps: 8, stopAfter: 5 });
   expect(notices).toContain(`${rise}; to keep 0.0001, give --schedule constant --lr 0.0001`);

@@ -2,7 +2,7 @@
 import { ShapeError } from '../../base/errors.ts';
 import type { ActivationSet } from '../../model/activations.ts';
 import { firstKeys, type Windows } from '../../model/mask.ts';
-import type { Model } from '../../model/model.ts';
+import { checkFilled, type Model } from '../../model/model.ts';
 import type { Tensor } from '../../native/tensor.ts';
 import { firstOutside } from '../shards/shard.ts';
 import type { Batch } from './loader.ts';
@@ -35,8 +35,9 @@ export function checkBatch(
   return batch.targets.reduce((count, target) => (target >= 0 ? count + 1 : count), 0);
 }
 
-/** Copies a batch into `activations`. @param windows default: the model's @returns and @throws as `checkBatch` */
+/** Copies a batch into `activations`. @param windows default: the model's @returns and @throws as `checkBatch`, and `checkFilled` */
 export function writeBatch(model: Model, activations: ActivationSet, batch: Batch, windows?: Windows): number {
+  checkFilled(model);
   const targets = checkBatch(model, activations, batch);
   for (const [tensor, values] of uploadsOf(model, activations, batch, windows)) tensor.write(values);
   return targets;

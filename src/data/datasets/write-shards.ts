@@ -48,6 +48,10 @@ export function writeShards(folder: string, documents: Iterable<Document>, optio
   const loss = sumOf([first.loss, second.loss]);
   refuseLoss(loss, others);
   const tokens = { train: first.tokens, val: second.tokens };
+  for (const [role, { length }] of Object.entries(tokens)) {
+    if (length < 2)
+      throw usageError`the documents for ${role} have ${length} token, and a batch needs two; give longer texts`;
+  }
   const source = 'documents of a program';
   const dataset = writeDataset(folder, { prefix, replaced, source, tokenizer, loss, tokens });
   return { folder, present: false, dataset };

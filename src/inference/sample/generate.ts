@@ -5,6 +5,7 @@ import { real, whole } from '../../base/checks/number.ts';
 import { gpt2Error, usageError } from '../../base/errors.ts';
 import { decode } from '../../model/decode.ts';
 import type { CacheView, KeyValueCache, TokenCopy } from '../../model/key-value-cache.ts';
+import { checkFilled } from '../../model/model.ts';
 import type { Tensor } from '../../native/tensor.ts';
 import { sample } from '../../ops/ops.generated.ts';
 import { endOfText } from '../../tokenizer/tokenizer.ts';
@@ -73,7 +74,7 @@ export const choiceKinds = {
 /**
  * Yields the tokens of all texts as they are chosen, and each text's end. The same weights, options and cache sizes give the same
  * tokens. The event loop runs between tokens. Only one generation at a time may use a cache.
- * @throws UsageError for an option out of range; Gpt2Error for a prompt outside the vocabulary, or if the cache is in use
+ * @throws UsageError for an option out of range, or weights that nothing has filled; Gpt2Error for a prompt outside the vocabulary, or if the cache is in use
  * @example
  * const cache = new KeyValueCache(model, { texts: 1, window: 32 });
  * const decoder = new StreamDecoder();
@@ -84,6 +85,7 @@ export const choiceKinds = {
 export async function* generate(cache: KeyValueCache, options: GenerateOptions): AsyncGenerator<Generated, void> {
   const needed = { prompts: 'object', tokens: whole(0), seed: seedKind } as const;
   checkGiven(options, needed, { ...choiceKinds, firstText: whole(0), stopAt: whole(0) });
+  checkFilled(cache.model);
   const { prompts, tokens, seed, temperature = 1, topK = 0, topP = 1, firstText = 0, whenFull = 'slide' } = options;
   const { endOfText, vocabularySize } = cache.model.config;
   // Nothing after a document's end sees the document, so the text ends there.

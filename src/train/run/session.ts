@@ -47,6 +47,8 @@ export class Session {
   /** Whether rank 0 of several has asked for a save since the last one. */
   #ranksSave = false;
   #lastEnd = performance.now();
+  /** The largest learning rate of this session's steps. */
+  #largestRate = 0;
   /** An error of a part of the program, after which the run is saved. */
   #refusal: unknown;
 
@@ -87,6 +89,8 @@ export class Session {
     }
 
     if (resumed && this.#step === startStep) this.#saving.tidy();
+    if (this.#run.parts.schedule && this.#step > startStep && this.#largestRate === 0)
+      this.#events.notice('the schedule gave a rate of 0 in every step: no step changed the weights');
     if (this.#step === steps) {
       const seconds = (performance.now() - started) / 1000;
       const weights = await weightsHash(this.#run.trained.model);
@@ -232,6 +236,7 @@ export class Session {
     // Without the other ranks the result is meaningless.
     ranks?.check();
     const { loss, norm, saturated, updated, requests } = result;
+    this.#largestRate = Math.max(this.#largestRate, lr);
     this.#ranksStop = requests.stops;
     this.#ranksSave ||= requests.saves;
     const now = performance.now();
