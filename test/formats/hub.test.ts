@@ -263,7 +263,7 @@ it.each([
 it('a new model of the size that is also the name of a pretrained one is told apart', async () => {
   const planned = async (model: string) => {
     notices = [];
-    await planRun({ model, data: made.path('data'), device: 'cpu', batch: 1, sequence: 16 }, options.notice);
+    await planRun({ model, data: made.path('data'), for: 'h100', batch: 1, sequence: 16 }, options.notice);
     return notices;
   };
   expect(await planned('gpt2')).toEqual([

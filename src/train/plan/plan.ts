@@ -45,7 +45,8 @@ export interface TrainingPlan extends Outlook {
 }
 
 /**
- * Plans a run with these options, and measures a step for up to 10 s if it fits; nothing is saved. Downloads a model of the Hugging Face hub if `model` names one.
+ * Plans a run with these options, and measures a step for up to 10 s if it fits; nothing is saved. `for` names a GPU that need
+ * not be here. Downloads a model of the Hugging Face hub if `model` names one.
  * @throws as `openRun` before it allocates
  * @example
  * const plan = await planRun({ model: 'd6', device: 'cpu' }, console.log);
@@ -56,7 +57,7 @@ export async function planRun(
   notice: (text: string) => void = () => {},
   onProgress?: FetchOptions['onProgress'],
 ): Promise<TrainingPlan> {
-  return planSources(resolveSources(options), { notice, onProgress });
+  return planSources(resolveSources({ ...options, dryRun: true }), { notice, onProgress });
 }
 
 /** As `planRun`, for options whose sources are resolved. `measure` returns the seconds of a step. */

@@ -57,9 +57,9 @@ it('says what saving takes of the host, where a save is a copy, beside the total
   expect(availableHost).toBeGreaterThan(2 ** 28);
   expect(memory).toEqual((await plan(sizes)).memory);
   const { stdout } = await place.okHere([
-    ...['train', '--dry-run', '--device', 'cpu', '--data', data, '--model', 'd12', '--seq', '64', '--save-every', '10'],
+    ...['train', '--dry-run', '--device', 'cpu', '--data', data, '--model', 'd6', '--seq', '64', '--save-every', '10'],
   ]);
-  expect(stdout).toMatch(/\n {2}free +[\d.]+ \w+\nhost memory for saving: 985 MiB in addition, of [\d.]+ \w+ free\n/);
+  expect(stdout).toMatch(/\n {2}free +[\d.]+ \w+\nhost memory for saving: 127 MiB in addition, of [\d.]+ \w+ free\n/);
 });
 
 it('is not what train() gives', async () => {
