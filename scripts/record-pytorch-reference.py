@@ -1,11 +1,11 @@
-"""Records the PyTorch fixtures in test/fixtures: ops, a tiny GPT-2 trained with AdamW and with Muon, initial weights,
+"""Records the PyTorch fixtures in test/fixtures: a tiny GPT-2 trained with AdamW and with Muon, initial weights,
 the recipe "modern". One long file, because they share formulas. Run by hand, its output is committed:
 
     python -m venv ../venv && ../venv/bin/pip install torch==2.13.0 numpy
     ../venv/bin/python scripts/record-pytorch-reference.py [folder]
 
 Inputs are fp32. Results are computed from them in float64 (gradients by autograd) and stored rounded to fp32. Names,
-shapes and layouts are those of cuda/gpt2.h: linear weights [O,C], qkv [B,T,3C], lse [B,NH,T]. Same torch, same bytes.
+shapes and layouts are those of cuda/gpt2.h: linear weights [O,C], qkv [B,T,3C]. Same torch, same bytes.
 """
 
 import json
@@ -40,13 +40,11 @@ shortest = lambda values: [float(str(value)) for value in values.numpy()]  # dec
 
 
 def attention(qkv, heads, scale=None):
-    """Returns (out [B,T,C], lse [B,NH,T])."""
+    """Returns out [B,T,C]."""
     q, k, v = (part.unflatten(-1, (heads, -1)).transpose(1, 2) for part in qkv.chunk(3, dim=-1))
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
-    later = torch.ones(q.shape[2], q.shape[2], dtype=torch.bool).triu(1)
-    lse = torch.logsumexp((q @ k.transpose(-1, -2) * scale).masked_fill(later, -math.inf), dim=-1)
     out = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale)
-    return out.transpose(1, 2).flatten(2), lse
+    return out.transpose(1, 2).flatten(2)
 
 
 def rotary(x):
@@ -111,52 +109,6 @@ def write(path, note, value, tensors=None, **versions):
     path.with_suffix(".safetensors").write_bytes(struct.pack("<Q", len(names)) + names + data)
 
 
-def record_ops(folder):
-    """Ops whose gradients are easily wrong. The tiny model has every op, and src/ops/cases its formula in double."""
-    generator = torch.Generator().manual_seed(1337)
-    normal = lambda *shape: torch.randn(shape, generator=generator)
-    recorded, cases = {}, {}
-
-    def case(name, sizes, forward, inputs, dout, outputs=("out",)):
-        """The inputs, the outputs in float64, the gradient of the first output, and the inputs' gradients."""
-        leaves = {key: tensor.double().requires_grad_() for key, tensor in inputs.items()}
-        results = forward(*leaves.values())
-        results = results if isinstance(results, tuple) else (results,)
-        results[0].backward(dout.double())
-        gradients = {f"d{key}": leaf.grad for key, leaf in leaves.items()}
-        cases[name] = {"op": name.split("/")[0], "sizes": sizes}
-        recorded[name] = inputs | dict(zip(outputs, results)) | {"dout": dout} | gradients
-        return recorded[name]
-
-    for B, T, C, V, Vp, positions in [(2, 9, 24, 53, 64, 12), (3, 5, 37, 11, 16, 5)]:
-        tokens = torch.randint(V, (B, T), generator=generator)
-        tokens[0, :3], tokens[0, -1] = tokens[-1, -1].clone(), V - 1  # a repeated token, and the last one
-        inputs, dout = {"wte": normal(Vp, C), "wpe": normal(positions, C)}, normal(B, T, C)
-        inputs["wte"][V:] = 0
-        name, sizes = f"embedding/c{C}", {"B": B, "T": T, "C": C, "V": V, "Vp": Vp, "positions": positions}
-        tensors = case(name, sizes, lambda wte, wpe: wte[tokens] + wpe[:T], inputs, dout)
-        recorded[name] = {"tokens": tokens} | tensors | {"dwpe": tensors["dwpe"][:T]}
-    for N, C, scale, offset in [(13, 24, 1.0, 0.0), (13, 37, 0.3, 5.0)]:
-        x = normal(N, C) * scale + normal(N, 1) + offset
-        inputs = {"in": x, "weight": normal(C) * 0.3 + 1, "bias": normal(C)}
-        dout, dresidual = normal(N, C), normal(N, C)
-        forward = lambda *of: tuple(each.squeeze(-1) for each in torch.native_layer_norm(of[0], [C], *of[1:], 1e-5))
-        tensors = case(f"layernorm/c{C}", {"N": N, "C": C}, forward, inputs, dout, ("out", "mean", "rstd"))
-        tensors |= {"dresidual": dresidual, "dinWithResidual": tensors["din"] + dresidual.double()}
-    for name, N, C, O in [("bias", 13, 24, 37), ("no-bias", 17, 37, 24), ("wide", 33, 40, 70)]:
-        inputs, dout = {"in": normal(N, C), "weight": normal(O, C) * 0.3}, normal(N, O)
-        inputs |= {} if name == "no-bias" else {"bias": normal(O)}
-        case(f"matmul/{name}", {"N": N, "C": C, "O": O}, F.linear, inputs, dout)
-    for B, T, C, NH, scale in [(2, 7, 40, 2, 1.0), (2, 33, 40, 2, 2.0), (1, 65, 128, 2, 1.0)]:
-        inputs, name = {"qkv": normal(B, T, 3 * C) * scale}, f"attention/t{T}-hs{C // NH}"
-        sizes = {"B": B, "T": T, "C": C, "NH": NH}
-        case(name, sizes, lambda qkv: attention(qkv, NH), inputs, normal(B, T, C), ("out", "lse"))
-
-    flat = {key: tensor for name, tensors in recorded.items() for key, tensor in named(name, tensors).items()}
-    note = "float64 from the fp32 inputs in ops.safetensors; results stored as fp32"
-    write(folder / "ops", note, {"cases": cases}, flat)
-
-
 def shapes_of(model, is_modern=False):
     """Shapes of the parameters by name, in the order of our table."""
     C, rows = model["channels"], model.get("paddedVocabulary", model["vocabulary"])
@@ -191,7 +143,7 @@ def loss_and_gradients(model, weights, tokens, targets):
             q, k, v = qkv.chunk(3, dim=-1)
             q, k = (rotary(norm(each.unflatten(-1, (heads, -1)), None)).flatten(2) for each in (q, k))
             qkv = torch.cat([q, k, v], dim=-1)
-        atty = seen[h + "atty"] = attention(qkv, heads, MODERN["attentionScale"] if is_modern else None)[0]
+        atty = seen[h + "atty"] = attention(qkv, heads, MODERN["attentionScale"] if is_modern else None)
         x = seen[h + "residual2"] = x + linear(atty, h + "attproj")
         ln2 = seen[h + "ln2"] = norm(x, h + "ln2")
         fch = seen[h + "fch"] = linear(ln2, h + "fc")
@@ -396,5 +348,5 @@ if __name__ == "__main__":
     torch.use_deterministic_algorithms(True)
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent / "test" / "fixtures"
     folder.mkdir(parents=True, exist_ok=True)
-    for record in (record_ops, record_tiny_model, record_init, record_modern):
+    for record in (record_tiny_model, record_init, record_modern):
         record(folder)
