@@ -1,5 +1,5 @@
 // Measures how fast the CPU library trains d12 with B=4, T=64, the sizes of llm.c's CPU program: whole steps, the time in each op,
-// the rate of the matmuls against the rate of one large square matmul, and memory. Writes JSON.
+// the rate of the matmuls against the rate of one large square matmul (`measurePeaks`), and memory. Writes JSON.
 //
 //   node --import tsx scripts/bench-cpu.ts [--llmc FOLDER] [--data FOLDER] [--out FILE]
 //
@@ -12,11 +12,9 @@ import { availableParallelism, cpus, loadavg, totalmem } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { packageCommit, packageRoot } from '../src/base/package-root.ts';
 import { AdamW, Device, findShards, initializeWeights, type Model, openLoader, presetConfig } from '../src/index.ts';
+import { measurePeaks } from '../src/lab/bench/peaks.ts';
 import { median, quantile } from '../src/lab/bench/timing.ts';
-import { linearForward } from '../src/model/linear.ts';
 import { type Parameter, realCount } from '../src/model/parameters.ts';
-import { allocateTensor } from '../src/native/tensor.ts';
-import { matmulScratch } from '../src/ops/ops.generated.ts';
 import type { Trainer } from '../src/train/step/trainer.ts';
 import { createTraining } from '../src/train/step/training.ts';
 import { llmc } from '../src/weights/formats/llmc.ts';
@@ -33,8 +31,6 @@ const rounds = 3;
 /** Steps of each program in a round. The first warms up (threads, first touch of memory) and is not counted. */
 const stepsPerRound = 10;
 const profiledSteps = 10;
-const square = 2048;
-const squareRuns = 40;
 
 const options = readFlags({
   llmc: '',
@@ -136,22 +132,6 @@ async function profile(device: Device, step: () => Promise<{ ms: number }>) {
   };
 }
 
-/** The best rate of the library's matmul, in GFLOP/s, on a square so large that packing and edges do not matter. */
-function squareMatmulGflops(): number {
-  using device = Device.open({ kind: 'cpu' });
-  device.reserveWorkspace(matmulScratch(device, { N: square, C: square, O: square, gradients: true }));
-  const [out, input, weight] = ['out', 'input', 'weight'].map((name) =>
-    allocateTensor(device, name, 'fp32', [square, square]),
-  ) as [never, never, never];
-  let best = 0;
-  for (let i = 0; i < squareRuns; i++) {
-    const begin = performance.now();
-    linearForward(device, { out: { plain: out }, in: { plain: input }, weight, bias: null });
-    best = Math.max(best, (2 * square ** 3) / (performance.now() - begin) / 1e6);
-  }
-  return round(best, 1);
-}
-
 function provenance(device: Device) {
   return {
     date: new Date().toISOString(),
@@ -207,8 +187,8 @@ async function main() {
   };
   const profiled = await profile(device, step);
   loader.close();
-  device.close();
-  const squareGflops = squareMatmulGflops();
+  const { matmulSize, matmulFlopsPerSecond } = await measurePeaks(device);
+  const squareGflops = round(matmulFlopsPerSecond / 1e9, 1);
 
   const ours = summary(ourRounds);
   const theirs = llmc ? { ...summary(llmcRounds), ...llmcProvenance(llmc) } : undefined;
@@ -227,7 +207,7 @@ async function main() {
     matmul: {
       gflopPerStep: profiled.matmulGflop,
       gflops: profiled.matmulGflops,
-      squareSize: square,
+      squareSize: matmulSize,
       squareGflops,
       shareOfSquare: round(profiled.matmulGflops / squareGflops, 4),
       shareOfSquareOverStep: round(profiled.matmulGflop / (ours.medianMs / 1000) / squareGflops, 4),

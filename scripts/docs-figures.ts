@@ -107,7 +107,7 @@ function cpu(names: readonly string[]): string {
     return [wanted, String(calls), ms.toFixed(2), percent(ms / profile.meanStepMs), gflops?.toFixed(0) ?? ''];
   });
   const head = ['function', 'calls', 'ms per step', 'of the step', 'GFLOP/s'];
-  return `${table(head, rows)}\n\nd12, batch 4 x 64, fp32, ${cores} cores of an ${name}, ${codePath}, ${link(path)};\nour 2048^3 matmul runs at ${matmul.squareGflops.toFixed(0)} GFLOP/s there.`;
+  return `${table(head, rows)}\n\nd12, batch 4 x 64, fp32, ${cores} cores of an ${name}, ${codePath}, ${link(path)};\nour ${matmul.squareSize}^3 matmul runs at ${matmul.squareGflops.toFixed(0)} GFLOP/s there.`;
 }
 
 /** The page of each kernel family, in the order of the model. */

@@ -5,10 +5,9 @@ import { lossesOf, meanLoss } from '../../src/inference/evaluate/mean-loss.ts';
 import { generate } from '../../src/inference/sample/generate.ts';
 import { KeyValueCache } from '../../src/model/key-value-cache.ts';
 import { Device } from '../../src/native/device.ts';
-import { AdamW } from '../../src/optimizer/adamw.ts';
 import { Trainer } from '../../src/train/step/trainer.ts';
 import { BackgroundWriter } from '../../src/weights/checkpoint/background.ts';
-import { drawnModel, recordedBatch, tinyFixture } from './tiny-model.ts';
+import { drawnModel, recordedBatch, tinyFixture, tinyTrainer } from './tiny-model.ts';
 
 const { B: batch, T: sequence } = tinyFixture.batch;
 
@@ -17,16 +16,8 @@ const small = [1, 2, 5, 20, 100];
 /** The system takes back at once what is over 32 MiB: who then touches it is ended. */
 const large = Math.ceil(2 ** 26 / (8 * batch * sequence));
 
-function openTrainer(accumulation = 1): Trainer {
-  const model = drawnModel(Device.open({ kind: 'cpu', threads: 1 }));
-  return new Trainer(model, {
-    batch,
-    sequence,
-    accumulation,
-    optimizer: new AdamW({ weightDecay: 0.1 }),
-    gradientClip: 1,
-  });
-}
+const openTrainer = (accumulation = 1): Trainer =>
+  tinyTrainer(drawnModel(Device.open({ kind: 'cpu', threads: 1 })), { accumulation });
 
 const step = (trainer: Trainer, index = 0) => trainer.step(index, 1e-3, () => recordedBatch);
 

@@ -3,9 +3,8 @@ import type { Batch } from '../../src/data/batches/loader.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
 import type { Device } from '../../src/native/device.ts';
 import { Random } from '../../src/ops/cases/case-numbers.ts';
-import { AdamW } from '../../src/optimizer/adamw.ts';
-import { Trainer } from '../../src/train/step/trainer.ts';
-import { drawnModel } from './tiny-model.ts';
+import type { Trainer } from '../../src/train/step/trainer.ts';
+import { drawnModel, tinyTrainer } from './tiny-model.ts';
 
 export const small: ModelConfig = { layers: 3, channels: 192, heads: 3, context: 256, vocabularySize: 1000 };
 
@@ -17,11 +16,5 @@ export function batches(seed: number, count: number, below: number): () => Batch
 
 export function makeTrainer(device: Device, config: ModelConfig, B: number, T: number, accumulation: number): Trainer {
   const model = drawnModel(device, config, { B, T, purpose: 'training' });
-  return new Trainer(model, {
-    batch: B,
-    sequence: T,
-    accumulation,
-    optimizer: new AdamW({ weightDecay: 0.1 }),
-    gradientClip: 1,
-  });
+  return tinyTrainer(model, { batch: B, sequence: T, accumulation });
 }

@@ -67,6 +67,10 @@ export function dot(a: ArrayLike<number>, b: ArrayLike<number>): number {
   return sum;
 }
 
+/** The cosine of the angle between two vectors. */
+export const cosineOf = (a: ArrayLike<number>, b: ArrayLike<number>): number =>
+  dot(a, b) / Math.sqrt(dot(a, a) * dot(b, b));
+
 /**
  * Checks a gradient against differences of the op's own forward along a random direction.
  *
