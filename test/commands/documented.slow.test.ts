@@ -186,26 +186,16 @@ async function furnish(place: Workplace): Promise<void> {
     mkdirSync(dirname(place.path(name)), { recursive: true });
     place.file(name, content);
   }
-  const run = (...args: string[]) => place.okHere(args);
+  const run = (line: string) => place.okHere(line);
   for (const name of ['tiny_shakespeare', 'own-source', 'fineweb10B']) {
-    await run('prepro', 'text', 'book.txt', '--tokenizer', 'bytes', '--out', `data/${name}`, '--workers', '1');
+    await run(`prepro text book.txt --tokenizer bytes --out data/${name} --workers 1`);
   }
   renameSync(place.path('data/tiny_shakespeare'), place.path('data/tinyshakespeare'));
-  await run(
-    'prepro',
-    'text',
-    'ascii.txt',
-    '--tokenizer',
-    'char',
-    '--out',
-    'data/tinyshakespeare-char',
-    '--workers',
-    '1',
-  );
+  await run('prepro text ascii.txt --tokenizer char --out data/tinyshakespeare-char --workers 1');
   mkdirSync(place.path('data/hellaswag'));
   writeQuestions(place.path('data/hellaswag/hellaswag_val.bin'), randomQuestions(4, { vocabulary: 200, longest: 8 }));
-  const train = ['train', ...tinyModel, '--seq', '16', '--steps', '2', '--val-steps', '1'];
-  await run(...train, '--save-every', '1', '--out', 'runs/d6');
+  const train = ['train', ...tinyModel, '--seq 16 --steps 2 --val-steps 1'].join(' ');
+  await run(`${train} --save-every 1 --out runs/d6`);
   for (const name of ['quickstart', 'd12', 'windowed', 'a', 'b', 'c', 'x']) {
     cpSync(place.path('runs/d6'), place.path('runs', name), { recursive: true });
   }
@@ -214,11 +204,11 @@ async function furnish(place: Workplace): Promise<void> {
   const source = { program: 'gpt2.ts', version: '', hardware: '', precision: '', command: '' };
   const recorded = { name: 'recorded', source, configuration: {}, series, limits: [] };
   place.file('recorded.json', JSON.stringify(recorded));
-  await run('export', '--model', 'runs/a', '--format', 'llmc', '--out', 'gpt2_124M.bin');
+  await run('export --model runs/a --format llmc --out gpt2_124M.bin');
   // A folder of this name wins over the hub's model.
-  await run('export', '--model', 'runs/a', '--format', 'hf', '--out', 'openai-community/gpt2');
+  await run('export --model runs/a --format hf --out openai-community/gpt2');
   // At such a rate the second step's loss is not finite, and captured.
-  expect((await place.here([...train, '--lr', '1e38', '--out', 'runs/wild'])).code).toBe(1);
+  expect((await place.here(`${train} --lr 1e38 --out runs/wild`)).code).toBe(1);
   const [capture] = readdirSync(place.path('runs/wild/captures'));
   mkdirSync(place.path('runs/d12/captures'));
   mkdirSync(place.path('runs/sweep'));

@@ -293,15 +293,8 @@ it('--overfit-batch learns one batch by heart', async () => {
 
 it('own-source needs no network, trains, and compare prints its own table', async () => {
   await run(['prepro', 'own-source']);
-  await run([
-    'train',
-    '--out',
-    'own',
-    '--data',
-    'data/own-source',
-    ...tinyModel,
-    ...'--steps 3 --val-steps 2 --sample-every 3'.split(' '),
-  ]);
+  const options = '--out own --data data/own-source --steps 3 --val-steps 2 --sample-every 3';
+  await run(['train', ...tinyModel, ...options.split(' ')]);
   const { stdout } = await run(['compare', 'own']);
   expect(stdout).toContain("no reference has this run's configuration; its own figures:");
 });

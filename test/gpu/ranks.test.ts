@@ -156,18 +156,8 @@ else {
     });
 
     it.skipIf(!hasTorch)('torchrun starts it (needs python3 with torch)', () => {
-      const program = [
-        process.execPath,
-        ...command,
-        'train',
-        ...options,
-        '--steps',
-        '3',
-        '--warmup',
-        '0',
-        '--out',
-        'by-torchrun',
-      ];
+      const flags = '--steps 3 --warmup 0 --out by-torchrun'.split(' ');
+      const program = [process.execPath, ...command, 'train', ...options, ...flags];
       const { status, stdout, stderr } = spawnSync(
         'python3',
         [

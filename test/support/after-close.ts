@@ -32,6 +32,17 @@ async function refused(work: () => unknown): Promise<void> {
   throw new Error(`not refused: ${work}`);
 }
 
+/** Steps of closed devices, and one of another device between them. */
+async function stepsAfterClose(other?: Trainer): Promise<void> {
+  for (const accumulation of small) {
+    const trainer = openTrainer(accumulation);
+    await step(trainer);
+    trainer.model.device.close();
+    for (let index = 1; index < 4; index++) await refused(() => step(trainer, index));
+    if (other) await step(other);
+  }
+}
+
 const scenarios: Record<string, () => Promise<void>> = {
   'a step': async () => {
     const trainer = openTrainer(large);
@@ -40,24 +51,11 @@ const scenarios: Record<string, () => Promise<void>> = {
     for (let index = 0; index < 3; index++) await refused(() => step(trainer, index));
   },
 
-  'a step after a step': async () => {
-    for (const accumulation of small) {
-      const trainer = openTrainer(accumulation);
-      await step(trainer);
-      trainer.model.device.close();
-      for (let index = 1; index < 4; index++) await refused(() => step(trainer, index));
-    }
-  },
+  'a step after a step': () => stepsAfterClose(),
 
   'a step beside another device': async () => {
     const other = openTrainer();
-    for (const accumulation of small) {
-      const trainer = openTrainer(accumulation);
-      await step(trainer);
-      trainer.model.device.close();
-      for (let index = 1; index < 4; index++) await refused(() => step(trainer, index));
-      await step(other);
-    }
+    await stepsAfterClose(other);
     other.model.device.close();
   },
 

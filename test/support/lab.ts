@@ -78,29 +78,29 @@ export function testsOfLab(device: 'cpu' | 'cuda'): void {
     expect(code).toBe(1);
   });
 
-  it('test: a kernel that hangs ends with its process, and the next one is tested', async () => {
-    const loop = '  volatile const float *always = (const float *)in;\n  while (always[0] == always[0]) {}\n';
-    const source = (text: string) => text.replace(/(void gelu_forward\(.*\n)/, `$1${loop}`);
-    newKernels(place.path('stuck'), { ops: gelu, source });
-    // Under the emulator's checks a launch of 100,003 threads takes a second.
-    const seconds = device === 'cpu' ? '3' : '1';
-    const { code, stdout } = await run('test', 'stuck', '--dtype', 'fp32', '--time-limit', seconds);
-    expect(stdout).toContain(`the kernel gelu_forward of stuck did not end within ${seconds} s: look for a loop`);
-    expect(stdout).toMatch(/^gelu_backward fp32 .* right: /m);
-    expect(stdout).toMatch(/^wrong: gelu_forward fp32$/m);
-    expect(code).toBe(1);
-  });
-
-  it('test: an access out of bounds names the kernel, and the next one is tested', async () => {
-    // Far outside of what a GPU has mapped.
-    const source = (text: string) => text.replace(/(void gelu_forward\(.*\n)/, '$1  out[1ll << 40] = 0;\n');
-    newKernels(place.path('outside'), { ops: gelu, source });
-    const { code, stdout } = await run('test', 'outside', '--dtype', 'fp32');
-    expect(stdout).toMatch(
+  it.each([
+    [
+      'stuck',
+      'a kernel that hangs ends with its process',
+      '  volatile const float *always = (const float *)in;\n  while (always[0] == always[0]) {}\n',
+      /^the kernel gelu_forward of stuck did not end within [13] s: look for a loop/m,
+    ],
+    [
+      'outside',
+      'an access out of bounds names the kernel',
+      // Far outside of what a GPU has mapped.
+      '  out[1ll << 40] = 0;\n',
       device === 'cuda'
         ? /^outside: the kernel gelu_forward failed: .*; `(npx gpt2|npm run gpt2 --) kernel test outside --sanitize` or `--device cpu` finds where$/m
         : /^outside: the kernel gelu_forward failed: thread 0 of block 0 writes .* at \S+gelu\.cu:10\n {2}\S+gelu\.cu:10: out\[1ll << 40\] = 0;$/m,
-    );
+    ],
+  ])('test: %s: %s, and the next one is tested', async (folder, _, line, said) => {
+    const source = (text: string) => text.replace(/(void gelu_forward\(.*\n)/, `$1${line}`);
+    newKernels(place.path(folder), { ops: gelu, source });
+    // Under the emulator's checks a launch of 100,003 threads takes a second.
+    const seconds = device === 'cpu' ? '3' : '1';
+    const { code, stdout } = await run('test', folder, '--dtype', 'fp32', '--time-limit', seconds);
+    expect(stdout).toMatch(said);
     expect(stdout).toMatch(/^gelu_backward fp32 .* right: /m);
     expect(stdout).toMatch(/^wrong: gelu_forward fp32$/m);
     expect(code).toBe(1);
