@@ -129,10 +129,7 @@ export const formulaOf =
 export const casesOf = <Op extends OpName>(
   op: Op,
   definition: Definition<keyof ContractOf<Op>['tensors'] & string>,
-): OpCases => ({
-  variant: variantNamed(op),
-  ...(definition as Definition<string>),
-});
+): OpCases => ({ variant: variantNamed(op), ...(definition as Definition<string>) });
 
 export const plain: Calling = { accumulate: false, without: [], inPlace: {} };
 
