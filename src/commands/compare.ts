@@ -20,7 +20,6 @@ import { type Lists, type Numbers, numberOption, repeated, type Switches, type T
 import { jsonLine, writeResult } from './output.ts';
 
 type Shown = Lists<'reference'> & Numbers<'tolerance'> & Texts<'out' | 'html'> & Switches<'plot' | 'json'>;
-type Flags = Shown & { readonly over: Over };
 
 const help = (): string => `
 References that come with gpt2.ts:
@@ -102,7 +101,7 @@ const withoutPlots = (paths: readonly string[]): string[] =>
 
 const reportOf = (plot: string): string => plot.replace(/\.\w+$/, '.html');
 
-async function compare(paths: readonly string[], flags: Flags): Promise<void> {
+async function compare(paths: readonly string[], flags: Shown & { readonly over: Over }): Promise<void> {
   const folders = withoutPlots(paths);
   const { figure, describe, resultWith, outside } = compareRuns(folders, flags);
   const plot = flags.out ?? join(folderFor(folders), plotName);

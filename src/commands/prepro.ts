@@ -91,8 +91,6 @@ function makeQuestions(flags: Flags): void {
   printResult(made, lines, flags.json);
 }
 
-type CorpusFlags = TextFlags & Lists<'from'>;
-
 const network = `
 An interrupted download resumes, and its checksum is checked. HF_ENDPOINT names a mirror of https://huggingface.co.`;
 
@@ -107,7 +105,7 @@ const corpusCommands = (): Command[] =>
       .option('--from <PATH...>', 'files or folders to read instead of downloading')
       .option('--out <DIR>', `folder to write (default: ${Object.keys(folders).join(' or ')})`)
       .addHelpText('after', `\n${about}${network}\n\nExamples:${examples}\n`)
-      .action(async ({ valFraction: validation, json, ...options }: CorpusFlags) => {
+      .action(async ({ valFraction: validation, json, ...options }: TextFlags & Lists<'from'>) => {
         tell(await withProgress((shown) => corpus.prepare({ ...shown, ...options, validation })), { json });
       });
   });
@@ -117,8 +115,6 @@ Examples:
   npm run prepro -- inspect data/tinyshakespeare/tiny_shakespeare_val.bin
   npm run prepro -- inspect data/book/book_train.bin --at 5000 --count 200
 `;
-
-type InspectFlags = Required<Numbers<'at' | 'count'>> & Switches<'json'>;
 
 /** `prepro inspect`: prints the contents of a token shard. */
 function inspectCommand(): Command {
@@ -130,7 +126,7 @@ function inspectCommand(): Command {
     .addOption(numberOption('--count <N>', 'tokens of text', whole(1, most), 64))
     .option('--json', 'print JSON, with the ids')
     .addHelpText('after', inspectHelp)
-    .action((path: string, { at, count, json }: InspectFlags) => {
+    .action((path: string, { at, count, json }: Required<Numbers<'at' | 'count'>> & Switches<'json'>) => {
       const found = inspectShard(path, { at, count });
       const lines = [
         `${found.path}: ${formatCount(found.bytes)} bytes, sha256 ${found.sha256}`,

@@ -3,8 +3,6 @@ import { held, norm } from './case-numbers.ts';
 import { columnwise, e4m3Deviation, exact, largestOfBlocks, perRow, scaled, scaledColumnwise } from './fp8.ts';
 import { casesOf, sizesOf } from './op-case.ts';
 
-type Sizes = Readonly<Record<'N' | 'C', number>>;
-
 export const fp8TransposeCases = [
   casesOf('fp8_transpose', {
     sizes: sizesOf('N C', '1024x128 1x16 7x48 513x80 1102x208 34x1600'),
@@ -15,7 +13,7 @@ export const fp8TransposeCases = [
       const scale = Float32Array.from(random.integers(N!, 24), (power) => 2 ** -power);
       return { scale, norm: perRow(scaled(values, scale), C!, norm) };
     },
-    formula({ values, scale, norm: norms }, { N, C }: Sizes) {
+    formula({ values, scale, norm: norms }, { N, C }: Readonly<Record<'N' | 'C', number>>) {
       const scales = largestOfBlocks(scale);
       const groups = groupsOf(N);
       const elements = columnwise(scaled(values, scale), N, C);

@@ -7,12 +7,11 @@ import type { Dataset } from '../../shards/dataset-file.ts';
 import { shardHeader } from '../../shards/shard.ts';
 
 type WrittenShard = Dataset['shards'][number];
-type PlannedShard = Omit<WrittenShard, 'sha256'>;
 
 /** Tokens that are collected before they are written. */
 const mostPending = 1 << 18;
 
-export function shardSeries(folder: string, sizes: readonly PlannedShard[]) {
+export function shardSeries(folder: string, sizes: readonly Omit<WrittenShard, 'sha256'>[]) {
   const pending = new TokenList(2 * mostPending);
   const written: WrittenShard[] = [];
   let open: { file: number; hash: Hash; left: number } | undefined;
