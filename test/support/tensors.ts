@@ -3,7 +3,7 @@ import { expect } from 'vitest';
 import { casesNamed } from '../../src/lab/ops.ts';
 import type { Device } from '../../src/native/device.ts';
 import type { Tensor } from '../../src/native/tensor.ts';
-import { distance, floats, norm, type Random, worstError } from '../../src/ops/cases/case-numbers.ts';
+import { distance, floats, norm, Random, worstError } from '../../src/ops/cases/case-numbers.ts';
 import { GuardedTensors } from '../../src/ops/cases/guarded-tensors.ts';
 import { callingsOf } from '../../src/ops/cases/op-case.ts';
 import { runCase } from '../../src/ops/cases/run-case.ts';
@@ -71,32 +71,20 @@ export function dot(a: ArrayLike<number>, b: ArrayLike<number>): number {
 export const cosineOf = (a: ArrayLike<number>, b: ArrayLike<number>): number =>
   dot(a, b) / Math.sqrt(dot(a, a) * dot(b, b));
 
+type GradientCheck = Readonly<
+  Record<'step' | 'limit', number> & { input: Tensor; gradient: ArrayLike<number>; loss: () => number }
+>;
+
 /**
  * Checks a gradient against differences of the op's own forward along a random direction.
  *
- * The bound is what fp32 leaves: each output is rounded by about 1e-7 of its size, so a loss L carries an error of some
- * 1e-7 |L| and the difference over 2 * step = 0.02 one of 1e-5 |L|; against a derivative along the gradient that is as large
- * as L or larger this stays under 1e-4, and 1e-3 leaves room for losses that are sums of terms larger than themselves.
+ * A bound is what fp32 leaves, here with a step of 1e-2: each output is rounded by about 1e-7 of its size, so a loss L carries an
+ * error of some 1e-7 |L| and the difference over 2 * step = 0.02 one of 1e-5 |L|; against a derivative along the gradient that is as
+ * large as L or larger this stays under 1e-4, and 1e-3 leaves room for losses that are sums of terms larger than themselves.
  * @param loss runs forward and gives the scalar that the gradient belongs to
  */
-export function checkGradient(
-  name: string,
-  {
-    input,
-    gradient,
-    loss,
-    random,
-    step = 1e-2,
-    limit = 1e-3,
-  }: {
-    input: Tensor;
-    gradient: ArrayLike<number>;
-    loss: () => number;
-    random: Random;
-    step?: number;
-    limit?: number;
-  },
-): void {
+export function checkGradient(name: string, { input, gradient, loss, step, limit }: GradientCheck): void {
+  const random = new Random(name.length);
   const values = floats(input);
   const direction = random.normals(values.length);
   // Along the gradient itself as well, so that the derivative never is a small difference of large terms.
