@@ -5,7 +5,8 @@ the recipe "modern". One long file, because they share formulas. Run by hand, it
     ../venv/bin/python scripts/record-pytorch-reference.py [folder]
 
 Inputs are fp32. Results are computed from them in float64 (gradients by autograd) and stored rounded to fp32. Names,
-shapes and layouts are those of cuda/gpt2.h: linear weights [O,C], qkv [B,T,3C]. Same torch, same bytes.
+shapes and layouts are those of cuda/gpt2.h: linear weights [O,C], qkv [B,T,3C]. Same torch and CPU, same bytes; on others
+the last digits differ.
 """
 
 import json
