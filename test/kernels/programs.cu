@@ -40,6 +40,17 @@ int main(int argc, char **argv) {
   optional<<<1, 1>>>(a, NULL, dim3(1, 7)); show("null", a, 1);
   cudaFree(a);
 }
+//// takes headers of LeetGPU and for one GPU, a variable named as in std, and a typed pointer to pinned memory
+//> 3 0
+#include "solve.h"
+#include <sm_61_intrinsics.h>
+#include <cmath>
+using namespace std;
+const float beta = 3;
+int main() {
+  float *pinned, *device; cudaHostAlloc(&pinned, 4, cudaHostAllocMapped); *pinned = beta;
+  printf("%g", *pinned); printf(" %d\n", cudaHostGetDevicePointer(&device, pinned, 0)); cudaFreeHost(pinned);
+}
 //// takes every way to declare shared memory
 //> 116 110
 __shared__ float outside[4];
