@@ -120,8 +120,8 @@ GPT2_HOOK void __tsan_func_entry(void *caller) {
 }
 GPT2_HOOK void __tsan_func_exit() {}
 GPT2_HOOK void __tsan_init() {}
-GPT2_HOOK void __tsan_vptr_read(void **) {}
-GPT2_HOOK void __tsan_vptr_update(void **, void *) {}
+GPT2_HOOK void __tsan_vptr_read(void **memory) { GPT2_TELL(memory, sizeof *memory, false); }
+GPT2_HOOK void __tsan_vptr_update(void **memory, void *) { GPT2_TELL(memory, sizeof *memory, true); }
 
 namespace gpt2_emulator {
 

@@ -2,6 +2,12 @@
 // src/ops/kernels/emulated.ts rewrites __global__ and __shared__, which macros cannot replace.
 #pragma once
 
+// Without the special functions of C++17: programs that use namespace std name a variable beta.
+#if __has_include(<bits/c++config.h>)
+#include <bits/c++config.h>
+#undef _GLIBCXX_USE_STD_SPEC_FUNCS
+#endif
+
 #include <float.h>
 #include <limits.h>
 #include <math.h>

@@ -17,6 +17,7 @@ template <class T> void show(const char *name, T *device, int n) {
 //> functor: 2 2 2 2
 //> lambda: 2 12 22 32
 //> pointers: 6 23 43 63
+//> on the same memory: 0 0 0 0
 //> null: 7
 namespace outer { template <class T, int N> __global__ void fill(T *out, T value) { out[threadIdx.x] = value + N; } }
 template <class F> __global__ void apply(float *out, F f) { out[threadIdx.x] = f(threadIdx.x, out[threadIdx.x]); }
@@ -37,8 +38,21 @@ int main(int argc, char **argv) {
   void (*kernels[])(float *) = {plain, other};
   for (auto kernel : kernels) kernel<<<1, 4, 0, 0>>>(a);
   (*kernels[0])<<<1, 1>>>(a); show("pointers", a, 4);
+  for (int i = 0; i < 7; i++) { cudaMemset(a, 0, 16); kernels[i % 2]<<<1, 4>>>(a); }
+  show("on the same memory", a, 4);
   optional<<<1, 1>>>(a, NULL, dim3(1, 7)); show("null", a, 1);
   cudaFree(a);
+}
+//// takes headers of LeetGPU and for one GPU, a variable named as in std, and a typed pointer to pinned memory
+//> 3 0
+#include "solve.h"
+#include <sm_61_intrinsics.h>
+#include <cmath>
+using namespace std;
+const float beta = 3;
+int main() {
+  float *pinned, *device; cudaHostAlloc(&pinned, 4, cudaHostAllocMapped); *pinned = beta;
+  printf("%g", *pinned); printf(" %d\n", cudaHostGetDevicePointer(&device, pinned, 0)); cudaFreeHost(pinned);
 }
 //// takes every way to declare shared memory
 //> 116 110

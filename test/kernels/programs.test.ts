@@ -56,7 +56,7 @@ describe('links files, passes arguments, and ends as the program does', () => {
   beforeAll(() => {
     place.file('inc/shared.h', 'extern "C" int twice(int);\nvoid launch(int *);\n');
     const kernels =
-      '#include "shared.h"\n__global__ void add(int *x) { *x += BY; }\nvoid launch(int *x) {\n  if (x) {\n    add<<<1, 1>>>(x);\n  }\n}\n';
+      '\uFEFF#include "shared.h"\n__global__ void add(int *x) { *x += BY; }\nvoid launch(int *x) {\n  if (x) {\n    add<<<1, 1>>>(x);\n  }\n}\n';
     place.file('kernels.cu', kernels);
     place.file('plain.c', 'int twice(int x) { int *class = &x; return 2 * *class; }\n');
     const main = `#include <cuda_runtime.h>\n#include <stdlib.h>\n#include "shared.h"
@@ -89,6 +89,12 @@ int main(int argc, char **argv) {
       files.replace('main.cpp plain.c', ''),
       1,
       /has no main to run \(it compiles\); its functions: add<<<>>>\(int \*x\), launch\(int \*x\); add a file with a main that calls them, or test one with kernel test --expect$/m,
+    ],
+    [
+      'a function that no file defines',
+      files.replace(' plain.c', ''),
+      1,
+      /^main\.cpp:9: error: undefined reference to twice: name the file that defines it, too, or remove its use\n$/,
     ],
   ])('%s', (_, line, code, stderr) => {
     const ran = place.run(line);

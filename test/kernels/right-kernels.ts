@@ -184,6 +184,14 @@ __global__ void k(float *out, const float *in, int n) { out[threadIdx.x] = inner
     [63, 62, 61],
     { before: '__device__ float *kept;' },
   ],
+  'an object with virtual functions that is constructed in shared memory': [
+    '  __shared__ alignas(8) char place[8];\n  __shared__ Any *made;\n  if (i == 0) made = new (place) Twice;\n  __syncthreads();\n  out[i] = made->of(in[i]);',
+    [0, 2, 4],
+    {
+      before:
+        '#include <new>\nstruct Any { __device__ virtual float of(float x) const = 0; };\nstruct Twice : Any { __device__ float of(float x) const override { return 2 * x; } };\n',
+    },
+  ],
   'shared arrays outside of functions, hidden by names within': [
     '  tile[i] = in[i];\n  dynamic[i] = 1;\n  __syncthreads();\n  out[i] = turned(i) + other(tile) + (sizeof tile == 256);\n  { float tile = 2; out[i] += tile; }',
     [63 + 7 + 3, 62 + 7 + 3],

@@ -161,6 +161,7 @@ TEST(groups) {
   IS(cg::reduce(tile, i, cg::plus<int>()), i / 8 * 64 + 28); IS(cg::reduce(warp, i, cg::greater<int>()), 31);
   IS(cg::inclusive_scan(tile, 2), i % 8 * 2 + 2); IS(cg::exclusive_scan(warp, i, cg::plus<int>()), i * (i - 1) / 2);
   IS(cg::inclusive_scan(warp, 31 - i, cg::less<int>()), 31 - i); IS(tile.match_any(i / 2), 3u << i % 8 / 2 * 2);
+  IS(tile.shfl_xor(make_uint4(i, 0, 0, 40 + i), 1).w, 40 + (i ^ 1));
   const auto part = cg::labeled_partition(warp, i % 3);
   IS(part.size() * 100 + part.thread_rank(), (i % 3 == 2 ? 10 : 11) * 100 + i / 3); IS(part.shfl(i, 2), 6 + i % 3);
   IS(cg::reduce(part, 1, cg::plus<int>()), i % 3 == 2 ? 10 : 11); IS(part.ballot(i >= 27), (i % 3 == 2 ? 0x200 : 0x600));

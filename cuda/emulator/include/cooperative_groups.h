@@ -41,7 +41,13 @@ struct warp_group {
   // The value of the lane with a rank, or the caller's if there is none.
   template <class T>
   GPT2_INLINE T value_of(T value, unsigned rank) const {
-    return __shfl_sync(mask(), value, lane_of(rank < size() ? rank : thread_rank()));
+    const int lane = lane_of(rank < size() ? rank : thread_rank());
+    if constexpr (sizeof(T) <= 8) return __shfl_sync(mask(), value, lane);
+    uint64_t words[(sizeof(T) + 7) / 8] = {};
+    memcpy(words, &value, sizeof(T));
+    for (uint64_t &word : words) word = __shfl_sync(mask(), word, lane);
+    memcpy(&value, words, sizeof(T));
+    return value;
   }
   int lane_of(unsigned rank) const {
     unsigned rest = mask();

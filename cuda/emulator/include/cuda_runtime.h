@@ -213,7 +213,8 @@ GPT2_VALUE(cudaDeviceGetStreamPriorityRange, (int *least, int *greatest), *least
 GPT2_VALUE(cudaLaunchHostFunc, (cudaStream_t, void (*call)(void *), void *data), call(data))
 typedef void (*cudaStreamCallback_t)(cudaStream_t, cudaError_t, void *);
 GPT2_VALUE(cudaStreamAddCallback, (cudaStream_t stream, cudaStreamCallback_t call, void *data, unsigned), call(stream, cudaSuccess, data))
-GPT2_VALUE(cudaHostGetDevicePointer, (void **there, void *here, unsigned), *there = here)
+template <class T>
+GPT2_VALUE(cudaHostGetDevicePointer, (T **there, void *here, unsigned), *there = static_cast<T *>(here))
 
 // Reports name an allocation by the text of the first argument.
 template <gpt2_emulator::Kind KIND, class T, class... Any>

@@ -173,9 +173,10 @@ export const functionList = (functions: readonly FoundFunction[]): string =>
   functions.map(({ name, isKernel, parameters }) => `${name}${isKernel ? '<<<>>>' : ''}(${parameters})`).join(', ') ||
   'none';
 
-/** @throws Gpt2Error if the file cannot be read */
+/** A file's text, without the mark that editors of Windows begin files with. @throws Gpt2Error if the file cannot be read */
 export function readSource(file: string): string {
-  return explained(`the source ${file} cannot be read`, 'name a .cu file', () => readFileSync(file, 'utf8'));
+  const read = () => readFileSync(file, 'utf8').replace(/^\uFEFF/, '');
+  return explained(`the source ${file} cannot be read`, 'name a .cu file', read);
 }
 
 /** Environment variables from which compilers and linkers take flags, headers and libraries. */

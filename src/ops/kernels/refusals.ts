@@ -13,6 +13,9 @@ const missingHeader =
 const ofLibrary =
   /^(?:.*\/)?(thrust|cub|cutlass|torch|ATen|c10|nccl|mpi|cudnn|cufft|cusolver|cusparse)[\w.]*(?:\/.*)?:\d+:\d+: (?:fatal )?error: /m;
 
+/** The linker's message about a name that no file defines. */
+const undefinedName = /^(?:\S*ld: )?(?:\.\/)?(\S.*?:\d+): (undefined reference to) [`'](.*)'$/m;
+
 /** The messages of GCC and clang about a name that is not declared. */
 const unknownName =
   /^(.*?:\d+):\d+: error: .*?'(?:struct |const |class )*(?:\w*::)*(\w+)[^']*' (?:was not declared|does not name a type|has not been declared|is not a member|has no member|is not a class)|^(.*?:\d+):\d+: error: (?:use of undeclared identifier|unknown type name|no member named|no type named|no template named) '(\w+)/gm;
@@ -30,6 +33,9 @@ const parts: readonly (readonly [RegExp, string])[] = [
 export function refusalOf(log: string, name: string, source: string): string | undefined {
   const [, place, header] = missingHeader.exec(log) ?? [];
   if (header !== undefined) return refusal(place!, header);
+  const [, use, problem, missing] = undefinedName.exec(log) ?? [];
+  if (use !== undefined)
+    return `${use}: error: ${problem} ${missing}: name the file that defines it, too, or remove its use`;
   const lines = source.split('\n');
   const library = ofLibrary.exec(log)?.[1];
   const included = lines.findIndex((line) => library && /^\s*#\s*include/.test(line) && line.includes(library));

@@ -227,9 +227,12 @@ function launchAt(source: string, at: number, callee: string, unchecked: string)
   const name = JSON.stringify(callee.replaceAll(/\s+/g, ' ').trim());
   const [, called] = /(?:^|::)\s*(\w+)\s*(?:<.*)?$/s.exec(callee.trim()) ?? [];
   const isKernel = called && RegExp(`__global__[^;{}]*\\b${called}\\s*\\(`).test(source);
-  const kernel = isKernel ? callee : `::gpt2_emulator::called(${callee})`;
-  const body = `[&](auto &...gpt2_a) ${unchecked} { ${kernel}(gpt2_a...); }`;
-  const passed = args.join(',').trim() === '' ? linesOf(args.join()) : `, ${args.join(',')}`;
+  // A pointer to a kernel is an argument, too: launches of two kernels differ.
+  const [pointer, kernel, first] = isKernel
+    ? ['', callee, '']
+    : ['auto &gpt2_k, ', '::gpt2_emulator::called(gpt2_k)', `, ${callee}`];
+  const body = `[&](${pointer}auto &...gpt2_a) ${unchecked} { ${kernel}(gpt2_a...); }`;
+  const passed = first + (args.join(',').trim() === '' ? linesOf(args.join()) : `, ${args.join(',')}`);
   return {
     end: last + 1,
     call: `::gpt2_emulator::launch(${name}, ${body}, ::gpt2_emulator::Shape(${shape})${passed})`,
