@@ -226,7 +226,9 @@ function launchAt(source: string, at: number, callee: string, unchecked: string)
   const args = split(source.slice(start, last), ',').map((arg) => arg.replace(/^(\s*)__null(\s*)$/, '$1nullptr$2'));
   const name = JSON.stringify(callee.replaceAll(/\s+/g, ' ').trim());
   const [, called] = /(?:^|::)\s*(\w+)\s*(?:<.*)?$/s.exec(callee.trim()) ?? [];
-  const isKernel = called && RegExp(`__global__[^;{}]*\\b${called}\\s*\\(`).test(source);
+  const isNamed = called && RegExp(`__global__[^;{}]*\\b${called}\\s*\\(`).test(source);
+  // A variable may hide the kernel: "auto name = ...", "void (*name)(float *)".
+  const isKernel = isNamed && !RegExp(`\\bauto\\s*[*&]?\\s*${called}\\b|\\(\\s*\\*\\s*${called}\\b`).test(source);
   // A pointer to a kernel is an argument, too: launches of two kernels differ.
   const [pointer, kernel, first] = isKernel
     ? ['', callee, '']
