@@ -38,7 +38,8 @@ int main(int argc, char **argv) {
   void (*kernels[])(float *) = {plain, other};
   for (auto kernel : kernels) kernel<<<1, 4, 0, 0>>>(a);
   (*kernels[0])<<<1, 1>>>(a); show("pointers", a, 4);
-  for (int i = 0; i < 7; i++) { cudaMemset(a, 0, 16); auto other = kernels[i % 2]; other<<<1, 4>>>(a); }
+  auto apply = kernels; // As the template above.
+  for (int i = 0; i < 7; i++) { cudaMemset(a, 0, 16); auto other = apply[i % 2]; other<<<1, 4>>>(a); }
   show("on the same memory", a, 4);
   optional<<<1, 1>>>(a, NULL, dim3(1, 7)); show("null", a, 1);
   cudaFree(a);

@@ -62,7 +62,12 @@ describe('writeShards', () => {
     ['an id outside', [[1, 257], 'b'], {}, 'a document holds 257, which is no id of a vocabulary of 257'],
     ['a number as a document', ['a', 5 as never], {}, 'a document takes a text or ids, not 5'],
     ['one document', ['a'], {}, 'needs documents for training and for validation, not 0 and 1'],
-    ['empty texts', ['', ''], {}, 'the documents for train have 1 token, and a batch needs two; give longer texts'],
+    [
+      'empty texts',
+      ['', ''],
+      {},
+      'the documents for train have 1 of the 2 tokens that a batch needs at least; give longer texts',
+    ],
     ['a text', 'ab', {}, 'documents takes texts, not "ab"'],
     ['a text for validation', documents, { validation: 'ab' }, 'validation takes texts, not "ab"'],
     ['a share', documents, { validation: 2 }, 'validation takes a number'],

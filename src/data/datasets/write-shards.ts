@@ -50,7 +50,7 @@ export function writeShards(folder: string, documents: Iterable<Document>, optio
   const tokens = { train: first.tokens, val: second.tokens };
   for (const [role, { length }] of Object.entries(tokens)) {
     if (length < 2)
-      throw usageError`the documents for ${role} have ${length} token, and a batch needs two; give longer texts`;
+      throw usageError`the documents for ${role} have ${length} of the 2 tokens that a batch needs at least; give longer texts`;
   }
   const source = 'documents of a program';
   const dataset = writeDataset(folder, { prefix, replaced, source, tokenizer, loss, tokens });

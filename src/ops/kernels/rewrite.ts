@@ -214,6 +214,14 @@ function calleeStart(text: string): number {
   }
 }
 
+/** Whether a name is a kernel's, and not also a variable's ("auto name = ...", "void (*name)(float *)"), which may hide the kernel. */
+function isKernelName(source: string, name: string): boolean {
+  const kernels = source.match(RegExp(`(template\\b[^;{}]*)?__global__[^;{}]*\\b${name}\\s*\\([^)]*`, 'g')) ?? [];
+  // A template, or one of several functions of a name, has no address without its types.
+  const isTyped = new Set(kernels).size === 1 && !kernels[0]!.startsWith('template');
+  return kernels.length > 0 && !(isTyped && RegExp(`(\\bauto\\s*[*&]?|\\(\\s*\\*)\\s*${name}\\b`).test(source));
+}
+
 /** The call that replaces a launch, and the launch's end; undefined if it is no launch. `at` is after "<<<". */
 function launchAt(source: string, at: number, callee: string, unchecked: string) {
   const end = endOf(source, at, '>>>');
@@ -226,9 +234,7 @@ function launchAt(source: string, at: number, callee: string, unchecked: string)
   const args = split(source.slice(start, last), ',').map((arg) => arg.replace(/^(\s*)__null(\s*)$/, '$1nullptr$2'));
   const name = JSON.stringify(callee.replaceAll(/\s+/g, ' ').trim());
   const [, called] = /(?:^|::)\s*(\w+)\s*(?:<.*)?$/s.exec(callee.trim()) ?? [];
-  const isNamed = called && RegExp(`__global__[^;{}]*\\b${called}\\s*\\(`).test(source);
-  // A variable may hide the kernel: "auto name = ...", "void (*name)(float *)".
-  const isKernel = isNamed && !RegExp(`\\bauto\\s*[*&]?\\s*${called}\\b|\\(\\s*\\*\\s*${called}\\b`).test(source);
+  const isKernel = called && isKernelName(source, called);
   // A pointer to a kernel is an argument, too: launches of two kernels differ.
   const [pointer, kernel, first] = isKernel
     ? ['', callee, '']
