@@ -8,6 +8,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { compiledProgram } from '../src/ops/kernels/compile.ts';
+import { programEnvironment } from '../src/ops/kernels/emulated.ts';
 import { readFlags } from './flags.ts';
 
 const { positionals, ...flags } = readFlags({ seconds: 60, device: 'cpu', out: '' });
@@ -37,7 +38,11 @@ function program(file: string): string | undefined {
 function run(path: string, file: string): string[] {
   const begin = performance.now();
   const limit = { timeout: flags.seconds * 1000, killSignal: 'SIGKILL', maxBuffer: 64 << 20 } as const;
-  const { error, status, signal, stdout, stderr } = spawnSync(path, [], { cwd: join(root, dirname(file)), ...limit });
+  const { error, status, signal, stdout, stderr } = spawnSync(path, [], {
+    cwd: join(root, dirname(file)),
+    env: programEnvironment('sampled'),
+    ...limit,
+  });
   if (flags.out !== '') {
     mkdirSync(flags.out, { recursive: true });
     const out = join(flags.out, file.replaceAll('/', '%'));

@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { constants } from 'node:os';
 import { gpt2Error, usageError } from '../base/errors.ts';
 import { compiledProgram, functionList, functionsOf, nvccFor, type ProgramSource } from '../ops/kernels/compile.ts';
+import { programEnvironment } from '../ops/kernels/emulated.ts';
 import { labTool } from './tools.ts';
 
 export interface RunProgramOptions extends ProgramSource {
@@ -38,8 +39,8 @@ export async function runProgram(options: RunProgramOptions): Promise<number> {
   }
   const under = sanitize ? [labTool('compute-sanitizer'), '--error-exitcode', '3'] : [];
   const [command, ...rest] = [...under, program, ...args] as [string, ...string[]];
-  const env = { ...process.env, GPT2_EMULATOR: `${check}${everyLaunch ? ' every-launch' : ''}` };
   const timeout = Math.min(Math.round((timeLimit ?? 1e6) * 1000), 2 ** 31 - 1);
+  const env = isOnGpu ? process.env : programEnvironment(`${check}${everyLaunch ? ' every-launch' : ''}`);
   const child = spawn(command, rest, { stdio: 'inherit', env, signal, timeout, killSignal: 'SIGKILL' });
   const code = await new Promise<number>((done, failed) => {
     child.once('error', (error) => signal.aborted || failed(error));

@@ -7,6 +7,7 @@ import { packageRoot } from '../base/package-root.ts';
 import { TemporaryFolder } from '../native/temporary-folder.ts';
 import { split } from '../ops/kernels/brackets.ts';
 import { compiledProgram, functionList, functionsOf } from '../ops/kernels/compile.ts';
+import { programEnvironment } from '../ops/kernels/emulated.ts';
 import { importCard } from '../ops/kernels/import-card.ts';
 import type { Dimensions } from '../ops/kernels/kernels.ts';
 import { wrongArray, wrongLines } from './describe-wrong.ts';
@@ -69,7 +70,7 @@ export async function* testFile(file: string, expectation: string, device: 'cuda
     rmSync(path('out'), { force: true });
     const { signal, status, stderr } = spawnSync(program!, [path('in'), path('out')], {
       ...{ stdio: ['ignore', 'inherit', 'pipe'], timeout: Math.round(seconds * 1000), killSignal: 'SIGKILL' },
-      ...{ env: { ...process.env, GPT2_EMULATOR: 'quiet' }, encoding: 'utf8', maxBuffer: 64 << 20 },
+      ...{ env: programEnvironment('quiet'), encoding: 'utf8', maxBuffer: 64 << 20 },
     });
     const report = stderr.trimEnd();
     const earlier = reported.get(report);

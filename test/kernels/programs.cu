@@ -246,3 +246,9 @@ int main() {
   printf("%d threads, %d\n", threads, sum);
 }
 //> 3 threads, 4032
+//// asks glibc for huge pages of host arrays
+//> 1
+int main() {
+  const char *set = getenv("GLIBC_TUNABLES");
+  printf("%d\n", set && strstr(set, "glibc.malloc.hugetlb=1"));
+}
