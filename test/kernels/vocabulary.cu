@@ -199,6 +199,22 @@ __device__ void multiply(float *out, int line) {
     if (float(c[C ? at : at % N * M + at / N]) != product(at / N, at % N, K) + 3) wrong(out, line);
   }
 }
+// Operands and sums of one value each.
+__device__ int sum_of_16(signed char factor, int sum, bool saturates) {
+  wmma::fragment<wmma::matrix_a, 16, 16, 16, signed char, wmma::row_major> a;
+  wmma::fragment<wmma::matrix_b, 16, 16, 16, signed char, wmma::row_major> b;
+  wmma::fragment<wmma::accumulator, 16, 16, 16, int> c;
+  wmma::fill_fragment(a, factor);
+  wmma::fill_fragment(b, 1);
+  wmma::fill_fragment(c, sum);
+  wmma::mma_sync(c, a, b, c, saturates);
+  return c.x[0];
+}
+TEST(wmma_saturates) {
+  IS(sum_of_16(1, 0x7fffffff - 3, false), (-0x7fffffff - 1) + 12); IS(sum_of_16(1, 0x7fffffff - 3, true), 0x7fffffff);
+  IS(sum_of_16(-2, (-0x7fffffff - 1) + 3, false), 0x7fffffff - 28); IS(sum_of_16(-2, (-0x7fffffff - 1) + 3, true), (-0x7fffffff - 1));
+  IS(sum_of_16(-2, 5, true), -27);
+}
 TEST(wmma_products) {
   multiply<__half, __half, float, 16, 16, 16>(out, __LINE__);
   multiply<__half, __half, float, 16, 16, 16, false, true, false>(out, __LINE__);

@@ -63,34 +63,53 @@ GPT2_INLINE void store_matrix_sync(T *to, const fragment<accumulator, M, N, K, T
   each_element(from, to, stride, layout == mem_row_major, [](const T &x, T &element) { element = x; });
 }
 
-// An element as an operand: tf32 loses its lower 13 bits.
+// A lane's elements as operands: tf32 loses its lower 13 bits.
 template <class Sum, class Fragment>
-GPT2_INLINE Sum operand(const Fragment &from, int index) {
-  if constexpr (Fragment::is_tf32) return gpt2_emulator::ptx::tf32::get(__float_as_uint(from.x[index]), 0);
-  else if constexpr (sizeof from.x[index] == 2) return Sum(float(from.x[index]));
-  else return Sum(from.x[index]);
-}
+struct Operand {
+  static constexpr int count = Fragment::num_elements;
+  Sum x[count];
 
-// Products are summed in fp64, or as integers, and rounded once.
+  GPT2_UNCHECKED explicit Operand(const Fragment &from) {
+    for (int i = 0; i < count; i++) {
+      if constexpr (Fragment::is_tf32) x[i] = gpt2_emulator::ptx::tf32::get(__float_as_uint(from.x[i]), 0);
+      else if constexpr (sizeof from.x[i] == 2) x[i] = Sum(float(from.x[i]));
+      else x[i] = Sum(from.x[i]);
+    }
+  }
+};
+
+// Products are summed in fp64, or as integers, and rounded once. A lane converts its operands once for all lanes, and its sums, which
+// are in one row, take the products of one k together: the compiler makes vectors of them.
 template <class D, class A, class B, class C>
-GPT2_UNCHECKED void mma_sync(D &d, const A &a, const B &b, const C &c, bool = false) {
+GPT2_UNCHECKED void mma_sync(D &d, const A &a, const B &b, const C &c, bool saturates = false) {
   using Sum = std::conditional_t<std::is_integral_v<typename C::element_type>, long long, double>;
+  using Left = Operand<Sum, A>;
+  using Right = Operand<Sum, B>;
   struct Operands {
-    const A &a;
-    const B &b;
+    Left left;
+    Right right;
   };
-  const Operands own = {a, b};
+  if (saturates && !std::is_same_v<Sum, long long>) {
+    gpt2_emulator::fail("lets sums of floats saturate, which PTX has no more since version 6.5", nullptr, 0, GPT2_CALLER);
+  }
+  const Operands own = {Left(a), Right(b)};
   const Operands *lanes[32];
   gpt2_emulator::meet(own, lanes, GPT2_CALLER);
-  for (int i = 0; i < D::num_elements; i++) {
-    const int at = int(gpt2_emulator::lane()) * D::num_elements + i, row = at / D::columns, column = at % D::columns;
-    Sum sum = operand<Sum>(c, i);
-    for (int k = 0; k < A::columns; k++) {
-      const int left = row * A::columns + k, right = k * B::columns + column;
-      sum += operand<Sum>(lanes[left / A::num_elements]->a, left % A::num_elements) *
-             operand<Sum>(lanes[right / B::num_elements]->b, right % B::num_elements);
+  constexpr int count = D::num_elements, together = count < Right::count ? count : Right::count;
+  const int first = int(gpt2_emulator::lane()) * count, row = first / D::columns, column = first % D::columns;
+  Operand<Sum, C> sums(c);
+  for (int k = 0; k < A::columns; k++) {
+    const int at = row * A::columns + k;
+    const Sum left = lanes[at / Left::count]->left.x[at % Left::count];
+    for (int i = 0; i < count; i += together) {
+      const int from = k * B::columns + column + i;
+      const Sum *right = lanes[from / Right::count]->right.x + from % Right::count;
+      for (int j = 0; j < together; j++) sums.x[i + j] += left * right[j];
     }
-    d.x[i] = static_cast<typename D::element_type>(sum);
+  }
+  for (int i = 0; i < count; i++) {
+    if (saturates) sums.x[i] = min(max(sums.x[i], Sum(INT_MIN)), Sum(INT_MAX));
+    d.x[i] = static_cast<typename D::element_type>(sums.x[i]);
   }
   gpt2_emulator::part(GPT2_CALLER);
 }
