@@ -7,8 +7,7 @@
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { compiledProgram } from '../src/ops/kernels/compile.ts';
-import { programEnvironment } from '../src/ops/kernels/emulated.ts';
+import { compiledProgram, programEnvironment } from '../src/ops/kernels/compile.ts';
 import { readFlags } from './flags.ts';
 
 const { positionals, ...flags } = readFlags({ seconds: 60, device: 'cpu', out: '' });

@@ -2,8 +2,14 @@
 import { spawn } from 'node:child_process';
 import { constants } from 'node:os';
 import { gpt2Error, usageError } from '../base/errors.ts';
-import { compiledProgram, functionList, functionsOf, nvccFor, type ProgramSource } from '../ops/kernels/compile.ts';
-import { programEnvironment } from '../ops/kernels/emulated.ts';
+import {
+  compiledProgram,
+  functionList,
+  functionsOf,
+  nvccFor,
+  type ProgramSource,
+  programEnvironment,
+} from '../ops/kernels/compile.ts';
 import { labTool } from './tools.ts';
 
 export interface RunProgramOptions extends ProgramSource {

@@ -105,6 +105,16 @@ export interface ProgramSource {
 }
 
 /**
+ * The environment of an emulated program: this process's, the checks that cuda/cpu/emulator reads, and glibc's huge pages, with which
+ * a program that fills arrays of 1.6 GB takes half the time.
+ */
+export const programEnvironment = (checks: string): Record<string, string | undefined> => ({
+  ...process.env,
+  GPT2_EMULATOR: checks,
+  GLIBC_TUNABLES: ['glibc.malloc.hugetlb=1', process.env.GLIBC_TUNABLES].filter(Boolean).join(':'),
+});
+
+/**
  * The path of a compiled program, in the cache; undefined if its files have no main. With `nvccFor` it is compiled for the GPU,
  * else with the emulator.
  * @throws as `compiledFile`

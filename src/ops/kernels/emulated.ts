@@ -63,16 +63,6 @@ export function emulatedCompiler(checks: boolean): Compiler {
   };
 }
 
-/**
- * The environment of an emulated program: this process's, the checks that cuda/cpu/emulator reads, and glibc's huge pages, with which
- * a program that fills arrays of 1.6 GB takes half the time.
- */
-export const programEnvironment = (checks: string): NodeJS.ProcessEnv => ({
-  ...process.env,
-  GPT2_EMULATOR: checks,
-  GLIBC_TUNABLES: ['glibc.malloc.hugetlb=1', process.env.GLIBC_TUNABLES].filter(Boolean).join(':'),
-});
-
 /** Compiles files with host code to a program, linked with the emulator's object file. @throws CompileError */
 export function emulatedProgram(
   program: string,
