@@ -252,3 +252,11 @@ int main() {
   const char *set = getenv("GLIBC_TUNABLES");
   printf("%d\n", set && strstr(set, "glibc.malloc.hugetlb=1"));
 }
+//// leaves names of functions in strings
+//> wall-clock: malloc, free "puts" and __real_memcpy
+__device__ char text[] = "malloc, free \"puts\"";
+int main() {
+  char of_device[sizeof text];
+  cudaMemcpyFromSymbol(of_device, text, sizeof text);
+  printf("wall-clock: %s and __real_memcpy\n", of_device);
+}

@@ -12,7 +12,7 @@ import { TemporaryFolder } from '../../native/temporary-folder.ts';
 import { type Compiler, openmp, placeOf, type Source } from './compiler.ts';
 import { refusalOf } from './refusals.ts';
 import { boundOf, type FoundKernel, rewrite } from './rewrite.ts';
-import { twins } from './twins.ts';
+import { replaced, twins } from './twins.ts';
 
 const headers = join(packageRoot, 'cuda/emulator');
 const library = join(packageRoot, 'cuda/cpu/emulator');
@@ -170,17 +170,17 @@ function assemble(program: string, source: Source, assembly: string, isWrapped: 
 
 const copies = ['memcpy', 'memmove', 'memset'];
 /** Functions that cuda/emulator/checks.h replaces: memory functions, C++'s new and delete (mangled), and functions with effects. */
-const wrappedFunctions = [
+const wrappedFunctions = new Set([
   ...[...copies, 'malloc', 'free', '_Znwm', '_Znam', '_ZdlPv', '_ZdaPv', '_ZdlPvm', '_ZdaPvm'],
   ...['printf', 'puts', 'putchar', 'clock'],
-];
+]);
 
 /** Renames the wrapped functions in the assembly, and not by the linker's --wrap, which would also replace them in the emulator. */
 const renamed = (assembly: string): string =>
-  assembly.replaceAll(
-    new RegExp(String.raw`(?<![\w.$])(__real_)?(${wrappedFunctions.join('|')})(?![\w.$])`, 'g'),
-    (_, real, name) => (real ? name : `__wrap_${name}`),
-  );
+  replaced(assembly, (symbol) => {
+    const real = symbol.replace(/^__real_/, '');
+    return !wrappedFunctions.has(real) ? symbol : real === symbol ? `__wrap_${symbol}` : real;
+  });
 
 /**
  * Puts 64 unused bytes before and after every variable and constant in the assembly, so that the emulator detects an access a

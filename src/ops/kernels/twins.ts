@@ -19,7 +19,7 @@ function defined(assembly: string, kind: 'function' | 'object'): Set<string> {
 }
 
 /** Replaces symbols in assembly, except in strings. */
-const replaced = (assembly: string, name: (symbol: string) => string): string =>
+export const replaced = (assembly: string, name: (symbol: string) => string): string =>
   assembly.replaceAll(/"(?:[^"\\\n]|\\.)*"|[\w.$]+/g, (token) => (token[0] === '"' ? token : name(token)));
 
 /**
