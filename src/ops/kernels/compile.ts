@@ -2,6 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { cpus } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { checkGiven } from '../../base/checks/given.ts';
 import { explained, UsageError } from '../../base/errors.ts';
@@ -84,7 +85,12 @@ export function compiledFile(options: KernelSource, target: string, output: Comp
     throw new UsageError(`the compute capability takes the form 9.0, not ${JSON.stringify(target)}`);
   }
   const folder = file === undefined ? process.cwd() : dirname(resolve(file));
-  const includes = [folder, ...(options.includes ?? []).map((path) => resolve(path)), join(packageRoot, 'cuda')];
+  const includes = [
+    folder,
+    ...(options.includes ?? []).map((path) => resolve(path)),
+    join(packageRoot, 'cuda'),
+    leetgpu,
+  ];
   const source: Source = {
     ...{ text: text ?? readSource(file!), name: file ?? 'source.cu' },
     ...{ includes, defines, instantiate: instantiate.map((name) => instanceOf(name, defines)), target },
@@ -92,6 +98,9 @@ export function compiledFile(options: KernelSource, target: string, output: Comp
   const compiler: Compiler = isEmulated ? emulatedCompiler(checks) : findCompiler();
   return cachedCubin(keyOf(source, compiler.identity), () => compiler.compile(source, output), output);
 }
+
+/** The folder of the header that LeetGPU's files include. */
+const leetgpu = join(packageRoot, 'cuda/emulator/leetgpu');
 
 export const nvccFor = (device: 'cuda' | 'cpu') => (device === 'cuda' ? findNvcc() : undefined);
 
@@ -125,7 +134,7 @@ export function compiledProgram(
 ): string | undefined {
   const nvcc = nvccFor(device);
   const sources = files.map((file): Source => {
-    const folders = [dirname(resolve(file)), ...includes.map((path) => resolve(path))];
+    const folders = [dirname(resolve(file)), ...includes.map((path) => resolve(path)), leetgpu];
     return { text: readSource(file) + added, name: file, includes: folders, defines, instantiate: [], target: 'cpu' };
   });
   // Files without a main are compiled only, to say what is wrong with them.
@@ -135,7 +144,8 @@ export function compiledProgram(
     const path = cachedCubin(key, make, hasMain ? 'program' : 'o');
     return hasMain ? path : undefined;
   };
-  if (nvcc) return made([nvcc.identity, ownGpus()], () => nvccProgram(nvcc.program, sources, hasMain, added));
+  if (nvcc)
+    return made([nvcc.identity, ownGpus(), cpus()[0]?.model], () => nvccProgram(nvcc.program, sources, hasMain, added));
   const { program, identity } = hostCompiler();
   const parts = [identity, emulated.library(), emulated.headers(), codeOfCompiling()];
   const link = (emulator = cachedCubin(hash(parts), () => emulatorObject(program), 'o')) =>

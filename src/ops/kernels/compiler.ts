@@ -72,9 +72,11 @@ export function findNvcc(): { program: string; version: string; name: string; id
 const library =
   /#\s*include\s*[<"](cublas(?:Lt)?|cudnn|cufft|curand|cusolver|cusparse|nccl|nvrtc|cuda)(?:_v2|Xt|Dn|Sp|Mg)?\.h/g;
 
-/** The host compiler's flag for files that include OpenMP's header. */
-export const openmp = (...texts: string[]): string[] =>
-  texts.some((text) => /#\s*include\s*[<"]omp\.h[>"]/.test(text)) ? ['-fopenmp'] : [];
+/** The host compiler's flags by the headers that files include: of OpenMP, and of this processor's vector instructions. */
+export const hostFlags = (...texts: string[]): string[] =>
+  Object.entries({ omp: '-fopenmp', immintrin: '-march=native' })
+    .filter(([name]) => texts.some((text) => new RegExp(`#\\s*include\\s*[<"]${name}\\.h[>"]`).test(text)))
+    .map(([, flag]) => flag);
 
 /** Compiles files with host code to a program for this machine's GPU. @throws CompileError with nvcc's messages */
 export function nvccProgram(program: string, sources: readonly Source[], hasMain: boolean, added: string): Buffer {
@@ -90,7 +92,7 @@ export function nvccProgram(program: string, sources: readonly Source[], hasMain
     ...['-arch=native', '-lineinfo', '-std=c++17', ...(hasMain ? [] : ['-shared', '-Xcompiler=-fPIC']), '-o', out],
     ...includes.map((path) => `-I${path}`),
     ...Object.entries(defines).map(([name, value]) => `-D${name}=${value}`),
-    ...openmp(...texts).map((flag) => `-Xcompiler=${flag}`),
+    ...hostFlags(...texts).map((flag) => `-Xcompiler=${flag}`),
     ...sources.map(({ name }, index) =>
       added === '' ? name : withAdded(join(folder.path, `${index}.cu`), name, added),
     ),

@@ -3,13 +3,14 @@
 // keywords and functions; rewrite.ts rewrites syntax that a macro cannot express, after the preprocessor.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { cpus } from 'node:os';
 import { extname, join } from 'node:path';
 import { CompileError, Gpt2Error, gpt2Error } from '../../base/errors.ts';
 import { packageRoot } from '../../base/package-root.ts';
 import { isInstalled } from '../../base/wording.ts';
 import { emulatorFile, packaged } from '../../native/find-library.ts';
 import { TemporaryFolder } from '../../native/temporary-folder.ts';
-import { type Compiler, openmp, placeOf, type Source } from './compiler.ts';
+import { type Compiler, hostFlags, placeOf, type Source } from './compiler.ts';
 import { refusalOf } from './refusals.ts';
 import { boundOf, type FoundKernel, rewrite } from './rewrite.ts';
 import { replaced, twins } from './twins.ts';
@@ -42,7 +43,7 @@ export function hostCompiler(): { program: string; name: string; identity: unkno
     const { status, stdout } = spawnSync(program, ['--version'], { encoding: 'utf8' });
     if (status !== 0) continue;
     const [name] = stdout.split('\n') as [string];
-    return { program, name, identity: [placeOf(program), stdout] };
+    return { program, name, identity: [placeOf(program), stdout, cpus()[0]?.model] };
   }
   throw gpt2Error`there is no C++ compiler, which kernels need on a CPU (looked for ${named.join(', ')}): install g++ or clang++, or name one in CXX`;
 }
@@ -75,7 +76,7 @@ export function emulatedProgram(
   const objects = sources.flatMap((source, index) => programObjects(program, source, index, `${out}-${index}`));
   // A library instead of a program also shows that no function is missing.
   const kind = hasMain ? [] : ['-shared', '-Wl,-z,defs'];
-  const libraries = ['-pthread', '-ldl', '-lm', ...openmp(...sources.map(({ text }) => text))];
+  const libraries = ['-pthread', '-ldl', '-lm', ...hostFlags(...sources.map(({ text }) => text))];
   run(program, sources[0]!, '', [...kind, ...objects, emulator, ...libraries, '-o', out]);
   return readFileSync(out);
 }
@@ -125,7 +126,7 @@ function assemblyOf(program: string, source: Source, checks: boolean, isProgram 
     isCuda && checks ? '#include "checks.h"\n' : '',
   ].join('');
   const standard = language === 'c' ? [] : ['-std=c++17'];
-  const parallel = openmp(text);
+  const flags = hostFlags(text);
   const preprocessed = run(program, source, `${before}# 1 ${JSON.stringify(name)}\n${text}\n`, [
     ...['-E', '-x', language, ...standard, '-fPIC', ...includes.map((folder) => `-I${folder}`)],
     ...emulated.folders.flatMap((folder) => ['-isystem', folder]),
@@ -133,7 +134,7 @@ function assemblyOf(program: string, source: Source, checks: boolean, isProgram 
     ...(isProgram ? ['-DGPT2_PROGRAM'] : []),
     ...(checks ? [] : ['-DGPT2_PLAIN']),
     // Given -fopenmp itself, GCC puts line markers into the middle of lines.
-    ...(parallel.length > 0 ? ['-D_OPENMP=201511'] : []),
+    ...flags.map((flag) => (flag === '-fopenmp' ? '-D_OPENMP=201511' : flag)),
     '-',
   ]);
   const isClang = /clang/.test(program);
@@ -148,7 +149,7 @@ function assemblyOf(program: string, source: Source, checks: boolean, isProgram 
   const end = `# ${text.trimEnd().split('\n').length} ${JSON.stringify(name)}\n`;
   const table = isProgram ? '' : tableOf(source, kernels, checks).replaceAll(/^/gm, end);
   return run(program, source, `${code}\n${table}`, [
-    ...['-x', language === 'c' ? 'cpp-output' : 'c++-cpp-output', ...standard, ...parallel],
+    ...['-x', language === 'c' ? 'cpp-output' : 'c++-cpp-output', ...standard, ...flags],
     ...['-fPIC', '-fvisibility=hidden', '-g1', '-gdwarf-4', '-w'],
     // Debug information has no paths of this machine's working folder.
     `-fdebug-prefix-map=${process.cwd()}=.`,
