@@ -46,7 +46,7 @@ export async function runProgram(options: RunProgramOptions): Promise<number> {
   const under = sanitize ? [labTool('compute-sanitizer'), '--error-exitcode', '3'] : [];
   const [command, ...rest] = [...under, program, ...args] as [string, ...string[]];
   const timeout = Math.min(Math.round((timeLimit ?? 1e6) * 1000), 2 ** 31 - 1);
-  const env = isOnGpu ? process.env : programEnvironment(`${check}${everyLaunch ? ' every-launch' : ''}`);
+  const env = programEnvironment(`${check}${everyLaunch ? ' every-launch' : ''}`);
   const child = spawn(command, rest, { stdio: 'inherit', env, signal, timeout, killSignal: 'SIGKILL' });
   const code = await new Promise<number>((done, failed) => {
     child.once('error', (error) => signal.aborted || failed(error));

@@ -260,21 +260,3 @@ int main() {
   cudaMemcpyFromSymbol(of_device, text, sizeof text);
   printf("wall-clock: %s and __real_memcpy\n", of_device);
 }
-//// calls this processor's vector instructions
-//> 3 3
-#ifdef __x86_64__
-#include <immintrin.h>
-float first(float a, float b) { return _mm256_cvtss_f32(_mm256_add_ps(_mm256_set1_ps(a), _mm256_set1_ps(b))); }
-#else
-float first(float a, float b) { return a + b; }
-#endif
-__global__ void add(float *x) { *x += 2; }
-int main() {
-  float *x, host = 1;
-  cudaMalloc(&x, 4);
-  cudaMemcpy(x, &host, 4, cudaMemcpyHostToDevice);
-  add<<<1, 1>>>(x);
-  cudaMemcpy(&host, x, 4, cudaMemcpyDeviceToHost);
-  cudaFree(x);
-  printf("%g %g\n", first(1, 2), host);
-}

@@ -199,7 +199,7 @@ __device__ void multiply(float *out, int line) {
     if (float(c[C ? at : at % N * M + at / N]) != product(at / N, at % N, K) + 3) wrong(out, line);
   }
 }
-// Operands and sums of one value each.
+// Multiplies constant matrices: each sum is sum + 16 * factor.
 __device__ int sum_of_16(signed char factor, int sum, bool saturates) {
   wmma::fragment<wmma::matrix_a, 16, 16, 16, signed char, wmma::row_major> a;
   wmma::fragment<wmma::matrix_b, 16, 16, 16, signed char, wmma::row_major> b;

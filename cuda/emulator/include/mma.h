@@ -78,8 +78,8 @@ struct Operand {
   }
 };
 
-// Products are summed in fp64, or as integers, and rounded once. A lane converts its operands once for all lanes, and its sums, which
-// are in one row, take the products of one k together: the compiler makes vectors of them.
+// Products are summed in fp64, or as integers, and rounded once. Each lane converts its operands once, before
+// the lanes exchange them. A lane's sums lie in one row, so that the inner loop adds products to consecutive sums, as vectors.
 template <class D, class A, class B, class C>
 GPT2_UNCHECKED void mma_sync(D &d, const A &a, const B &b, const C &c, bool saturates = false) {
   using Sum = std::conditional_t<std::is_integral_v<typename C::element_type>, long long, double>;
@@ -90,12 +90,15 @@ GPT2_UNCHECKED void mma_sync(D &d, const A &a, const B &b, const C &c, bool satu
     Right right;
   };
   if (saturates && !std::is_same_v<Sum, long long>) {
-    gpt2_emulator::fail("lets sums of floats saturate, which PTX has no more since version 6.5", nullptr, 0, GPT2_CALLER);
+    gpt2_emulator::fail("asks mma_sync to saturate sums of floats, which is emulated only for integers", nullptr, 0, GPT2_CALLER);
   }
   const Operands own = {Left(a), Right(b)};
   const Operands *lanes[32];
   gpt2_emulator::meet(own, lanes, GPT2_CALLER);
   constexpr int count = D::num_elements, together = count < Right::count ? count : Right::count;
+  static_assert(A::rows == D::rows && B::columns == D::columns && A::columns == B::rows && C::num_elements == count && C::columns == D::columns,
+                "mma_sync takes fragments of one shape");
+  static_assert(D::columns % count == 0 && count % together == 0 && Right::count % together == 0);
   const int first = int(gpt2_emulator::lane()) * count, row = first / D::columns, column = first % D::columns;
   Operand<Sum, C> sums(c);
   for (int k = 0; k < A::columns; k++) {

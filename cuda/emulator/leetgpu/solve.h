@@ -1,2 +1,2 @@
-// LeetGPU's header, which declares the function solve that the file defines.
+// LeetGPU's header, which declares the function solve. Empty, because the file that includes it defines solve.
 #pragma once

@@ -72,27 +72,31 @@ export function findNvcc(): { program: string; version: string; name: string; id
 const library =
   /#\s*include\s*[<"](cublas(?:Lt)?|cudnn|cufft|curand|cusolver|cusparse|nccl|nvrtc|cuda)(?:_v2|Xt|Dn|Sp|Mg)?\.h/g;
 
-/** The host compiler's flags by the headers that files include: of OpenMP, and of this processor's vector instructions. */
-export const hostFlags = (...texts: string[]): string[] =>
-  Object.entries({ omp: '-fopenmp', immintrin: '-march=native' })
+/** The texts of sources and of the files that they include. */
+const textsOf = (sources: readonly Source[]): string[] =>
+  sources.flatMap(({ text, includes }) => [text, ...includedFiles(text, includes[0]!, includes).values()]);
+
+/** The host compiler's flags for OpenMP and vector instructions, by the headers that sources include. */
+export function hostFlags(sources: readonly Source[]): string[] {
+  const texts = textsOf(sources);
+  return Object.entries({ omp: '-fopenmp', '(?:imm|x86)intrin': '-march=native' })
     .filter(([name]) => texts.some((text) => new RegExp(`#\\s*include\\s*[<"]${name}\\.h[>"]`).test(text)))
     .map(([, flag]) => flag);
+}
 
 /** Compiles files with host code to a program for this machine's GPU. @throws CompileError with nvcc's messages */
 export function nvccProgram(program: string, sources: readonly Source[], hasMain: boolean, added: string): Buffer {
   using folder = new TemporaryFolder('program');
   const out = join(folder.path, 'program');
   const [{ includes, defines }] = sources as [Source];
-  const texts = sources.flatMap(({ text, includes }) => [
-    text,
-    ...includedFiles(text, includes[0]!, includes).values(),
-  ]);
-  const libraries = new Set(texts.flatMap((text) => [...text.matchAll(library)].map(([, name]) => `-l${name}`)));
+  const libraries = new Set(
+    textsOf(sources).flatMap((text) => [...text.matchAll(library)].map(([, name]) => `-l${name}`)),
+  );
   const args = [
     ...['-arch=native', '-lineinfo', '-std=c++17', ...(hasMain ? [] : ['-shared', '-Xcompiler=-fPIC']), '-o', out],
     ...includes.map((path) => `-I${path}`),
     ...Object.entries(defines).map(([name, value]) => `-D${name}=${value}`),
-    ...hostFlags(...texts).map((flag) => `-Xcompiler=${flag}`),
+    ...hostFlags(sources).map((flag) => `-Xcompiler=${flag}`),
     ...sources.map(({ name }, index) =>
       added === '' ? name : withAdded(join(folder.path, `${index}.cu`), name, added),
     ),

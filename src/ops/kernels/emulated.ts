@@ -3,7 +3,6 @@
 // keywords and functions; rewrite.ts rewrites syntax that a macro cannot express, after the preprocessor.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
-import { cpus } from 'node:os';
 import { extname, join } from 'node:path';
 import { CompileError, Gpt2Error, gpt2Error } from '../../base/errors.ts';
 import { packageRoot } from '../../base/package-root.ts';
@@ -43,7 +42,7 @@ export function hostCompiler(): { program: string; name: string; identity: unkno
     const { status, stdout } = spawnSync(program, ['--version'], { encoding: 'utf8' });
     if (status !== 0) continue;
     const [name] = stdout.split('\n') as [string];
-    return { program, name, identity: [placeOf(program), stdout, cpus()[0]?.model] };
+    return { program, name, identity: [placeOf(program), stdout] };
   }
   throw gpt2Error`there is no C++ compiler, which kernels need on a CPU (looked for ${named.join(', ')}): install g++ or clang++, or name one in CXX`;
 }
@@ -76,7 +75,7 @@ export function emulatedProgram(
   const objects = sources.flatMap((source, index) => programObjects(program, source, index, `${out}-${index}`));
   // A library instead of a program also shows that no function is missing.
   const kind = hasMain ? [] : ['-shared', '-Wl,-z,defs'];
-  const libraries = ['-pthread', '-ldl', '-lm', ...hostFlags(...sources.map(({ text }) => text))];
+  const libraries = ['-pthread', '-ldl', '-lm', ...hostFlags(sources)];
   run(program, sources[0]!, '', [...kind, ...objects, emulator, ...libraries, '-o', out]);
   return readFileSync(out);
 }
@@ -126,7 +125,7 @@ function assemblyOf(program: string, source: Source, checks: boolean, isProgram 
     isCuda && checks ? '#include "checks.h"\n' : '',
   ].join('');
   const standard = language === 'c' ? [] : ['-std=c++17'];
-  const flags = hostFlags(text);
+  const flags = hostFlags([source]);
   const preprocessed = run(program, source, `${before}# 1 ${JSON.stringify(name)}\n${text}\n`, [
     ...['-E', '-x', language, ...standard, '-fPIC', ...includes.map((folder) => `-I${folder}`)],
     ...emulated.folders.flatMap((folder) => ['-isystem', folder]),
@@ -171,17 +170,20 @@ function assemble(program: string, source: Source, assembly: string, isWrapped: 
 
 const copies = ['memcpy', 'memmove', 'memset'];
 /** Functions that cuda/emulator/checks.h replaces: memory functions, C++'s new and delete (mangled), and functions with effects. */
-const wrappedFunctions = new Set([
+const wrappedFunctions = [
   ...[...copies, 'malloc', 'free', '_Znwm', '_Znam', '_ZdlPv', '_ZdaPv', '_ZdlPvm', '_ZdaPvm'],
   ...['printf', 'puts', 'putchar', 'clock'],
-]);
+];
+
+const newNames = new Map(
+  wrappedFunctions.flatMap((name): [string, string][] => [
+    [name, `__wrap_${name}`],
+    [`__real_${name}`, name],
+  ]),
+);
 
 /** Renames the wrapped functions in the assembly, and not by the linker's --wrap, which would also replace them in the emulator. */
-const renamed = (assembly: string): string =>
-  replaced(assembly, (symbol) => {
-    const real = symbol.replace(/^__real_/, '');
-    return !wrappedFunctions.has(real) ? symbol : real === symbol ? `__wrap_${symbol}` : real;
-  });
+const renamed = (assembly: string): string => replaced(assembly, (symbol) => newNames.get(symbol) ?? symbol);
 
 /**
  * Puts 64 unused bytes before and after every variable and constant in the assembly, so that the emulator detects an access a
