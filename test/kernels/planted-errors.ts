@@ -314,6 +314,11 @@ const rows: Readonly<Record<string, Readonly<Record<string, Row>>>> = {
       /uses tensor cores in a warp that lacks some of its 32 lanes/,
       { before: '#include <mma.h>' },
     ],
+    'sums of floats that saturate': [
+      '  nvcuda::wmma::fragment<nvcuda::wmma::matrix_a, 16, 16, 16, __half, nvcuda::wmma::row_major> a;\n  nvcuda::wmma::fragment<nvcuda::wmma::matrix_b, 16, 16, 16, __half, nvcuda::wmma::col_major> b;\n  nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, float> c;\n  nvcuda::wmma::fill_fragment(a, 1.0f);\n  nvcuda::wmma::fill_fragment(b, 1.0f);\n  nvcuda::wmma::fill_fragment(c, 1.0f);\n  nvcuda::wmma::mma_sync(c, a, b, c, true);  // WRONG\n  out[i] = c.x[0];',
+      /asks mma_sync to saturate sums of floats, which is emulated only for integers/,
+      { before: '#include <mma.h>' },
+    ],
   },
   'a full stack or an instruction that traps': {
     'a function without end': [
