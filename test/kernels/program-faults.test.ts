@@ -117,6 +117,11 @@ const faults: Rows = {
     'float h[4]; cudaMemcpy(h, a, 16, cudaMemcpyHostToDevice); // WRONG',
     'copies to memory of the host, but the call says',
   ],
+  'a copy in the wrong direction, which a GPU does': [
+    '',
+    'float *d, h; cudaMalloc(&d, 4); cudaMemset(a, 1, 4);\n  cudaMemcpy(d, a, 4, cudaMemcpyHostToDevice); // WRONG\n  cudaMemcpy(&h, d, 4, cudaMemcpyDeviceToHost); assert(h > 0); cudaFree(d);',
+    'copies from memory of the device, but the call says',
+  ],
   'a launch in a kernel': [
     `${fill}\n__global__ void outer(float *x) { k<<<1, 4>>>(x); } // WRONG`,
     'outer<<<1, 1>>>(a);',

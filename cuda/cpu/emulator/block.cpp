@@ -85,7 +85,7 @@ void Block::prepare(unsigned index, bool goes_on) {
       for (unsigned i = 0; i < count; i++) threads_[i].position = {i % threads.x, i / threads.x % threads.y, i / threads.x / threads.y};
     }
     warps_.resize((count + 31) / 32);
-    for (Warp &warp : warps_) warp.unread = warp.waiting = warp.ended = 0;
+    for (Warp &warp : warps_) warp.unread = warp.waiting = warp.ended = warp.looking = 0;
     if (count % 32 > 0) warps_.back().ended = ~0u << count % 32;
     ended_ = begun_ = 0;
     for (unsigned i = 0; i < 16; i++) {
@@ -301,8 +301,8 @@ struct OfBlock<METHOD> {
 
 const Host program_host = {
     OfBlock<&Block::shared>::call, OfBlock<&Block::dynamic_shared>::call, OfBlock<&Block::barrier>::call,
-    OfBlock<&Block::exchange>::call, OfBlock<&Block::atomic>::call, OfBlock<&Block::fence>::call,
-    OfBlock<&Block::copy>::call, OfBlock<&Block::commit>::call, OfBlock<&Block::wait_for_copies>::call,
+    OfBlock<&Block::exchange>::call, OfBlock<&Block::active>::call, OfBlock<&Block::atomic>::call,
+    OfBlock<&Block::fence>::call, OfBlock<&Block::copy>::call, OfBlock<&Block::commit>::call, OfBlock<&Block::wait_for_copies>::call,
     [](const void *memory, size_t bytes, bool is_write, const void *caller) {
       if (Block *block = own_block) block->access(memory, bytes, is_write, caller);
       else gpt2::emulator::access_by_host(memory, is_write ? "writes" : "reads", caller);

@@ -55,6 +55,7 @@ class Block {
   unsigned barrier(int predicate, const void *caller);
   void grid_barrier(const void *caller);
   const uint64_t *exchange(unsigned mask, uint64_t value, bool orders_memory, unsigned *lanes, const void *caller);
+  unsigned active(const void *caller);
   void atomic(const void *memory, size_t bytes, const void *caller);
   void fence();
   void copy(void *to, const void *from, size_t bytes, size_t zeros, const void *caller);
@@ -84,8 +85,8 @@ class Block {
   struct Warp {
     uint64_t results[32];
     // Lanes that an operation has released, and that have not read its results; those that wait; those that have ended or that
-    // the block does not have.
-    unsigned unread = 0, waiting = 0, ended = 0;
+    // the block does not have; those that look for the active lanes.
+    unsigned unread = 0, waiting = 0, ended = 0, looking = 0;
   };
 
   void prepare(unsigned index, bool goes_on);
@@ -118,6 +119,8 @@ class Block {
 
   // A thread that may be waiting in a loop lets the others run after this many atomic operations, or this many accesses.
   static constexpr int most_spins = 1000, most_accesses = 100000;
+  // A lane that looks for the active ones lets the others run as often, because one of them may wait for it in a loop.
+  static constexpr int most_looks = 100;
 
   const gpt2_emulator::Launch *launch_ = nullptr;
   Memory *memory_ = nullptr;

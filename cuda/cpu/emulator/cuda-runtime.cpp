@@ -66,15 +66,17 @@ __attribute__((constructor(101))) void begin() {
 std::string bytes_text(size_t bytes) { return std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes"); }
 
 // Whether the bytes can be copied or set; a defect is reported otherwise. `on_device`: where the call says that they are. A
-// variable may be the host's or the device's.
+// variable may be the host's or the device's. Memory of the device that the call says is the host's is reported and copied:
+// CUDA leaves the result open, and GPUs copy.
 bool is_usable(const void *memory, size_t bytes, const char *what, bool on_device, const void *caller) {
   const Allocation *found = find(memory);
   std::string text = what;
   const size_t offset = found ? reinterpret_cast<uintptr_t>(memory) - found->begin : 0;
+  if (!on_device && found && found->kind == Kind::device) {
+    report((text + " memory of the device, but the call says that it is the host's").c_str(), caller);
+  }
   if (on_device && !found) {
     text += " memory of the host, but the call says that it is the device's";
-  } else if (!on_device && found && found->kind == Kind::device) {
-    text += " memory of the device, but the call says that it is the host's";
   } else if (found && !found->is_live) {
     text += " memory that was freed";
   } else if (found && bytes > found->bytes - offset) {

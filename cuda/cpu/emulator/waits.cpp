@@ -149,6 +149,30 @@ const uint64_t *Block::exchange(unsigned mask, uint64_t value, bool orders_memor
   return warp.results;
 }
 
+// Ends the look of all lanes at this line when every lane that can run looks for the active ones.
+unsigned Block::active(const void *caller) {
+  step(0);
+  Thread &thread = *current_;
+  const unsigned number = number_of(thread), first = number / 32 * 32, lane = 1u << number % 32;
+  Warp &warp = warps_[first / 32];
+  thread.caller = caller;
+  warp.looking |= lane;
+  for (int looks = 0; warp.looking & lane; looks++) {
+    if (static_cast<unsigned>(ready_[first / 64] >> first % 64) & ~warp.looking && looks < most_looks) {
+      let_others_run();
+      continue;
+    }
+    unsigned found = 0;
+    for (unsigned left = warp.looking; left > 0; left &= left - 1) {
+      const void *place = threads_[first + static_cast<unsigned>(__builtin_ctz(left))].caller;
+      if (place == caller || line_of(place) == line_of(caller)) found |= left & -left;
+    }
+    warp.looking &= ~found;
+    for (unsigned left = found; left > 0; left &= left - 1) threads_[first + static_cast<unsigned>(__builtin_ctz(left))].lanes = found;
+  }
+  return thread.lanes;
+}
+
 // Reports a block in which no thread can go on.
 void Block::explain_stuck() {
   const auto find = [&](const auto &is_wanted) {

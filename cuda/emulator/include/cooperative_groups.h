@@ -1,4 +1,4 @@
-// Groups of threads: the grid, the block, tiles of a warp, and coalesced_threads(), which is the calling thread alone.
+// Groups of threads: the grid, the block, tiles of a warp, and the threads of a warp that are active.
 #pragma once
 
 namespace cooperative_groups {
@@ -72,7 +72,7 @@ struct thread_block_tile : warp_group<thread_block_tile<SIZE, Parent>> {
   static unsigned meta_group_size() { return (Parent().size() + SIZE - 1) / SIZE; }
 };
 
-// Some lanes of a warp: a tile whose size is known at run time only, a part by a label, or the calling thread alone.
+// Some lanes of a warp: a tile whose size is known at run time only, a part by a label, or the active lanes.
 class coalesced_group : public warp_group<coalesced_group> {
  public:
   explicit coalesced_group(unsigned lanes) : lanes_(lanes) {}
@@ -81,7 +81,7 @@ class coalesced_group : public warp_group<coalesced_group> {
  private:
   unsigned lanes_;
 };
-inline coalesced_group coalesced_threads() { return coalesced_group(1u << gpt2_emulator::lane()); }
+GPT2_INLINE coalesced_group coalesced_threads() { return coalesced_group(__activemask()); }
 template <class Group, class T>
 GPT2_INLINE coalesced_group labeled_partition(const warp_group<Group> &group, T label) {
   return coalesced_group(__match_any_sync(group.mask(), label));
