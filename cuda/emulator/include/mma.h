@@ -78,18 +78,19 @@ struct Operand {
   }
 };
 
-// Products are summed in fp64, or as integers, and rounded once. Each lane converts its operands once, before
+// Products are summed in fp64 and rounded once, or as integers modulo 2^32. Each lane converts its operands once, before
 // the lanes exchange them. A lane's sums lie in one row, so that the inner loop adds products to consecutive sums, as vectors.
 template <class D, class A, class B, class C>
 GPT2_UNCHECKED void mma_sync(D &d, const A &a, const B &b, const C &c, bool saturates = false) {
-  using Sum = std::conditional_t<std::is_integral_v<typename C::element_type>, long long, double>;
+  constexpr bool is_integer = std::is_integral_v<typename C::element_type>;
+  using Sum = std::conditional_t<is_integer, unsigned, double>;
   using Left = Operand<Sum, A>;
   using Right = Operand<Sum, B>;
   struct Operands {
     Left left;
     Right right;
   };
-  if (saturates && !std::is_same_v<Sum, long long>) {
+  if (saturates && !is_integer) {
     gpt2_emulator::fail("asks mma_sync to saturate sums of floats, which is emulated only for integers", nullptr, 0, GPT2_CALLER);
   }
   const Operands own = {Left(a), Right(b)};
@@ -111,8 +112,13 @@ GPT2_UNCHECKED void mma_sync(D &d, const A &a, const B &b, const C &c, bool satu
     }
   }
   for (int i = 0; i < count; i++) {
-    if (saturates) sums.x[i] = min(max(sums.x[i], Sum(INT_MIN)), Sum(INT_MAX));
-    d.x[i] = static_cast<typename D::element_type>(sums.x[i]);
+    if constexpr (is_integer) {
+      // The products alone fit 32 bits.
+      const long long exact = c.x[i] + static_cast<long long>(static_cast<int>(sums.x[i] - static_cast<unsigned>(c.x[i])));
+      d.x[i] = saturates ? int(min(max(exact, static_cast<long long>(INT_MIN)), static_cast<long long>(INT_MAX))) : int(sums.x[i]);
+    } else {
+      d.x[i] = static_cast<typename D::element_type>(sums.x[i]);
+    }
   }
   gpt2_emulator::part(GPT2_CALLER);
 }
