@@ -40,7 +40,9 @@ it('a room imports the files that another opens, and each of them is imported', 
       (target) => roomOf(target) !== roomOf(file) && !roomOf(file).endsWith('.ts') && !roomOf(target).endsWith('.ts'),
     ),
   );
-  const open = Object.entries(rooms).flatMap(([room, { open }]) => open.map((name) => `${room}/${name}.ts`));
+  const open = Object.entries(rooms).flatMap(([room, { open }]) =>
+    [...open.matchAll(/\S+/g)].map(([name]) => `${room}/${name}.ts`),
+  );
   expect([...new Set(across)].sort()).toEqual(open.sort());
 });
 
