@@ -54,7 +54,7 @@ const toDerivatives = (values: ArrayLike<number>): Int8Array =>
     Number.isNaN(value) ? 127 : Math.min(Math.max(Math.round(value * 200) - 100, -126), 126),
   );
 const fromDerivatives = (bytes: Int8Array): Float32Array =>
-  Float32Array.from(bytes, (byte) => (byte === 127 ? Number.NaN : (byte + 100) / 200));
+  new Float32Array(bytes).map((byte) => (byte === 127 ? Number.NaN : (byte + 100) / 200));
 
 /** Numbers rounded to a tensor's type. */
 export function held(type: ElementType, values: ArrayLike<number>): Float32Array {

@@ -4,8 +4,8 @@ import type { Batch } from '../../data/batches/loader.ts';
 import type { ParameterArena } from '../../model/arena.ts';
 import type { Model } from '../../model/model.ts';
 import { parameterTable } from '../../model/parameters.ts';
-import type { ElementType } from '../../native/element-types.ts';
 import type { Tensor } from '../../native/tensor.ts';
+import { numbersOf } from '../../ops/cases/case-numbers.ts';
 import { isWritten, type OpContract } from '../../ops/contract.ts';
 import { contracts } from '../../ops/ops.generated.ts';
 import { observedReplacements } from '../../ops/replacements.ts';
@@ -95,12 +95,13 @@ function inWeights({ config, weights }: Model): Finding | undefined {
   return undefined;
 }
 
-const parameterName = /^(?:weights|gradients|master weights)\./;
+/** A parameter's tensor, and its layer. */
+const parameterName = /^(?:weights|gradients|master weights)\.(?:h\.(\d+)\.)?/;
 
 /** The layer of an op, from the parameters among its tensors. */
 function layerOf(tensors: readonly Tensor[]): number | undefined {
   for (const { name } of tensors) {
-    const layer = /^(?:weights|gradients|master weights)\.h\.(\d+)\./.exec(name)?.[1];
+    const layer = parameterName.exec(name)?.[1];
     if (layer !== undefined) return Number(layer);
   }
   return undefined;
@@ -125,28 +126,12 @@ function tensorsOf({ model, gradients, options }: Trainer): Tensor[] {
 /** Elements read at a time. */
 const chunk = 1 << 24;
 
-/** Bit masks of numbers that are not finite, and of NaN; FP8 (E4M3) and GELU's derivative have no infinity. */
-const bitsOf: {
-  readonly [type in ElementType]?: Record<'exponent' | 'fraction' | 'sign', number> & { mask?: number };
-} = {
-  fp32: { exponent: 0x7f800000, fraction: 0x7fffff, sign: 0x80000000 },
-  bf16: { exponent: 0x7f80, fraction: 0x7f, sign: 0x8000 },
-  fp8: { exponent: 0x7f, fraction: 0x7f, sign: 0x80 },
-  int8: { exponent: 0x7f, fraction: 0x7f, sign: 0x80, mask: 0xff },
-};
-
-/** The first element of a tensor of real numbers that is not finite. */
+/** The first element of a tensor that is not finite; FP8 (E4M3) and GELU's derivative in one byte have no infinity. */
 function firstNonFinite(tensor: Tensor): Finding['value'] | undefined {
-  const bits = bitsOf[tensor.type];
-  if (!bits) return undefined;
-  const { exponent, fraction, sign, mask = exponent } = bits;
   for (let start = 0; start < tensor.count; start += chunk) {
-    const values = tensor.readPart(start, Math.min(chunk, tensor.count - start));
-    for (const value of tensor.type === 'fp32' ? new Int32Array(values.buffer) : values) {
-      if ((value & mask) !== exponent) continue;
-      if ((value & fraction) !== 0) return 'NaN';
-      return value & sign ? '-Infinity' : 'Infinity';
-    }
+    const values = numbersOf(tensor, tensor.readPart(start, Math.min(chunk, tensor.count - start)));
+    const found = values.find((value) => !Number.isFinite(value));
+    if (found !== undefined) return String(found) as Finding['value'];
   }
   return undefined;
 }
