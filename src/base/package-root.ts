@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { lazily } from './lazily.ts';
 
 let folder = dirname(fileURLToPath(import.meta.url));
 while (!existsSync(join(folder, 'package.json'))) folder = dirname(folder);
@@ -18,14 +19,12 @@ export function programVersion(): string {
   return `${name} ${version}`;
 }
 
-let commit: string | undefined;
 /**
  * The commit of a clone at the first call, near the time at which this process loaded its code, with "-dirty" if files differ from
  * it; undefined if this is no clone, or git fails.
  */
-export function packageCommit(): string | undefined {
+export const packageCommit = lazily((): string | undefined => {
   if (!existsSync(join(packageRoot, '.git'))) return undefined;
   const describe = ['describe', '--always', '--dirty', '--abbrev=40', '--exclude=*'];
-  commit ??= spawnSync('git', describe, { cwd: packageRoot, encoding: 'utf8' }).stdout?.trim();
-  return commit || undefined;
-}
+  return spawnSync('git', describe, { cwd: packageRoot, encoding: 'utf8' }).stdout?.trim() || undefined;
+});

@@ -4,21 +4,18 @@ import { createRequire } from 'node:module';
 import type koffi from 'koffi';
 import type { LibraryHandle } from 'koffi';
 import { orElse } from '../base/errors.ts';
+import { lazily } from '../base/lazily.ts';
 import { replaceFailedStreamsAtExit } from './standard-streams.ts';
 
-let loaded: typeof koffi | undefined;
-
-function load(): typeof koffi {
-  if (loaded) return loaded;
+const load = lazily((): typeof koffi => {
   replaceFailedStreamsAtExit();
   const made = createRequire(import.meta.url)('koffi') as typeof koffi;
   // koffi runs native code on its own stack, 2 MiB by default, which a deep driver call could overflow. The size can be
   // set only before the process loads its first library.
   // If another user of koffi in this process was first, its setting holds.
   orElse(undefined, () => made.config({ sync_stack_size: 8 << 20, async_stack_size: 8 << 20 }));
-  loaded = made;
   return made;
-}
+});
 
 /** @throws Error if the file is no library, or one of its dependencies is missing */
 export const loadShared = (path: string): LibraryHandle => load().load(path);
