@@ -10,7 +10,7 @@ import type { SaveResult } from '../../weights/checkpoint/write.ts';
 import { WeightsError } from '../../weights/files/layout.ts';
 import type { Events } from './events.ts';
 import type { Run } from './run.ts';
-import { once, type Repeat, type SavedRun, StateWriter } from './state-writer.ts';
+import { once, type Repeat, type SavedRun, stateWriterOf } from './state-writer.ts';
 
 /** Time between two attempts to save a finished run. */
 const retryMilliseconds = 5000;
@@ -26,7 +26,7 @@ export class Saving {
   /** Milliseconds between saves, if --save-every is a time; infinite otherwise. */
   readonly #interval: number;
   #lastSave = performance.now();
-  readonly #state: StateWriter;
+  readonly #state: ReturnType<typeof stateWriterOf>;
 
   constructor(run: SavedRun & Pick<Run, 'ranks'>, events: Events, signal: AbortSignal | undefined) {
     this.#run = run;
@@ -38,7 +38,7 @@ export class Saving {
     // The state of other ranks can only be received in a copy: allocate it now, to fail before training rather than at the first
     // save.
     const prepares = typeof saveEvery === 'number' ? saveEvery > 0 : run.trained.model.sharding !== undefined;
-    this.#state = new StateWriter(run, (text) => events.notice(text));
+    this.#state = stateWriterOf(run, (text) => events.notice(text));
     if (this.#isRoot && prepares) this.#state.prepare();
   }
 

@@ -35,82 +35,71 @@ interface Save {
 /** The parts of a run that a checkpoint holds. */
 export type SavedRun = Pick<Run, 'options' | 'tokenizer' | 'data' | 'trained' | 'folder'>;
 
-export class StateWriter {
-  readonly #run: SavedRun;
-  readonly #notice: (text: string) => void;
-  #copies = true;
-  readonly #reported = new Set<string>();
-
-  constructor(run: SavedRun, notice: (text: string) => void) {
-    this.#run = run;
-    this.#notice = notice;
-  }
-
-  /** Allocates the copy. @throws NativeError if there is too little memory, and state of other ranks to receive */
-  prepare(): void {
-    this.#tryCopy(() => this.#run.trained.writer.prepare());
-  }
-
-  /** Writes a checkpoint and removes those no longer kept. @throws Gpt2Error in `repeat` after a disk error */
-  async write({ step, position, inPlace, timed }: Save, repeat = once): Promise<SaveResult> {
-    const { options, folder, data, trained, tokenizer } = this.#run;
-    const { program, configuration, log } = folder;
-    const { model, trainer, writer } = trained;
-    const head: CheckpointHead = {
-      ...{ folder: checkpointsFolder(folder.out), step },
-      ...(tokenizer?.file === undefined ? {} : { tokenizer: tokenizer.file }),
-      manifest: {
-        ...{ program, configuration, position, logBytes: log.bytes, codePath: model.device.description.codePath },
-        shards: data.loader.shards.map(shardRecord),
-        ...(timed ? { timed } : {}),
-      },
-    };
-    const keeping = keepingOf(options);
-    const direct = async () => saveState(head, stateInDevice(model, trainer.optimizerState.copies), keeping);
-    const begun = this.#tryCopy(() => writer.write(head, keeping, { inPlace }));
-    let attempt = () => begun ?? direct();
-    return repeat(async () => {
-      const result = await attempt().catch((error) => {
-        // The state has not changed, so it can be written without the thread.
-        if (inPlace && error instanceof WriterError && !model.sharding) return direct();
-        throw error;
-      });
-      this.#reportFailures(result);
-      if (result.failure === undefined) return result;
-      // Other ranks send their state only once.
-      if (begun) attempt = () => writer.again();
-      throw new (result.isBroken ? WeightsError : Gpt2Error)(result.failure);
-    });
-  }
-
-  /** Removes remains of earlier saves, as `write` does. */
-  tidy(): void {
-    this.#reportFailures(tidy(checkpointsFolder(this.#run.folder.out), keepingOf(this.#run.options)));
-  }
+export function stateWriterOf({ options, tokenizer, data, trained, folder }: SavedRun, notice: (text: string) => void) {
+  const { model, trainer, writer } = trained;
+  const keeping = keepingOf(options);
+  const reported = new Set<string>();
+  let copies = true;
 
   /** Without host memory for a copy, a save is slower, and state of other ranks cannot be received. */
-  #tryCopy<R>(copy: () => R): R | undefined {
-    if (!this.#copies) return undefined;
-    const { model, writer } = this.#run.trained;
+  const tryCopy = <R>(copy: () => R): R | undefined => {
+    if (!copies) return undefined;
     try {
       return copy();
     } catch (error) {
       if (!(error instanceof NativeError) || error.status !== 'GPT2_OUT_OF_MEMORY' || model.sharding) throw error;
-      this.#copies = false;
+      copies = false;
       const gib = (writer.copyBytes / 2 ** 30).toFixed(1);
-      this.#notice(`too little host memory for a copy of ${gib} GiB: training waits while each checkpoint is written`);
+      notice(`too little host memory for a copy of ${gib} GiB: training waits while each checkpoint is written`);
       return undefined;
     }
-  }
+  };
 
   /** Reports each failure only once, because every save finds it again. */
-  #reportFailures({ clearFailure, pruneFailure }: TidyResult): void {
+  const reportFailures = ({ clearFailure, pruneFailure }: TidyResult): void => {
     for (const failure of [clearFailure, pruneFailure]) {
-      if (failure === undefined || this.#reported.has(failure)) continue;
-      this.#reported.add(failure);
-      this.#notice(`${failure}; training continues`);
+      if (failure === undefined || reported.has(failure)) continue;
+      reported.add(failure);
+      notice(`${failure}; training continues`);
     }
-  }
+  };
+
+  return {
+    /** Allocates the copy. @throws NativeError if there is too little memory, and state of other ranks to receive */
+    prepare: (): void => tryCopy(() => writer.prepare()),
+
+    /** Writes a checkpoint and removes those no longer kept. @throws Gpt2Error in `repeat` after a disk error */
+    async write({ step, position, inPlace, timed }: Save, repeat = once): Promise<SaveResult> {
+      const { program, configuration, log } = folder;
+      const head: CheckpointHead = {
+        ...{ folder: checkpointsFolder(folder.out), step },
+        ...(tokenizer?.file === undefined ? {} : { tokenizer: tokenizer.file }),
+        manifest: {
+          ...{ program, configuration, position, logBytes: log.bytes, codePath: model.device.description.codePath },
+          shards: data.loader.shards.map(shardRecord),
+          ...(timed ? { timed } : {}),
+        },
+      };
+      const direct = async () => saveState(head, stateInDevice(model, trainer.optimizerState.copies), keeping);
+      const begun = tryCopy(() => writer.write(head, keeping, { inPlace }));
+      let attempt = () => begun ?? direct();
+      return repeat(async () => {
+        const result = await attempt().catch((error) => {
+          // The state has not changed, so it can be written without the thread.
+          if (inPlace && error instanceof WriterError && !model.sharding) return direct();
+          throw error;
+        });
+        reportFailures(result);
+        if (result.failure === undefined) return result;
+        // Other ranks send their state only once.
+        if (begun) attempt = () => writer.again();
+        throw new (result.isBroken ? WeightsError : Gpt2Error)(result.failure);
+      });
+    },
+
+    /** Removes remains of earlier saves, as `write` does. */
+    tidy: (): void => reportFailures(tidy(checkpointsFolder(folder.out), keeping)),
+  };
 }
 
 /** Without --keep, timed saves keep their two newest checkpoints; all other checkpoints stay. */
