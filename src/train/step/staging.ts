@@ -3,7 +3,7 @@
 import { lazily } from '../../base/lazily.ts';
 import type { uploadsOf } from '../../data/batches/batch.ts';
 import { GPT2_STEP, type Pointer } from '../../native/bindings.generated.ts';
-import type { Device, PinnedBuffer } from '../../native/device.ts';
+import type { Device } from '../../native/device.ts';
 import type { Tensor } from '../../native/tensor.ts';
 
 /**
@@ -56,77 +56,71 @@ export interface StepResult {
 const resultsAt = 64;
 const tokensAt = 128;
 
-export class StagingBuffer {
-  /** Waits for the results of the step that uses the buffer; undefined once they have been read. */
-  pending: (() => Promise<StepResult>) | undefined;
-  readonly #device: Device;
-  readonly #event: Pointer;
-  readonly #pinned: PinnedBuffer;
+export type StagingBuffer = ReturnType<typeof stagingBufferOf>;
 
-  /** @param values number of int32 that `uploadBatch` copies, in all micro-batches together */
-  constructor(device: Device, values: number) {
-    this.#device = device;
-    this.#event = device.createEvent();
-    this.#pinned = device.allocatePinned(tokensAt + values * Int32Array.BYTES_PER_ELEMENT);
-  }
+/** @param values number of int32 that `uploadBatch` copies, in all micro-batches together */
+export function stagingBufferOf(device: Device, values: number) {
+  const event = device.createEvent();
+  const pinned = device.allocatePinned(tokensAt + values * Int32Array.BYTES_PER_ELEMENT);
+  const upload = (destination: Pointer, offset: number, bytes: number): void =>
+    device.call('copyToDeviceAsync', { destination, pinned: pinned.at(offset), bytes });
+  const staging = {
+    /** Waits for the results of the step that uses the buffer; undefined once they have been read. */
+    pending: undefined as (() => Promise<StepResult>) | undefined,
 
-  setValues({ learningRate, scalars, loss, norm, afterUpdate, requests }: StepValues): void {
-    const values = new Float32Array(this.#pinned.memory, 0, GPT2_STEP.GPT2_STEP_STOP + 1);
-    values[GPT2_STEP.GPT2_STEP_LEARNING_RATE] = learningRate;
-    values[GPT2_STEP.GPT2_STEP_LOSS_LIMIT] = loss;
-    values[GPT2_STEP.GPT2_STEP_NORM_LIMIT] = norm;
-    values[GPT2_STEP.GPT2_STEP_AFTER_UPDATE] = afterUpdate ? 1 : 0;
-    values.set(scalars, GPT2_STEP.GPT2_STEP_SCALARS);
-    values[GPT2_STEP.GPT2_STEP_STOP] = (requests.stops ? 1 : 0) + (requests.saves ? saveRequest : 0);
-  }
+    setValues({ learningRate, scalars, loss, norm, afterUpdate, requests }: StepValues): void {
+      const values = new Float32Array(pinned.memory, 0, GPT2_STEP.GPT2_STEP_STOP + 1);
+      values[GPT2_STEP.GPT2_STEP_LEARNING_RATE] = learningRate;
+      values[GPT2_STEP.GPT2_STEP_LOSS_LIMIT] = loss;
+      values[GPT2_STEP.GPT2_STEP_NORM_LIMIT] = norm;
+      values[GPT2_STEP.GPT2_STEP_AFTER_UPDATE] = afterUpdate ? 1 : 0;
+      values.set(scalars, GPT2_STEP.GPT2_STEP_SCALARS);
+      values[GPT2_STEP.GPT2_STEP_STOP] = (requests.stops ? 1 : 0) + (requests.saves ? saveRequest : 0);
+    },
 
-  /** Stores the number of targets that are not -1, for `uploadValues`. */
-  setTargets(targets: number): void {
-    new Float32Array(this.#pinned.memory)[GPT2_STEP.GPT2_STEP_TARGETS] = targets;
-  }
+    /** Stores the number of targets that are not -1, for `uploadValues`. */
+    setTargets(targets: number): void {
+      new Float32Array(pinned.memory)[GPT2_STEP.GPT2_STEP_TARGETS] = targets;
+    },
 
-  /** Copies the values `from` to `to` into the step block, after all work enqueued so far. */
-  uploadValues(block: Tensor, from: number, to: number): void {
-    this.#upload(block.pointer + BigInt(from * 4), from * 4, (to + 1 - from) * 4);
-  }
+    /** Copies the values `from` to `to` into the step block, after all work enqueued so far. */
+    uploadValues(block: Tensor, from: number, to: number): void {
+      upload(block.pointer + BigInt(from * 4), from * 4, (to + 1 - from) * 4);
+    },
 
-  /** Copies the values of the step's `micro`-th batch (`uploadsOf`) to the device, after all work enqueued so far. */
-  uploadBatch(uploads: ReturnType<typeof uploadsOf>, micro: number): void {
-    for (const [index, [{ pointer }, values]] of uploads.entries()) {
-      const offset = tokensAt + (micro * uploads.length + index) * values.byteLength;
-      new Int32Array(this.#pinned.memory, offset, values.length).set(values);
-      this.#upload(pointer, offset, values.byteLength);
-    }
-  }
+    /** Copies the values of the step's `micro`-th batch (`uploadsOf`) to the device, after all work enqueued so far. */
+    uploadBatch(uploads: ReturnType<typeof uploadsOf>, micro: number): void {
+      for (const [index, [{ pointer }, values]] of uploads.entries()) {
+        const offset = tokensAt + (micro * uploads.length + index) * values.byteLength;
+        new Int32Array(pinned.memory, offset, values.length).set(values);
+        upload(pointer, offset, values.byteLength);
+      }
+    },
 
-  #upload(destination: Pointer, offset: number, bytes: number): void {
-    this.#device.call('copyToDeviceAsync', { destination, pinned: this.#pinned.at(offset), bytes });
-  }
-
-  /** Enqueues the copy of the step block's results to the host, and returns a function that waits for them. */
-  downloadResult(block: Tensor): () => Promise<StepResult> {
-    const device = this.#device;
-    const first = GPT2_STEP.GPT2_STEP_TARGETS;
-    const count = GPT2_STEP.GPT2_STEP_UPDATED - first + 1;
-    const source = block.pointer + BigInt(first * 4);
-    device.call('copyToHostAsync', { pinned: this.#pinned.at(resultsAt), source, bytes: count * 4 });
-    device.record(this.#event);
-    const read = async (): Promise<StepResult> => {
-      await device.reached(this.#event);
-      this.pending = undefined;
-      const values = new Float32Array(this.#pinned.memory, resultsAt, count);
-      const at = (index: number): number => values[index - first]!;
-      const asked = at(GPT2_STEP.GPT2_STEP_STOP);
-      return {
-        loss: at(GPT2_STEP.GPT2_STEP_LOSS),
-        targets: at(GPT2_STEP.GPT2_STEP_TARGETS),
-        norm: at(GPT2_STEP.GPT2_STEP_NORM),
-        saturated: at(GPT2_STEP.GPT2_STEP_SATURATED),
-        updated: at(GPT2_STEP.GPT2_STEP_UPDATED) !== 0,
-        requests: { stops: asked % saveRequest !== 0, saves: asked >= saveRequest },
-      };
-    };
-    this.pending = lazily(read);
-    return this.pending;
-  }
+    /** Enqueues the copy of the step block's results to the host, and returns a function that waits for them. */
+    downloadResult(block: Tensor): () => Promise<StepResult> {
+      const first = GPT2_STEP.GPT2_STEP_TARGETS;
+      const count = GPT2_STEP.GPT2_STEP_UPDATED - first + 1;
+      const source = block.pointer + BigInt(first * 4);
+      device.call('copyToHostAsync', { pinned: pinned.at(resultsAt), source, bytes: count * 4 });
+      device.record(event);
+      staging.pending = lazily(async () => {
+        await device.reached(event);
+        staging.pending = undefined;
+        const results = new Float32Array(pinned.memory, resultsAt, count);
+        const at = (index: number): number => results[index - first]!;
+        const asked = at(GPT2_STEP.GPT2_STEP_STOP);
+        return {
+          loss: at(GPT2_STEP.GPT2_STEP_LOSS),
+          targets: at(GPT2_STEP.GPT2_STEP_TARGETS),
+          norm: at(GPT2_STEP.GPT2_STEP_NORM),
+          saturated: at(GPT2_STEP.GPT2_STEP_SATURATED),
+          updated: at(GPT2_STEP.GPT2_STEP_UPDATED) !== 0,
+          requests: { stops: asked % saveRequest !== 0, saves: asked >= saveRequest },
+        };
+      });
+      return staging.pending;
+    },
+  };
+  return staging;
 }

@@ -14,7 +14,7 @@ import { GPT2_STEP, type Pointer } from '../../native/bindings.generated.ts';
 import type { Communicator } from '../../native/communicator.ts';
 import type { Program } from '../../native/device.ts';
 import type { OptimizerState } from '../../optimizer/state.ts';
-import { type Requests, StagingBuffer, type StepResult, type UpdateLimits } from './staging.ts';
+import { type Requests, type StagingBuffer, type StepResult, stagingBufferOf, type UpdateLimits } from './staging.ts';
 import { type MicroBatch, type StepOps, type StepOptions, stepOpsOf } from './step-ops.ts';
 
 export interface TrainerOptions extends StepOptions {
@@ -86,7 +86,7 @@ export class Trainer {
     const { batch: B, sequence: T, accumulation } = options;
     const { firstLong, firstShort } = model.activations.at(B, T).model;
     const values = B * T * accumulation * (2 + (firstLong ? 1 : 0) + (firstShort ? 1 : 0));
-    this.#staging = [new StagingBuffer(device, values), new StagingBuffer(device, values)];
+    this.#staging = [stagingBufferOf(device, values), stagingBufferOf(device, values)];
   }
 
   /** Enqueues the ops of a step, without values and tokens: on an absent device, to find out which functions they call. */
