@@ -1,8 +1,7 @@
 // Exports for commands and scripts, in addition to the public API (index.ts): options, ranks, reports, settings of data sets.
 
-export { checkValue } from './base/checks/given.ts';
+export { checkValue, type NumberType } from './base/checks/given.ts';
 export { didYouMean } from './base/checks/nearest.ts';
-export type { NumberType } from './base/checks/number.ts';
 export { attempt, ExitError, explained, gpt2Error, orElse, usageError } from './base/errors.ts';
 export { packageRoot, programVersion } from './base/package-root.ts';
 export { signalOf } from './base/signals.ts';

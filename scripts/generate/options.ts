@@ -24,7 +24,7 @@ export function trainOptions(): string {
     return `${jsDoc(`\`${row.usage}\`: ${helpOf(row)}.`, '  ')}  ${name}?: ${valueTypeOf(row)} | undefined;`;
   });
   return `// Made from the options table by scripts/generate (npm run generate). Do not edit.
-import type { Time } from '../base/checks/number.ts';
+import type { Time } from '../base/checks/given.ts';
 
 /** Options of a run as given: any may be missing. A key is the name in config.json; the comment begins with its flag. */
 export type TrainOptions = {

@@ -1,7 +1,7 @@
 // The parts of a model's layers, as one table: GPT-2's, and a modern GPT's (docs/recipe.md). Options, checks and defaults
 // derive from this table. Each part with alternatives has a separate file: norm.ts, linear.ts, positions.ts, head.ts; initial
 // weights are in parameters.ts.
-import { real, whole } from '../base/checks/number.ts';
+import { real, whole } from '../base/checks/given.ts';
 import { usageError } from '../base/errors.ts';
 
 /**

@@ -1,7 +1,6 @@
 // The configuration of a model: sizes, by the name of a preset (d12 is GPT-2 124M) or custom, and parts (architecture.ts).
 import { isDeepStrictEqual } from 'node:util';
-import { checkGiven } from '../base/checks/given.ts';
-import { whole } from '../base/checks/number.ts';
+import { checkGiven, whole } from '../base/checks/given.ts';
 import { usageError } from '../base/errors.ts';
 import type { Dtype } from '../native/device.ts';
 import { architectureOf, checkArchitecture, type GivenParts, parts } from './architecture.ts';

@@ -1,6 +1,5 @@
 // Draws the initial weights in the order of llm.c and PyTorch: with the same seed, the weights are equal.
-import { checkValue } from '../base/checks/given.ts';
-import { whole } from '../base/checks/number.ts';
+import { checkValue, whole } from '../base/checks/given.ts';
 import { openGenerator } from '../native/generator.ts';
 import { castWeights, type Model } from './model.ts';
 import { parameterTable, realCount } from './parameters.ts';

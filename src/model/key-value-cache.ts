@@ -1,7 +1,6 @@
 // The cache of growing texts: the tokens, and for each layer the keys and values of all earlier tokens, so that a new token
 // costs the work of one token. src/inference/sample chooses tokens.
-import { checkGiven } from '../base/checks/given.ts';
-import { whole } from '../base/checks/number.ts';
+import { checkGiven, whole } from '../base/checks/given.ts';
 import type { Pointer } from '../native/bindings.generated.ts';
 import type { Device, PinnedBuffer } from '../native/device.ts';
 import { bytesOf, elementCount } from '../native/element-types.ts';

@@ -1,7 +1,6 @@
 // A model on a device: configuration, weights, and the activations of a batch. forward.ts and backward.ts have functions over a
 // model; src/train adds gradients and optimizer state.
-import { checkGiven } from '../base/checks/given.ts';
-import { whole } from '../base/checks/number.ts';
+import { checkGiven, whole } from '../base/checks/given.ts';
 import { usageError } from '../base/errors.ts';
 import type { Device } from '../native/device.ts';
 import {

@@ -1,7 +1,6 @@
 // A device: one context of a native library, and everything that ends with it: memory, events, recorded programs.
 import { setImmediate, setTimeout } from 'node:timers/promises';
-import { checkGiven } from '../base/checks/given.ts';
-import { whole } from '../base/checks/number.ts';
+import { checkGiven, whole } from '../base/checks/given.ts';
 import { attempt } from '../base/errors.ts';
 import type { Bindings, Pointer } from './bindings.generated.ts';
 import { type Calls, Context, type DeviceOptions, dtypes } from './context.ts';

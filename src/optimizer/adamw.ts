@@ -1,6 +1,5 @@
 // AdamW (Loshchilov and Hutter 2019).
-import { checkGiven } from '../base/checks/given.ts';
-import { factor, real } from '../base/checks/number.ts';
+import { checkGiven, factor, real } from '../base/checks/given.ts';
 import { everyParameter } from '../model/arena.ts';
 import { adamw } from '../ops/ops.generated.ts';
 import type { Optimizer, StateRow, UpdateContext, UpdatePart } from './optimizer.ts';

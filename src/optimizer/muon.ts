@@ -1,6 +1,5 @@
 // Muon (Jordan 2024): momentum, made orthogonal by a Newton-Schulz iteration. For the transformer blocks; docs/optimizers.md.
-import { checkGiven } from '../base/checks/given.ts';
-import { factor, real, whole } from '../base/checks/number.ts';
+import { checkGiven, factor, real, whole } from '../base/checks/given.ts';
 import type { Selection } from '../model/arena.ts';
 import type { Device } from '../native/device.ts';
 import type { Tensor } from '../native/tensor.ts';

@@ -1,9 +1,16 @@
 // Reads options strictly by their rows: from the command line, from JSON objects, from files.
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
-import { checkGiven, checkValue, isNumeric, type Kind } from '../base/checks/given.ts';
+import {
+  checkGiven,
+  checkValue,
+  isNumeric,
+  isWordOf,
+  type Kind,
+  numberOf,
+  numberWithUnit,
+} from '../base/checks/given.ts';
 import { type Spellings, unknownOption } from '../base/checks/nearest.ts';
-import { isWordOf, numberOf, numberWithUnit } from '../base/checks/number.ts';
 import { explained, gpt2Error, UsageError, usageError, words } from '../base/errors.ts';
 import { type CheckedJson, readCheckedJson } from '../base/files/checked-json.ts';
 import { checkSameParts, derivedFields, isOfProgram } from './configuration.ts';

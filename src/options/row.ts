@@ -1,9 +1,8 @@
 // The columns of the options table (table.ts), and the types that follow from them.
-import type { ValueType } from '../base/checks/given.ts';
-import type { Time } from '../base/checks/number.ts';
+import type { Time, ValueType } from '../base/checks/given.ts';
 import type { LibraryKind } from '../native/find-library.ts';
 
-export { real, whole } from '../base/checks/number.ts';
+export { real, whole } from '../base/checks/given.ts';
 
 /** The parts of a run that a program may give as functions and objects. */
 export const programParts = ['schedule', 'optimizer', 'batches', 'validation'] as const;

@@ -1,6 +1,6 @@
 // Reads options that take a number or a time, and a switch that takes a word.
 import { expect, it } from 'vitest';
-import { secondsOf } from '../../src/base/checks/number.ts';
+import { secondsOf } from '../../src/base/checks/given.ts';
 import { readValue } from '../../src/options/read-options.ts';
 import { optionRows } from '../../src/options/table.ts';
 

@@ -1,6 +1,6 @@
 // A run as its log describes it: the same curves as src/runs reads, the run's state, how it ended, its figures.
 import { describe, expect, it } from 'vitest';
-import type { Time } from '../../src/base/checks/number.ts';
+import type { Time } from '../../src/base/checks/given.ts';
 import { aboutRun } from '../../src/report/live/server.ts';
 import { endOf, LoggedRun, stateOf } from '../../src/report/logged-run.ts';
 import { tilesOf } from '../../src/report/tiles.ts';

@@ -1,8 +1,7 @@
 // Reads batches of tokens from shards, in an order, from a position on. A position is three numbers; after `seek` the loader
 // gives exactly the batches that would have followed.
 import { dirname } from 'node:path';
-import { checkGiven } from '../../base/checks/given.ts';
-import { whole } from '../../base/checks/number.ts';
+import { checkGiven, whole } from '../../base/checks/given.ts';
 import { gpt2Error, usageError, words } from '../../base/errors.ts';
 import { checkListed, type Dataset, readDataset } from '../shards/dataset-file.ts';
 import { openShard, type Shard } from '../shards/shard.ts';

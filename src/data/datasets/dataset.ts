@@ -1,7 +1,7 @@
 // Declares the two interfaces of data sets. A DatasetSource fits in memory: prepare.ts makes its shards. A Corpus does not: it makes
 // its shards in files, by a separate command. Each data set has one file in this folder, and datasets.ts lists them.
 import { join } from 'node:path';
-import type { NumberType } from '../../base/checks/number.ts';
+import type { NumberType } from '../../base/checks/given.ts';
 import type { Prepared } from '../standing.ts';
 import type { TextOptions } from './text/prepare-text.ts';
 

@@ -2,7 +2,7 @@
 // validation. They are encoded from Parquet files or JSON lines, or downloaded as shards that llm.c's script made.
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { whole } from '../../base/checks/number.ts';
+import { whole } from '../../base/checks/given.ts';
 import { gpt2Error, usageError } from '../../base/errors.ts';
 import { checkedJson } from '../../base/files/checked-json.ts';
 import { gpt2 } from '../../tokenizer/tokenizer.ts';

@@ -1,6 +1,5 @@
 // Makes a data folder from documents that a program has in memory: texts, or ids.
-import { checkGiven, checkValue } from '../../base/checks/given.ts';
-import { real } from '../../base/checks/number.ts';
+import { checkGiven, checkValue, real } from '../../base/checks/given.ts';
 import { UsageError, usageError } from '../../base/errors.ts';
 import { sumOf } from '../../tokenizer/loss.ts';
 import { chosenTokenizer, gpt2, type Tokenizer } from '../../tokenizer/tokenizer.ts';

@@ -1,8 +1,7 @@
 // Measures how well a model predicts a data set: loss, perplexity, and bits per byte, which compares models with different
 // tokenizers. A run's validation uses the same sequences and mean (sequence-losses.ts).
 import { dirname } from 'node:path';
-import { checkGiven } from '../../base/checks/given.ts';
-import { whole } from '../../base/checks/number.ts';
+import { checkGiven, whole } from '../../base/checks/given.ts';
 import { gpt2Error } from '../../base/errors.ts';
 import { openSequences } from '../../data/batches/sequences.ts';
 import { readDataset, readDatasetTokenizer } from '../../data/shards/dataset-file.ts';

@@ -4,8 +4,7 @@
 // Scores do not depend on the number of rows in a batch: a row's width depends only on its length, and its padding is neither
 // attended to (attention is causal) nor counted. Each op computes a row in an order that does not depend on other rows;
 // test/evaluate/hellaswag.test.ts checks that every library and dtype gives the same bits.
-import { checkGiven } from '../../base/checks/given.ts';
-import { whole } from '../../base/checks/number.ts';
+import { checkGiven, whole } from '../../base/checks/given.ts';
 import { gpt2Error, InterruptedError, onCommandLine } from '../../base/errors.ts';
 import { type Question, readQuestions } from '../../data/shards/multiple-choice.ts';
 import type { Model } from '../../model/model.ts';

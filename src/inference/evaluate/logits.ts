@@ -1,5 +1,4 @@
-import { checkGiven } from '../../base/checks/given.ts';
-import { whole } from '../../base/checks/number.ts';
+import { checkGiven, whole } from '../../base/checks/given.ts';
 import { ShapeError } from '../../base/errors.ts';
 import { writeBatch } from '../../data/batches/batch.ts';
 import { forward } from '../../model/forward.ts';

@@ -1,5 +1,4 @@
-import { checkGiven, checkValue } from '../../base/checks/given.ts';
-import { whole } from '../../base/checks/number.ts';
+import { checkGiven, checkValue, whole } from '../../base/checks/given.ts';
 import { gpt2Error, shown, usageError } from '../../base/errors.ts';
 import { KeyValueCache } from '../../model/key-value-cache.ts';
 import type { Model } from '../../model/model.ts';

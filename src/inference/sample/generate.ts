@@ -1,7 +1,6 @@
 // Generates texts token by token with a key-value cache: each prompt runs at once, then each step, recorded as a graph, adds a
 // token to all texts. The device runs ahead of the host. The op `sample` chooses tokens; tokenizers turn them into text.
-import { checkGiven, checkValue } from '../../base/checks/given.ts';
-import { real, whole } from '../../base/checks/number.ts';
+import { checkGiven, checkValue, real, whole } from '../../base/checks/given.ts';
 import { gpt2Error, usageError } from '../../base/errors.ts';
 import { decode } from '../../model/decode.ts';
 import type { CacheView, KeyValueCache, TokenCopy } from '../../model/key-value-cache.ts';

@@ -1,7 +1,6 @@
 // Compares a run with a reference or another run, series by series: their differences, and whether these are inside the limits.
 // ../../runs and reference.ts read the series, pairs.ts pairs them, comparison-text.ts and the command show the result.
-import { checkValue } from '../../base/checks/given.ts';
-import { real } from '../../base/checks/number.ts';
+import { checkValue, real } from '../../base/checks/given.ts';
 import { type SeriesName, seriesNames } from '../../runs/curves.ts';
 import type { RunSeries, Series } from '../../runs/reader.ts';
 import type { Limit } from './reference.ts';

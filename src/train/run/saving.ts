@@ -1,7 +1,7 @@
 // Saves a run's state: waits for the device, then writes on a thread, one save at a time. A run folder that has disappeared is
 // made again. state-writer.ts writes the checkpoint; session.ts decides when a save is due.
 import { setTimeout } from 'node:timers/promises';
-import { secondsOf } from '../../base/checks/number.ts';
+import { secondsOf } from '../../base/checks/given.ts';
 import { Gpt2Error, NativeError } from '../../base/errors.ts';
 import type { Position } from '../../data/batches/order.ts';
 import { isRoot } from '../../ranks/ranks.ts';

@@ -1,6 +1,5 @@
 // Computes the learning rate: a linear warmup, then one of the shapes over the remaining steps, llm.c's or the trapezoid.
-import { checkValue } from '../../base/checks/given.ts';
-import { real } from '../../base/checks/number.ts';
+import { checkValue, real } from '../../base/checks/given.ts';
 import type { ResolvedOptions } from '../../options/table.ts';
 
 export interface Schedule {

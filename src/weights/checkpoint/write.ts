@@ -3,8 +3,7 @@
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { checkGiven } from '../../base/checks/given.ts';
-import { whole } from '../../base/checks/number.ts';
+import { checkGiven, whole } from '../../base/checks/given.ts';
 import { attempt, Gpt2Error, NativeError, words } from '../../base/errors.ts';
 import { checkedJson } from '../../base/files/checked-json.ts';
 import { makeFolder } from '../../base/files/make-folder.ts';
