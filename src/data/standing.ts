@@ -2,7 +2,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { attempt, explained, Gpt2Error, gpt2Error, orElse, words } from '../base/errors.ts';
-import { hashFile } from '../base/files/read-file.ts';
+import { hashFile } from '../base/files/regular-file.ts';
 import { tokenizerFile } from '../tokenizer/tokenizer-file.ts';
 import {
   type Dataset,

@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { beforeAll, expect, it } from 'vitest';
 import { Gpt2Error } from '../../src/base/errors.ts';
 import { checkedJson } from '../../src/base/files/checked-json.ts';
-import { hashFile } from '../../src/base/files/read-file.ts';
+import { hashFile } from '../../src/base/files/regular-file.ts';
 import { openLoader, planValidation } from '../../src/data/batches/loader.ts';
 import { writeShard } from '../../src/data/shards/shard.ts';
 import { workplace } from '../support/cli.ts';

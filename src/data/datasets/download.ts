@@ -7,8 +7,7 @@ import { dirname } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Gpt2Error, gpt2Error, InterruptedError, orElse, words } from '../../base/errors.ts';
 import { makeFolder } from '../../base/files/make-folder.ts';
-import { hashFile } from '../../base/files/read-file.ts';
-import { syncToDisk } from '../../base/files/regular-file.ts';
+import { hashFile, syncToDisk } from '../../base/files/regular-file.ts';
 import { writingTo } from '../standing.ts';
 
 const attempts = 6;

@@ -4,8 +4,7 @@ import { createHash } from 'node:crypto';
 import { closeSync, fstatSync, fsyncSync, openSync, renameSync, rmSync, type Stats, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { explained, Gpt2Error, gpt2Error, orElse } from '../../base/errors.ts';
-import { hashOpenFile, readFully } from '../../base/files/read-file.ts';
-import { closing, openRegularFile, syncToDisk } from '../../base/files/regular-file.ts';
+import { closing, hashOpenFile, openRegularFile, readFully, syncToDisk } from '../../base/files/regular-file.ts';
 
 const magic = 20240520;
 const version = 1;

@@ -7,7 +7,7 @@ import { readdirSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } 
 import { join } from 'node:path';
 import { Gpt2Error } from '../../base/errors.ts';
 import { cacheFolder, privateCacheFolder } from '../../base/files/cache-folder.ts';
-import { hashFile } from '../../base/files/read-file.ts';
+import { hashFile } from '../../base/files/regular-file.ts';
 
 const largestBytes = 256 << 20;
 

@@ -3,7 +3,7 @@
 import { existsSync, lstatSync, readdirSync, type Stats } from 'node:fs';
 import { basename, join } from 'node:path';
 import { attempt, explained, Gpt2Error, gpt2Error } from '../../base/errors.ts';
-import { hashFile } from '../../base/files/read-file.ts';
+import { hashFile } from '../../base/files/regular-file.ts';
 import { checkConfig } from '../../model/config.ts';
 import { parameterCount } from '../../model/parameters.ts';
 import { bytesOf } from '../../native/element-types.ts';

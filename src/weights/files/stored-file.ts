@@ -1,8 +1,7 @@
 // Opens a file of weights of any format and reads ranges of it.
 import { closeSync, fstatSync } from 'node:fs';
 import { explained, Gpt2Error } from '../../base/errors.ts';
-import { readFully } from '../../base/files/read-file.ts';
-import { openRegularFile } from '../../base/files/regular-file.ts';
+import { openRegularFile, readFully } from '../../base/files/regular-file.ts';
 
 export class StoredFile {
   readonly path: string;
