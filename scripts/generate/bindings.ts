@@ -23,7 +23,6 @@ function resultOf({ symbol, result }: NativeFunction): { koffi: string; type: st
   return known;
 }
 
-/** The whole text of bindings.generated.ts. */
 export function bindings(
   source: string,
   functions: readonly NativeFunction[],

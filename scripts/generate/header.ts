@@ -14,7 +14,6 @@ export interface Parameter {
   readonly isConst: boolean;
   /** Memory of the caller (GPT2_HOST). */
   readonly isHost: boolean;
-  /** A truth value. */
   readonly isFlag: boolean;
 }
 

@@ -130,7 +130,6 @@ function scratchFunction({ name, parameters, comment }: NativeFunction): string 
   scratch(device, '${name}', sizes);`;
 }
 
-/** The whole text of ops.generated.ts. */
 export function ops({ ops: all, scratches, constants }: Header): string {
   // Ops that need a communicator are not here: src/ops/collectives.ts has them.
   const perDevice = all.filter(({ communicator }) => communicator !== 'required');

@@ -17,7 +17,6 @@ export function valueTypeOf({ type }: OptionRow): string {
   return type.map((word) => `'${word}'`).join(' | ');
 }
 
-/** The whole text of train-options.generated.ts. */
 export function trainOptions(): string {
   const fields = optionNames.map((name) => {
     const row = optionRows[name];

@@ -54,7 +54,6 @@ export interface Op {
   readonly sizes: readonly Parameter[];
 }
 
-/** Everything that the header declares. */
 export interface Header {
   readonly functions: readonly NativeFunction[];
   readonly ops: readonly Op[];

@@ -47,13 +47,9 @@ export interface ValueMix {
   readonly embedded: Tensor | null;
 }
 
-/** Gradients that `QueryKeyTransform.backward` writes in addition. */
-interface ValueGradients {
-  readonly dvalueFactors: Tensor | null;
-  /** Memory for the gradient of `embedded`. */
-  readonly dembedded: Tensor | null;
-  readonly accumulate: boolean;
-}
+type Backward = Parameters<typeof qkNormRotaryBackward>[1];
+/** Gradients of the mix; `dembedded`: memory for the gradient of `embedded`. */
+type ValueGradients = Pick<Backward, 'dvalueFactors' | 'dembedded' | 'accumulate'>;
 
 export type QueryKeyTransform = NonNullable<ReturnType<typeof queryKeyTransformOf>>;
 

@@ -1,6 +1,6 @@
 // Reads and writes JSON with a checksum: the last field, `sha256`, covers all other lines. To compute it by hand:
 // grep -v '^  "sha256"' manifest.json | sha256sum
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { largestDescription, readTextFile } from './regular-file.ts';
 
 const field = 'sha256';
@@ -38,5 +38,5 @@ export function readCheckedJson(path: string): { value: unknown; isChecked: bool
 
 function hashOfOthers(text: string): string {
   const others = text.split('\n').filter((line) => !line.startsWith(lineStart));
-  return createHash('sha256').update(others.join('\n')).digest('hex');
+  return hash('sha256', others.join('\n'));
 }

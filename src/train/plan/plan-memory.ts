@@ -122,11 +122,6 @@ export function openPlanned(options: DeviceOptions, name: string | undefined): D
   return absentDevice(options, { memory: gpu.memory, name: `${gpu.name} that is not here` });
 }
 
-export interface BatchChoice {
-  readonly batch: number;
-  readonly recompute: Recompute;
-}
-
 /**
  * Chooses --batch auto for a step of `rows` sequences. If `rows` is undefined, a step is one micro-batch, the largest that still
  * gains speed. Opens the device for a moment.
@@ -137,7 +132,7 @@ export function chooseBatch(
   device: DeviceOptions,
   config: ModelConfig,
   asked: Omit<PlanSizes, 'B' | 'parts'> & { readonly maxMemory: number | undefined; readonly gpu: string | undefined },
-): BatchChoice {
+): { readonly batch: number; readonly recompute: Recompute } {
   const { maxMemory, gpu, ...sizes } = asked;
   const { T, rows, recompute } = sizes;
   using opened = openPlanned(device, gpu);

@@ -37,7 +37,7 @@ import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
 import { modelPaths } from '../../weights/formats/formats.ts';
 import { hubName } from '../../weights/formats/hub.ts';
 import { checkpointWeights, refuseOtherTokenizer, resolveWeights, type Weights } from '../../weights/weights.ts';
-import { type BatchChoice, chooseBatch } from './plan-memory.ts';
+import { chooseBatch } from './plan-memory.ts';
 import type { ProgramParts } from './program-parts.ts';
 import { mergeRun, mergeUnverified } from './resume.ts';
 
@@ -46,7 +46,6 @@ export interface Resolved {
   readonly options: ResolvedOptions;
   readonly deviceOptions: DeviceOptions;
   readonly config: ModelConfig;
-  /** Parts that a program gives in place of options. */
   readonly parts: ProgramParts;
   readonly optimizer: OptimizerChoice;
   /** Undefined if unknown: then tokens cannot be decoded. */
@@ -229,7 +228,7 @@ async function batchOf(
   merged: TrainOptions,
   { batch, ...options }: DefaultedOptions,
   found: Pick<Resolved, 'config' | 'tokenizer' | 'optimizer'> & { device: DeviceOptions },
-): Promise<{ batch: number } | BatchChoice> {
+): Promise<{ batch: number } | ReturnType<typeof chooseBatch>> {
   const { device, config, tokenizer, optimizer } = found;
   if (batch !== 'auto') return { batch };
   const { sequence: T, totalBatch, maxMemory, ranks } = options;

@@ -12,14 +12,10 @@ export interface Opening {
   readonly resources: Resources;
 }
 
-interface Closable {
-  close(): void | Promise<void>;
-}
-
 export class Resources {
-  readonly #open: Closable[] = [];
+  readonly #open: { close(): unknown }[] = [];
 
-  keep<R extends Closable>(resource: R): R {
+  keep<R extends { close(): unknown }>(resource: R): R {
     this.#open.push(resource);
     return resource;
   }

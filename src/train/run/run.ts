@@ -13,7 +13,6 @@ import type { RunModel } from './open-model.ts';
 /** An open run, divided by the modules that use it. */
 export interface Run {
   readonly options: ResolvedOptions & { readonly warmup: number };
-  /** Parts that a program gives in place of options. */
   readonly parts: ProgramParts;
   readonly tokenizer: Resolved['tokenizer'];
   /** Undefined if the run has a single process. */

@@ -47,7 +47,6 @@ export class Session {
   /** Whether rank 0 of several has asked for a save since the last one. */
   #ranksSave = false;
   #lastEnd = performance.now();
-  /** The largest learning rate of this session's steps. */
   #largestRate = 0;
   /** An error of a part of the program, after which the run is saved. */
   #refusal: unknown;

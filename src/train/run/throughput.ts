@@ -58,9 +58,10 @@ export function throughputOf(tokensPerStep: number, span: Run['span'], checkpoin
       occurrences.set(kind, { every, begunAt: step, milliseconds: now.call(performance) - begun });
       return result;
     },
-    /** Estimates the seconds until step `last` is saved; undefined until three steps are done. */
-    remaining(last = span.lastStep): number | undefined {
+    /** Estimates the seconds until the last step is saved; undefined until three steps are done. */
+    remaining(): number | undefined {
       const { step, steps } = throughput;
+      const last = span.lastStep;
       if (step === undefined || steps < 3) return undefined;
       const done = span.startStep + steps;
       const between = [...occurrences.values()].map(
