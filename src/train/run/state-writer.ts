@@ -2,6 +2,7 @@
 // little host memory for a copy, from the device while training waits. src/weights/checkpoint has the format.
 import { Gpt2Error, NativeError } from '../../base/errors.ts';
 import type { Position } from '../../data/batches/order.ts';
+import { gib } from '../../model/memory.ts';
 import { checkpointsFolder } from '../../runs/paths.ts';
 import { WriterError } from '../../weights/checkpoint/background.ts';
 import type { Keeping } from '../../weights/checkpoint/prune.ts';
@@ -49,8 +50,9 @@ export function stateWriterOf({ options, tokenizer, data, trained, folder }: Sav
     } catch (error) {
       if (!(error instanceof NativeError) || error.status !== 'GPT2_OUT_OF_MEMORY' || model.sharding) throw error;
       copies = false;
-      const gib = (writer.copyBytes / 2 ** 30).toFixed(1);
-      notice(`too little host memory for a copy of ${gib} GiB: training waits while each checkpoint is written`);
+      notice(
+        `too little host memory for a copy of ${gib(writer.copyBytes)}: training waits while each checkpoint is written`,
+      );
       return undefined;
     }
   };
