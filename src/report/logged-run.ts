@@ -1,5 +1,6 @@
 // Collects the curves, samples, last lines and state of a run from its log so far. The report uses a whole log (make-figure.ts),
 // the live page adds line by line (page/live.ts), so nothing here needs Node or a DOM.
+import { orElse } from '../base/errors.ts';
 import { type Line, RunCurves } from '../runs/curves.ts';
 import type { RunRecord } from '../runs/reader.ts';
 import { formatCount, formatDuration } from './format-numbers.ts';
@@ -24,16 +25,11 @@ export class LoggedRun {
     for (const event of events) this.take(event);
   }
 
-  /** Forgets everything, before another log is read. */
-  clear(): void {
-    Object.assign(this, new LoggedRun());
-  }
-
   /** @param text lines of the log; a line that is not an event is ignored */
   add(text: string): void {
     for (const line of text.split('\n')) {
-      const event = parse(line);
-      if (event) this.take(event);
+      const event = orElse(undefined, () => JSON.parse(line));
+      if (typeof event?.event === 'string') this.take(event);
     }
   }
 
@@ -67,15 +63,6 @@ export class LoggedRun {
   /** Milliseconds per step: the median of the last steps. */
   get milliseconds(): number | undefined {
     return [...this.times].sort((a, b) => a - b)[this.times.length >> 1];
-  }
-}
-
-function parse(line: string): Line | undefined {
-  try {
-    const event = JSON.parse(line);
-    return typeof event?.event === 'string' ? event : undefined;
-  } catch {
-    return undefined;
   }
 }
 

@@ -11,7 +11,7 @@ import { showFigure, showPoints, startViewer } from './viewer.ts';
 /** The page is updated no more often than a person can read. */
 const drawMilliseconds = 250;
 
-const run = new LoggedRun();
+let run = new LoggedRun();
 let about: About | undefined;
 let machine: MachineReading | undefined;
 /** Seconds since the log was written, and the time of that message. */
@@ -59,10 +59,15 @@ function showProgress(): void {
   (progress.firstElementChild as HTMLElement).style.width = `${(100 * run.step) / (about?.steps ?? 1)}%`;
 }
 
+/** Before another log is read. */
+const forget = () => {
+  run = new LoggedRun();
+};
+
 listen(
   {
     message: (lines) => run.add(lines),
-    reset: () => run.clear(),
+    reset: forget,
     about: (data) => {
       about = JSON.parse(data);
       const figure = currentFigure();
@@ -76,7 +81,7 @@ listen(
     },
   },
   {
-    begin: () => run.clear(),
+    begin: forget,
     news: (now) => {
       connection = now;
       if (now !== 'open') machine = undefined;
