@@ -186,11 +186,8 @@ export function shorten(text: string, length: number): string {
   return `${text.slice(0, half)}…${text.slice(-half)}`;
 }
 
+const entities: Readonly<Record<string, string>> = { '&': 'amp', '<': 'lt', '>': 'gt', '"': 'quot' };
+
 /** Escapes text for XML; control characters, which XML cannot hold, become spaces. */
 export const escapeText = (text: string): string =>
-  text
-    .replaceAll(/\p{Cc}/gu, ' ')
-    .replaceAll('&', '&amp;')
-    .replaceAll('<', '&lt;')
-    .replaceAll('>', '&gt;')
-    .replaceAll('"', '&quot;');
+  text.replaceAll(/\p{Cc}/gu, ' ').replaceAll(/[&<>"]/g, (letter) => `&${entities[letter]};`);
