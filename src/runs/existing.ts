@@ -14,21 +14,16 @@ type Content = 'none' | 'empty' | 'ours' | 'foreign';
 /** @throws Gpt2Error naming the files in the folder that a run would replace; `overwrite` allows replacing files of a run */
 export function refuseOccupied(run: string, { overwrite }: { overwrite: boolean }): void {
   const { isRun, holds, ours, foreign } = examine(run);
-  const refuse = (what: string): never => {
-    throw gpt2Error`${run} ${what}`;
-  };
   refuseFolderOfRuns(run, foreign);
   if (foreign.length > 0) {
-    const what = `holds ${shortList(foreign)}, which no run wrote`;
     const resume = ours.length > 0 && !overwrite ? words`continue its run with --resume, ` : '';
-    refuse(words`${what}; ${resume}move it away, or name another --out`);
+    throw gpt2Error`${run} holds ${shortList(foreign)}, which no run wrote; ${resume}move it away, or name another --out`;
   }
   if (ours.length > 0 && !isRun) {
-    const what = `holds ${shortList(ours)}, but no log or configuration of a run`;
-    refuse(words`${what}: continue from there with --resume, move it away, or name another --out`);
+    throw gpt2Error`${run} holds ${shortList(ours)}, but no log or configuration of a run: continue from there with --resume, move it away, or name another --out`;
   }
   if (holds && !overwrite) {
-    refuse(words`already holds a run: continue it with --resume, replace it with --overwrite, or name another --out`);
+    throw gpt2Error`${run} already holds a run: continue it with --resume, replace it with --overwrite, or name another --out`;
   }
 }
 

@@ -41,7 +41,8 @@ export function lockRun(run: string, flags: number): RunLock | undefined {
   const open: number[] = [];
   let lock: RunLock | undefined;
   try {
-    const folder = openIfReadable(run);
+    // A folder that cannot be read is not locked.
+    const folder = orElse(undefined, () => openSync(run, constants.O_RDONLY | constants.O_DIRECTORY));
     if (folder !== undefined && !lockFile(open[open.push(folder) - 1]!)) return undefined;
     for (;;) {
       const log = openRegularFile(logPath(run), flags);
@@ -94,6 +95,3 @@ export function leadsTo(path: string, file: number): 'it' | 'another' | 'nothing
     return ['ENOENT', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '') ? 'nothing' : 'it';
   }
 }
-
-const openIfReadable = (folder: string): number | undefined =>
-  orElse(undefined, () => openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY));

@@ -177,15 +177,13 @@ export class RunLog {
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
-    try {
+    explained(`${this.#path} may lack its last lines`, 'check the disk', () => {
       try {
         fsyncSync(this.#open.log);
       } finally {
         this.#open.close();
       }
-    } catch (cause) {
-      throw gpt2Error`${this.#path} may lack its last lines: ${cause}; check the disk`;
-    }
+    });
   }
 }
 
