@@ -19,8 +19,8 @@ export class Channel {
   #receive: ((message: Message) => void) | undefined;
   #closed: ((reason: string) => void) | undefined;
   #reason: string | undefined;
-  #parts: string[] = [];
-  #length = 0;
+  /** The line that has not ended. */
+  #rest = '';
   /** Set once the peer has proved that it belongs to the job. */
   isTrusted = false;
 
@@ -81,13 +81,11 @@ export class Channel {
 
   #take(text: string): void {
     const lines = text.split('\n');
-    const rest = lines.pop()!;
+    lines[0] = this.#rest + lines[0];
+    this.#rest = lines.pop()!;
     for (const line of lines) {
-      const whole = this.#parts.join('') + line;
-      this.#parts = [];
-      this.#length = 0;
       try {
-        const message: unknown = JSON.parse(whole);
+        const message: unknown = JSON.parse(line);
         if (typeof message !== 'object' || message === null) throw new SyntaxError('not an object');
         this.#give(message as Message);
       } catch (error) {
@@ -96,9 +94,7 @@ export class Channel {
         return;
       }
     }
-    this.#parts.push(rest);
-    this.#length += rest.length;
-    if (this.#length > (this.isTrusted ? longest : longestUntrusted)) this.#socket.destroy();
+    if (this.#rest.length > (this.isTrusted ? longest : longestUntrusted)) this.#socket.destroy();
   }
 
   #give(message: Message): void {
