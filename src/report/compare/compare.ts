@@ -12,25 +12,9 @@ export interface Baseline {
   readonly limits?: readonly Limit[] | undefined;
 }
 
-/** The comparison of one series. Differences are absolute; a NaN counts as an infinite difference. */
-export interface SeriesComparison {
-  readonly series: SeriesName;
-  readonly steps: number;
-  /** The number of common steps to which a limit applies. */
-  readonly judged: number;
-  /** The largest difference, and the first step that has it. */
-  readonly worst: { readonly step: number; readonly difference: number } | undefined;
-  /** The mean difference over all common steps. */
-  readonly mean: number;
-  /** The first step beyond its limit. */
-  readonly beyond: { readonly step: number; readonly difference: number; readonly within: number } | undefined;
-  /** The first mean over a range of steps that is beyond its limit. */
-  readonly meanBeyond: { readonly limit: Limit; readonly mean: number } | undefined;
-}
-
 /** The comparison of a run with a reference or another run, without the series that were left out. */
 export interface Comparison {
-  readonly series: readonly SeriesComparison[];
+  readonly series: readonly ReturnType<typeof compareOne>[];
   /** The last common validation. */
   readonly finalValidation: { readonly step: number; readonly run: number; readonly reference: number } | undefined;
   /** No difference is beyond a limit. Steps without a limit do not count: see `judged`. */
@@ -89,9 +73,10 @@ export function pairsOf(run: Series, reference: Series) {
   });
 }
 
-function compareOne(series: SeriesName, pairs: readonly Pair[], limits: readonly Limit[]): SeriesComparison {
-  let worst: SeriesComparison['worst'];
-  let beyond: SeriesComparison['beyond'];
+/** Differences are absolute; a NaN counts as an infinite difference. */
+function compareOne(series: SeriesName, pairs: readonly Pair[], limits: readonly Limit[]) {
+  let worst: { readonly step: number; readonly difference: number } | undefined;
+  let beyond: { readonly step: number; readonly difference: number; readonly within: number } | undefined;
   for (const { step, reference, difference } of pairs) {
     if (!worst || difference > worst.difference) worst = { step, difference };
     for (const limit of limits) {
@@ -103,10 +88,14 @@ function compareOne(series: SeriesName, pairs: readonly Pair[], limits: readonly
   return {
     series,
     steps: pairs.length,
+    /** The number of common steps to which a limit applies. */
     judged: pairs.filter(({ step }) => limits.some((limit) => appliesTo(limit, step))).length,
+    /** The largest difference, and the first step that has it. */
     worst,
     mean: meanOf(pairs),
+    /** The first step beyond its limit. */
     beyond,
+    /** The first mean over a range of steps that is beyond its limit. */
     meanBeyond: limits
       .filter(({ kind }) => kind === 'mean')
       .map((limit) => ({ limit, mean: meanOf(pairs.filter(({ step }) => appliesTo(limit, step))) }))

@@ -28,21 +28,14 @@ export interface Pair {
   readonly baseline: Reference | NamedRun;
 }
 
-/** Runs, in the caller's order, and their baselines. */
-export interface Pairing {
-  readonly runs: readonly NamedRun[];
-  /** References, and runs that are not among `runs`. */
-  readonly baselines: readonly (Reference | NamedRun)[];
-  readonly pairs: readonly Pair[];
-}
-
 /**
  * Reads runs and pairs each with every baseline of `names`: references by name or file, which must have the run's configuration,
  * or run folders with any configuration. Without `names` the baseline is the reference with the configuration of all runs or, for
  * several runs, the first run; a single run without a reference stays unpaired.
+ * @returns runs in the order of `folders`; as `baselines` references, and runs that are not among `runs`
  * @throws Gpt2Error if something cannot be read, or a named reference has no run's configuration
  */
-export function pairRuns(folders: readonly string[], names: readonly string[] = []): Pairing {
+export function pairRuns(folders: readonly string[], names: readonly string[] = []) {
   const runs = nameRuns(folders);
   if (names.length === 0) return pairByConfiguration(runs);
   const named = names.map((name) => (existsSync(logPath(name)) ? nameRuns([name])[0]! : readReference(name)));
@@ -55,7 +48,7 @@ export function pairRuns(folders: readonly string[], names: readonly string[] = 
   return { runs: rest, baselines: named, pairs };
 }
 
-function pairByConfiguration(runs: readonly NamedRun[]): Pairing {
+function pairByConfiguration(runs: readonly NamedRun[]) {
   const [first, ...others] = runs;
   const reference = first && matchingReference(first.configuration);
   if (reference && others.every((run) => fits(run, reference))) {
