@@ -12,22 +12,19 @@ import { type Calls, callsBySize } from './step-calls.ts';
  */
 export async function profileOp(device: Device, variant: OpVariant, calls: Calls, launched: () => number) {
   const driver = loadShared('libcuda.so.1');
-  const [start, stop] = (['cuProfilerStart', 'cuProfilerStop'] as const).map((name) => {
-    const call = driver.func(`int ${name}()`);
-    return () => {
-      const status = call() as number;
-      if (status !== 0) throw new Gpt2Error(`${name} of the CUDA driver failed with error ${status}`);
-    };
-  }) as [() => void, () => void];
+  const callDriver = (name: 'cuProfilerStart' | 'cuProfilerStop') => {
+    const status = driver.func(`int ${name}()`)() as number;
+    if (status !== 0) throw new Gpt2Error(`${name} of the CUDA driver failed with error ${status}`);
+  };
   const profiled: string[] = [];
   for (const [sizes, [call, ...others]] of callsBySize(variant, calls, device.dtype)) {
     const before = launched();
     // Wait for the library's kernels that wrote the tensors.
     await device.finished();
-    start();
+    callDriver('cuProfilerStart');
     replacementOf(device, variant.op, call.given)!(call.given, call.args);
     await device.finished();
-    stop();
+    callDriver('cuProfilerStop');
     const count = others.length + 1;
     const calls = `${count} ${count === 1 ? 'call' : 'calls'}`;
     profiled.push(`  ${sizes}, ${calls} a step, kernels in a call: ${launched() - before}`);
