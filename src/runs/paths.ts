@@ -1,11 +1,15 @@
 // Names the files of a run folder; no other file knows these names. schema.ts and src/weights/checkpoint define their contents.
+import { readdirSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 
 /** The events, one JSON object per line. */
 export const logPath = (run: string): string => join(run, 'log.jsonl');
-/** The log of an earlier run that a new one replaced; the highest number is the newest. */
-export const earlierLogPath = (run: string, number: number): string => join(run, `log-before-${number}.jsonl`);
-export const earlierLog = /^log-before-(\d+)\.jsonl$/;
+const earlierLog = /^log-before-(\d+)\.jsonl$/;
+/** The path for a log that a new run replaces; earlier logs are kept, and the highest number is the newest. */
+export function nextEarlierLog(run: string): string {
+  const numbers = readdirSync(run).map((entry) => Number(earlierLog.exec(entry)?.[1] ?? 0));
+  return join(run, `log-before-${Math.max(0, ...numbers) + 1}.jsonl`);
+}
 /** The configuration with all defaults; `--config` takes it. */
 export const configPath = (run: string): string => join(run, 'config.json');
 /** The log of a rank other than 0; rank 0 writes the run's log. */

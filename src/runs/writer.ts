@@ -1,15 +1,6 @@
 // Opens a run folder for writing, and appends events to its log: one line per event, one write per line. If a write fails, lines
 // wait in memory, so a full disk neither loses lines nor ends the run.
-import {
-  closeSync,
-  constants,
-  fstatSync,
-  fsyncSync,
-  ftruncateSync,
-  readdirSync,
-  readFileSync,
-  writeSync,
-} from 'node:fs';
+import { closeSync, constants, fstatSync, fsyncSync, ftruncateSync, readFileSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { attempt, explained, Gpt2Error, gpt2Error } from '../base/errors.ts';
 import { checkedJson } from '../base/files/checked-json.ts';
@@ -21,15 +12,7 @@ import { removeCheckpoints } from '../weights/checkpoint/prune.ts';
 import { readStored } from '../weights/files/stored-file.ts';
 import { refuseOccupied } from './existing.ts';
 import { busy, leadsTo, lockRun, type RunLock } from './lock.ts';
-import {
-  checkpointsFolder,
-  configPath,
-  earlierLog,
-  earlierLogPath,
-  logPath,
-  rankLogPath,
-  rescuePath,
-} from './paths.ts';
+import { checkpointsFolder, configPath, logPath, nextEarlierLog, rankLogPath, rescuePath } from './paths.ts';
 import { formatEvent, type RunEvent, readEvent } from './schema.ts';
 
 export class RunLog {
@@ -199,12 +182,6 @@ function openLocked(run: string, failed: (cause: unknown) => Gpt2Error, open: (l
     throw cause instanceof Gpt2Error ? cause : failed(cause);
   }
   throw busy(run);
-}
-
-/** The path for a log that is set aside; earlier logs are kept. */
-function nextEarlierLog(run: string): string {
-  const numbers = readdirSync(run).map((entry) => Number(earlierLog.exec(entry)?.[1] ?? 0));
-  return earlierLogPath(run, Math.max(0, ...numbers) + 1);
 }
 
 /** Bytes up to the end of the last line that is an event. */
