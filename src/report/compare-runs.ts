@@ -3,8 +3,8 @@ import { gpt2Error, usageError } from '../base/errors.ts';
 import { bitsPerByte, unlike } from '../runs/measured.ts';
 import type { Over } from './axis.ts';
 import { compareSeries } from './compare/compare.ts';
-import { describeMismatches, type NamedRun, type Pair, pairRuns } from './compare/pairs.ts';
-import { mismatches, nearestReference, presetOf } from './compare/reference.ts';
+import { type NamedRun, type Pair, pairRuns } from './compare/pairs.ts';
+import { describeMismatches, mismatches, nearestReference, presetOf } from './compare/reference.ts';
 import {
   type Compared,
   describeComparison,

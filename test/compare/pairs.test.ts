@@ -1,7 +1,7 @@
 // The differences between the configurations of two runs.
 import { expect, it } from 'vitest';
 import type { Configuration } from '../../src/options/table.ts';
-import { configurationDifferences } from '../../src/report/compare/pairs.ts';
+import { configurationDifferences } from '../../src/report/compare/reference.ts';
 
 const run = { schedule: 'constant', finalLearningRateFraction: 1, decayFraction: 0.2, beta2: 0.95, seed: 1 };
 const as = (configuration: object) => configuration as Configuration;

@@ -71,7 +71,7 @@ it('--resume takes another with a notice; runs from before it had the default', 
 });
 
 it('compare and ranks see a difference', async () => {
-  const { configurationDifferences, describeMismatches } = await import('../../src/report/compare/pairs.ts');
+  const { configurationDifferences, describeMismatches } = await import('../../src/report/compare/reference.ts');
   const { agreedOptions } = await import('../../src/options/configuration.ts');
   const other = { ...configuration, ...noted };
   expect(describeMismatches(configurationDifferences(other, configuration))).toBe('label noted instead of plain');

@@ -3,13 +3,11 @@
 import { existsSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { gpt2Error } from '../../base/errors.ts';
-import { isCompared, recordedValue } from '../../options/configuration.ts';
 import { logPath } from '../../runs/paths.ts';
 import { type RunRecord, readRun } from '../../runs/reader.ts';
 import type { Baseline } from './compare.ts';
 import {
-  hasConstantRate,
-  type Mismatch,
+  describeMismatches,
   matchingReference,
   mismatches,
   presetOf,
@@ -65,18 +63,6 @@ const fits = ({ configuration }: RunRecord, baseline: Reference | NamedRun): boo
 function refuse(run: NamedRun, [reference]: readonly (Reference | NamedRun)[], runs: number): never {
   const differences = describeMismatches(mismatches(run.configuration, reference as Reference));
   throw gpt2Error`${runs === 1 ? 'the run' : run.folder} is not configured as ${reference!.name}: ${differences}; train with these${presetOf(reference!)}, or name another --reference`;
-}
-
-/** "batch 8 instead of 4, seed 1 instead of 42" */
-export const describeMismatches = (fields: readonly Mismatch[]): string =>
-  fields.map(({ field, run, reference }) => `${field} ${run ?? 'none'} instead of ${reference ?? 'none'}`).join(', ');
-
-/** The fields in which two runs differ; unlike in a comparison with a reference, also `steps` if the rate is constant. */
-export function configurationDifferences(run: Record<string, unknown>, other: Record<string, unknown>): Mismatch[] {
-  const isConstant = hasConstantRate(run) && hasConstantRate(other);
-  return [...new Set([...Object.keys(run), ...Object.keys(other)])]
-    .map((field) => ({ field, run: recordedValue(run, field), reference: recordedValue(other, field) }))
-    .filter(({ field, run, reference }) => run !== reference && (field === 'steps' || isCompared(field, isConstant)));
 }
 
 /** Names runs by the last part of their path, or by the whole path where two last parts are equal. */

@@ -1,7 +1,6 @@
 // Reads reference curves, and finds one by a run's configuration. A reference is a recorded run of another program, with the
 // limits inside which our runs count as equal: a JSON file in data/reference of this package, whose series
 // scripts/make-references.ts writes.
-
 import { existsSync, readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import * as z from 'zod';
@@ -73,7 +72,7 @@ export const presetOf = ({ name }: { readonly name: string }): string =>
   referenceNames().includes(name) ? words` (train --preset ${name})` : '';
 
 /** A field in which a run's configuration differs from its reference's. */
-export type Mismatch = { readonly field: string; readonly run: unknown; readonly reference: unknown };
+type Mismatch = { readonly field: string; readonly run: unknown; readonly reference: unknown };
 
 /**
  * The fields in which a run differs from a reference, without the validation's fields: see `unlike`. A model preset has no name
@@ -94,8 +93,20 @@ export function mismatches(configuration: Configuration, { configuration: wanted
     .filter(({ run, reference }) => run !== reference);
 }
 
+/** "batch 8 instead of 4, seed 1 instead of 42" */
+export const describeMismatches = (fields: readonly Mismatch[]): string =>
+  fields.map(({ field, run, reference }) => `${field} ${run ?? 'none'} instead of ${reference ?? 'none'}`).join(', ');
+
+/** The fields in which two runs differ; unlike in a comparison with a reference, also `steps` if the rate is constant. */
+export function configurationDifferences(run: Record<string, unknown>, other: Record<string, unknown>): Mismatch[] {
+  const isConstant = hasConstantRate(run) && hasConstantRate(other);
+  return [...new Set([...Object.keys(run), ...Object.keys(other)])]
+    .map((field) => ({ field, run: recordedValue(run, field), reference: recordedValue(other, field) }))
+    .filter(({ field, run, reference }) => run !== reference && (field === 'steps' || isCompared(field, isConstant)));
+}
+
 /** Whether the learning rate is constant after the warmup, and so independent of the number of steps. */
-export const hasConstantRate = ({ schedule, finalLearningRateFraction }: Record<string, unknown>): boolean =>
+const hasConstantRate = ({ schedule, finalLearningRateFraction }: Record<string, unknown>): boolean =>
   schedule === 'constant' || finalLearningRateFraction === 1;
 
 const references = (): Reference[] => referenceNames().map(readReference);
