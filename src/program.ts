@@ -71,7 +71,7 @@ export { pairRuns } from './report/compare/pairs.ts';
 export { referenceNames } from './report/compare/reference.ts';
 export { compareRuns } from './report/compare-runs.ts';
 export type { Figure } from './report/figure.ts';
-export { formatBytes, formatCount, formatDuration, formatRate } from './report/format-numbers.ts';
+export { formatBytes, formatCount, formatDuration, formatRate, shortTime } from './report/format-numbers.ts';
 export { htmlReport } from './report/html-report.ts';
 export { type LivePage, openLivePage } from './report/live/live-page.ts';
 export { describeDone, endOfRun, figuresOf } from './report/logged-run.ts';

@@ -10,6 +10,7 @@ import {
   gpt2Error,
   type RunSummary,
   shorten,
+  shortTime,
   summarizeRun,
   withTies,
 } from '../program.ts';
@@ -43,9 +44,6 @@ const loss = (name: 'train' | 'val'): Column => ({
   // Validations are sorted by withTies.
   order: (run) => (name === 'val' ? 0 : Number.isFinite(run[name]) ? run[name]! : Number.POSITIVE_INFINITY),
 });
-
-/** "11-21 10:02" */
-const shortTime = (time: string): string => time.slice(5, 16).replace('T', ' ');
 
 const columns: Readonly<Record<string, Column>> = {
   // Never shortened, because other commands take it as an argument.

@@ -1,6 +1,6 @@
 // Times the kernels of a folder in a separate process, and compares the times with the bound, the library's op and earlier
 // versions.
-import { formatRate } from '../report/format-numbers.ts';
+import { formatRate, shortTime } from '../report/format-numbers.ts';
 import type { TimedRow, TimedSize } from '../report/kernel-round.ts';
 import { formatTable } from '../report/text-table.ts';
 import type { OpBench, Times } from './bench-op.ts';
@@ -45,9 +45,6 @@ export async function benchJobs(child: KernelProcess, jobs: readonly Job[], opti
     });
   }
 }
-
-/** "11-21 10:02" */
-const shortTime = (time: string): string => time.slice(5, 16).replace('T', ' ');
 
 type EarlierTimes = Pick<Entry, 'hash' | 'time' | keyof Times>;
 

@@ -24,6 +24,9 @@ export function formatDuration(seconds: number): string {
   return minutes > 0 ? `${minutes}m${String(rest).padStart(2, '0')}s` : `${rest}s`;
 }
 
+/** "11-21 10:02", of a time in ISO 8601 */
+export const shortTime = (time: string): string => time.slice(5, 16).replace('T', ' ');
+
 /** "1.23 GiB", "45.6 MiB" */
 export function formatBytes(bytes: number): string {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
