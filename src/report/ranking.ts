@@ -22,9 +22,6 @@ function runState(folder: string, record: RunRecord) {
   return state === 'notFinite' ? 'failed' : 'stopped';
 }
 
-/** Number of updates done. */
-const stepsDone = ({ series }: Pick<RunRecord, 'series'>): number => (series.train.at(-1)?.[0] ?? -1) + 1;
-
 /** The difference of a run's last validation from a better one; null unless both logs list the losses of the same sequences. */
 export function behind(run: Validated, best: Validated) {
   const [ours, theirs] = [lastEvent(run, 'val'), lastEvent(best, 'val')];
@@ -93,7 +90,7 @@ export function rankRuns(runs: readonly NamedRun[]) {
       behind: run === first ? null : behind(run, first),
       bitsPerByte: finite(bitsPerByte(run)),
       best: step === undefined ? null : { step, loss: loss! },
-      steps: stepsDone(run),
+      steps: new LoggedRun(run.events).step,
       ofSteps: configuration.steps,
       state: runState(folder, run),
     };
@@ -145,14 +142,14 @@ export type RunSummary = ReturnType<typeof withTies>['runs'][number];
 export function summarizeRun(run: string) {
   const record = readRun(run);
   const { events, series, configuration } = record;
-  const { milliseconds } = new LoggedRun(events);
+  const { milliseconds, step } = new LoggedRun(events);
   return {
     run,
     /** Time of the first start, in UTC. */
     started: events.find((event) => event.event === 'run')!.time,
     model: configuration.model === customModel ? modelLabel(configuration) : configuration.model,
     data: String(shortValue('data', configuration.data)),
-    steps: stepsDone(record),
+    steps: step,
     ofSteps: configuration.steps,
     train: series.train.at(-1)?.[1] ?? null,
     val: series.val.at(-1)?.[1] ?? null,
