@@ -2,7 +2,7 @@
 import { existsSync, watch } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { CompileError, explained, Gpt2Error } from '../base/errors.ts';
-import type { KernelRound, RoundKernel, RoundState } from '../report/kernel-round.ts';
+import type { KernelRound, RoundKernel } from '../report/kernel-round.ts';
 import { benchJobs } from './bench-kernels.ts';
 import { KernelProcess } from './kernel-process.ts';
 import type { Job } from './messages.ts';
@@ -27,8 +27,9 @@ interface Watching {
 }
 
 /** Runs until an error. @throws Gpt2Error if the folder cannot be watched */
-export async function watchKernels(options: LabOptions, { onLine, onRound, onChange }: Watching): Promise<never> {
+export async function watchKernels(options: LabOptions, watching: Watching): Promise<never> {
   const { folder } = options;
+  const { onLine, onRound } = watching;
   let changed = () => {};
   explained(`cannot watch ${folder}`, 'name a folder with a card', () => {
     watchFolder(folder, () => changed());
@@ -42,7 +43,7 @@ export async function watchKernels(options: LabOptions, { onLine, onRound, onCha
     });
     onRound();
     const before = performance.now();
-    round = new Round(folder, history, onLine, onChange);
+    round = new Round(folder, history, watching);
     await round.run(child, options);
     const parts = Object.entries(round.spent).filter(([, ms]) => ms > 0);
     const text = parts.length === 0 ? '' : ` (${parts.map(([name, ms]) => `${name} ${seconds(ms)}`).join(', ')})`;
@@ -82,12 +83,7 @@ class Round {
   #index = -1;
   #part: 'testing' | 'timing' = 'testing';
 
-  constructor(
-    folder: string,
-    history: KernelRound['history'],
-    onLine: Watching['onLine'],
-    onChange: Watching['onChange'] = () => {},
-  ) {
+  constructor(folder: string, history: KernelRound['history'], { onLine, onChange = () => {} }: Watching) {
     this.#onLine = onLine;
     this.#onChange = onChange;
     const time = new Date().toTimeString().slice(0, 8);
@@ -190,7 +186,7 @@ class Round {
     this.#change({ kernels });
   }
 
-  #change(changes: Partial<KernelRound> & { readonly state?: RoundState }): void {
+  #change(changes: Partial<KernelRound>): void {
     this.#known = { ...this.#known, ...changes, spent: { ...this.spent } };
     this.#onChange(this.#known);
   }
