@@ -133,9 +133,10 @@ export class KernelProcess {
       if (text.length > longestMessage) lines.push(text);
       for (const line of lines) {
         if (!isCurrent()) return;
-        const message = line.startsWith(token) ? parsed(line.slice(token.length)) : undefined;
-        if (message) {
-          this.#onMessage(message);
+        // Fails if another thread wrote into the line.
+        const parsed = orElse(undefined, () => JSON.parse(line.slice(token.length)) as Message);
+        if (parsed && line.startsWith(token)) {
+          this.#onMessage(parsed);
           continue;
         }
         const onEnd = this.#onEnd;
@@ -150,6 +151,3 @@ export class KernelProcess {
     return child;
   }
 }
-
-/** Undefined if another thread wrote into the line. */
-const parsed = (line: string): Message | undefined => orElse(undefined, () => JSON.parse(line) as Message);
