@@ -1,5 +1,4 @@
 // Tests an op's implementation on a device against the op's formula, at the op suite's sizes, in every way to call it.
-
 import type { Device } from '../native/device.ts';
 import { elementCount } from '../native/element-types.ts';
 import { callingsOf, type OpCases } from '../ops/cases/op-case.ts';

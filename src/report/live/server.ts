@@ -153,7 +153,7 @@ export class LiveServer {
       response.writeHead(refusal.status, headers).end(body);
     } else if (request.url === '/') {
       response.writeHead(200, { 'Content-Type': 'text/html; charset=utf-8', 'Content-Length': this.#page.length });
-      response.end(request.method === 'HEAD' ? undefined : this.#page);
+      response.end(this.#page);
     } else {
       response.writeHead(200, { 'Content-Type': 'text/event-stream; charset=utf-8' });
       if (request.method === 'HEAD') return void response.end();

@@ -65,10 +65,8 @@ function picture({ rows, columns, each: [high, wide], marks }: WrongMap): Elemen
 /** A table of times with a bar in each row, behind the row's name. */
 function barTable(head: readonly string[], rows: readonly TimedRow[], current: TimedRow): HTMLTableElement {
   const withBar = (cells: readonly string[]) => [cells[0]!, '', ...cells.slice(1)];
-  const table = tableOf(
-    withBar(head),
-    rows.map(({ cells }) => withBar(cells)),
-  );
+  const bodyRows = rows.map(({ cells }) => withBar(cells));
+  const table = tableOf(withBar(head), bodyRows);
   const longest = Math.max(...rows.map(({ ms }) => ms));
   for (const [index, row] of rows.entries()) {
     const line = table.tBodies[0]!.rows[index]!;
