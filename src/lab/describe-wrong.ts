@@ -110,12 +110,13 @@ function inputsOf(tensor: string, place: readonly number[], { tensors }: OpContr
   });
 }
 
+/** Whether a value is off by more than `most`. NaN is right only for NaN: a comparison with NaN is false. */
+export const isOff = (found: number, wanted: number, most: number): boolean =>
+  !(Math.abs(found - wanted) <= most) && !Object.is(found, wanted);
+
 /** Elements whose error is beyond the limit for one element. */
 function wrongElements({ values, wanted, limit, bound }: Comparison): boolean[] {
-  // A comparison with NaN is false.
-  const isBeyond = (most: number) => (value: number, index: number) =>
-    !(Math.abs(values[index]! - value) <= most) && !Object.is(values[index]!, value);
-  const beyond = (most: number) => Array.from(wanted, isBeyond(most));
+  const beyond = (most: number) => Array.from(wanted, (value, index) => isOff(values[index]!, value, most));
   const wrong = beyond(limit);
   if (wrong.includes(true)) return wrong;
   // No single element is far off, but many are a little.

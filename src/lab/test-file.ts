@@ -9,7 +9,7 @@ import { split } from '../ops/kernels/brackets.ts';
 import { compiledProgram, functionList, functionsOf, programEnvironment } from '../ops/kernels/compile.ts';
 import { importCard } from '../ops/kernels/import-card.ts';
 import type { Dimensions } from '../ops/kernels/kernels.ts';
-import { wrongArray, wrongLines } from './describe-wrong.ts';
+import { isOff, wrongArray, wrongLines } from './describe-wrong.ts';
 
 /** One call, with values by the names of parameters. They become the C types of the function: fp16, int64, and so on. */
 export interface ExpectedCall {
@@ -142,10 +142,8 @@ function wrongOutputs(call: ExpectedCall, names: readonly string[], found: Float
     at += array.length;
     if (!expected[name]) return [];
     const wanted = Float64Array.from(array);
-    const isOff = (value: number, index: number) =>
-      !(Math.abs(values[index]! - value) <= tolerance * Math.max(1, Math.abs(value))) &&
-      !Object.is(values[index], value);
-    const wrong = Array.from(wanted, isOff);
+    const mostOf = (value: number) => tolerance * Math.max(1, Math.abs(value));
+    const wrong = Array.from(wanted, (value, index) => isOff(values[index]!, value, mostOf(value)));
     const result = { name, shape: shapes?.[name] ?? [wanted.length], values, wanted };
     return wrong.includes(true) ? [wrongArray(result, wrong)] : [];
   });
