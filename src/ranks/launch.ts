@@ -29,7 +29,6 @@ export async function launchRanks(count: number, signal?: AbortSignal): Promise<
   signal?.addEventListener('abort', pass, { once: true });
   // A second signal ends this process at once; passed on, it also ends a rank that hangs in a kernel.
   process.once('exit', pass);
-  const timers: NodeJS.Timeout[] = [];
   /** The first rank that failed; the others end because of it. */
   let failed: number | undefined;
   const ends = await Promise.all(
@@ -37,13 +36,12 @@ export async function launchRanks(count: number, signal?: AbortSignal): Promise<
       if ((await exited) !== 0 && failed === undefined) {
         failed = rank;
         for (const [other, { child }] of ranks.entries()) {
-          timers.push(setTimeout(() => child.kill('SIGKILL'), other === 0 ? rootGraceMilliseconds : graceMilliseconds));
+          setTimeout(() => child.kill('SIGKILL'), other === 0 ? rootGraceMilliseconds : graceMilliseconds).unref();
         }
       }
       return closed;
     }),
   );
-  for (const timer of timers) clearTimeout(timer);
   signal?.removeEventListener('abort', pass);
   process.off('exit', pass);
   if (failed === undefined) return;
