@@ -13,7 +13,7 @@ import {
   type Shown,
   seriesLabels,
 } from './figure.ts';
-import { type Points, thin } from './points.ts';
+import { thin } from './points.ts';
 import { type LineStyle, type Panel, type PlotLine, renderSvg } from './svg.ts';
 
 const limitStyle: LineStyle = { color: '#767676', dash: '1 3' };
@@ -82,8 +82,6 @@ export function lossPlot(figure: Figure): string {
   });
 }
 
-const countOf = (points: Points | undefined): number => points?.steps.length ?? 0;
-
 function limitLabel({ limits: { train = [] } }: Curve): string {
   const always = train.find(({ to }) => to === Number.MAX_SAFE_INTEGER);
   return always ? `limit ${always.within}` : 'limit of a training step';
@@ -91,7 +89,7 @@ function limitLabel({ limits: { train = [] } }: Curve): string {
 
 /** Validations are rings of growing size below, dots above; lines if there are many. */
 function stylesOf(curves: readonly Curve[], isBeneath: (curve: number) => boolean) {
-  const isLine = curves.some(({ series }) => countOf(series.val) > mostMarks);
+  const isLine = curves.some(({ series }) => (series.val?.steps.length ?? 0) > mostMarks);
   return curves.map(({ light, dash }, curve): Record<'train' | 'val', LineStyle> => {
     const color = light.val;
     const ring: LineStyle = isLine ? { color, size: 4.5, opacity: 0.5 } : { color, mark: 'ring', size: 6 + 2 * curve };

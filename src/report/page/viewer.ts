@@ -147,9 +147,7 @@ function zoom(factor: number, around = state.cursor ?? (state.from + state.to) /
 }
 
 /** All steps, with those that the first view leaves out. */
-function showEverything(): void {
-  change({ from: 0, to: home.to, range: undefined });
-}
+const showEverything = () => change({ from: 0, to: home.to, range: undefined });
 
 function reset(): void {
   change({ ...home, range: undefined });
