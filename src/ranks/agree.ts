@@ -34,9 +34,8 @@ export function codeHash(kind: LibraryKind): string {
   const hash = createHash('sha256');
   const self = fileURLToPath(import.meta.url);
   const folder = join(dirname(self), '..');
-  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter(
-    (name) => extname(name) === extname(self),
-  );
+  const isCode = (name: string) => extname(name) === extname(self);
+  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter(isCode);
   for (const name of files.sort()) hash.update(name).update(readFileSync(join(folder, name)));
   return hash.update(readFileSync(libraryPath(kind))).digest('hex');
 }

@@ -8,9 +8,6 @@ import { configurationSchema } from '../options/configuration.ts';
 import { checkpointName, isOwnEntry } from '../weights/checkpoint/directory.ts';
 import { checkpointsFolder, configPath, isOfRun, logPath } from './paths.ts';
 
-/** The state of a file that a run writes: missing, empty, written by a run, or not. */
-type Content = 'none' | 'empty' | 'ours' | 'foreign';
-
 /** @throws Gpt2Error naming the files in the folder that a run would replace; `overwrite` allows replacing files of a run */
 export function refuseOccupied(run: string, { overwrite }: { overwrite: boolean }): void {
   const { isRun, holds, ours, foreign } = examine(run);
@@ -86,7 +83,8 @@ const entriesOf = (folder: string): string[] =>
 /** Entries that a file system or a desktop creates; they stay. */
 const isOfSystem = (entry: string): boolean => entry === 'lost+found' || entry.startsWith('.');
 
-function contentOf(path: string, isOwn: (path: string) => boolean): Content {
+/** The state of a file that a run writes: missing, empty, written by a run, or not. */
+function contentOf(path: string, isOwn: (path: string) => boolean) {
   if (!standsAs('file', path)) return 'none';
   if (lookAt(path, () => statSync(path).size) === 0) return 'empty';
   return lookAt(path, () => isOwn(path)) ? 'ours' : 'foreign';
