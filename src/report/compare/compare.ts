@@ -13,7 +13,13 @@ export interface Baseline {
 }
 
 /** The comparison of a run with a reference or another run, without the series that were left out. */
-export type Comparison = ReturnType<typeof compareSeries>;
+export interface Comparison {
+  readonly series: readonly ReturnType<typeof compareOne>[];
+  /** The last common validation. */
+  readonly finalValidation: { readonly step: number; readonly run: number; readonly reference: number } | undefined;
+  /** No difference is beyond a limit. Steps without a limit do not count: see `judged`. */
+  readonly inside: boolean;
+}
 
 type Pair = ReturnType<typeof pairsOf>[number];
 
@@ -29,7 +35,12 @@ const subtraction = 1e-9;
  * @param without series that are left out
  * @example const { inside } = compareSeries(readRun('runs/first').series, readReference('llmc-d6-fp32-b4-t64'), 0.01);
  */
-export function compareSeries(run: RunSeries, reference: Baseline, tolerance?: number, without: string[] = []) {
+export function compareSeries(
+  run: RunSeries,
+  reference: Baseline,
+  tolerance?: number,
+  without: string[] = [],
+): Comparison {
   if (tolerance !== undefined) checkValue('tolerance', real(0), tolerance);
   const series = seriesNames
     .filter((name) => !without.includes(name))
@@ -37,9 +48,7 @@ export function compareSeries(run: RunSeries, reference: Baseline, tolerance?: n
   const final = without.includes('val') ? undefined : pairsOf(run.val, reference.series.val).at(-1);
   return {
     series,
-    /** The last common validation. */
     finalValidation: final && { step: final.step, run: final.run, reference: final.reference },
-    /** No difference is beyond a limit. Steps without a limit do not count: see `judged`. */
     inside: series.every(({ beyond, meanBeyond }) => !beyond && !meanBeyond),
   };
 }
