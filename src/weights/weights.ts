@@ -14,11 +14,8 @@ import { characterTokenizerName } from '../tokenizer/character-tokenizer.ts';
 import { exactTokenizerOf, type Tokenizer, tokenizerOf } from '../tokenizer/tokenizer.ts';
 import { isSameTokenizer, readTokenizer, tokenizerFile } from '../tokenizer/tokenizer-file.ts';
 import { type DamagedCheckpoint, type FoundCheckpoint, resolveCheckpoint } from './checkpoint/directory.ts';
-import { checkModel, checkWeights, loadWeights } from './checkpoint/read-checkpoint.ts';
-import { fromStored } from './files/layout.ts';
+import { checkModel, loadWeights, openWeights } from './checkpoint/read-checkpoint.ts';
 import { weightsFile } from './files/names.ts';
-import { openSafetensors } from './files/safetensors.ts';
-import { readerOf } from './files/stored-file.ts';
 import { modelPaths, openerOf } from './formats/formats.ts';
 import { fetchHubModel, fromDownload, hubName } from './formats/hub.ts';
 import type { StoredModel } from './formats/stored-model.ts';
@@ -82,19 +79,11 @@ export const checkpointWeights = (checkpoint: FoundCheckpoint): Weights => ({
   file: join(checkpoint.path, weightsFile),
   damaged: [],
   load: (model) => loadWeights(checkpoint, model),
-  open: () => openWeights(checkpoint),
+  open: () => {
+    const { path, manifest } = checkpoint;
+    return { model: manifest.model, tokenizer: checkpointTokenizer(checkpoint), ...openWeights(path, manifest.model) };
+  },
 });
-
-/** @throws Gpt2Error if the file is damaged or lacks a tensor */
-export const openWeights = ({ path, manifest }: FoundCheckpoint): StoredModel =>
-  readerOf(openSafetensors(join(path, weightsFile)), (file) => {
-    checkWeights(file, manifest.model);
-    return {
-      model: manifest.model,
-      tokenizer: checkpointTokenizer({ path, manifest }),
-      read: (parameter) => fromStored(parameter, file.read(parameter.huggingFaceName)),
-    };
-  });
 
 /** The tokenizer in a checkpoint; undefined if the model uses a built-in one. @throws Gpt2Error */
 const checkpointTokenizer = ({ path, manifest }: FoundCheckpoint): Tokenizer | undefined =>

@@ -9,11 +9,10 @@ import { parameterTable } from '../../src/model/parameters.ts';
 import { floats } from '../../src/ops/cases/case-numbers.ts';
 import { weightsHash } from '../../src/train/run/weights-hash.ts';
 import { resolveCheckpoint, verifyCheckpoint } from '../../src/weights/checkpoint/directory.ts';
-import { loadOptimizer, loadWeights } from '../../src/weights/checkpoint/read-checkpoint.ts';
+import { loadOptimizer, loadWeights, openWeights } from '../../src/weights/checkpoint/read-checkpoint.ts';
 import { writeCheckpoint } from '../../src/weights/checkpoint/write.ts';
 import { storedShape } from '../../src/weights/files/layout.ts';
 import { openSafetensors, type TensorToWrite, writeSafetensors } from '../../src/weights/files/safetensors.ts';
-import { openWeights } from '../../src/weights/weights.ts';
 import { describeBackends } from '../support/backends.ts';
 import { tinyConfig } from '../support/tiny-model.ts';
 import {
@@ -113,7 +112,7 @@ describeBackends('a checkpoint', (device) => {
       `${file} does not fit the model: it lacks h.0.ln_1.bias; it also has lm_head.weight; ` +
       'h.1.attn.c_attn.weight is [144,48], not [48,144]';
     expect(() => loadWeights({ path, manifest }, model)).toThrow(message);
-    expect(() => openWeights({ path, manifest })).toThrow(message);
+    expect(() => openWeights(path, manifest.model)).toThrow(message);
     expect(await weightsHash(model)).toBe(before);
   });
 

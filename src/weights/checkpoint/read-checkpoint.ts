@@ -5,15 +5,15 @@ import { gpt2Error, shortList } from '../../base/errors.ts';
 import { architectureOf } from '../../model/architecture.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import { castWeights, type Model } from '../../model/model.ts';
-import { parameterTable, realCount } from '../../model/parameters.ts';
+import { type Parameter, parameterTable } from '../../model/parameters.ts';
 import type { StateCopy } from '../../optimizer/state.ts';
 import { fromStored, storedShape } from '../files/layout.ts';
 import { optimizerFile, weightsFile } from '../files/names.ts';
 import { openSafetensors, type SafetensorsFile } from '../files/safetensors.ts';
 import { quote } from '../files/safetensors-header.ts';
+import { readerOf } from '../files/stored-file.ts';
 import type { FoundCheckpoint } from './directory.ts';
 import type { Manifest } from './manifest.ts';
-import { copiesOf } from './write.ts';
 
 /**
  * Fills a model's master weights, and the weights that are rounded from them; padding rows become zero. A model with a shorter
@@ -26,9 +26,17 @@ export function loadWeights(
   model: Model,
 ): void {
   checkModel(path, manifest.model, model.config);
-  loadCopies(join(path, weightsFile), model.config, copiesOf(model, []), manifest.model.context);
+  using file = openWeights(path, manifest.model);
+  for (const parameter of parameterTable(model.config)) model.masters.write(parameter, file.read(parameter));
   castWeights(model);
 }
+
+/** Opens a checkpoint's weights. @throws Gpt2Error unless the file holds the weights of `model`, and no other tensors */
+export const openWeights = (path: string, model: ModelConfig) =>
+  readerOf(openSafetensors(join(path, weightsFile)), (file) => {
+    checkTensors(file, new Map(parameterTable(model).map((each) => [each.huggingFaceName, storedShape(each)])));
+    return { read: (parameter: Parameter) => fromStored(parameter, file.read(parameter.huggingFaceName)) };
+  });
 
 /**
  * Fills optimizer state; padding rows become zero.
@@ -41,33 +49,12 @@ export function loadOptimizer(
   optimizer: readonly StateCopy[],
 ): void {
   checkModel(path, manifest.model, model.config, false);
-  loadCopies(join(path, optimizerFile), model.config, copiesOf(model, optimizer).slice(1));
-}
-
-/**
- * Fills copies from a file that holds their tensors and no others.
- * @param context number of positions in the file; the model takes the first ones
- */
-function loadCopies(
-  path: string,
-  config: ModelConfig,
-  copies: ReturnType<typeof copiesOf>,
-  context = config.context,
-): void {
-  const stored = new Map(parameterTable({ ...config, context }).map((parameter) => [parameter.name, parameter]));
-  const wanted = copies.flatMap(({ prefix, parameters, copy }) =>
-    parameters.map((parameter) => ({
-      name: `${prefix}${parameter.huggingFaceName}`,
-      shape: storedShape(stored.get(parameter.name)!),
-      parameter,
-      copy,
-    })),
+  const wanted = optimizer.flatMap(({ name, parameters, copy }) =>
+    parameters.map((parameter) => ({ name: `${name}.${parameter.huggingFaceName}`, parameter, copy })),
   );
-  using file = openSafetensors(path);
-  checkTensors(file, new Map(wanted.map(({ name, shape }) => [name, shape])));
-  for (const { name, parameter, copy } of wanted) {
-    copy.write(parameter, fromStored(parameter, file.read(name).subarray(0, realCount(parameter))));
-  }
+  using file = openSafetensors(join(path, optimizerFile));
+  checkTensors(file, new Map(wanted.map(({ name, parameter }) => [name, storedShape(parameter)])));
+  for (const { name, parameter, copy } of wanted) copy.write(parameter, fromStored(parameter, file.read(name)));
 }
 
 /** @param mayShorten whether the model may have a shorter context. @throws Gpt2Error if weights are of another model */
@@ -83,10 +70,6 @@ export function checkModel(path: string, found: ModelConfig, wanted: ModelConfig
     .map((name) => `${name} ${stored[name] ?? 'none'} instead of ${other[name] ?? 'none'}`);
   if (differences.length > 0) throw gpt2Error`${path} is of another model: ${differences.join(', ')}`;
 }
-
-/** @throws Gpt2Error unless a file holds the weights of a model, and no other tensors */
-export const checkWeights = (file: SafetensorsFile, model: ModelConfig): void =>
-  checkTensors(file, new Map(parameterTable(model).map((each) => [each.huggingFaceName, storedShape(each)])));
 
 function checkTensors(file: SafetensorsFile, wanted: ReadonlyMap<string, readonly number[]>): void {
   const found = new Set(file.names);

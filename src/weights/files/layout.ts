@@ -1,7 +1,7 @@
 // Converts between our tensors and stored ones (Hugging Face's layout): padding rows are not stored, and linear weights are
 // stored as [in, out].
 import { Gpt2Error } from '../../base/errors.ts';
-import type { Parameter } from '../../model/parameters.ts';
+import { type Parameter, realCount } from '../../model/parameters.ts';
 
 /** A weight is NaN or infinite. */
 export class WeightsError extends Gpt2Error {
@@ -30,9 +30,11 @@ export function storedShape({ shape, rows, transposed }: Parameter): number[] {
 export const toStored = (parameter: Parameter, values: Float32Array): Float32Array =>
   parameter.transposed ? transpose(values, parameter.rows, values.length / parameter.rows) : values;
 
-/** The inverse of `toStored`. */
+/** The inverse of `toStored`; of a table with more rows, such as more positions, the first rows. */
 export const fromStored = (parameter: Parameter, stored: Float32Array): Float32Array =>
-  parameter.transposed ? transpose(stored, stored.length / parameter.rows, parameter.rows) : stored;
+  parameter.transposed
+    ? transpose(stored, stored.length / parameter.rows, parameter.rows)
+    : stored.subarray(0, realCount(parameter));
 
 /** Transposes in blocks, so that values stay in the cache while the output is written in order. */
 function transpose(values: Float32Array, rows: number, columns: number): Float32Array {

@@ -9,7 +9,7 @@ import { readTextFile } from '../../base/files/regular-file.ts';
 import { packageRoot } from '../../base/package-root.ts';
 import { architectureOf, otherThanGpt2 } from '../../model/architecture.ts';
 import { checkConfig, type ModelConfig } from '../../model/config.ts';
-import { type Parameter, parameterTable, realCount } from '../../model/parameters.ts';
+import { type Parameter, parameterTable } from '../../model/parameters.ts';
 import { type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
 import { largestFile, parseTokenizer, tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
 import { fromStored, storedShape } from '../files/layout.ts';
@@ -117,8 +117,7 @@ function openModel(path: string, _others = '', head?: string): StoredModel {
     return {
       model,
       tokenizer,
-      read: (parameter) =>
-        fromStored(parameter, file.read(names.get(parameter.huggingFaceName)!).subarray(0, realCount(parameter))),
+      read: (parameter) => fromStored(parameter, file.read(names.get(parameter.huggingFaceName)!)),
     };
   });
 }
