@@ -16,6 +16,17 @@ export interface Batch {
   readonly targets: Int32Array;
 }
 
+/** A new batch of rows of consecutive tokens: all of a row but the last are inputs, all but the first targets. */
+export function batchOf(rows: number, sequence: number, rowAt: (row: number) => Uint16Array): Batch {
+  const [inputs, targets] = [new Int32Array(rows * sequence), new Int32Array(rows * sequence)];
+  for (let row = 0; row < rows; row++) {
+    const tokens = rowAt(row);
+    inputs.set(tokens.subarray(0, -1), row * sequence);
+    targets.set(tokens.subarray(1), row * sequence);
+  }
+  return { inputs, targets };
+}
+
 export interface LoaderOptions {
   /** Paths of the shards, in order. */
   readonly shards: readonly string[];

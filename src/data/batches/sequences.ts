@@ -1,7 +1,7 @@
 // Reads whole sequences, spread evenly over a data set, for validation and `eval`. Their choice depends on the shards, the length
 // of a sequence and the requested number of tokens, not on the batch. For training, loader.ts reads batches in an order.
 import { words } from '../../base/errors.ts';
-import { type Batch, openShards } from './loader.ts';
+import { type Batch, batchOf, openShards } from './loader.ts';
 
 export interface SequenceOptions {
   /** Paths of the shards, in order. */
@@ -27,24 +27,15 @@ export function openSequences({ shards: paths, sequence, tokens, vocabularySize 
     sequence,
     /** Sequences that are read. */
     count,
-    /**
-     * The sequences from `first` on, [rows, sequence].
-     * @throws ChangedShardError if a shard has changed since it was opened
-     */
-    read(first: number, rows: number): Batch {
-      const inputs = new Int32Array(rows * sequence);
-      const targets = new Int32Array(rows * sequence);
-      for (let row = 0; row < rows; row++) {
+    /** The sequences from `first` on. @throws ChangedShardError if a shard has changed since it was opened */
+    read: (first: number, rows: number): Batch =>
+      batchOf(rows, sequence, (row) => {
         // The product can exceed the integers that a double holds.
         let index = Number((BigInt(first + row) * BigInt(all)) / BigInt(count));
         let shard = 0;
         while (index >= counts[shard]!) index -= counts[shard++]!;
-        const read = shards[shard]!.read(index * sequence, sequence + 1);
-        inputs.set(read.subarray(0, -1), row * sequence);
-        targets.set(read.subarray(1), row * sequence);
-      }
-      return { inputs, targets };
-    },
+        return shards[shard]!.read(index * sequence, sequence + 1);
+      }),
     /** Notices about tokens that are missing or left out. */
     get notices(): string[] {
       // The first token of a shard is not predicted.

@@ -6,6 +6,7 @@
 // test/evaluate/hellaswag.test.ts checks that every library and dtype gives the same bits.
 import { checkGiven, whole } from '../../base/checks/given.ts';
 import { gpt2Error, InterruptedError, onCommandLine } from '../../base/errors.ts';
+import { batchOf } from '../../data/batches/loader.ts';
 import { type Question, readQuestions } from '../../data/shards/multiple-choice.ts';
 import type { Model } from '../../model/model.ts';
 import type { Tokenizer } from '../../tokenizer/tokenizer.ts';
@@ -135,7 +136,9 @@ export async function completionLosses(model: Model, { questions, rows }: Hellas
     const together = rows.slice(done, done + most).filter((row) => row.width === width);
     done += together.length;
     if (ranks && turn % ranks.count !== ranks.rank) continue;
-    await runRows(model, together, width, losses);
+    const found = batchOf(together.length, width, (row) => together[row]!.tokens);
+    const activations = model.activations.at(together.length, width);
+    await runBatch(model, activations, () => found, losses.subarray(0, together.length * width));
     for (const [index, { question, completion, tokens, context }] of together.entries()) {
       // The loss at a position is the loss of the next token.
       const first = index * width + context - 1;
@@ -153,18 +156,6 @@ export async function completionLosses(model: Model, { questions, rows }: Hellas
 
 const sumOf = (all: readonly string[][][], question: number, completion: number): number =>
   all.reduce((sum, theirs) => sum + Number(theirs[question]![completion]), 0);
-
-/** Writes the loss at each position to `losses`, row after row. */
-async function runRows(model: Model, rows: readonly Row[], width: number, losses: Float32Array): Promise<void> {
-  const inputs = new Int32Array(rows.length * width);
-  const targets = new Int32Array(rows.length * width);
-  for (const [index, { tokens }] of rows.entries()) {
-    inputs.set(tokens.subarray(0, -1), index * width);
-    targets.set(tokens.subarray(1), index * width);
-  }
-  const activations = model.activations.at(rows.length, width);
-  await runBatch(model, activations, () => ({ inputs, targets }), losses.subarray(0, inputs.length));
-}
 
 /** Index of the smallest value, the first of equal ones; -1 if all are NaN. */
 const least = (values: Float64Array): number =>

@@ -7,7 +7,7 @@ import * as z from 'zod';
 import { gpt2Error } from '../../base/errors.ts';
 import { checkedJson } from '../../base/files/checked-json.ts';
 import { makeFolder } from '../../base/files/make-folder.ts';
-import type { Batch } from '../../data/batches/loader.ts';
+import { type Batch, batchOf } from '../../data/batches/loader.ts';
 import { openShard, writeDurably, writeShard } from '../../data/shards/shard.ts';
 import type { ParameterArena } from '../../model/arena.ts';
 import type { Model } from '../../model/model.ts';
@@ -137,15 +137,9 @@ export function readBatches({ path, manifest }: ReturnType<typeof readCapture>):
     throw gpt2Error`${shard.path} has ${shard.tokens} tokens, not ${rows} rows of ${sequence} + 1`;
   }
   shard.checkTokens(model.vocabularySize);
-  return Array.from({ length: accumulation }, (_, micro) => {
-    const [inputs, targets] = [new Int32Array(batch * sequence), new Int32Array(batch * sequence)];
-    for (let row = 0; row < batch; row++) {
-      const tokens = shard.read((micro * batch + row) * (sequence + 1), sequence + 1);
-      inputs.set(tokens.subarray(0, sequence), row * sequence);
-      targets.set(tokens.subarray(1), row * sequence);
-    }
-    return { inputs, targets };
-  });
+  return Array.from({ length: accumulation }, (_, micro) =>
+    batchOf(batch, sequence, (row) => shard.read((micro * batch + row) * (sequence + 1), sequence + 1)),
+  );
 }
 
 /** sha256 over gradients in the order of the device's memory: on one code path the same bits give the same hash. */
