@@ -14,6 +14,7 @@ import {
 } from 'hyparquet';
 import { compressors } from 'hyparquet-compressors';
 import { gpt2Error, words } from '../../../base/errors.ts';
+import { readFully } from '../../../base/files/read-file.ts';
 import type { Format } from './format.ts';
 
 /** The maximum decompressed size of a row group's column, which keeps prepro within its promised memory. */
@@ -71,11 +72,7 @@ async function randomAccess(file: FileHandle): Promise<AsyncBuffer> {
     async slice(start, end = size) {
       if (start < 0 || end < start || end > size) throw new Error(`it has no bytes ${start} to ${end}`);
       const bytes = new Uint8Array(end - start);
-      for (let done = 0; done < bytes.length; ) {
-        const { bytesRead } = await file.read(bytes, done, bytes.length - done, start + done);
-        if (bytesRead === 0) throw new Error('it ended early');
-        done += bytesRead;
-      }
+      readFully(file.fd, bytes, start);
       return bytes.buffer;
     },
   };
