@@ -18,16 +18,14 @@ export function inspectShard(path: string, { at = 0, count = 64 }: { at?: number
   if (!tokenizer)
     throw gpt2Error`${path} was made with the tokenizer "${dataset?.tokenizer}", which is unknown: inspect needs one of ${tokenizerNames.join(', ')}`;
   if (at >= shard.tokens) throw gpt2Error`${path} has ${shard.tokens} tokens, none at ${at}: give a smaller --at`;
-  shard.checkTokens(tokenizer.vocabularySize);
   let endsOfText = 0;
   let largest = 0;
-  const step = 1 << 20;
-  for (let start = 0; start < shard.tokens; start += step) {
-    for (const id of shard.read(start, Math.min(step, shard.tokens - start))) {
+  shard.checkTokens(tokenizer.vocabularySize, undefined, (tokens) => {
+    for (const id of tokens) {
       if (id > largest) largest = id;
       if (id === tokenizer.endOfText) endsOfText++;
     }
-  }
+  });
   const ids = [...shard.read(at, Math.min(count, shard.tokens - at))];
   return {
     path,
