@@ -56,7 +56,7 @@ export function createCharacterTokenizer(characters: Iterable<number>): Tokenize
         const lead = bytes[at]!;
         const codePoint = lead < 0x80 ? lead : codePointAt(bytes, at);
         const id = ids.get(codePoint);
-        if (id === undefined) throw new UnknownCharacterError({ codePoint, known: ids.size, at });
+        if (id === undefined) throw new UnknownCharacterError(codePoint, ids.size, at);
         into.push(id);
         at += lead < 0x80 ? 1 : widthOf(lead);
       }
@@ -76,32 +76,16 @@ export function characterTokenizerOf(parsed: object): Tokenizer | undefined {
   return isDeepStrictEqual(model, wanted) ? tokenizer : undefined;
 }
 
-interface UnknownCharacter {
-  readonly codePoint: number;
-  /** Number of characters that have ids. */
-  readonly known: number;
-  /** Index of the character's first byte. */
-  readonly at: number;
-}
-
 /** A text has a character without an id. */
 export class UnknownCharacterError extends Gpt2Error {
-  readonly #found: UnknownCharacter;
+  /** Index of the character's first byte. */
+  readonly at: number;
 
-  /** @param place "line 2, column 7 of book.txt" */
-  constructor(found: UnknownCharacter, place?: string) {
-    const { codePoint, known } = found;
+  /** @param known number of characters that have ids */
+  constructor(codePoint: number, known: number, at: number) {
     super(
-      `the character ${characterName(codePoint)}${place === undefined ? '' : ` at ${place}`} is not among the ${known} of the model's vocabulary: leave it out, or train on a text that has it`,
+      `the character ${characterName(codePoint)} is not among the ${known} of the model's vocabulary: leave it out, or train on a text that has it`,
     );
-    this.#found = found;
-  }
-
-  get at(): number {
-    return this.#found.at;
-  }
-
-  in(place: string): UnknownCharacterError {
-    return new UnknownCharacterError(this.#found, place);
+    this.at = at;
   }
 }

@@ -124,7 +124,7 @@ describe('a text with a character that the tokenizer lacks', () => {
     await prepareDataset('tinyshakespeare', { from, tokenizer: 'char', out: place.path('own') });
   });
 
-  const lacks = (at: string) => `the character "Ω" (U+03A9) at ${at} is not among the`;
+  const lacks = (where: string) => `${where}: the character "Ω" (U+03A9) is not among the`;
   const wrong = `${known.repeat(500_000)}größΩ`;
 
   it('is refused by file, line and column, also far into a file and in a compressed one', async () => {

@@ -154,7 +154,7 @@ export function tokensOf(documents: readonly Document[], tokenizer: Tokenizer): 
       if (!(error instanceof UnknownCharacterError)) throw error;
       const { line, column } = placeAfter(Buffer.from(document).subarray(0, error.at), textStart);
       const beginning = JSON.stringify(document.slice(0, 40));
-      throw error.in(`line ${line}, column ${column} of the document that begins with ${beginning}`);
+      throw error.with({ where: `line ${line}, column ${column} of the document that begins with ${beginning}` });
     }
   }
   return { tokens: tokens.view(), loss: encoded?.loss ?? noLoss };

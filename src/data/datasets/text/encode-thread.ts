@@ -12,6 +12,7 @@ import { parseTokenizer } from '../../../tokenizer/tokenizer-file.ts';
 import { TokenList } from '../../../tokenizer/tokens.ts';
 import { type Chunk, cutsAtLines, type FileRole, type Piece } from './format.ts';
 import { bytesOf } from './inputs.ts';
+import { isSpace, textsIn } from './json-lines.ts';
 import { placeAfter, textStart } from './line-and-column.ts';
 import { type Block, blockEnd, type Part, partPath, writePart } from './parts.ts';
 import type { Answer, Order, Task } from './thread-pool.ts';
@@ -64,7 +65,7 @@ let current: { readonly piece: Piece; readonly line: string | undefined };
 /** Adds file and line to the error, and in plain text the column. */
 async function withPlace(error: UnknownCharacterError): Promise<UnknownCharacterError> {
   const { piece, line } = current;
-  if (line !== undefined) return error.in(line);
+  if (line !== undefined) return error.with({ where: line });
   let left = piece.offset + error.at;
   let place = textStart;
   for await (const part of bytesOf({ ...piece, bytes: 0 }, format, () => {})) {
@@ -72,7 +73,7 @@ async function withPlace(error: UnknownCharacterError): Promise<UnknownCharacter
     left -= part.length;
     if (left <= 0) break;
   }
-  return error.in(`line ${place.line}, column ${place.column} of ${piece.path}`);
+  return error.with({ where: `line ${place.line}, column ${place.column} of ${piece.path}` });
 }
 
 /** Encodes a chunk. @throws Gpt2Error naming file and byte of invalid text */
@@ -165,8 +166,6 @@ function encodeWaiting(): void {
   [waiting, waitingBytes] = [[], 0];
 }
 
-const isSpace = (byte: number): boolean => byte === 0x20 || (byte >= 0x09 && byte <= 0x0d);
-
 const fractionOf = (text: Buffer): number => createHash('sha256').update(text).digest().readUIntBE(0, 6) / 2 ** 48;
 
 function documentOf(line: string, field: string, where: string): string {
@@ -176,7 +175,7 @@ function documentOf(line: string, field: string, where: string): string {
   if (typeof value === 'string') return value;
   const text = value !== null && typeof value === 'object' ? (value as Record<string, unknown>)[field] : undefined;
   if (typeof text === 'string') return text;
-  const texts = Object.entries(value ?? {}).flatMap(([name, of]) => (typeof of === 'string' ? [name] : []));
+  const texts = textsIn(value);
   const known =
     texts.length > 0 ? words`name one of ${shortList(texts, 10)} with --field` : 'it has none at all, remove the line';
   throw gpt2Error`${where} has no text in the field "${field}": ${known}`;

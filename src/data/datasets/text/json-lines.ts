@@ -1,7 +1,8 @@
 // Turns a JSON array into lines, one for each element, and finds the field of the text in the first lines.
 import { Gpt2Error, orElse } from '../../../base/errors.ts';
 
-const isBlank = (byte: number): boolean => byte === 0x20 || (byte >= 0x09 && byte <= 0x0d);
+/** Whether a byte is white space of ASCII. */
+export const isSpace = (byte: number): boolean => byte === 0x20 || (byte >= 0x09 && byte <= 0x0d);
 const [open, close] = [Buffer.from('[{'), Buffer.from(']}')];
 
 /**
@@ -14,14 +15,14 @@ export async function* elementsAsLines(parts: AsyncIterable<Uint8Array>, path: s
   let [depth, inText, isEscaped, isOver] = [0, false, false, false];
   for await (const part of parts) {
     const start = part[0] === 0xef && isArray === undefined ? 3 : 0;
-    const first = part.find((byte, at) => at >= start && !isBlank(byte));
+    const first = part.find((byte, at) => at >= start && !isSpace(byte));
     if (isArray === undefined && first !== undefined) isArray = first === open[0];
     for (let at = start; isArray && at < part.length; at++) {
       const byte = part[at]!;
       if (inText) {
         if (byte === 0x22 && !isEscaped) inText = false;
         isEscaped = byte === 0x5c && !isEscaped;
-      } else if (isBlank(byte)) part[at] = 0x20;
+      } else if (isSpace(byte)) part[at] = 0x20;
       else if (isOver) throw refuse('more follows its end');
       else {
         inText = byte === 0x22;
@@ -47,10 +48,13 @@ export function onlyTextField(lines: readonly string[]): string | undefined {
   return fields.size === 1 && field !== '' && !field!.includes('\0') ? field : undefined;
 }
 
+/** The names of an object's fields that hold texts. */
+export const textsIn = (value: object | null): string[] =>
+  Object.entries(value ?? {}).flatMap(([name, text]) => (typeof text === 'string' ? [name] : []));
+
 const textFields = (line: string): string[] =>
   orElse([], () => {
-    const value: unknown = JSON.parse(line);
+    const value = JSON.parse(line);
     if (typeof value === 'string') return ['text'];
-    if (Array.isArray(value)) return [];
-    return Object.entries(value ?? {}).flatMap(([name, of]) => (typeof of === 'string' ? [name] : []));
+    return Array.isArray(value) ? [] : textsIn(value);
   });
