@@ -55,7 +55,6 @@ export const tableOption = (
 export const count = whole(1, 65536);
 export const share = real(0, 1);
 
-/** An option whose value is a number. */
 export const numberOption = (usage: string, help: string, type: NumberType, otherwise?: number): Option =>
   optionOf({ usage, help, type }).default(otherwise);
 
@@ -98,7 +97,6 @@ export const trainArguments = (options: TrainOptions): string[] => [
   ...[...process.execArgv, process.argv[1]!, 'train', ...flagsOf(options)],
 ];
 
-/** Options as arguments of the command line. */
 export const flagsOf = (options: TrainOptions): string[] =>
   Object.entries(options).flatMap(([name, value]) => {
     const flag = flagOf(optionRows[name as OptionName]);

@@ -116,7 +116,6 @@ Examples:
   npm run prepro -- inspect data/book/book_train.bin --at 5000 --count 200
 `;
 
-/** `prepro inspect`: prints the contents of a token shard. */
 function inspectCommand(): Command {
   const most = 2 ** 31 - 1;
   return new Command('inspect')

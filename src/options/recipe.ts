@@ -10,7 +10,6 @@ import { withGiven } from './resumed-options.ts';
 import type { OptionRow } from './row.ts';
 import { type OptionName, optionRows, type TrainOptions } from './table.ts';
 
-/** A value that a recipe chooses, and its origin. */
 export interface RecipeChoice {
   readonly name: OptionName;
   readonly value: string | number | boolean;

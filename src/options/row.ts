@@ -73,7 +73,6 @@ export interface OptionRow {
   readonly elsewhere?: readonly string[];
 }
 
-/** A row's value once resolved. */
 export type ResolvedValueOf<R extends OptionRow> = R['type'] extends 'switch'
   ? boolean
   : R['type'] extends 'text'

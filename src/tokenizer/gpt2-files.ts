@@ -11,7 +11,6 @@ const characterOf: readonly string[] = (() => {
   return Array.from({ length: 256 }, (_, byte) => String.fromCodePoint(isPrintable(byte) ? byte : next++));
 })();
 
-/** The bytes by their characters. */
 export const byteOf: ReadonlyMap<string, number> = new Map(characterOf.map((character, byte) => [character, byte]));
 
 /** The text of each id except <|endoftext|>. */

@@ -29,7 +29,6 @@ export interface Tokenizer {
    * neighbours, this is undefined and `decode` is defined.
    */
   readonly bytesOf?: ((id: number) => Uint8Array) | undefined;
-  /** The text of ids. */
   readonly decode?: ((ids: readonly number[]) => string) | undefined;
 }
 

@@ -49,7 +49,6 @@ export interface Loader extends Disposable {
   readonly tokens: number;
   /** The position of the next batch, as plain data for `seek`. */
   readonly position: Position;
-  /** The open shards. */
   readonly shards: readonly Shard[];
   next(): Batch;
   /** @throws Gpt2Error for a position that these shards do not have */

@@ -23,7 +23,6 @@ interface Extent {
 }
 
 export interface OrderSizes {
-  /** Tokens in each shard. */
   readonly shardTokens: readonly number[];
   readonly batch: number;
   readonly sequence: number;
@@ -55,7 +54,6 @@ export function sampleOrder(sizes: OrderSizes) {
   const samples = shardTokens.map((tokens) => Math.floor((tokens - 1) / (count * ranks)));
   const draw = drawing(sizes, samples, rank);
   return {
-    /** The extents of the micro-batch at a position. */
     extents({ epoch, shard, sample }: Position): Extent[] {
       const { shards, samplesOfShard } = draw(epoch, shard);
       return [{ shard: shards[shard]!, start: (samplesOfShard[sample]! * ranks + rank) * count, count }];

@@ -56,7 +56,6 @@ export function writeShards(folder: string, documents: Iterable<Document>, optio
   return { folder, present: false, dataset };
 }
 
-/** Documents for training and for validation. */
 function divided(documents: Document[], validation: number | Iterable<Document>): [Document[], Document[]] {
   if (typeof validation !== 'number') return [documents, [...validation]];
   checkValue('validation', real(1e-9, 1), validation);

@@ -15,7 +15,6 @@ const fixedWords = 6;
 const mostQuestions = 65535;
 const mostBytes = 65535;
 
-/** A context and its possible completions. */
 export interface Question {
   /** Index of the right completion. */
   readonly label: number;

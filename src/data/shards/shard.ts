@@ -11,10 +11,8 @@ const version = 1;
 const headerBytes = 1024;
 const tokenBytes = 2;
 
-/** An open shard. */
 export interface Shard extends Disposable {
   readonly path: string;
-  /** Number of tokens. */
   readonly tokens: number;
   /**
    * `count` tokens from `start` on, in memory that the next read reuses. Reading continues if another file takes this file's
@@ -143,7 +141,6 @@ const changed = (path: string): ChangedShardError =>
     `${path} changed while it was being read; restore it and resume the run, or start a new run with the new file`,
   );
 
-/** The header of a shard with this many tokens. */
 export function shardHeader(tokens: number): Uint8Array {
   const header = new Int32Array(headerBytes / 4);
   header.set([magic, version, tokens]);

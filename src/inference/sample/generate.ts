@@ -165,7 +165,6 @@ interface Pending {
   readonly ends: readonly number[];
 }
 
-/** Yields chosen tokens. */
 function* read(text: Text, chosen: Int32Array, stopAt: number | undefined): Generator<Generated, void> {
   for (const token of chosen) {
     if (text.ended) return;

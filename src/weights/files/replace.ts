@@ -81,7 +81,6 @@ function putInPlace(temporary: string, folder: string, name: string): void {
   if (replaces) removeIfPossible(aside);
 }
 
-/** Removes a file or folder; errors are ignored. */
 export const removeIfPossible = (path: string): void =>
   orElse(undefined, () => rmSync(path, { recursive: true, force: true }));
 

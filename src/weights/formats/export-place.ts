@@ -44,7 +44,6 @@ export function writeFolder(path: string, write: (folder: string) => void): void
   syncToDisk(isThere ? path : dirname(path));
 }
 
-/** Removes the leftovers of killed exports to `path`. */
 export function clearInterruptedExports(path: string): void {
   // Leftovers of another user stay; they do no harm.
   for (const left of leftovers(path)) removeIfPossible(left);

@@ -112,7 +112,6 @@ function tokenizerPairs({ tokens, types, merges, endOfText }: NonNullable<Return
   ];
 }
 
-/** Codes of value types. */
 const valueTypes = { uint32: 4, int32: 5, float32: 6, string: 8, array: 9, uint64: 10 } as const;
 
 interface Scalar {

@@ -19,7 +19,6 @@ export interface HubName {
 
 const repositoryFolder = (repository: string): string => join(cacheFolder('models'), repository);
 
-/** The folder of a repository's model at a commit. */
 export const modelFolder = (repository: string, commit: string): string => join(repositoryFolder(repository), commit);
 
 /** Whether a model's folder is complete; the weights come last. */

@@ -10,7 +10,6 @@ import { shardSeries } from './shard-series.ts';
 /** GPT-2's context and one target: validation needs at least these tokens. */
 const leastValidation = 1025;
 
-/** The division of tokens into shards. */
 export interface Division {
   /** Shards are named <prefix>_train.bin, or <prefix>_train_000001.bin where there are several. */
   readonly prefix: string;

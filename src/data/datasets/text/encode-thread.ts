@@ -29,7 +29,6 @@ const tokens = new TokenList(1 << 20);
 let blocks: Block[] = [];
 let losses: Loss[] = [];
 
-/** A block to encode, with its place. */
 interface Waiting {
   readonly text: Buffer;
   readonly start: number;

@@ -7,7 +7,6 @@ import type { Format } from './format.ts';
 /** The time limit for a row group in milliseconds; one takes about a second. */
 const patience = 60_000;
 
-/** The thread's input. */
 export interface FileToRead {
   readonly path: string;
   readonly format: Format;

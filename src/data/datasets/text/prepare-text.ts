@@ -37,7 +37,6 @@ const mostDefaultThreads = 6;
 const mostShardTokens = 2 ** 31 - 1;
 
 export interface TextOptions extends LossOptions {
-  /** Folder to write. */
   readonly out: string;
   readonly format: Format;
   readonly division: Division;
