@@ -15,12 +15,12 @@ export type Request =
   | { readonly encode: readonly string[] }
   | { readonly decode: readonly number[] }
   | { readonly train: readonly string[] };
-export type Answer = { readonly encoded: Encoded } | { readonly text: string } | { readonly error: string };
-
-/** Instead of an answer: how the process ended. */
-export interface Failure {
-  readonly failed: string;
-}
+/** `failed`: how the process ended before it answered. */
+export type Answer =
+  | { readonly encoded: Encoded }
+  | { readonly text: string }
+  | { readonly error: string }
+  | { readonly failed: string };
 
 /** The message to huggingface-thread.ts that registers a file. */
 export interface Bridge {
@@ -45,7 +45,7 @@ export function libraryOf(file: string, path: string) {
   const ask = (request: Request): Answer => {
     const before = answered[0]!;
     port1.postMessage(request);
-    let received: { message: Answer | Failure } | undefined;
+    let received: { message: Answer } | undefined;
     // In a loop: the wake-up of an earlier answer, which came before its wait began, can end this wait.
     while (!received) {
       Atomics.wait(answered, 0, before);

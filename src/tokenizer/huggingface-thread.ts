@@ -3,7 +3,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { parentPort } from 'node:worker_threads';
 import { startProcess } from '../native/start-thread.ts';
-import type { Answer, Bridge, Failure, Request } from './huggingface-library.ts';
+import type { Answer, Bridge, Request } from './huggingface-library.ts';
 
 /** The signals with which a process ends itself, as failures; see huggingface-process.ts. */
 const limits: Readonly<Record<string, string>> = {
@@ -18,7 +18,7 @@ const running = new Set<() => void>();
 function serve({ opening, answered, port }: Bridge): void {
   let child: ChildProcess | undefined;
   let isAsked = false;
-  const answer = (message: Answer | Failure): void => {
+  const answer = (message: Answer): void => {
     isAsked = false;
     port.postMessage(message);
     Atomics.add(answered, 0, 1);
