@@ -1,17 +1,11 @@
 // Reads whole sequences, spread evenly over a data set, for validation and `eval`. Their choice depends on the shards, the length
 // of a sequence and the requested number of tokens, not on the batch. For training, loader.ts reads batches in an order.
 import { words } from '../../base/errors.ts';
-import { type Batch, batchOf, openShards } from './loader.ts';
+import { type Batch, batchOf, type LoaderOptions, openShards } from './loader.ts';
 
-export interface SequenceOptions {
-  /** Paths of the shards, in order. */
-  readonly shards: readonly string[];
-  /** Tokens in a sequence. */
-  readonly sequence: number;
+export interface SequenceOptions extends Pick<LoaderOptions, 'shards' | 'sequence' | 'vocabularySize'> {
   /** Tokens to read, rounded down to whole sequences, at least one. 'all': the whole set. */
   readonly tokens: number | 'all';
-  /** Shards with larger token ids are rejected. */
-  readonly vocabularySize: number;
 }
 
 export type SequenceSet = ReturnType<typeof openSequences>;
