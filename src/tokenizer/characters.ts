@@ -22,9 +22,7 @@ const kinds = Uint8Array.from({ length: 0x2060 }, (_, codePoint) =>
 );
 
 /** Kind of a character of one byte; `unknown` for the first byte of a longer character, whose kind `wideKind` returns. */
-export const kindOfByte: Uint8Array = Uint8Array.from({ length: 256 }, (_, byte) =>
-  byte < 0x80 ? kinds[byte]! : unknown,
-);
+export const kindOfByte: Uint8Array = kinds.slice(0, 256).fill(unknown, 0x80);
 
 /** The code point of the character of two or more bytes at `at`. */
 export function codePointAt(bytes: Uint8Array, at: number): number {
@@ -43,8 +41,7 @@ export function wideKind(bytes: Uint8Array, at: number): number {
   return (codePoint < kinds.length ? kinds[codePoint]! : unknown) + 8 * width;
 }
 
-/** The signature of `wideKind`. */
-export type WideKind = (bytes: Uint8Array, at: number) => number;
+export type WideKind = typeof wideKind;
 
 /**
  * Makes a `WideKind` that never returns `unknown`: `isOther` decides for characters on which engines may differ. A character

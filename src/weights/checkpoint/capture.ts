@@ -12,7 +12,6 @@ import { openShard, writeDurably, writeShard } from '../../data/shards/shard.ts'
 import type { ParameterArena } from '../../model/arena.ts';
 import type { Model } from '../../model/model.ts';
 import { dtypes } from '../../native/device.ts';
-import type { Tensor } from '../../native/tensor.ts';
 import { weightsFile } from '../files/names.ts';
 import { writeInPlace } from '../files/replace.ts';
 import { writeTensors } from '../files/safetensors.ts';
@@ -145,13 +144,11 @@ export function readBatches({ path, manifest }: ReturnType<typeof readCapture>):
 /** sha256 over gradients in the order of the device's memory: on one code path the same bits give the same hash. */
 export function gradientsHash({ matrices, vectors }: ParameterArena): string {
   const hash = createHash('sha256');
-  for (const tensor of [matrices, vectors]) for (const part of partsOf(tensor)) hash.update(part);
-  return hash.digest('hex');
-}
-
-function* partsOf(tensor: Tensor): Generator<Uint8Array> {
   const most = 1 << 24;
-  for (let start = 0; start < tensor.count; start += most) {
-    yield new Uint8Array(tensor.readPart(start, Math.min(most, tensor.count - start)).buffer);
+  for (const tensor of [matrices, vectors]) {
+    for (let start = 0; start < tensor.count; start += most) {
+      hash.update(new Uint8Array(tensor.readPart(start, Math.min(most, tensor.count - start)).buffer));
+    }
   }
+  return hash.digest('hex');
 }

@@ -36,10 +36,7 @@ export function nameOfSetAside(entry: string): string | undefined {
 export const isOwnEntry = (entry: string): boolean => namePattern.test(entry) || unfinished(entry) !== undefined;
 
 /** The step in the name of a checkpoint's folder, set aside or not. */
-export const stepOf = (path: string): number => {
-  const entry = basename(path);
-  return Number((nameOfSetAside(entry) ?? entry).slice('step-'.length));
-};
+export const stepOf = (path: string): number => Number(/step-(\d+)/.exec(basename(path))?.[1]);
 
 /**
  * Paths of a folder's checkpoints, damaged ones included, the newest last. None if the folder does not exist.
@@ -169,6 +166,5 @@ function checkSize(file: string, bytes: number): void {
 }
 
 /** sha256 of a file, in hex. @throws Gpt2Error if it cannot be read */
-export function checkpointHash(path: string): string {
-  return explained(`${path} cannot be read`, undefined, () => hashFile(path));
-}
+export const checkpointHash = (path: string): string =>
+  explained(`${path} cannot be read`, undefined, () => hashFile(path));
