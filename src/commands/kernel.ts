@@ -42,20 +42,18 @@ export function kernelCommand(interruption: (how?: 'quiet') => AbortSignal): Com
       const files = newKernel(folder, op);
       process.stdout.write(`wrote ${files.join(', ')}\n`);
     });
-  const command = new Command('kernel').description('Write CUDA kernels of your own').addHelpText('after', examples);
-  for (const each of [
-    list,
-    start,
-    kernelTestCommand(),
-    kernelBenchCommand(),
-    kernelWatchCommand(),
-    kernelProfileCommand(),
-    kernelShowCommand(),
-    kernelBuildCommand(),
-    kernelRunCommand(interruption),
-  ])
-    command.addCommand(each);
-  return command;
+  return new Command('kernel')
+    .description('Write CUDA kernels of your own')
+    .addHelpText('after', examples)
+    .addCommand(list)
+    .addCommand(start)
+    .addCommand(kernelTestCommand())
+    .addCommand(kernelBenchCommand())
+    .addCommand(kernelWatchCommand())
+    .addCommand(kernelProfileCommand())
+    .addCommand(kernelShowCommand())
+    .addCommand(kernelBuildCommand())
+    .addCommand(kernelRunCommand(interruption));
 }
 
 async function listKernels(): Promise<void> {

@@ -1,4 +1,5 @@
 // The command `sample`: generates texts with a trained model and streams them to stdout; notices go to stderr.
+import { buffer } from 'node:stream/consumers';
 import { Command, Option } from 'commander';
 import {
   createModel,
@@ -153,13 +154,10 @@ async function sample(flags: Flags): Promise<void> {
 
 /** @throws Gpt2Error if there are no lines, or they cannot be read */
 async function linesOfInput(): Promise<string[]> {
-  const parts: Buffer[] = [];
-  try {
-    for await (const part of process.stdin) parts.push(part as Buffer);
-  } catch (cause) {
+  const input = await buffer(process.stdin).catch((cause) => {
     throw gpt2Error`standard input cannot be read: ${cause}; give the text with --prompt TEXT`;
-  }
-  const lines = Buffer.concat(parts).toString('utf8').split(/\r?\n/);
+  });
+  const lines = input.toString('utf8').split(/\r?\n/);
   if (lines.at(-1) === '') lines.pop();
   if (lines.length === 0) throw gpt2Error`standard input has no prompt: write one on each line`;
   return lines;

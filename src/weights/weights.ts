@@ -3,7 +3,7 @@
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkGiven } from '../base/checks/given.ts';
-import { type Gpt2Error, gpt2Error, onCommandLine, type UsageError, usageError, words } from '../base/errors.ts';
+import { type Gpt2Error, gpt2Error, onCommandLine, usageError, words } from '../base/errors.ts';
 import { shellWord } from '../base/wording.ts';
 import type { FetchOptions } from '../data/datasets/download.ts';
 import { type Dataset, readDatasetTokenizer } from '../data/shards/dataset-file.ts';
@@ -59,16 +59,14 @@ export async function resolveWeights(path: string, options: FetchOptions = {}): 
     const { folder, name: hubName } = await fetchHubModel(name, options);
     return { ...fromDownload(folder, () => storedWeights(folder, openerOf(folder)!)), hubName };
   }
-  if (presetConfig(path) && !existsSync(path)) throw sizeOnly(path);
+  if (presetConfig(path) && !existsSync(path)) {
+    const pretrained = pretrainedName(path);
+    throw usageError`${onCommandLine('--model ')}${path} is a size of new models and has no weights; ${pretrained ? `the pretrained GPT-2 of this size is ${onCommandLine('--model ')}${pretrained}` : 'name a trained model'}`;
+  }
   const open = openerOf(path);
   if (open) return storedWeights(path, open);
   const { damaged, ...checkpoint } = resolveCheckpoint(path, modelPaths);
   return { ...checkpointWeights(checkpoint), damaged };
-}
-
-function sizeOnly(preset: string): UsageError {
-  const pretrained = pretrainedName(preset);
-  return usageError`${onCommandLine('--model ')}${preset} is a size of new models and has no weights; ${pretrained ? `the pretrained GPT-2 of this size is ${onCommandLine('--model ')}${pretrained}` : 'name a trained model'}`;
 }
 
 export const checkpointWeights = (checkpoint: FoundCheckpoint): Weights => ({

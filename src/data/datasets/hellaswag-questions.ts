@@ -3,7 +3,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, extname, join } from 'node:path';
 import * as z from 'zod';
-import { explained, Gpt2Error, gpt2Error, words } from '../../base/errors.ts';
+import { explained, gpt2Error, orElse, words } from '../../base/errors.ts';
 import { makeFolder } from '../../base/files/make-folder.ts';
 import { encode } from '../../tokenizer/tokenizer.ts';
 import { type Question, writeQuestions } from '../shards/multiple-choice.ts';
@@ -26,7 +26,11 @@ const lineSchema = z.object({
  */
 export function prepareHellaswag({ from, out }: { from?: string; out?: string } = {}) {
   const source = from ?? findSource();
-  const questions = readLines(source).map((line, index) => toQuestion(line, `line ${index + 1} of ${source}`));
+  const text = explained(`the questions ${source} cannot be read`, words`name the published file with --from`, () =>
+    readFileSync(source, 'utf8'),
+  );
+  const lines = text.split('\n').filter((line) => line.trim() !== '');
+  const questions = lines.map((line, index) => toQuestion(line, `line ${index + 1} of ${source}`));
   if (questions.length === 0)
     throw gpt2Error`${source} has no questions: it is empty; name the published file with --from`;
   const folder = out ?? join('data', 'hellaswag');
@@ -42,26 +46,14 @@ function findSource(): string {
   throw gpt2Error`GPT2_DATASETS has no hellaswag/hellaswag_val.jsonl: download ${url} and name the file with --from`;
 }
 
-function readLines(path: string): string[] {
-  return explained(`the questions ${path} cannot be read`, words`name the published file with --from`, () =>
-    readFileSync(path, 'utf8')
-      .split('\n')
-      .filter((line) => line.trim() !== ''),
-  );
-}
-
 function toQuestion(line: string, place: string): Question {
-  let parsed: z.infer<typeof lineSchema>;
-  try {
-    parsed = lineSchema.parse(JSON.parse(line));
-  } catch (cause) {
-    const reason = cause instanceof z.ZodError ? z.prettifyError(cause) : 'it is not JSON';
-    throw new Gpt2Error(
-      words`${place} is not a question with ctx, endings and label: ${reason}; name the published file with --from`,
-      { cause },
-    );
+  const json = orElse(undefined, () => JSON.parse(line));
+  const { data, error } = lineSchema.safeParse(json);
+  if (!data) {
+    const reason = json === undefined ? 'it is not JSON' : z.prettifyError(error);
+    throw gpt2Error`${place} is not a question with ctx, endings and label: ${reason}; name the published file with --from`;
   }
-  const { ctx, endings, label } = parsed;
+  const { ctx, endings, label } = data;
   if (label >= endings.length)
     throw gpt2Error`${place} has the label ${label} for ${endings.length} endings; name the published file with --from`;
   const tokens = (text: string) => Uint16Array.from(encode(text));

@@ -2,7 +2,7 @@
 // looked up at each use, for new commits; a commit in the cache needs no network.
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { attempt, Gpt2Error, gpt2Error, InterruptedError, onCommandLine, words } from '../../base/errors.ts';
+import { attempt, Gpt2Error, gpt2Error, InterruptedError, onCommandLine, orElse, words } from '../../base/errors.ts';
 import { readTextFile } from '../../base/files/regular-file.ts';
 import {
   askForHead,
@@ -149,16 +149,13 @@ export function fromDownload<T>(folder: string, read: () => T): T {
   throw new Gpt2Error(`${found.message}; remove ${damaged} and run this again, which downloads it`, { cause: found });
 }
 
-function isDamaged(path: string): boolean {
-  if (!existsSync(path)) return false;
-  try {
+const isDamaged = (path: string): boolean =>
+  existsSync(path) &&
+  orElse(true, () => {
     if (path.endsWith('.json')) JSON.parse(readTextFile(path));
     if (path.endsWith(weightsFile)) openSafetensors(path)[Symbol.dispose]();
     return false;
-  } catch {
-    return true;
-  }
-}
+  });
 
 /** The error for a repository without model.safetensors, depending on its other files. */
 async function otherWeights(name: string, at: HubName): Promise<Gpt2Error> {

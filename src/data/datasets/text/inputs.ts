@@ -4,7 +4,7 @@ import { open } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { createGunzip } from 'node:zlib';
 import { checkGiven } from '../../../base/checks/given.ts';
-import { Gpt2Error, shortList } from '../../../base/errors.ts';
+import { Gpt2Error, orElse, shortList } from '../../../base/errors.ts';
 import { closing } from '../../../base/files/regular-file.ts';
 import { shellWord } from '../../../base/wording.ts';
 import type { FileRole, Format, Input } from './format.ts';
@@ -86,12 +86,10 @@ const firstBytes = 8192;
 function isText(path: string): boolean {
   if (path.endsWith('.parquet') || isGzip(path)) return true;
   const start = startOf(path);
-  try {
+  return orElse(false, () => {
     new TextDecoder('utf-8', { fatal: true }).decode(start, { stream: true });
     return !start.includes(0);
-  } catch {
-    return false;
-  }
+  });
 }
 
 const startOf = (path: string, most = firstBytes): Buffer =>
