@@ -30,8 +30,8 @@ export function withSourceOptions(command: Command, instantiates = true): Comman
   return command.option('--instantiate <KERNEL>', help, repeated);
 }
 
-export const sourceOptions = ({ define, instantiate, include }: SourceFlags) => ({
-  ...{ defines: define, instantiate, includes: include },
+export const sourceOptions = ({ define: defines, instantiate, include: includes }: SourceFlags) => ({
+  ...{ defines, instantiate, includes },
 });
 
 export function kernelBuildCommand(): Command {

@@ -87,7 +87,7 @@ export function showProgress({ steps, lastStep, logEvery }: Pick<RunDescription,
   };
   const figures = (event: RunEvent & { readonly step: number }): string =>
     [`step ${String(event.step).padStart(String(steps).length)}/${steps}`, ...figuresOf(event)].join('   ');
-  /** Shows one event; `remaining` is the time left in seconds, once it is known. */
+  /** Shows one event, unless a notice or the run's error reports it. @param remaining seconds left, once they are known */
   const event = (event: RunEvent, remaining: number | undefined): void => {
     switch (event.event) {
       case 'train': {
@@ -109,10 +109,6 @@ export function showProgress({ steps, lastStep, logEvery }: Pick<RunDescription,
       case 'checkpoint':
         // The first checkpoint in a resumed run's log is the one from which it continues.
         line(`${event.step === resumedFrom ? 'continuing from' : 'saved'} ${event.path}`);
-        break;
-      // Already reported by a notice, or by the error that ends the run.
-      case 'notSaved':
-      case 'nonFinite':
         break;
       case 'done':
         line(

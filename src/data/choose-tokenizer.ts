@@ -64,10 +64,8 @@ export function refuseLoss(loss: Loss, { lossy, notice }: LossOptions): void {
 function checkpointsIn(folder: string): string[] {
   const inRun = join(folder, 'checkpoints');
   const names = existsSync(inRun) ? readdirSync(inRun).filter((name) => /^step-\d+$/.test(name)) : [];
-  return names
-    .sort()
-    .reverse()
-    .map((name) => join(inRun, name));
+  const newestFirst = names.sort().reverse();
+  return newestFirst.map((name) => join(inRun, name));
 }
 
 /** The tokenizer "char" for these code points. @throws Gpt2Error if there are too many */

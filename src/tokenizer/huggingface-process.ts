@@ -5,6 +5,7 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import type { Tokenizer as Package } from 'tokenizers';
+import { orElse } from '../base/errors.ts';
 import { TemporaryFolder } from '../native/temporary-folder.ts';
 import type { Answer, Opening, Request } from './huggingface-library.ts';
 import { type DecoderRecord, type Vocabulary, vocabularyOf } from './huggingface-tokenizer.ts';
@@ -25,12 +26,8 @@ const watch = `
     if (Date.now() > ends[0]) end('SIGALRM');
   }, 50);
 `;
-let tokenizers: typeof import('tokenizers') | undefined;
-try {
-  tokenizers = createRequire(import.meta.url)('tokenizers');
-} catch {
-  // `open` reports this.
-}
+/** Undefined if the package is not installed, which `open` reports. */
+const tokenizers = orElse(undefined, (): typeof import('tokenizers') => createRequire(import.meta.url)('tokenizers'));
 new Worker(watch, { eval: true, workerData: { parent: process.ppid, ends } }).unref();
 
 /** Whether a decoder's text for a token, white space apart, does not depend on the tokens next to it. */

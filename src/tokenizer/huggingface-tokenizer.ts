@@ -12,10 +12,7 @@ export const huggingFaceName = 'huggingface';
 const endsOfText = ['<|endoftext|>', '<|end_of_text|>', '</s>', '<eos>', '<|eos|>', '[EOS]', '[SEP]'];
 
 /** Far over the limit of a token file, about which parseTokenizer has a better message. */
-const id = z
-  .int()
-  .nonnegative()
-  .max(1 << 22);
+const id = z.int().nonnegative().max(4_194_304);
 export const vocabularySchema = z.union([z.record(z.string(), id), z.array(z.tuple([z.string(), z.number()]))]);
 const decoderSchema = z.looseObject({
   type: z.string(),

@@ -69,19 +69,16 @@ export async function resolveWeights(path: string, options: FetchOptions = {}): 
   return { ...checkpointWeights(checkpoint), damaged };
 }
 
-export const checkpointWeights = (checkpoint: FoundCheckpoint): Weights => ({
-  path: checkpoint.path,
-  model: checkpoint.manifest.model,
-  tokenizer: checkpointTokenizer(checkpoint) ?? tokenizerOf(checkpoint.manifest.model),
-  configuration: checkpoint.manifest.configuration,
-  file: join(checkpoint.path, weightsFile),
-  damaged: [],
-  load: (model) => loadWeights(checkpoint, model),
-  open: () => {
-    const { path, manifest } = checkpoint;
-    return { model: manifest.model, tokenizer: checkpointTokenizer(checkpoint), ...openWeights(path, manifest.model) };
-  },
-});
+export function checkpointWeights(checkpoint: FoundCheckpoint): Weights {
+  const { path, manifest } = checkpoint;
+  const { model, configuration } = manifest;
+  return {
+    ...{ path, model, configuration, file: join(path, weightsFile), damaged: [] },
+    tokenizer: checkpointTokenizer(checkpoint) ?? tokenizerOf(model),
+    load: (into) => loadWeights(checkpoint, into),
+    open: () => ({ model, tokenizer: checkpointTokenizer(checkpoint), ...openWeights(path, model) }),
+  };
+}
 
 /** The tokenizer in a checkpoint; undefined if the model uses a built-in one. @throws Gpt2Error */
 const checkpointTokenizer = ({ path, manifest }: FoundCheckpoint): Tokenizer | undefined =>
@@ -107,10 +104,7 @@ function storedWeights(path: string, open: () => StoredModel): Weights {
   };
 }
 
-/**
- * @param dataset the data set in `folder`; undefined: tokens of GPT-2, though a model's vocabulary may be smaller
- * @throws Gpt2Error if the data set's tokenizer differs from the weights'
- */
+/** @param dataset undefined: tokens of GPT-2, maybe not all @throws Gpt2Error unless its tokenizer is the weights' */
 export function refuseOtherTokenizer(weights: Weights, folder: string, dataset: Dataset | undefined): void {
   const { path, model } = weights;
   const refusal = (what: string, expected: Tokenizer | undefined): Gpt2Error => {

@@ -45,7 +45,8 @@ async function findText(
       ? [known, localSource(local)]
       : [join(folder, 'download', 'input.txt'), origin];
   if (source === origin) await fetch(path, notice);
-  const bytes = readText(path);
+  const bytes = explained(`the text ${path} cannot be read`, words`name another with --from`, () => readFileSync(path));
+  if (bytes.toString('utf8').trim() === '') throw gpt2Error`the text ${path} is empty: name another with --from`;
   const found = createHash('sha256').update(bytes).digest('hex');
   if (found !== sha256) {
     if (!from)
@@ -53,10 +54,4 @@ async function findText(
     notice(`${from} is not the published text, so no recorded curve applies`);
   }
   return { text: bytes.toString('utf8'), source };
-}
-
-function readText(path: string): Buffer {
-  const bytes = explained(`the text ${path} cannot be read`, words`name another with --from`, () => readFileSync(path));
-  if (bytes.toString('utf8').trim() === '') throw gpt2Error`the text ${path} is empty: name another with --from`;
-  return bytes;
 }

@@ -252,6 +252,7 @@ export const tokenizerFiles = [
 /** The code with which transformers computes a model that is not GPT-2. */
 const codeFile = 'modeling_gpt2ts.py';
 const folderFiles = ['config.json', 'generation_config.json', codeFile, ...tokenizerFiles, weightsFile] as const;
+type FolderFile = (typeof folderFiles)[number];
 
 export const huggingFace: ModelFormat = {
   named: 'a Hugging Face folder, OWNER/NAME of a GPT-2 on its hub',
@@ -266,10 +267,8 @@ export const huggingFace: ModelFormat = {
 
 /** Writes into a temporary folder, which is renamed later. @throws the file system's error */
 function writeFolder(folder: string, { model, tokenizer: ofModel, read }: StoredModel, type: WeightType): void {
-  const write = (name: (typeof folderFiles)[number], text: string) =>
-    writeFileSync(join(folder, name), text, { flush: true });
-  const json = (name: (typeof folderFiles)[number], value: unknown) =>
-    write(name, `${JSON.stringify(value, null, 2)}\n`);
+  const write = (name: FolderFile, text: string) => writeFileSync(join(folder, name), text, { flush: true });
+  const json = (name: FolderFile, value: unknown) => write(name, `${JSON.stringify(value, null, 2)}\n`);
   const tokenizer = ofModel ?? tokenizerOf(model);
   // If they were left out, readers would use GPT-2's.
   const { endOfText = null } = tokenizer ?? {};

@@ -27,8 +27,6 @@ interface Assembly extends Division, LossOptions {
   readonly endOfText: number | undefined;
 }
 
-type Tokens = Record<Role, number>;
-
 /**
  * Writes the shards of the parts at `paths` into a folder.
  * @throws Gpt2Error if a part is damaged, too much of the text is lost, one role would have no tokens, or the folder cannot be written
@@ -89,7 +87,7 @@ function decide(paths: readonly string[], division: Assembly): Decision & Counts
  * `kept` of the decision. Of many blocks, hashes choose about the requested share. Of few blocks, or many equal ones, they may
  * choose all. Then each chosen block is divided too, all in the same way, so that equal texts still have the same role.
  */
-function keptShare({ train, val }: Tokens, share: number): number {
+function keptShare({ train, val }: Record<Role, number>, share: number): number {
   const total = train + val;
   const wanted = Math.max(share * total, Math.min(leastValidation, total / 10));
   return val > 2 * wanted || train === 0 ? wanted / val : 1;
