@@ -74,7 +74,6 @@ export function readOptions(values: Record<string, unknown>, source: string): Tr
 
 /**
  * Reads a file of options, or a folder's config.json, as a run wrote it or as edited later.
- * @param parts those that a program gives
  * @throws Gpt2Error if it is not such a file, or has other parts of a program; UsageError as `readOptions`
  */
 export function readOptionsFile(

@@ -18,8 +18,10 @@ export interface Choice {
   readonly topP: number;
 }
 
+type OptionalChoice = { readonly [K in keyof Choice]?: Choice[K] | undefined };
+
 /** Defaults: temperature 1, topK 0, topP 1. */
-export interface GenerateOptions extends Partial<Choice> {
+export interface GenerateOptions extends OptionalChoice {
   /**
    * Token ids of the beginning of each text. An empty prompt stands for end of text, which opens every document. If a prompt is
    * longer than the cache's window, the model sees only its end.

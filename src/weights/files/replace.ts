@@ -31,7 +31,6 @@ const writingMilliseconds = 3600_000;
 
 /**
  * Writes the files of `folder`/`name` under a temporary name, and puts them in place. Returns the path.
- * @param make makes `folder`
  * @throws Gpt2Error if the file system refuses; the unfinished folder is removed, an older one with the name is untouched
  */
 export function writeInPlace(

@@ -86,8 +86,7 @@ const refusing =
   };
 
 /**
- * Reads the sizes and the tokenizer of the model in a folder, whose weights may still be missing.
- * @param name the model's name in errors
+ * Reads the sizes and the tokenizer of a folder's model, named `name` in errors, whose weights may still be missing.
  * @throws Gpt2Error naming the file or field that cannot be used
  */
 export function readModelFolder(path: string, name = path): Pick<StoredModel, 'model' | 'tokenizer'> {
