@@ -1,7 +1,7 @@
 // The bench: every op of a step is there with its time, operations and bytes are what a hand count gives, steps are counted.
 
 import { readFileSync } from 'node:fs';
-import { afterEach, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { counted } from '../../src/commands/bench.ts';
 import { bench, measureTraining } from '../../src/lab/bench/bench.ts';
 import { measureGeneration } from '../../src/lab/bench/generation.ts';
@@ -17,10 +17,6 @@ import { variantNamed } from '../../src/ops/variants.ts';
 import { Workplace } from '../support/cli.ts';
 import { pathWithTool } from '../support/driver-tool.ts';
 import { haveMemory } from '../support/memory.ts';
-
-afterEach(() => {
-  vi.restoreAllMocks();
-});
 
 it('medians and quantiles are values that were measured', () => {
   expect(median([5, 1, 3])).toBe(3);

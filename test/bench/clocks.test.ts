@@ -1,6 +1,6 @@
 // The GPU whose clocks and energy the bench prints; its measurements are left out here.
 import { execFileSync } from 'node:child_process';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import type { BenchOptions } from '../../src/lab/bench/bench.ts';
 import { benchTraining } from '../../src/lab/bench/bench-training.ts';
 import { openEnergyCounter } from '../../src/native/gpu-energy.ts';
@@ -9,7 +9,6 @@ import { Workplace } from '../support/cli.ts';
 import { pathWithTool } from '../support/driver-tool.ts';
 
 vi.mock('../../src/lab/bench/bench.ts', () => ({ bench: ({ onMeasuring }: BenchOptions) => onMeasuring?.(5) }));
-afterEach(() => vi.unstubAllEnvs());
 
 it.each([
   ['cpu', undefined, undefined],

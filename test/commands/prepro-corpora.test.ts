@@ -17,10 +17,7 @@ beforeAll(async () => {
   server = new FileServer();
   endpoint = await server.start();
 });
-afterAll(async () => {
-  vi.unstubAllEnvs();
-  await server.close();
-});
+afterAll(() => server.close());
 
 const tiktoken = get_encoding('r50k_base');
 const tokensOf = (texts: string[]) => texts.flatMap((text) => [endOfText, ...tiktoken.encode_ordinary(text)]);

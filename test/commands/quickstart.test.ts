@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { beforeEach, expect, it, vi } from 'vitest';
 import { runPart } from '../../src/commands/child.ts';
 import { program } from '../../src/commands/command-line.ts';
 import { runEvent, writeLog } from '../runs/run-log.ts';
@@ -20,9 +20,6 @@ beforeEach(() => {
     if (args[0] === 'train') writeLog(out, [runEvent({}), { event: 'val', step: 1200, loss: 1.92345 }]);
     return endOf(args[0]!);
   });
-});
-afterEach(() => {
-  vi.unstubAllGlobals();
 });
 
 const bookFile = () => place.file('my book.txt', 'A sentence of a book, with "marks" and\nlines. '.repeat(2500));

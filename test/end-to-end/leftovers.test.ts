@@ -1,16 +1,13 @@
 // Files that interrupted saves have left in a run folder: they go with the next save or the end of the run; where they cannot be
 // removed the run says so once, and saves.
 import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { moduleLoader, moduleOf } from '../support/built.ts';
 import { command, tinyModel, workplace } from '../support/cli.ts';
 import { noSmallDisk, onSmallDisk } from '../support/small-disk.ts';
 
 /** No process has this number: it is over the largest that Linux gives. */
 const deadProcess = 4194305;
-
-// Each test is seconds of work, on a busy machine minutes.
-vi.setConfig({ testTimeout: 600_000, hookTimeout: 600_000 });
 
 const place = workplace();
 beforeAll(() => {

@@ -13,9 +13,6 @@ import { figuresOf } from '../support/figures.ts';
 import { rankData, tinyRanks } from '../support/ranks.ts';
 import { until } from '../support/until.ts';
 
-// Each test is seconds of work, on a busy machine minutes.
-vi.setConfig({ testTimeout: 600_000, hookTimeout: 600_000, restoreMocks: true });
-
 const place = workplace();
 place.data({ vocabulary: 100 });
 const given: TrainOptions = {

@@ -14,14 +14,11 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { Gpt2Error } from '../../src/base/errors.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
 import { train } from '../../src/train/train.ts';
 import { workplace } from '../support/cli.ts';
-
-// Each test is seconds of work, on a busy machine minutes.
-vi.setConfig({ testTimeout: 600_000, hookTimeout: 600_000 });
 
 const place = workplace();
 let given: TrainOptions;

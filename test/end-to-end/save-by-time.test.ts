@@ -108,7 +108,6 @@ describe('checkpoints made by time', () => {
     await train(options({ out, steps: 40, saveEvery: 0, stopAfter: 10 }));
     vi.spyOn(performance, 'now').mockImplementation(() => Date.now() * 1e6);
     await train({ out, resume: true });
-    vi.restoreAllMocks();
     expect(stepsSaved('earlier')).toEqual([10, 40]);
     expect(of('earlier', 'run').map(({ configuration }) => configuration.saveEvery)).toEqual([0, 0]);
   });

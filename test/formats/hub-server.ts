@@ -34,10 +34,7 @@ export function hubOfEach(): Workplace {
     commit = hub.commit(repository, files);
     for (const [name, value] of Object.entries(hub.environment(place))) vi.stubEnv(name, value);
   });
-  afterEach(async () => {
-    vi.unstubAllEnvs();
-    await hub.close();
-  });
+  afterEach(() => hub.close());
   return place;
 }
 

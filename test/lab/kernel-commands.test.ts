@@ -1,7 +1,7 @@
 // The commands of the kernel lab on the CPU, and what they refuse.
 import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
-import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { packageRoot } from '../../src/base/package-root.ts';
 import { findCards } from '../../src/lab/find-cards.ts';
 import { KernelProcess } from '../../src/lab/kernel-process.ts';
@@ -49,7 +49,6 @@ it.each([
     mode: 0o755,
   });
   if (code === '') vi.stubEnv('CXX', place.path('waits'));
-  onTestFinished(() => void vi.unstubAllEnvs());
   const limits = { 'importing the card': Object.values(hangs).includes(code) ? 1 : 600, 'compiling the kernels': 1 };
   using child = new KernelProcess({ seconds: 9, limits });
   edit(card, (text) => `${code}\n${text}`);

@@ -3,7 +3,7 @@
 import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { parsePtx, parseResources, parseSass } from '../../src/lab/compiled-kernels.ts';
 import { type Limiter, occupancyOf } from '../../src/lab/occupancy.ts';
 import { callsWithoutGpu, sizesOf, stepCalls } from '../../src/lab/step-calls.ts';
@@ -16,9 +16,6 @@ import { workplace } from '../support/cli.ts';
 import { newKernels } from '../support/lab.ts';
 
 const place = workplace('each');
-afterEach(() => {
-  vi.unstubAllEnvs();
-});
 
 describe('blocks on a multiprocessor', () => {
   it.each<[string, [threads: number, registers: number, shared: number], [blocks: number, warps: number], Limiter[]]>([

@@ -1,11 +1,9 @@
 // The machine's readings: nvidia-smi in place of which a script stands here, and what its lines mean.
 import { chmodSync, existsSync } from 'node:fs';
-import { afterEach, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { type MachineReading, parseGpuLine, toolsName, watchMachine } from '../../src/report/machine-load.ts';
 import { Workplace } from '../support/cli.ts';
 import { until } from '../support/until.ts';
-
-afterEach(() => vi.unstubAllEnvs());
 
 it('a line of the tool; a GPU need not know everything', () => {
   expect(parseGpuLine('24680, 81559, 61, 100, 696.42')).toEqual({

@@ -1,7 +1,7 @@
 // Every code path of the CPU library that this CPU has, not only the best: the tiny model's ten updates against PyTorch,
 // and products of GPT-2's own sizes against the portable path.
 
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { NativeError } from '../../src/base/errors.ts';
 import { linearBackwardInput, linearForward } from '../../src/model/linear.ts';
 import { Device } from '../../src/native/device.ts';
@@ -37,10 +37,6 @@ function products(device: Device): Float32Array[] {
   bench.checkGuards();
   return [out, dinput, dweight].map(floats);
 }
-
-afterEach(() => {
-  vi.unstubAllEnvs();
-});
 
 describe.each(['portable', 'avx2', 'avx512'])('code path %s', (path) => {
   it('ten updates equal PyTorch', async ({ skip }) => {

@@ -1,7 +1,7 @@
 // Loading, opening, owning and closing: what fails says what to do, and nothing works after close.
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
-import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { Gpt2Error, NativeError, ShapeError } from '../../src/base/errors.ts';
 import { abiVersion } from '../../src/native/bindings.generated.ts';
 import { Device } from '../../src/native/device.ts';
@@ -11,10 +11,6 @@ import { describeBackends, describeCuda } from '../support/backends.ts';
 import { Workplace } from '../support/cli.ts';
 
 describe('loading', () => {
-  afterEach(() => {
-    vi.unstubAllEnvs();
-  });
-
   // Building does not fix a path that the environment names.
   const mend = 'GPT2_LIBRARY names it: correct or unset it';
 
@@ -45,7 +41,6 @@ describeBackends('device', (_, kind) => {
   });
 
   it.runIf(kind === 'cpu')('has as many threads as GPT2_THREADS says, unless it is told a number', () => {
-    onTestFinished(() => void vi.unstubAllEnvs());
     const threadsOf = (variable: string, threads?: number) => {
       vi.stubEnv('GPT2_THREADS', variable);
       using device = Device.open({ kind, threads });
@@ -63,11 +58,7 @@ describeBackends('device', (_, kind) => {
 
   it('an unknown code path is refused', () => {
     vi.stubEnv('GPT2_KERNELS', 'abacus');
-    try {
-      expect(() => Device.open({ kind })).toThrow(/to be .*portable.*, got abacus; correct or unset GPT2_KERNELS/);
-    } finally {
-      vi.unstubAllEnvs();
-    }
+    expect(() => Device.open({ kind })).toThrow(/to be .*portable.*, got abacus; correct or unset GPT2_KERNELS/);
   });
 
   it('observes every call, also after an observer that failed', async () => {

@@ -1,7 +1,7 @@
 // Where a library is looked up, and what a machine without one, or without a usable GPU, is told: one line, exit 1.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { Device } from '../../src/native/device.ts';
 import { libraryFix, libraryPackages, libraryPath, type Place } from '../../src/native/find-library.ts';
 import { workplace } from '../support/cli.ts';
@@ -10,9 +10,6 @@ const place = workplace('each');
 beforeEach(() => {
   vi.stubEnv('GPT2_LIBRARY', undefined);
   place.file('node_modules/gpt2.ts/package.json', '{"name":"gpt2.ts","version":"1.2.3"}');
-});
-afterEach(() => {
-  vi.unstubAllEnvs();
 });
 
 /** An installed package on some platform. */

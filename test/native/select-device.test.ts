@@ -1,6 +1,6 @@
 // Which GPUs --device opens: each rank its own alone, and the process that starts ranks none. Of a library that is made up.
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { beforeEach, expect, it, vi } from 'vitest';
 import { GPT2_STATUS } from '../../src/native/bindings.generated.ts';
 import { defaultDtype, inferenceDtype, selectDevice, selectKind } from '../../src/native/select-device.ts';
 import { wantedRanks } from '../../src/train/plan/resolve-options.ts';
@@ -30,9 +30,6 @@ function machineWith(gpus: number) {
 
 beforeEach(() => {
   made.opened.length = 0;
-});
-afterEach(() => {
-  vi.unstubAllEnvs();
 });
 
 it('a process that starts ranks opens no GPU, and knows that there are some', () => {

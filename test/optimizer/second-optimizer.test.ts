@@ -3,7 +3,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createModel } from '../../src/model/model.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
 import { Device } from '../../src/native/device.ts';
@@ -38,9 +38,6 @@ import type { Job, RankAnswer, RankTask } from './rank.ts';
 vi.mock('../../src/optimizer/choose.ts', { spy: true });
 
 const place = workplace('each');
-afterEach(() => {
-  vi.restoreAllMocks();
-});
 
 const options = (more: TrainOptions): TrainOptions => ({
   ...{ device: 'cpu', layers: 2, channels: 32, heads: 2, context: 32, batch: 2, sequence: 32, seed: 1 },

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { expect } from 'vitest';
+import { afterEach, expect, vi } from 'vitest';
 import { packageRoot } from '../../src/base/package-root.ts';
 import { speakFlags } from '../../src/base/wording.ts';
 import { moduleLoader } from './built.ts';
@@ -15,3 +15,7 @@ if (/test\/(kernels|lab|native|ops)\//.test(expect.getState().testPath!)) delete
 else process.env.GPT2_THREADS = '1';
 // Most tests are of the command line's messages.
 speakFlags();
+// A test's replacements end with the test; those of test/kernels are for all tests of a file.
+if (!/test\/kernels\//.test(expect.getState().testPath!)) {
+  afterEach(() => void vi.unstubAllEnvs().unstubAllGlobals().restoreAllMocks());
+}

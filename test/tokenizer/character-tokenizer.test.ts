@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { chooseTokenizer } from '../../src/data/choose-tokenizer.ts';
 import { prepareDataset } from '../../src/data/datasets/prepare.ts';
 import { placeAfter, textStart } from '../../src/data/datasets/text/line-and-column.ts';
@@ -17,9 +17,6 @@ import { type More, ofJsonl, prepared, tokensIn } from '../support/prepared.ts';
 import { publishedTexts as folder } from '../support/published.ts';
 
 const place = workplace('each');
-afterEach(() => {
-  vi.unstubAllEnvs();
-});
 
 function tokenizerOf(text: string): Tokenizer {
   const characters = new Set<number>();

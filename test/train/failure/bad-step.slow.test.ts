@@ -2,7 +2,7 @@
 // With --skip-spikes training continues without such steps.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, expect, it, vi } from 'vitest';
+import { expect, it } from 'vitest';
 import { writeShard } from '../../../src/data/shards/shard.ts';
 import { type Recompute, recomputeNames } from '../../../src/model/activation-tables.ts';
 import type { ModelConfig } from '../../../src/model/config.ts';
@@ -30,10 +30,6 @@ import { drawnModel, tinyTrainer } from '../../support/tiny-model.ts';
 const config: ModelConfig = { layers: 3, channels: 128, heads: 2, context: 64, vocabularySize: 128 };
 const huge = 3e38;
 const place = workplace('each');
-
-afterEach(() => {
-  vi.restoreAllMocks();
-});
 
 /** Changes elements of a parameter: each gives the index of a row and a column, and what lies there then. */
 type Change = (name: string, edit: (at: (row: number, column: number) => number, values: Float32Array) => void) => void;

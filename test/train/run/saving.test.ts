@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { NativeError } from '../../../src/base/errors.ts';
 import { Device } from '../../../src/native/device.ts';
 import type { TrainOptions } from '../../../src/options/table.ts';
@@ -26,10 +26,6 @@ import {
 import { describeBackends } from '../../support/backends.ts';
 import { workplace } from '../../support/cli.ts';
 import { noticesOf, tinyRun } from '../../support/tiny-run.ts';
-
-afterEach(() => {
-  vi.restoreAllMocks();
-});
 
 const events = (run: string) => readRun(run).events;
 
