@@ -8,6 +8,7 @@ import { type Command, CommanderError } from 'commander';
 import { parquetWriteBuffer } from 'hyparquet-writer';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { pages } from '../../scripts/docs-figures.ts';
+import { orElse } from '../../src/base/errors.ts';
 import { program } from '../../src/commands/command-line.ts';
 import { writeQuestions } from '../../src/data/shards/multiple-choice.ts';
 import { findTool } from '../../src/native/nvrtc.ts';
@@ -53,34 +54,26 @@ it('are found', () => {
     expect(commands, `examples in ${name} --help`).toBeGreaterThan(0);
 });
 
-describe('parses', () => {
-  it.each(all)('%s', async (command) => {
-    const given = program(noRun);
-    let ran = false;
-    for (const each of allCommands(given)) {
-      each.configureOutput({ writeOut: () => {}, writeErr: () => {} });
-      each.action(() => {
-        ran = true;
-      });
-    }
-    try {
-      await given.parseAsync(argumentsOf(command), { from: 'user' });
-    } catch (error) {
-      // --help is thrown, too.
-      if (!(error instanceof CommanderError) || error.exitCode !== 0) throw error;
+it.each(all)('parses: %s', async (command) => {
+  const given = program(noRun);
+  let ran = false;
+  for (const each of allCommands(given)) {
+    each.configureOutput({ writeOut: () => {}, writeErr: () => {} });
+    each.action(() => {
       ran = true;
-    }
-    expect(ran).toBe(true);
-  });
+    });
+  }
+  try {
+    await given.parseAsync(argumentsOf(command), { from: 'user' });
+  } catch (error) {
+    // --help is thrown, too.
+    if (!(error instanceof CommanderError) || error.exitCode !== 0) throw error;
+    ran = true;
+  }
+  expect(ran).toBe(true);
 });
 
-function hasCompiler(): boolean {
-  try {
-    return Boolean(findCompiler());
-  } catch {
-    return false;
-  }
-}
+const hasCompiler = orElse(undefined, findCompiler) !== undefined;
 
 /** Flags that make it small; a text: why it is not run here. */
 const smaller: Record<string, (args: string[]) => string[] | string> = {
@@ -124,7 +117,7 @@ const smaller: Record<string, (args: string[]) => string[] | string> = {
     if (['test', 'bench', 'watch', 'profile'].includes(args[1]!)) return 'it starts a process; test/lab runs it';
     if (args[1] === 'run') return 'it compiles programs; test/kernels/programs.test.ts runs some';
     const compiles = ['build', 'show'].includes(args[1]!);
-    const needsNone = !compiles || (args.includes('--gpu') && hasCompiler());
+    const needsNone = !compiles || (args.includes('--gpu') && hasCompiler);
     return needsNone ? [] : 'it needs a GPU, or a compiler for CUDA';
   },
   course: (args) => (args[1] === 'start' ? [] : 'it takes minutes; test/lab runs its parts'),

@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
 import { expect, it } from 'vitest';
+import { orElse } from '../../src/base/errors.ts';
 import { Random } from '../../src/ops/cases/case-numbers.ts';
 import { command, Workplace } from '../support/cli.ts';
 import { rankData, sharedSteps, tinyRanks } from '../support/ranks.ts';
@@ -49,14 +50,9 @@ const ranksWith = (token: string): number[] =>
       );
     });
 
-function wordsOf(pid: number, file: 'environ' | 'cmdline'): string[] {
-  try {
-    return readFileSync(`/proc/${pid}/${file}`, 'latin1').split('\0');
-  } catch {
-    // It has ended, or is another user's.
-    return [];
-  }
-}
+/** None of a process that has ended, or is another user's. */
+const wordsOf = (pid: number, file: 'environ' | 'cmdline'): string[] =>
+  orElse([], () => readFileSync(`/proc/${pid}/${file}`, 'latin1').split('\0'));
 
 // Loading takes a second or so: in the first of these the channel closes before the rank listens, in the last perhaps after.
 it.skipIf(!existsSync('/proc/self/environ'))(

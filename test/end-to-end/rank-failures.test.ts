@@ -6,6 +6,7 @@ import { createServer } from 'node:net';
 import { hostname } from 'node:os';
 import { setTimeout } from 'node:timers/promises';
 import { afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { orElse } from '../../src/base/errors.ts';
 import { checkpointsFolder, configPath, logPath } from '../../src/runs/paths.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { resolveCheckpoint, verifyCheckpoint } from '../../src/weights/checkpoint/directory.ts';
@@ -26,11 +27,8 @@ const isTraining = (out: string) =>
   until(() => expect(readFileSync(logPath(place.path(out)), 'utf8').split('\n').length).toBeGreaterThan(4));
 
 it('a step that is not finite ends all ranks, says where it began and is saved as it was before', () => {
-  const args =
-    `train ${tinyRanks.join(' ')} ${sharedSteps.join(' ')} --lr 1e30 --steps 9 --val-every 0 --out bad --gpus 2`.split(
-      ' ',
-    );
-  const { code, stderr } = place.run(args);
+  const args = [...tinyRanks, ...sharedSteps, ...'--lr 1e30 --steps 9 --val-every 0 --out bad --gpus 2'.split(' ')];
+  const { code, stderr } = place.run(['train', ...args]);
   expect(code).toBe(1);
   expect(stderr).toMatch(
     /^rank [01] on .*: step (\d) is not finite .*; rank [01] on .*: gpt2_\w+ wrote (NaN|-?Infinity) to .*; saved the state before the step; continue with --out bad/,
@@ -87,10 +85,8 @@ describe('a job', () => {
   });
 
   it('whose ranks are told different things says what, in every rank', async () => {
-    const two = await job([
-      [...endless, '--out', 'different'],
-      [...endless, '--out', 'different', '--lr', '2e-3'],
-    ]);
+    const args = [...endless, '--out', 'different'];
+    const two = await job([args, [...args, '--lr', '2e-3']]);
     expect(await two.ends()).toEqual([1, 1]);
     const text = `rank 1 on ${hostname()} disagrees: configuration.learningRate is 0.002, at rank 0 0.001\n`;
     for (const rank of [0, 1]) expect(two.said(rank)).toBe(text);
@@ -100,18 +96,14 @@ describe('a job', () => {
   it('that is refused before it begins says so in rank 0 alone', async () => {
     const two = await job([1, 2].map(() => [...endless, '--out', 'refused', '--data', 'nothing']));
     expect(await two.ends()).toEqual([1, 1]);
-    expect([two.said(0), two.said(1)]).toEqual([
-      expect.stringMatching(/^rank 0 on .*: nothing does not exist; .*\n$/),
-      '',
-    ]);
+    expect(two.said(0)).toMatch(/^rank 0 on .*: nothing does not exist; .*\n$/);
+    expect(two.said(1)).toBe('');
   });
 
   it('whose ranks read different data says which shard', async () => {
     place.data({ train: [2000, 1501, 1000], val: 1300, vocabulary: 100, name: 'other' });
-    const two = await job([
-      [...endless, '--out', 'data-differs'],
-      [...endless, '--out', 'data-differs', '--data', 'other'],
-    ]);
+    const args = [...endless, '--out', 'data-differs'];
+    const two = await job([args, [...args, '--data', 'other']]);
     expect(await two.ends()).toEqual([1, 1]);
     expect(two.said(0)).toMatch(/rank 1 on .* disagrees: training\.1\.tokens is 1501, at rank 0 1500/);
   });
@@ -286,11 +278,5 @@ it.skipIf(!existsSync('/proc/self/task'))(
   },
 );
 
-function isAlive(pid: number): boolean {
-  try {
-    // One that has ended may still be waiting to be noticed.
-    return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
-  } catch {
-    return false;
-  }
-}
+/** One that has ended may still be waiting to be noticed. */
+const isAlive = (pid: number) => orElse(false, () => !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, 'utf8')));

@@ -4,6 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { orElse } from '../../src/base/errors.ts';
 import { parsePtx, parseResources, parseSass } from '../../src/lab/compiled-kernels.ts';
 import { type Limiter, occupancyOf } from '../../src/lab/occupancy.ts';
 import { callsWithoutGpu, sizesOf, stepCalls } from '../../src/lab/step-calls.ts';
@@ -107,18 +108,16 @@ int main() {
 }
 `;
 
-describe('the calls of a step of d12 without a GPU', () => {
-  it('are of the ops of a real step, at the sizes of d12', async () => {
-    using device = Device.open({ kind: 'cpu', threads: 2 });
-    const real = (await stepCalls(device)).calls;
-    const { calls } = await callsWithoutGpu('bf16');
-    expect(new Set(calls.keys())).toEqual(new Set(real.keys()));
-    const sizes = (op: string) => [...new Set(calls.get(variantNamed(op))!.map(sizesOf))];
-    expect(sizes('norm_forward.layernorm')).toEqual(['N 8192, C 768']);
-    expect(calls.get(variantNamed('norm_forward.layernorm'))).toHaveLength(25);
-    expect(sizes('matmul_forward')).toContain('N 8192, C 3072, O 768');
-    expect(sizes('attention_forward')).toEqual(['B 8, T 1024, C 768, NH 12']);
-  });
+it('the calls of a step of d12 without a GPU: are of the ops of a real step, at the sizes of d12', async () => {
+  using device = Device.open({ kind: 'cpu', threads: 2 });
+  const real = (await stepCalls(device)).calls;
+  const { calls } = await callsWithoutGpu('bf16');
+  expect(new Set(calls.keys())).toEqual(new Set(real.keys()));
+  const sizes = (op: string) => [...new Set(calls.get(variantNamed(op))!.map(sizesOf))];
+  expect(sizes('norm_forward.layernorm')).toEqual(['N 8192, C 768']);
+  expect(calls.get(variantNamed('norm_forward.layernorm'))).toHaveLength(25);
+  expect(sizes('matmul_forward')).toContain('N 8192, C 3072, O 768');
+  expect(sizes('attention_forward')).toEqual(['B 8, T 1024, C 768, NH 12']);
 });
 
 describe("the compiler's own words", () => {
@@ -215,13 +214,7 @@ it("a tool is found in Python's packages, too", () => {
   expect(findTool('nvtool')).toBe(tool);
 });
 
-function hasCompiler(): boolean {
-  try {
-    return findCompiler() !== undefined;
-  } catch {
-    return false;
-  }
-}
+const hasCompiler = orElse(undefined, findCompiler) !== undefined;
 
 const twoKernels = `__device__ float twice(float x) { return x * 2 + 1; }
 __global__ void add(float *out, const float *in) {
@@ -239,7 +232,7 @@ template <int K> __global__ void __launch_bounds__(1024, 2) mix(float *x, int n)
 }
 `;
 
-describe.skipIf(!hasCompiler())('kernel show (needs nvcc or NVRTC)', () => {
+describe.skipIf(!hasCompiler)('kernel show (needs nvcc or NVRTC)', () => {
   const shared = workplace();
   beforeAll(() => {
     newKernels(shared.path('norm'), { ops: ['norm_forward.layernorm'] });

@@ -2,6 +2,7 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
+import { orElse } from '../../src/base/errors.ts';
 import { Device } from '../../src/native/device.ts';
 import { libraryFix, libraryPackages, libraryPath, type Place } from '../../src/native/find-library.ts';
 import { workplace } from '../support/cli.ts';
@@ -63,14 +64,10 @@ describe('without a library, the advice is', () => {
 const isBuilt = existsSync(libraryPath('cuda'));
 const hasCompiler = spawnSync('cc', ['--version']).status === 0;
 
-function hasGpu(): boolean {
-  try {
-    Device.open({ kind: 'cuda' }).close();
-    return true;
-  } catch {
-    return false;
-  }
-}
+const hasGpu = orElse(false, () => {
+  Device.open({ kind: 'cuda' }).close();
+  return true;
+});
 
 const train = 'train --device cuda --data data --steps 1 --out run';
 
@@ -83,7 +80,7 @@ describe('a machine without a GPU', () => {
     expect(stderr).toMatch(/^the cuda library is not built: there is no .*; run `npm run build:cuda`\n$/);
   });
 
-  it.skipIf(!isBuilt || hasGpu())(
+  it.skipIf(!isBuilt || hasGpu)(
     'is told that there is no driver, or no device (needs the CUDA library, and no GPU)',
     () => {
       const { code, stderr } = place.run(train);
