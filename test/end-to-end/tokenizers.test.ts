@@ -1,7 +1,7 @@
 // A tokenizer accompanies data, runs and exports: prepro, train, sample without the data, eval, export, train from the export.
 import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { tinyModel, workplace } from '../support/cli.ts';
 import { expectRefusal } from '../support/refusal.ts';
 
@@ -13,10 +13,14 @@ const run = (...args: readonly string[]) => place.okHere(args);
 const refused = async (args: string[], what: string | RegExp, where: string[]) =>
   expectRefusal(await place.here(args), { code: 1, what, where });
 
+/** Until the test ends there is no data. */
+function hideData(): void {
+  renameSync(place.path('data'), place.path('hidden'));
+  onTestFinished(() => renameSync(place.path('hidden'), place.path('data')));
+}
+
 const sizes = ['--seq', '32', '--batch', '2', '--val-every', '0'];
-const text = Array.from({ length: 400 }, (_, index) => `ROMEO:\nIs the day so young, at ${index}? Größer!\n`).join(
-  '\n',
-);
+const text = Array.from({ length: 400 }, (_, index) => `ROMEO:\nIs the day young, at ${index}? Größer!\n`).join('\n');
 
 describe('characters', () => {
   beforeAll(async () => {
@@ -44,15 +48,11 @@ describe('characters', () => {
   });
 
   it('sample without the data, from a checkpoint and from the export alike', async () => {
-    renameSync(place.path('data'), place.path('hidden'));
-    try {
-      const made = await sample('resumed');
-      expect(made).toMatch(/^ROMEO:/);
-      expect([...made.trimEnd()].every((character) => text.includes(character))).toBe(true);
-      expect(await sample('exported')).toBe(made);
-    } finally {
-      renameSync(place.path('hidden'), place.path('data'));
-    }
+    hideData();
+    const made = await sample('resumed');
+    expect(made).toMatch(/^ROMEO:/);
+    expect([...made.trimEnd()].every((character) => text.includes(character))).toBe(true);
+    expect(await sample('exported')).toBe(made);
   });
 
   it('refuse a character that the text lacks', async () => {
@@ -148,16 +148,11 @@ describe('a tokenizer.json', () => {
     for (const folder of ['data/bpe', 'bpe/checkpoints/step-00000003', 'bpe-hf']) {
       expect(readFileSync(place.path(folder, 'tokenizer.json'), 'utf8'), folder).toBe(content);
     }
-    renameSync(place.path('data'), place.path('hidden'));
-    try {
-      const sample = (model: string) =>
-        run('sample', '--model', model, '--prompt', 'Größe:', '--tokens', '20', '--json');
-      const { stdout } = await sample('bpe');
-      expect(JSON.parse(stdout)).toMatchObject({ prompt: 'Größe:', text: expect.stringMatching(/^Größe:./s) });
-      expect((await sample('bpe-hf')).stdout).toBe(stdout);
-    } finally {
-      renameSync(place.path('hidden'), place.path('data'));
-    }
+    hideData();
+    const sample = (model: string) => run('sample', '--model', model, '--prompt', 'Größe:', '--tokens', '20', '--json');
+    const { stdout } = await sample('bpe');
+    expect(JSON.parse(stdout)).toMatchObject({ prompt: 'Größe:', text: expect.stringMatching(/^Größe:./s) });
+    expect((await sample('bpe-hf')).stdout).toBe(stdout);
     const config = JSON.parse(readFileSync(place.path('bpe-hf/tokenizer_config.json'), 'utf8')) as object;
     expect(config).toMatchObject({ eos_token: '<|endoftext|>', tokenizer_class: 'PreTrainedTokenizerFast' });
   });

@@ -1,7 +1,7 @@
 // The commands of the kernel lab on the CPU, and what they refuse.
 import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { packageRoot } from '../../src/base/package-root.ts';
 import { findCards } from '../../src/lab/find-cards.ts';
 import { KernelProcess } from '../../src/lab/kernel-process.ts';
@@ -114,12 +114,8 @@ it.each([
 });
 
 it('kernel profile needs a GPU, and ncu', async () => {
-  const profile = (device: string) =>
-    place.here(['kernel', 'profile', 'gelu', '--device', device], {
-      PATH: place.path('none'),
-      CUDA_HOME: '',
-      CUDA_PATH: '',
-    });
+  const env = { PATH: place.path('none'), CUDA_HOME: '', CUDA_PATH: '' };
+  const profile = (device: string) => place.here(`kernel profile gelu --device ${device}`, env);
   expect(await profile('cpu')).toEqual({
     ...{ code: 1, stdout: '' },
     stderr: expect.stringMatching(
@@ -250,6 +246,7 @@ it('kernel watch goes again at every save of a source, card or import, and survi
   writeFileSync(place.path('watched/launches.mjs'), "export * from './sizes.mjs';\n");
   writeFileSync(place.path('watched/sizes.mjs'), 'export const block = 256;\n');
   const child = place.start(['kernel', 'watch', 'watched', '--device', 'cpu']);
+  onTestFinished(() => void process.kill(-child.pid!, 'SIGKILL'));
   const rounds = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   /** The lines of a round, to its end. */
   const round = async (): Promise<string> => {
@@ -260,36 +257,32 @@ it('kernel watch goes again at every save of a source, card or import, and survi
       if (done || /^took /.test(value)) return lines;
     }
   };
-  try {
-    const first = await round();
-    expect(first).toMatch(/^watched at \d\d:\d\d:\d\d\n/);
-    expect(first).toMatch(/gelu_forward fp32 {2}right at 3 sizes/);
-    // Times of the emulator say nothing.
-    expect(first).not.toContain('of bound');
-    expect(first).toMatch(/took \S+ s \(compiling \S+, testing \S+\); waits for the next save, Ctrl-C ends\n$/);
-    const text = readFileSync(card, 'utf8');
-    writeFileSync(card, `process.kill(process.pid, 'SIGSEGV');\n${text}`);
-    expect(await round()).toMatch(/watched: the process for kernels was ended by SIGSEGV/);
-    writeFileSync(card, 'export default [];');
-    expect(await round()).toMatch(
-      /the kernel card .* exports nothing: write export default defineKernel.*\ntook \S+ s; /,
-    );
-    writeFileSync(card, text);
-    const lines = (given: string) => given.split('\n').filter((line) => /gelu_forward/.test(line)).length;
-    expect(lines(await round())).toBe(lines(first));
-    writeFileSync(place.path('watched/sizes.mjs'), 'export const block = 0;\n');
-    expect(await round()).toMatch(/gelu_forward: the block 0 x 1 x 1 cannot be launched/);
-    const folder = place.path('watched');
-    cpSync(folder, `${folder}-copy`, { recursive: true });
-    rmSync(folder, { recursive: true });
-    await round();
-    renameSync(`${folder}-copy`, folder);
-    while (!(await round()).includes('gelu_forward: the block 0'));
-    writeFileSync(place.path('watched/sizes.mjs'), 'export const block = 256;\n');
-    while (!(await round()).includes('gelu_forward fp32  right at 3 sizes'));
-  } finally {
-    process.kill(-child.pid!, 'SIGKILL');
-  }
+  const first = await round();
+  expect(first).toMatch(/^watched at \d\d:\d\d:\d\d\n/);
+  expect(first).toMatch(/gelu_forward fp32 {2}right at 3 sizes/);
+  // Times of the emulator say nothing.
+  expect(first).not.toContain('of bound');
+  expect(first).toMatch(/took \S+ s \(compiling \S+, testing \S+\); waits for the next save, Ctrl-C ends\n$/);
+  const text = readFileSync(card, 'utf8');
+  writeFileSync(card, `process.kill(process.pid, 'SIGSEGV');\n${text}`);
+  expect(await round()).toMatch(/watched: the process for kernels was ended by SIGSEGV/);
+  writeFileSync(card, 'export default [];');
+  expect(await round()).toMatch(
+    /the kernel card .* exports nothing: write export default defineKernel.*\ntook \S+ s; /,
+  );
+  writeFileSync(card, text);
+  const lines = (given: string) => given.split('\n').filter((line) => /gelu_forward/.test(line)).length;
+  expect(lines(await round())).toBe(lines(first));
+  writeFileSync(place.path('watched/sizes.mjs'), 'export const block = 0;\n');
+  expect(await round()).toMatch(/gelu_forward: the block 0 x 1 x 1 cannot be launched/);
+  const folder = place.path('watched');
+  cpSync(folder, `${folder}-copy`, { recursive: true });
+  rmSync(folder, { recursive: true });
+  await round();
+  renameSync(`${folder}-copy`, folder);
+  while (!(await round()).includes('gelu_forward: the block 0'));
+  writeFileSync(place.path('watched/sizes.mjs'), 'export const block = 256;\n');
+  while (!(await round()).includes('gelu_forward fp32  right at 3 sizes'));
 });
 
 it.each([[[]], [['--serve', '0']]])('kernel watch %j needs a folder', async (args) => {
@@ -315,26 +308,18 @@ it('kernel watch --serve shows every part of a round in a browser, and what is w
     const round = () => viewer!.data.kernels as KernelRound;
     const ends = (state: string, kernel: object) =>
       until(() => expect(round()).toMatchObject({ folder: 'served', state, kernels: [kernel] }));
-    const tested = [1, 2, 3].map(() => [
-      expect.stringMatching(/^count \d+$/),
-      expect.stringMatching(/^\d+$/),
-      expect.stringMatching(/^\d+%$/),
-    ]);
+    const tested = Array(3).fill([/^count \d+$/, /^\d+$/, /^\d+%$/].map((text) => expect.stringMatching(text)));
     await ends('right', { name: 'gelu_forward fp32', state: 'right', sentence: 'right at 3 sizes', tested, times: [] });
     expect(round().history).toEqual([]);
     expect(round().spent.compiling).toBeGreaterThan(0);
     expect(round().spent.testing).toBeGreaterThan(0);
 
     writeFileSync(source, text.replace('if (i >= count) return;', 'if (i >= count || i % 64 == 7) return;'));
+    const marks = expect.arrayContaining([expect.stringMatching(/^\.#\.+#/)]);
     await ends('wrong', {
       sentence: expect.stringMatching(/^count 4096: out is wrong in 64 of 4096 elements .*; wrong at 2 of 3 sizes$/),
       wrong: {
-        map: {
-          rows: 12,
-          columns: 342,
-          each: [1, 6],
-          marks: expect.arrayContaining([expect.stringMatching(/^\.#\.+#/)]),
-        },
+        map: { rows: 12, columns: 342, each: [1, 6], marks },
         inputs: [expect.stringMatching(/^in\[7\] = -?\d/)],
       },
     });

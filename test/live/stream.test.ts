@@ -4,7 +4,7 @@ import { EventEmitter } from 'node:events';
 import { rmSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import { connect } from 'node:net';
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest';
 import { EventStream } from '../../src/report/live/event-stream.ts';
 import { logTailOf } from '../../src/report/live/log-tail.ts';
 import { LiveServer } from '../../src/report/live/server.ts';
@@ -263,25 +263,21 @@ it('a viewer that takes nothing costs little memory, and keeps nobody else waiti
 
 it('a viewer that takes nothing for long is let go; one that is slow is not', () => {
   vi.useFakeTimers();
-  try {
-    log.write(runEvent(), ...steps(0, 5000));
-    const stream = new EventStream();
-    stream.follow(logTailOf(log.run), () => ({}));
-    const viewer = () =>
-      Object.assign(new EventEmitter(), { write: vi.fn(() => false), destroy: vi.fn(), end: vi.fn() });
-    const [asleep, slow] = [viewer(), viewer()];
-    for (const one of [asleep, slow]) stream.add(one as unknown as ServerResponse, undefined);
-    for (let second = 0; second < 40; second += 10) {
-      vi.advanceTimersByTime(10_000);
-      slow.emit('drain');
-    }
-    expect(asleep.destroy).toHaveBeenCalled();
-    expect(slow.destroy).not.toHaveBeenCalled();
-    expect(slow.write.mock.calls.length).toBeGreaterThan(asleep.write.mock.calls.length);
-    // One message each, not the log.
-    expect(asleep.write.mock.calls.length).toBeLessThan(6);
-    stream.close();
-  } finally {
-    vi.useRealTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  log.write(runEvent(), ...steps(0, 5000));
+  const stream = new EventStream();
+  stream.follow(logTailOf(log.run), () => ({}));
+  const viewer = () => Object.assign(new EventEmitter(), { write: vi.fn(() => false), destroy: vi.fn(), end: vi.fn() });
+  const [asleep, slow] = [viewer(), viewer()];
+  for (const one of [asleep, slow]) stream.add(one as unknown as ServerResponse, undefined);
+  for (let second = 0; second < 40; second += 10) {
+    vi.advanceTimersByTime(10_000);
+    slow.emit('drain');
   }
+  expect(asleep.destroy).toHaveBeenCalled();
+  expect(slow.destroy).not.toHaveBeenCalled();
+  expect(slow.write.mock.calls.length).toBeGreaterThan(asleep.write.mock.calls.length);
+  // One message each, not the log.
+  expect(asleep.write.mock.calls.length).toBeLessThan(6);
+  stream.close();
 });
