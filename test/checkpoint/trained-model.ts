@@ -1,8 +1,6 @@
 // Makes a tiny model in the state that training leaves, and the manifest fields of a run. Shared by the tests of this folder.
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, vi } from 'vitest';
+import { mkdtempSync } from 'node:fs';
+import { vi } from 'vitest';
 import type { ParameterCopy } from '../../src/model/arena.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
 import { castWeights, createModel, type Model } from '../../src/model/model.ts';
@@ -12,6 +10,7 @@ import { floats, Random } from '../../src/ops/cases/case-numbers.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import { OptimizerState, type StateCopy } from '../../src/optimizer/state.ts';
 import { type CheckpointToWrite, writeCheckpoint } from '../../src/weights/checkpoint/write.ts';
+import { workplace } from '../support/cli.ts';
 import { tinyConfig } from '../support/tiny-model.ts';
 
 export interface Trained {
@@ -40,11 +39,7 @@ export function trainedModel(device: Device, seed = 1, config: ModelConfig = tin
 }
 
 /** A checkpoint of `trainedModel`, changed, in a folder. Gives its path, and every value by name. */
-export function writtenModel(
-  folder: string,
-  config: ModelConfig = tinyConfig,
-  change: (model: Model) => void = () => {},
-) {
+export function writtenModel(folder: string, config = tinyConfig, change: (model: Model) => void = () => {}) {
   using device = Device.open({ kind: 'cpu' });
   const trained = trainedModel(device, 1, config);
   change(trained.model);
@@ -85,13 +80,6 @@ export const manifestFields: CheckpointToWrite['manifest'] = {
 
 /** Gives a fresh folder; those given are removed after each test. */
 export function temporaryFolders(): () => string {
-  const folders: string[] = [];
-  afterEach(() => {
-    for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true });
-  });
-  return () => {
-    const folder = mkdtempSync(join(tmpdir(), 'gpt2-test-'));
-    folders.push(folder);
-    return folder;
-  };
+  const place = workplace('each');
+  return () => mkdtempSync(place.path('new-'));
 }
