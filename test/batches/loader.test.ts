@@ -20,9 +20,10 @@ beforeAll(() => {
 });
 
 const options = { batch: 2, sequence: 10, order: 'file' as const, seed: 42, vocabularySize: 1000 };
+const open = (more: object = {}) => openLoader({ ...options, shards: [shard], ...more });
 
 it('gives inputs and the tokens that follow them', () => {
-  using loader = openLoader({ ...options, shards: [shard] });
+  using loader = open();
   loader.next();
   const { inputs, targets } = loader.next();
   expect([...inputs]).toEqual(Array.from({ length: 20 }, (_, index) => 20 + index));
@@ -30,11 +31,11 @@ it('gives inputs and the tokens that follow them', () => {
 });
 
 it.each(['llmc', 'file', 'sequence'] as const)('order %s: seek goes on exactly there', (order) => {
-  using loader = openLoader({ ...options, order, shards: [shard, counting('b.bin', 300)] });
+  using loader = open({ order, shards: [shard, counting('b.bin', 300)] });
   for (let index = 0; index < 37; index++) loader.next();
   const position = JSON.parse(JSON.stringify(loader.position)) as typeof loader.position;
   const wanted = Array.from({ length: 70 }, () => loader.next().inputs.slice());
-  using other = openLoader({ ...options, order, shards: [shard, place.path('b.bin')] });
+  using other = open({ order, shards: [shard, place.path('b.bin')] });
   other.seek(position);
   for (const batch of wanted) expect(other.next().inputs).toEqual(batch);
 });
@@ -42,7 +43,7 @@ it.each(['llmc', 'file', 'sequence'] as const)('order %s: seek goes on exactly t
 it.each(['llmc', 'file', 'sequence'] as const)(
   'order %s: a position that the shards do not have is refused',
   (order) => {
-    using loader = openLoader({ ...options, order, shards: [shard, counting('b.bin', 300)] });
+    using loader = open({ order, shards: [shard, counting('b.bin', 300)] });
     for (const position of [
       { epoch: 0, shard: 2, sample: 0 },
       { epoch: 0, shard: 0, sample: 1000 },
@@ -59,7 +60,7 @@ it.each(['llmc', 'file', 'sequence'] as const)(
 it('goes on in the files it opened when others take their names', () => {
   const paths = [counting('c.bin', 300), counting('d.bin', 200)];
   const batches = (meanwhile: () => void) => {
-    using loader = openLoader({ ...options, order: 'llmc', shards: paths });
+    using loader = open({ order: 'llmc', shards: paths });
     return Array.from({ length: 60 }, (_, index) => {
       if (index === 30) meanwhile();
       return [...loader.next().inputs];
@@ -74,7 +75,7 @@ it('goes on in the files it opened when others take their names', () => {
 
 it('the same total batch sees the same tokens in any split, in file order', () => {
   const tokens = (batch: number) => {
-    using loader = openLoader({ ...options, batch, shards: [shard] });
+    using loader = open({ batch });
     return Array.from({ length: 48 / batch }, () => [...loader.next().inputs]).flat();
   };
   expect(tokens(4)).toEqual(tokens(8));
@@ -82,16 +83,12 @@ it('the same total batch sees the same tokens in any split, in file order', () =
 });
 
 it('refuses a token outside the vocabulary, a shard too short, no shard and a rank too many', () => {
-  expect(() => openLoader({ ...options, shards: [] })).toThrow('shards names no file');
-  expect(() => openLoader({ ...options, shards: [shard], rank: 2, ranks: 2 })).toThrow('rank 2 is none of 2 ranks');
-  expect(() => openLoader({ ...options, shards: [shard], vocabularySize: 999 })).toThrow(
-    /a\.bin holds the token 999 at position 999/,
-  );
+  expect(() => open({ shards: [] })).toThrow('shards names no file');
+  expect(() => open({ rank: 2, ranks: 2 })).toThrow('rank 2 is none of 2 ranks');
+  expect(() => open({ vocabularySize: 999 })).toThrow(/a\.bin holds the token 999 at position 999/);
   const short = counting('short.bin', 20);
-  expect(() => openLoader({ ...options, shards: [short] })).toThrow(
-    /short\.bin has 20 tokens.*the largest --batch that fits is 1/,
-  );
-  expect(() => openLoader({ ...options, shards: [counting('tiny.bin', 5)] })).toThrow(/--seq must be under 5/);
+  expect(() => open({ shards: [short] })).toThrow(/short\.bin has 20 tokens.*the largest --batch that fits is 1/);
+  expect(() => open({ shards: [counting('tiny.bin', 5)] })).toThrow(/--seq must be under 5/);
 });
 
 it('compares shards with dataset.json beside them', () => {
@@ -102,24 +99,24 @@ it('compares shards with dataset.json beside them', () => {
     const dataset = { source: 'x', tokenizer: 'gpt2', vocabularySize: 1000, shards };
     place.file('listed/dataset.json', checkedJson(dataset));
   };
-  const open = () => openLoader({ ...options, shards: [path] }).close();
+  const check = () => open({ shards: [path] }).close();
   list('one_train.bin');
-  open();
+  check();
   // A token that is another one's, and still in the vocabulary; then one outside it.
   for (const byte of [1500, 1501]) {
     const bytes = readFileSync(path);
     bytes[byte]! ^= 0x81;
     writeFileSync(path, bytes);
-    expect(open).toThrow(
+    expect(check).toThrow(
       /one_train\.bin is damaged: its sha256 is [0-9a-f]{12}…, but .*dataset\.json says [0-9a-f]{12}…; restore the shard, or run prepro again/,
     );
   }
   list('other_train.bin');
-  expect(open).toThrow(/one_train\.bin is not listed in .*dataset\.json/);
+  expect(check).toThrow(/one_train\.bin is not listed in .*dataset\.json/);
 });
 
 it('says that it is closed', () => {
-  const loader = openLoader({ ...options, shards: [shard] });
+  const loader = open();
   loader.close();
   expect(() => loader.next()).toThrow(new Gpt2Error('the loader is closed; open another'));
 });

@@ -23,20 +23,19 @@ beforeEach(async () => {
   url = `${await server.start()}/corpus.bin`;
   server.files.set('/corpus.bin', content);
 });
-afterEach(async () => {
-  await server.close();
-});
+afterEach(() => server.close());
 
 const notices: string[] = [];
 const options = { pauseMilliseconds: 1, notice: (text: string) => notices.push(text) };
 const path = () => place.path('folder', 'corpus.bin');
+const fetched = (more: object = {}) => download(url, path(), { ...options, ...more });
 
 it('comes whole, once', async () => {
-  await download(url, path(), options);
+  await fetched();
   expect(readFileSync(path()).equals(content)).toBe(true);
   expect(readdirSync(place.path('folder'))).toEqual(['corpus.bin']);
   const before = server.requests.length;
-  await download(url, path(), options);
+  await fetched();
   expect(server.requests.length).toBe(before);
 });
 
@@ -50,7 +49,7 @@ it('goes on where it broke off, again and again', async () => {
         if (done >= sent) resolve();
       };
     });
-  await download(url, path(), { ...options, onProgress: (done) => told(done) });
+  await fetched({ onProgress: (done: number) => told(done) });
   expect(readFileSync(path()).equals(content)).toBe(true);
   const ranges = server.requests
     .filter(({ path, method }) => path.startsWith('/store') && method === 'GET')
@@ -63,7 +62,7 @@ it('stops when it outgrows its size', async () => {
   const large = Buffer.alloc(64 << 20, 1);
   server.files.set('/corpus.bin', large);
   server.size = 1000;
-  const error: Error = await download(url, path(), options).then(Object, Object);
+  const error: Error = await fetched().then(Object, Object);
   const [, bytes] = /has (\d+) bytes, not 1000; it was deleted: run this again$/.exec(error.message) ?? [];
   expect(Number(bytes), error.message).toBeLessThan(large.length / 2);
   expect(readdirSync(place.path('folder'))).toEqual([]);
@@ -71,13 +70,11 @@ it('stops when it outgrows its size', async () => {
 
 it('keeps what has come when it gives up, and the next run goes on from there', async () => {
   server.breakAfter = 100_000;
-  await expect(download(url, path(), options)).rejects.toThrow(
-    /corpus\.bin\.part keeps the received part: run this again to resume/,
-  );
+  await expect(fetched()).rejects.toThrow(/corpus\.bin\.part keeps the received part: run this again to resume/);
   expect(existsSync(path())).toBe(false);
   server.breakAfter = Number.POSITIVE_INFINITY;
   server.requests.length = 0;
-  await download(url, path(), options);
+  await fetched();
   expect(readFileSync(path()).equals(content)).toBe(true);
   expect(server.requests.at(-1)!.range).toMatch(/^bytes=[1-9]\d{4,}-$/);
 });
@@ -92,11 +89,11 @@ describe('a server that, when the rest is asked for,', () => {
     ['gives another range', 'shifted'],
   ])('%s', async (_, ranges, file = content) => {
     server.breakAfter = 100_000;
-    await expect(download(url, path(), options)).rejects.toThrow(/keeps the received part/);
+    await expect(fetched()).rejects.toThrow(/keeps the received part/);
     server.breakAfter = Number.POSITIVE_INFINITY;
     server.ranges = ranges;
     server.files.set('/corpus.bin', file);
-    await download(url, path(), options);
+    await fetched();
     expect(readFileSync(path()).equals(file)).toBe(true);
   });
 });
@@ -120,23 +117,19 @@ it('goes on by the time of the last change where there is no ETag, and not by a 
 
 it('refuses what has another checksum, and removes it', async () => {
   server.sha256 = '0'.repeat(64);
-  await expect(download(url, path(), options)).rejects.toThrow(
-    /has sha256 [0-9a-f]{64}, not 0{64}; it was deleted: run this again$/,
-  );
+  await expect(fetched()).rejects.toThrow(/has sha256 [0-9a-f]{64}, not 0{64}; it was deleted: run this again$/);
   expect(readdirSync(place.path('folder'))).toEqual([]);
 });
 
 it('says what it has when the server gives no checksum', async () => {
   server.sha256 = '';
-  await download(url, path(), options);
+  await fetched();
   expect(notices.at(-1)).toMatch(/gives no checksum; the sha256 of the download is [0-9a-f]{64}$/);
 });
 
 it.each([404, 403, 503])('a server that says %s', async (status) => {
   server.refusal = status;
-  await expect(download(url, path(), options)).rejects.toThrow(
-    `the server answered ${status}; give your own files with --from`,
-  );
+  await expect(fetched()).rejects.toThrow(`the server answered ${status}; give your own files with --from`);
   // Only what may pass is tried again.
   expect(server.requests.filter(({ method }) => method === 'GET').length).toBe(status === 503 ? 6 : 1);
 });

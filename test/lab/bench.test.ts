@@ -1,7 +1,7 @@
 // Timing what computes an op: on the calls of a real training step, beside the library's op; the history of versions, and the chart.
 
 import { appendFileSync } from 'node:fs';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, describe, expect, it, vi } from 'vitest';
 import { chart, timesOf } from '../../src/lab/bench-kernels.ts';
 import { benchOp, type OpBench } from '../../src/lab/bench-op.ts';
 import { addToHistory, earlierVersions, historyFile, readHistory } from '../../src/lab/history.ts';
@@ -16,10 +16,7 @@ import { variantNamed } from '../../src/ops/variants.ts';
 import { Workplace } from '../support/cli.ts';
 
 describe('a training step', () => {
-  let device: Device;
-  beforeAll(() => {
-    device = Device.open({ kind: 'cpu', threads: 2 });
-  });
+  const device = Device.open({ kind: 'cpu', threads: 2 });
   afterAll(() => device.close());
 
   it('gives the calls of plain ops and of the fused ones that consist of them', async () => {

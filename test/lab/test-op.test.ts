@@ -1,7 +1,7 @@
 // Testing what computes an op: a line per size when it is right; a sentence and a map of where it is wrong. The op is the library's,
 // with errors planted in its results.
 
-import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { afterAll, beforeEach, expect, it } from 'vitest';
 import { casesNamed } from '../../src/lab/ops.ts';
 import { sizesText, type TestedSize, testOp } from '../../src/lab/test-op.ts';
 import { Device } from '../../src/native/device.ts';
@@ -9,14 +9,13 @@ import { Tensor } from '../../src/native/tensor.ts';
 import { replaceOp } from '../../src/ops/replacements.ts';
 import { variantNamed } from '../../src/ops/variants.ts';
 
-let device: Device;
-beforeAll(() => {
-  device = Device.open({ kind: 'cpu' });
-});
+const device = Device.open({ kind: 'cpu' });
 afterAll(() => device.close());
-beforeEach(() => replaceOp(device, variantNamed('norm_forward.layernorm'), undefined));
+beforeEach(() => replaceOp(device, variantNamed(layernorm), undefined));
 
-async function tested(op: string, allSizes = true): Promise<TestedSize[]> {
+const layernorm = 'norm_forward.layernorm';
+
+async function tested(op = layernorm, allSizes = true): Promise<TestedSize[]> {
   const sizes: TestedSize[] = [];
   for await (const size of testOp(device, casesNamed(op), { allSizes })) sizes.push(size);
   return sizes;
@@ -25,7 +24,7 @@ async function tested(op: string, allSizes = true): Promise<TestedSize[]> {
 type Change = (values: Float32Array, shape: readonly number[]) => void;
 
 /** Changes one output of an op after each call. */
-function plant(output: string, change: Change, name = 'norm_forward.layernorm'): void {
+function plant(output: string, change: Change, name = layernorm): void {
   const variant = variantNamed(name);
   replaceOp(device, variant, (args, native) => {
     device.call(variant.op.name as 'adamw', native as never);
@@ -37,8 +36,8 @@ function plant(output: string, change: Change, name = 'norm_forward.layernorm'):
 }
 
 it('a right op has a line for each size', async () => {
-  const sizes = await tested('norm_forward.layernorm');
-  expect(sizes.map(({ sizes: text }) => text)).toEqual(casesNamed('norm_forward.layernorm').sizes.map(sizesText));
+  const sizes = await tested();
+  expect(sizes.map(({ sizes: text }) => text)).toEqual(casesNamed(layernorm).sizes.map(sizesText));
   for (const { isRight, lines } of sizes) {
     expect(isRight).toBe(true);
     expect(lines).toEqual([expect.stringMatching(/^right: 3 results, errors up to \d+% of the bound$/)]);
@@ -46,17 +45,13 @@ it('a right op has a line for each size', async () => {
 });
 
 it('a CPU tests the smallest sizes by default', async () => {
-  const [all, few] = [await tested('norm_forward.layernorm'), await tested('norm_forward.layernorm', false)];
+  const [all, few] = [await tested(), await tested(layernorm, false)];
   expect(few.length).toBeGreaterThan(2);
   expect(few.length).toBeLessThan(all.length);
 });
 
 it('a CPU never tests the sizes for GPUs', async () => {
-  const few = {
-    ...casesNamed('norm_forward.layernorm'),
-    sizes: [{ N: 2, C: 8, eps: 0.1 }],
-    gpuSizes: [{ N: 3, C: 8 }],
-  };
+  const few = { ...casesNamed(layernorm), sizes: [{ N: 2, C: 8, eps: 0.1 }], gpuSizes: [{ N: 3, C: 8 }] };
   const sizes: string[] = [];
   for await (const size of testOp(device, few, { allSizes: true })) sizes.push(size.sizes);
   expect(sizes).toEqual(['N 2, C 8, eps 0.1']);
@@ -67,7 +62,7 @@ it('a wrong one names the tensor and its elements, and draws the first', async (
   plant('out', (values, [rows, columns]) => {
     for (let row = 100; row < rows!; row++) values.fill(Number.NaN, (row + 1) * columns! - 40, (row + 1) * columns!);
   });
-  const [first, ...others] = await tested('norm_forward.layernorm');
+  const [first, ...others] = await tested();
   expect(first!.isRight).toBe(false);
   expect(first!.lines[0]).toMatch(
     /^out is wrong in 1120 of 16384 elements \(1120 of them NaN: never written, or computed from NaN\); the first, \[100, 88\], is NaN, expected -?\d\.\d+$/,
@@ -87,7 +82,7 @@ it('a wrong one names the tensor and its elements, and draws the first', async (
 });
 
 it('a variance in one pass is wrong where the mean is large', async () => {
-  replaceOp(device, variantNamed('norm_forward.layernorm'), (args, native) => {
+  replaceOp(device, variantNamed(layernorm), (args, native) => {
     device.call('normForward', native as never);
     const [x, rstd] = [args.in as Tensor, args.rstd as Tensor];
     const [rows, columns] = x.shape as [number, number];
@@ -102,13 +97,13 @@ it('a variance in one pass is wrong where the mean is large', async () => {
     });
     rstd.write(wrong);
   });
-  const wrong = (await tested('norm_forward.layernorm')).filter(({ isRight }) => !isRight);
+  const wrong = (await tested()).filter(({ isRight }) => !isRight);
   expect(wrong.map(({ sizes }) => sizes)).toEqual(['N 5, C 768, eps 0.00001, center 768, step 4']);
 });
 
 it('a long vector is wrapped, and small errors of all elements are found', async () => {
   plant('rstd', (values) => values.set(values.map((value) => value * (1 + 2e-5))));
-  const { lines } = (await tested('norm_forward.layernorm'))[0]!;
+  const { lines } = (await tested())[0]!;
   expect(lines[0]).toMatch(
     /^rstd is wrong in \d+ of 128 elements; the error is 2.0e-5, the bound .*e-.*; the first, \[\d+\], is /,
   );
@@ -146,17 +141,15 @@ it('other bits in another run are wrong', async () => {
     runs++;
     if (runs === 2) values[3]! *= 1 + 2 ** -23;
   });
-  const [first] = await tested('norm_forward.layernorm');
+  const [first] = await tested();
   expect(first!.lines[0]).toMatch(/^mean, other bits in run 2 is wrong in 1 of 128 elements; .* the first, \[3\], is /);
 });
 
 it('a write past the end is wrong', async () => {
-  replaceOp(device, variantNamed('norm_forward.layernorm'), ({ out }, native) => {
+  replaceOp(device, variantNamed(layernorm), ({ out }, native) => {
     device.call('normForward', native as never);
     const { buffer, count, type } = out as Tensor;
     new Tensor(buffer, 'past', type, [1], count * 4).write(Float32Array.of(1));
   });
-  expect((await tested('norm_forward.layernorm'))[0]!.lines).toEqual([
-    'out, past its end: something was written there',
-  ]);
+  expect((await tested())[0]!.lines).toEqual(['out, past its end: something was written there']);
 });

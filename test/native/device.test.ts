@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { describe, expect, it, vi } from 'vitest';
-import { Gpt2Error, NativeError, ShapeError } from '../../src/base/errors.ts';
+import { attempt, Gpt2Error, NativeError, ShapeError } from '../../src/base/errors.ts';
 import { abiVersion } from '../../src/native/bindings.generated.ts';
 import { Device } from '../../src/native/device.ts';
 import { allocateTensor, Tensor } from '../../src/native/tensor.ts';
@@ -79,6 +79,7 @@ describeBackends('device', (_, kind) => {
     using device = Device.open({ kind });
     const tensor = allocateTensor(device, 'x', 'fp32', [2]);
     const seen: string[] = [];
+    const note = (name: string) => seen.push(name);
     let enqueued = 0;
     const program = device.program(() => {
       enqueued++;
@@ -89,10 +90,7 @@ describeBackends('device', (_, kind) => {
     for (const expected of [2, 2, 3]) {
       if (expected === 3) device.dropGraphs();
       tensor.write(Float32Array.of(1, 2));
-      await device.observed(
-        (name) => seen.push(name),
-        async () => program.run(),
-      );
+      await device.observed(note, async () => program.run());
       expect([...tensor.read()]).toEqual([0, 2]);
       expect(enqueued).toBe(expected);
     }
@@ -158,14 +156,10 @@ describeBackends('device', (_, kind) => {
   it('a status becomes an error with function and detail', () => {
     using device = Device.open({ kind });
     const bytes = { bytes: new BigInt64Array(1) };
-    try {
-      device.call('matmulScratch', { ...bytes, N: -1, C: 2, O: 3, gradients: 1 });
-      expect.unreachable();
-    } catch (error) {
-      expect(error).toBeInstanceOf(NativeError);
-      expect(error).toMatchObject({ function: 'gpt2_matmul_scratch', status: 'GPT2_INVALID_ARGUMENT' });
-      expect((error as Error).message).toContain('-1');
-    }
+    const error = attempt(() => device.call('matmulScratch', { ...bytes, N: -1, C: 2, O: 3, gradients: 1 }));
+    expect(error).toBeInstanceOf(NativeError);
+    expect(error).toMatchObject({ function: 'gpt2_matmul_scratch', status: 'GPT2_INVALID_ARGUMENT' });
+    expect((error as Error).message).toContain('-1');
   });
 
   it('NULL, a misaligned workspace and too many rows are refused, not followed', () => {

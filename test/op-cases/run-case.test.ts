@@ -1,6 +1,6 @@
 // The comparison of an op with its formula finds what is wrong: an error over its bound, NaN, a wrong accumulation, and a
 // wrong result in one way of calling alone.
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, expect, it } from 'vitest';
 import { Device } from '../../src/native/device.ts';
 import type { Tensor } from '../../src/native/tensor.ts';
 import type { Numbers } from '../../src/ops/cases/case-numbers.ts';
@@ -13,10 +13,7 @@ import { replaceOp } from '../../src/ops/replacements.ts';
 const [forward, backward] = normCases as [OpCases, OpCases];
 const sizes = { N: 5, C: 37, eps: 1e-5 };
 
-let device: Device;
-beforeAll(() => {
-  device = Device.open({ kind: 'cpu' });
-});
+const device = Device.open({ kind: 'cpu' });
 afterAll(() => device.close());
 
 /** The case with one result of its formula changed. */

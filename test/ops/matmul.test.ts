@@ -10,6 +10,7 @@ import {
   matmulScratch,
 } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
+import { refusalOf } from '../support/refusal.ts';
 import { TensorBench } from '../support/tensors.ts';
 
 const activation = GPT2_ACTIVATION.GPT2_NO_ACTIVATION;
@@ -24,13 +25,8 @@ function openPath(path: string): Device {
 
 /** The code paths that this CPU has; the error about an unknown path lists them. */
 function codePaths(): string[] {
-  let message = '';
-  try {
-    openPath('abacus').close();
-  } catch (error) {
-    message = (error as Error).message;
-  }
-  return /one of (.*) on this CPU, got abacus/.exec(message)![1]!.split(', ');
+  const message = refusalOf(() => openPath('abacus').close());
+  return /one of (.*) on this CPU, got abacus/.exec(message!)![1]!.split(', ');
 }
 
 const flushed = (value: number): number => (Math.abs(value) < 2 ** -126 ? 0 * value : value);
