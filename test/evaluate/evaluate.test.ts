@@ -1,6 +1,6 @@
 // The loss of a data set: what the run's own validation gives for the same sequences, over all whole sequences of several shards, at any
 // batch, bits per byte of the text of the predicted tokens; and the batch that fits: the plan is what is allocated.
-import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeAll, expect, it, vi } from 'vitest';
 import { UsageError } from '../../src/base/errors.ts';
 import { findShards } from '../../src/data/datasets/find-shards.ts';
 import { writeShards } from '../../src/data/datasets/write-shards.ts';
@@ -119,28 +119,23 @@ describeBackends('evaluate', (device) => {
   });
 });
 
-describe('eval of a run', () => {
-  it("gives its own validation's figures, to the last bit, at another batch", async () => {
-    const data = place.data({ vocabulary: 100 });
-    await train({
-      ...{ ...tinyRun, data, out: place.path('run'), threads: 2, layers: 2, context: 64, batch: 4, steps: 5 },
-      ...{ dtype: 'fp32', valEvery: 1, valTokens: 333, saveEvery: 3, learningRate: 1e-3 },
-    });
-    const { events } = readRun(place.path('run'));
-    for (const [checkpoint, step] of [
-      ['run/checkpoints/step-00000003', 3],
-      ['run', 5],
-    ] as const) {
-      using device = Device.open({ kind: 'cpu', threads: 1 });
-      const weights = await resolveWeights(place.path(checkpoint));
-      const model = createModel(device, weights.model, { B: 4, T: 32, purpose: 'inference' });
-      weights.load(model);
-      const shards = findShards(data, 'val');
-      const { loss, standardError } = await evaluate(model, { shards, batch: 3, sequence: 32, tokens: 333 });
-      const logged = events.find((event) => event.event === 'val' && event.step === step);
-      expect(logged).toMatchObject({ loss, standardError, tokens: 320 });
-    }
+it("eval of a run: gives its own validation's figures, to the last bit, at another batch", async () => {
+  const data = place.data({ vocabulary: 100 });
+  await train({
+    ...{ ...tinyRun, data, out: place.path('run'), threads: 2, layers: 2, context: 64, batch: 4, steps: 5 },
+    ...{ dtype: 'fp32', valEvery: 1, valTokens: 333, saveEvery: 3, learningRate: 1e-3 },
   });
+  const { events } = readRun(place.path('run'));
+  for (const [checkpoint, step] of Object.entries({ 'run/checkpoints/step-00000003': 3, run: 5 })) {
+    using device = Device.open({ kind: 'cpu', threads: 1 });
+    const weights = await resolveWeights(place.path(checkpoint));
+    const model = createModel(device, weights.model, { B: 4, T: 32, purpose: 'inference' });
+    weights.load(model);
+    const shards = findShards(data, 'val');
+    const { loss, standardError } = await evaluate(model, { shards, batch: 3, sequence: 32, tokens: 333 });
+    const logged = events.find((event) => event.event === 'val' && event.step === step);
+    expect(logged).toMatchObject({ loss, standardError, tokens: 320 });
+  }
 });
 
 it('every token of GPT-2 has the bytes of its text, the end of a text none', () => {

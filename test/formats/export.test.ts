@@ -8,6 +8,7 @@ import { fromBf16, fromFp16, toBf16 } from '../../src/base/files/half-floats.ts'
 import { paddedVocabularySize } from '../../src/model/config.ts';
 import { parameterTable, realCount } from '../../src/model/parameters.ts';
 import { Device } from '../../src/native/device.ts';
+import { elementCount } from '../../src/native/element-types.ts';
 import { floats, held } from '../../src/ops/cases/case-numbers.ts';
 import { tokenizerFiles } from '../../src/tokenizer/gpt2-files.ts';
 import { gpt2 } from '../../src/tokenizer/tokenizer.ts';
@@ -42,43 +43,39 @@ const shapes: Record<string, number[]> = {
 const toFp16 = (values: Float32Array) => new Uint16Array(encodeWeights(values, 'fp16').buffer);
 const inLayers = (name: string) => Array.from({ length: layers }, (_, layer) => `h.${layer}.${name}`);
 
-describe('llm.c', () => {
-  it.each(['fp32', 'bf16'] as const)('%s: header, then each kind of parameter for all layers', async (dtype) => {
-    const out = place.path(`${dtype}.bin`);
-    await exportModel({ model, format: 'llmc', out, dtype });
-    const file = readFileSync(out);
-    const header = new Int32Array(file.buffer.slice(file.byteOffset, file.byteOffset + 1024));
-    const padded = paddedVocabularySize(tinyConfig);
-    expect([...header.subarray(0, 9)]).toEqual([
-      ...[20240326, dtype === 'fp32' ? 3 : 5, context, V, layers, tinyConfig.heads, C, padded, 0],
-    ]);
-    const kinds = 'ln1w ln1b qkvw qkvb attprojw attprojb ln2w ln2b fcw fcb fcprojw fcprojb'.split(' ');
-    const names = ['wte', 'wpe', ...kinds.flatMap(inLayers), 'lnfw', 'lnfb'];
-    const wanted = Buffer.concat(
-      names.map((name) => {
-        const values = weights.get(name)!;
-        return dtype === 'fp32' ? Buffer.from(values.buffer) : Buffer.from(toBf16(values).buffer);
-      }),
-    );
-    expect(file.subarray(1024).equals(wanted)).toBe(true);
-  });
+it.each(['fp32', 'bf16'] as const)('llm.c: %s: header, then each kind of parameter for all layers', async (dtype) => {
+  const out = place.path(`${dtype}.bin`);
+  await exportModel({ model, format: 'llmc', out, dtype });
+  const file = readFileSync(out);
+  const header = new Int32Array(file.buffer.slice(file.byteOffset, file.byteOffset + 1024));
+  const padded = paddedVocabularySize(tinyConfig);
+  expect([...header.subarray(0, 9)]).toEqual([
+    ...[20240326, dtype === 'fp32' ? 3 : 5, context, V, layers, tinyConfig.heads, C, padded, 0],
+  ]);
+  const kinds = 'ln1w ln1b qkvw qkvb attprojw attprojb ln2w ln2b fcw fcb fcprojw fcprojb'.split(' ');
+  const names = ['wte', 'wpe', ...kinds.flatMap(inLayers), 'lnfw', 'lnfb'];
+  const wanted = Buffer.concat(
+    names.map((name) => {
+      const values = weights.get(name)!;
+      return dtype === 'fp32' ? Buffer.from(values.buffer) : Buffer.from(toBf16(values).buffer);
+    }),
+  );
+  expect(file.subarray(1024).equals(wanted)).toBe(true);
 });
 
-describe('Hugging Face', () => {
-  it('the weights as they are, a configuration, and no tokenizer for another vocabulary', async () => {
-    const out = place.path('hf');
-    await exportModel({ model, format: 'hf', out });
-    const name = 'model.safetensors';
-    expect(readFileSync(join(out, name)).equals(readFileSync(join(model, name)))).toBe(true);
-    using file = openSafetensors(join(out, name));
-    expect(file.shape('h.1.attn.c_attn.weight')).toEqual([C, 3 * C]);
-    const config = JSON.parse(readFileSync(join(out, 'config.json'), 'utf8')) as Record<string, unknown>;
-    expect(config).toMatchObject({
-      ...{ model_type: 'gpt2', architectures: ['GPT2LMHeadModel'], activation_function: 'gelu_new' },
-      ...{ n_layer: layers, n_embd: C, n_head: tinyConfig.heads, n_positions: context, vocab_size: V },
-    });
-    expect(existsSync(join(out, 'vocab.json'))).toBe(false);
+it('Hugging Face: the weights as they are, a configuration, and no tokenizer for another vocabulary', async () => {
+  const out = place.path('hf');
+  await exportModel({ model, format: 'hf', out });
+  const name = 'model.safetensors';
+  expect(readFileSync(join(out, name)).equals(readFileSync(join(model, name)))).toBe(true);
+  using file = openSafetensors(join(out, name));
+  expect(file.shape('h.1.attn.c_attn.weight')).toEqual([C, 3 * C]);
+  const config = JSON.parse(readFileSync(join(out, 'config.json'), 'utf8')) as Record<string, unknown>;
+  expect(config).toMatchObject({
+    ...{ model_type: 'gpt2', architectures: ['GPT2LMHeadModel'], activation_function: 'gelu_new' },
+    ...{ n_layer: layers, n_embd: C, n_head: tinyConfig.heads, n_positions: context, vocab_size: V },
   });
+  expect(existsSync(join(out, 'vocab.json'))).toBe(false);
 });
 
 describe('a model of another program, without training', () => {
@@ -181,63 +178,58 @@ describe("GPT-2's tokenizer", () => {
   });
 });
 
-describe('GGUF', () => {
-  it.each(['fp32', 'bf16', 'fp16'] as const)('%s: keys, tensors by name, values on 32 bytes', async (dtype) => {
-    const out = place.path(`${dtype}.gguf`);
-    await exportModel({ model, format: 'gguf', out, dtype });
-    const file = readFileSync(out);
-    let at = 4;
-    const take = (bytes: number) => {
-      at += bytes;
-      return file.subarray(at - bytes, at);
-    };
-    const u32 = () => take(4).readUInt32LE();
-    const u64 = () => Number(take(8).readBigUInt64LE());
-    const text = () => take(u64()).toString('utf8');
-    expect(file.toString('latin1', 0, 4)).toBe('GGUF');
-    expect(u32()).toBe(3);
-    const [tensorCount, pairCount] = [u64(), u64()];
-    const value: Record<number, () => unknown> = { 4: u32, 6: () => take(4).readFloatLE(), 8: text, 10: u64 };
-    const pairs = Object.fromEntries(Array.from({ length: pairCount }, () => [text(), value[u32()]!()]));
-    expect(pairs).toMatchObject({
-      'general.architecture': 'gpt2',
-      'general.file_type': { fp32: 0, bf16: 32, fp16: 1 }[dtype],
-      'gpt2.block_count': layers,
-      'gpt2.embedding_length': C,
-      'gpt2.feed_forward_length': 4 * C,
-      'gpt2.attention.head_count': tinyConfig.heads,
-      'gpt2.context_length': context,
-    });
-    const tensors = Array.from({ length: tensorCount }, () => {
-      const name = text();
-      const shape = Array.from({ length: u32() }, u64);
-      return { name, shape, type: u32(), offset: u64() };
-    });
-    const start = Math.ceil(at / 32) * 32;
-    const short: Record<string, string> = {
-      ...{ 'token_embd.weight': 'wte', 'position_embd.weight': 'wpe' },
-      ...{ 'output_norm.weight': 'lnfw', 'output_norm.bias': 'lnfb', attn_norm: 'ln1', attn_qkv: 'qkv' },
-      ...{ attn_output: 'attproj', ffn_norm: 'ln2', ffn_up: 'fc', ffn_down: 'fcproj' },
-    };
-    const seen = new Set<string>();
-    for (const { name, shape, type, offset } of tensors) {
-      const [, layer, kind, part] = /^(?:blk\.(\d+)\.(\w+)\.(\w)\w+|.*)$/.exec(name)!;
-      const ours = layer === undefined ? short[name]! : `h.${layer}.${short[kind!]}${part}`;
-      seen.add(ours);
-      const wanted = shapes[ours.split('.').at(-1)!]!;
-      expect(shape, name).toEqual(wanted.toReversed());
-      const values = weights.get(ours)!.subarray(
-        0,
-        wanted.reduce((product, size) => product * size, 1),
-      );
-      const isRounded = dtype !== 'fp32' && wanted.length === 2 && ours !== 'wpe';
-      expect(type, name).toBe(isRounded ? { bf16: 30, fp16: 1 }[dtype] : 0);
-      expect(offset % 32).toBe(0);
-      const bytes = encodeWeights(values, isRounded ? dtype : 'fp32');
-      expect(file.subarray(start + offset, start + offset + bytes.length).equals(bytes), name).toBe(true);
-    }
-    expect(seen).toEqual(new Set(weights.keys()));
+it.each(['fp32', 'bf16', 'fp16'] as const)('GGUF: %s: keys, tensors by name, values on 32 bytes', async (dtype) => {
+  const out = place.path(`${dtype}.gguf`);
+  await exportModel({ model, format: 'gguf', out, dtype });
+  const file = readFileSync(out);
+  let at = 4;
+  const take = (bytes: number) => {
+    at += bytes;
+    return file.subarray(at - bytes, at);
+  };
+  const u32 = () => take(4).readUInt32LE();
+  const u64 = () => Number(take(8).readBigUInt64LE());
+  const text = () => take(u64()).toString('utf8');
+  expect(file.toString('latin1', 0, 4)).toBe('GGUF');
+  expect(u32()).toBe(3);
+  const [tensorCount, pairCount] = [u64(), u64()];
+  const value: Record<number, () => unknown> = { 4: u32, 6: () => take(4).readFloatLE(), 8: text, 10: u64 };
+  const pairs = Object.fromEntries(Array.from({ length: pairCount }, () => [text(), value[u32()]!()]));
+  expect(pairs).toMatchObject({
+    'general.architecture': 'gpt2',
+    'general.file_type': { fp32: 0, bf16: 32, fp16: 1 }[dtype],
+    'gpt2.block_count': layers,
+    'gpt2.embedding_length': C,
+    'gpt2.feed_forward_length': 4 * C,
+    'gpt2.attention.head_count': tinyConfig.heads,
+    'gpt2.context_length': context,
   });
+  const tensors = Array.from({ length: tensorCount }, () => {
+    const name = text();
+    const shape = Array.from({ length: u32() }, u64);
+    return { name, shape, type: u32(), offset: u64() };
+  });
+  const start = Math.ceil(at / 32) * 32;
+  const short: Record<string, string> = {
+    ...{ 'token_embd.weight': 'wte', 'position_embd.weight': 'wpe' },
+    ...{ 'output_norm.weight': 'lnfw', 'output_norm.bias': 'lnfb', attn_norm: 'ln1', attn_qkv: 'qkv' },
+    ...{ attn_output: 'attproj', ffn_norm: 'ln2', ffn_up: 'fc', ffn_down: 'fcproj' },
+  };
+  const seen = new Set<string>();
+  for (const { name, shape, type, offset } of tensors) {
+    const [, layer, kind, part] = /^(?:blk\.(\d+)\.(\w+)\.(\w)\w+|.*)$/.exec(name)!;
+    const ours = layer === undefined ? short[name]! : `h.${layer}.${short[kind!]}${part}`;
+    seen.add(ours);
+    const wanted = shapes[ours.split('.').at(-1)!]!;
+    expect(shape, name).toEqual(wanted.toReversed());
+    const values = weights.get(ours)!.subarray(0, elementCount(wanted));
+    const isRounded = dtype !== 'fp32' && wanted.length === 2 && ours !== 'wpe';
+    expect(type, name).toBe(isRounded ? { bf16: 30, fp16: 1 }[dtype] : 0);
+    expect(offset % 32).toBe(0);
+    const bytes = encodeWeights(values, isRounded ? dtype : 'fp32');
+    expect(file.subarray(start + offset, start + offset + bytes.length).equals(bytes), name).toBe(true);
+  }
+  expect(seen).toEqual(new Set(weights.keys()));
 });
 
 it('rounds to bf16 as the nearest even does, and keeps what is not finite', () => {

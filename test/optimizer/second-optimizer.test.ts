@@ -112,33 +112,27 @@ async function trained(device: Device, optimizer: ConstructorParameters<typeof T
   return trainer;
 }
 
-describe('two optimizers', () => {
-  it('each update their own parameters, and have memory for no others', async () => {
-    using device = Device.open({ kind: 'cpu', accumulates: true });
-    const sum = new GradientSum();
-    const { model, optimizerState } = await trained(device, mixed(sum));
-    using drawn = Device.open({ kind: 'cpu' });
-    const before = drawnModel(drawn, config, { B: 1, T: 16, purpose: 'inference' }, 1);
-    for (const parameter of parameterTable(config)) {
-      const changed = model.masters.read(parameter).join() !== before.masters.read(parameter).join();
-      expect(changed, parameter.name).toBe(!isOfLayer(parameter));
-    }
-    const names = optimizerState.copies.map(({ name, parameters }) => [name, parameters.filter(isOfLayer).length]);
-    expect(names).toEqual([
-      ['m', 0],
-      ['v', 0],
-      ['sum', 4 * config.layers],
-    ]);
-    expect(sum.seen).toEqual([1, 2, 3]);
-    const { channels: C, layers, context } = config;
-    const others = 128 * C + context * C + layers * 13 * C + 2 * C;
-    const bytes = device.allocated.get('optimizer state')!;
-    const whole = device.allocated.get('weights')!;
-    expect(bytes).toBeGreaterThanOrEqual(4 * (2 * others + layers * 12 * C * C));
-    expect(bytes / whole).toBeLessThan(1.4);
-    // Where a row has no vectors, its device memory still takes one element.
-    expect(new BackgroundWriter(model, optimizerState.copies).copyBytes).toBe(whole + bytes - 4);
-  });
+it('two optimizers: each update their own parameters, and have memory for no others', async () => {
+  using device = Device.open({ kind: 'cpu', accumulates: true });
+  const sum = new GradientSum();
+  const { model, optimizerState } = await trained(device, mixed(sum));
+  using drawn = Device.open({ kind: 'cpu' });
+  const before = drawnModel(drawn, config, { B: 1, T: 16, purpose: 'inference' }, 1);
+  for (const parameter of parameterTable(config)) {
+    const changed = model.masters.read(parameter).join() !== before.masters.read(parameter).join();
+    expect(changed, parameter.name).toBe(!isOfLayer(parameter));
+  }
+  const names = optimizerState.copies.map(({ name, parameters }) => [name, parameters.filter(isOfLayer).length]);
+  expect(Object.fromEntries(names)).toEqual({ m: 0, v: 0, sum: 4 * config.layers });
+  expect(sum.seen).toEqual([1, 2, 3]);
+  const { channels: C, layers, context } = config;
+  const others = 128 * C + context * C + layers * 13 * C + 2 * C;
+  const bytes = device.allocated.get('optimizer state')!;
+  const whole = device.allocated.get('weights')!;
+  expect(bytes).toBeGreaterThanOrEqual(4 * (2 * others + layers * 12 * C * C));
+  expect(bytes / whole).toBeLessThan(1.4);
+  // Where a row has no vectors, its device memory still takes one element.
+  expect(new BackgroundWriter(model, optimizerState.copies).copyBytes).toBe(whole + bytes - 4);
 });
 
 describe('ranks', () => {

@@ -20,14 +20,12 @@ const val = (step: number, loss: number) => ({ event: 'val', step, loss }) as co
 const sample = (step: number, text: string) => ({ event: 'sample', step, text }) as const;
 const done = { event: 'done', steps: 3, seconds: 65, weights: 'x' } as const;
 
-describe('the last line counts the steps since the last start', () => {
-  it.each([
-    [{}, 'done: 3 steps in 1m05s'],
-    [{ resumedFrom: 2 }, 'done: 1 step in 1m05s, 3 in all'],
-    [{ resumedFrom: 3 }, 'done: 0 steps in 1m05s, 3 in all'],
-  ])('%j', (start, line) => {
-    expect(runOf({ ...runEvent(), ...start }, done).lines.at(-1)).toBe(line);
-  });
+it.each([
+  [{}, 'done: 3 steps in 1m05s'],
+  [{ resumedFrom: 2 }, 'done: 1 step in 1m05s, 3 in all'],
+  [{ resumedFrom: 3 }, 'done: 0 steps in 1m05s, 3 in all'],
+])('the last line counts the steps since the last start: %j', (start, line) => {
+  expect(runOf({ ...runEvent(), ...start }, done).lines.at(-1)).toBe(line);
 });
 
 describe('curves', () => {

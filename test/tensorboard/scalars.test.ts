@@ -90,23 +90,21 @@ it('a disk that fails at the end is told, and the file is closed', () => {
   expect(() => fstatSync(disk.failed![0]!)).toThrow('EBADF');
 });
 
-describe('the file of a run that goes on', () => {
-  it('has what was measured at the step it goes on from, each as logged last', () => {
-    const events: RunEvent[] = [
-      runEvent(),
-      { event: 'val', step: 5, loss: 12 },
-      { event: 'hellaswag', step: 5, acc: 0.75, accNorm: 0.75, questions: 4 },
-      { event: 'val', step: 10, loss: 9 },
-      { event: 'val', step: 10, loss: 11 },
-      { event: 'hellaswag', step: 10, acc: 0.25, accNorm: 0.5, questions: 4 },
-    ];
-    writeLog(place.path('run'), events);
-    openScalarFile(place.path('run'), { folder: '', startStep: 10, notice: () => {} }).close();
-    expect(curves(place.path('run'))).toEqual({
-      'val/loss': [[10, 11]],
-      'hellaswag/acc': [[10, 0.25]],
-      'hellaswag/acc_norm': [[10, 0.5]],
-    });
+it('the file of a run that goes on: has what was measured at the step it goes on from, each as logged last', () => {
+  const events: RunEvent[] = [
+    runEvent(),
+    { event: 'val', step: 5, loss: 12 },
+    { event: 'hellaswag', step: 5, acc: 0.75, accNorm: 0.75, questions: 4 },
+    { event: 'val', step: 10, loss: 9 },
+    { event: 'val', step: 10, loss: 11 },
+    { event: 'hellaswag', step: 10, acc: 0.25, accNorm: 0.5, questions: 4 },
+  ];
+  writeLog(place.path('run'), events);
+  openScalarFile(place.path('run'), { folder: '', startStep: 10, notice: () => {} }).close();
+  expect(curves(place.path('run'))).toEqual({
+    'val/loss': [[10, 11]],
+    'hellaswag/acc': [[10, 0.25]],
+    'hellaswag/acc_norm': [[10, 0.5]],
   });
 });
 

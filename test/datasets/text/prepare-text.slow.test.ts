@@ -1,18 +1,18 @@
 // Own text: documents, roles and shards are a function of the text alone, whatever the number of workers, the cuts between
 // chunks, or kills in between; and the ids are those of encoding each document whole.
 import { spawn } from 'node:child_process';
-import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { get_encoding } from 'tiktoken';
 import { describe, expect, it } from 'vitest';
+import { hashFile } from '../../../src/base/files/read-file.ts';
 import { findShards } from '../../../src/data/datasets/find-shards.ts';
 import { blockEnd } from '../../../src/data/datasets/text/parts.ts';
 import { Random } from '../../../src/ops/cases/case-numbers.ts';
-import { bytes as byteTokenizer, decode, encode, endOfText } from '../../../src/tokenizer/tokenizer.ts';
+import { bytes as byteTokenizer, decode, encode, endOfText, gpt2 } from '../../../src/tokenizer/tokenizer.ts';
 import { command, workplace } from '../../support/cli.ts';
 import { jsonl, ofJsonl, prepared as prepare, tokensIn } from '../../support/prepared.ts';
 import { anyText } from '../../tokenizer/texts.ts';
@@ -23,12 +23,7 @@ const place = workplace();
 const tokensOf = (folder: string, role: 'train' | 'val'): number[] => findShards(folder, role).flatMap(tokensIn);
 
 /** The documents of a role, as texts. */
-function documentsOf(
-  folder: string,
-  role: 'train' | 'val',
-  end = endOfText,
-  tokenizer?: typeof byteTokenizer,
-): string[] {
+function documentsOf(folder: string, role: 'train' | 'val', end = endOfText, tokenizer = gpt2): string[] {
   const documents: number[][] = [];
   for (const token of tokensOf(folder, role)) {
     if (token === end) documents.push([]);
@@ -52,12 +47,7 @@ function story(bytes: number, seed = 1): string {
 }
 
 const hashOf = (folder: string): string[] =>
-  readdirSync(folder).map(
-    (name) =>
-      `${name} ${createHash('sha256')
-        .update(readFileSync(`${folder}/${name}`))
-        .digest('hex')}`,
-  );
+  readdirSync(folder).map((name) => `${name} ${hashFile(`${folder}/${name}`)}`);
 
 describe('documents', () => {
   it('a file is one; a folder in a non-Latin writing comes back, each text once', async () => {
@@ -155,18 +145,16 @@ describe('documents', () => {
   });
 });
 
-describe('the tokenizer of bytes', () => {
-  it('has a vocabulary of 257, and any text comes back', async () => {
-    const text = Array.from({ length: 50 }, (_, index) => `Γειά ${index} 🦜\n`).join('§');
-    const format = { kind: 'text' as const, separator: '§' };
-    const source = place.file('bytes.txt', text);
-    const { dataset } = await prepare([source], place.path('bytes'), { format, tokenizer: 'bytes' });
-    expect(dataset).toMatchObject({ tokenizer: 'bytes', vocabularySize: 257, documents: 50 });
-    const found = (['train', 'val'] as const).flatMap((role) =>
-      documentsOf(place.path('bytes'), role, 256, byteTokenizer),
-    );
-    expect(found.sort()).toEqual(text.split('§').sort());
-  });
+it('the tokenizer of bytes: has a vocabulary of 257, and any text comes back', async () => {
+  const text = Array.from({ length: 50 }, (_, index) => `Γειά ${index} 🦜\n`).join('§');
+  const format = { kind: 'text' as const, separator: '§' };
+  const source = place.file('bytes.txt', text);
+  const { dataset } = await prepare([source], place.path('bytes'), { format, tokenizer: 'bytes' });
+  expect(dataset).toMatchObject({ tokenizer: 'bytes', vocabularySize: 257, documents: 50 });
+  const found = (['train', 'val'] as const).flatMap((role) =>
+    documentsOf(place.path('bytes'), role, 256, byteTokenizer),
+  );
+  expect(found.sort()).toEqual(text.split('§').sort());
 });
 
 describe('shards', () => {
