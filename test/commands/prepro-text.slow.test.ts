@@ -1,5 +1,5 @@
 // `prepro text` as a user runs it: train takes what it makes, in either vocabulary; what is wrong is said in one line.
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { gzipSync } from 'node:zlib';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { libraryPath } from '../../src/native/find-library.ts';
@@ -7,18 +7,12 @@ import { tinyModel, workplace } from '../support/cli.ts';
 
 const place = workplace();
 beforeAll(() => {
-  const lines = Array.from(
-    { length: 4000 },
-    (_, index) => `line ${index} of a text with “signs” and ${index % 7} words`,
-  );
+  const lines = Array.from({ length: 4000 }, (_, index) => `line ${index} of text with “signs” and ${index % 7} words`);
   place.file('text.txt', lines.join('\n'));
 });
 
 describe.skipIf(!existsSync(libraryPath('cpu')))('train takes it (needs the CPU library)', () => {
-  it.each([
-    ['gpt2', 50257],
-    ['bytes', 257],
-  ])('%s', async (tokenizer, vocabularySize) => {
+  it.each(Object.entries({ gpt2: 50257, bytes: 257 }))('%s', async (tokenizer, vocabularySize) => {
     const out = `data-${tokenizer}`;
     const made = await place.okHere(`prepro text text.txt --tokenizer ${tokenizer} --out ${out} --workers 1 --json`);
     expect(JSON.parse(made.stdout)).toMatchObject({ folder: out, present: false, tokenizer, vocabularySize });
@@ -27,30 +21,24 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('train takes it (needs the CPU 
     const log = readFileSync(place.path(`run-${tokenizer}`, 'log.jsonl'), 'utf8');
     expect(log).toContain(`"vocabularySize":${vocabularySize}`);
     expect(log).toContain('"event":"sample"');
-    const sample = await place.here(`sample --model run-${tokenizer} --prompt Zoë --tokens 5 --device cpu`);
+    const sample = await place.okHere(`sample --model run-${tokenizer} --prompt Zoë --tokens 5 --device cpu`);
     expect(sample.stdout).toMatch(/^Zoë/);
-    expect(sample.code, sample.stderr).toBe(0);
   });
 
   it('by the command that a model of characters is advised to use', async () => {
     place.file('few.txt', 'line 1 of a text with 2 words\n'.repeat(500));
-    const train = `train --data data/text --out run-char --steps 1 --sample-every 0 ${tinyModel.join(' ')}`.split(' ');
-    for (const args of [
-      ['prepro', 'text', 'text.txt', '--tokenizer', 'char', '--workers', '1'],
-      [...train, '--seq', '64', '--val-every', '0'],
-      ['prepro', 'text', 'few.txt', '--tokenizer', 'bytes', '--workers', '1'],
-    ]) {
-      await place.okHere(args);
-    }
+    const train = `train --data data/text --out run-char --steps 1 --sample-every 0 ${tinyModel.join(' ')}`;
+    await place.okHere('prepro text text.txt --tokenizer char --workers 1');
+    await place.okHere(`${train} --seq 64 --val-every 0`);
+    await place.okHere('prepro text few.txt --tokenizer bytes --workers 1');
     const { stderr } = await place.here(['eval', '--model', 'run-char', '--data', 'data/few']);
     const [, command] = /prepare the data with the model's tokenizer: `np.* prepro (?:-- )?([^`]+)`/.exec(stderr)!;
-    const { code, stderr: said } = await place.here(['prepro', ...command!.replace('FILE', 'few.txt').split(' ')]);
-    expect(code, said).toBe(0);
+    await place.okHere(`prepro ${command!.replace('FILE', 'few.txt')}`);
     await place.okHere(['eval', '--model', 'run-char', '--data', command!.split(' --out ')[1]!, '--batch', '1']);
   });
 
   it("not as the data of a model of another vocabulary's", async () => {
-    const args = 'train --data data-gpt2 --model run-bytes --out mixed --steps 1 --seq 64 --device cpu'.split(' ');
+    const args = 'train --data data-gpt2 --model run-bytes --out mixed --steps 1 --seq 64 --device cpu';
     const { code, stderr } = await place.here(args);
     expect(stderr).toMatch(/^data-gpt2 has a vocabulary of 50257 tokens \(gpt2\), .*one of 257; prepare the data with/);
     expect(code).toBe(1);
@@ -59,14 +47,11 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('train takes it (needs the CPU 
 
 describe('says in one line', () => {
   const paragraphs = Array.from({ length: 4000 }, (_, index) => `paragraph ${index} of several`);
-  const json = paragraphs.map((text) => JSON.stringify({ text })).join('\n');
+  const objects = paragraphs.map((text) => ({ text }));
+  const json = objects.map((object) => JSON.stringify(object)).join('\n');
   const files: Record<string, string | Buffer> = {
     'titled.jsonl': paragraphs.map((text, index) => JSON.stringify({ title: `${index}`, text })).join('\n'),
-    'array.json': JSON.stringify(
-      paragraphs.map((text) => ({ text })),
-      null,
-      2,
-    ),
+    'array.json': JSON.stringify(objects, null, 2),
     'texts.json': JSON.stringify(paragraphs),
     'packed.json': gzipSync(json),
     'marked.txt': paragraphs.join('<|endoftext|>'),
@@ -176,13 +161,8 @@ it('says what share is for validation, and what was asked for', async () => {
 });
 
 it('warns if the share is far from what was asked for', async () => {
-  mkdirSync(place.path('few'));
-  for (const [name, size] of [
-    ['a', 2000],
-    ['b', 1000],
-    ['c', 700],
-  ] as const) {
-    writeFileSync(place.path('few', name), name.repeat(size));
+  for (const [name, size] of Object.entries({ a: 2000, b: 1000, c: 700 })) {
+    place.file(`few/${name}`, name.repeat(size));
   }
   const made = (share: string) =>
     place.here(['prepro', 'text', 'few', '--tokenizer', 'bytes', '--overwrite', '--val-fraction', share]);

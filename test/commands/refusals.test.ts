@@ -427,11 +427,7 @@ describe.each(Object.entries(tables))('%s', (command, rows) => {
 });
 
 it('started as a program says the same, with the same exit code', () => {
-  for (const [command, index] of [
-    ['gpt2', 0],
-    [train, 15],
-    ['compare', 3],
-  ] as const) {
+  for (const [command, index] of Object.entries({ gpt2: 0, [train]: 15, compare: 3 })) {
     const row = tables[command]![index]!;
     expectRow(place.run(`${command === 'gpt2' ? '' : command} ${row[1]}`, env()), row);
   }
@@ -476,9 +472,7 @@ it.each([
   'prepro tinystories --from none --out x',
   'prepro fineweb --from none --out x',
 ])('--verbose shows the stack of the error: gpt2 %s', async (line) => {
-  const { code, stderr } = await (line.startsWith('export')
-    ? place.run(`${line} --verbose`)
-    : place.here(`${line} --verbose`));
+  const { code, stderr } = await place[line.startsWith('export') ? 'run' : 'here'](`${line} --verbose`);
   expect(code).toBe(1);
   expect(stderr).toMatch(/Error: .*none.*\n {4}at /);
 });

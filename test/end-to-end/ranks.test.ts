@@ -18,11 +18,7 @@ beforeAll(() => {
 });
 
 /** With windows, which change what a rank keeps of a step. */
-const long = [
-  ...sharedSteps,
-  ...windowedFlags.replace('--document-mask ', '').split(' '),
-  ...'--steps 12 --val-every 4'.split(' '),
-];
+const run = [...sharedSteps, ...`${windowedFlags.replace('--document-mask ', '')} --steps 12 --val-every 4`.split(' ')];
 
 const files = (out: string) => resolveCheckpoint(place.path(out)).manifest.files;
 /** Trains in this process. */
@@ -41,7 +37,7 @@ it.each([
   async (zero, overlap) => {
     // In llm.c's validation a batch is one of each rank: as many tokens in fewer batches.
     const steps = (ranks: number) => [
-      ...[...long, '--out', `${ranks}-${zero}`],
+      ...[...run, '--out', `${ranks}-${zero}`],
       ...(zero === 0 ? ['--val-steps', String(12 / ranks)] : []),
     ];
     await alone(steps(1));
@@ -79,11 +75,9 @@ it("in llm.c's order and bf16 a run resumes bit for bit, ranks at other shards, 
 it('HellaSwag is asked by ranks in turn, with the figures of one', async () => {
   writeQuestions(place.path('questions.bin'), randomQuestions(60, { vocabulary: 100, longest: 12 }));
   // Weights that stay what they were, so that the answers are to the same.
-  const asked = '--batch 2 --total-batch 64 --order sequence --steps 2 --lr 0 --val-every 0 --hellaswag-every 2'.split(
-    ' ',
-  );
+  const asked = '--batch 2 --total-batch 64 --order sequence --steps 2 --lr 0 --val-every 0 --hellaswag-every 2';
   const answer = async (ranks: number) => {
-    const line = ['train', ...tinyRanks, ...asked, '--hellaswag', 'questions.bin', '--out', `asked-${ranks}`];
+    const line = `train ${tinyRanks.join(' ')} ${asked} --hellaswag questions.bin --out asked-${ranks}`;
     await (ranks === 1 ? place.okHere(line) : inRanks(place, ranks, line));
     return readRun(place.path(`asked-${ranks}`)).events.find(({ event }) => event === 'hellaswag');
   };

@@ -56,10 +56,7 @@ const stepsOf = (kind: string) => `${gpt2} ${kinds[kind]!.flags}`;
 
 /** Trains, and gives all that is printed. */
 async function run(line: string): Promise<string> {
-  const { code, stdout, stderr } = line.includes('--sweep')
-    ? place.run(`train ${line}`)
-    : await place.here(`train ${line}`);
-  expect(code, stderr).toBe(0);
+  const { stdout, stderr } = await place[line.includes('--sweep') ? 'ok' : 'okHere'](`train ${line}`);
   return stdout + stderr;
 }
 const configuration = (out: string) => readRun(place.path(out)).configuration;
@@ -108,11 +105,8 @@ describe.each(Object.entries(kinds))(
     };
 
     it('gives on two ranks what one gives', async () => {
-      const { stdout } = await inRanks(
-        place,
-        2,
-        `train ${steps} --zero 0 --overlap on --save-every 7 --out ${kind}-two`,
-      );
+      const line = `train ${steps} --zero 0 --overlap on --save-every 7 --out ${kind}-two`;
+      const { stdout } = await inRanks(place, 2, line);
       expect(stdout).toContain('2 ranks on this machine');
       expect(furthest(kind, `${kind}-two`)).toBeLessThan(limit);
     });
@@ -147,10 +141,7 @@ describe.each(Object.entries(kinds))(
       const dtype = steps.includes('fp8') ? 'fp8' : 'fp32';
       for (const each of new Set([dtype, 'fp32'])) {
         const files = `--model ${out} --data data --hellaswag questions.bin`;
-        const { code, stdout, stderr } = await place.here(
-          `eval ${files} --batch 2 --seq 16 --device cpu --dtype ${each} --json`,
-        );
-        expect(code, stderr).toBe(0);
+        const { stdout } = await place.okHere(`eval ${files} --batch 2 --seq 16 --device cpu --dtype ${each} --json`);
         expect(stdout.includes(String(wanted))).toBe(each === dtype);
         expect(JSON.parse(stdout)).toMatchObject({ questions: 20 });
       }

@@ -31,22 +31,18 @@ beforeAll(() => {
 /** Plans as if a step took so many seconds. */
 const plan = (more: TrainOptions, seconds = 0.5) =>
   planSources(resolveSources({ device: 'cpu', data, sequence: 64, ...more }), {}, async () => seconds);
+const dryRun = () => `train --dry-run --device cpu --data ${data}`;
 const totalOf = (memory: ReadonlyMap<string, number>) => [...memory.values()].reduce((sum, bytes) => sum + bytes, 0);
 
 it('adds up, and takes nothing', async () => {
-  const { memory, refusal, ...rest } = await plan({
-    model: 'd12',
-    batch: 8,
-    totalBatch: 2048,
-    out: place.path('none'),
-  });
+  const { memory, refusal, ...rest } = await plan({ model: 'd12', batch: 8, totalBatch: 2048, out: place.path('new') });
   expect(rest).toMatchObject({ model: 'd12', batch: 8, sequence: 64, accumulation: 4, recompute: 'none' });
   // A vocabulary of 200, padded to 256.
   const weights = 4 * ((256 + 1024) * 768 + 12 * (12 * 768 ** 2 + 13 * 768) + 2 * 768);
   expect(memory.get('weights')).toBe(weights);
   expect(memory.get('optimizer state')).toBe(2 * weights);
   expect(refusal).toBeUndefined();
-  expect(existsSync(place.path('none'))).toBe(false);
+  expect(existsSync(place.path('new'))).toBe(false);
 });
 
 it('says what saving takes of the host, where a save is a copy, beside the total', async () => {
@@ -56,9 +52,7 @@ it('says what saving takes of the host, where a save is a copy, beside the total
   expect(savingMemory).toBe(3 * memory.get('weights')!);
   expect(availableHost).toBeGreaterThan(2 ** 28);
   expect(memory).toEqual((await plan(sizes)).memory);
-  const { stdout } = await place.okHere([
-    ...['train', '--dry-run', '--device', 'cpu', '--data', data, '--model', 'd6', '--seq', '64', '--save-every', '10'],
-  ]);
+  const { stdout } = await place.okHere(`${dryRun()} --model d6 --seq 64 --save-every 10`);
   expect(stdout).toMatch(/\n {2}free +[\d.]+ \w+\nhost memory for saving: 127 MiB in addition, of [\d.]+ \w+ free\n/);
 });
 
@@ -81,31 +75,26 @@ it('computes again only where nothing else fits', async () => {
   );
 });
 
-it.each([[[]], [['--json']]])('ends with 1 where the run would not fit, with %j', async (more) => {
-  const asked = ['--model', 'd12', '--batch', '64', '--seq', '64', '--max-memory', '2'];
-  const { code, stdout, stderr } = await place.here([
-    ...['train', '--dry-run', '--device', 'cpu', '--data', data, ...asked, ...more],
-  ]);
+it.each(['', '--json'])('ends with 1 where the run would not fit, with "%s"', async (more) => {
+  const asked = `--model d12 --batch 64 --seq 64 --max-memory 2 ${more}`;
+  const { code, stdout, stderr } = await place.here(`${dryRun()} ${asked}`);
   expect(code).toBe(1);
   expect(stderr).toMatch(/--batch 64 with --seq 64 needs .* fits\n$/);
   expect(stdout).toContain('activations');
-  if (more.length > 0) expect(stderr).toContain((JSON.parse(stdout) as { refusal: string }).refusal);
+  if (more) expect(stderr).toContain((JSON.parse(stdout) as { refusal: string }).refusal);
 });
 
 it('says what a step comes to where only --batch auto settles it', async () => {
-  const sizes = '--layers 1 --channels 32 --heads 2 --context 64 --seq 32'.split(' ');
-  const asked = ['train', '--dry-run', '--device', 'cpu', '--data', data, ...sizes, '--batch', 'auto'];
+  const asked = `${dryRun()} --layers 1 --channels 32 --heads 2 --context 64 --seq 32 --batch auto`;
   const tokens = (text: string) => /here; a step has (\d+) tokens: --total-batch is not given\n/.exec(text)?.[1];
   // As many tokens as pay on a CPU: 4096.
   expect(tokens((await place.here(asked)).stdout)).toBe('4096');
-  expect(tokens((await place.here([...asked, '--total-batch', '256'])).stdout)).toBeUndefined();
+  expect(tokens((await place.here(`${asked} --total-batch 256`)).stdout)).toBeUndefined();
 });
 
 it('trains with what it picked, and a resumed run takes the same', async () => {
   const out = place.path('run');
-  const options: TrainOptions = {
-    ...{ ...tinyRun, data, out, context: 64, batch: 'auto', totalBatch: 256, steps: 4 },
-  };
+  const options: TrainOptions = { ...tinyRun, data, out, context: 64, batch: 'auto', totalBatch: 256, steps: 4 };
   expect(await noticesOf({ ...options, stopAfter: 2 })).toContain('--batch auto is --batch 8 --recompute none here');
   expect(await plan({ out, resume: true, batch: 8, totalBatch: 512 })).toMatchObject({ steps: 2, tokens: 1024 });
   await train({ out, resume: true });
@@ -113,29 +102,11 @@ it('trains with what it picked, and a resumed run takes the same', async () => {
 });
 
 it.each<[what: string, options: TrainOptions, seconds: number, text: string | RegExp, warnings: string[]]>([
-  [
-    'one epoch',
-    { valEvery: 0 },
-    0.5,
-    /^9 steps, 4,608 tokens, 0.922 epochs; 5s, until 14:30; checkpoints of 127 MiB$/,
-    [],
-  ],
+  ['epoch', { valEvery: 0 }, 0.5, /^9 steps, 4,608 tokens, 0.922 epochs; 5s, until 14:30; checkpoints of 127 MiB$/, []],
   ['up to --stop-after', { steps: 50, stopAfter: 4, valEvery: 0 }, 0.5, /^4 steps, 2,048 tokens, [^;]*; 2s, /, []],
   ['validation is a third of training', { steps: 8, valEvery: 1, valTokens: 512 }, 1, /; 11s, until 14:30; /, []],
-  [
-    'another day',
-    { steps: 2, valEvery: 0 },
-    40000,
-    /; 22h13m, until 2026-11-27 12:43; /,
-    ['a step takes 11h06m, over 60 s'],
-  ],
-  [
-    'over a day',
-    { steps: 4, valEvery: 0 },
-    30000,
-    /33h20m/,
-    ['33h20m is over 24 hours', 'a step takes 8h20m, over 60 s'],
-  ],
+  ['a day', { steps: 2, valEvery: 0 }, 40000, /; 22h13m, until 2026-11-27 12:43; /, ['a step takes 11h06m, over 60 s']],
+  ['days', { steps: 4, valEvery: 0 }, 30000, /33h20m/, ['33h20m is over 24 hours', 'a step takes 8h20m, over 60 s']],
   ['many epochs', { steps: 50, valEvery: 0 }, 0.5, /^50 steps, 25,600 tokens, /, ['\\d+\\.\\d+ epochs: above 4 ']],
 ])('says what the run comes to: %s', async (_, options, seconds, text, warnings) => {
   const planned = await plan({ model: 'd6', batch: 8, totalBatch: 512, ...options }, seconds);
