@@ -6,7 +6,7 @@ import { expect, it } from 'vitest';
 import { attempt, Gpt2Error, UsageError } from '../../src/base/errors.ts';
 import { checkConfig } from '../../src/model/config.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
-import { floats } from '../../src/ops/cases/case-numbers.ts';
+import { floats, transposed } from '../../src/ops/cases/case-numbers.ts';
 import { weightsHash } from '../../src/train/run/weights-hash.ts';
 import { resolveCheckpoint, verifyCheckpoint } from '../../src/weights/checkpoint/directory.ts';
 import { loadOptimizer, loadWeights, openWeights } from '../../src/weights/checkpoint/read-checkpoint.ts';
@@ -67,15 +67,7 @@ describeBackends('a checkpoint', (device) => {
     expect(file.shape('ln_f.bias')).toEqual([C]);
     const ours = floats(model.masters.get('h.1.fcw'));
     const stored = file.read('h.1.mlp.c_fc.weight');
-    for (const [output, input] of [
-      [0, 0],
-      [1, 0],
-      [0, 1],
-      [191, 47],
-      [100, 33],
-    ] as const) {
-      expect(stored[input * 4 * C + output]).toBe(ours[output * C + input]);
-    }
+    expect(Float64Array.from(stored)).toEqual(transposed(ours, 4 * C, C));
     using optimizer = openSafetensors(join(path, 'optimizer.safetensors'));
     expect(optimizer.names).toEqual(['m.', 'v.'].flatMap((prefix) => file.names.map((name) => prefix + name)));
     expect(optimizer.shape('v.h.0.mlp.c_fc.weight')).toEqual([C, 4 * C]);

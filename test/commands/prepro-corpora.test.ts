@@ -45,19 +45,13 @@ describe('tinystories', () => {
   });
 
   it('is downloaded where there is none', async () => {
-    for (const [name, list] of [
-      ['train', train],
-      ['valid', valid],
-    ] as const) {
-      server.files.set(`/datasets/roneneldan/TinyStories/resolve/main/TinyStoriesV2-GPT4-${name}.txt`, text([...list]));
+    for (const [name, list] of Object.entries({ train, valid })) {
+      server.files.set(`/datasets/roneneldan/TinyStories/resolve/main/TinyStoriesV2-GPT4-${name}.txt`, text(list));
     }
     vi.stubEnv('HF_ENDPOINT', endpoint);
     vi.stubEnv('GPT2_DATASETS', '');
-    const { dataset } = await tinystories.prepare({
-      out: place.path('downloaded'),
-      shardTokens: 2 ** 31 - 1,
-      workers: 1,
-    });
+    const out = place.path('downloaded');
+    const { dataset } = await tinystories.prepare({ out, shardTokens: 2 ** 31 - 1, workers: 1 });
     expect(dataset.documents).toBe(230);
     expect(shard('downloaded', 'TinyStories_train.bin')).toEqual(tokensOf(train));
     expect(readdirSync(place.path('downloaded', 'download')).length).toBe(2);
@@ -105,12 +99,9 @@ describe('fineweb', () => {
     }
     vi.stubEnv('HF_ENDPOINT', `${endpoint}/`);
     const options = { version: '10B', out: place.path('shards'), shardTokens: 1e8 };
-    const first = await fineweb.prepare({ ...options, shards: 1 });
-    expect(first.dataset.shards.map(({ file }) => file)).toEqual([
-      'fineweb_val_000000.bin',
-      'fineweb_train_000001.bin',
-    ]);
-    expect(first.present).toBe(false);
+    const { dataset, present } = await fineweb.prepare({ ...options, shards: 1 });
+    expect(dataset.shards.map(({ file }) => file)).toEqual(['fineweb_val_000000.bin', 'fineweb_train_000001.bin']);
+    expect(present).toBe(false);
     const asked = server.requests.length;
     expect((await fineweb.prepare({ ...options, shards: 1 })).present).toBe(true);
     expect(server.requests.length).toBe(asked);

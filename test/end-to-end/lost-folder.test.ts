@@ -58,13 +58,9 @@ describe.each(cases)('its folder %s', (name, take, suffix, rest) => {
     const takeIf = (isWhen: boolean) => void (isWhen && left.pop()?.(out));
     const onEvent = (event: RunEvent) => takeIf(event.event === at || (event.event === 'train' && event.step === at));
     const write = BackgroundWriter.prototype.write;
-    vi.spyOn(BackgroundWriter.prototype, 'write').mockImplementation(function (
-      this: BackgroundWriter,
-      head,
-      ...others
-    ) {
+    vi.spyOn(BackgroundWriter.prototype, 'write').mockImplementation(function (this: BackgroundWriter, head, ...more) {
       takeIf(at === 'writing' && head.step === 12);
-      return write.call(this, head, ...others);
+      return write.call(this, head, ...more);
     });
     const stopAfter = at === 3 ? 7 : 12;
     const onNotice = vi.fn();

@@ -98,27 +98,18 @@ const none = { inputs: tokens, targets: new Int32Array(32).fill(-1) };
 
 const decay = { weightDecay: 0 };
 const rate = (of: (step: number) => number) => ({ schedule: of });
+const rateOf2 = (of: () => number) => rate((step) => (step === 2 ? of() : 1e-3));
 const batches = (other: () => unknown) => ({ batches: batchesWith(other) });
-const validation = (other: () => unknown, at: number) => ({
-  validation: batchesWith(other, at),
-  valEvery: 2,
-  valSteps: 1,
-});
+const validation = (bad: () => unknown, at: number) => ({ validation: batchesWith(bad, at), valEvery: 2, valSteps: 1 });
 const start = (parts: object, name: string) =>
   train({ ...tinyRun, data: place.path('data'), out: place.path(name), steps: 4, ...parts } as ProgramOptions);
 
 describe('refusals', () => {
   it.each<[message: string, parts: object]>([
-    [
-      'the learning rate of step 2 takes a number of at least 0, not NaN',
-      rate((step) => (step === 2 ? Number.NaN : 1e-3)),
-    ],
+    ['the learning rate of step 2 takes a number of at least 0, not NaN', rateOf2(() => Number.NaN)],
     ['the learning rate of step 2 takes a number of at least 0, not -1', rate((step) => 1 - step)],
-    [
-      'the learning rate of step 2 takes a number from 0 to 3.4028234663852886e+38, not 1e+39',
-      rate((step) => (step === 2 ? 1e39 : 1e-3)),
-    ],
-    ['no rate', rate((step) => (step === 2 ? fail('no rate') : 1e-3))],
+    ['the learning rate of step 2 takes a number from 0 to 3.4028234663852886e+38, not 1e+39', rateOf2(() => 1e39)],
+    ['no rate', rateOf2(() => fail('no rate'))],
     ['no connection', batches(() => fail())],
     ["step 2: a batch's inputs must be 1 x 32 = 32 tokens, not 31", batches(() => short)],
     ['step 2 has no target to learn from: all are -1', batches(() => none)],

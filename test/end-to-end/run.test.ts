@@ -121,10 +121,7 @@ it('a run that has saved nothing yet is resumed from its start, with its own opt
   await run(command);
   const wanted = figures('killed');
   const log = place.path('killed', 'log.jsonl');
-  const resumes = [
-    ['train', '--out', 'killed', '--resume'],
-    [...command, '--resume', 'auto'],
-  ];
+  const resumes = ['train --out killed --resume'.split(' '), [...command, '--resume', 'auto']];
   for (const [index, resume] of resumes.entries()) {
     rmSync(place.path('killed', 'checkpoints'), { recursive: true });
     const lines = readFileSync(log, 'utf8').split('\n');

@@ -31,6 +31,7 @@ import { storedShape } from '../../src/weights/files/layout.ts';
 import { manifestFile, optimizerFile, weightsFile } from '../../src/weights/files/names.ts';
 import { openSafetensors, writeSafetensors } from '../../src/weights/files/safetensors.ts';
 import { openerOf } from '../../src/weights/formats/formats.ts';
+import { curve } from '../report/runs-to-draw.ts';
 import { configuration, runEvent, trainEvent } from '../runs/run-log.ts';
 import { llmcModelFile } from '../support/llmc-model.ts';
 import { randomQuestions } from '../support/questions.ts';
@@ -52,15 +53,7 @@ const reference: Reference = {
   name: 'example',
   source: { program: 'llm.c', version: '1', hardware: 'H100', precision: 'fp32', command: 'train' },
   configuration: { model: 'd6', batch: 4, sequence: 64, learningRate: 6e-4, overfitBatch: false },
-  series: {
-    train: [
-      [0, 10.9],
-      [1, 9.8],
-    ],
-    val: [[0, 10.9]],
-    norm: [[0, 13.1]],
-    lr: [[0, 1.5e-5]],
-  },
+  series: { train: curve(10.9, 9.8), val: curve(10.9), norm: curve(13.1), lr: curve(1.5e-5) },
   limits: [
     { series: 'train', from: 0, to: 1, within: 1e-3 },
     { series: 'norm', kind: 'mean', from: 0, to: 1, within: 0.1, relativeAbove: { above: 1, within: 0.01 } },
@@ -87,10 +80,8 @@ export function formatsIn(folder: string): Format[] {
   };
 
   const shard = join(place('shard'), 'tiny_train.bin');
-  writeShard(
-    shard,
-    Uint16Array.from({ length: 300 }, (_, i) => (i * 7919) % 50257),
-  );
+  const ids = Uint16Array.from({ length: 300 }, (_, i) => (i * 7919) % 50257);
+  writeShard(shard, ids);
 
   const tensors = join(place('safetensors'), 'model.safetensors');
   writeSafetensors(tensors, [
@@ -147,9 +138,7 @@ export function formatsIn(folder: string): Format[] {
     files: [files[0]!, { name: tokensFile, bytes: 1024 + 2 * rows.length, sha256: tokens.sha256 }],
   };
 
-  const sizes = new Map(
-    parameterTable(model).map(({ name, shape }) => [name, shape.reduce((all, size) => all * size)]),
-  );
+  const sizes = new Map(parameterTable(model).map(({ name, shape }) => [name, shape.reduce((a, b) => a * b)]));
   sizes.set('wte', paddedVocabularySize(model) * model.channels);
   const llmcExamples = (['fp32', 'bf16'] as const).map((type) =>
     llmcModelFile(model, type, (name) => new Float32Array(sizes.get(name)!)),
@@ -236,10 +225,7 @@ export function formatsIn(folder: string): Format[] {
     // Without it a process decodes, which takes a second to start; tokenizers.slow.test.ts tries it.
     if (opened.bytesOf) decode([0, 1, 2], opened);
   });
-  const options = [
-    json(configuration),
-    json({ batch: 4, learningRate: '1e-3', order: 'sequence', overfitBatch: true }),
-  ];
-  add('options', join(place('options'), 'config.json'), options, (path) => readOptionsFile(path));
+  const given = [json(configuration), json({ batch: 4, learningRate: '1e-3', order: 'sequence', overfitBatch: true })];
+  add('options', join(place('options'), 'config.json'), given, (path) => readOptionsFile(path));
   return formats;
 }

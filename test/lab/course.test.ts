@@ -24,12 +24,8 @@ it('every exercise is open at first, and the next one says what is wrong', async
   expect(started.stdout).toMatch(/^wrote the exercises to mine; next: .* course check mine\n$/);
   const { code, stdout, open } = await check();
   expect(open).toEqual(names);
-  expect(stdout).toMatch(
-    new RegExp(
-      `^0 of ${names.length} solved\\nnext: mine/01-add/add.cu\\n  residual_forward fp32 .* out is wrong in `,
-      'm',
-    ),
-  );
+  const next = '\\nnext: mine/01-add/add.cu\\n  residual_forward fp32 .* out is wrong in ';
+  expect(stdout).toMatch(new RegExp(`^0 of ${names.length} solved${next}`, 'm'));
   expect(code).toBe(1);
 });
 
@@ -46,10 +42,7 @@ it('the solutions solve all', async () => {
     const holes = /(?<=\/\/ Your code begins here.*\n)[\s\S]*?(?=^ *\/\/ It ends here\.)/gm;
     const text = readFileSync(path, 'utf8');
     expect(text.match(holes), name).toHaveLength(parts.length);
-    writeFileSync(
-      path,
-      text.replaceAll(holes, () => parts.shift()!),
-    );
+    edit(path, (text) => text.replaceAll(holes, () => parts.shift()!));
   }
   const { code, stdout, open } = await check();
   expect([code, open], stdout).toEqual([0, []]);

@@ -37,11 +37,8 @@ function drawWeights(model: Model): void {
     const { name, kind, shape } = parameter;
     const isGain = /ln\w*w$/.test(name);
     const deviation = kind === 'vector' || name === 'wpe' ? 0.1 : 1 / Math.sqrt(shape.at(-1)!);
-    const values = random.normals(realCount(parameter));
-    model.masters.write(
-      parameter,
-      Float32Array.from(values, (value) => (isGain ? 1 : 0) + deviation * value),
-    );
+    const values = random.normals(realCount(parameter)).map((value) => (isGain ? 1 : 0) + deviation * value);
+    model.masters.write(parameter, values);
   }
   castWeights(model);
 }

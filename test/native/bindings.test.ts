@@ -101,10 +101,7 @@ for (const kind of ['cpu', 'cuda'] as const) {
   it.skipIf(!existsSync(libraryPath(kind)))(`libgpt2-${kind} exports exactly the header's functions`, () => {
     const symbols = execFileSync('nm', ['-D', '--defined-only', libraryPath(kind)], { encoding: 'utf8' });
     const exported = [...symbols.matchAll(/ T (gpt2_\w+)/g)].map((match) => match[1]).sort();
-    expect(exported).toEqual(
-      Object.values(signatures)
-        .map(({ symbol }) => symbol)
-        .sort(),
-    );
+    const declared = Object.values(signatures).map(({ symbol }) => symbol);
+    expect(exported).toEqual(declared.sort());
   });
 }

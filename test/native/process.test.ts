@@ -15,13 +15,7 @@ const program = (text: string, env: Record<string, string> = {}) => {
 it.each<[what: string, then: string, milliseconds: number, status: number, stderr: string]>([
   ['ends a process that is stuck', 'for (;;);', 500, 1, 'rank 1 is gone\n'],
   ['leaves alone one that ends', 'process.exitCode = 3', 60_000, 3, ''],
-  [
-    'ends one that is stuck on its way out',
-    "process.on('exit', () => { for (;;); }); process.exit(3)",
-    500,
-    1,
-    'rank 1 is gone\n',
-  ],
+  ['ends one stuck at its end', "process.on('exit', () => { for (;;); }); process.exit(3)", 500, 1, 'rank 1 is gone\n'],
 ])('%s', (_, then, milliseconds, status, stderr) => {
   const start = `import { endLater } from '${moduleOf('native/last-resort.ts')}'; endLater('cpu', 'rank 1 is gone', ${milliseconds})`;
   expect(program(`${start}; ${then}`)).toMatchObject({ status, stderr });

@@ -48,16 +48,12 @@ function configured(options: TrainOptions, kind: 'cpu' | 'cuda'): Configuration 
 
 it.each([
   ...runPresetNames.map((name) => ({ preset: name })),
-  ...[
-    {},
-    { recipe: 'modern' as const, steps: 10 },
-    { recipe: 'windowed' as const, steps: 10 },
-    { model: 'd12', layers: 3, context: 64, keep: 2 },
-  ],
-  ...[
-    { schedule: 'linear' as const, ranks: 2, batch: 8 },
-    { finalLearningRateFraction: 0.5, kernels: ['a', 'b'] },
-  ],
+  {},
+  { recipe: 'modern' as const, steps: 10 },
+  { recipe: 'windowed' as const, steps: 10 },
+  { model: 'd12', layers: 3, context: 64, keep: 2 },
+  { schedule: 'linear' as const, ranks: 2, batch: 8 },
+  { finalLearningRateFraction: 0.5, kernels: ['a', 'b'] },
 ])('the configuration of %j follows from its options without defaults, on a CPU and on a GPU', (asked) => {
   for (const from of ['cpu', 'cuda'] as const) {
     const configuration = configured(resolveSources(asked).options, from);
@@ -68,15 +64,8 @@ it.each([
 });
 
 it('the command of a configuration quotes its values, repeats flags, and leaves out defaults', () => {
-  const options = {
-    model: 'd6',
-    data: "data/it's",
-    kernels: ['a', 'b'],
-    overfitBatch: true,
-    sequence: 64,
-    dtype: 'fp32',
-  };
-  expect(commandOf(configured(options as TrainOptions, 'cpu'))).toBe(
+  const options = { ...{ model: 'd6', data: "data/it's", kernels: ['a', 'b'] }, overfitBatch: true, sequence: 64 };
+  expect(commandOf(configured({ ...options, dtype: 'fp32' }, 'cpu'))).toBe(
     "npx gpt2 train --steps 1000 --model d6 --data 'data/it'\\''s' --overfit-batch --seq 64 --dtype fp32 --kernel a --kernel b",
   );
 });

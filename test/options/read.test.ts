@@ -29,9 +29,7 @@ it('reads them from a file, and from the config.json of a folder', () => {
 it('flags override the file, and another schedule has its own end', () => {
   const config = place.path('falls.json');
   writeFileSync(config, JSON.stringify({ schedule: 'cosine', finalLearningRateFraction: 0.1, steps: 5 }));
-  expect(resolveSources({ config, steps: undefined }).options).toMatchObject({
-    finalLearningRateFraction: 0.1,
-    steps: 5,
-  });
+  const { options } = resolveSources({ config, steps: undefined });
+  expect(options).toMatchObject({ finalLearningRateFraction: 0.1, steps: 5 });
   expect(resolveSources({ config, schedule: 'linear', steps: 9 }).options).toEqual({ schedule: 'linear', steps: 9 });
 });

@@ -117,16 +117,10 @@ it('is overridden by any option, from flags, files and presets', () => {
   writeFileSync(config, JSON.stringify({ recipe, softcap: 30, steps: 7 }));
   expect(resolveSources({ config, softcap: 20 }).options).toMatchObject({ ...parts, softcap: 20, steps: 7 });
   // Each says how long a run is.
-  expect(resolveSources({ config, tokens: 1e6 }).options).toEqual({
-    ...resolveSources({ config }).options,
-    steps: undefined,
-    tokens: 1e6,
-  });
-  expect(resolveSources({ preset: 'shakespeare-laptop', recipe }).options).toMatchObject({
-    ...parts,
-    channels: 128,
-    heads: 4,
-  });
+  const { options } = resolveSources({ config });
+  expect(resolveSources({ config, tokens: 1e6 }).options).toEqual({ ...options, steps: undefined, tokens: 1e6 });
+  const laptop = resolveSources({ preset: 'shakespeare-laptop', recipe }).options;
+  expect(laptop).toMatchObject({ ...parts, channels: 128, heads: 4 });
 });
 
 it.each<[TrainOptions, string[]]>([
@@ -172,9 +166,8 @@ it('--dry-run prints every choice with its origin', async () => {
   expect(stdout).toContain(`recipe modern; the origin is ${source}:\n`);
   expect(choices.length).toBe(optionNames.filter((name) => name in modern() && !(name in small)).length);
   for (const { name, value, origin } of choices) {
-    const line = stdout
-      .split('\n')
-      .find((each) => each.trimStart().startsWith(`${flagOf(optionRows[name])}=${value} `));
+    const start = `${flagOf(optionRows[name])}=${value} `;
+    const line = stdout.split('\n').find((each) => each.trimStart().startsWith(start));
     expect(line, name).toContain(origin);
   }
   expect(JSON.parse((await place.here([...args, '--json'])).stdout)).toMatchObject({
@@ -193,12 +186,7 @@ it('adds nothing to a run that is resumed, which has recorded its own options', 
 });
 
 describe('--tokens', () => {
-  it.each([
-    ['1000', 1000],
-    ['1k', 1000],
-    ['1.7B', 1.7e9],
-    ['0.5M', 500_000],
-  ])('%s', (typed, tokens) => {
+  it.each(Object.entries({ 1000: 1000, '1k': 1000, '1.7B': 1.7e9, '0.5M': 500_000 }))('%s', (typed, tokens) => {
     expect(readValue(optionRows.tokens, typed)).toBe(tokens);
   });
 

@@ -47,10 +47,8 @@ describe('--steps and --tokens replace each other', () => {
 
   it('but one source gives one of them', () => {
     const config = fileOf({ steps: 7, tokens: 1e6 });
-    for (const given of [{ config }, { steps: 7, tokens: 1e6 }]) {
-      expect(() => resolveSources(given)).toThrow(
-        '--steps 7 and --tokens 1000000 exclude each other: give one of them',
-      );
+    for (const two of [{ config }, { steps: 7, tokens: 1e6 }]) {
+      expect(() => resolveSources(two)).toThrow('--steps 7 and --tokens 1000000 exclude each other: give one of them');
     }
   });
 });

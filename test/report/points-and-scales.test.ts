@@ -34,13 +34,7 @@ it('difference: at the steps that both have', () => {
 it.each([
   ['a constant unchanged from the first step on, values not finite in place', 1, 0.9, [2, nan, 2], [2, nan, 2]],
   ['what lies between the averaged values', 1, 0.5, [1, 3], [1, 7 / 3]],
-  [
-    'a curve of every ninth step, which forgets as much at each as others in three',
-    9,
-    0.5,
-    [1, 3],
-    [1, 1 + 1.75 / 0.9375],
-  ],
+  ['a curve of every ninth step, which forgets at each as others in three', 9, 0.5, [1, 3], [1, 1 + 1.75 / 0.9375]],
 ])('smooth gives %s', (_, every, weight, values, smoothed) => {
   const steps = [...values.keys()].map((step) => step * every);
   const close = smoothed.map((value) => (Number.isNaN(value) ? value : expect.closeTo(value, 12)));
@@ -143,12 +137,8 @@ describe('scales', () => {
   });
 });
 
-it.each([
-  [0, '0'],
-  [19000, '19,000'],
-  [0.5, '0.5'],
-  [3e-4, '3e-4'],
-])('formatTick(%d) is %s', (tick, text) => {
+const ofTicks = { 0: 0, '19,000': 19000, 0.5: 0.5, '3e-4': 3e-4 };
+it.each(Object.entries(ofTicks))('formatTick gives %s of %d', (text, tick) => {
   expect(formatTick(tick)).toBe(text);
 });
 
@@ -163,13 +153,8 @@ it.each([
   expect(marks.map(formatter(marks))).toEqual(texts);
 });
 
-it.each([
-  [0.05123, '0.0512'],
-  [51.23, '51.2'],
-  [999.4, '999'],
-  [999.6, '1000'],
-  [1979, '1979'],
-])('a rate of %d is "%s", never with an exponent', (rate, text) => {
+const rates = { '0.0512': 0.05123, 51.2: 51.23, 999: 999.4, 1000: 999.6, 1979: 1979 };
+it.each(Object.entries(rates))('"%s" is a rate of %d, never with an exponent', (text, rate) => {
   expect(formatRate(rate)).toBe(text);
 });
 

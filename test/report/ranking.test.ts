@@ -11,19 +11,13 @@ const spread = Array.from({ length: 80 }, (_, index) => 4 + Math.sin(index));
 /** Higher by `by`, and by +0.1 or -0.1 for each sequence: the error of the mean difference is 0.0113. */
 const shifted = (by: number) => spread.map((loss, index) => loss + by + 0.1 * (-1) ** index);
 
-function run(sequenceLosses: number[] | undefined, changes: object = {}, tokens = 5120, data?: object): NamedRun {
+function run(sequenceLosses: number[] | undefined, other: object = {}, tokens = 5120, data?: object): NamedRun {
   const loss = (sequenceLosses ?? [5]).reduce((sum, one, _, { length }) => sum + one / length, 0);
   const val = { event: 'val', step: 400, loss, tokens, ...(sequenceLosses && { sequenceLosses }) } as const;
   const done = { event: 'done', steps: 400, seconds: 1, weights: 'x' } as const;
-  const events: RunEvent[] = [{ ...runEvent(changes), ...(data && { data }) }, val, done];
+  const events: RunEvent[] = [{ ...runEvent(other), ...(data && { data }) }, val, done];
   const series = { train: [], val: [[400, loss] as const], norm: [], lr: [] };
-  return {
-    name: 'a',
-    folder: JSON.stringify(changes),
-    configuration: { ...configuration, ...changes },
-    events,
-    series,
-  };
+  return { name: 'a', folder: JSON.stringify(other), configuration: { ...configuration, ...other }, events, series };
 }
 
 it.each<[string, NamedRun, boolean | undefined]>([
@@ -60,12 +54,7 @@ it('a sweep over the batch: ties in ranking and list, if the sequences do not de
 });
 
 it.each<[string, object, string[], RegExp]>([
-  [
-    'by bits per byte',
-    { bytes: 2560 },
-    ['words', 'letters'],
-    /^Ranking by bits per byte: losses .* cannot be compared/,
-  ],
+  ['by bits a byte', { bytes: 2560 }, ['words', 'letters'], /^Ranking by bits per byte: losses .* cannot be compared/],
   ['not at all, if a log lacks them', {}, ['letters', 'words'], /^Not ranked, as a log lacks bits per byte: losses .*/],
 ])('runs of other vocabularies are ranked %s', (_, bytes, wanted, title) => {
   const letters = run(shifted(-3), { vocabularySize: 65 });
@@ -90,12 +79,7 @@ it.each<[string, Parameters<typeof unlike>[0], NamedRun, object]>([
   ['data of one name in other folders', run(spread, { data: 'x/tinyshakespeare' }), plain, none],
   ['other vocabularies', run(spread, { vocabularySize: 65 }), plain, both],
   ['data prepared again', run(spread, {}, 5120, { train: 'b', val: 'w' }), hashed, both],
-  [
-    'other training data, one validation',
-    run(spread, { data: 'x' }, 5120, { train: 'b', val: 'v' }),
-    hashed,
-    { leftOut: ['train'] },
-  ],
+  ['other training data', run(spread, { data: 'x' }, 5120, { train: 'b', val: 'v' }), hashed, { leftOut: ['train'] }],
   ['a copy of the data', run(spread, { data: 'x' }, 5120, { train: 'a', val: 'v' }), hashed, none],
   ['batches of other rows', run(spread, { batch: 8 }), plain, val],
   ['batches of as many rows by ranks', run(spread, { batch: 2, ranks: 2 }), plain, none],

@@ -7,21 +7,11 @@ import { LiveServer } from '../../src/report/live/server.ts';
 import { until } from '../support/until.ts';
 import { describeInChromium, hostile, openTab, type Tab } from './chromium.ts';
 
-const kernel: RoundKernel = {
-  name: 'norm_forward.layernorm fp32',
-  state: 'waiting',
-  sentence: '',
-  tested: [],
-  times: [],
-};
+const name = 'norm_forward.layernorm fp32';
+const kernel: RoundKernel = { name, state: 'waiting', sentence: '', tested: [], times: [] };
 const round: KernelRound = {
-  ...{
-    folder: 'my-norm',
-    time: '10:02:33',
-    state: 'compiling',
-    kernels: [{ ...kernel, state: 'compiling' }],
-    history: [],
-  },
+  ...{ folder: 'my-norm', time: '10:02:33', state: 'compiling', kernels: [{ ...kernel, state: 'compiling' }] },
+  history: [],
   spent: { compiling: 0, testing: 0, timing: 0 },
 };
 const ended = (state: 'right' | 'wrong' | 'notCompiled', changes: Partial<RoundKernel>): KernelRound => ({
@@ -37,7 +27,7 @@ const bench = {
   ...{ sizes: 'N 8192, C 768', calls: 25, flops: 0, bytes: 3e8, bound: 0.1 },
   ...{ ours: { cold: 0.125, hot: 0.1 }, own: times },
 };
-const title = 'norm_forward.layernorm fp32, N 8192, C 768, 25 calls a step, on NVIDIA H100 80GB HBM3 (sm90)';
+const title = `${name}, N 8192, C 768, 25 calls a step, on NVIDIA H100 80GB HBM3 (sm90)`;
 
 describeInChromium('the page of kernel watch', (browser) => {
   let server: LiveServer;
@@ -64,10 +54,10 @@ describeInChromium('the page of kernel watch', (browser) => {
     await open(width);
     await untilState('waiting for the kernels');
     server.show(round);
-    await untilState('compiling norm_forward.layernorm fp32');
+    await untilState(`compiling ${name}`);
     expect(await text('#title')).toBe('my-norm at 10:02:33');
     server.show({ ...round, state: 'testing', kernels: [{ ...kernel, state: 'testing' }] });
-    await untilState('testing norm_forward.layernorm fp32');
+    await untilState(`testing ${name}`);
 
     const marks = ['....', '..##', '####'];
     server.show(
@@ -96,7 +86,7 @@ describeInChromium('the page of kernel watch', (browser) => {
     expect(await text('#tables')).toMatch(/does not compile\s+norm\.cu:13:1: error: tanhh/);
 
     const right = { sentence: 'right at 9 sizes', tested: [['N 128, C 128', '4', '12%']] as const };
-    const history = [['10:01:02', 'norm_forward.layernorm fp32: does not compile', '0.21 s']] as const;
+    const history = [['10:01:02', `${name}: does not compile`, '0.21 s']] as const;
     server.show({ ...ended('right', { ...right, times: [{ title, ...timesOf(bench, earlier) }] }), history });
     await untilState('right; waits for the next save');
     expect(await text('#tiles')).toMatch(/Compiling\s+0\.05 s\s+Testing\s+0\.24 s\s+Timing\s+0\.16 s/);

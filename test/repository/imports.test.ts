@@ -82,10 +82,7 @@ function circleIn(graph: ReadonlyMap<string, readonly string[]>): string[] {
   return [];
 }
 
-it.each([
-  ['files', imported],
-  ['folders', foldersOf()],
-])('no circle of %s', (_, graph) => {
+it.each(Object.entries({ files: imported, folders: foldersOf() }))('no circle of %s', (_, graph) => {
   expect(circleIn(graph)).toEqual([]);
 });
 

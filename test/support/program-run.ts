@@ -32,16 +32,8 @@ function sequencesOf(batch: number, { rank, ranks }: { rank: number; ranks: numb
 const { pause, ...options } = JSON.parse(process.argv[2]!) as ProgramOptions & { batch: number; pause?: number };
 const { batch } = options;
 const common: ProgramOptions = {
-  ...{
-    device: 'cpu',
-    threads: 1,
-    ...tinySizes,
-    sequence,
-    totalBatch: 4 * sequence,
-    sampleEvery: 0,
-    valEvery: 5,
-    valSteps: 2,
-  },
+  ...{ device: 'cpu', threads: 1, ...tinySizes, sequence, totalBatch: 4 * sequence },
+  ...{ sampleEvery: 0, valEvery: 5, valSteps: 2 },
   schedule: (step) => 1e-3 / (1 + step / 50),
   optimizer: new AdamW({ weightDecay: 0.05, beta2: 0.99 }),
   batches: (place) => sequencesOf(batch, place, pause),

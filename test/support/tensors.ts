@@ -31,13 +31,7 @@ export const relativeError = (a: ArrayLike<number>, b: ArrayLike<number>): numbe
   distance(a, b) / Math.max(norm(b), 1e-30);
 
 /** The norm of the errors under `limit` and the worst under `most`, with the figures in the message. */
-export function expectClose(
-  name: string,
-  a: ArrayLike<number>,
-  b: ArrayLike<number>,
-  limit = 1e-4,
-  most = limit,
-): void {
+export function expectClose(name: string, a: ArrayLike<number>, b: ArrayLike<number>, limit = 1e-4, most = limit) {
   expect(a.length, `${name}: count`).toBe(b.length);
   const relative = relativeError(a, b);
   const worst = worstError(a, b);

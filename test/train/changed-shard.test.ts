@@ -52,11 +52,8 @@ it.each([
     writeFileSync(path, other);
     utimesSync(path, 7, 7);
   });
-  await expect(changed).rejects.toThrow(
-    new RegExp(
-      `${shard} changed while it was being read; restore it .*; stopped after ${saved} of 12 steps and saved$`,
-    ),
-  );
+  const why = `${shard} changed while it was being read; restore it .*; stopped after ${saved} of 12 steps and saved$`;
+  await expect(changed).rejects.toThrow(new RegExp(why));
   const { checkpoint } = newestValidCheckpoint(checkpointsFolder(place.path('changed')));
   expect(checkpoint?.manifest.step).toBe(saved);
   if (shard.includes('train')) {

@@ -28,28 +28,16 @@ type Values = Record<string, Record<string, unknown>>;
 
 it.each<[string, (manifest: Values) => void, RegExp]>([
   ['no heads that fit', ({ model }) => Object.assign(model!, { heads: 5 }), /channels 32 are not divisible by heads 5/],
-  [
-    'another number of heads',
-    ({ model }) => Object.assign(model!, { heads: 4 }),
-    /heads is 4 in its model but 2 in its configuration/,
-  ],
+  ['4 heads', ({ model }) => Object.assign(model!, { heads: 4 }), /heads is 4 in its model but 2 in its configuration/],
   ['a sample beyond the data', ({ position }) => Object.assign(position!, { sample: 999_999 }), /"sample":999999/],
   ['a pass that no run reaches', ({ position }) => Object.assign(position!, { epoch: 2 ** 52 }), /"epoch":4503/],
   ['an option out of its range', ({ configuration }) => Object.assign(configuration!, { weightDecay: -1 }), /--weight/],
-  [
-    'a batch that divides no step',
-    ({ configuration }) => Object.assign(configuration!, { batch: 3 }),
-    /not a multiple/,
-  ],
+  ['a batch of no step', ({ configuration }) => Object.assign(configuration!, { batch: 3 }), /not a multiple/],
 ])('%s: resumed from the checkpoint before', async (name, change, reason) => {
   let startStep: number | undefined;
   const notices = await noticesOf(
     { out: copied(name, change), resume: true },
-    {
-      onStart: (run) => {
-        startStep = run.startStep;
-      },
-    },
+    { onStart: (run) => (startStep = run.startStep) },
   );
   expect(startStep).toBe(3);
   expect(notices).toEqual([expect.stringMatching(/^skipped a damaged checkpoint: .*step-00000006/)]);

@@ -36,14 +36,9 @@ describe('writeShards', () => {
     ]);
     const tokenizer = readDatasetTokenizer(folder)!;
     const texts = (['train', 'val'] as const).map((role) => {
-      const sizes = { batch: 1, sequence: dataset.shards.find((shard) => shard.role === role)!.tokens - 1 };
-      using loader = openLoader({
-        shards: findShards(folder, role),
-        ...sizes,
-        order: 'file',
-        seed: 0,
-        vocabularySize: 257,
-      });
+      const sequence = dataset.shards.find((shard) => shard.role === role)!.tokens - 1;
+      const sizes = { batch: 1, sequence, vocabularySize: 257 };
+      using loader = openLoader({ shards: findShards(folder, role), ...sizes, order: 'file', seed: 0 });
       const { inputs, targets } = loader.next();
       return [...inputs, targets.at(-1)!]
         .join()
@@ -106,16 +101,8 @@ describe('saveModel', () => {
     for (const format of formats) {
       await place.okHere(['export', '--model', folder, '--format', format, '--out', place.path(`${name}.${format}`)]);
     }
-    const { loss } = await train({
-      model: folder,
-      device: 'cpu',
-      data,
-      out: place.path(`on-${name}`),
-      batch: 1,
-      sequence: 32,
-      steps: 1,
-      valEvery: 0,
-    });
+    const given = { device: 'cpu', batch: 1, sequence: 32, steps: 1, valEvery: 0 };
+    const { loss } = await train({ ...given, model: folder, data, out: place.path(`on-${name}`) });
     expect(loss).toBeGreaterThan(1);
   });
 

@@ -61,10 +61,8 @@ describe('whole sequences', () => {
   });
 
   it('of a set that holds none are missed with the advice, and training goes on', async () => {
-    const { notices, val } = await run({
-      data: place.data({ name: 'tiny', val: 9, vocabulary: vocabularySize }),
-      batch: 4,
-    });
+    const data = place.data({ name: 'tiny', val: 9, vocabulary: vocabularySize });
+    const { notices, val } = await run({ data, batch: 4 });
     expect(notices).toEqual(['validation: nothing is read: the set holds no sequence of 16; take a shorter --seq']);
     expect(val).toEqual([]);
   });

@@ -210,11 +210,7 @@ describe('a run that saves', () => {
     let steps = 0;
     vi.spyOn(Device.prototype, 'call').mockImplementation(function (this: Device, name, args) {
       if (name === 'globalNorm' && ++steps > 5) {
-        throw new NativeError(
-          'gpt2_event_query',
-          'GPT2_DEVICE_ERROR',
-          'cudaErrorLaunchFailure: unspecified launch failure',
-        );
+        throw new NativeError('gpt2_event_query', 'GPT2_DEVICE_ERROR', 'cudaErrorLaunchFailure: unspecified failure');
       }
       return call.call(this, name, args as never);
     });
