@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { chmodSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { describe, expect, it, vi } from 'vitest';
-import { hashFile as hash } from '../../src/base/files/read-file.ts';
+import { hashFile as hash } from '../../src/base/files/regular-file.ts';
 import { fetchPackaged } from '../../src/data/datasets/moby-dick.ts';
 import { prepareDataset } from '../../src/data/datasets/prepare.ts';
 import { endOfText } from '../../src/tokenizer/tokenizer.ts';

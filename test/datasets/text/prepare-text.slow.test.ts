@@ -8,7 +8,7 @@ import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { get_encoding } from 'tiktoken';
 import { describe, expect, it } from 'vitest';
-import { hashFile } from '../../../src/base/files/read-file.ts';
+import { hashFile } from '../../../src/base/files/regular-file.ts';
 import { findShards } from '../../../src/data/datasets/find-shards.ts';
 import { blockEnd } from '../../../src/data/datasets/text/parts.ts';
 import { Random } from '../../../src/ops/cases/case-numbers.ts';

@@ -14,7 +14,7 @@ import {
 } from 'hyparquet';
 import { compressors } from 'hyparquet-compressors';
 import { gpt2Error, words } from '../../../base/errors.ts';
-import { readFully } from '../../../base/files/read-file.ts';
+import { readFully } from '../../../base/files/regular-file.ts';
 import type { Format } from './format.ts';
 
 /** The maximum decompressed size of a row group's column, which keeps prepro within its promised memory. */
