@@ -16,8 +16,9 @@ export function runToResume({ resume, overwrite, out }: TrainOptions): string | 
 }
 
 /**
- * The options of `before`, replaced by those of `asked` that are set. Another schedule gets its default end, another number
- * of steps its default warmup if the run has the default, an end makes a constant rate fall, an option removes the one that it replaces, and a model of the hub keeps its recorded commit.
+ * The options of `before`, replaced by those of `asked` that are set. Another schedule gets its default end; another number of
+ * steps its default warmup, if the run has the default. An end makes a constant rate fall. An option removes the one that it
+ * replaces. A model of the hub keeps its recorded commit.
  */
 export function withGiven(before: TrainOptions, asked: TrainOptions): TrainOptions {
   const { schedule, finalLearningRateFraction: final } = asked;
