@@ -42,7 +42,8 @@ it('the solutions solve all', async () => {
     const holes = /(?<=\/\/ Your code begins here.*\n)[\s\S]*?(?=^ *\/\/ It ends here\.)/gm;
     const text = readFileSync(path, 'utf8');
     expect(text.match(holes), name).toHaveLength(parts.length);
-    edit(path, (text) => text.replaceAll(holes, () => parts.shift()!));
+    const solved = text.replaceAll(holes, () => parts.shift()!);
+    edit(path, () => solved);
   }
   const { code, stdout, open } = await check();
   expect([code, open], stdout).toEqual([0, []]);

@@ -1,5 +1,5 @@
 // Compares plan, --batch auto and the advice of refusals over models, sequences, steps and limits: they must agree.
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { recomputeNames } from '../../../src/model/activation-tables.ts';
 import { resolveSources } from '../../../src/options/sources.ts';
 import type { TrainOptions } from '../../../src/options/table.ts';
@@ -12,8 +12,8 @@ const place = workplace();
 let data: string;
 beforeAll(() => {
   data = place.data({ vocabulary: 50257 });
-  haveMemory(64);
 });
+beforeEach(() => haveMemory(64));
 
 const plan = (options: TrainOptions): Promise<TrainingPlan> =>
   planSources(resolveSources({ device: 'cpu', data, steps: 1, ...options }), {}, async () => undefined);
