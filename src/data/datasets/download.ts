@@ -147,7 +147,7 @@ async function fetchRest(
         for (const name of [`${path}.part`, `${path}.part.json`]) rmSync(name, { force: true });
         throw gpt2Error`the download of ${url} has ${facts.size ?? 'more'} bytes, over the limit of ${most} for this file; ${options.advice}`;
       }
-      await file.appendFile(data);
+      await writeFully(file, data, done);
       done += data.length;
       // `finish` refuses the file.
       if (facts.size !== undefined && done > facts.size) break;
@@ -231,7 +231,13 @@ function openPart(path: string, facts?: Facts): Promise<FileHandle> {
     writeFileSync(part, '');
     writeFileSync(`${part}.json`, JSON.stringify(facts));
   }
-  return open(part, 'a');
+  return open(part, 'r+');
+}
+
+async function writeFully(file: FileHandle, data: Uint8Array, position: number): Promise<void> {
+  for (let done = 0; done < data.length; ) {
+    done += (await file.write(data, done, data.length - done, position + done)).bytesWritten;
+  }
 }
 
 /** Checks the received file and renames it. */
