@@ -22,6 +22,9 @@ function runState(folder: string, record: RunRecord) {
   return state === 'notFinite' ? 'failed' : 'stopped';
 }
 
+/** Number of updates done. */
+const stepsDone = ({ series }: Pick<RunRecord, 'series'>): number => (series.train.at(-1)?.[0] ?? -1) + 1;
+
 /** The difference of a run's last validation from a better one; null unless both logs list the losses of the same sequences. */
 export function behind(run: Validated, best: Validated) {
   const [ours, theirs] = [lastEvent(run, 'val'), lastEvent(best, 'val')];
@@ -90,7 +93,7 @@ export function rankRuns(runs: readonly NamedRun[]) {
       behind: run === first ? null : behind(run, first),
       bitsPerByte: finite(bitsPerByte(run)),
       best: step === undefined ? null : { step, loss: loss! },
-      steps: new LoggedRun(run.events).step,
+      steps: stepsDone(run),
       ofSteps: configuration.steps,
       state: runState(folder, run),
     };
@@ -142,14 +145,14 @@ export type RunSummary = ReturnType<typeof withTies>['runs'][number];
 export function summarizeRun(run: string) {
   const record = readRun(run);
   const { events, series, configuration } = record;
-  const { milliseconds, step } = new LoggedRun(events);
+  const { milliseconds } = new LoggedRun(events);
   return {
     run,
     /** Time of the first start, in UTC. */
     started: events.find((event) => event.event === 'run')!.time,
     model: configuration.model === customModel ? modelLabel(configuration) : configuration.model,
     data: String(shortValue('data', configuration.data)),
-    steps: step,
+    steps: stepsDone(record),
     ofSteps: configuration.steps,
     train: series.train.at(-1)?.[1] ?? null,
     val: series.val.at(-1)?.[1] ?? null,
