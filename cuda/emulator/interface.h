@@ -45,8 +45,8 @@ struct Host {
   // Waits for the lanes of the mask. Returns their values, by lane, and in `lanes` the lanes that have not ended. With
   // `orders_memory`, orders memory between the lanes.
   const uint64_t *(*exchange)(unsigned mask, uint64_t value, bool orders_memory, unsigned *lanes, const void *caller);
-  // The lanes of the caller's warp that come to this line before they wait or end.
-  unsigned (*active)(const void *caller);
+  // The lanes of the caller's warp that make this call before they wait or end.
+  unsigned (*active)();
   // Called before an atomic operation, and for __threadfence.
   void (*atomic)(const void *memory, size_t bytes, const void *caller);
   void (*fence)();

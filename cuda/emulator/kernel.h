@@ -262,7 +262,7 @@ GPT2_UNCHECKED inline void __threadfence_block() { gpt2_emulator::host->fence();
 inline void __threadfence() { __threadfence_block(); }
 inline void __threadfence_system() { __threadfence_block(); }
 // CUDA leaves open which lanes are active at a moment. As on a GPU: those that took the same branch.
-GPT2_UNCHECKED inline unsigned __activemask() { return gpt2_emulator::host->active(GPT2_CALLER); }
+GPT2_UNCHECKED inline unsigned __activemask() { return gpt2_emulator::host->active(); }
 
 // Shuffles return the value of another lane, or the caller's value if that lane is outside the caller's group of
 // `width` lanes. The value of a lane that has ended, or that the block does not have, is undefined on a GPU, but a

@@ -168,6 +168,13 @@ TEST(groups) {
   IS(cg::exclusive_scan(cg::binary_partition(tile, i % 2 == 0), 1), i % 8 / 2);
   IS(tile.ballot(i % 8 == 1) * 10 + tile.shfl(i, 3), 20 + i / 8 * 8 + 3);
 }
+// In the order of the lanes, the place of each among those that count together.
+__device__ __noinline__ int counted(int *count) {
+  const auto active = cg::coalesced_threads();
+  int first = 0;
+  if (active.thread_rank() == 0) first = atomicAdd(count, active.size());
+  return active.shfl(first, 0) + active.thread_rank();
+}
 // The active lanes, some of which end before, wait for others that are not active, or take another branch.
 TEST(active_lanes) {
   __shared__ int counts[2];
@@ -177,17 +184,14 @@ TEST(active_lanes) {
   if (i == 9) return;
   if (i % 3 == 0) {
     IS(__activemask(), 0x49249249 & ~0x200);
-    const auto active = cg::coalesced_threads();
-    int first = 0;
-    if (active.thread_rank() == 0) first = atomicAdd(counts, active.size());
-    IS(active.shfl(first, 0) + active.thread_rank(), i < 9 ? i / 3 : i / 3 - 1);
+    IS(counted(counts), i < 9 ? i / 3 : i / 3 - 1);
   } else if (i % 3 == 1) {
     IS(__reduce_add_sync(__activemask(), 1), 11);
   } else {
-    IS(__shfl_xor_sync(0x24924924, i, 0), i);
+    IS(counted(counts + 1), i / 3);
   }
   __syncwarp();
-  IS(counts[0], 10);
+  IS(counts[0] * 100 + counts[1], 1010);
 }
 
 // Elements of two matrices: small integers, of which all products and sums are exact. Rows and columns are those of the product.

@@ -302,7 +302,8 @@ struct OfBlock<METHOD> {
 const Host program_host = {
     OfBlock<&Block::shared>::call, OfBlock<&Block::dynamic_shared>::call, OfBlock<&Block::barrier>::call,
     OfBlock<&Block::exchange>::call, OfBlock<&Block::active>::call, OfBlock<&Block::atomic>::call,
-    OfBlock<&Block::fence>::call, OfBlock<&Block::copy>::call, OfBlock<&Block::commit>::call, OfBlock<&Block::wait_for_copies>::call,
+    OfBlock<&Block::fence>::call, OfBlock<&Block::copy>::call, OfBlock<&Block::commit>::call,
+    OfBlock<&Block::wait_for_copies>::call,
     [](const void *memory, size_t bytes, bool is_write, const void *caller) {
       if (Block *block = own_block) block->access(memory, bytes, is_write, caller);
       else gpt2::emulator::access_by_host(memory, is_write ? "writes" : "reads", caller);

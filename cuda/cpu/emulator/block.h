@@ -55,7 +55,7 @@ class Block {
   unsigned barrier(int predicate, const void *caller);
   void grid_barrier(const void *caller);
   const uint64_t *exchange(unsigned mask, uint64_t value, bool orders_memory, unsigned *lanes, const void *caller);
-  unsigned active(const void *caller);
+  unsigned active();
   void atomic(const void *memory, size_t bytes, const void *caller);
   void fence();
   void copy(void *to, const void *from, size_t bytes, size_t zeros, const void *caller);

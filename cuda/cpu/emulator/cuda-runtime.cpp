@@ -72,9 +72,6 @@ bool is_usable(const void *memory, size_t bytes, const char *what, bool on_devic
   const Allocation *found = find(memory);
   std::string text = what;
   const size_t offset = found ? reinterpret_cast<uintptr_t>(memory) - found->begin : 0;
-  if (!on_device && found && found->kind == Kind::device) {
-    report((text + " memory of the device, but the call says that it is the host's").c_str(), caller);
-  }
   if (on_device && !found) {
     text += " memory of the host, but the call says that it is the device's";
   } else if (found && !found->is_live) {
@@ -82,6 +79,9 @@ bool is_usable(const void *memory, size_t bytes, const char *what, bool on_devic
   } else if (found && bytes > found->bytes - offset) {
     text += " " + bytes_text(bytes) + (offset > 0 ? " from byte " + std::to_string(offset) + " on" : "") + " of an allocation of " +
             bytes_text(found->bytes);
+  } else if (!on_device && found && found->kind == Kind::device) {
+    report((text + " memory of the device, but the call says that it is the host's").c_str(), caller);
+    return true;
   } else {
     return true;
   }

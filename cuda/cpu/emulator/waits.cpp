@@ -1,6 +1,8 @@
 // Barriers and warp operations, where the threads of a block wait for each other.
 #include "block.h"
 
+#include <execinfo.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -149,13 +151,18 @@ const uint64_t *Block::exchange(unsigned mask, uint64_t value, bool orders_memor
   return warp.results;
 }
 
-// Ends the look of all lanes at this line when every lane that can run looks for the active ones.
-unsigned Block::active(const void *caller) {
+// Ends the look of all lanes that came here by the same calls when every lane that can run looks for the active ones: a function
+// that two branches call is not the same place.
+unsigned Block::active() {
   step(0);
   Thread &thread = *current_;
   const unsigned number = number_of(thread), first = number / 32 * 32, lane = 1u << number % 32;
   Warp &warp = warps_[first / 32];
-  thread.caller = caller;
+  void *calls[64];
+  thread.value = 0;
+  for (int left = backtrace(calls, 64); left > 0; left--) {
+    thread.value = thread.value * 31 + reinterpret_cast<uintptr_t>(calls[left - 1]);
+  }
   warp.looking |= lane;
   for (int looks = 0; warp.looking & lane; looks++) {
     if (static_cast<unsigned>(ready_[first / 64] >> first % 64) & ~warp.looking && looks < most_looks) {
@@ -164,11 +171,12 @@ unsigned Block::active(const void *caller) {
     }
     unsigned found = 0;
     for (unsigned left = warp.looking; left > 0; left &= left - 1) {
-      const void *place = threads_[first + static_cast<unsigned>(__builtin_ctz(left))].caller;
-      if (place == caller || line_of(place) == line_of(caller)) found |= left & -left;
+      if (threads_[first + static_cast<unsigned>(__builtin_ctz(left))].value == thread.value) found |= left & -left;
     }
     warp.looking &= ~found;
-    for (unsigned left = found; left > 0; left &= left - 1) threads_[first + static_cast<unsigned>(__builtin_ctz(left))].lanes = found;
+    for (unsigned left = found; left > 0; left &= left - 1) {
+      threads_[first + static_cast<unsigned>(__builtin_ctz(left))].lanes = found;
+    }
   }
   return thread.lanes;
 }

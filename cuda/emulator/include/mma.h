@@ -115,7 +115,8 @@ GPT2_UNCHECKED void mma_sync(D &d, const A &a, const B &b, const C &c, bool satu
     if constexpr (is_integer) {
       // The products alone fit 32 bits.
       const long long exact = c.x[i] + static_cast<long long>(static_cast<int>(sums.x[i] - static_cast<unsigned>(c.x[i])));
-      d.x[i] = saturates ? int(min(max(exact, static_cast<long long>(INT_MIN)), static_cast<long long>(INT_MAX))) : int(sums.x[i]);
+      const auto [least, most] = std::pair<long long, long long>(INT_MIN, INT_MAX);
+      d.x[i] = saturates ? int(min(max(exact, least), most)) : int(sums.x[i]);
     } else {
       d.x[i] = static_cast<typename D::element_type>(sums.x[i]);
     }
