@@ -13,8 +13,8 @@ import { batches, makeTrainer, small } from '../support/gpu-training.ts';
 
 describeCuda('memory', () => {
   // V8's heap takes 20 MiB more in its first 3,000 steps, and then varies: it is compared by what is in use, and all memory of the
-  // process by the least of several measurements, because it grows by 1 to 2 MiB at a time: by up to 5 MiB from 3,000 to 8,000 steps,
-  // but by 4 MiB from 3,000 to 48,000.
+  // process by the least of several measurements. That memory grows in jumps of 1 to 2 MiB: by up to 5 MiB between steps 3,000
+  // and 8,000, and by no more from there to step 48,000.
   it('stays flat after 8,000 steps', { timeout: 300_000 }, async () => {
     v8.setFlagsFromString('--expose-gc');
     const collectGarbage = vm.runInNewContext('gc') as () => void;
