@@ -41,7 +41,8 @@ export function completeOptions(asked: TrainOptions, kind: LibraryKind, weights?
 }
 
 /**
- * The CPU library has ranks only for tests. Ranks with different free memory would choose different batches.
+ * The CPU library has ranks only for tests, so they need --device cpu. Ranks with different free memory would choose different
+ * batches.
  * @throws UsageError if several ranks would run on the CPU for lack of GPUs, or choose a batch
  */
 export function refuseRanks({ ranks, device, batch }: TrainOptions, kind: LibraryKind): void {
@@ -176,7 +177,12 @@ export function freezeOptions(options: DefaultedOptions & { readonly batch: numb
   return Object.freeze({ ...options, totalBatch, accumulation: totalBatch / together, ...validation });
 }
 
-/** @param options with the parts of the weights filled in @param weights undefined for a new model @throws as `checkConfig` */
+/**
+ * The model that options describe.
+ * @param options with the parts of the weights filled in
+ * @param weights the model of the weights that the run starts from; undefined for a new model
+ * @throws UsageError as `checkConfig`
+ */
 export function modelOf(
   options: Omit<DefaultedOptions, 'batch'>,
   weights?: ModelConfig,

@@ -1,7 +1,7 @@
 // Writes the text of the tiles that show a run's last figures, on the report and on the live page.
 import { dataSheetFlops, flopsPerToken, rateNote } from '../model/flops.ts';
 import type { RunEvent } from '../runs/schema.ts';
-import { formatBytes, formatCount, formatDuration, formatRate, formatValue } from './format-numbers.ts';
+import { formatCount, formatDuration, formatRate, formatValue } from './format-numbers.ts';
 import type { LoggedRun } from './logged-run.ts';
 import type { MachineReading } from './machine-load.ts';
 
@@ -76,10 +76,10 @@ function speedTiles(run: LoggedRun, about: Speed, watts: number | undefined): Ti
 }
 
 function machineTiles({ processMemory, gpu }: MachineReading): Tile[] {
-  const tiles: Tile[] = [{ label: 'Process memory', value: formatBytes(processMemory) }];
+  const tiles: Tile[] = [{ label: 'Process memory', value: gibibytes(processMemory) }];
   if (gpu?.memoryUsed !== undefined) {
-    const note = gpu.memoryTotal === undefined ? undefined : `of ${formatBytes(gpu.memoryTotal)}`;
-    tiles.push({ label: 'GPU memory', value: formatBytes(gpu.memoryUsed), note });
+    const note = gpu.memoryTotal === undefined ? undefined : `of ${gibibytes(gpu.memoryTotal)}`;
+    tiles.push({ label: 'GPU memory', value: gibibytes(gpu.memoryUsed), note });
   }
   if (gpu?.temperature !== undefined) {
     const busy = gpu.load === undefined ? '' : `${Math.round(100 * gpu.load)}% busy`;
@@ -90,5 +90,6 @@ function machineTiles({ processMemory, gpu }: MachineReading): Tile[] {
   return tiles;
 }
 
+const gibibytes = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(bytes < 10 * 2 ** 30 ? 2 : 1)} GiB`;
 const terascale = (flops: number): string => formatRate(flops / 1e12);
 const formatMilliseconds = (value: number): string => `${value < 100 ? value.toPrecision(3) : Math.round(value)} ms`;

@@ -104,7 +104,7 @@ function storedWeights(path: string, open: () => StoredModel): Weights {
   };
 }
 
-/** @param dataset undefined: tokens of GPT-2, maybe not all @throws Gpt2Error unless its tokenizer is the weights' */
+/** @param dataset undefined: GPT-2's tokens, or the first of them @throws Gpt2Error unless its tokenizer is the weights' */
 export function refuseOtherTokenizer(weights: Weights, folder: string, dataset: Dataset | undefined): void {
   const { path, model } = weights;
   const refusal = (what: string, expected: Tokenizer | undefined): Gpt2Error => {

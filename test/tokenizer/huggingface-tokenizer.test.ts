@@ -249,7 +249,7 @@ describe('a text that ids do not hold', () => {
   it('is counted without white space, after the normalizer, and without what the text spells itself', () => {
     const lossOf = (name: string, text: string) => [...readTokenizer(fixture(name)).encodeAll!([text]).loss.lost];
     const { lost } = lacking().encodeAll!(['é 7 7\n a 世', 'b']).loss;
-    expect(Object.fromEntries(lost)).toEqual({ 233: 1, 55: 2, 19990: 1 });
+    expect([...lost].join(' ')).toBe('233,1 55,2 19990,1');
     expect(lossOf('word-piece', 'THÉ  [SEP]\tthe [UNK] dog')).toEqual([]);
     expect(lossOf('word-piece', 'the 世 [UNK]')).toEqual([[0x4e16, 1]]);
     expect(lossOf('unigram', 'the ﬁ </s>')).toEqual([]);

@@ -1,4 +1,4 @@
-// Kinds and ranges of values; checks of the options that a program passes to the public API, where numbers are numbers; and strict
+// Kinds and ranges of values; checks of the options that a program passes to the public API, where numbers are numbers; strict
 // reading of numbers from the text of files and of the command line.
 import { UsageError } from '../errors.ts';
 import { didYouMean, type Spellings, unknownOption } from './nearest.ts';

@@ -17,7 +17,7 @@ export interface Batch {
 }
 
 /** A new batch of rows of consecutive tokens: all of a row but the last are inputs, all but the first targets. */
-export function batchOf(rows: number, sequence: number, rowAt: (row: number) => Uint16Array): Batch {
+export function batchOfRows(rows: number, sequence: number, rowAt: (row: number) => Uint16Array): Batch {
   const [inputs, targets] = [new Int32Array(rows * sequence), new Int32Array(rows * sequence)];
   for (let row = 0; row < rows; row++) {
     const tokens = rowAt(row);

@@ -1,7 +1,7 @@
 // Reads whole sequences, spread evenly over a data set, for validation and `eval`. Their choice depends on the shards, the length
 // of a sequence and the requested number of tokens, not on the batch. For training, loader.ts reads batches in an order.
 import { words } from '../../base/errors.ts';
-import { type Batch, batchOf, type LoaderOptions, openShards } from './loader.ts';
+import { type Batch, batchOfRows, type LoaderOptions, openShards } from './loader.ts';
 
 export interface SequenceOptions extends Pick<LoaderOptions, 'shards' | 'sequence' | 'vocabularySize'> {
   /** Tokens to read, rounded down to whole sequences, at least one. 'all': the whole set. */
@@ -23,7 +23,7 @@ export function openSequences({ shards: paths, sequence, tokens, vocabularySize 
     count,
     /** The sequences from `first` on. @throws ChangedShardError if a shard has changed since it was opened */
     read: (first: number, rows: number): Batch =>
-      batchOf(rows, sequence, (row) => {
+      batchOfRows(rows, sequence, (row) => {
         // The product can exceed the integers that a double holds.
         let index = Number((BigInt(first + row) * BigInt(all)) / BigInt(count));
         let shard = 0;

@@ -3,7 +3,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, extname, join } from 'node:path';
 import * as z from 'zod';
-import { explained, gpt2Error, orElse, words } from '../../base/errors.ts';
+import { explained, Gpt2Error, gpt2Error, words } from '../../base/errors.ts';
 import { makeFolder } from '../../base/files/make-folder.ts';
 import { encode } from '../../tokenizer/tokenizer.ts';
 import { type Question, writeQuestions } from '../shards/multiple-choice.ts';
@@ -47,13 +47,17 @@ function findSource(): string {
 }
 
 function toQuestion(line: string, place: string): Question {
-  const json = orElse(undefined, () => JSON.parse(line));
-  const { data, error } = lineSchema.safeParse(json);
-  if (!data) {
-    const reason = json === undefined ? 'it is not JSON' : z.prettifyError(error);
-    throw gpt2Error`${place} is not a question with ctx, endings and label: ${reason}; name the published file with --from`;
+  let parsed: z.infer<typeof lineSchema>;
+  try {
+    parsed = lineSchema.parse(JSON.parse(line));
+  } catch (cause) {
+    const reason = cause instanceof z.ZodError ? z.prettifyError(cause) : 'it is not JSON';
+    throw new Gpt2Error(
+      words`${place} is not a question with ctx, endings and label: ${reason}; name the published file with --from`,
+      { cause },
+    );
   }
-  const { ctx, endings, label } = data;
+  const { ctx, endings, label } = parsed;
   if (label >= endings.length)
     throw gpt2Error`${place} has the label ${label} for ${endings.length} endings; name the published file with --from`;
   const tokens = (text: string) => Uint16Array.from(encode(text));

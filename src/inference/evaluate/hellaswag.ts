@@ -6,7 +6,7 @@
 // test/evaluate/hellaswag.test.ts checks that every library and dtype gives the same bits.
 import { checkGiven, whole } from '../../base/checks/given.ts';
 import { gpt2Error, InterruptedError, onCommandLine } from '../../base/errors.ts';
-import { batchOf } from '../../data/batches/loader.ts';
+import { batchOfRows } from '../../data/batches/loader.ts';
 import { type Question, readQuestions } from '../../data/shards/multiple-choice.ts';
 import type { Model } from '../../model/model.ts';
 import type { Tokenizer } from '../../tokenizer/tokenizer.ts';
@@ -136,7 +136,7 @@ export async function completionLosses(model: Model, { questions, rows }: Hellas
     const together = rows.slice(done, done + most).filter((row) => row.width === width);
     done += together.length;
     if (ranks && turn % ranks.count !== ranks.rank) continue;
-    const found = batchOf(together.length, width, (row) => together[row]!.tokens);
+    const found = batchOfRows(together.length, width, (row) => together[row]!.tokens);
     const activations = model.activations.at(together.length, width);
     await runBatch(model, activations, () => found, losses.subarray(0, together.length * width));
     for (const [index, { question, completion, tokens, context }] of together.entries()) {

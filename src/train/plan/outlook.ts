@@ -80,9 +80,10 @@ export function outlookText(outlook: Outlook, now = new Date()): string {
 /** "14:32", on another day "2026-11-28 14:32" */
 function clock(now: Date, seconds: number): string {
   const end = new Date(now.getTime() + seconds * 1000);
-  // Swedish dates are those of ISO 8601, here in the local time.
-  const text = end.toLocaleString('sv').slice(0, 'yyyy-mm-dd hh:mm'.length);
-  return end.toDateString() === now.toDateString() ? text.slice(-5) : text;
+  const two = (value: number) => String(value).padStart(2, '0');
+  const time = `${two(end.getHours())}:${two(end.getMinutes())}`;
+  const day = `${end.getFullYear()}-${two(end.getMonth() + 1)}-${two(end.getDate())}`;
+  return end.toDateString() === now.toDateString() ? time : `${day} ${time}`;
 }
 
 const [mostEpochs, mostSeconds, longestStep] = [4, 24 * 3600, 60];
@@ -90,14 +91,14 @@ const [mostEpochs, mostSeconds, longestStep] = [4, 24 * 3600, 60];
 /** Warnings about values that a user may not have intended. */
 export function outlookWarnings({ epochs, seconds = 0, stepSeconds = 0 }: Outlook): string[] {
   const passes = `${epochs.toPrecision(3)} epochs`;
-  const [all, step] = [formatDuration(seconds), `a step takes ${formatDuration(stepSeconds)}`];
+  const [run, step] = [formatDuration(seconds), formatDuration(stepSeconds)];
   const warnings: [boolean, string][] = [
     [
       epochs > mostEpochs,
       words`${passes}: above ${mostEpochs} a model learns less that is new; give fewer --steps, or more data`,
     ],
-    [seconds > mostSeconds, words`${all} is over ${mostSeconds / 3600} hours; give fewer --steps or a smaller --model`],
-    [stepSeconds > longestStep, words`${step}, over ${longestStep} s; give a smaller --total-batch`],
+    [seconds > mostSeconds, words`${run} is over ${mostSeconds / 3600} hours; give fewer --steps or a smaller --model`],
+    [stepSeconds > longestStep, words`a step takes ${step}, over ${longestStep} s; give a smaller --total-batch`],
   ];
   return warnings.flatMap(([isDue, text]) => (isDue ? [`warning: ${text}`] : []));
 }

@@ -7,7 +7,7 @@ import * as z from 'zod';
 import { gpt2Error } from '../../base/errors.ts';
 import { checkedJson } from '../../base/files/checked-json.ts';
 import { makeFolder } from '../../base/files/make-folder.ts';
-import { type Batch, batchOf } from '../../data/batches/loader.ts';
+import { type Batch, batchOfRows } from '../../data/batches/loader.ts';
 import { openShard, writeDurably, writeShard } from '../../data/shards/shard.ts';
 import type { ParameterArena } from '../../model/arena.ts';
 import type { Model } from '../../model/model.ts';
@@ -137,7 +137,7 @@ export function readBatches({ path, manifest }: ReturnType<typeof readCapture>):
   }
   shard.checkTokens(model.vocabularySize);
   return Array.from({ length: accumulation }, (_, micro) =>
-    batchOf(batch, sequence, (row) => shard.read((micro * batch + row) * (sequence + 1), sequence + 1)),
+    batchOfRows(batch, sequence, (row) => shard.read((micro * batch + row) * (sequence + 1), sequence + 1)),
   );
 }
 
