@@ -101,9 +101,10 @@ async function refusal(script: string, args: string[], kept: Record<string, stri
   }
   const given = program(() => new AbortController().signal);
   for (const command of given.commands.flatMap((each) => [each, ...each.commands])) command.action(() => {});
-  const error = await given.parseAsync(args, { from: 'user' }).then(() => undefined, Object);
+  const parsed = given.parseAsync(args, { from: 'user' });
+  const error = await parsed.catch((error: Error) => error);
   vi.unstubAllEnvs();
-  return error?.message;
+  return error instanceof Error ? error.message : undefined;
 }
 
 it.each([
