@@ -310,7 +310,7 @@ const tables: Record<string, Row[]> = {
     ...otherFlags({
       '--num_samples=4': '--count, texts per prompt (default: 1)',
       '--max_new_tokens': '--tokens, maximum new tokens per text (default: 128)',
-      '--start': '--prompt, text to continue',
+      '--start': '--prompt, text to continue, put after end of text',
       '--top_k': '--top-k, choose among',
       '--temp': '--temperature, 0: always the likeliest token',
       '--init_from': '--model, a run, a checkpoint',
