@@ -2,7 +2,7 @@
 // writes fp32: logits [T,V], whose row t is computed from the tokens up to and including t, then the losses [T-1] of all but the first.
 //
 //   node --import tsx scripts/write-logits.ts RUN|CHECKPOINT FILE <<<'[50256, 11, 262]'
-import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { logits } from '../src/inference/evaluate/logits.ts';
 import { lossesOf } from '../src/inference/evaluate/mean-loss.ts';
 import { createModel } from '../src/model/model.ts';
@@ -19,4 +19,4 @@ const T = tokens.length;
 const model = createModel(device, checkpoint.manifest.model, { B: 1, T, purpose: 'inference' });
 loadWeights(checkpoint, model);
 writeFileSync(into, await logits(model, { inputs: tokens }, { sequence: T }));
-appendFileSync(into, await lossesOf(model, tokens));
+writeFileSync(into, await lossesOf(model, tokens), { flag: 'a' });
