@@ -28,8 +28,7 @@ export function trainTokenizer(files: readonly string[], vocabulary: number): { 
   files.forEach(checkText);
   const learned = libraryOf(JSON.stringify(untrained), 'to train').train(files);
   const { model } = JSON.parse(learned) as { model: { merges: [string, string][] } };
-  if (model.merges.length === 0)
-    throw new Gpt2Error(`${shortList(files)} cannot be used: no word has two bytes; give more text`);
+  if (model.merges.length === 0) throw new Gpt2Error(`${shortList(files)} has no word of two bytes; name longer texts`);
   // Ordered by character, as the library's alphabet.
   const ids = new Map([endOfText, ...[...byteOf.keys()].sort()].map((token, id) => [token, id]));
   const kept: [string, string][] = [];

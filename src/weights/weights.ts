@@ -126,11 +126,9 @@ export function refuseOtherTokenizer(weights: Weights, folder: string, dataset: 
   const [ours, theirs] = [model.vocabularySize, dataset.vocabularySize];
   const areKnown = expected && data && (expected.file ?? data.file) !== undefined;
   if (areKnown ? isSameTokenizer(expected, data) : ours === theirs) return;
-  const names = [dataset.tokenizer, expected?.name];
-  const [made, has] = names[0] === names[1] ? ['.json', ''] : names.map((name) => ` (${name})`);
   const what =
     ours === theirs
-      ? `was made with another tokenizer${made} than that of ${path}${has}`
+      ? `was made with another tokenizer (${dataset.tokenizer}) than that of ${path}`
       : `has a vocabulary of ${theirs} tokens (${dataset.tokenizer}), ${path} one of ${ours}`;
   throw refusal(what, expected);
 }

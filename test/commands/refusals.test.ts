@@ -307,7 +307,7 @@ const tables: Record<string, Row[]> = {
     [1, 'latin1.txt', 'it is not UTF-8', ['latin1.txt', 'name plain text files']],
     [1, 'cut.txt', 'it is not UTF-8', 'cut.txt'],
     [1, 'empty', 'EISDIR', 'name plain text files'],
-    [1, 'nothing.txt', 'no word has two bytes', ['nothing.txt cannot be used', 'give more text']],
+    [1, 'nothing.txt', 'has no word of two bytes', ['nothing.txt', 'name longer texts']],
     [1, 'notes.txt --out notes.bin', 'notes.bin exists', '--out'],
     [1, 'notes.txt --out file/x', 'cannot write the tokenizer file/x', '--out'],
   ],
@@ -315,7 +315,7 @@ const tables: Record<string, Row[]> = {
     ...otherFlags({
       '--num_samples=4': '--count, texts per prompt (default: 1)',
       '--max_new_tokens': '--tokens, maximum new tokens per text (default: 128)',
-      '--start': '--prompt, text to continue, put after end of text',
+      '--start': '--prompt, text to continue, after end of text',
       '--top_k': '--top-k, choose among',
       '--temp': '--temperature, 0: always the likeliest token',
       '--init_from': '--model, a run, a checkpoint',

@@ -420,7 +420,7 @@ describe('a folder of transformers is read', () => {
     ['another GELU', config({ activation_function: 'relu' }), 'relu instead of gelu_new or gelu_pytorch_tanh'],
     ['another MLP', config({ n_inner: 100 }), 'n_inner 100 instead of null or 192'],
     ['a head of its own', config({ tie_word_embeddings: false }), 'an untied head cannot be read'],
-    ['heads that do not divide', config({ n_head: 5 }), 'it is 5, which does not divide n_embd, 48'],
+    ['heads that do not divide', config({ n_head: 5 }), 'n_head of its config.json: it is 5, which does not'],
     ['no configuration', without('config.json'), 'is not a GPT-2 that can be read: it has no config.json'],
     ['no JSON', file('config.json', '{'), 'its config.json cannot be read'],
     ['no weights', without(weightsFile), 'it has no model.safetensors; save it'],

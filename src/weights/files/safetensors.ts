@@ -134,8 +134,7 @@ function readHeader(file: StoredFile): { entries: Map<string, TensorEntry>; data
   const { bytes } = file;
   if (bytes < 8) return refuse(`it has ${bytes} bytes`);
   const start = file.read(Buffer.alloc(8), 0);
-  if (start.toString('latin1') === 'version ')
-    return refuse('it is a pointer of Git LFS; run `git lfs pull` in its folder');
+  if (start.toString('latin1') === 'version ') return refuse('it is a pointer of Git LFS; run `git lfs pull`');
   const headerBytes = Number(start.readBigUInt64LE());
   if (headerBytes > Math.min(bytes - 8, largestHeaderBytes)) {
     return refuse(

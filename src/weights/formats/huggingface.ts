@@ -48,9 +48,7 @@ const configFields = z.looseObject({
       `it is ${JSON.stringify(input)}, not "gpt2"${input === modernType ? '; name the run instead' : ''}`,
   }),
   ...{ n_layer: size, n_embd: size, n_head: size, n_positions: size },
-  vocab_size: size.max(mostIds, {
-    error: ({ input }) => `it is ${input}, over the ${mostIds} ids of a token file`,
-  }),
+  vocab_size: size.max(mostIds, { error: ({ input }) => `it is ${input}, over the ${mostIds} ids of a token file` }),
   tie_word_embeddings: z.literal(true, noUntiedHead).optional(),
 });
 type Config = z.infer<typeof configFields>;
@@ -58,8 +56,7 @@ const configSchema = z.preprocess(
   withSizes,
   configFields.refine(({ n_embd, n_head }) => n_embd % n_head === 0, {
     path: ['n_head'],
-    error: ({ input }) =>
-      `it is ${(input as Config).n_head}, which does not divide n_embd, ${(input as Config).n_embd}`,
+    error: ({ input }) => `it is ${(input as Config).n_head}, which does not divide n_embd`,
   }),
 );
 
