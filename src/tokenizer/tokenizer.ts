@@ -116,11 +116,11 @@ export function noByteLengths({ bytesOf, encodeAll, lost }: Tokenizer): string |
   return 'it is not known whether the tokenizer lost a part of the text; make the data set again with prepro';
 }
 
-/** The bytes of a text. @throws Gpt2Error for half of a surrogate pair, which would become U+FFFD; JSON can spell it */
-export function utf8Of(text: string, where = 'the text'): Buffer {
+/** Returns a text. @throws Gpt2Error for half of a surrogate pair, which JSON can spell, and which would become U+FFFD */
+export function wellFormed(text: string, where = 'the text'): string {
   const half = /\p{Surrogate}/u.exec(text);
   if (half) throw gpt2Error`${where} has ${characterName(half[0].charCodeAt(0))}, half of a character: remove it`;
-  return Buffer.from(text);
+  return text;
 }
 
 /**
@@ -130,7 +130,7 @@ export function utf8Of(text: string, where = 'the text'): Buffer {
  */
 export function encode(text: string, tokenizer: Tokenizer = gpt2): Uint32Array {
   checkValue('text', 'text or ""', text);
-  const utf8 = utf8Of(text);
+  const utf8 = Buffer.from(wellFormed(text));
   if (tokenizer.encodeAll) {
     const { ids, loss } = tokenizer.encodeAll([text]);
     const [lost] = loss.lost.keys();

@@ -7,7 +7,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { explained, Gpt2Error, gpt2Error, shortList, shown, words } from '../../../base/errors.ts';
 import { addCharacters, UnknownCharacterError } from '../../../tokenizer/character-tokenizer.ts';
 import { type Loss, sumOf } from '../../../tokenizer/loss.ts';
-import { type Tokenizer, tokenizerNamed, utf8Of } from '../../../tokenizer/tokenizer.ts';
+import { type Tokenizer, tokenizerNamed, wellFormed } from '../../../tokenizer/tokenizer.ts';
 import { parseTokenizer } from '../../../tokenizer/tokenizer-file.ts';
 import { TokenList } from '../../../tokenizer/tokens.ts';
 import { type Chunk, cutsAtLines, type FileRole, type Piece } from './format.ts';
@@ -115,7 +115,7 @@ function addLines(text: Buffer, piece: Piece, field: string): void {
     if (line.trim() !== '') {
       const where = `line ${number} of ${piece.path}`;
       current = { piece, line: where };
-      const document = utf8Of(documentOf(line, field, where), where);
+      const document = Buffer.from(wellFormed(documentOf(line, field, where), where));
       addDocument(document, { start: 0, end: document.length, opens: true, closes: true, strip: false }, piece);
     }
     start = end + 1;
