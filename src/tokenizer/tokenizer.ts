@@ -116,13 +116,21 @@ export function noByteLengths({ bytesOf, encodeAll, lost }: Tokenizer): string |
   return 'it is not known whether the tokenizer lost a part of the text; make the data set again with prepro';
 }
 
+/** Returns a text. @throws Gpt2Error for half of a surrogate pair, which JSON can spell, and which would become U+FFFD */
+export function wellFormed(text: string, where = 'the text'): string {
+  const half = /\p{Surrogate}/u.exec(text);
+  if (half) throw gpt2Error`${where} has ${characterName(half[0].charCodeAt(0))}, half of a character: remove it`;
+  return text;
+}
+
 /**
  * The token ids of a text, by default GPT-2's; "<|endoftext|>" in it is ordinary text.
- * @throws UsageError if `text` is no text; Gpt2Error for a character without an id
+ * @throws UsageError if `text` is no text; Gpt2Error for a character without an id, or half of one
  * @example const ids = encode('Hello world'); // Uint32Array [15496, 995]
  */
 export function encode(text: string, tokenizer: Tokenizer = gpt2): Uint32Array {
   checkValue('text', 'text or ""', text);
+  const utf8 = Buffer.from(wellFormed(text));
   if (tokenizer.encodeAll) {
     const { ids, loss } = tokenizer.encodeAll([text]);
     const [lost] = loss.lost.keys();
@@ -130,7 +138,6 @@ export function encode(text: string, tokenizer: Tokenizer = gpt2): Uint32Array {
     throw gpt2Error`the model's tokenizer has no ids for the character ${characterName(lost)}: leave it out, or take a model whose tokenizer has it`;
   }
   const ids = new TokenList();
-  const utf8 = Buffer.from(text);
   tokenizer.append(utf8, 0, utf8.length, ids);
   return Uint32Array.from(ids.view());
 }

@@ -128,7 +128,7 @@ export function refuseOtherTokenizer(weights: Weights, folder: string, dataset: 
   if (areKnown ? isSameTokenizer(expected, data) : ours === theirs) return;
   const what =
     ours === theirs
-      ? `was made with another tokenizer (${dataset.tokenizer}) than that of ${path} (${expected?.name})`
+      ? `was made with another tokenizer (${dataset.tokenizer}) than that of ${path}`
       : `has a vocabulary of ${theirs} tokens (${dataset.tokenizer}), ${path} one of ${ours}`;
   throw refusal(what, expected);
 }

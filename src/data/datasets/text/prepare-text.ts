@@ -95,8 +95,9 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
     const dataset: Dataset = { ...facts, made: { ...made, input }, shards };
     refuseForeignTokenizer(out, tokenizer.file, standing.replaced);
     putInPlace(out, work, { dataset, file: tokenizer.file }, standing);
-    const advice = words`divide documents there with --separator '${endMark}'`;
-    if (marks > 0) notice(`${endMark} is spelled ${marks} times in the text: ${advice}`);
+    const separator = words`divide documents there with --separator '${endMark}'`;
+    const advice = format.kind === 'text' ? separator : 'each line or row stays one document';
+    if (marks > 0) notice(`${endMark} occurs ${marks === 1 ? 'once' : `${marks} times`} in the text: ${advice}`);
     if (inputs.every(({ role }) => role === 'split')) tellShare(shards, division, notice);
     return { folder: out, present: false, dataset };
   } catch (error) {
