@@ -165,6 +165,8 @@ const calls: Record<string, () => unknown> = {
     api.generate(object, { prompts: [], tokens: 1, seed: 1, topP: 2 }).next(),
   'generate refuses: there is no option "topk"; did you mean "topK"?': () =>
     api.generate(object, { prompts: [], tokens: 1, seed: 1, topk: 2 } as never).next(),
+  'generate refuses: prompts takes arrays of ids, not [15496,995]': () =>
+    api.generate(object, { prompts: [15496, 995] as never, tokens: 1, seed: 1 }).next(),
   'exportModel refuses: format takes one of hf, llmc, gguf, not "onnx"': () =>
     api.exportModel({ model: 'none', format: 'onnx', out: 'x' } as never),
   'prepareDataset refuses: there is no option "overwite"; did you mean "overwrite"?': () =>
@@ -179,6 +181,8 @@ const calls: Record<string, () => unknown> = {
     api.writeCheckpoint({ folder: 'x', step: -1, manifest: object, model: object, optimizer: object }),
   'compareSeries refuses: tolerance takes a number of at least 0, not NaN': () =>
     api.compareSeries(object, object, Number.NaN),
+  'compareSeries refuses: without takes one of train, val, norm, lr, not "loss"': () =>
+    api.compareSeries(object, object, 0, ['loss']),
 };
 
 it.each(Object.entries(calls))('%s', async (name, call) => {
