@@ -3,7 +3,8 @@
 import { hash } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { type Environment, wholeVariable as whole } from '../base/checks/environment.ts';
-import { usageError } from '../base/errors.ts';
+import { checkGiven, checkValue, whole as number } from '../base/checks/given.ts';
+import { UsageError, usageError } from '../base/errors.ts';
 
 export interface Place {
   readonly rank: number;
@@ -31,6 +32,25 @@ const mostRanks = 65_536;
 const mostPort = 65_535;
 /** The longest delay of a Node timer, which counts milliseconds. */
 const mostSeconds = 2_147_483;
+
+/** @throws UsageError for a place that a program made, if no job can have it */
+export function checkPlace(place: Place): void {
+  const [count, seconds] = [number(1, mostRanks), number(1, mostSeconds)];
+  const ofRanks = {
+    rank: number(0, mostRanks - 1),
+    ranks: count,
+    localRank: number(0),
+    localRanks: count,
+    gpu: number(0),
+  };
+  const ofJob = { ranksFrom: 'text', host: 'text', port: number(1, mostPort), token: 'text' } as const;
+  try {
+    checkGiven(place, { ...ofRanks, ...ofJob, joinSeconds: seconds, silenceSeconds: seconds }, {});
+    checkValue('rank', number(0, place.ranks - 1), place.rank);
+  } catch (error) {
+    throw error instanceof UsageError ? error.with({ where: 'place' }) : error;
+  }
+}
 
 /** A launcher's settings, before defaults. */
 interface Launcher {

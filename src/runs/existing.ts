@@ -54,7 +54,7 @@ export const refuseUnreadable = (run: string): void => void examine(run);
 export const holdsRun = (run: string): boolean => examine(run).holds;
 
 /**
- * `isRun`: whether a run wrote the log or the configuration. `holds`: whether there is something of a run to replace. `ours`,
+ * `isRun`: whether a run wrote the log or the configuration. `holds`: whether there is a step of a run to replace. `ours`,
  * `foreign`: the entries that a run wrote and those that none wrote, as paths relative to the run folder. In a folder that is no
  * run, every entry is foreign.
  */
@@ -73,7 +73,9 @@ function examine(run: string) {
   if (!isRun && log === 'none' && ours.length === 0 && foreign.length === 0) {
     foreign.push(...entriesOf(run).filter((entry) => !isOfRun(entry) && !isOfSystem(entry)));
   }
-  const holds = log === 'ours' || (isRun && log === 'foreign') || ours.length > 0;
+  const hasSteps =
+    ours.length > 0 || (log === 'ours' && linesOf(run).some((line) => line.startsWith('{"event":"train",')));
+  const holds = hasSteps || (isRun && log === 'foreign');
   return { log, isRun, holds, ours, foreign };
 }
 
@@ -112,11 +114,15 @@ function isConfiguration(path: string): boolean {
   }
 }
 
-/** The steps for which a log names a checkpoint. Other lines are not parsed: a long log has hundreds of thousands. */
-function savedSteps(run: string): number[] {
+/** The lines of a log. They are not parsed: a long log has hundreds of thousands. */
+function linesOf(run: string): string[] {
   const path = logPath(run);
-  const lines = lookAt(path, () => readFileSync(path, 'utf8'))!.split('\n');
-  const steps = lines.flatMap((line) => /^\{"event":"checkpoint","step":(\d+),/.exec(line)?.[1] ?? []);
+  return lookAt(path, () => readFileSync(path, 'utf8'))!.split('\n');
+}
+
+/** The steps for which a log names a checkpoint. */
+function savedSteps(run: string): number[] {
+  const steps = linesOf(run).flatMap((line) => /^\{"event":"checkpoint","step":(\d+),/.exec(line)?.[1] ?? []);
   return [...new Set(steps.map(Number))];
 }
 

@@ -114,11 +114,19 @@ it('errors of train() name options, and commands as they are typed', async () =>
 const division = { prefix: 'x', shardTokens: 100, validation: 0.1 };
 /** A value of each type that functions of the API take, none of which is used. */
 const object = {} as never;
+const twoRanks = { RANK: '0', WORLD_SIZE: '2', MASTER_ADDR: 'localhost', MASTER_PORT: '9' };
 const adamw = new api.AdamW({ weightDecay: 0 });
 const calls: Record<string, () => unknown> = {
   'train, hooks refuses: there is no option "onevents"; did you mean "onEvent"?': () =>
     api.train({}, { onevents: 1 } as never),
   'train, signal refuses: signal takes an object, not 3': () => api.train({}, { signal: 3 } as never),
+  'train, signal refuses: signal takes an AbortSignal, not an object': () =>
+    api.train({}, { signal: new AbortController() as never }),
+  'train, hooks refuses: hooks takes an object, not null': () => api.train({}, null as never),
+  'train, place refuses: place: rank takes a whole number from 0 to 65535, not undefined': () =>
+    api.train({}, { place: {} as never }),
+  'train, place refuses: place: rank takes a whole number from 0 to 1, not 3': () =>
+    api.train({}, { place: { ...api.placeFromEnvironment(twoRanks)!, rank: 3 } }),
   'train, nothing refuses: options takes an object, not undefined': () => api.train(undefined as never),
   'Device.open refuses: kind takes one of cpu, cuda, not "gpu"': () => api.Device.open({ kind: 'gpu' } as never),
   'Device.open refuses: threads takes a whole number from 0 to 1024, not "2"': () =>

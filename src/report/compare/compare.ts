@@ -51,8 +51,7 @@ export function compareSeries(
   return {
     series,
     finalValidation: final && { step: final.step, run: final.run, reference: final.reference },
-    inside:
-      series.some(({ steps }) => steps > 0) && series.every(({ beyond, meanBeyond }) => !beyond && !meanBeyond),
+    inside: series.some(({ steps }) => steps > 0) && series.every(({ beyond, meanBeyond }) => !beyond && !meanBeyond),
   };
 }
 

@@ -1,7 +1,7 @@
 // The parts of a run that a program gives as functions and objects in place of options: schedule, optimizer, batches, validation.
-import { isDeepStrictEqual } from 'node:util';
+import { inspect, isDeepStrictEqual } from 'node:util';
 import { checkValue } from '../../base/checks/given.ts';
-import { gpt2Error, usageError } from '../../base/errors.ts';
+import { gpt2Error, orElse, usageError } from '../../base/errors.ts';
 import type { Batch, Loader } from '../../data/batches/loader.ts';
 import { type Position, startPosition } from '../../data/batches/order.ts';
 import type { OptimizerChoice } from '../../optimizer/assign.ts';
@@ -60,7 +60,7 @@ export function splitParts(options: ProgramOptions): { options: TrainOptions; pa
   return { options: others, parts };
 }
 
-type BatchSource = Omit<Loader, 'close' | typeof Symbol.dispose>;
+export type BatchSource = Omit<Loader, 'close' | typeof Symbol.dispose>;
 
 /** A program's batches as the run reads them. @throws UsageError if they have no next(), or only one of position() and seek() */
 export function sourceOf(
@@ -82,9 +82,10 @@ export function sourceOf(
   const positionNow = (): unknown => {
     if (!canSeek) return null;
     const position = source.position!();
-    const copy: unknown = JSON.parse(JSON.stringify(position) ?? 'null');
+    // JSON.stringify throws for a bigint and a circle, and returns undefined for a function.
+    const copy: unknown = JSON.parse(orElse(undefined, () => JSON.stringify(position)) ?? 'null');
     if (isDeepStrictEqual(copy, position)) return copy;
-    throw usageError`position() of ${name} must return plain JSON, not ${JSON.stringify(position) ?? typeof position}`;
+    throw usageError`position() of ${name} must return plain JSON, not ${inspect(position)}`;
   };
   const seek = (position: unknown) => {
     if (!canSeek) throw gpt2Error`${name} of the program: no seek(position), so its batches cannot be read again`;

@@ -11,7 +11,7 @@ import { defaultWarmup } from '../../options/training-rows.ts';
 import { byteLengths, noByteLengths } from '../../tokenizer/tokenizer.ts';
 import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
 import { stepsOf } from '../plan/outlook.ts';
-import { sourceOf } from '../plan/program-parts.ts';
+import { type BatchSource, sourceOf } from '../plan/program-parts.ts';
 import type { Opening } from './opening.ts';
 import { changedShard, shardRecord } from './same-inputs.ts';
 
@@ -51,7 +51,7 @@ export function openData(opening: Opening) {
   const { batch, sequence, order, seed, ranks, data, totalBatch } = options;
   const { vocabularySize, endOfText } = config;
   const rank = opening.ranks?.rank ?? 0;
-  const loader = parts.batches
+  const loader: BatchSource & { readonly canSeek?: boolean } = parts.batches
     ? sourceOf('batches', parts.batches, { rank, ranks })
     : resources.keep(openLoader({ shards, batch, sequence, order, seed, vocabularySize, rank, ranks, endOfText }));
   if (checkpoint) seekTo(loader, checkpoint, data);
@@ -61,8 +61,20 @@ export function openData(opening: Opening) {
   const steps = stepsOf(options, loader.tokens);
   // A resumed run whose default warmup follows other steps was a new model's.
   const { warmup = defaultWarmup(steps, start !== undefined && !checkpoint) } = options;
+  if (options.valEvery === 0 && parts.validation && !checkpoint) {
+    throw usageError`validation has no effect with valEvery 0; leave out one of them`;
+  }
   const validation = options.valEvery > 0 ? openValidation(opening, rank) : undefined;
-  return { steps, warmup, loader, validation, hellaswag: openHellaswag(opening) };
+  const validating = validation && 'loader' in validation ? validation.loader : undefined;
+  const unseekable = [
+    ...(loader.canSeek === false ? ['batches'] : []),
+    ...(validating?.canSeek === false ? ['validation'] : []),
+  ];
+  const others = unseekable.includes('validation') ? ', and each validation reads other batches' : '';
+  if (unseekable.length > 0) {
+    opening.notice(`without position() and seek() of ${unseekable.join(' and ')} the run cannot be resumed${others}`);
+  }
+  return { steps, warmup, loader, validation, unseekable, hellaswag: openHellaswag(opening) };
 }
 
 /**
