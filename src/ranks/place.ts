@@ -4,7 +4,7 @@ import { hash } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { type Environment, wholeVariable as whole } from '../base/checks/environment.ts';
 import { checkGiven, checkValue, whole as number } from '../base/checks/given.ts';
-import { UsageError, usageError } from '../base/errors.ts';
+import { usageError } from '../base/errors.ts';
 
 export interface Place {
   readonly rank: number;
@@ -44,12 +44,8 @@ export function checkPlace(place: Place): void {
     gpu: number(0),
   };
   const ofJob = { ranksFrom: 'text', host: 'text', port: number(1, mostPort), token: 'text' } as const;
-  try {
-    checkGiven(place, { ...ofRanks, ...ofJob, joinSeconds: seconds, silenceSeconds: seconds }, {});
-    checkValue('rank', number(0, place.ranks - 1), place.rank);
-  } catch (error) {
-    throw error instanceof UsageError ? error.with({ where: 'place' }) : error;
-  }
+  checkGiven(place, { ...ofRanks, ...ofJob, joinSeconds: seconds, silenceSeconds: seconds }, {});
+  checkValue('rank', number(0, place.ranks - 1), place.rank);
 }
 
 /** A launcher's settings, before defaults. */

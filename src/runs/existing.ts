@@ -31,7 +31,7 @@ export function refuseLostCheckpoints(run: string): void {
   if (log !== 'empty' && !isRun) {
     throw gpt2Error`there is no run to resume in ${run}; start one without --resume`;
   }
-  const saved = log === 'ours' ? savedSteps(run).map(checkpointName) : [];
+  const saved = log === 'ours' ? stepsOf(run, 'checkpoint').map(checkpointName) : [];
   if (saved.length === 0) return;
   const folder = checkpointsFolder(run);
   const others = foreign.map((path) => basename(path));
@@ -73,8 +73,7 @@ function examine(run: string) {
   if (!isRun && log === 'none' && ours.length === 0 && foreign.length === 0) {
     foreign.push(...entriesOf(run).filter((entry) => !isOfRun(entry) && !isOfSystem(entry)));
   }
-  const hasSteps =
-    ours.length > 0 || (log === 'ours' && linesOf(run).some((line) => line.startsWith('{"event":"train",')));
+  const hasSteps = ours.length > 0 || (log === 'ours' && stepsOf(run, 'train').length > 0);
   const holds = hasSteps || (isRun && log === 'foreign');
   return { log, isRun, holds, ours, foreign };
 }
@@ -114,16 +113,12 @@ function isConfiguration(path: string): boolean {
   }
 }
 
-/** The lines of a log. They are not parsed: a long log has hundreds of thousands. */
-function linesOf(run: string): string[] {
+/** The steps that the events of this kind have in a log. Lines are not parsed: a long log has hundreds of thousands. */
+function stepsOf(run: string, kind: 'checkpoint' | 'train'): number[] {
   const path = logPath(run);
-  return lookAt(path, () => readFileSync(path, 'utf8'))!.split('\n');
-}
-
-/** The steps for which a log names a checkpoint. */
-function savedSteps(run: string): number[] {
-  const steps = linesOf(run).flatMap((line) => /^\{"event":"checkpoint","step":(\d+),/.exec(line)?.[1] ?? []);
-  return [...new Set(steps.map(Number))];
+  const lines = lookAt(path, () => readFileSync(path, 'utf8'))!.split('\n');
+  const beginning = new RegExp(`^\\{"event":"${kind}","step":(\\d+),`);
+  return [...new Set(lines.flatMap((line) => beginning.exec(line)?.[1] ?? []).map(Number))];
 }
 
 /** Whether `path` exists. @throws Gpt2Error unless it is a file or a folder, as `kind` says, or a link to one */

@@ -113,8 +113,8 @@ describe('refusals', () => {
     ['no rate', rateOf2(() => fail('no rate'))],
     ['no connection', batches(() => fail())],
     ["step 2: a batch's inputs must be 1 x 32 = 32 tokens, not 31", batches(() => short)],
-    ['step 2: a batch must be { inputs, targets }, not Promise', batches(async () => good)],
-    ['step 2: a batch must be { inputs, targets }, not { value, done }', batches(() => ({ value: 1, done: false }))],
+    ['next() of batches must return { inputs, targets }, not Promise {', batches(async () => good)],
+    ['next() of batches must return { inputs, targets }, not { done: false }', batches(() => ({ done: false }))],
     [
       "the program threw 'no text'",
       batches(() => {

@@ -123,9 +123,9 @@ const calls: Record<string, () => unknown> = {
   'train, signal refuses: signal takes an AbortSignal, not an object': () =>
     api.train({}, { signal: new AbortController() as never }),
   'train, hooks refuses: hooks takes an object, not null': () => api.train({}, null as never),
-  'train, place refuses: place: rank takes a whole number from 0 to 65535, not undefined': () =>
+  'train, place refuses: rank takes a whole number from 0 to 65535, not undefined': () =>
     api.train({}, { place: {} as never }),
-  'train, place refuses: place: rank takes a whole number from 0 to 1, not 3': () =>
+  'train, place refuses: rank takes a whole number from 0 to 1, not 3': () =>
     api.train({}, { place: { ...api.placeFromEnvironment(twoRanks)!, rank: 3 } }),
   'train, nothing refuses: options takes an object, not undefined': () => api.train(undefined as never),
   'Device.open refuses: kind takes one of cpu, cuda, not "gpu"': () => api.Device.open({ kind: 'gpu' } as never),

@@ -18,10 +18,8 @@ export function checkBatch(
   batch: Batch,
   where = '',
 ): number {
-  if (batch?.inputs === undefined)
-    throw new ShapeError(`${where}a batch must be { inputs, targets }, not ${kindOf(batch)}`);
   for (const name of ['inputs', 'targets'] as const) {
-    const tokens: unknown = batch[name];
+    const tokens: unknown = batch?.[name];
     if (!(tokens instanceof Int32Array)) {
       throw new ShapeError(`${where}a batch's ${name} must be an Int32Array, not ${kindOf(tokens)}`);
     }
@@ -62,9 +60,5 @@ export function uploadsOf(
   return all.flatMap(([tensor, values]) => (tensor && values ? [[tensor, values] as const] : []));
 }
 
-/** "undefined", "Float32Array", "Promise", "{ value, done }" */
-function kindOf(value: unknown): string {
-  if (Object(value) !== value) return String(value);
-  const { name } = (value as object).constructor;
-  return name === 'Object' ? `{ ${Object.keys(value as object).join(', ')} }` : name;
-}
+const kindOf = (value: unknown): string =>
+  Object(value) === value ? (value as object).constructor.name : String(value);

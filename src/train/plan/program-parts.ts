@@ -99,7 +99,11 @@ export function sourceOf(
     get position(): Position {
       return { ...startPosition, ofProgram: [positionNow()] };
     },
-    next: () => source.next(),
+    next: () => {
+      const batch = source.next();
+      if (batch?.inputs !== undefined) return batch;
+      throw usageError`next() of ${name} must return { inputs, targets }, not ${inspect(batch, { depth: 0 })}`;
+    },
     seek: ({ ofProgram: [position] = [first] }) => seek(position),
     seekAsRoot: ({ ofProgram = [] }) => {
       if (ofProgram.length === place.ranks) return seek(ofProgram[place.rank]);

@@ -65,15 +65,11 @@ export function openData(opening: Opening) {
     throw usageError`validation has no effect with valEvery 0; leave out one of them`;
   }
   const validation = options.valEvery > 0 ? openValidation(opening, rank) : undefined;
-  const validating = validation && 'loader' in validation ? validation.loader : undefined;
-  const unseekable = [
-    ...(loader.canSeek === false ? ['batches'] : []),
-    ...(validating?.canSeek === false ? ['validation'] : []),
-  ];
+  const sources = { batches: loader, validation: validation && 'loader' in validation ? validation.loader : undefined };
+  const unseekable = (['batches', 'validation'] as const).filter((name) => sources[name]?.canSeek === false);
   const others = unseekable.includes('validation') ? ', and each validation reads other batches' : '';
-  if (unseekable.length > 0) {
-    opening.notice(`without position() and seek() of ${unseekable.join(' and ')} the run cannot be resumed${others}`);
-  }
+  const names = unseekable.join(' and ');
+  if (names !== '') opening.notice(`without position() and seek() of ${names} the run cannot be resumed${others}`);
   return { steps, warmup, loader, validation, unseekable, hellaswag: openHellaswag(opening) };
 }
 
