@@ -46,9 +46,9 @@ export const configurationSchema = z.looseObject({
   ...Object.fromEntries(Object.entries(derivedFields).map(([name, { schema }]) => [name, schema])),
 });
 
-function fieldSchema(name: string, { type, optional }: OptionRow): z.ZodType {
+function fieldSchema(name: string, { type, optional, without }: OptionRow): z.ZodType {
   const schema = isPart(name) ? z.union([valueSchema(type), z.literal(ofProgram)]) : valueSchema(type);
-  return optional ? schema.optional() : schema;
+  return optional || without ? schema.optional() : schema;
 }
 
 function valueSchema(type: OptionRow['type']): z.ZodType {
@@ -67,6 +67,12 @@ export const isOfProgram = (name: string, value: unknown): boolean => isPart(nam
 /** The parts that a configuration has from a program. */
 export const partsIn = (configuration: object): string[] =>
   Object.entries(configuration).flatMap(([name, value]) => (isOfProgram(name, value) ? [name] : []));
+
+/** Whether an option of the rate or the optimizer has no effect, because these parts of a program replace what it is for. */
+function isReplaced(name: string, parts: readonly string[]): boolean {
+  const { without, onlyWith } = rowNamed(name) ?? {};
+  return [without, onlyWith?.option].some((part) => /^(schedule|optimizer)$/.test(part ?? '') && parts.includes(part!));
+}
 
 /**
  * @param recorded the configuration of a run, and `parts` those that the program gives now
@@ -91,9 +97,17 @@ export function configurationOf(
   cards?: string,
   parts: readonly string[] = [],
 ): Configuration {
+  const {
+    optimizer,
+    embeddingLearningRate: embedding = optimizer === 'muon',
+    headLearningRate: head = embedding,
+  } = options;
+  // Other rates are multiples of learningRate, also with the program's schedule.
+  const hasMultiples = head !== false && !parts.includes('optimizer');
   const recorded = recordedNames
     .map((name) => [name, options[name]] as const)
-    .filter(([, value]) => value !== undefined);
+    .filter(([, value]) => value !== undefined)
+    .filter(([name]) => !isReplaced(name, parts) || (name === 'learningRate' && hasMultiples));
   const model = modelName(options.model, config);
   const all = { ...Object.fromEntries(recorded), model, ...config, steps, ...(cards ? { cards } : {}) };
   return { ...all, ...Object.fromEntries(parts.map((name) => [name, ofProgram])) } as Configuration;
@@ -115,7 +129,8 @@ export const agreedOptions = (configuration: Configuration): Record<string, unkn
 /** The value of a field in an earlier configuration; an option that was added later had its default. */
 export function recordedValue(before: Readonly<Record<string, unknown>>, field: string): unknown {
   const { optional, default: value } = rowNamed(field) ?? {};
-  return before[field] ?? (optional && typeof value !== 'object' ? value : undefined);
+  const hasDefault = optional && typeof value !== 'object' && !isReplaced(field, partsIn(before));
+  return before[field] ?? (hasDefault ? value : undefined);
 }
 
 /**

@@ -7,6 +7,7 @@ import { inspect } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { AdamW, type Batches, type ProgramOptions, readRun, type TrainHooks, train } from '../../src/index.ts';
 import { Random } from '../../src/ops/cases/case-numbers.ts';
+import { recordedValue } from '../../src/options/configuration.ts';
 import { moduleLoader, programOf, root } from '../support/built.ts';
 import { workplace } from '../support/cli.ts';
 import { figuresOf } from '../support/figures.ts';
@@ -52,6 +53,10 @@ it('killed 10 times and resumed, a run has the bits of an unbroken one', async (
   };
   const ofProgram = { schedule: 'of the program', optimizer: 'of the program', batches: 'of the program' };
   expect(configuration).toMatchObject({ ...ofProgram, validation: 'of the program' });
+  for (const name of ['learningRate', 'warmup', 'weightDecay', 'beta1', 'muonLearningRate']) {
+    expect(configuration).not.toHaveProperty(name);
+    expect(recordedValue(configuration as never, name)).toBe(undefined);
+  }
   const fromConsole = place.run(['train', '--resume', '--out', 'killed', '--steps', '500']);
   expect(fromConsole.stderr).toContain(
     'was trained with schedule, optimizer, batches, validation of a program: resume it from',
