@@ -68,10 +68,11 @@ export const isOfProgram = (name: string, value: unknown): boolean => isPart(nam
 export const partsIn = (configuration: object): string[] =>
   Object.entries(configuration).flatMap(([name, value]) => (isOfProgram(name, value) ? [name] : []));
 
-/** Whether an option of the rate or the optimizer has no effect, because these parts of a program replace what it is for. */
+/** Whether the program's schedule or optimizer leaves an option without effect. */
 function isReplaced(name: string, parts: readonly string[]): boolean {
   const { without, onlyWith } = rowNamed(name) ?? {};
-  return [without, onlyWith?.option].some((part) => /^(schedule|optimizer)$/.test(part ?? '') && parts.includes(part!));
+  const replacing = parts.filter((part) => part === 'schedule' || part === 'optimizer');
+  return replacing.some((part) => part === without || part === onlyWith?.option);
 }
 
 /**
@@ -97,17 +98,13 @@ export function configurationOf(
   cards?: string,
   parts: readonly string[] = [],
 ): Configuration {
-  const {
-    optimizer,
-    embeddingLearningRate: embedding = optimizer === 'muon',
-    headLearningRate: head = embedding,
-  } = options;
+  const { optimizer, embeddingLearningRate, headLearningRate } = options;
   // Other rates are multiples of learningRate, also with the program's schedule.
-  const hasMultiples = head !== false && !parts.includes('optimizer');
+  const hasMultiples = optimizer === 'muon' || (embeddingLearningRate ?? headLearningRate) !== undefined;
+  const isBase = (name: string) => name === 'learningRate' && hasMultiples && !parts.includes('optimizer');
   const recorded = recordedNames
     .map((name) => [name, options[name]] as const)
-    .filter(([, value]) => value !== undefined)
-    .filter(([name]) => !isReplaced(name, parts) || (name === 'learningRate' && hasMultiples));
+    .filter(([name, value]) => value !== undefined && (isBase(name) || !isReplaced(name, parts)));
   const model = modelName(options.model, config);
   const all = { ...Object.fromEntries(recorded), model, ...config, steps, ...(cards ? { cards } : {}) };
   return { ...all, ...Object.fromEntries(parts.map((name) => [name, ofProgram])) } as Configuration;

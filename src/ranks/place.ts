@@ -35,16 +35,10 @@ const mostSeconds = 2_147_483;
 
 /** @throws UsageError for a place that a program made, if no job can have it */
 export function checkPlace(place: Place): void {
-  const [count, seconds] = [number(1, mostRanks), number(1, mostSeconds)];
-  const ofRanks = {
-    rank: number(0, mostRanks - 1),
-    ranks: count,
-    localRank: number(0),
-    localRanks: count,
-    gpu: number(0),
-  };
+  const [index, count, seconds] = [number(0, mostRanks - 1), number(1, mostRanks), number(1, mostSeconds)];
+  const ofRank = { rank: index, ranks: count, localRank: index, localRanks: count, gpu: index };
   const ofJob = { ranksFrom: 'text', host: 'text', port: number(1, mostPort), token: 'text' } as const;
-  checkGiven(place, { ...ofRanks, ...ofJob, joinSeconds: seconds, silenceSeconds: seconds }, {});
+  checkGiven(place, { ...ofRank, ...ofJob, joinSeconds: seconds, silenceSeconds: seconds }, {});
   checkValue('rank', number(0, place.ranks - 1), place.rank);
 }
 

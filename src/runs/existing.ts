@@ -31,7 +31,7 @@ export function refuseLostCheckpoints(run: string): void {
   if (log !== 'empty' && !isRun) {
     throw gpt2Error`there is no run to resume in ${run}; start one without --resume`;
   }
-  const saved = log === 'ours' ? stepsOf(run, 'checkpoint').map(checkpointName) : [];
+  const saved = log === 'ours' ? stepsInLog(run, 'checkpoint').map(checkpointName) : [];
   if (saved.length === 0) return;
   const folder = checkpointsFolder(run);
   const others = foreign.map((path) => basename(path));
@@ -73,7 +73,7 @@ function examine(run: string) {
   if (!isRun && log === 'none' && ours.length === 0 && foreign.length === 0) {
     foreign.push(...entriesOf(run).filter((entry) => !isOfRun(entry) && !isOfSystem(entry)));
   }
-  const hasSteps = ours.length > 0 || (log === 'ours' && stepsOf(run, 'train').length > 0);
+  const hasSteps = ours.length > 0 || (log === 'ours' && stepsInLog(run, 'train').length > 0);
   const holds = hasSteps || (isRun && log === 'foreign');
   return { log, isRun, holds, ours, foreign };
 }
@@ -114,7 +114,7 @@ function isConfiguration(path: string): boolean {
 }
 
 /** The steps that the events of this kind have in a log. Lines are not parsed: a long log has hundreds of thousands. */
-function stepsOf(run: string, kind: 'checkpoint' | 'train'): number[] {
+function stepsInLog(run: string, kind: 'checkpoint' | 'train'): number[] {
   const path = logPath(run);
   const lines = lookAt(path, () => readFileSync(path, 'utf8'))!.split('\n');
   const beginning = new RegExp(`^\\{"event":"${kind}","step":(\\d+),`);

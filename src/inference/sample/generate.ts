@@ -84,11 +84,10 @@ export const choiceKinds = {
 export async function* generate(cache: KeyValueCache, options: GenerateOptions): AsyncGenerator<Generated, void> {
   const needed = { prompts: 'object', tokens: whole(0), seed: seedKind } as const;
   checkGiven(options, needed, { ...choiceKinds, firstText: whole(0), stopAt: whole(0) });
-  const { prompts } = options;
+  const { prompts, tokens, seed, temperature = 1, topK = 0, topP = 1, firstText = 0, whenFull = 'slide' } = options;
   const isIds = (prompt: unknown) => typeof (prompt as ArrayLike<number> | null)?.length === 'number';
   if (!Array.isArray(prompts) || !prompts.every(isIds)) throw UsageError.takes('prompts', 'arrays of ids', prompts);
   checkFilled(cache.model);
-  const { tokens, seed, temperature = 1, topK = 0, topP = 1, firstText = 0, whenFull = 'slide' } = options;
   const { endOfText, vocabularySize } = cache.model.config;
   // Nothing after a document's end sees the document, so the text ends there.
   const { stopAt = endOfText } = options;

@@ -61,16 +61,13 @@ export function openData(opening: Opening) {
   const steps = stepsOf(options, loader.tokens);
   // A resumed run whose default warmup follows other steps was a new model's.
   const { warmup = defaultWarmup(steps, start !== undefined && !checkpoint) } = options;
-  if (options.valEvery === 0 && parts.validation && !checkpoint) {
-    throw usageError`validation has no effect with valEvery 0; leave out one of them`;
-  }
   const validation = options.valEvery > 0 ? openValidation(opening, rank) : undefined;
   const sources = { batches: loader, validation: validation && 'loader' in validation ? validation.loader : undefined };
   const unseekable = (['batches', 'validation'] as const).filter((name) => sources[name]?.canSeek === false);
   const others = unseekable.includes('validation') ? ', and each validation reads other batches' : '';
-  const names = unseekable.join(' and ');
-  if (names !== '') opening.notice(`without position() and seek() of ${names} the run cannot be resumed${others}`);
-  return { steps, warmup, loader, validation, unseekable, hellaswag: openHellaswag(opening) };
+  const once = unseekable.join(' and ');
+  if (once !== '') opening.notice(`without position() and seek() of ${once} the run cannot be resumed${others}`);
+  return { steps, warmup, loader, validation, once, hellaswag: openHellaswag(opening) };
 }
 
 /**

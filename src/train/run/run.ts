@@ -44,10 +44,10 @@ export interface RunFolder {
 }
 
 /** Advice for a run that has stopped: resume it, if its batches can be read again. */
-export const continuationOf = ({ data: { unseekable }, folder }: Pick<Run, 'data' | 'folder'>): string =>
-  unseekable.length === 0
+export const continuationOf = ({ data: { once }, folder }: Pick<Run, 'data' | 'folder'>): string =>
+  once === ''
     ? continueWith(folder.out)
-    : words`without position() and seek() of ${unseekable.join(' and ')} it cannot be resumed: start again with --overwrite`;
+    : words`without position() and seek() of ${once} it cannot be resumed: start again with --overwrite`;
 
 export const smallerRate = ({ parts }: Pick<Run, 'parts'>): string =>
   parts.schedule ? 'smaller rates of the schedule' : words`a smaller --lr`;

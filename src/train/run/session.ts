@@ -116,7 +116,7 @@ export class Session {
         : ranks
           ? this.#ranksSave
           : this.#saving.isTimeUp;
-    const isStopping = () => isAsked() || this.#skippedInARow >= mostSkippedInARow;
+    const isStopping = () => isAsked() || (this.#spikes?.skippedInARow ?? 0) >= mostSkippedInARow;
     for (; ; this.#step++) {
       const step = this.#step;
       this.#position = loader.position;
@@ -175,11 +175,10 @@ export class Session {
     const { ranks } = this.#run;
     if (ranks) return error;
     await this.#finishUpdates();
-    const isTrained = this.#step > this.#run.span.startStep;
-    const failure = isTrained && (await this.#saving.saveNow(this.#step, this.#position).catch(expected));
-    const isSaved = isTrained || this.#run.folder.resumed;
-    const end = isSaved ? this.#stoppedAndSaved : 'stopped before the first step, so that nothing was saved';
-    return new Gpt2Error(`${error.message}; ${failure ? failure.message : end}`, { cause: error });
+    const save = () => this.#saving.saveNow(this.#step, this.#position).catch(expected);
+    const failure = this.#step > this.#run.span.startStep ? await save() : undefined;
+    const end = this.#step > 0 ? this.#stoppedAndSaved : 'stopped before the first step, so that nothing was saved';
+    return new Gpt2Error(`${error.message}; ${failure?.message ?? end}`, { cause: error });
   }
 
   /**
@@ -218,8 +217,8 @@ export class Session {
   /** Marks an error that a part of the program may have caused. A program may throw any value. */
   #ofProgram(thrown: unknown): unknown {
     if (Object.keys(this.#run.parts).length === 0 || thrown instanceof NativeError) return thrown;
-    const isError = thrown instanceof Error;
-    this.#refusal = isError ? thrown : new Gpt2Error(`the program threw ${inspect(thrown)}`, { cause: thrown });
+    const ofValue = () => new Gpt2Error(`the program threw ${inspect(thrown)}`, { cause: thrown });
+    this.#refusal = thrown instanceof Error ? thrown : ofValue();
     return this.#refusal;
   }
 
@@ -258,10 +257,6 @@ export class Session {
     if (outlook && step + 1 < this.#run.span.lastStep) this.#hooks.onOutlook?.(outlook);
   }
 
-  get #skippedInARow(): number {
-    return this.#spikes?.skippedInARow ?? 0;
-  }
-
   get #stoppedAndSaved(): string {
     return `stopped after ${this.#step} of ${this.#run.span.steps} steps and saved`;
   }
@@ -269,7 +264,7 @@ export class Session {
   #stopped(): Gpt2Error {
     const { signal } = this.#hooks;
     if (!signal.aborted && !this.#ranksStop) {
-      return gpt2Error`${this.#stoppedAndSaved}: the last ${this.#skippedInARow} updates were all skipped as spikes; ${continuationOf(this.#run)} and ${smallerRate(this.#run)} or a larger --skip-spikes`;
+      return gpt2Error`${this.#stoppedAndSaved}: the last ${this.#spikes?.skippedInARow} updates were all skipped as spikes; ${continuationOf(this.#run)} and ${smallerRate(this.#run)} or a larger --skip-spikes`;
     }
     return new StoppedError(`${this.#stoppedAndSaved}; ${continuationOf(this.#run)}`, signal);
   }
