@@ -96,8 +96,8 @@ function batchesWith(other: () => unknown, at = 2): Batches {
   let read = 0;
   return { next: () => (read++ === at ? (other() as typeof good) : good) };
 }
-const fail = (message: string = 'no connection'): never => {
-  throw new Error(message);
+const fail = (thrown: unknown = new Error('no connection')): never => {
+  throw thrown;
 };
 const short = { inputs: tokens.subarray(1), targets: tokens };
 const none = { inputs: tokens, targets: new Int32Array(32).fill(-1) };
@@ -115,17 +115,12 @@ describe('refusals', () => {
     ['the learning rate of step 2 takes a number of at least 0, not NaN', rateOf2(() => Number.NaN)],
     ['the learning rate of step 2 takes a number of at least 0, not -1', rate((step) => 1 - step)],
     ['the learning rate of step 2 takes a number from 0 to 3.4028234663852886e+38, not 1e+39', rateOf2(() => 1e39)],
-    ['no rate', rateOf2(() => fail('no rate'))],
+    ['no rate', rateOf2(() => fail(new Error('no rate')))],
     ['no connection', batches(() => fail())],
     ["step 2: a batch's inputs must be 1 x 32 = 32 tokens, not 31", batches(() => short)],
-    ['next() of batches must return { inputs, targets }, not Promise {', batches(async () => good)],
+    ['next() of batches must return { inputs, targets }, not Promise { [Object] }', batches(async () => good)],
     ['next() of batches must return { inputs, targets }, not { done: false }', batches(() => ({ done: false }))],
-    [
-      "the program threw 'no text'",
-      batches(() => {
-        throw 'no text';
-      }),
-    ],
+    ["the program threw 'no error'", batches(() => fail('no error'))],
     ['step 2 has no target to learn from: all are -1', batches(() => none)],
     ["the validation of step 2: a batch's inputs must be 1 x 32 = 32 tokens, not 31", validation(() => short, 1)],
     ['the validation has no target to predict: all are -1', validation(() => none, 1)],
@@ -154,7 +149,7 @@ describe('refusals', () => {
     ['validation has no effect with valEvery 0', { validation: batchesWith(fail) }],
     ['the batches of a program have no end; give steps', { ...batches(() => fail()), steps: undefined }],
     [
-      'cannot be read again; batches of a program are not captured; saved the state before the step; without position() and seek() of batches it cannot be resumed: start again with --overwrite and smaller rates of the schedule, or --skip-spikes Z',
+      'cannot be read again; batches of a program are not captured; saved the state before the step; without position() and seek() of batches it cannot be resumed: start again with --overwrite and smaller rates, or --skip-spikes Z',
       { batches: batchesWith(() => fail(), 9), ...rate(() => 1e30) },
     ],
   ])('%s', async (message, parts) => {

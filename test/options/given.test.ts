@@ -161,12 +161,16 @@ const calls: Record<string, () => unknown> = {
   ),
   'decode refuses: 257 is no token of the vocabulary of 257; give whole numbers from 0 to 256': () =>
     api.decode([257], api.tokenizerNamed('bytes')),
+  'StreamDecoder refuses: id takes a whole number of at least 0, not NaN': () =>
+    new api.StreamDecoder().push(Number.NaN),
   'encode refuses: text takes a text, not 5': () => api.encode(5 as never),
   'initializeWeights refuses: seed takes a whole number from 0 to 4294967295, not -1': () =>
     api.initializeWeights(object, -1),
   'generateText refuses: prompt takes a text, not undefined': () => api.generateText(object, undefined as never),
   'generateText refuses: there is no option "topk"; did you mean "topK"?': () =>
     api.generateText(object, '', { topk: 2 } as never),
+  "generateText refuses: the tokenizer gpt2 has 50257 ids, the model's vocabulary 65": () =>
+    api.generateText({ config: { vocabularySize: 65 } } as never, '', { tokenizer: api.tokenizerNamed('gpt2') }),
   'meanLoss refuses: batches takes a whole number of at least 1, not 0': () =>
     api.meanLoss(object, { batch: 1, sequence: 8, batches: 0 }, object),
   'generate refuses: topP takes a number from 0 to 1, not 2': () =>

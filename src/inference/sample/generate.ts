@@ -22,9 +22,8 @@ type OptionalChoice = { readonly [K in keyof Choice]?: Choice[K] | undefined };
 /** Defaults: temperature 1, topK 0, topP 1. */
 export interface GenerateOptions extends OptionalChoice {
   /**
-   * Token ids of the beginning of each text; end of text, which opens every document, for a text without a beginning. An empty
-   * prompt stands for end of text, if the model has a document mask and so knows it. If a prompt is longer than the cache's
-   * window, the model sees only its end.
+   * Token ids of the beginning of each text, such as [endOfText], which opens every document. A model with a document mask knows
+   * that id: an empty prompt stands for it. If a prompt is longer than the cache's window, the model sees only its end.
    */
   readonly prompts: readonly ArrayLike<number>[];
   /** Index of the first text among all texts of a seed; each index has separate random choices. Default 0. */
@@ -233,9 +232,8 @@ export const describeCut = ({ length }: ArrayLike<number>, window: number): stri
   length > window ? `the prompt has ${length} tokens; the model sees only the last ${window}` : undefined;
 
 function promptOf({ model: { config } }: KeyValueCache, prompt: ArrayLike<number>): number[] {
-  if (prompt.length === 0 && config.endOfText === undefined) {
+  if (prompt.length === 0 && config.endOfText === undefined)
     throw usageError`an empty prompt stands for end of text, whose id this model does not know; give [tokenizer.endOfText]`;
-  }
   const text = prompt.length > 0 ? Array.from(prompt) : [config.endOfText!];
   const outside = text.find((id) => !Number.isInteger(id) || id < 0 || id >= config.vocabularySize);
   if (outside !== undefined) {

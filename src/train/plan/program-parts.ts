@@ -48,7 +48,6 @@ export function splitParts(options: ProgramOptions): { options: TrainOptions; pa
   );
   if (parts.schedule) checkValue('schedule', 'function', parts.schedule);
   if (parts.batches && options.overfitBatch) throw usageError`overfitBatch repeats batches of data; leave out batches`;
-  // The program that resumes a run gives the same parts.
   if (parts.validation && options.valEvery === 0 && !options.resume)
     throw usageError`validation has no effect with valEvery 0; leave it out`;
   const { optimizer, recipe, config, embeddingLearningRate: embedding, headLearningRate: head } = others;

@@ -49,5 +49,4 @@ export const continuationOf = ({ data: { once }, folder }: Pick<Run, 'data' | 'f
     ? continueWith(folder.out)
     : words`without position() and seek() of ${once} it cannot be resumed: start again with --overwrite`;
 
-export const smallerRate = ({ parts }: Pick<Run, 'parts'>): string =>
-  parts.schedule ? 'smaller rates of the schedule' : words`a smaller --lr`;
+export const smallerRate = ({ parts }: Run) => (parts.schedule ? 'smaller rates' : words`a smaller --lr`);

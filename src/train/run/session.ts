@@ -201,17 +201,12 @@ export class Session {
       begun = await trainer.begin(step, lr, this.#nextBatch, limits, requests, isLeft);
     } catch (error) {
       if (!(error instanceof InterruptedError)) throw this.#ofProgram(error);
-      if (this.#hasNewState) await this.#saving.saveNow(step, position);
+      if (!this.#run.folder.resumed || step > span.startStep) await this.#saving.saveNow(step, position);
       throw this.#stopped();
     }
     await this.#finishStep();
     this.#enqueued = { step, lr, position, enqueuedAt, begun };
     if (!model.device.graphs) await this.#finishStep();
-  }
-
-  /** Whether the state has changed since the checkpoint from which the run continues. */
-  get #hasNewState(): boolean {
-    return !this.#run.folder.resumed || this.#step > this.#run.span.startStep;
   }
 
   /** Marks an error that a part of the program may have caused. A program may throw any value. */
