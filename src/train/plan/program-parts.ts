@@ -48,8 +48,6 @@ export function splitParts(options: ProgramOptions): { options: TrainOptions; pa
   );
   if (parts.schedule) checkValue('schedule', 'function', parts.schedule);
   if (parts.batches && options.overfitBatch) throw usageError`overfitBatch repeats batches of data; leave out batches`;
-  if (parts.validation && options.valEvery === 0 && !options.resume)
-    throw usageError`validation has no effect with valEvery 0; leave it out`;
   const { optimizer, recipe, config, embeddingLearningRate: embedding, headLearningRate: head } = others;
   // Other rates are multiples of learningRate, also with the program's schedule.
   const hasMultiples = optimizer === 'muon' || [recipe, config, embedding, head].some((each) => each !== undefined);
@@ -59,6 +57,8 @@ export function splitParts(options: ProgramOptions): { options: TrainOptions; pa
     if (name === 'learningRate' && hasMultiples) continue;
     throw usageError`${name} has no effect with the program's ${without}; leave out ${name}`;
   }
+  if (parts.validation && options.valEvery === 0 && !options.resume)
+    throw usageError`validation has no effect with valEvery 0; leave it out`;
   return { options: others, parts };
 }
 
