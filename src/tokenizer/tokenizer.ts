@@ -1,6 +1,6 @@
 // Encodes text to token ids and decodes them. Built in are GPT-2's byte pairs (gpt2.ts) and plain bytes: both have an id for the
 // end of a document, and reproduce any text. tokenizer-file.ts reads others. safe-cuts.ts divides texts that exceed memory.
-import { checkValue } from '../base/checks/given.ts';
+import { checkValue, whole } from '../base/checks/given.ts';
 import { gpt2Error, shown, usageError } from '../base/errors.ts';
 import { encodeGpt2, gpt2Bytes, tokenCount } from './gpt2.ts';
 import { characterName, type Loss, percent } from './loss.ts';
@@ -142,6 +142,13 @@ export function encode(text: string, tokenizer: Tokenizer = gpt2): Uint32Array {
   return Uint32Array.from(ids.view());
 }
 
+/** @throws UsageError unless a model of this vocabulary can have the tokenizer; one of a file may have fewer ids */
+export function checkTokenizer(tokenizer: Tokenizer, model: Pick<Tokenizer, 'vocabularySize'>): void {
+  const [ids, most] = [tokenizer.vocabularySize, model.vocabularySize];
+  if (tokenizer.file === undefined ? tokenizer === tokenizerOf(model) : ids <= most) return;
+  throw usageError`the tokenizer ${tokenizer.name} has ${ids} ids, the model's vocabulary ${most}`;
+}
+
 /** The ids that a model continues: end of text, after which every document of the training data begins, then the prompt's. */
 export function promptIds(prompt: string, tokenizer: Tokenizer): number[] {
   const { endOfText, start } = tokenizer;
@@ -174,6 +181,7 @@ export class StreamDecoder {
 
   /** The text that `id` completes, possibly none. End of text and ids outside the vocabulary have none. */
   push(id: number): string {
+    checkValue('id', whole(0), id);
     const { bytesOf } = this.#tokenizer;
     if (bytesOf) return this.#decoder.decode(bytesOf(id), { stream: true });
     this.#ids.push(id);

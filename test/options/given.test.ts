@@ -114,11 +114,19 @@ it('errors of train() name options, and commands as they are typed', async () =>
 const division = { prefix: 'x', shardTokens: 100, validation: 0.1 };
 /** A value of each type that functions of the API take, none of which is used. */
 const object = {} as never;
+const twoRanks = { RANK: '0', WORLD_SIZE: '2', MASTER_ADDR: 'localhost', MASTER_PORT: '9' };
 const adamw = new api.AdamW({ weightDecay: 0 });
 const calls: Record<string, () => unknown> = {
   'train, hooks refuses: there is no option "onevents"; did you mean "onEvent"?': () =>
     api.train({}, { onevents: 1 } as never),
   'train, signal refuses: signal takes an object, not 3': () => api.train({}, { signal: 3 } as never),
+  'train, signal refuses: signal takes an AbortSignal, not an object': () =>
+    api.train({}, { signal: new AbortController() as never }),
+  'train, hooks refuses: hooks takes an object, not null': () => api.train({}, null as never),
+  'train, place refuses: rank takes a whole number from 0 to 65535, not undefined': () =>
+    api.train({}, { place: {} as never }),
+  'train, place refuses: rank takes a whole number from 0 to 1, not 3': () =>
+    api.train({}, { place: { ...api.placeFromEnvironment(twoRanks)!, rank: 3 } }),
   'train, nothing refuses: options takes an object, not undefined': () => api.train(undefined as never),
   'Device.open refuses: kind takes one of cpu, cuda, not "gpu"': () => api.Device.open({ kind: 'gpu' } as never),
   'Device.open refuses: threads takes a whole number from 0 to 1024, not "2"': () =>
@@ -153,18 +161,24 @@ const calls: Record<string, () => unknown> = {
   ),
   'decode refuses: 257 is no token of the vocabulary of 257; give whole numbers from 0 to 256': () =>
     api.decode([257], api.tokenizerNamed('bytes')),
+  'StreamDecoder refuses: id takes a whole number of at least 0, not NaN': () =>
+    new api.StreamDecoder().push(Number.NaN),
   'encode refuses: text takes a text, not 5': () => api.encode(5 as never),
   'initializeWeights refuses: seed takes a whole number from 0 to 4294967295, not -1': () =>
     api.initializeWeights(object, -1),
   'generateText refuses: prompt takes a text, not undefined': () => api.generateText(object, undefined as never),
   'generateText refuses: there is no option "topk"; did you mean "topK"?': () =>
     api.generateText(object, '', { topk: 2 } as never),
+  "generateText refuses: the tokenizer gpt2 has 50257 ids, the model's vocabulary 65": () =>
+    api.generateText({ config: { vocabularySize: 65 } } as never, '', { tokenizer: api.tokenizerNamed('gpt2') }),
   'meanLoss refuses: batches takes a whole number of at least 1, not 0': () =>
     api.meanLoss(object, { batch: 1, sequence: 8, batches: 0 }, object),
   'generate refuses: topP takes a number from 0 to 1, not 2': () =>
     api.generate(object, { prompts: [], tokens: 1, seed: 1, topP: 2 }).next(),
   'generate refuses: there is no option "topk"; did you mean "topK"?': () =>
     api.generate(object, { prompts: [], tokens: 1, seed: 1, topk: 2 } as never).next(),
+  'generate refuses: prompts takes arrays of ids, not [15496,995]': () =>
+    api.generate(object, { prompts: [15496, 995] as never, tokens: 1, seed: 1 }).next(),
   'exportModel refuses: format takes one of hf, llmc, gguf, not "onnx"': () =>
     api.exportModel({ model: 'none', format: 'onnx', out: 'x' } as never),
   'prepareDataset refuses: there is no option "overwite"; did you mean "overwrite"?': () =>
@@ -179,6 +193,8 @@ const calls: Record<string, () => unknown> = {
     api.writeCheckpoint({ folder: 'x', step: -1, manifest: object, model: object, optimizer: object }),
   'compareSeries refuses: tolerance takes a number of at least 0, not NaN': () =>
     api.compareSeries(object, object, Number.NaN),
+  'compareSeries refuses: without takes one of train, val, norm, lr, not "loss"': () =>
+    api.compareSeries(object, object, 0, ['loss']),
 };
 
 it.each(Object.entries(calls))('%s', async (name, call) => {

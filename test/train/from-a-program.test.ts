@@ -118,6 +118,7 @@ describe('saveModel', () => {
     expect(() => saveModel(model, place.path('none'))).toThrow('h.0.mlp.c_fc.bias has NaN at 5; start from finite');
     expect(existsSync(place.path('none'))).toBe(false);
     place.file('taken/config.json', '{}');
+    expect(() => saveModel(model, place.file('file', ''))).toThrow('file is a file; name a folder');
     expect(() => saveModel(model, place.path('taken'))).toThrow('holds another model or run (config.json)');
   });
 });

@@ -127,7 +127,7 @@ export async function scoreHellaswag(
 export async function completionLosses(model: Model, { questions, rows }: Hellaswag, options: ScoreOptions) {
   const { batch, sequence, progress, ranks, signal } = options;
   checkSequence(sequence, model.config);
-  const sums = questions.map(({ completions }) => new Float64Array(completions.length));
+  const sums = questions.map(({ completions }) => completions.map(() => 0));
   const losses = new Float32Array(batch * sequence);
   for (let done = 0, turn = 0; done < rows.length && !signal?.aborted; turn++) {
     const { width } = rows[done]!;
@@ -158,5 +158,5 @@ const sumOf = (all: readonly string[][][], question: number, completion: number)
   all.reduce((sum, theirs) => sum + Number(theirs[question]![completion]), 0);
 
 /** Index of the smallest value, the first of equal ones; -1 if all are NaN. */
-const least = (values: Float64Array): number =>
+const least = (values: readonly number[]): number =>
   values.reduce((found, value, index) => (value < (values[found] ?? Number.POSITIVE_INFINITY) ? index : found), -1);

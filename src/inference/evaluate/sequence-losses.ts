@@ -46,13 +46,14 @@ export async function sequenceLosses(model: Model, set: SequenceSet, options: Se
   const losses = Float64Array.from(all.flatMap(({ losses }) => [...decoded(losses)]));
   const mean = meanOf(losses);
   const variance = meanOf(losses.map((loss) => (loss - mean) ** 2));
-  return {
+  const found: SequenceLosses = {
     loss: mean,
     standardError: losses.length > 1 ? Math.sqrt(variance / (losses.length - 1)) : undefined,
     tokens: losses.length * set.sequence,
     bytes: lengths && all.reduce((sum, { bytes }) => sum + bytes, 0),
     losses,
   };
+  return found;
 }
 
 const meanOf = (values: Float64Array): number => values.reduce((sum, value) => sum + value, 0) / values.length;

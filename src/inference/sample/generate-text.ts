@@ -2,7 +2,7 @@ import { checkGiven, checkValue, whole } from '../../base/checks/given.ts';
 import { gpt2Error, shown, usageError } from '../../base/errors.ts';
 import { KeyValueCache } from '../../model/key-value-cache.ts';
 import type { Model } from '../../model/model.ts';
-import { promptIds, StreamDecoder, type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
+import { checkTokenizer, promptIds, StreamDecoder, type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
 import { choiceKinds, describeCut, type GenerateOptions, generate, seedKind } from './generate.ts';
 
 /** Options of `generateText`; some are options of `generate`. */
@@ -38,6 +38,7 @@ export async function generateText(model: Model, prompt: string, options: TextGe
   if (!tokenizer) {
     throw gpt2Error`a vocabulary of ${config.vocabularySize} tokens has no known tokenizer; give that of its weights, { tokenizer: weights.tokenizer }, or token ids to generate()`;
   }
+  checkTokenizer(tokenizer, config);
   const window = Math.min(config.context, activations.rows);
   const cache = caches.get(model) ?? new KeyValueCache(model, { texts: 1, window });
   caches.set(model, cache);

@@ -36,10 +36,10 @@ interface Described extends KernelAttributes {
   readonly parameters: readonly Omit<KernelParameter, 'type'>[];
 }
 
+/** A missing first size, and more than three, are refused later. */
 const sizesOf = (dimensions: Dimensions): [number, number, number] => {
-  const [x, y = 1, z = 1] = [dimensions].flat() as number[];
-  // A missing x is refused as a size later.
-  return [x!, y, z];
+  const [x, y = 1, z = 1, ...more] = [dimensions].flat() as number[];
+  return [x!, y, z, ...more] as [number, number, number];
 };
 const largestGrid = [2 ** 31 - 1, 65_535, 65_535];
 const largestBlock = [1024, 1024, 64];

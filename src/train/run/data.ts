@@ -11,7 +11,7 @@ import { defaultWarmup } from '../../options/training-rows.ts';
 import { byteLengths, noByteLengths } from '../../tokenizer/tokenizer.ts';
 import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
 import { stepsOf } from '../plan/outlook.ts';
-import { sourceOf } from '../plan/program-parts.ts';
+import { type BatchSource, sourceOf } from '../plan/program-parts.ts';
 import type { Opening } from './opening.ts';
 import { changedShard, shardRecord } from './same-inputs.ts';
 
@@ -51,7 +51,7 @@ export function openData(opening: Opening) {
   const { batch, sequence, order, seed, ranks, data, totalBatch } = options;
   const { vocabularySize, endOfText } = config;
   const rank = opening.ranks?.rank ?? 0;
-  const loader = parts.batches
+  const loader: BatchSource & { readonly canSeek?: boolean } = parts.batches
     ? sourceOf('batches', parts.batches, { rank, ranks })
     : resources.keep(openLoader({ shards, batch, sequence, order, seed, vocabularySize, rank, ranks, endOfText }));
   if (checkpoint) seekTo(loader, checkpoint, data);
@@ -62,7 +62,12 @@ export function openData(opening: Opening) {
   // A resumed run whose default warmup follows other steps was a new model's.
   const { warmup = defaultWarmup(steps, start !== undefined && !checkpoint) } = options;
   const validation = options.valEvery > 0 ? openValidation(opening, rank) : undefined;
-  return { steps, warmup, loader, validation, hellaswag: openHellaswag(opening) };
+  const sources = { batches: loader, validation: validation && 'loader' in validation ? validation.loader : undefined };
+  const unseekable = (['batches', 'validation'] as const).filter((name) => sources[name]?.canSeek === false);
+  const others = unseekable.includes('validation') ? ', and each validation reads other batches' : '';
+  const once = unseekable.join(' and ');
+  if (once !== '') opening.notice(`without position() and seek() of ${once} the run cannot be resumed${others}`);
+  return { steps, warmup, loader, validation, once, hellaswag: openHellaswag(opening) };
 }
 
 /**

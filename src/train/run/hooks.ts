@@ -1,8 +1,8 @@
 // Types of `train`'s arguments and result, and the calls of a program's hooks. The first error of a hook asks the run to stop, which
 // saves it.
-import { checkGiven } from '../../base/checks/given.ts';
-import { Gpt2Error } from '../../base/errors.ts';
-import type { Place } from '../../ranks/place.ts';
+import { checkGiven, checkValue } from '../../base/checks/given.ts';
+import { Gpt2Error, UsageError } from '../../base/errors.ts';
+import { checkPlace, type Place } from '../../ranks/place.ts';
 import type { LivePage } from '../../report/live/live-page.ts';
 import type { RunEvent } from '../../runs/schema.ts';
 import type { Outlook } from '../plan/outlook.ts';
@@ -81,8 +81,15 @@ const hookKinds = {
   onEvent: 'function',
 } as const;
 
-/** @throws UsageError */
-export const checkHooks = (hooks: TrainHooks): void => checkGiven(hooks, {}, hookKinds);
+/** An object of a class may have other fields: they are its state. @throws UsageError */
+export function checkHooks(hooks: TrainHooks): void {
+  checkValue('hooks', 'object', hooks);
+  const isOfClass = ![Object.prototype, null].includes(Object.getPrototypeOf(hooks));
+  checkGiven(isOfClass ? boundHooks(hooks) : hooks, {}, hookKinds);
+  const { signal, place } = hooks;
+  if (signal && !(signal instanceof AbortSignal)) throw UsageError.takes('signal', 'an AbortSignal', signal);
+  if (place) checkPlace(place);
+}
 
 /** The hooks by name, each function bound to its object: methods of a class are not among an object's keys. */
 export const boundHooks = (hooks: TrainHooks): TrainHooks =>
