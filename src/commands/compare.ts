@@ -2,9 +2,12 @@
 import { basename, dirname, join, resolve } from 'node:path';
 import { styleText } from 'node:util';
 import { Command, Option } from 'commander';
+import { Gpt2Error } from '../index.ts';
 import {
+  attempt,
   compareRuns,
   type Figure,
+  findRuns,
   gpt2Error,
   htmlReport,
   lossPlot,
@@ -49,11 +52,11 @@ are those of training steps, without validations, samples and saves. A reference
 
 More than two runs without --reference, --tolerance or a reference of all: ranked by the last validation loss, with the
 options in which they differ. State failed: a loss or gradient was not finite; stopped: also a run that was killed. A tie is
-behind the first by less than twice the standard error (±) over the same sequences.
+behind the least by less than twice the standard error (±) over the same sequences.
 
 A run that validated other tokens than the reference or another run (--val-tokens, --val-steps) is compared without validations.
-Losses over other data or another vocabulary cannot be compared, which is said first, with bits per byte if the logs have them:
-these then rank the runs.
+Losses over other data or another vocabulary cannot be compared, which is said first, with bits per byte if the logs have them.
+Such runs are ranked text by text.
 
 Exit code 0: inside the reference's limits (or --tolerance at every step), or no reference matches. 1: outside, or the
 configurations differ. Another run has no limits: only --tolerance sets one. A ranking exits with 0, whatever its runs' state.
@@ -67,7 +70,7 @@ const outHelp = 'file of the plot, .svg or .png (default: compare.svg in the run
 export function compareCommand(): Command {
   return new Command('compare')
     .description('Compare the curves of runs with references or with each other')
-    .argument('<RUN...>', 'run folders')
+    .argument('<RUN...>', 'run folders, or folders of runs')
     .option('--reference <NAME|FILE|RUN>', referenceHelp, repeated)
     .addOption(numberOption('--tolerance <X>', toleranceHelp, real(0, Number.MAX_VALUE)))
     .addOption(new Option('--over <AXIS>', overHelp).choices(overNames).default('steps'))
@@ -95,14 +98,21 @@ function folderFor(runs: readonly string[]): string {
   return runs.length > 1 && parents.size === 1 ? join(runs[0]!, '..') : runs[0]!;
 }
 
-/** The paths without the plot and report of an earlier comparison, which runs/sweep/* also matches. */
-const withoutPlots = (paths: readonly string[]): string[] =>
-  paths.filter((path) => ![plotName, reportOf(plotName)].includes(basename(path)));
+/**
+ * The runs of the paths, those of a sweep's folder too, without the plot and report of an earlier comparison, which runs/sweep/*
+ * also matches. A path without runs stays, for readRun to say what is wrong with it.
+ */
+const runsIn = (paths: readonly string[]): string[] =>
+  paths.flatMap((path) => {
+    if ([plotName, reportOf(plotName)].includes(basename(path))) return [];
+    const found = attempt(() => findRuns(path));
+    return found instanceof Gpt2Error || found.length === 0 ? path : found;
+  });
 
 const reportOf = (plot: string): string => plot.replace(/\.\w+$/, '.html');
 
 async function compare(paths: readonly string[], flags: Shown & { readonly over: Over }): Promise<void> {
-  const folders = withoutPlots(paths);
+  const folders = runsIn(paths);
   const { figure, describe, resultWith, outside } = compareRuns(folders, flags);
   const plot = flags.out ?? join(folderFor(folders), plotName);
   const report = flags.html ?? reportOf(plot);
