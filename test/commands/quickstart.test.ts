@@ -17,11 +17,13 @@ beforeEach(() => {
   vi.mocked(runPart).mockImplementation(async (args) => {
     ran.push(args.join(' '));
     const out = args[args.indexOf('--out') + 1]!;
-    if (args[0] === 'train') writeLog(out, [runEvent({}), { event: 'val', step: 1200, loss: 1.92345 }]);
+    if (args[0] === 'train') writeLog(out, [{ ...runEvent({}), command: [...args] }, { event: 'val', step: 1200, loss: 1.92345 }]);
     return endOf(args[0]!);
   });
 });
 
+const lastArguments = ['--sample-every', '0', '--out', 'runs/quickstart-my book', '--overwrite'];
+const runsOfBook = [{ ...runEvent({}), command: ['train', ...lastArguments] }];
 const bookFile = () => place.file('my book.txt', 'A sentence of a book, with "marks" and\nlines. '.repeat(2500));
 
 /** The commands of the text parse, and take what is there. */
@@ -54,6 +56,19 @@ it('--text: trains on the characters of that text, and ends with the losses and 
   // A second time in the same folders, with another text of this name.
   place.file('my book.txt', 'Another book altogether. '.repeat(5000));
   expect((await place.here('quickstart --text "my book.txt"')).code).toBe(0);
+});
+
+it.each([
+  ['trained by hand', [runEvent({})]],
+  ['resumed by hand', [...runsOfBook, { ...runEvent({}), command: ['train', '--resume'] }]],
+])('a run of its name, but %s, is not replaced', async (_, events) => {
+  bookFile();
+  writeLog(place.path('runs/quickstart-my book'), events);
+  const { code, stderr } = await place.here('quickstart --text "my book.txt"');
+  expect(stderr).toBe(
+    'runs/quickstart-my book holds a run that quickstart did not train and would replace; rename that folder\n',
+  );
+  expect([code, ran]).toEqual([1, []]);
 });
 
 it('without network and npm it takes the pages, and says in a line each why', async () => {
