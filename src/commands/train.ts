@@ -210,9 +210,10 @@ function recipeTable(choices: NonNullable<TrainingPlan['recipe']>['choices']): s
 
 function planText(plan: TrainingPlan): string {
   const { model, parameters, device, batch, sequence, accumulation, ranks, recompute, memory, available } = plan;
-  const { savingMemory, availableHost, preset, recipe } = plan;
-  const total = [...memory.values()].reduce((sum, bytes) => sum + bytes, 0);
-  const rows = [...memory, ['total', total] as const, ['free', available] as const];
+  const { reserve, savingMemory, availableHost, preset, recipe } = plan;
+  const kinds = [...memory, ...(reserve > 0 ? [['kernels, graphs', reserve] as const] : [])];
+  const total = kinds.reduce((sum, [, bytes]) => sum + bytes, 0);
+  const rows = [...kinds, ['total', total] as const, ['free', available] as const];
   const width = Math.max(...rows.map(([kind]) => kind.length));
   const table = rows.map(([kind, bytes]) => `  ${kind.padEnd(width)}  ${formatBytes(bytes).padStart(9)}`);
   return [

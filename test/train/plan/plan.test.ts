@@ -140,6 +140,17 @@ it.each(readdirSync(benchmarks).filter((file) => /^d\d+-/.test(file)))(
   },
 );
 
+it('--for leaves what driver and CUDA take, as the table in docs/runs.md, and its total is what must be free', async () => {
+  const eight = `train --dry-run --data ${place.data({ vocabulary: 50257 })} --model d12 --seq 1024 --steps 1 --for 8GB --batch`;
+  const { stdout } = await place.here(`${eight} auto --recompute none`);
+  expect(stdout).toContain('--batch auto is --batch 12 --recompute none here');
+  const large = await place.here(`${eight} 16 --recompute none`);
+  const refused = /needs ([\d.]+) GiB of memory, 7\.3 GiB of 8\.0 GiB are free; --recompute gelu, or .* fits\n$/;
+  const total = /\n {2}kernels, graphs +384 MiB\n {2}total +([\d.]+) GiB\n/;
+  expect(refused.exec(large.stderr)?.[1]).toBe(Number(total.exec(large.stdout)?.[1]).toFixed(1));
+  expect((await place.here(`${eight.replace('d12', 'd48')} 1`)).stderr).toMatch(/or a larger GPU in --for\n$/);
+});
+
 it.each<[options: TrainOptions, message: RegExp]>([
   [{ for: 'h900' }, /^--for takes h100, h200, a100, 4090, or memory such as 24GB, not "h900"$/],
   [{ for: 'a100', dtype: 'fp8' }, /^--dtype fp8 needs an Ada GPU, Hopper or later, not A100; take --dtype bf16$/],
