@@ -6,6 +6,7 @@ import {
   attempt,
   customModel,
   ExitError,
+  epochsText,
   formatBytes,
   formatCount,
   type LivePage,
@@ -168,7 +169,7 @@ async function serveWatched(page: LivePage, signal: AbortSignal, notice: (text: 
 /** The lines before step 0. */
 function describe(run: RunDescription): string {
   const from = run.startStep > 0 ? ` from step ${run.startStep}` : '';
-  const epochs = run.epochs > 1 ? `, ${formatCount(Number(run.epochs.toPrecision(3)))} epochs` : '';
+  const epochs = run.epochs > 1 ? `, ${epochsText(run.epochs)}` : '';
   const parts = run.accumulation > 1 ? `, ${formatCount(run.accumulation)} micro-batches each` : '';
   return [
     `${run.model}: ${formatCount(run.parameters)} parameters, ${formatBytes(run.memoryBytes)}, on ${run.device}`,

@@ -15,8 +15,9 @@ export class LoggedRun {
   series = new RunCurves();
   samples: { readonly step: number; readonly text: string }[] = [];
   lines: string[] = [];
-  /** Milliseconds of the last steps. */
+  /** Milliseconds of the last steps of the newest start that has some. */
   times: number[] = [];
+  #hasStarted = false;
   /** The last event of each kind. */
   last: Record<string, Line> = {};
   latest: Line | undefined;
@@ -37,11 +38,14 @@ export class LoggedRun {
     this.series.take(event);
     if (event.event === 'run') {
       this.samples = this.samples.filter(({ step }) => step <= (event.resumedFrom ?? -1));
-      this.times = [];
+      this.#hasStarted = true;
       // A failure of an earlier start is no longer the run's state.
       delete this.last.nonFinite;
     }
-    if (event.event === 'train') this.times = [...this.times, Number(event.ms)].slice(-recentSteps);
+    if (event.event === 'train') {
+      this.times = [...(this.#hasStarted ? [] : this.times), Number(event.ms)].slice(-recentSteps);
+      this.#hasStarted = false;
+    }
     if (event.event === 'sample') {
       this.samples = [...this.samples, { step: event.step, text: String(event.text) }].slice(-keptSamples);
     }

@@ -106,7 +106,7 @@ export function rankRuns(runs: readonly NamedRun[]) {
   });
   const [warning] = sorted.flatMap(({ run }) => describeUnlike({ run, baseline: first }));
   const notes = [
-    ranking.some((run) => run.behind?.isTie) &&
+    ranking.some((run) => run.behind) &&
       `tie: behind the least by less than ${rounding} or twice the standard error (±) over the sequences; seeds can differ by more`,
     sorted.some(({ run }) => lastOf(run) !== null && unlike(run, first).leftOut.includes('val')) &&
       'not all runs validated the same tokens',

@@ -17,7 +17,11 @@ beforeEach(() => {
   vi.mocked(runPart).mockImplementation(async (args) => {
     ran.push(args.join(' '));
     const out = args[args.indexOf('--out') + 1]!;
-    if (args[0] === 'train') writeLog(out, [{ ...runEvent({}), command: [...args] }, { event: 'val', step: 1200, loss: 1.92345 }]);
+    if (args[0] === 'train')
+      writeLog(out, [
+        { ...runEvent({}), command: [...args] },
+        { event: 'val', step: 1200, loss: 1.92345 },
+      ]);
     return endOf(args[0]!);
   });
 });

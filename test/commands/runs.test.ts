@@ -74,7 +74,7 @@ it('--sort by any column, losses the least first, --json with names in full', as
 
 it('compare takes the runs of a folder, those of a sweep too', async () => {
   const { stdout } = await place.okHere('compare runs/sweep runs/failed runs/tinyshakespeare-d6-2026-11-22-193355');
-  expect(stdout).toMatch(/^Ranking[^\n]*, text by text: [^]*\nlr=1 /);
+  expect(stdout).toMatch(/^Ranking[^\n]*, text by text: [\s\S]*\nlr=1 /);
 });
 
 it('a folder without runs', async () => {

@@ -68,7 +68,8 @@ it('runs are ranked text by text, each behind the least of the same sequences', 
     named('words 2', run(spread), 2560),
   ];
   const wanted = ['letters 1', 'batches', 'letters 2', 'words 1', 'words 2', 'bad'];
-  const { title, ranking } = rankRuns(runs);
+  const { title, ranking, notes } = rankRuns(runs);
+  expect(notes[0]).toMatch(/^tie: .*; seeds can differ by more$/);
   expect(ranking.map(({ name }) => name)).toEqual(wanted);
   expect(title).toMatch(/^Ranking by last validation loss, text by text: losses .* cannot be compared/);
   const listed = withTies(runs.map((one) => ({ run: one.name, validated: one }) as never)).runs;

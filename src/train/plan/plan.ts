@@ -72,7 +72,8 @@ export async function planSources(
   const resolved = await resolveOptions(sources.options, fetching).catch((error) => {
     throw nameSources(error, sources);
   });
-  const { options, deviceOptions, config } = resolved;
+  const { options, deviceOptions, config, changes } = resolved;
+  for (const text of changes) fetching.notice?.(text);
   using device = openPlanned(deviceOptions, options.for);
   const { batch, sequence, accumulation, ranks, recompute } = options;
   const cards = await loadFolders(options.kernels);

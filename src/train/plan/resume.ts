@@ -17,6 +17,10 @@ import {
 import { manifestFile } from '../../weights/files/names.ts';
 
 type Resumed = { readonly options: TrainOptions; readonly checkpoint: FoundCheckpoint | undefined };
+type Merged = Resumed & {
+  /** Sentences about options that replace the run's; for a run that goes on. */
+  readonly changes: readonly string[];
+};
 
 /**
  * Merges the options with the options of the run that they resume, if any.
@@ -24,9 +28,10 @@ type Resumed = { readonly options: TrainOptions; readonly checkpoint: FoundCheck
  * @returns no checkpoint if the run starts at step 0: no run is resumed, or the run has no complete checkpoint yet
  * @throws UsageError for contradicting flags; Gpt2Error if there is no run in --out, or an option would break it
  */
-export function mergeRun(asked: TrainOptions, notice: (text: string) => void, parts: readonly string[] = []): Resumed {
+export function mergeRun(asked: TrainOptions, notice: (text: string) => void, parts: readonly string[] = []): Merged {
   const { out, wanted } = startOrResume(asked);
-  if (out === undefined) return { options: wanted, checkpoint: undefined };
+  const changes: string[] = [];
+  if (out === undefined) return { options: wanted, checkpoint: undefined, changes };
   refuseUnreadable(out);
   const { recipe } = wanted;
   if (recipe !== undefined) notice(words`${out} goes on with its own options: --recipe ${recipe} sets none of them`);
@@ -37,13 +42,14 @@ export function mergeRun(asked: TrainOptions, notice: (text: string) => void, pa
   for (const { reason } of damaged) notice(`skipped a damaged checkpoint: ${reason}`);
   if (checkpoint) {
     checkSameParts(out, checkpoint.manifest.configuration, parts);
-    return { options: resumedOptions(optionsBefore(checkpoint), wanted, notice), checkpoint };
+    const options = resumedOptions(optionsBefore(checkpoint), wanted, (text) => changes.push(text));
+    return { options, checkpoint, changes };
   }
   refuseLostCheckpoints(out);
   refuseOccupied(out, { overwrite: true });
   notice(`${out} has no complete checkpoint: starting at step 0`);
   const options = { ...withGiven(configuredOptions(out, parts), wanted), resume: false, overwrite: true };
-  return { options, checkpoint: undefined };
+  return { options, checkpoint: undefined, changes };
 }
 
 /**

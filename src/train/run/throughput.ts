@@ -76,7 +76,15 @@ export function throughputOf(tokensPerStep: number, span: Run['span'], checkpoin
       if (isTold || seconds === undefined || (seconds > shortRun && total < settled)) return undefined;
       isTold = true;
       const [tokens, epochs] = [steps * tokensPerStep, (epochsOfRun * steps) / span.steps];
-      return { steps, tokens, epochs, stepSeconds: throughput.step! / 1000, seconds, checkpointBytes };
+      return {
+        from: span.startStep,
+        steps,
+        tokens,
+        epochs,
+        stepSeconds: throughput.step! / 1000,
+        seconds,
+        checkpointBytes,
+      };
     },
   };
   return throughput;
