@@ -2,9 +2,7 @@
 import { basename, dirname, join, resolve } from 'node:path';
 import { styleText } from 'node:util';
 import { Command, Option } from 'commander';
-import { Gpt2Error } from '../index.ts';
 import {
-  attempt,
   compareRuns,
   type Figure,
   findRuns,
@@ -12,6 +10,7 @@ import {
   htmlReport,
   lossPlot,
   type Over,
+  orElse,
   overNames,
   real,
   referenceNames,
@@ -98,15 +97,12 @@ function folderFor(runs: readonly string[]): string {
   return runs.length > 1 && parents.size === 1 ? join(runs[0]!, '..') : runs[0]!;
 }
 
-/**
- * The runs of the paths, those of a sweep's folder too, without the plot and report of an earlier comparison, which runs/sweep/*
- * also matches. A path without runs stays, for readRun to say what is wrong with it.
- */
+/** The runs of paths, without the plot and report of an earlier comparison; a path without runs stays, for readRun to refuse. */
 const runsIn = (paths: readonly string[]): string[] =>
   paths.flatMap((path) => {
     if ([plotName, reportOf(plotName)].includes(basename(path))) return [];
-    const found = attempt(() => findRuns(path));
-    return found instanceof Gpt2Error || found.length === 0 ? path : found;
+    const found = orElse([], () => findRuns(path));
+    return found.length > 0 ? found : path;
   });
 
 const reportOf = (plot: string): string => plot.replace(/\.\w+$/, '.html');

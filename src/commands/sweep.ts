@@ -47,11 +47,7 @@ import { showBytes } from './progress.ts';
 const sweepHelp = 'train with each value, as lr=1e-4,3e-4; repeatable: all combinations';
 export const sweepOption = (): Option => new Option('--sweep <NAME=VALUES>', sweepHelp).argParser(repeated);
 
-/**
- * The commands to try after training: texts of a run's model, and curves.
- * @param run undefined if none of several is the best
- * @param compared the runs, as a shell takes them
- */
+/** The commands to try after training: texts of the best run's model, if one is the best; curves of `compared`, as a shell takes it. */
 export function nextCommands(run: string | undefined, compared: string): string[] {
   if (run === undefined) return [`next: npm run compare ${compared}`];
   const prompt = orElse(undefined, () => firstWords(readRun(run).configuration.data));

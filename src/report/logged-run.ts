@@ -15,9 +15,8 @@ export class LoggedRun {
   series = new RunCurves();
   samples: { readonly step: number; readonly text: string }[] = [];
   lines: string[] = [];
-  /** Milliseconds of the last steps of the newest start that has some. */
+  /** Milliseconds of the last steps. */
   times: number[] = [];
-  #hasStarted = false;
   /** The last event of each kind. */
   last: Record<string, Line> = {};
   latest: Line | undefined;
@@ -38,14 +37,12 @@ export class LoggedRun {
     this.series.take(event);
     if (event.event === 'run') {
       this.samples = this.samples.filter(({ step }) => step <= (event.resumedFrom ?? -1));
-      this.#hasStarted = true;
+      // A start without a step keeps the last time of the start before it.
+      this.times = this.times.slice(-1);
       // A failure of an earlier start is no longer the run's state.
       delete this.last.nonFinite;
     }
-    if (event.event === 'train') {
-      this.times = [...(this.#hasStarted ? [] : this.times), Number(event.ms)].slice(-recentSteps);
-      this.#hasStarted = false;
-    }
+    if (event.event === 'train') this.times = [...this.times, Number(event.ms)].slice(-recentSteps);
     if (event.event === 'sample') {
       this.samples = [...this.samples, { step: event.step, text: String(event.text) }].slice(-keptSamples);
     }

@@ -26,8 +26,6 @@ beforeEach(() => {
   });
 });
 
-const lastArguments = ['--sample-every', '0', '--out', 'runs/quickstart-my book', '--overwrite'];
-const runsOfBook = [{ ...runEvent({}), command: ['train', ...lastArguments] }];
 const bookFile = () => place.file('my book.txt', 'A sentence of a book, with "marks" and\nlines. '.repeat(2500));
 
 /** The commands of the text parse, and take what is there. */
@@ -62,15 +60,14 @@ it('--text: trains on the characters of that text, and ends with the losses and 
   expect((await place.here('quickstart --text "my book.txt"')).code).toBe(0);
 });
 
-it.each([
-  ['trained by hand', [runEvent({})]],
-  ['resumed by hand', [...runsOfBook, { ...runEvent({}), command: ['train', '--resume'] }]],
-])('a run of its name, but %s, is not replaced', async (_, events) => {
+it('a run of its name that was resumed by hand is not replaced', async () => {
   bookFile();
-  writeLog(place.path('runs/quickstart-my book'), events);
+  const ofQuickstart = ['train', '--sample-every', '0', '--out', 'runs/quickstart-my book', '--overwrite'];
+  const commands = [ofQuickstart, ['train', '--resume']];
+  writeLog(place.path('runs/quickstart-my book'), commands.map((command) => ({ ...runEvent({}), command }))); // biome-ignore format: one line
   const { code, stderr } = await place.here('quickstart --text "my book.txt"');
-  expect(stderr).toBe(
-    'runs/quickstart-my book holds a run that quickstart did not train and would replace; rename that folder\n',
+  expect(stderr).toMatch(
+    /^runs\/quickstart-my book holds a run that quickstart did not train and would replace; rename/,
   );
   expect([code, ran]).toEqual([1, []]);
 });

@@ -73,7 +73,11 @@ export async function resolveOptions(
   parts: ProgramParts = {},
 ): Promise<Resolved> {
   const given = Object.keys(parts);
-  const { options: merged, checkpoint, changes } = mergeRun(place ? withRanks(asked, place) : asked, notice, given);
+  const {
+    options: merged,
+    checkpoint,
+    changes = [],
+  } = mergeRun(place ? withRanks(asked, place) : asked, notice, given);
   const target = targetOf(merged, place);
   const start = checkpoint
     ? checkpointWeights(checkpoint)

@@ -16,11 +16,12 @@ import {
 } from '../../weights/checkpoint/directory.ts';
 import { manifestFile } from '../../weights/files/names.ts';
 
-type Resumed = { readonly options: TrainOptions; readonly checkpoint: FoundCheckpoint | undefined };
-type Merged = Resumed & {
-  /** Sentences about options that replace the run's; for a run that goes on. */
-  readonly changes: readonly string[];
-};
+interface Resumed {
+  readonly options: TrainOptions;
+  readonly checkpoint: FoundCheckpoint | undefined;
+  /** Sentences about options that replace the run's. */
+  readonly changes?: readonly string[];
+}
 
 /**
  * Merges the options with the options of the run that they resume, if any.
@@ -28,10 +29,9 @@ type Merged = Resumed & {
  * @returns no checkpoint if the run starts at step 0: no run is resumed, or the run has no complete checkpoint yet
  * @throws UsageError for contradicting flags; Gpt2Error if there is no run in --out, or an option would break it
  */
-export function mergeRun(asked: TrainOptions, notice: (text: string) => void, parts: readonly string[] = []): Merged {
+export function mergeRun(asked: TrainOptions, notice: (text: string) => void, parts: readonly string[] = []): Resumed {
   const { out, wanted } = startOrResume(asked);
-  const changes: string[] = [];
-  if (out === undefined) return { options: wanted, checkpoint: undefined, changes };
+  if (out === undefined) return { options: wanted, checkpoint: undefined };
   refuseUnreadable(out);
   const { recipe } = wanted;
   if (recipe !== undefined) notice(words`${out} goes on with its own options: --recipe ${recipe} sets none of them`);
@@ -42,6 +42,7 @@ export function mergeRun(asked: TrainOptions, notice: (text: string) => void, pa
   for (const { reason } of damaged) notice(`skipped a damaged checkpoint: ${reason}`);
   if (checkpoint) {
     checkSameParts(out, checkpoint.manifest.configuration, parts);
+    const changes: string[] = [];
     const options = resumedOptions(optionsBefore(checkpoint), wanted, (text) => changes.push(text));
     return { options, checkpoint, changes };
   }
@@ -49,7 +50,7 @@ export function mergeRun(asked: TrainOptions, notice: (text: string) => void, pa
   refuseOccupied(out, { overwrite: true });
   notice(`${out} has no complete checkpoint: starting at step 0`);
   const options = { ...withGiven(configuredOptions(out, parts), wanted), resume: false, overwrite: true };
-  return { options, checkpoint: undefined, changes };
+  return { options, checkpoint: undefined };
 }
 
 /**
