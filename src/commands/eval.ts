@@ -102,7 +102,7 @@ async function evaluateOnAll(flags: Flags): Promise<void> {
   const found = await (place ? Ranks.together(place, tell, evaluated) : evaluated());
   if (!found || Number.isFinite(found.loss)) return;
   const { loss, model, data } = found;
-  throw gpt2Error`the loss of ${model} on ${data} is ${loss}: name another checkpoint with --model`;
+  throw gpt2Error`the loss of ${model} on ${data} is ${loss}: its training diverged or its weights are damaged; train with a smaller --lr, or name another --model`;
 }
 
 /** Evaluates; with several ranks, rank 0 prints the results. @returns the loss, if there is data */
@@ -147,7 +147,7 @@ async function evaluateModel(flags: Flags, ranks?: Ranks) {
     const evaluation = await evaluate(model, options);
     loss = { loss: evaluation.loss, model: weights.path, data: folder };
     results.push({ data: folder, role, ...evaluation });
-    print(lossLines(folder, role, evaluation, performance.now() - begun));
+    if (Number.isFinite(evaluation.loss)) print(lossLines(folder, role, evaluation, performance.now() - begun));
   }
   if (hellaswag) {
     const score = await scoreHellaswag(model, hellaswag, { ...sizes, progress: progress(), ranks });

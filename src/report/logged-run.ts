@@ -37,7 +37,8 @@ export class LoggedRun {
     this.series.take(event);
     if (event.event === 'run') {
       this.samples = this.samples.filter(({ step }) => step <= (event.resumedFrom ?? -1));
-      this.times = [];
+      // A start without a step keeps the last time of the start before it.
+      this.times = this.times.slice(-1);
       // A failure of an earlier start is no longer the run's state.
       delete this.last.nonFinite;
     }

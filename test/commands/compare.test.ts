@@ -141,7 +141,7 @@ describe('other validations, other data', () => {
     writeRun({}, { seed: 7 }, 'third');
     const three = await shown('other third');
     expect(three).toContain('cannot be compared');
-    expect(three).toMatch(/^Not ranked, as a log lacks bits per byte: losses .*\n/);
+    expect(three).toMatch(/^Ranking by last validation loss, text by text: losses .*\n/);
   });
 
   it('ties are marked in text, JSON and report', async () => {
@@ -157,7 +157,7 @@ run  seed  last val               behind  best val  at step    steps    state
 run     3    5.0000                    -    5.0000      400  400/400  stopped
 b       2    5.0250  0.0250 ± 0.0479 tie    5.0250      400  400/400  stopped
 c       6    5.5000      0.5000 ± 0.0408    5.5000      400  400/400  stopped
-tie: behind the first by less than 0.00005 or twice the standard error (±) over the sequences; seeds can differ by more
+tie: behind the least by less than 0.00005 or twice the standard error (±) over the sequences; seeds can differ by more
 `);
     const behind = (await json('b c')).ranking.map((one: { behind: { isTie: boolean } | null }) => one.behind?.isTie);
     expect(behind).toEqual([undefined, true, false]);

@@ -24,6 +24,11 @@ it('gives header, counts and text', async () => {
   expect(code).toBe(0);
 });
 
+it('characters have no end of text', async () => {
+  await place.here('prepro text text.txt --tokenizer char --out chars --val-fraction 0.3');
+  expect((await inspect('chars/chars_val.bin')).stdout).toContain('\n<|endoftext|>: none\ntokens 0 to ');
+});
+
 it('begins where it is told, and gives JSON', async () => {
   expect((await inspect('few_train.bin', '--at', '1', '--count', '2')).stdout).toMatch(
     /tokens 1 to 2:\nHello world\n$/,

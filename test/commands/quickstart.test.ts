@@ -17,7 +17,11 @@ beforeEach(() => {
   vi.mocked(runPart).mockImplementation(async (args) => {
     ran.push(args.join(' '));
     const out = args[args.indexOf('--out') + 1]!;
-    if (args[0] === 'train') writeLog(out, [runEvent({}), { event: 'val', step: 1200, loss: 1.92345 }]);
+    if (args[0] === 'train')
+      writeLog(out, [
+        { ...runEvent({}), command: [...args] },
+        { event: 'val', step: 1200, loss: 1.92345 },
+      ]);
     return endOf(args[0]!);
   });
 });
@@ -54,6 +58,18 @@ it('--text: trains on the characters of that text, and ends with the losses and 
   // A second time in the same folders, with another text of this name.
   place.file('my book.txt', 'Another book altogether. '.repeat(5000));
   expect((await place.here('quickstart --text "my book.txt"')).code).toBe(0);
+});
+
+it('a run of its name that was resumed by hand is not replaced', async () => {
+  bookFile();
+  const ofQuickstart = ['train', '--sample-every', '0', '--out', 'runs/quickstart-my book', '--overwrite'];
+  const commands = [ofQuickstart, ['train', '--resume']];
+  writeLog(place.path('runs/quickstart-my book'), commands.map((command) => ({ ...runEvent({}), command }))); // biome-ignore format: one line
+  const { code, stderr } = await place.here('quickstart --text "my book.txt"');
+  expect(stderr).toMatch(
+    /^runs\/quickstart-my book holds a run that quickstart did not train and would replace; rename/,
+  );
+  expect([code, ran]).toEqual([1, []]);
 });
 
 it('without network and npm it takes the pages, and says in a line each why', async () => {

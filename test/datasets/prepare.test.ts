@@ -73,7 +73,7 @@ describe('tinyshakespeare from other places', () => {
     vi.stubEnv('GPT2_DATASETS', '');
     vi.stubGlobal('fetch', () => Promise.reject(new TypeError('fetch failed', { cause: new Error('no route') })));
     await expect(prepareDataset('tinyshakespeare', { out: place.path('data') })).rejects.toThrow(
-      /cannot download .*: no route; give the file with --from FILE, .*own-source/,
+      /cannot download .*: no route; take .* `prepro moby-dick`, or give the file with --from FILE, .*own-source/,
     );
   });
 

@@ -60,6 +60,9 @@ it('--log-every thins what is printed, not the log: every third step and the las
   const printed = (stdout: string) => [...stdout.matchAll(/^step (\d)\/9 +loss/gm)].map(([, step]) => Number(step));
   const flags = ['--steps', '9', '--log-every', '3', '--val-every', '0'];
   expect(printed((await run(train('thinned', ...flags, '--stop-after', '5'))).stdout)).toEqual([0, 3, 4]);
+  const idle = await run(['train', '--out', 'thinned', '--resume', '--stop-after', '5']);
+  expect(idle.stdout).toMatch(/^no step was left: 5 of 9 were done, as --stop-after says; /m);
+  expect((await run(['runs', 'thinned'])).stdout).toMatch(/^thinned .* 5\/9 +\d\S* +- +\d/m);
   // A resumed run keeps to it.
   expect(printed((await run(['train', '--out', 'thinned', '--resume'])).stdout)).toEqual([6, 8]);
   expect(readRun(place.path('thinned')).series.train.map(([step]) => step)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8]);
@@ -80,7 +83,9 @@ it('a resumed run equals one that was never stopped, bit for bit', async () => {
   expect(figures('straight').length).toBe(30 + 4 + 1);
   const files = ['config.json', 'log.jsonl'].map((name) => readFileSync(place.path('stopped', name), 'utf8'));
   const again = await run(['train', '--out', 'stopped', '--resume', '--lr', '0.5']);
-  expect(again.stdout).toContain('is finished: 30 of 30 steps are done');
+  expect(again.stdout).toMatch(/^the run in stopped is finished: 30 of 30 steps are done; /);
+  const refused = await place.here(['train', '--out', 'stopped', '--resume', '--steps', '40', '--seed', '9']);
+  expect([refused.stdout, refused.stderr]).toEqual(['', expect.stringMatching(/^cannot resume stopped with --seed 9/)]);
   const less = await place.here(['train', '--out', 'stopped', '--resume', '--steps', '20']);
   expect([less.code, less.stderr]).toEqual([1, 'stopped has done 30 steps; to continue, give --steps 31 or more\n']);
   expect(['config.json', 'log.jsonl'].map((name) => readFileSync(place.path('stopped', name), 'utf8'))).toEqual(files);

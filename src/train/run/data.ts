@@ -113,6 +113,7 @@ function openValidation({ resolved, notice, resources }: Opening, rank: number):
   if (plan.notice) notice(plan.notice);
   if (!plan.batch) return undefined;
   const { batch, ranks, batches: different } = plan;
+  if (valSteps > different) notice(words`--val-steps ${valSteps} reads the set again after its ${different} batches`);
   const part = { rank: ranks > 1 ? rank : 0, ranks };
   const loader = resources.keep(openLoader({ shards, batch, sequence, order: 'file', seed, vocabularySize, ...part }));
   return { loader, shards: loader.shards, ranks, batch, sequence, batches: valSteps, different };

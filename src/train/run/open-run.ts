@@ -148,12 +148,12 @@ function rateText({ options, parts }: Opened): string {
 function descriptionOf(run: Opened): Run['description'] {
   const { options, ranks, span, data, trained, folder } = run;
   const { config, device } = trained.model;
-  const { totalBatch, accumulation, logEvery } = options;
+  const { totalBatch, accumulation, logEvery, overfitBatch } = options;
   return {
     ...{ model: modelLabel(config), parameters: parameterCount(config), tokensPerStep: totalBatch, accumulation },
     ...span,
     rate: rateText(run),
-    epochs: (span.steps * totalBatch) / data.loader.tokens,
+    epochs: overfitBatch ? 0 : (span.steps * totalBatch) / data.loader.tokens,
     logEvery,
     memoryBytes: totalOf(device.allocated),
     device: `${ranks ? `${ranks.count} x ` : ''}${describeDevice(device)}`,

@@ -6,6 +6,7 @@ import { Random } from '../../../src/ops/cases/case-numbers.ts';
 import { logPath } from '../../../src/runs/paths.ts';
 import { readRun } from '../../../src/runs/reader.ts';
 import { formatEvent } from '../../../src/runs/schema.ts';
+import { outlookText } from '../../../src/train/plan/outlook.ts';
 import type { Run } from '../../../src/train/run/run.ts';
 import { changedShard } from '../../../src/train/run/same-inputs.ts';
 import { learningRateAt, type Schedule } from '../../../src/train/run/schedule.ts';
@@ -194,10 +195,12 @@ it.each([
 });
 
 it.each([
-  ['before --stop-after', 0, { steps: 60, tokens: 600, epochs: 1.2, seconds: 5.7 }],
-  ['after a resume', 20, { steps: 40, tokens: 400, epochs: 0.8, seconds: 3.7 }],
-])('throughputOf tells the outlook of the steps %s', (_, startStep, outlook) => {
+  ['before --stop-after', 0, { steps: 60, tokens: 600, epochs: 1.2, seconds: 5.7 }, /^60 steps, 600 tokens, /],
+  ['after a resume', 20, { steps: 40, tokens: 400, epochs: 0.8, seconds: 3.7 }, /^40 steps from step 20, 400 tokens, /],
+])('throughputOf tells the outlook of the steps %s', (_, startStep, outlook, text) => {
   const throughput = throughputOf(10, { steps: 400, startStep, lastStep: 60 }, 0);
   for (let step = 0; step < 3; step++) throughput.add(100);
-  expect(throughput.outlook(8)).toMatchObject(outlook);
+  const found = throughput.outlook(8)!;
+  expect(found).toMatchObject(outlook);
+  expect(outlookText(found)).toMatch(text);
 });
