@@ -96,7 +96,8 @@ export class Session {
       const skipped = this.#spikes && { skipped: this.#spikes.skipped };
       this.#events.log({ event: 'done', steps, seconds, weights, ...skipped });
     } else {
-      const end = this.#hasNewState ? this.#stoppedAndSaved : `no step was left: ${startStep} of ${steps} were done`;
+      const isIdle = folder.resumed && this.#step === startStep;
+      const end = isIdle ? `no step was left: ${startStep} of ${steps} were done` : this.#stoppedAndSaved;
       this.#events.notice(words`${end}, as --stop-after says; ${continuationOf(this.#run)}`);
     }
     if (await this.#saving.isLost()) await this.#saving.saveNow(this.#step, this.#position);
