@@ -1,7 +1,7 @@
 import { beforeEach, expect, it, vi } from 'vitest';
 import { runPart } from '../../src/commands/child.ts';
 import { program } from '../../src/commands/command-line.ts';
-import { runEvent, writeLog } from '../runs/run-log.ts';
+import { runEvent, trainEvent, writeLog } from '../runs/run-log.ts';
 import { workplace } from '../support/cli.ts';
 import { argumentsOf, documentedCommands } from '../support/documented.ts';
 import { publishedTexts as datasets } from '../support/published.ts';
@@ -63,8 +63,8 @@ it('--text: trains on the characters of that text, and ends with the losses and 
 it('a run of its name that was resumed by hand is not replaced', async () => {
   bookFile();
   const ofQuickstart = ['train', '--sample-every', '0', '--out', 'runs/quickstart-my book', '--overwrite'];
-  const commands = [ofQuickstart, ['train', '--resume']];
-  writeLog(place.path('runs/quickstart-my book'), commands.map((command) => ({ ...runEvent({}), command }))); // biome-ignore format: one line
+  const runs = [ofQuickstart, ['train', '--resume']].map((command) => ({ ...runEvent({}), command }));
+  writeLog(place.path('runs/quickstart-my book'), [...runs, trainEvent(0, 4.2)]);
   const { code, stderr } = await place.here('quickstart --text "my book.txt"');
   expect(stderr).toMatch(
     /^runs\/quickstart-my book holds a run that quickstart did not train and would replace; rename/,
