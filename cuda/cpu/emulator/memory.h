@@ -155,7 +155,6 @@ class Memory {
       if ((read >= floor && !is_past(read)) || (other >= floor && !is_past(other))) return false;
       if ((now & is_atomic_bit) && (site.is_tracked || (write >= floor && !(write & is_atomic_bit)))) return false;
       slots[0] = now | (site.is_tracked ? written_bits : write & written_bits);
-      if (read | other) slots[1] = slots[2] = 0;
       return true;
     }
     if (site.is_tracked && (write & written_bits) != written_bits) return false;
