@@ -246,8 +246,8 @@ void Memory::check(uint64_t *slots, uint64_t now, const Site &site, uintptr_t ad
       continue;
     }
     if (!(before & mask)) continue;
-    // An atomic operation hides no plain write: the next thread's atomic operation races with the write. A write hides no read, which
-    // also races with writes of the same value.
+    // An atomic operation hides no plain write: the next thread's atomic operation races with the write. A write hides no read,
+    // which also races with writes of the same value.
     const bool is_hidden = !((before ^ now) & is_write_bit) && (!(now & is_atomic_bit) || (before & is_atomic_bit));
     const bool is_replaced = (before & ~now & all_bytes) == 0 && is_hidden;
     if ((before ^ now) >> moment_shift == 0) {

@@ -86,6 +86,9 @@ class Memory {
   // Called after the running thread may have written: reports a race if the write changed the bytes of a Suspect.
   void resolve();
   bool has_suspect() const { return suspect_.address != 0; }
+  void add(Defect defect) {
+    if (!defects_->count(defect.kind, defect.caller)) defects_->add(std::move(defect));
+  }
   // Reports a read of shared memory that no thread had written, if no race explained it.
   void report_unwritten();
   void *allocate(size_t bytes);
