@@ -75,10 +75,6 @@ const rows: Readonly<Record<string, Readonly<Record<string, Row>>>> = {
       '  __shared__ float last;\n  last = in[i];  // WRONG\n  __syncthreads();\n  out[i] = last;',
       /thread 1 of block 0 races: it writes element 0 of last \(shared memory\), which thread 0 wrote/,
     ],
-    'two threads write the same value, which one reads before': [
-      '  __shared__ float flag;\n  if (i == 0) flag = 0;\n  __syncthreads();\n  if (i == 0) {\n    out[1] = flag;\n    flag = 7;\n  }\n  if (i == 40) flag = 7;  // WRONG',
-      /thread 40 of block 0 races: it writes element 0 of flag \(shared memory\), which thread 0 read/,
-    ],
     'between warps, with __syncwarp only': [
       '  __shared__ float tile[64];\n  tile[threadIdx.x] = in[i];\n  __syncwarp();\n  out[i] = tile[threadIdx.x ^ 32];  // WRONG',
       /races: it (writes|reads) element \d+ of tile/,
