@@ -38,6 +38,16 @@ const faults: Rows = {
     'k<<<1, 64>>>(a);',
     'a __syncthreads() is missing between FILE:OTHER and FILE:LINE, which the next round of a loop runs',
   ],
+  'a race in shared memory: two accesses of a line': [
+    `${tile}  tile[i] = i;\n  __syncthreads();\n  for (int by = 32; by > 0; by /= 2)\n    if (i < by) tile[i] += tile[i + by]; // WRONG\n}`,
+    'k<<<1, 64>>>(a);',
+    'a __syncthreads() is missing between the accesses of FILE:LINE, or between the rounds of a loop around it',
+  ],
+  'a race in shared memory: how often it was found, by both lines': [
+    `${tile}  tile[i] = i; // OTHER\n  x[i] = tile[63 - i]; // WRONG\n}`,
+    'k<<<1, 64>>>(a);',
+    ' times: k at FILE:OTHER and FILE:LINE',
+  ],
   'a race in shared memory, which ends no launch: the next defect is found too': [
     `${tile}  tile[i / 2] = i;\n  __syncthreads();\n  x[0] = tile[i]; // WRONG\n}`,
     'k<<<1, 64>>>(a); printf("%d ", cudaGetLastError());',
@@ -67,6 +77,21 @@ const faults: Rows = {
     'struct Owner { float *data; };\n__global__ void k(Owner *o) { o->data[-1] = 1; } // WRONG',
     'Owner *o; cudaMallocManaged(&o, sizeof *o); o->data = a; k<<<1, 1>>>(o); cudaFree(o);',
     'k: thread 0 of block 0 writes a[-1], but a has 64 elements at FILE:LINE',
+  ],
+  'an address that is not aligned, with its error': [
+    '__global__ void k(char *x) { x[0] = *(int *)(x + 1); } // WRONG',
+    'k<<<1, 1>>>((char *)a); assert(cudaGetLastError() == cudaErrorMisalignedAddress);',
+    'at an address that is not a multiple of 4 at FILE:LINE',
+  ],
+  'a launch on a stream that was destroyed': [
+    fill,
+    'cudaStream_t s; cudaStreamCreate(&s); cudaStreamDestroy(s);\n  k<<<1, 64, 0, s>>>(a); // WRONG',
+    'launches k on a stream that was destroyed at FILE:LINE',
+  ],
+  'memory of the device after cudaDeviceReset': [
+    `${fill} // WRONG`,
+    'cudaDeviceReset(); k<<<1, 64>>>(a);',
+    'k: thread 0 of block 0 writes a[0], which has been freed at FILE:LINE',
   ],
   'a use after free': [
     `${fill} // WRONG`,
@@ -140,6 +165,11 @@ const right: Rows = {
     fill,
     'float *m, *p; cudaMallocManaged(&m, 256); cudaMallocHost(&p, 256); k<<<1, 64>>>(m); k<<<1, 64>>>(p); printf("%g", m[0] + p[63]); cudaFree(m); cudaFreeHost(p);',
     '2',
+  ],
+  'all memory that the GPU has, and no more': [
+    '',
+    'char *x, *y; size_t free[3], total; cudaMemGetInfo(free, &total); cudaMalloc(&x, free[0]); cudaMemGetInfo(free + 1, &total);\n  const int code = cudaMalloc(&y, 1); cudaGetLastError(); cudaFree(x); cudaMemGetInfo(free + 2, &total);\n  printf("%d %d %d %d", int(total - free[0]), int(free[1]), code, free[2] == free[0]);',
+    '256 0 2 1',
   ],
   'memory of the host after managed and pinned memory was freed': [
     '',

@@ -27,9 +27,9 @@ const rows: Readonly<Record<string, Row>> = {
     [496, 496],
     { shape: { grid: 1, block: 40 } },
   ],
-  'a lane that has ended, whose value is undefined: NaN': [
-    '  if (threadIdx.x >= 16) return;\n  out[i] = __shfl_down_sync(0xffffffffu, in[i], 8);',
-    [8, 9, 10, 11, 12, 13, 14, 15, Number.NaN],
+  'a shuffle of the lanes that have not ended': [
+    '  if (threadIdx.x >= 16) return;\n  out[i] = __shfl_xor_sync(0xffffffffu, in[i], 8);',
+    [8, 9, 10, 11, 12, 13, 14, 15, 0],
     { shape: { grid: 1, block: 32 } },
   ],
   'half a warp that goes on to a further operation before the others have read their values': [

@@ -223,6 +223,7 @@ Done run(const Job &job) {
     const Defect::Kind kind = done.defects.back().kind;
     done.outcome = kind == Defect::Kind::failed_assert ? Outcome::failed_assert
                    : kind == Defect::Kind::bad_access  ? Outcome::bad_access
+                   : kind == Defect::Kind::misaligned  ? Outcome::misaligned
                                                        : Outcome::stuck;
   }
   repeat.record(!has_effect && !all_blocks.has_failed());

@@ -246,8 +246,9 @@ void Memory::check(uint64_t *slots, uint64_t now, const Site &site, uintptr_t ad
       continue;
     }
     if (!(before & mask)) continue;
-    // An atomic operation hides no plain write: the next thread's atomic operation races with the write.
-    const bool is_hidden = is_write ? !(now & is_atomic_bit) || (before & is_atomic_bit) : !(before & is_write_bit);
+    // An atomic operation hides no plain write: the next thread's atomic operation races with the write. A write hides no read,
+    // which also races with writes of the same value.
+    const bool is_hidden = !((before ^ now) & is_write_bit) && (!(now & is_atomic_bit) || (before & is_atomic_bit));
     const bool is_replaced = (before & ~now & all_bytes) == 0 && is_hidden;
     if ((before ^ now) >> moment_shift == 0) {
       // The thread's access in this moment: no other thread has run since.
@@ -345,7 +346,10 @@ void Memory::conflict(uint64_t before, uint64_t now, uintptr_t address, size_t b
   } else if ((now & before & is_write_bit) && !((now | before) & is_atomic_bit)) {
     const char *begin = reinterpret_cast<const char *>(address);
     if (!has_suspect()) suspect_ = {address, before, now, {begin, begin + bytes}};
-  } else if (!defects_->count(Defect::Kind::race, caller, other)) {
+  } else {
+    // A race, whatever the write changes.
+    suspect_ = Suspect();
+    if (defects_->count(Defect::Kind::race, caller, other)) return;
     defects_->add({Defect::Kind::race, name_of_thread(thread_of(now)) + " races: it " + raced(before, now, address, bytes), caller,
                    other, barrier_of(before, now, address)});
   }
