@@ -37,7 +37,7 @@ export interface RankTask {
   readonly timeoutMilliseconds: number;
   readonly kind: LibraryKind;
   readonly isOneMachine: boolean;
-  /** As rank 0 answered when it was told its task without it. */
+  /** As rank 0 answered when every rank was told its task without it. */
   readonly id?: number[];
 }
 
@@ -50,7 +50,7 @@ let device: Device | undefined;
 async function run({ rank, ranks, op, count, timeoutMilliseconds, kind, isOneMachine, id }: RankTask): Promise<void> {
   device ??= Device.open({ kind, index: kind === 'cuda' ? rank : 0, threads: 1 });
   if (id === undefined) {
-    process.send!({ id: [...communicatorId(device, isOneMachine)] });
+    process.send!({ id: rank === 0 ? [...communicatorId(device, isOneMachine)] : [] });
     return;
   }
   const given = { id: Uint8Array.from(id), rank, ranks, timeoutMilliseconds };

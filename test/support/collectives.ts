@@ -55,7 +55,8 @@ export async function together(
     processes[rank]!.send(task);
     return answer(processes[rank]!);
   };
-  const { id, ...rest } = await tell(0);
+  // Ranks wait for each other from here on, as long as they were told, and not while one still loads its modules.
+  const [{ id, ...rest }] = (await Promise.all(ops.map((_, rank) => tell(rank)))) as [Answer];
   if (!id) return [rest];
   // A rank that hangs never answers; nor may one that rank 0 abandons: on a GPU it waits for rank 0's part.
   const answers = (op: RankTask['op'], rank: number) =>
