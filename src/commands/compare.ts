@@ -55,7 +55,7 @@ behind the least by less than twice the standard error (±) over the same sequen
 
 A run that validated other tokens than the reference or another run (--val-tokens, --val-steps) is compared without validations.
 Losses over other data or another vocabulary cannot be compared, which is said first, with bits per byte if the logs have them.
-Such runs are ranked text by text.
+Such runs are ranked within each data set.
 
 Exit code 0: inside the reference's limits (or --tolerance at every step), or no reference matches. 1: outside, or the
 configurations differ. Another run has no limits: only --tolerance sets one. A ranking exits with 0, whatever its runs' state.

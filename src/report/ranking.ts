@@ -56,34 +56,34 @@ const finite = (value = Number.NaN): number | null => (Number.isFinite(value) ? 
 export type Ranking = ReturnType<typeof rankRuns>;
 
 /**
- * Sorts runs text by text, by their last validation, least first; runs without a finite loss come last. Losses on other texts or
- * vocabularies do not rank: in bits per byte the easier text has less.
+ * Sorts runs by their last validation, least first, within each data set; runs without a finite loss come last. Bits per byte do
+ * not rank runs on several data sets: the easier text has fewer, and logs do not tell which data sets are of one text.
  * @returns with each run the difference from the least loss over the same sequences; null for the least
  */
 function sortedByLoss<R>(runs: readonly R[], logOf: (run: R) => Validated) {
   const lossOf = (run: R) => finite(lastEvent(logOf(run), 'val')?.loss);
-  const texts: R[][] = [];
+  const dataSets: R[][] = [];
   for (const run of runs.filter((one) => lossOf(one) !== null)) {
-    const text = texts.find(([one]) => !unlike(logOf(run), logOf(one!)).otherText.includes('val'));
-    if (text) text.push(run);
-    else texts.push([run]);
+    const alike = dataSets.find(([one]) => !unlike(logOf(run), logOf(one!)).otherText.includes('val'));
+    if (alike) alike.push(run);
+    else dataSets.push([run]);
   }
-  const validated = texts.flatMap((text) => text.sort((a, b) => lossOf(a)! - lossOf(b)!));
+  const validated = dataSets.flatMap((alike) => alike.sort((a, b) => lossOf(a)! - lossOf(b)!));
   const sorted = [...validated, ...runs.filter((run) => lossOf(run) === null)].map((run) => {
     const best = validated.find((one) => one === run || behind(logOf(run), logOf(one)));
     return { run, behind: best && best !== run ? behind(logOf(run), logOf(best)) : null };
   });
-  return { texts: texts.length, sorted };
+  return { dataSets: dataSets.length, sorted };
 }
 
-/** Ranks the runs, as `sortedByLoss` does. `texts`: how many texts they validated, each with a ranking. */
+/** Ranks the runs, as `sortedByLoss` does. `dataSets`: the number of data sets, within which runs are ranked. */
 export function rankRuns(runs: readonly NamedRun[]) {
   const valueIn = ({ configuration }: NamedRun, name: OptionName) =>
     shortValue(name, recordedValue(configuration, name));
   const isSame = (name: OptionName) => new Set(runs.map((run) => valueIn(run, name))).size === 1;
   const differing = recordedNames.filter((name) => isCompared(name) && !isSame(name));
   const lastOf = ({ series }: NamedRun) => finite(series.val.at(-1)?.[1]);
-  const { texts, sorted } = sortedByLoss(runs, (run) => run);
+  const { dataSets, sorted } = sortedByLoss(runs, (run) => run);
   const first = sorted[0]!.run;
   const ranking = sorted.map(({ run, behind }) => {
     const { folder, name, series, configuration } = run;
@@ -111,8 +111,9 @@ export function rankRuns(runs: readonly NamedRun[]) {
     sorted.some(({ run }) => lastOf(run) !== null && unlike(run, first).leftOut.includes('val')) &&
       'not all runs validated the same tokens',
   ].filter((note) => note !== false);
-  const title = `Ranking by last validation loss${texts > 1 ? ', text by text' : ''}${warning ? `: ${warning}` : ''}`;
-  return { title, texts, ranking, notes };
+  const within = dataSets > 1 ? ' within each data set' : '';
+  const title = [`Ranking by last validation loss${within}`, ...(warning ? [warning] : [])].join(': ');
+  return { title, dataSets, ranking, notes };
 }
 
 /** A ranking as a table; options have the names of their flags. */
@@ -171,8 +172,8 @@ export function summarizeRun(run: string) {
 
 /** Sorts summaries as `sortedByLoss` does, and adds the difference of each validation from the least. */
 export function withTies(summaries: readonly ReturnType<typeof summarizeRun>[]) {
-  const { texts, sorted } = sortedByLoss(summaries, ({ validated }) => validated);
-  return { texts, runs: sorted.map(({ run: { validated, ...run }, behind }) => ({ ...run, behind })) };
+  const { dataSets, sorted } = sortedByLoss(summaries, ({ validated }) => validated);
+  return { dataSets, runs: sorted.map(({ run: { validated, ...run }, behind }) => ({ ...run, behind })) };
 }
 
 /** Bytes of all files; files that disappear meanwhile count as nothing. */

@@ -59,7 +59,7 @@ it('--sort by any column, losses the least first, --json with names in full', as
   expect(await names('started')).toEqual([long, failed, swept]);
   expect(await names('val')).toEqual([swept, long, failed]);
   const { stderr } = await place.here('runs --sort val');
-  expect(stderr).toContain('cannot be compared: sorted within each of 2 texts\n');
+  expect(stderr).toContain('cannot be compared: sorted within each of 2 data sets\n');
   expect(await names('tok/s')).toEqual([swept, long, failed]);
   expect((await names('size'))[0]).toBe(failed);
   expect(await names('run')).toEqual([failed, swept, long]);
@@ -74,7 +74,7 @@ it('--sort by any column, losses the least first, --json with names in full', as
 
 it('compare takes the runs of a folder, those of a sweep too', async () => {
   const { stdout } = await place.okHere('compare runs/sweep runs/failed runs/tinyshakespeare-d6-2026-11-22-193355');
-  expect(stdout).toMatch(/^Ranking[^\n]*, text by text: [\s\S]*\nlr=1 /);
+  expect(stdout).toMatch(/^Ranking[^\n]* within each data set: [\s\S]*\nlr=1 /);
 });
 
 it('a folder without runs', async () => {

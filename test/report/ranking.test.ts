@@ -53,7 +53,7 @@ it('a sweep over the batch: ties in ranking and list, if the sequences do not de
   expect(byBatches.notes).toEqual(['not all runs validated the same tokens']);
 });
 
-it('runs are ranked text by text, each behind the least of the same sequences', () => {
+it('runs are ranked within each data set, each behind the least of the same sequences', () => {
   const named = (name: string, one: NamedRun, bytes?: number) => {
     if (bytes) Object.assign(one.events[1]!, { bytes });
     return { ...one, name };
@@ -71,7 +71,7 @@ it('runs are ranked text by text, each behind the least of the same sequences', 
   const { title, ranking, notes } = rankRuns(runs);
   expect(notes[0]).toMatch(/^tie: .*; seeds can differ by more$/);
   expect(ranking.map(({ name }) => name)).toEqual(wanted);
-  expect(title).toMatch(/^Ranking by last validation loss, text by text: losses .* cannot be compared/);
+  expect(title).toMatch(/^Ranking by last validation loss within each data set: losses .* cannot be compared/);
   const listed = withTies(runs.map((one) => ({ run: one.name, validated: one }) as never)).runs;
   expect(listed.map(({ run }) => run)).toEqual(wanted);
   for (const list of [ranking, listed]) {
