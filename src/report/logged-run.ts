@@ -37,12 +37,14 @@ export class LoggedRun {
     this.series.take(event);
     if (event.event === 'run') {
       this.samples = this.samples.filter(({ step }) => step <= (event.resumedFrom ?? -1));
-      // A start without a step keeps the last time of the start before it.
-      this.times = this.times.slice(-1);
       // A failure of an earlier start is no longer the run's state.
       delete this.last.nonFinite;
     }
-    if (event.event === 'train') this.times = [...this.times, Number(event.ms)].slice(-recentSteps);
+    if (event.event === 'train') {
+      // The first step of a start: the start before it may have had other options, or another machine.
+      const isFirst = event.step === (this.last.run?.resumedFrom ?? 0);
+      this.times = [...(isFirst ? [] : this.times), Number(event.ms)].slice(-recentSteps);
+    }
     if (event.event === 'sample') {
       this.samples = [...this.samples, { step: event.step, text: String(event.text) }].slice(-keptSamples);
     }

@@ -28,6 +28,15 @@ it.each([
   expect(runOf({ ...runEvent(), ...start }, done).lines.at(-1)).toBe(line);
 });
 
+it("a resume keeps the time of a step until it has a step, whose time replaces the earlier start's", () => {
+  const run = runOf(runEvent(), trainEvent(0, 1), { ...runEvent(), resumedFrom: 1 });
+  expect(run.milliseconds).toBe(1);
+  run.take({ ...trainEvent(1, 1), ms: 9 });
+  expect(run.milliseconds).toBe(9);
+  run.take({ ...trainEvent(2, 1), ms: 7 });
+  expect(run.times).toEqual([9, 7]);
+});
+
 describe('curves', () => {
   it('are those that src/runs reads, of numbers that JSON lacks too', () => {
     using place = new Workplace();
