@@ -149,7 +149,7 @@ describe('refusals', () => {
     ['validation has no effect with valEvery 0', { validation: batchesWith(fail) }],
     ['the batches of a program have no end; give steps', { ...batches(() => fail()), steps: undefined }],
     [
-      'cannot be read again; batches of a program are not captured; saved the state before the step; without position() and seek() of batches it cannot be resumed: start again with --overwrite and smaller rates, or --skip-spikes Z',
+      'cannot be read again; batches of a program are not captured; saved the state before the step; its batches cannot be read again, so start over with --overwrite and smaller rates, or --skip-spikes Z',
       { batches: batchesWith(() => fail(), 9), ...rate(() => 1e30) },
     ],
   ])('%s', async (message, parts) => {
@@ -168,10 +168,11 @@ describe('refusals', () => {
     const notices: string[] = [];
     const onNotice = (text: string) => void notices.push(text);
     await start({ ...given, stopAfter: 2, valEvery: 4, valSteps: 1 }, 'no-seek', { onNotice });
-    const ofBoth = 'without position() and seek() of batches and validation';
+    const isOnce = 'without position() and seek(): the run cannot be resumed';
     expect(notices).toEqual([
-      `${ofBoth} the run cannot be resumed, and each validation reads other batches`,
-      `stopped after 2 of 4 steps and saved, as --stop-after says; ${ofBoth} it cannot be resumed: start again with --overwrite`,
+      `batches ${isOnce}`,
+      `validation ${isOnce}, and each validation reads other batches`,
+      'stopped after 2 of 4 steps and saved, as --stop-after says; its batches cannot be read again, so start over with --overwrite',
     ]);
     const optimizer = new AdamW({ weightDecay: 0 });
     for (const [parts, message] of [

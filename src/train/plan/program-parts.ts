@@ -62,14 +62,15 @@ export function splitParts(options: ProgramOptions): { options: TrainOptions; pa
   return { options: others, parts };
 }
 
-export type BatchSource = Omit<Loader, 'close' | typeof Symbol.dispose>;
+/** `canSeek`: whether the batches can be read again; a loader's always can. */
+export type BatchSource = Omit<Loader, 'close' | typeof Symbol.dispose> & { readonly canSeek?: boolean };
 
 /** A program's batches as the run reads them. @throws UsageError if they have no next(), or only one of position() and seek() */
 export function sourceOf(
   name: 'batches' | 'validation',
   given: BatchesOfRank,
   place: { readonly rank: number; readonly ranks: number },
-): BatchSource & { readonly canSeek: boolean } {
+): BatchSource {
   if (typeof given !== 'function' && place.ranks > 1) {
     throw usageError`${name} of ${place.ranks} ranks must be a function of { rank, ranks }: each rank reads separate batches`;
   }

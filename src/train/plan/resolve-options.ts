@@ -72,12 +72,8 @@ export async function resolveOptions(
   place?: Place,
   parts: ProgramParts = {},
 ): Promise<Resolved> {
-  const given = Object.keys(parts);
-  const {
-    options: merged,
-    checkpoint,
-    changes = [],
-  } = mergeRun(place ? withRanks(asked, place) : asked, notice, given);
+  const ofJob = place ? withRanks(asked, place) : asked;
+  const { options: merged, checkpoint, changes = [] } = mergeRun(ofJob, notice, Object.keys(parts));
   const target = targetOf(merged, place);
   const start = checkpoint
     ? checkpointWeights(checkpoint)

@@ -44,9 +44,7 @@ export interface RunFolder {
 }
 
 /** Advice for a run that has stopped: resume it, if its batches can be read again. */
-export const continuationOf = ({ data: { once }, folder }: Pick<Run, 'data' | 'folder'>): string =>
-  once === ''
-    ? continueWith(folder.out)
-    : words`without position() and seek() of ${once} it cannot be resumed: start again with --overwrite`;
+export const continuationOf = ({ data, folder }: Pick<Run, 'data' | 'folder'>): string =>
+  data.isResumable ? continueWith(folder.out) : words`its batches cannot be read again, so start over with --overwrite`;
 
 export const smallerRate = ({ parts }: Run) => (parts.schedule ? 'smaller rates' : words`a smaller --lr`);

@@ -87,7 +87,8 @@ export class Session {
       throw isSaved ? await this.#stopAtChange(error as Error) : error;
     }
 
-    if (resumed && this.#step === startStep) this.#saving.tidy();
+    const isIdle = resumed && this.#step === startStep;
+    if (isIdle) this.#saving.tidy();
     if (this.#run.parts.schedule && this.#step > startStep && this.#largestRate === 0)
       this.#events.notice('the schedule gave a rate of 0 in every step: no step changed the weights');
     if (this.#step === steps) {
@@ -96,7 +97,6 @@ export class Session {
       const skipped = this.#spikes && { skipped: this.#spikes.skipped };
       this.#events.log({ event: 'done', steps, seconds, weights, ...skipped });
     } else {
-      const isIdle = folder.resumed && this.#step === startStep;
       const end = isIdle ? `no step was left: ${startStep} of ${steps} were done` : this.#stoppedAndSaved;
       this.#events.notice(words`${end}, as --stop-after says; ${continuationOf(this.#run)}`);
     }
@@ -171,7 +171,8 @@ export class Session {
 
   /**
    * Saves the state that was trained before the shards changed or a part of the program failed, if any, and returns the error that
-   * ends the run. With several ranks nothing is saved, because the others are in a step that waits for this rank; the last checkpoint remains.
+   * ends the run. With several ranks nothing is saved, because the others are in a step that waits for this rank; the last
+   * checkpoint remains.
    */
   async #stopAtChange(error: Error): Promise<Error> {
     const { ranks } = this.#run;
