@@ -18,7 +18,7 @@ import {
 const isPart = (name: string): boolean => programParts.includes(name as ProgramPart);
 
 /** The value of a program's part in a configuration. */
-const ofProgram = 'of the program';
+export const ofProgram = 'of the program';
 
 const partField = (what: string) => ({
   schema: z.literal(ofProgram).optional(),

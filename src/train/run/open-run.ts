@@ -142,7 +142,8 @@ function rateText({ options, parts }: Opened): string {
   if (parts.schedule) return 'lr of the program';
   const { learningRate, warmup, schedule, finalLearningRateFraction: final } = options;
   const start = warmup > 0 ? `, warmup ${warmup}` : '';
-  return `lr ${learningRate}${start}, ${final === 1 ? 'constant' : `${schedule} to ${final}`}`;
+  const rate = learningRate < 1000 ? learningRate : learningRate.toExponential();
+  return `lr ${rate}${start}, ${final === 1 ? 'constant' : `${schedule} to ${final}`}`;
 }
 
 function descriptionOf(run: Opened): Run['description'] {
