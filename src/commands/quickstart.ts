@@ -6,12 +6,12 @@ import { Command } from 'commander';
 import { findInputs, Gpt2Error, prepareDataset, prepareText, readRun } from '../index.ts';
 import {
   asTyped,
-  attempt,
   ExitError,
   explained,
   formatCount,
   gpt2Error,
   holdsRun,
+  orElse,
   type PresetName,
   packageRoot,
   readPreset,
@@ -106,11 +106,10 @@ const lastArguments = (out: string): string[] => ['--sample-every', '0', '--out'
 /** @throws Gpt2Error if the folder holds a run that this command did not train, or that was resumed since */
 function refuseOtherRun(out: string): void {
   if (!holdsRun(out)) return;
-  const record = attempt(() => readRun(out));
-  const starts = record instanceof Gpt2Error ? [] : record.events.filter((event) => event.event === 'run');
-  const ends = starts.map(({ command = [] }) => command.slice(-5).join(' '));
-  if (ends.length > 0 && ends.every((end) => end === lastArguments(out).join(' '))) return;
-  throw gpt2Error`${out} holds a run that quickstart did not train and would replace; rename that folder`;
+  const ours = lastArguments(out).join(' ');
+  const starts = orElse([], () => readRun(out).events.filter((event) => event.event === 'run'));
+  if (starts.length > 0 && starts.every(({ command = [] }) => command.join(' ').endsWith(ours))) return;
+  throw gpt2Error`${out} holds a run of other commands, which quickstart would replace; rename that folder`;
 }
 
 async function trainAndShow({ folder, vocabularySize, curve }: Data, signal: AbortSignal): Promise<void> {

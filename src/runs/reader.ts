@@ -37,8 +37,7 @@ export function readRun(run: string): RunRecord {
     if (!existsSync(run)) throw gpt2Error`${run} does not exist; name a folder that train wrote`;
     const [first] = statSync(run).isDirectory() ? findRuns(run) : [];
     if (first !== undefined && first !== run) {
-      const all = `${shellWord(run.replace(/\/$/, ''))}/*`;
-      throw gpt2Error`${run} is a folder of runs: name one, such as ${shellWord(first)}; \`compare\` takes all, as ${all}`;
+      throw gpt2Error`${run} is a folder of runs: name one, such as ${shellWord(first)}; \`compare\` takes the folder`;
     }
     const why = (cause as NodeJS.ErrnoException).code ?? cause;
     throw gpt2Error`${run} is not a run folder: ${path} cannot be read (${why}); name a folder that train wrote`;

@@ -94,7 +94,7 @@ it.each([
   ['compare nope', isNone],
   ['report nope', isNone],
   ['compare runs/damaged', /^runs\/damaged\/log.jsonl has no "run" line/],
-  ['report runs/', /^runs\/ is a folder of runs: .*; `compare` takes all, as runs\/\*$/],
+  ['report runs/', /^runs\/ is a folder of runs: .*; `compare` takes the folder$/],
   ['sample --model runs', /^runs is a folder of runs: .* runs\/sweep\/lr=1, which has the lowest val.* loss \(2\.5/],
   ['eval --model runs/sweep', /^runs\/sweep is a folder of runs: name one of them, such as runs\/sweep\/lr=1,/],
   ['export --format hf --out x --model runs/sweep', isFolder],

@@ -1,8 +1,7 @@
-// Failures of ranks, and requests from outside: one that is killed, hangs or is not like the others, a
-// stranger, a busy port, Ctrl-C, other launchers. On the CPU; over NCCL in test/gpu/ranks.test.ts.
+// Failures of ranks, and requests from outside: one that is killed, hangs or is not like the others, Ctrl-C, other
+// launchers. On the CPU; over NCCL in test/gpu/ranks.test.ts.
 import { once } from 'node:events';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { hostname } from 'node:os';
 import { setTimeout } from 'node:timers/promises';
 import { afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
@@ -126,14 +125,6 @@ describe('a job', () => {
     expect(readRun(place.path('skipping')).series.train.length).toBe(4);
   });
 
-  it('with a token of its own lets in nobody else', async () => {
-    const args = [...endless, '--out', 'token', '--stop-after', '2'];
-    const two = await job([args, args], [{ GPT2_JOB_TOKEN: 'a', GPT2_JOIN_SECONDS: '20' }, { GPT2_JOB_TOKEN: 'b' }]);
-    expect(await two.ends()).toEqual([1, 1]);
-    expect(two.said(1)).toMatch(/rank 1 on .*: rank 0 at 127\.0\.0\.1:\d+ refused this rank: its job token differs\n/);
-    expect(two.said(0)).toMatch(/rank 0 on .*: rank 1 has not connected to port \d+ within 20 s/);
-  });
-
   it('stops saved, all ranks after the same step, when one is asked to', async () => {
     const args = [...endless, '--out', 'asked'];
     const two = await job([args, args]);
@@ -212,17 +203,6 @@ describe('train --gpus', () => {
       });
       expect(said).toBe('rank 1 was killed by SIGKILL\n');
     });
-  });
-
-  it('says that its port is busy', async () => {
-    const server = createServer().listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    const { port } = server.address() as { port: number };
-    const busy = ['train', ...endless, '--out', 'busy', '--gpus', '2'];
-    const { code, stderr } = await place.finished(busy, { MASTER_PORT: String(port) });
-    server.close();
-    expect(code).toBe(1);
-    expect(stderr).toContain(`cannot listen on port ${port}: it is in use`);
   });
 
   const device = tinyRanks.indexOf('--device');

@@ -1,4 +1,4 @@
-// Runs of a tiny model from the command line: the log, resume bit for bit, signals, equal batches in any split, own-source.
+// Runs of a tiny model from the command line: the log, resume bit for bit, signals, equal batches in any split.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -291,12 +291,4 @@ it('--overfit-batch learns one batch by heart', async () => {
   await run(train('overfit', '--steps', '40', '--lr', '1e-2', '--overfit-batch', '--val-every', '0'));
   const { train: losses } = readRun(place.path('overfit')).series;
   expect(losses.at(-1)![1]).toBeLessThan(losses[0]![1] * 0.5);
-});
-
-it('own-source needs no network, trains, and compare prints its own table', async () => {
-  await run(['prepro', 'own-source']);
-  const options = '--out own --data data/own-source --steps 3 --val-steps 2 --sample-every 3';
-  await run(['train', ...tinyModel, ...options.split(' ')]);
-  const { stdout } = await run(['compare', 'own']);
-  expect(stdout).toContain("no reference has this run's configuration; its own figures:");
 });

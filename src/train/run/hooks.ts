@@ -17,7 +17,7 @@ export interface RunDescription {
   readonly steps: number;
   /** The learning rate over the steps: "lr 0.0005, warmup 100, cosine to 0.1". */
   readonly rate: string;
-  /** How often the run reads the training data in total. */
+  /** How often the run reads the training data in total; 0 as in `Outlook`. */
   readonly epochs: number;
   readonly startStep: number;
   /** The step at which this process stops: `steps`, or earlier with stopAfter. */
