@@ -21,7 +21,7 @@ const gpus: Readonly<Record<number, string>> = {
 const models = ['d12', 'd24', 'd36', 'd48'];
 
 /** The batch that --batch auto takes on a GPU that --for names by its memory; 0 if not even one sequence fits. */
-export function largestBatch(model: string, dtype: Dtype, recompute: (typeof recomputeNames)[number], gib: number) {
+function largestBatch(model: string, dtype: Dtype, recompute: (typeof recomputeNames)[number], gib: number) {
   const sizes = { T: 1024, rows: undefined, optimizer: new AdamW({ weightDecay: 0 }), recompute, samples: true };
   const limits = { maxMemory: undefined, gpu: `${gib}GB` };
   const found = attempt(() => chooseBatch({ kind: 'cuda', dtype }, presetConfig(model)!, { ...sizes, ...limits }));

@@ -138,10 +138,6 @@ describe('other validations, other data', () => {
     expect(await json('other')).toMatchObject({ unlike: [reason], bitsPerByte: expect.closeTo(1.8034, 4) });
     expect(drawn('compare.html')).toContain(`"other vs run: ${reason}"`);
     expect((await refused('other --tolerance 9')).message).toBe(`${reason}; leave out --tolerance`);
-    writeRun({}, { seed: 7 }, 'third');
-    const three = await shown('other third');
-    expect(three).toContain('cannot be compared');
-    expect(three).toMatch(/^Ranking by last validation loss within each data set: losses .*\n/);
   });
 
   it('ties are marked in text, JSON and report', async () => {

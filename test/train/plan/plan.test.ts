@@ -18,7 +18,7 @@ interface Recorded {
   readonly batch: number;
   readonly sequence: number;
   readonly config: { readonly layers: number; readonly channels: number; readonly heads: number };
-  readonly memory: { readonly plannedTotal: number };
+  readonly memory: { readonly plannedTotal: number; readonly used: number; readonly before: number };
   readonly step: { readonly tokensPerSecond: { readonly median: number } };
 }
 
@@ -130,17 +130,20 @@ it.each([1, 4])('measures a step of %i micro-batches, and saves nothing', async 
 });
 
 it.each(readdirSync(benchmarks).filter((file) => /^d\d+-/.test(file)))(
-  '--for plans the memory that an H100 planned, and about its time: %s',
+  '--for plans the memory that an H100 planned, fits where it fitted, and takes about its time: %s',
   async (file) => {
     const recorded = JSON.parse(readFileSync(join(benchmarks, file), 'utf8')) as Recorded;
     const { batch, sequence, config, memory, step } = recorded;
     const { layers, channels, heads } = config;
     const sizes = { model: 'custom', layers, channels, heads, batch, sequence, sampleEvery: 0, steps: 1 } as const;
-    const planned = await planSources(
-      resolveSources({ ...sizes, data: place.data({ vocabulary: 50257 }), device: 'auto', for: 'h100', dryRun: true }),
-      {},
-    );
+    const data = place.data({ vocabulary: 50257 });
+    const planFor = (gpu: string) =>
+      planSources(resolveSources({ ...sizes, data, device: 'auto', for: gpu, dryRun: true }), {});
+    const planned = await planFor('h100');
     expect(Math.abs(totalOf(planned.memory) / memory.plannedTotal - 1)).toBeLessThan(0.01);
+    const taken = (memory.used + memory.before) / 2 ** 30;
+    expect((await planFor(`${1.05 * taken + 0.5}GB`)).refusal).toBeUndefined();
+    expect((await planFor(`${0.99 * taken}GB`)).refusal).toMatch(/GiB of memory, .* are free; /);
     const seconds = (batch * sequence) / step.tokensPerSecond.median;
     expect(planned.stepSeconds! / seconds).toBeGreaterThan(0.6);
     expect(planned.stepSeconds! / seconds).toBeLessThan(1.15);
