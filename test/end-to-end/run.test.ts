@@ -127,16 +127,12 @@ it('a run that has saved nothing yet is resumed from its start, with its own opt
   const wanted = figures('killed');
   const log = place.path('killed', 'log.jsonl');
   const resumes = ['train --out killed --resume'.split(' '), [...command, '--resume', 'auto']];
-  for (const [index, resume] of resumes.entries()) {
+  for (const resume of resumes) {
     rmSync(place.path('killed', 'checkpoints'), { recursive: true });
     const lines = readFileSync(log, 'utf8').split('\n');
     writeFileSync(log, lines.filter((line) => !line.includes('"event":"checkpoint"')).join('\n'));
-    const before = readFileSync(log, 'utf8');
-    const kept = `killed/log-before-${index + 1}.jsonl`;
     const { stdout } = await run(resume);
     expect(stdout).toContain('killed has no complete checkpoint: starting at step 0');
-    expect(stdout).toContain(`the previous log is kept as ${kept}`);
-    expect(readFileSync(place.path(kept), 'utf8')).toBe(before);
     expect(figures('killed')).toEqual(wanted);
   }
   expect(readRun(place.path('killed')).configuration.saveEvery).toBe('10m');
@@ -182,7 +178,7 @@ it('goes on by another code path within rounding, and says so', async () => {
     expect(Math.abs(loss - straight[step]!), `step ${step}`).toBeLessThan(1e-4);
 });
 
-it('starts at step 0 when there is no checkpoint yet, and --overwrite starts anew', async () => {
+it('--overwrite starts anew', async () => {
   await run(train('young', ...schedule, '--stop-after', '3'));
   await run(train('young', ...schedule, '--stop-after', '2', '--overwrite'));
   expect(checkpoints('young')).toEqual(['step-00000002']);
