@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { inspect } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { AdamW, type Batches, type ProgramOptions, readRun, type TrainHooks, train } from '../../src/index.ts';
+import { AdamW, type Batches, type ProgramOptions, readRun, train } from '../../src/index.ts';
 import { Random } from '../../src/ops/cases/case-numbers.ts';
 import { recordedValue } from '../../src/options/configuration.ts';
 import { moduleLoader, programOf, root } from '../support/built.ts';
@@ -13,7 +13,7 @@ import { workplace } from '../support/cli.ts';
 import { figuresOf } from '../support/figures.ts';
 import { freePort } from '../support/ranks.ts';
 import { rounds, seed } from '../support/rounds.ts';
-import { tinyRun } from '../support/tiny-run.ts';
+import { noticesOf, tinyRun } from '../support/tiny-run.ts';
 
 const place = workplace();
 let program: string;
@@ -107,8 +107,9 @@ const rate = (of: (step: number) => number) => ({ schedule: of });
 const rateOf2 = (of: () => number) => rate((step) => (step === 2 ? of() : 1e-3));
 const batches = (other: () => unknown, at?: number) => ({ batches: batchesWith(other, at) });
 const validation = (bad: () => unknown, at: number) => ({ validation: batchesWith(bad, at), valEvery: 2, valSteps: 1 });
-const start = (parts: object, name: string, hooks: TrainHooks = {}) =>
-  train({ ...tinyRun, data: place.path('data'), out: place.path(name), steps: 4, ...parts } as ProgramOptions, hooks);
+const optionsOf = (parts: object, name: string) =>
+  ({ ...tinyRun, data: place.path('data'), out: place.path(name), steps: 4, ...parts }) as ProgramOptions;
+const start = (parts: object, name: string) => train(optionsOf(parts, name));
 
 describe('refusals', () => {
   it.each<[message: string, parts: object]>([
@@ -165,9 +166,7 @@ describe('refusals', () => {
 
   it('of a resume: without seek, which a notice and the end say; without the parts, with parts that the run did not have', async () => {
     const given = { batches: batchesWith(() => fail(), 9), validation: batchesWith(() => fail(), 99) };
-    const notices: string[] = [];
-    const onNotice = (text: string) => void notices.push(text);
-    await start({ ...given, stopAfter: 2, valEvery: 4, valSteps: 1 }, 'no-seek', { onNotice });
+    const notices = await noticesOf(optionsOf({ ...given, stopAfter: 2, valEvery: 4, valSteps: 1 }, 'no-seek'));
     const isOnce = 'without position() and seek(): the run cannot be resumed';
     expect(notices).toEqual([
       `batches ${isOnce}`,

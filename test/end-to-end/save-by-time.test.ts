@@ -2,7 +2,6 @@
 // continues a run.
 import { rmSync } from 'node:fs';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
-import type { TrainOptions } from '../../src/options/table.ts';
 import { checkpointsFolder } from '../../src/runs/paths.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import type { RunEvent } from '../../src/runs/schema.ts';
@@ -10,6 +9,7 @@ import { train } from '../../src/train/train.ts';
 import { listCheckpoints, stepOf, verifyCheckpoint } from '../../src/weights/checkpoint/directory.ts';
 import { tinyModel, workplace } from '../support/cli.ts';
 import { rankData, sharedSteps, tinyRanks } from '../support/ranks.ts';
+import { tinyRun } from '../support/tiny-run.ts';
 import { until } from '../support/until.ts';
 
 const place = workplace();
@@ -73,15 +73,11 @@ it('two ranks save after the same step, when the clock of rank 0 says so', () =>
 });
 
 describe('checkpoints made by time', () => {
-  const options = (more: TrainOptions): TrainOptions => ({
-    ...{ device: 'cpu', layers: 1, channels: 32, heads: 2, context: 32, batch: 1, sequence: 32, threads: 1 },
-    ...{ valEvery: 0, sampleEvery: 0, data: place.path('data') },
-    ...more,
-  });
+  const data = place.path('data');
 
   it('make place for newer ones; those made by steps or at a stop stay', async () => {
     const out = place.path('places');
-    await train(options({ out, steps: 600, saveEvery: 20, stopAfter: 50 }));
+    await train({ ...tinyRun, data, out, steps: 600, saveEvery: 20, stopAfter: 50 });
     await train({ out, resume: true, saveEvery: '0.03s', stopAfter: 500 });
     const saved = of('places', 'checkpoint').map(({ step }) => step);
     expect(new Set(saved).size).toBeGreaterThan(6);
@@ -93,7 +89,7 @@ describe('checkpoints made by time', () => {
 
   it('are not made by a resumed run whose configuration says 0', async () => {
     const out = place.path('earlier');
-    await train(options({ out, steps: 40, saveEvery: 0, stopAfter: 10 }));
+    await train({ ...tinyRun, data, out, steps: 40, saveEvery: 0, stopAfter: 10 });
     vi.spyOn(performance, 'now').mockImplementation(() => Date.now() * 1e6);
     await train({ out, resume: true });
     expect(stepsSaved('earlier')).toEqual([10, 40]);
