@@ -41,7 +41,7 @@ export class LoggedRun {
       delete this.last.nonFinite;
     }
     if (event.event === 'train') {
-      // The first step of a start: the start before it may have had other options, or another machine.
+      // The first step of a start: the one before may have had another machine.
       const isFirst = event.step === (this.last.run?.resumedFrom ?? 0);
       this.times = [...(isFirst ? [] : this.times), Number(event.ms)].slice(-recentSteps);
     }
@@ -66,6 +66,12 @@ export class LoggedRun {
   /** Milliseconds per step: the median of the last steps. */
   get milliseconds(): number | undefined {
     return [...this.times].sort((a, b) => a - b)[this.times.length >> 1];
+  }
+
+  /** From the tokens of the last step: a start without a step yet may have other options. */
+  get tokensPerSecond(): number | undefined {
+    const [tokens, { milliseconds }] = [this.series.tokens.values.at(-1), this];
+    return tokens && milliseconds ? (1000 * tokens) / milliseconds : undefined;
   }
 }
 

@@ -150,7 +150,6 @@ export type RunSummary = ReturnType<typeof withTies>['runs'][number];
 export function summarizeRun(run: string) {
   const record = readRun(run);
   const { events, series, configuration } = record;
-  const { milliseconds } = new LoggedRun(events);
   return {
     run,
     /** Time of the first start, in UTC. */
@@ -163,7 +162,7 @@ export function summarizeRun(run: string) {
     val: series.val.at(-1)?.[1] ?? null,
     bitsPerByte: finite(bitsPerByte(record)),
     /** From the median time of the last steps. */
-    tokensPerSecond: milliseconds ? (1000 * configuration.totalBatch) / milliseconds : null,
+    tokensPerSecond: new LoggedRun(events).tokensPerSecond ?? null,
     state: runState(run, record),
     bytes: bytesIn(run),
     validated: { configuration, events: [lastEvent(record, 'run')!, lastEvent(record, 'val')!].filter(Boolean) },
