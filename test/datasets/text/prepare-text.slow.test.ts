@@ -287,7 +287,7 @@ describe('shards', () => {
       [[two], {}, 'a data set made of another text'],
       [[one, two], {}, 'a data set made of another text'],
       [[one], { validation: 0.2 }, 'a data set made with other options'],
-      [[one], { tokenizer: 'bytes' }, 'a data set made with other options'],
+      [[one], { tokenizer: 'bytes' }, 'a data set of the tokenizer gpt2'],
     ] as const) {
       await expect(prepare([...paths], out, more)).rejects.toThrow(
         `${out} holds ${what}: replace it with --overwrite, or name another folder with --out`,

@@ -204,6 +204,7 @@ async function differenceOf(
 ): Promise<string | undefined> {
   if (!dataset?.made) return 'another data set';
   const { input, ...settings } = dataset.made;
+  if (settings.tokenizer !== made.tokenizer) return `a data set of the tokenizer ${settings.tokenizer}`;
   // Compare after JSON, which drops undefined values.
   if (!isDeepStrictEqual(settings, JSON.parse(JSON.stringify(made)))) return 'a data set made with other options';
   const fingerprint = createHash('sha256');
