@@ -82,10 +82,14 @@ describeBackends(
   { dtypes: ['fp32', 'bf16'] },
 );
 
-it('refuses questions that are not there before the run has a folder', async () => {
+it('refuses questions that are not there or not for the model before the run has a folder', async () => {
   const cpu = { device: 'cpu', out: place.path('refused') };
   await expect(run('refused', { ...cpu, hellaswag: 'none.bin' })).rejects.toThrow(
     /^there are no questions in none\.bin: run/,
   );
+  const missing = { ...cpu, hellaswag: undefined };
+  await expect(run('refused', missing)).rejects.toThrow(/in data\/hellaswag\/hellaswag_val\.bin: run/);
+  const small = place.data({ vocabulary: 90, below: 90, name: 'small' });
+  await expect(run('refused', { ...cpu, data: small })).rejects.toThrow(/outside the vocabulary of 90/);
   expect(() => readRun(place.path('refused'))).toThrow();
 });
