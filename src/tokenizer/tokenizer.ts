@@ -1,6 +1,6 @@
 // Encodes text to token ids and decodes them. Built in are GPT-2's byte pairs (gpt2.ts) and plain bytes: both have an id for the
 // end of a document, and reproduce any text. tokenizer-file.ts reads others. safe-cuts.ts divides texts that exceed memory.
-import { checkValue, whole } from '../base/checks/given.ts';
+import { checkArguments, checkValue, whole } from '../base/checks/given.ts';
 import { gpt2Error, shown, usageError } from '../base/errors.ts';
 import { encodeGpt2, gpt2Bytes, tokenCount } from './gpt2.ts';
 import { characterName, type Loss, percent } from './loss.ts';
@@ -129,7 +129,7 @@ export function wellFormed(text: string, where = 'the text'): string {
  * @example const ids = encode('Hello world'); // Uint32Array [15496, 995]
  */
 export function encode(text: string, tokenizer: Tokenizer = gpt2): Uint32Array {
-  checkValue('text', 'text or ""', text);
+  checkArguments({ text, tokenizer });
   const utf8 = Buffer.from(wellFormed(text));
   if (tokenizer.encodeAll) {
     const { ids, loss } = tokenizer.encodeAll([text]);
@@ -173,6 +173,7 @@ export class StreamDecoder {
 
   /** @param after ids of the preceding text, such as a prompt; a space between the two texts may depend on them */
   constructor(tokenizer: Tokenizer = gpt2, after: readonly number[] = []) {
+    checkArguments({ tokenizer, after });
     this.#tokenizer = tokenizer;
     this.#ids = [...after];
     this.#known = after.length;
@@ -210,6 +211,7 @@ export class StreamDecoder {
  * @example console.log(decode([15496, 995])); // "Hello world"
  */
 export function decode(ids: Iterable<number>, tokenizer: Tokenizer = gpt2): string {
+  checkArguments({ ids, tokenizer });
   const list = [...ids];
   const { vocabularySize: size } = tokenizer;
   for (const id of list) {

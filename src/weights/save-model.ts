@@ -1,7 +1,7 @@
 // Saves the model of a program, without a run, where sample, eval, export and train find it.
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { checkGiven, checkValue } from '../base/checks/given.ts';
+import { argumentKinds, checkArguments, checkGiven } from '../base/checks/given.ts';
 import { gpt2Error, usageError } from '../base/errors.ts';
 import { programVersion } from '../base/package-root.ts';
 import { startPosition } from '../data/batches/order.ts';
@@ -21,8 +21,8 @@ export function saveModel(
   folder: string,
   options: { readonly tokenizer?: Tokenizer | undefined } = {},
 ): string {
-  checkValue('folder', 'text', folder);
-  checkGiven(options, {}, { tokenizer: 'object' });
+  checkArguments({ model, folder });
+  checkGiven(options, {}, { tokenizer: argumentKinds.tokenizer });
   const { device, config, sharding } = model;
   const { tokenizer } = options;
   if (sharding) throw usageError`saveModel needs all weights in one process, not a model that ranks share`;

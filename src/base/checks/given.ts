@@ -13,7 +13,20 @@ export type ValueType =
   | readonly string[];
 
 /** The kind of value of an API option; the functions that receive an 'object' check its content. */
-export type Kind = ValueType | 'text or ""' | 'function' | 'object' | 'text or object' | 'object or function';
+export type Kind =
+  | ValueType
+  | ObjectKind
+  | 'text or ""'
+  | 'function'
+  | 'object'
+  | 'text or object'
+  | 'object or function';
+
+/** An object that has a member, by which it is known, and its name in messages. */
+interface ObjectKind {
+  readonly member: PropertyKey;
+  readonly what: string;
+}
 
 type OptionalKey<T> = { [K in keyof T]-?: object extends Pick<T, K> ? K : never }[keyof T];
 type Kinds<Name extends PropertyKey> = Readonly<Record<Name, Kind>>;
@@ -47,6 +60,27 @@ export function checkGiven<T extends object>(
   }
 }
 
+const ids: ObjectKind = { member: 'length', what: 'an array of numbers' };
+const each = (what: string): ObjectKind => ({ member: Symbol.iterator, what });
+
+/** Kinds of arguments that several public functions take, by name. */
+export const argumentKinds = {
+  ...{ path: 'text', folder: 'text', run: 'text', paths: 'texts', text: 'text or ""', prompt: 'text or ""' },
+  device: { member: 'allocate', what: 'what Device.open() returns' },
+  model: { member: 'activations', what: 'what createModel() returns (resolveWeights() reads weights)' },
+  cache: { member: 'window', what: 'a KeyValueCache' },
+  tokenizer: { member: 'append', what: 'a tokenizer, such as tokenizerNamed() returns' },
+  signal: { member: 'aborted', what: 'an AbortSignal' },
+  ...{ ids: each('token ids'), after: each('token ids'), documents: each('texts') },
+  prompts: { member: 'map', what: 'arrays of ids' },
+  ...{ tokens: ids, targets: ids, inputs: ids, shape: ids, values: ids },
+} as const satisfies Readonly<Record<string, Kind>>;
+
+/** @throws UsageError naming an argument that is not of its kind, and the value */
+export function checkArguments(values: { readonly [Name in keyof typeof argumentKinds]?: unknown }): void {
+  for (const [name, value] of Object.entries(values)) checkValue(name, argumentKinds[name as 'path'], value);
+}
+
 /** @param original the value as the message shows it @throws UsageError naming the option, what it takes, and the value */
 export function checkValue(name: string, kind: Kind, value: unknown, original: unknown = value): void {
   const demand = (isRight: boolean, wanted: string) => {
@@ -62,6 +96,7 @@ export function checkValue(name: string, kind: Kind, value: unknown, original: u
   else if (kind === 'function') demand(typeof value === 'function', 'a function');
   else if (kind === 'object or function') demand(Object(value) === value, 'an object or a function');
   else if (kind === 'object') demand(typeof value === 'object' && value !== null, 'an object');
+  else if ('member' in kind) demand(Object(value) === value && kind.member in (value as object), kind.what);
   else if ('switch' in kind) demand(typeof value === 'boolean' || value === kind.or, `true, false or ${kind.or}`);
   else if (isNumeric(kind)) demand(isOfType(kind, value), describeType(kind, value));
   else if (!kind.includes(value as string)) {

@@ -4,7 +4,7 @@
 // Scores do not depend on the number of rows in a batch: a row's width depends only on its length, and its padding is neither
 // attended to (attention is causal) nor counted. Each op computes a row in an order that does not depend on other rows;
 // test/evaluate/hellaswag.test.ts checks that every library and dtype gives the same bits.
-import { checkGiven, whole } from '../../base/checks/given.ts';
+import { argumentKinds, checkArguments, checkGiven, whole } from '../../base/checks/given.ts';
 import { gpt2Error, InterruptedError, onCommandLine } from '../../base/errors.ts';
 import { batchOfRows } from '../../data/batches/loader.ts';
 import { type Question, readQuestions } from '../../data/shards/multiple-choice.ts';
@@ -65,7 +65,7 @@ export interface QuestionSizes {
  * const hellaswag = readHellaswag('data/hellaswag/hellaswag_val.bin', sizes);
  */
 export function readHellaswag(path: string, sizes: QuestionSizes): Hellaswag {
-  checkGiven(sizes, { sequence: whole(1), vocabularySize: whole(1, 65536) }, { tokenizer: 'object' });
+  checkGiven(sizes, { sequence: whole(1), vocabularySize: whole(1, 65536) }, { tokenizer: argumentKinds.tokenizer });
   const { sequence, vocabularySize, tokenizer } = sizes;
   if (tokenizer?.file !== undefined) {
     throw gpt2Error`${path} has GPT-2's tokens, but the model's tokenizer is another (${tokenizer.name}); name a model with GPT-2's vocabulary${onCommandLine(' with --model')}`;
@@ -111,7 +111,8 @@ export async function scoreHellaswag(
   hellaswag: Hellaswag,
   options: ScoreOptions,
 ): Promise<HellaswagScore> {
-  const optional = { progress: 'function', ranks: 'object', signal: 'object' } as const;
+  const optional = { progress: 'function', ranks: 'object', signal: argumentKinds.signal } as const;
+  checkArguments({ model });
   checkGiven(options, { batch: whole(1), sequence: whole(1) }, optional);
   const sums = await completionLosses(model, hellaswag, options);
   let [correct, correctNorm] = [0, 0];

@@ -1,5 +1,5 @@
 // The mean loss of a model over batches of tokens. State that training keeps between steps stays unchanged.
-import { checkGiven, whole } from '../../base/checks/given.ts';
+import { checkArguments, checkGiven, checkValue, whole } from '../../base/checks/given.ts';
 import { gpt2Error, InterruptedError, ShapeError } from '../../base/errors.ts';
 import { writeBatch } from '../../data/batches/batch.ts';
 import type { Batch } from '../../data/batches/loader.ts';
@@ -22,7 +22,9 @@ interface Sizes {
  * @example const loss = await meanLoss(model, { batch: 4, sequence: 64, batches: 2 }, () => loader.next());
  */
 export async function meanLoss(model: Model, sizes: Sizes, nextBatch: () => Batch): Promise<number> {
+  checkArguments({ model });
   checkGiven(sizes, { batch: whole(1), sequence: whole(1), batches: whole(1) }, {});
+  checkValue('nextBatch', 'function', nextBatch);
   const { sum, targets } = await summedLoss(model, sizes, nextBatch);
   if (targets === 0) throw gpt2Error`the batches have no target to predict: all are -1`;
   return sum / targets;
@@ -59,8 +61,9 @@ export async function summedLoss(
 export async function lossesOf(
   model: Model,
   tokens: ArrayLike<number>,
-  targets = Array.from(tokens).slice(1) as ArrayLike<number>,
+  targets: ArrayLike<number> = Array.from(tokens ?? []).slice(1),
 ): Promise<Float32Array> {
+  checkArguments({ model, tokens, targets });
   const all = Int32Array.from(tokens);
   const T = all.length - 1;
   if (T < 1) throw new ShapeError(`a loss needs at least 2 tokens, not ${all.length}`);

@@ -3,7 +3,7 @@ import { createReadStream, openSync, readdirSync, readSync, type Stats, statSync
 import { open } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { createGunzip } from 'node:zlib';
-import { checkGiven } from '../../../base/checks/given.ts';
+import { checkArguments, checkGiven } from '../../../base/checks/given.ts';
 import { Gpt2Error, gpt2Error, orElse, shortList } from '../../../base/errors.ts';
 import { closing } from '../../../base/files/regular-file.ts';
 import { shellWord } from '../../../base/wording.ts';
@@ -31,6 +31,7 @@ export interface Selection {
  * @example const inputs = findInputs(['books'], { include: ['*.txt'] });
  */
 export function findInputs(paths: readonly string[], options: Selection = {}): Input[] {
+  checkArguments({ paths });
   checkGiven(options, {}, { role: ['split', 'train', 'val'], include: 'texts', exclude: 'texts', notice: 'function' });
   const { role = 'split', include = ['*'], exclude = [], notice = () => {} } = options;
   const folders = exclude
