@@ -94,13 +94,15 @@ function isText(path: string): boolean {
   });
 }
 
-/** @throws Gpt2Error for a file that a folder would skip, as it begins with NUL bytes; byte order marks are refused as not UTF-8 */
+/** @throws Gpt2Error for a file that a folder would skip, as it begins with NUL bytes */
 function refuseNul(path: string): void {
   const start = startOf(path);
   const at = start.indexOf(0);
-  if (at < 0 || isPacked(path) || /^(\xff\xfe|\xfe\xff)/.test(start.toString('latin1', 0, 2))) return;
-  const order = at % 2 === 1 ? 'LE' : 'BE';
-  throw gpt2Error`${path} has a NUL at byte ${at}, so it is not UTF-8 text: leave the file out or, if it is UTF-16, convert it with \`iconv -f UTF-16${order} -t UTF-8\``;
+  if (at < 0 || isPacked(path)) return;
+  const hasMark = /^(\xff\xfe|\xfe\xff)/.test(start.toString('latin1', 0, 2));
+  // In UTF-16 the high byte of a Latin letter is 0.
+  const order = hasMark ? '' : at % 2 === 1 ? 'LE' : 'BE';
+  throw gpt2Error`${path} has a NUL at byte ${at}, which no text has: leave the file out or, if it is UTF-16, convert it with \`iconv -f UTF-16${order} -t UTF-8\``;
 }
 
 const startOf = (path: string, most = firstBytes): Buffer =>
