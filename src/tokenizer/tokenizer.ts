@@ -38,6 +38,8 @@ export interface Encoded {
   readonly loss: Loss;
 }
 
+type Vocabulary = Pick<Tokenizer, 'vocabularySize'>;
+
 /** A tokenizer that needs no file. Its last id is end of text. */
 export interface BuiltInTokenizer extends Tokenizer {
   readonly endOfText: number;
@@ -90,12 +92,12 @@ export function chosenTokenizer(choice: Tokenizer | string): Tokenizer {
  * GPT-2 has GPT-2's tokenizer. Undefined for any other size: the model's ids then cannot be decoded.
  * @example const tokenizer = tokenizerOf(model.config);
  */
-export function tokenizerOf({ vocabularySize }: Pick<Tokenizer, 'vocabularySize'>): BuiltInTokenizer | undefined {
+export function tokenizerOf({ vocabularySize }: Vocabulary): BuiltInTokenizer | undefined {
   return vocabularySize > gpt2.vocabularySize ? gpt2 : exactTokenizerOf({ vocabularySize });
 }
 
 /** The built-in tokenizer with as many ids as a model: files of other programs have one token for each row of wte. */
-export const exactTokenizerOf = ({ vocabularySize }: Pick<Tokenizer, 'vocabularySize'>): BuiltInTokenizer | undefined =>
+export const exactTokenizerOf = ({ vocabularySize }: Vocabulary): BuiltInTokenizer | undefined =>
   builtInTokenizers.find((tokenizer) => tokenizer.vocabularySize === vocabularySize);
 
 /**
@@ -142,11 +144,9 @@ export function encode(text: string, tokenizer: Tokenizer = gpt2): Uint32Array {
   return Uint32Array.from(ids.view());
 }
 
-/** @throws UsageError unless a model of this vocabulary can have the tokenizer; one of a file may have fewer ids */
-export function checkTokenizer(tokenizer: Tokenizer, model: Pick<Tokenizer, 'vocabularySize'>): void {
-  const [ids, most] = [tokenizer.vocabularySize, model.vocabularySize];
-  if (tokenizer.file === undefined ? tokenizer === tokenizerOf(model) : ids <= most) return;
-  throw usageError`the tokenizer ${tokenizer.name} has ${ids} ids, the model's vocabulary ${most}`;
+/** @throws UsageError if the tokenizer has more ids than a model; it may have fewer */
+export function checkTokenizer({ name, vocabularySize: ids }: Tokenizer, { vocabularySize: most }: Vocabulary): void {
+  if (ids > most) throw usageError`the tokenizer ${name} has ${ids} ids, the model's vocabulary ${most}`;
 }
 
 /** The ids that a model continues: end of text, after which every document of the training data begins, then the prompt's. */
