@@ -119,7 +119,7 @@ const typeOf = (values: HostArray) =>
 export function tensorOf(
   device: Device,
   values: HostArray,
-  shape: readonly number[] = [values?.length],
+  shape: readonly number[] = [values.length],
   type: ElementType | undefined = typeOf(values),
 ): Tensor {
   checkArguments({ device, shape });

@@ -38,8 +38,6 @@ export interface Encoded {
   readonly loss: Loss;
 }
 
-type Vocabulary = Pick<Tokenizer, 'vocabularySize'>;
-
 /** A tokenizer that needs no file. Its last id is end of text. */
 export interface BuiltInTokenizer extends Tokenizer {
   readonly endOfText: number;
@@ -92,12 +90,12 @@ export function chosenTokenizer(choice: Tokenizer | string): Tokenizer {
  * GPT-2 has GPT-2's tokenizer. Undefined for any other size: the model's ids then cannot be decoded.
  * @example const tokenizer = tokenizerOf(model.config);
  */
-export function tokenizerOf({ vocabularySize }: Vocabulary): BuiltInTokenizer | undefined {
+export function tokenizerOf({ vocabularySize }: Pick<Tokenizer, 'vocabularySize'>): BuiltInTokenizer | undefined {
   return vocabularySize > gpt2.vocabularySize ? gpt2 : exactTokenizerOf({ vocabularySize });
 }
 
 /** The built-in tokenizer with as many ids as a model: files of other programs have one token for each row of wte. */
-export const exactTokenizerOf = ({ vocabularySize }: Vocabulary): BuiltInTokenizer | undefined =>
+export const exactTokenizerOf = ({ vocabularySize }: Pick<Tokenizer, 'vocabularySize'>): BuiltInTokenizer | undefined =>
   builtInTokenizers.find((tokenizer) => tokenizer.vocabularySize === vocabularySize);
 
 /**
@@ -145,7 +143,8 @@ export function encode(text: string, tokenizer: Tokenizer = gpt2): Uint32Array {
 }
 
 /** @throws UsageError if the tokenizer has more ids than a model; it may have fewer */
-export function checkTokenizer({ name, vocabularySize: ids }: Tokenizer, { vocabularySize: most }: Vocabulary): void {
+export function checkTokenizer({ name, vocabularySize: ids }: Tokenizer, model: { vocabularySize: number }): void {
+  const { vocabularySize: most } = model;
   if (ids > most) throw usageError`the tokenizer ${name} has ${ids} ids, the model's vocabulary ${most}`;
 }
 

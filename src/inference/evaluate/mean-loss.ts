@@ -16,7 +16,8 @@ interface Sizes {
 }
 
 /**
- * Mean loss per target that is not -1, in nats, over `batches` batches of B x T tokens from `nextBatch`.
+ * Mean loss per target that is not -1, in nats, over `batches` batches of B x T tokens from `nextBatch`. As in training, the loss of
+ * an untied head counts the rows that pad the vocabulary to a multiple of 128, which `logits` leaves out.
  * @throws ShapeError for a batch that is not B x T tokens of the vocabulary, or does not fit in the model's activations; Gpt2Error
  * if all targets are -1
  * @example const loss = await meanLoss(model, { batch: 4, sequence: 64, batches: 2 }, () => loader.next());
@@ -52,7 +53,7 @@ export async function summedLoss(
 }
 
 /**
- * The loss of each token but the first, given the tokens before it, in nats: [tokens - 1].
+ * The loss of each token but the first, given the tokens before it, in nats: [tokens - 1]; of an untied head as in `meanLoss`.
  * @param tokens at least two, at most T + 1, where T is of the model's activations
  * @param targets to predict instead of the tokens after the first, as many; the loss of -1 is 0
  * @throws ShapeError for other lengths, or a token outside the vocabulary
@@ -61,7 +62,7 @@ export async function summedLoss(
 export async function lossesOf(
   model: Model,
   tokens: ArrayLike<number>,
-  targets: ArrayLike<number> = Array.from(tokens ?? []).slice(1),
+  targets = Array.from(tokens).slice(1) as ArrayLike<number>,
 ): Promise<Float32Array> {
   checkArguments({ model, tokens, targets });
   const all = Int32Array.from(tokens);
