@@ -277,12 +277,7 @@ const tables: Record<string, Row[]> = {
     [1, 'blank.txt', 'the files contain no text', 'name files'],
     [1, 'nothing.txt', 'the files contain no text', 'name files'],
     [1, 'notes.txt', 'too short to be divided', '--separator'],
-    [
-      1,
-      'latin1.txt',
-      'is not UTF-8 at byte 4 (0xe9)',
-      ['latin1.txt', 'such as LATIN1, GB18030 or UTF-16, with `iconv -f ENCODING'],
-    ],
+    [1, 'latin1.txt', 'is not UTF-8 at byte 4 (0xe9)', ['latin1.txt', 'LATIN1, GB18030 or UTF-16, with `iconv -f']],
     [1, 'utf16.txt', 'has a NUL at byte 3, which no text has', ['utf16.txt', 'iconv -f UTF-16 -t UTF-8']],
     [1, 'no-mark.txt', 'has a NUL at byte 1, which', ['no-mark.txt', 'iconv -f UTF-16LE']],
     [1, 'cut.txt', 'is not UTF-8 at byte 4 (0xe6)', 'cut.txt'],

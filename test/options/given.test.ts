@@ -280,7 +280,8 @@ const exact: Record<string, () => unknown> = {
     api.resolveWeights('gpt2'),
   'd6 is a size of new models and has no weights; name a trained model': () => exported('hf'),
   'format llmc writes fp32 or bf16, not fp16: give another dtype': () => exported('llmc', 'new', { dtype: 'fp16' }),
-  'validation takes a number over 0 and under 1, not 1': () => text({ division: { ...division, validation: 1 } }),
+  'validation takes a number over 0 and under 1 or first shard, not 1': () =>
+    text({ division: { ...division, validation: 1 } }),
   'separator takes a text, not "": leave it out if a file is a document': () =>
     text({ format: { kind: 'text', separator: '' } }),
   'tokenizer takes gpt2, bytes, char, a tokenizer.json or a folder that has one, not "gpt4"': () =>
@@ -300,10 +301,7 @@ const exact: Record<string, () => unknown> = {
 };
 const matching: [message: RegExp, work: () => unknown][] = [
   [/rando does not exist; did you mean .*random\?$/, () => train('rando')],
-  [
-    /alone\/no does not exist; name another(, such as .*)?, or make it: `np.* prepro .*--out .*alone\/no`$/,
-    () => train('alone/no'),
-  ],
+  [/alone\/no does not exist; name another.*, or make it: `np.* prepro .*--out .*alone\/no`$/, () => train('alone/no')],
   [
     /^there is no data in .*tinystories: run `(npm run|npx gpt2) prepro tinystories`, or name another folder$/,
     () => train('data/own-source-of-tests/../tinystories'),
