@@ -194,8 +194,7 @@ const calls: Record<string, () => unknown> = {
     api.compareSeries(object, object, 0, ['loss']),
 };
 
-const bytes = 'bytes' as never;
-const ofText = 'what createModel() returns (resolveWeights() reads weights), not "runs/mine"';
+const tokenizer = 'bytes' as never;
 const model = 'runs/mine' as never;
 const generate = (prompts: unknown) => api.generate(object, { prompts: prompts as never, tokens: 1, seed: 1 }).next();
 it.each<[message: string, ...calls: (() => unknown)[]]>([
@@ -204,11 +203,8 @@ it.each<[message: string, ...calls: (() => unknown)[]]>([
   ['after takes token ids, not 5', () => new api.StreamDecoder(undefined, five)],
   [
     'tokenizer takes a tokenizer, such as tokenizerNamed() returns, not "bytes"',
-    ...[() => api.encode('a', bytes), () => api.decode([1], bytes), () => new api.StreamDecoder(bytes)],
-    ...[
-      () => api.generateText(object, '', { tokenizer: bytes }),
-      () => api.saveModel(object, 'x', { tokenizer: bytes }),
-    ],
+    ...[() => api.encode('a', tokenizer), () => api.decode([1], tokenizer), () => new api.StreamDecoder(tokenizer)],
+    ...[() => api.generateText(object, '', { tokenizer }), () => api.saveModel(object, 'x', { tokenizer })],
   ],
   ['path takes a text, not 5', () => api.resolveWeights(five), () => api.readTokenizer(five)],
   ['path takes a text, not ""', () => api.resolveWeights(''), () => api.resolveCheckpoint('')],
@@ -232,14 +228,11 @@ it.each<[message: string, ...calls: (() => unknown)[]]>([
   ['prompts takes arrays of ids, not null', () => generate(null)],
   ['a prompt takes an array of numbers, not 15496', () => generate([15496, 995])],
   [
-    `model takes ${ofText}`,
+    'model takes what createModel() returns (resolveWeights() reads weights), not "runs/mine"',
     ...[() => api.generateText(model, 'x'), () => api.saveModel(model, 'x'), () => api.initializeWeights(model, 1)],
-    ...[
-      () => new api.Trainer(model, object),
-      () => new api.KeyValueCache(model, object),
-      () => api.evaluate(model, object),
-    ],
-    ...[() => api.scoreHellaswag(model, object, { batch: 1, sequence: 1 }), () => api.meanLoss(model, object, object)],
+    ...[() => new api.Trainer(model, object), () => new api.KeyValueCache(model, object)],
+    ...[() => api.evaluate(model, object), () => api.meanLoss(model, object, object)],
+    () => api.scoreHellaswag(model, object, { batch: 1, sequence: 1 }),
   ],
 ])('%s', async (message, ...calls) => {
   for (const call of calls) await expect((async () => call())(), String(call)).rejects.toThrow(new UsageError(message));
