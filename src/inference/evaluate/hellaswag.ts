@@ -106,17 +106,17 @@ export interface ScoreOptions extends WorkOptions {
  * const hellaswag = readHellaswag('data/hellaswag/hellaswag_val.bin', { sequence: 64, vocabularySize: 50257 });
  * const { acc, accNorm } = await scoreHellaswag(model, hellaswag, { batch: 4, sequence: 64 });
  */
-export async function scoreHellaswag(model: Model, asked: Hellaswag, options: ScoreOptions): Promise<HellaswagScore> {
+export async function scoreHellaswag(model: Model, file: Hellaswag, options: ScoreOptions): Promise<HellaswagScore> {
   const optional = { progress: 'function', ranks: 'object', signal: argumentKinds.signal } as const;
   checkArguments({ model });
   checkGiven(options, { batch: whole(1), sequence: whole(1) }, optional);
-  const sums = await completionLosses(model, asked, options);
+  const sums = await completionLosses(model, file, options);
   let [correct, correctNorm] = [0, 0];
-  for (const [index, { label, completions }] of asked.questions.entries()) {
+  for (const [index, { label, completions }] of file.questions.entries()) {
     if (least(sums[index]!) === label) correct++;
     if (least(sums[index]!.map((sum, completion) => sum / completions[completion]!.length)) === label) correctNorm++;
   }
-  const questions = asked.questions.length;
+  const questions = file.questions.length;
   return { acc: correct / questions, accNorm: correctNorm / questions, correct, correctNorm, questions };
 }
 
