@@ -57,8 +57,8 @@ Examples:
 
 The loss is the mean over whole sequences of --seq tokens, in nats per token, as in a run's validation; after ± stands its
 standard error over the sequences. Neither depends on --batch or --gpus. Bits per byte count the bytes of the predicted tokens'
-text, so they compare models with different tokenizers; the end of a text has no bytes. An untied head's loss counts the rows that
-pad the vocabulary to a multiple of 128 (docs/recipe.md).
+text, so they compare models with different tokenizers; the end of a text has no bytes. An untied head's losses, HellaSwag's too,
+count the rows that pad the vocabulary to a multiple of 128 (docs/recipe.md).
 HellaSwag: acc is the share of questions whose right completion has the smallest summed loss, acc_norm the smallest mean loss.
 `;
 

@@ -1,6 +1,6 @@
 // Encodes text to token ids and decodes them. Built in are GPT-2's byte pairs (gpt2.ts) and plain bytes: both have an id for the
 // end of a document, and reproduce any text. tokenizer-file.ts reads others. safe-cuts.ts divides texts that exceed memory.
-import { checkValue, whole } from '../base/checks/given.ts';
+import { checkArguments, checkValue, whole } from '../base/checks/given.ts';
 import { gpt2Error, shown, usageError } from '../base/errors.ts';
 import { encodeGpt2, gpt2Bytes, tokenCount } from './gpt2.ts';
 import { characterName, type Loss, percent } from './loss.ts';
@@ -129,7 +129,7 @@ export function wellFormed(text: string, where = 'the text'): string {
  * @example const ids = encode('Hello world'); // Uint32Array [15496, 995]
  */
 export function encode(text: string, tokenizer: Tokenizer = gpt2): Uint32Array {
-  checkValue('text', 'text or ""', text);
+  checkArguments({ text, tokenizer });
   const utf8 = Buffer.from(wellFormed(text));
   if (tokenizer.encodeAll) {
     const { ids, loss } = tokenizer.encodeAll([text]);
@@ -142,11 +142,10 @@ export function encode(text: string, tokenizer: Tokenizer = gpt2): Uint32Array {
   return Uint32Array.from(ids.view());
 }
 
-/** @throws UsageError unless a model of this vocabulary can have the tokenizer; one of a file may have fewer ids */
-export function checkTokenizer(tokenizer: Tokenizer, model: Pick<Tokenizer, 'vocabularySize'>): void {
-  const [ids, most] = [tokenizer.vocabularySize, model.vocabularySize];
-  if (tokenizer.file === undefined ? tokenizer === tokenizerOf(model) : ids <= most) return;
-  throw usageError`the tokenizer ${tokenizer.name} has ${ids} ids, the model's vocabulary ${most}`;
+/** @throws UsageError if the tokenizer has more ids than a model; it may have fewer */
+export function checkTokenizer({ name, vocabularySize: ids }: Tokenizer, model: { vocabularySize: number }): void {
+  const { vocabularySize: most } = model;
+  if (ids > most) throw usageError`the tokenizer ${name} has ${ids} ids, the model's vocabulary ${most}`;
 }
 
 /** The ids that a model continues: end of text, after which every document of the training data begins, then the prompt's. */
@@ -173,6 +172,7 @@ export class StreamDecoder {
 
   /** @param after ids of the preceding text, such as a prompt; a space between the two texts may depend on them */
   constructor(tokenizer: Tokenizer = gpt2, after: readonly number[] = []) {
+    checkArguments({ tokenizer, after });
     this.#tokenizer = tokenizer;
     this.#ids = [...after];
     this.#known = after.length;
@@ -210,6 +210,7 @@ export class StreamDecoder {
  * @example console.log(decode([15496, 995])); // "Hello world"
  */
 export function decode(ids: Iterable<number>, tokenizer: Tokenizer = gpt2): string {
+  checkArguments({ ids, tokenizer });
   const list = [...ids];
   const { vocabularySize: size } = tokenizer;
   for (const id of list) {

@@ -172,8 +172,6 @@ it('warns if the share is far from what was asked for', async () => {
   }
   const made = (share: string) =>
     place.here(['prepro', 'text', 'few', '--tokenizer', 'bytes', '--overwrite', '--val-fraction', share]);
-  expect((await made('0.3')).stderr).toMatch(
-    /^validation is 54% of the tokens, not 30%: .*; give more text, or another/,
-  );
+  expect((await made('0.3')).stderr).toMatch(/^validation is 54% of the tokens, not 30%: .*; give more text, or/);
   expect(await made('0.6')).toMatchObject({ stdout: expect.stringContaining('54% of the tokens'), stderr: '' });
 });

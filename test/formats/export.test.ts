@@ -1,6 +1,6 @@
 // Models written for other programs, read back byte by byte: every tensor with the values of the checkpoint, in the place and
 // the order of its format. What those programs make of them was checked with them: transformers, gguf.
-import { existsSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { Gpt2Error } from '../../src/base/errors.ts';
@@ -382,17 +382,9 @@ describe('a folder of transformers is read', () => {
     ['a head of bytes', beside(head, 'U8', [V, C], Buffer.alloc(V * C)), `${head} is U8; only F32, F16, BF16 can be`],
     ['a mask of nothing', beside('h.0.attn.bias', 'F32', [1, 1, 2, 2], Buffer.alloc(16)), 'nor its causal mask'],
     ['a mask of layer 7', beside('h.7.attn.bias', 'U8', [1, 1, 1, 1], Buffer.of(1)), 'has tensors of 3 layers'],
-    [
-      'another tensor',
-      beside('transformer.h.0.foo', 'U8', [1], Buffer.of(1)),
-      'has transformer.h.0.foo, which is not part of GPT-2, nor its causal mask; save it as a GPT2LMHeadModel',
-    ],
+    ['another tensor', beside('transformer.h.0.foo', 'U8', [1], Buffer.of(1)), 'has transformer.h.0.foo, which is'],
     ['a mask that hides little', beside('h.0.attn.masked_bias', 'F32', [], Buffer.alloc(4)), 'nor its causal mask'],
-    [
-      'attention to later tokens',
-      config({ is_causal: false }),
-      'its config.json has is_causal false instead of true, unlike',
-    ],
+    ['attention to later tokens', config({ is_causal: false }), 'has is_causal false instead of true, unlike'],
     ['a window', config({ sliding_window: 2 }), 'its config.json has sliding_window, unlike GPT-2'],
     ['sizes by two names', config({ hidden_size: 96 }), 'its config.json has hidden_size 96 instead of 48, unlike'],
     ['an adapter', file('adapter_config.json'), 'adapter_config.json describes an adapter; merge it'],
@@ -405,17 +397,9 @@ describe('a folder of transformers is read', () => {
     ['many tokens', config({ vocab_size: 7e4 }), 'vocab_size of its config.json: it is 70000, over'],
     ['a layer too many', config({ n_layer: layers + 1 }), 'is 3, but model.safetensors has tensors of 2 layers'],
     ['a layer too few', config({ n_layer: layers - 1 }), 'is 1, but model.safetensors has tensors of 2 layers'],
-    [
-      'a billion layers',
-      config({ n_layer: 1e9 }),
-      'n_layer of its config.json is 1000000000, but model.safetensors has tensors of 2 layers',
-    ],
+    ['a billion layers', config({ n_layer: 1e9 }), 'is 1000000000, but model.safetensors has tensors of 2 layers'],
     ['another vocabulary', file('vocab.json', '{"Hallo":0,"Welt":1}'), "its vocab.json is not GPT-2's vocabulary"],
-    [
-      'the same tensor twice',
-      beside('transformer.wte.weight', 'F32', [V, C]),
-      'has wte.weight twice, as wte.weight and transformer.wte.weight',
-    ],
+    ['a tensor twice', beside('transformer.wte.weight', 'F32', [V, C]), 'twice, as wte.weight and transformer.wte'],
     ['another width', config({ n_embd: 96 }), 'wte.weight is [61,48], not [61,96]'],
     ['another GELU', config({ activation_function: 'relu' }), 'relu instead of gelu_new or gelu_pytorch_tanh'],
     ['another MLP', config({ n_inner: 100 }), 'n_inner 100 instead of null or 192'],
@@ -424,17 +408,9 @@ describe('a folder of transformers is read', () => {
     ['no configuration', without('config.json'), 'is not a GPT-2 that can be read: it has no config.json'],
     ['no JSON', file('config.json', '{'), 'its config.json cannot be read'],
     ['no weights', without(weightsFile), 'it has no model.safetensors; save it'],
-    [
-      'no weights of another architecture',
-      both(config({ model_type: 'llama' }), without(weightsFile)),
-      'model_type of its config.json: it is "llama", not "gpt2"',
-    ],
+    ['an empty llama', both(config({ model_type: 'llama' }), without(weightsFile)), 'it is "llama", not "gpt2"'],
     ['no weights and no JSON', both(file('config.json', '{'), without(weightsFile)), 'its config.json cannot be read'],
-    [
-      'weights in parts',
-      (folder) => renameSync(join(folder, weightsFile), join(folder, 'model.safetensors.index.json')),
-      "its weights are not in one model.safetensors; save it as one with transformers' save_pretrained(FOLDER, max_shard_size=",
-    ],
+    ['weights in parts', both(without(weightsFile), file(`${weightsFile}.index.json`)), 'max_shard_size='],
     ['tensors of other names', tensors((name) => name.replace('ln_f', 'norm')), 'lacks ln_f.weight'],
     ['a pointer of Git LFS', file(weightsFile, 'version https://git-lfs.github.com/spec/v1'), 'run `git lfs pull`'],
     ['half a file', (folder) => truncateSync(join(folder, weightsFile), 5000), 'is not a complete safetensors file'],

@@ -167,9 +167,7 @@ describeBackends('model', (_, kind) => {
     const [wte] = parameterTable(tinyConfig);
     const before = masters.read(wte!);
     for (const count of [0, before.length - 1, before.length + 1]) {
-      expect(() => masters.write(wte!, new Float32Array(count))).toThrow(
-        `wte needs ${before.length} values, not ${count}`,
-      );
+      expect(() => masters.write(wte!, new Float32Array(count))).toThrow(`needs ${before.length} values, not ${count}`);
     }
     expect(masters.read(wte!)).toEqual(before);
   });

@@ -327,9 +327,7 @@ it('a text that the tokenizer refuses is an error, and the next one is encoded',
   const model = { type: 'WordLevel', vocab: { a: 0, b: 1 }, unk_token: '[UNK]' };
   const file = JSON.stringify({ version: '1.0', pre_tokenizer: { type: 'Whitespace' }, model });
   const tokenizer = readTokenizer(place.file('words.json', file));
-  expect(() => encode('a c', tokenizer)).toThrow(
-    /^the tokenizer has no ids for a text: .*\[UNK\].*; leave it out, or /,
-  );
+  expect(() => encode('a c', tokenizer)).toThrow(/^the tokenizer has no ids for a text: .*\[UNK\].*; leave it out/);
   expect([...encode('b a', tokenizer)]).toEqual([1, 0]);
 });
 

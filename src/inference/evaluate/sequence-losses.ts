@@ -35,7 +35,11 @@ export interface SequenceLosses {
 }
 
 /** @throws InterruptedError, on every rank, if any rank's `signal` is aborted; ShapeError if a sequence does not fit */
-export async function sequenceLosses(model: Model, set: SequenceSet, options: SequenceOptions) {
+export async function sequenceLosses(
+  model: Model,
+  set: SequenceSet,
+  options: SequenceOptions,
+): Promise<SequenceLosses> {
   const { lengths, ranks, signal } = options;
   const ofRank = await lossesOfRank(model, set, options);
   // JSON lacks NaN, and needs many characters for all digits of a double.
@@ -46,14 +50,13 @@ export async function sequenceLosses(model: Model, set: SequenceSet, options: Se
   const losses = Float64Array.from(all.flatMap(({ losses }) => [...decoded(losses)]));
   const mean = meanOf(losses);
   const variance = meanOf(losses.map((loss) => (loss - mean) ** 2));
-  const found: SequenceLosses = {
+  return {
     loss: mean,
     standardError: losses.length > 1 ? Math.sqrt(variance / (losses.length - 1)) : undefined,
     tokens: losses.length * set.sequence,
     bytes: lengths && all.reduce((sum, { bytes }) => sum + bytes, 0),
     losses,
   };
-  return found;
 }
 
 const meanOf = (values: Float64Array): number => values.reduce((sum, value) => sum + value, 0) / values.length;

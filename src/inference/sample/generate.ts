@@ -1,7 +1,7 @@
 // Generates texts token by token with a key-value cache: each prompt runs at once, then each step, recorded as a graph, adds a
 // token to all texts. The device runs ahead of the host. The op `sample` chooses tokens; tokenizers turn them into text.
-import { checkGiven, checkValue, real, whole } from '../../base/checks/given.ts';
-import { gpt2Error, UsageError, usageError } from '../../base/errors.ts';
+import { argumentKinds, checkArguments, checkGiven, checkValue, real, whole } from '../../base/checks/given.ts';
+import { gpt2Error, usageError } from '../../base/errors.ts';
 import { decode } from '../../model/decode.ts';
 import type { CacheView, KeyValueCache, TokenCopy } from '../../model/key-value-cache.ts';
 import { checkFilled } from '../../model/model.ts';
@@ -81,11 +81,11 @@ export const choiceKinds = {
  * }
  */
 export async function* generate(cache: KeyValueCache, options: GenerateOptions): AsyncGenerator<Generated, void> {
-  const needed = { prompts: 'object', tokens: whole(0), seed: seedKind } as const;
+  const needed = { prompts: argumentKinds.prompts, tokens: whole(0), seed: seedKind } as const;
   checkGiven(options, needed, { ...choiceKinds, firstText: whole(0), stopAt: whole(0) });
   const { prompts, tokens, seed, temperature = 1, topK = 0, topP = 1, firstText = 0, whenFull = 'slide' } = options;
-  const isIds = (prompt: unknown) => typeof (prompt as ArrayLike<number> | null)?.length === 'number';
-  if (!Array.isArray(prompts) || !prompts.every(isIds)) throw UsageError.takes('prompts', 'arrays of ids', prompts);
+  for (const prompt of prompts) checkValue('a prompt', argumentKinds.tokens, prompt);
+  checkArguments({ cache });
   checkFilled(cache.model);
   const { endOfText, vocabularySize } = cache.model.config;
   // Nothing after a document's end sees the document, so the text ends there.

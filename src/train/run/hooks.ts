@@ -1,7 +1,7 @@
 // Types of `train`'s arguments and result, and the calls of a program's hooks. The first error of a hook asks the run to stop, which
 // saves it.
-import { checkGiven, checkValue } from '../../base/checks/given.ts';
-import { Gpt2Error, UsageError } from '../../base/errors.ts';
+import { argumentKinds, checkGiven, checkValue } from '../../base/checks/given.ts';
+import { Gpt2Error } from '../../base/errors.ts';
 import { checkPlace, type Place } from '../../ranks/place.ts';
 import type { LivePage } from '../../report/live/live-page.ts';
 import type { RunEvent } from '../../runs/schema.ts';
@@ -70,7 +70,7 @@ export interface SessionHooks extends TrainHooks {
 
 const hookKinds = {
   place: 'object',
-  signal: 'object',
+  signal: argumentKinds.signal,
   command: 'texts',
   onStart: 'function',
   onNotice: 'function',
@@ -86,9 +86,7 @@ export function checkHooks(hooks: TrainHooks): void {
   checkValue('hooks', 'object', hooks);
   const isOfClass = ![Object.prototype, null].includes(Object.getPrototypeOf(hooks));
   checkGiven(isOfClass ? boundHooks(hooks) : hooks, {}, hookKinds);
-  const { signal, place } = hooks;
-  if (signal && !(signal instanceof AbortSignal)) throw UsageError.takes('signal', 'an AbortSignal', signal);
-  if (place) checkPlace(place);
+  if (hooks.place) checkPlace(hooks.place);
 }
 
 /** The hooks by name, each function bound to its object: methods of a class are not among an object's keys. */

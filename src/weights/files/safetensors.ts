@@ -137,9 +137,7 @@ function readHeader(file: StoredFile): { entries: Map<string, TensorEntry>; data
   if (start.toString('latin1') === 'version ') return refuse('it is a pointer of Git LFS; run `git lfs pull`');
   const headerBytes = Number(start.readBigUInt64LE());
   if (headerBytes > Math.min(bytes - 8, largestHeaderBytes)) {
-    return refuse(
-      `its header claims ${headerBytes} bytes; the file has ${bytes}, and the limit is ${largestHeaderBytes}`,
-    );
+    return refuse(`its header claims ${headerBytes} bytes; the file has ${bytes}, the limit is ${largestHeaderBytes}`);
   }
   const text = file.read(Buffer.alloc(headerBytes), 8);
   const dataStart = 8 + headerBytes;

@@ -136,11 +136,8 @@ function openModel(path: string, _others = '', head?: string): StoredModel {
     const names = namesOf(file, refuse);
     checkHead(file, names, refuse);
     checkTensors(file, names, model, refuse);
-    return {
-      model,
-      tokenizer,
-      read: (parameter) => fromStored(parameter, file.read(names.get(parameter.huggingFaceName)!)),
-    };
+    const read = (each: Parameter) => fromStored(each, file.read(names.get(each.huggingFaceName)!));
+    return { model, tokenizer, read };
   });
 }
 
@@ -239,12 +236,7 @@ function isMask(file: SafetensorsFile, name: string, stored: string): boolean {
   return isSquare && file.read(stored, true).every((value, at) => value === Number(at % size <= Math.floor(at / size)));
 }
 
-function checkTensors(
-  file: SafetensorsFile,
-  names: ReadonlyMap<string, string>,
-  model: ModelConfig,
-  refuse: Refuse,
-): void {
+function checkTensors(file: SafetensorsFile, names: Map<string, string>, model: ModelConfig, refuse: Refuse): void {
   // Checked before the parameter table is made: a damaged file may claim any number of layers.
   const { size: layers } = new Set([...names.keys()].flatMap((name) => /^h\.\d+\./.exec(name) ?? []));
   if (model.layers !== layers)

@@ -49,7 +49,7 @@ it.each<[what: string, changes: Partial<Schedule>, step: number, share: number]>
 it.each<[changes: object, step: number, message: string]>([
   [{}, 111, 'step takes a number from 0 to 110, not 111'],
   [{}, -1, 'step takes a number from 0 to 110, not -1'],
-  [{ schedule: 'step' }, 20, 'the learning rate of step 20 takes a number of at least 0, not undefined'],
+  [{ schedule: 'step' }, 20, 'schedule takes one of cosine, linear, constant, wsd, trapezoid, not "step"'],
   [{ finalLearningRateFraction: undefined }, 20, 'the learning rate of step 20 takes a number of at least 0, not NaN'],
 ])('learningRateAt refuses %j at step %d', (changes, step, message) => {
   expect(() => learningRateAt({ ...base, ...changes } as Schedule, step)).toThrow(message);

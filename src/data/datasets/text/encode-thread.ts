@@ -183,9 +183,7 @@ function documentOf(line: string, field: string, where: string): string {
 
 function notUtf8(text: Buffer, { path, offset }: Piece): Gpt2Error {
   const at = firstInvalid(text);
-  const isUtf16 = offset + at < 2 && (text[at] === 0xff || text[at] === 0xfe);
-  const [from, such] = isUtf16 ? ['UTF-16', ''] : ['ENCODING', ', such as LATIN1 or GB18030,'];
-  return gpt2Error`${path} is not UTF-8 at byte ${offset + at} (0x${text[at]!.toString(16)}): leave the file out, or convert it from its encoding${such} with \`iconv -f ${from} -t UTF-8\``;
+  return gpt2Error`${path} is not UTF-8 at byte ${offset + at} (0x${text[at]!.toString(16)}): leave the file out, or convert it from its encoding, such as LATIN1, GB18030 or UTF-16, with \`iconv -f ENCODING -t UTF-8\``;
 }
 
 /** The length of the longest prefix that is UTF-8. */

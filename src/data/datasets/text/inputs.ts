@@ -3,7 +3,7 @@ import { createReadStream, openSync, readdirSync, readSync, type Stats, statSync
 import { open } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { createGunzip } from 'node:zlib';
-import { checkGiven } from '../../../base/checks/given.ts';
+import { checkArguments, checkGiven } from '../../../base/checks/given.ts';
 import { Gpt2Error, gpt2Error, orElse, shortList } from '../../../base/errors.ts';
 import { closing } from '../../../base/files/regular-file.ts';
 import { shellWord } from '../../../base/wording.ts';
@@ -31,6 +31,7 @@ export interface Selection {
  * @example const inputs = findInputs(['books'], { include: ['*.txt'] });
  */
 export function findInputs(paths: readonly string[], options: Selection = {}): Input[] {
+  checkArguments({ paths });
   checkGiven(options, {}, { role: ['split', 'train', 'val'], include: 'texts', exclude: 'texts', notice: 'function' });
   const { role = 'split', include = ['*'], exclude = [], notice = () => {} } = options;
   const folders = exclude
@@ -93,13 +94,15 @@ function isText(path: string): boolean {
   });
 }
 
-/** @throws Gpt2Error for a file that a folder would skip, as it begins with NUL bytes; byte order marks are refused as not UTF-8 */
+/** @throws Gpt2Error for a file that a folder would skip, as it begins with NUL bytes */
 function refuseNul(path: string): void {
   const start = startOf(path);
   const at = start.indexOf(0);
-  if (at < 0 || isPacked(path) || /^(\xff\xfe|\xfe\xff)/.test(start.toString('latin1', 0, 2))) return;
-  const order = at % 2 === 1 ? 'LE' : 'BE';
-  throw gpt2Error`${path} has a NUL at byte ${at}, so it is not UTF-8 text: leave the file out or, if it is UTF-16, convert it with \`iconv -f UTF-16${order} -t UTF-8\``;
+  if (at < 0 || isPacked(path)) return;
+  const hasMark = /^(\xff\xfe|\xfe\xff)/.test(start.toString('latin1', 0, 2));
+  // In UTF-16 the high byte of a Latin letter is 0.
+  const order = hasMark ? '' : at % 2 === 1 ? 'LE' : 'BE';
+  throw gpt2Error`${path} has a NUL at byte ${at}, which no text has: leave the file out or, if it is UTF-16, convert it with \`iconv -f UTF-16${order} -t UTF-8\``;
 }
 
 const startOf = (path: string, most = firstBytes): Buffer =>

@@ -176,12 +176,8 @@ async function encodeAll(
 function check(format: Format, division: Division): void {
   if (format.kind === 'jsonl') checkGiven(format, { kind: ['jsonl'], field: 'text' }, {});
   else checkGiven(format, { kind: ['text', 'jsonl'] }, { separator: 'text or ""', strip: 'switch' });
-  const share = { ...real(0), or: 'first shard' } as const;
+  const share = { ...real(0, 1), isOpen: true, or: 'first shard' } as const;
   checkGiven(division, { prefix: 'text or ""', shardTokens: whole(1, mostShardTokens), validation: share }, {});
-  const { validation } = division;
-  if (validation !== 'first shard' && !(validation > 0 && validation < 1)) {
-    throw UsageError.takes('--val-fraction', 'a number over 0 and under 1', validation);
-  }
   if (format.kind === 'text' && format.separator !== undefined) {
     const { length } = Buffer.from(format.separator);
     if (length === 0) throw usageError`--separator takes a text, not "": leave it out if a file is a document`;
