@@ -72,10 +72,6 @@ describe('muon', () => {
     [{ muonLearningRate: 0.01 }, `--muon-lr 0.01 ${ofMuon}`],
     [{ muonMomentum: 0.9 }, `--muon-momentum 0.9 ${ofMuon}`],
     [{ newtonSchulz: 'cubic', optimizer: 'adamw' }, `--newton-schulz cubic ${ofMuon}`],
-    [
-      { optimizer: 'muon', muonLearningRate: 0.01, learningRate: 0 },
-      '--muon-lr 0.01 has no effect with --lr 0, whose schedule it follows; give --lr above 0',
-    ],
   ])('%j is refused', (given, message) => {
     expect(() => completeOptions(given, 'cpu')).toThrow(message);
   });
