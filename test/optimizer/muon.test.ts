@@ -21,11 +21,8 @@ const { B: batch, T: sequence } = tinyFixture.batch;
 const chosen = (given: TrainOptions) => chooseOptimizer(completeOptions({ optimizer: 'muon', ...given }, 'cpu'));
 
 interface MuonFixture {
-  readonly training: {
-    readonly learningRate: number;
-    readonly weightDecay: number;
-    readonly gradClip: number;
-    readonly muon: { readonly learningRate: number; readonly momentum: number };
+  readonly training: Readonly<Record<'learningRate' | 'weightDecay' | 'gradClip', number>> & {
+    readonly muon: Readonly<Record<'learningRate' | 'momentum', number>>;
   };
   readonly losses: Readonly<Record<IterationName, readonly number[]>>;
 }
