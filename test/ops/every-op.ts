@@ -1,5 +1,5 @@
 // Every op in every library and dtype against its formula in double (src/ops/cases): all sizes, and every way to call it at the
-// first. Then what no case says: products of many tiles, attention of many heads, ids that do not exist.
+// first. Then what cases lack: products of many tiles, attention of many heads, ids that do not exist.
 
 import { describe, expect, it } from 'vitest';
 import { GPT2_ACTIVATION } from '../../src/native/bindings.generated.ts';

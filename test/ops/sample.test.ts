@@ -142,7 +142,7 @@ describeBackends(
       expect(new Set(whole.flat()).size).toBeGreaterThan(10);
     });
 
-    it('says -1 where a logit is no number, and lets a text that is full be', () => {
+    it('gives -1 where a logit is not finite, and leaves a text that is full', () => {
       for (const bad of [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]) {
         expect(draw([[1, bad, 2]], {})).toEqual([[-1]]);
         expect(draw([[1, bad, 2]], { temperature: 0 })).toEqual([[-1]]);
