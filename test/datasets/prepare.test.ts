@@ -69,18 +69,18 @@ describe('tinyshakespeare from other places', () => {
     expect(readdirSync(out).sort()).toEqual(['dataset.json', 'own_source_train.bin', 'own_source_val.bin']);
   });
 
-  it('offline says what else there is', async () => {
-    vi.stubEnv('GPT2_DATASETS', '');
-    vi.stubGlobal('fetch', () => Promise.reject(new TypeError('fetch failed', { cause: new Error('no route') })));
-    await expect(prepareDataset('tinyshakespeare', { out: place.path('data') })).rejects.toThrow(
+  const noRoute = new TypeError('fetch failed', { cause: new Error('no route') });
+  it.each<[what: string, fetched: () => Promise<Response>, refusal: RegExp]>([
+    [
+      'offline, says what else there is',
+      () => Promise.reject(noRoute),
       /cannot download .*: no route; take .* `prepro moby-dick`, or give the file with --from FILE, .*own-source/,
-    );
-  });
-
-  it('a download that is another text is refused', async () => {
+    ],
+    ['another text', () => Promise.resolve(new Response('a login page')), /has sha256 .*, not 86c4e6aa/],
+  ])('a download is refused: %s', async (_, fetched, refusal) => {
     vi.stubEnv('GPT2_DATASETS', '');
-    vi.stubGlobal('fetch', () => Promise.resolve(new Response('a login page')));
-    await expect(prepareDataset('tinyshakespeare', { out: place.path('data') })).rejects.toThrow(/, not 86c4e6aa/);
+    vi.stubGlobal('fetch', fetched);
+    await expect(prepareDataset('tinyshakespeare', { out: place.path('data') })).rejects.toThrow(refusal);
   });
 });
 

@@ -174,6 +174,9 @@ describeBackends('device', (_, kind) => {
     expect(() => device.call('embeddingForward', { ...tokens, B: 65_536, T: 32_768, S: 32_768 })).toThrow(
       'B * T below 2^31',
     );
+    const none = { values: null, norm: null, mean: null, bias: null };
+    const norm = { ...none, out: x, scale: x, rstd: x, in: x, weight: x, N: 1, C: 16, eps: 0 };
+    expect(() => device.call('normForward', norm)).toThrow('both scale and values, or neither');
   });
 
   it('a number that C would bend is refused before the call', () => {

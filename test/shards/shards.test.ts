@@ -126,8 +126,8 @@ describe('a shard whose file changes', () => {
       },
     ],
     ['by a file written over it', (path) => writeFileSync(path, readFileSync(path))],
-    ['by lying there anew, the same as it was', (path) => utimesSync(path, old, new Date())],
-    ['by tokens behind its end', (path) => appendFileSync(path, '12')],
+    ['by a later time of change alone', (path) => utimesSync(path, old, new Date())],
+    ['by tokens after its end', (path) => appendFileSync(path, '12')],
     ['by being cut', (path) => truncateSync(path, 1124)],
     ['by being emptied', (path) => truncateSync(path, 0)],
   ])('%s is refused', (_, change) => {

@@ -1,5 +1,5 @@
-// Own text: documents, roles and shards are a function of the text alone, whatever the number of workers, the cuts between
-// chunks, or kills in between; and the ids are those of encoding each document whole.
+// Shards of a user's texts: documents, roles and shards depend on the texts alone, not on the number of workers, the cuts between
+// chunks, or kills; and the ids are those of encoding each document whole.
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
