@@ -262,21 +262,3 @@ int main() {
   cudaMemcpyFromSymbol(of_device, text, sizeof text);
   printf("wall-clock: %s and __real_memcpy\n", of_device);
 }
-//// tells where a block is that may wait for a later one
-//! notice: spin: thread 0 of block 0 still runs after 3 s: blocks run one after the other, so that one that waits for a later block never ends at program.cu:
-//! : else while (*flag == 0 && time(nullptr) < end) {}
-//= 3
-__global__ void spin(volatile int *flag, time_t end) {
-  if (blockIdx.x > 0) *flag = 1;
-  else while (*flag == 0 && time(nullptr) < end) {}
-}
-int main() { int *a; cudaMallocManaged(&a, 4); *a = 0; spin<<<2, 1>>>(a, time(nullptr) + 5); cudaFree(a); }
-//// warns of a shuffle from a lane that the block does not have, whose value may be unused
-//> 28
-//! warning: sum: thread 7 of block 0 reads the value of lane 11, which its block does not have: right only if it is not used at program.cu:
-__global__ void sum(int *x) {
-  int sum = threadIdx.x;
-  for (int by = 4; by > 0; by /= 2) sum += __shfl_down_sync(0xffffffff, sum, by);
-  if (threadIdx.x == 0) *x = sum;
-}
-int main() { int *a; cudaMallocManaged(&a, 4); sum<<<1, 8>>>(a); cudaDeviceSynchronize(); printf("%d\n", *a); cudaFree(a); }
