@@ -79,9 +79,9 @@ const faults: Rows = {
     'k: thread 0 of block 0 writes a[-1], but a has 64 elements at FILE:LINE',
   ],
   'an address that is not aligned, with its error': [
-    '__global__ void k(char *x) { x[0] = *(int *)(x + 1); } // WRONG',
-    'k<<<1, 1>>>((char *)a); assert(cudaGetLastError() == cudaErrorMisalignedAddress);',
-    'at an address that is not a multiple of 4 at FILE:LINE',
+    '__global__ void k(float *x) { char *p = (char *)x; *x = *(float *)(p + 1); } // WRONG',
+    'k<<<1, 1>>>(a); assert(cudaGetLastError() == cudaErrorMisalignedAddress);',
+    'k: thread 0 of block 0 reads 4 bytes at an address that is not a multiple of 4 at FILE:LINE',
   ],
   'a launch on a stream that was destroyed': [
     fill,
