@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <limits>
 #include <memory>
+#include <string>
 #include <tuple>
 #include <type_traits>
 
@@ -34,12 +35,11 @@ struct Free {
   void operator()(void *memory) const { cudaFree(memory); }
 };
 
-// A parameter cannot take what the case has for it. Thrown, so that memory is freed.
-struct Refusal {};
+// A parameter cannot take what the case has for it: ends without notices of memory that is not freed.
 template <class... Values>
 [[noreturn]] void refuse(const char *format, Values... values) {
   fprintf(stderr, format, values...);
-  throw Refusal();
+  std::_Exit(78);
 }
 
 // A 16-bit float becomes a double by way of fp32.
@@ -56,15 +56,21 @@ bool holds(double value) {
   return value >= (std::is_signed_v<T> ? -end : 0) && value < end && value == std::trunc(value);
 }
 
+// The next number, of a parameter or, with an index, in its array.
+template <class T>
+T next_as(const char *name, long index = -1) {
+  const double value = next();
+  if (holds<T>(value)) return T(value);
+  const std::string place = index < 0 ? "" : "[" + std::to_string(index) + "]";
+  refuse("%s%s is %.15g, which its C type cannot hold", name, place.c_str(), value);
+}
+
 template <class T>
 struct Argument {
   T value;
   Argument() {
-    const char *name = *names++;
-    if (next() >= 0) refuse("%s takes a number", name);
-    const double read = next();
-    if (!holds<T>(read)) refuse("%s is %.15g, which its C type cannot hold", name, read);
-    value = T(read);
+    if (next() >= 0) refuse("%s takes a number", *names);
+    value = next_as<T>(*names++);
   }
   T get() const { return value; }
   void write(FILE *) const {}
@@ -81,11 +87,7 @@ struct Argument<T *> {
   Element *get() const { return memory.get(); }
   Elements read() const {
     Elements host(new Element[count]);
-    for (size_t i = 0; i < count; i++) {
-      const double value = next();
-      if (!holds<Element>(value)) refuse("%s[%zu] is %.15g, which its C type cannot hold", name, i, value);
-      host[i] = Element(value);
-    }
+    for (size_t i = 0; i < count; i++) host[i] = next_as<Element>(name, long(i));
     return host;
   }
   Argument() {

@@ -28,8 +28,12 @@ struct Watch {
   uintptr_t begin, bytes;
 };
 
+// How a launch ends, and kinds of defects.
 enum class Outcome : uint8_t {
-  ok,             // also with races and other defects that do not end a launch, which are reported
+  ok,             // also with defects that do not end a launch, which are reported: the next three
+  warning,
+  race,
+  unwritten,
   failed_assert,  // cudaErrorAssert
   bad_access,     // cudaErrorIllegalAddress
   misaligned,     // cudaErrorMisalignedAddress

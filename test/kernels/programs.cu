@@ -19,6 +19,7 @@ template <class T> void show(const char *name, T *device, int n) {
 //> pointers: 6 23 43 63
 //> on the same memory: 0 0 0 0
 //> null: 7
+//> literal 0: 8
 namespace outer { template <class T, int N> __global__ void fill(T *out, T value) { out[threadIdx.x] = value + N; } }
 template <class F> __global__ void apply(float *out, F f) { out[threadIdx.x] = f(threadIdx.x, out[threadIdx.x]); }
 extern "C" __global__ void plain(float *out) { out[threadIdx.x] *= 2; }
@@ -42,6 +43,7 @@ int main(int argc, char **argv) {
   for (int i = 0; i < 7; i++) { cudaMemset(a, 0, 16); auto other = apply[i % 2]; other<<<1, 4>>>(a); }
   show("on the same memory", a, 4);
   optional<<<1, 1>>>(a, NULL, dim3(1, 7)); show("null", a, 1);
+  optional<<<1, 1>>>(a, 0, dim3(1, 8)); show("literal 0", a, 1);
   cudaFree(a);
 }
 //// takes headers of LeetGPU and for one GPU, a variable named as in std, and a typed pointer to pinned memory
@@ -260,21 +262,3 @@ int main() {
   cudaMemcpyFromSymbol(of_device, text, sizeof text);
   printf("wall-clock: %s and __real_memcpy\n", of_device);
 }
-//// tells where a block is that may wait for a later one
-//! notice: spin: thread 0 of block 0 still runs after 3 s: blocks run one after the other, so that one that waits for a later block never ends at program.cu:
-//! : else while (*flag == 0 && time(nullptr) < end) {}
-//= 3
-__global__ void spin(volatile int *flag, time_t end) {
-  if (blockIdx.x > 0) *flag = 1;
-  else while (*flag == 0 && time(nullptr) < end) {}
-}
-int main() { int *a; cudaMallocManaged(&a, 4); *a = 0; spin<<<2, 1>>>(a, time(nullptr) + 5); cudaFree(a); }
-//// warns of a shuffle from a lane that the block does not have, whose value may be unused
-//> 28
-//! warning: sum: thread 7 of block 0 reads the value of lane 11, which its block does not have: right only if it is not used at program.cu:
-__global__ void sum(int *x) {
-  int sum = threadIdx.x;
-  for (int by = 4; by > 0; by /= 2) sum += __shfl_down_sync(0xffffffff, sum, by);
-  if (threadIdx.x == 0) *x = sum;
-}
-int main() { int *a; cudaMallocManaged(&a, 4); sum<<<1, 8>>>(a); cudaDeviceSynchronize(); printf("%d\n", *a); cudaFree(a); }

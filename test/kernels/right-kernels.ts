@@ -51,6 +51,11 @@ const rows: Readonly<Record<string, Row>> = {
     [0 + 64 + 128 + 192],
     { before: '__device__ unsigned arrived;', shape: whole },
   ],
+  'two warps, of which one lane signals and one waits for all': [
+    '  __shared__ float tile[32];\n  const int lane = threadIdx.x % 32;\n  if (threadIdx.x < 32) {\n    tile[lane] = in[i];\n    __syncwarp();\n    out[i] = tile[31 - lane];\n    __syncwarp();\n    if (lane == 1) {\n      __threadfence();\n      atomicExch(&flag, 1);\n    }\n  } else {\n    if (lane == 0) while (atomicAdd(&flag, 0) == 0) {}\n    __syncwarp();\n    out[i] = tile[31 - lane];\n    __syncwarp();\n    tile[lane] = 0;\n  }',
+    Array.from({ length: 64 }, (_, i) => 31 - (i % 32)),
+    { before: '__device__ int flag;' },
+  ],
   'a lock that threads wait for': [
     '  while (atomicCAS_system(&lock, 0, 1) != 0) {}\n  out[0] += 1;\n  __threadfence();\n  atomicExch(&lock, 0);',
     [256],

@@ -315,10 +315,7 @@ const Host program_host = {
     [] { return own_block != nullptr; },
     OfBlock<&Block::allocate>::call, OfBlock<&Block::release>::call,
     [](const char *text, const char *file, unsigned line, const void *caller, Outcome outcome) {
-      const Defect::Kind kind = outcome == Outcome::failed_assert ? Defect::Kind::failed_assert
-                                : outcome == Outcome::misaligned  ? Defect::Kind::misaligned
-                                                                  : Defect::Kind::stuck;
-      own_block->fail({kind, text, caller, nullptr, Defect::Barrier::unknown, file ? file : "", line});
+      own_block->fail({outcome, text, caller, nullptr, Defect::Barrier::unknown, file ? file : "", line});
     },
     OfBlock<&Block::grid_barrier>::call,
     [] { gpt2::emulator::has_effect = true; },

@@ -36,6 +36,7 @@ struct State {
   // The launch whose error nobody has read.
   const void *unread = nullptr;
   std::set<cudaStream_t> destroyed;  // not deleted, so that no other stream has their addresses
+  std::set<const void *> reset;      // memory that cudaDeviceReset freed
   std::set<std::string> names;
 };
 
@@ -149,6 +150,8 @@ cudaError_t set(void *to, size_t pitch, int value, size_t width, size_t height, 
 }
 
 cudaError_t freed(void *memory, bool is_pinned, const void *caller) {
+  // Destructors free memory after a reset.
+  if (state().reset.count(memory) > 0) return result(cudaErrorInvalidValue);
   const Allocation *found = memory ? find(memory) : nullptr;
   if (found && found->is_live && (found->kind == Kind::pinned) != is_pinned) {
     report(is_pinned ? "frees memory of the device by cudaFreeHost" : "frees memory of cudaMallocHost by cudaFree", caller);
@@ -171,7 +174,12 @@ cudaError_t result(cudaError_t error) {
 cudaError_t allocate(void **memory, size_t bytes, Kind kind, int element_bytes, const char *text) {
   if (!memory) return result(cudaErrorInvalidValue);
   *memory = nullptr;
-  if (kind == Kind::device && bytes > free_bytes()) return result(cudaErrorMemoryAllocation);
+  if (kind == Kind::device && bytes > free_bytes()) {
+    // A larger GPU may have them.
+    report(("allocates " + bytes_text(bytes) + ", but " + bytes_text(free_bytes()) + " of the emulated GPU are free").c_str(), GPT2_CALLER,
+           true);
+    return result(cudaErrorMemoryAllocation);
+  }
   if (bytes == 0) return result(kind == Kind::managed ? cudaErrorInvalidValue : cudaSuccess);
   // "(void **)&self->values" is "values". Names stay until the program ends.
   std::string name = text;
@@ -288,6 +296,7 @@ cudaError_t cudaDeviceReset() {
     const bool is_made = region.is.kind == Kind::device || region.is.kind == Kind::managed;
     if (is_made && !region.heap) made.push_back(reinterpret_cast<void *>(begin));
   }
+  state().reset.insert(made.begin(), made.end());
   for (void *each : made) release(each, nullptr);
   return state().sticky;
 }

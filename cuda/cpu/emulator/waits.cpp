@@ -9,7 +9,6 @@
 
 namespace gpt2::emulator {
 
-
 // Chooses the next thread that can run, in a circle, gives it a fiber and makes it the current one. An ended thread's
 // fiber goes to a thread that has not begun. False if no thread can run.
 bool Block::go_on(bool has_ended) {
