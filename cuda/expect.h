@@ -1,8 +1,12 @@
 // Included after a user's file in a program that `gpt2 kernel test FILE --expect` makes: reads the arguments of a function as
 // doubles, and writes the arrays after the call. CUDA for nvcc and for the emulator.
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <memory>
+#include <string>
 #include <tuple>
 #include <type_traits>
 
@@ -31,44 +35,97 @@ struct Free {
   void operator()(void *memory) const { cudaFree(memory); }
 };
 
+// A parameter cannot take what the case has for it: ends without notices of memory that is not freed.
+template <class... Values>
+[[noreturn]] void refuse(const char *format, Values... values) {
+  fprintf(stderr, format, values...);
+  std::_Exit(78);
+}
+
+// A 16-bit float becomes a double by way of fp32.
+template <class T>
+double wide(T value) {
+  return std::conditional_t<std::is_arithmetic_v<T>, T, float>(value);
+}
+
+// Whether T holds a number: floats may round it. From 2^53 on a double may stand for another whole number.
+template <class T>
+bool holds(double value) {
+  if constexpr (!std::is_integral_v<T>) return !std::isfinite(value) || std::isfinite(wide(T(value)));
+  const double end = std::ldexp(1, std::min(std::numeric_limits<T>::digits, 53));
+  return value >= (std::is_signed_v<T> ? -end : 0) && value < end && value == std::trunc(value);
+}
+
+// The next number, of a parameter or, with an index, in its array.
+template <class T>
+T next_as(const char *name, long index = -1) {
+  const double value = next();
+  if (holds<T>(value)) return T(value);
+  const std::string place = index < 0 ? "" : "[" + std::to_string(index) + "]";
+  refuse("%s%s is %.15g, which its C type cannot hold", name, place.c_str(), value);
+}
+
 template <class T>
 struct Argument {
-  T value = (names++, T(next()));
+  T value;
+  Argument() {
+    if (next() >= 0) refuse("%s takes a number", *names);
+    value = next_as<T>(*names++);
+  }
   T get() const { return value; }
   void write(FILE *) const {}
 };
 
-// An array on the device: its length, whether it has values, and the values.
+// An array on the device: its length, whether it has values and expected values, and these.
 template <class T>
 struct Argument<T *> {
   using Element = std::remove_cv_t<T>;
-  size_t count = size_t(next());
+  using Elements = std::unique_ptr<Element[]>;
+  const char *name = *names++;
+  size_t count, bytes;
   std::unique_ptr<Element, Free> memory;
   Element *get() const { return memory.get(); }
-  Argument() {
-    const bool has_values = next() != 0;
-    const char *name = *names++;
-    const size_t bytes = (count + (count == 0)) * sizeof(Element);
-    Element *made = nullptr;
-#ifdef GPT2_PROGRAM
-    check(gpt2_allocate<gpt2_emulator::Kind::device>(name, &made, bytes), name);
-#else
-    check(cudaMalloc(reinterpret_cast<void **>(&made), bytes), name);
-#endif
-    memory.reset(made);
-    if (!has_values) return;
-    const std::unique_ptr<Element[]> host(new Element[count]);
-    for (size_t i = 0; i < count; i++) host[i] = Element(next());
-    check(cudaMemcpy(made, host.get(), count * sizeof(Element), cudaMemcpyHostToDevice), name);
+  Elements read() const {
+    Elements host(new Element[count]);
+    for (size_t i = 0; i < count; i++) host[i] = next_as<Element>(name, long(i));
+    return host;
   }
+  Argument() {
+    const double length = next();
+    if (length < 0) refuse("%s takes an array", name);
+    const bool has_values = next() != 0, is_expected = next() != 0;
+    count = size_t(length);
+    bytes = count * sizeof(Element);
+    // A byte: an empty array is no null pointer.
+    const size_t allocated = std::max<size_t>(bytes, 1);
+#ifdef GPT2_PROGRAM
+    // Without a caller: reports would name a line of this file.
+    memory.reset(static_cast<Element *>(
+        gpt2_emulator::allocate(allocated, gpt2_emulator::Kind::device, sizeof(Element), name, nullptr)));
+    check(memory ? cudaSuccess : cudaErrorMemoryAllocation, name);
+#else
+    Element *made = nullptr;
+    check(cudaMalloc(reinterpret_cast<void **>(&made), allocated), name);
+    memory.reset(made);
+#endif
+    if (has_values) check(cudaMemcpy(get(), read().get(), bytes, cudaMemcpyHostToDevice), name);
+    if (is_expected) read();
+  }
+  // Whether the elements are integers, and the elements.
   void write(FILE *output) const {
-    const std::unique_ptr<Element[]> host(new Element[count]);
-    check(cudaMemcpy(host.get(), get(), count * sizeof(Element), cudaMemcpyDeviceToHost), "cudaMemcpy");
-    for (size_t i = 0; i < count; i++) {
-      // A 16-bit float becomes a double by way of fp32.
-      const double wide = std::conditional_t<std::is_arithmetic_v<Element>, Element, float>(host[i]);
-      fwrite(&wide, sizeof wide, 1, output);
+#ifdef GPT2_PROGRAM
+    const void *first;
+    if (!gpt2_emulator::is_written(get(), bytes, &first)) {
+      fprintf(stderr, "warning: no kernel wrote %s[%td]\n", name, static_cast<const Element *>(first) - get());
+      // The copy would be reported too.
+      gpt2_emulator::written(get(), bytes);
     }
+#endif
+    const Elements host(new Element[count]);
+    check(cudaMemcpy(host.get(), get(), bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
+    const auto put = [&](double value) { fwrite(&value, sizeof value, 1, output); };
+    put(std::is_integral_v<Element>);
+    for (size_t i = 0; i < count; i++) put(wide(host[i]));
   }
 };
 

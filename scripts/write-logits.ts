@@ -1,9 +1,10 @@
-// Writes a checkpoint's logits, in fp32 by the CPU library, for check-export. Reads token ids as a JSON array from stdin; writes
-// an fp32 [T,V], whose row t is computed from the tokens up to and including t.
+// Writes a checkpoint's logits and losses, in fp32 by the CPU library, for check-export. Reads token ids as a JSON array from stdin;
+// writes fp32: logits [T,V], whose row t is computed from the tokens up to and including t, then the losses [T-1] of all but the first.
 //
 //   node --import tsx scripts/write-logits.ts RUN|CHECKPOINT FILE <<<'[50256, 11, 262]'
 import { readFileSync, writeFileSync } from 'node:fs';
 import { logits } from '../src/inference/evaluate/logits.ts';
+import { lossesOf } from '../src/inference/evaluate/mean-loss.ts';
 import { createModel } from '../src/model/model.ts';
 import { Device } from '../src/native/device.ts';
 import { resolveCheckpoint } from '../src/weights/checkpoint/directory.ts';
@@ -18,3 +19,4 @@ const T = tokens.length;
 const model = createModel(device, checkpoint.manifest.model, { B: 1, T, purpose: 'inference' });
 loadWeights(checkpoint, model);
 writeFileSync(into, await logits(model, { inputs: tokens }, { sequence: T }));
+writeFileSync(into, await lossesOf(model, tokens), { flag: 'a' });

@@ -91,7 +91,7 @@ export { jsonText } from './runs/schema.ts';
 export { promptIds } from './tokenizer/tokenizer.ts';
 export { leastVocabulary, mostVocabulary, trainTokenizer } from './tokenizer/train-tokenizer.ts';
 export { type ReplayOptions, replay } from './train/failure/replay.ts';
-export { outlookText, outlookWarnings } from './train/plan/outlook.ts';
+export { epochsText, outlookText, outlookWarnings } from './train/plan/outlook.ts';
 export { planSources } from './train/plan/plan.ts';
 export { checkRuns, wantedRanks } from './train/plan/resolve-options.ts';
 export type { RunDescription } from './train/run/hooks.ts';

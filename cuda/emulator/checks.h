@@ -7,18 +7,30 @@
 #define GPT2_TELL(memory, size, is_write)                                                                    \
   if (__builtin_expect(uintptr_t(memory) - gpt2_emulator::watch.begin < gpt2_emulator::watch.bytes, false))  \
   gpt2_emulator::host->access(memory, size, is_write, GPT2_CALLER)
+GPT2_UNCHECKED inline void gpt2_misaligned(const void *memory, int bytes, const void *caller) {
+  using namespace gpt2_emulator;
+  char text[80];
+  snprintf(text, sizeof text, "reads %d bytes at an address that is not a multiple of %d", bytes, bytes < 8 ? bytes : 8);
+  if (uintptr_t(memory) - watch.begin < watch.bytes) fail(text, nullptr, 0, caller, Outcome::misaligned);
+}
+
 // Weak, because a program may link several files.
 #define GPT2_HOOK extern "C" __attribute__((GPT2_NO_CHECKS, visibility("hidden"), used, weak))
 
-#define GPT2_ACCESS(kind, bytes)                                                                             \
-  GPT2_HOOK void __tsan_##kind##read##bytes(void *memory) { GPT2_TELL(memory, bytes, false); }               \
+// `alignment` is what the compiler relies on. -fsanitize=alignment leaves out some reads. Tail calls need no frame.
+#define GPT2_ACCESS(kind, bytes, alignment)                                                                  \
+  GPT2_HOOK void __tsan_##kind##read##bytes(void *memory) {                                                  \
+    const bool is_wrong = uintptr_t(memory) % (alignment) != 0;                                              \
+    if (__builtin_expect(is_wrong, false)) return gpt2_misaligned(memory, bytes, GPT2_CALLER);               \
+    GPT2_TELL(memory, bytes, false);                                                                         \
+  }                                                                                                          \
   GPT2_HOOK void __tsan_##kind##write##bytes(void *memory) { GPT2_TELL(memory, bytes, true); }               \
   GPT2_HOOK void __tsan_##kind##read_write##bytes(void *memory) {                                            \
     GPT2_TELL(memory, bytes, false);                                                                         \
     GPT2_TELL(memory, bytes, true);                                                                          \
   }
-#define GPT2_ACCESSES(bytes) GPT2_ACCESS(, bytes) GPT2_ACCESS(unaligned_, bytes)
-GPT2_ACCESS(, 1)
+#define GPT2_ACCESSES(bytes) GPT2_ACCESS(, bytes, bytes < 8 ? bytes : 8) GPT2_ACCESS(unaligned_, bytes, 1)
+GPT2_ACCESS(, 1, 1)
 GPT2_ACCESSES(2)
 GPT2_ACCESSES(4)
 GPT2_ACCESSES(8)
@@ -143,7 +155,9 @@ struct Mismatch {
   unsigned char log_alignment, kind;
 };
 
-inline void fail_at(const Place &place, const char *text, const void *caller) { fail(text, place.file, place.line, caller); }
+inline void fail_at(const Place &place, const char *text, const void *caller, Outcome outcome = Outcome::stuck) {
+  fail(text, place.file, place.line, caller, outcome);
+}
 
 }  // namespace gpt2_emulator
 
@@ -161,7 +175,7 @@ GPT2_HOOK void __ubsan_handle_type_mismatch_v1(gpt2_emulator::Mismatch *data, ui
   const unsigned long alignment = 1ul << data->log_alignment;
   if (address % alignment == 0) return;
   snprintf(text, sizeof text, "accesses %s at an address that is not a multiple of %lu", data->type->name, alignment);
-  gpt2_emulator::fail_at(data->place, text, GPT2_CALLER);
+  gpt2_emulator::fail_at(data->place, text, GPT2_CALLER, gpt2_emulator::Outcome::misaligned);
 }
 GPT2_HOOK void __ubsan_handle_divrem_overflow(gpt2_emulator::OutOfBounds *data, uintptr_t, uintptr_t) {
   gpt2_emulator::fail_at(data->place, "divides an integer by 0", GPT2_CALLER);

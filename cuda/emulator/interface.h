@@ -9,7 +9,7 @@
 
 namespace gpt2_emulator {
 
-constexpr int interface_version = 7;
+constexpr int interface_version = 8;
 
 struct Sizes {
   unsigned x, y, z;
@@ -28,10 +28,15 @@ struct Watch {
   uintptr_t begin, bytes;
 };
 
+// How a launch ends, and kinds of defects.
 enum class Outcome : uint8_t {
-  ok,             // also with races and other defects that do not end a launch, which are reported
+  ok,             // also with defects that do not end a launch, which are reported: the next three
+  warning,
+  race,
+  unwritten,
   failed_assert,  // cudaErrorAssert
   bad_access,     // cudaErrorIllegalAddress
+  misaligned,     // cudaErrorMisalignedAddress
   stuck,          // a barrier that is not reached, an instruction that traps: cudaErrorLaunchFailure
 };
 
@@ -45,6 +50,8 @@ struct Host {
   // Waits for the lanes of the mask. Returns their values, by lane, and in `lanes` the lanes that have not ended. With
   // `orders_memory`, orders memory between the lanes.
   const uint64_t *(*exchange)(unsigned mask, uint64_t value, bool orders_memory, unsigned *lanes, const void *caller);
+  // Reports that the value of a lane is read that has ended, or that the block does not have.
+  void (*undefined)(unsigned lane, const void *caller);
   // The lanes of the caller's warp that make this call before they wait or end.
   unsigned (*active)();
   // Called before an atomic operation, and for __threadfence.

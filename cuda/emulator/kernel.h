@@ -265,8 +265,8 @@ inline void __threadfence_system() { __threadfence_block(); }
 GPT2_UNCHECKED inline unsigned __activemask() { return gpt2_emulator::host->active(); }
 
 // Shuffles return the value of another lane, or the caller's value if that lane is outside the caller's group of
-// `width` lanes. The value of a lane that has ended, or that the block does not have, is undefined on a GPU, but a
-// kernel may read it without using it: here all its bits are set, a NaN of every type.
+// `width` lanes. The value of a lane that has ended, or that the block does not have, is undefined on a GPU: here it is
+// reported, and all its bits are set, a NaN of every type.
 inline constexpr uint64_t gpt2_undefined = ~uint64_t{0};
 // A GPU uses only the lowest bits of other distances than 0 to 32, and of other widths; here they are errors.
 #define GPT2_SHUFFLE(name, parameter, is_near, condition, source)                                                   \
@@ -282,7 +282,9 @@ inline constexpr uint64_t gpt2_undefined = ~uint64_t{0};
     const int self = lane(), first = self / width * width, wanted = source;                                         \
     if (!(condition)) return value;                                                                                 \
     if (!(mask >> wanted & 1)) fail("reads the value of a lane that is not in its mask", nullptr, 0, GPT2_CALLER);  \
-    return from_bits<T>(there >> wanted & 1 ? values[wanted] : gpt2_undefined);                                     \
+    if (there >> wanted & 1) return from_bits<T>(values[wanted]);                                                   \
+    host->undefined(unsigned(wanted), GPT2_CALLER);                                                                 \
+    return from_bits<T>(gpt2_undefined);                                                                            \
   }
 GPT2_SHUFFLE(__shfl_sync, int lane_in_part, true, true, first + (lane_in_part & (width - 1)))
 GPT2_SHUFFLE(__shfl_up_sync, unsigned delta, delta <= 32, wanted >= first, self - int(delta))

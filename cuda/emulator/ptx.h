@@ -60,7 +60,7 @@ GPT2_INLINE void store(char *memory, const From &...from) {
 // Exchanges the addresses of a matrix's rows: the first `count` lanes have one each.
 GPT2_UNCHECKED inline void exchange_rows(const char *own, unsigned count, const char *(&rows)[32]) {
   if (lane() < count && uintptr_t(own) % 16 != 0) {
-    fail("loads a row of a matrix from an address that is not a multiple of 16", nullptr, 0, GPT2_CALLER);
+    fail("loads a row of a matrix from an address that is not a multiple of 16", nullptr, 0, GPT2_CALLER, Outcome::misaligned);
   }
   const char *const *lanes[32];
   meet(own, lanes, GPT2_CALLER);

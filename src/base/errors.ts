@@ -212,9 +212,11 @@ export function explained<R>(what: string, advice: string | undefined, work: () 
 export const shortList = (names: readonly string[], most = 3): string =>
   names.length > most ? `${names.slice(0, most).join(', ')} and ${names.length - most} more` : names.join(', ');
 
+export const isClass = (value: unknown): boolean => typeof value === 'function' && /^class\b/.test(String(value));
+
 /** A wrong value in one line, texts in quotes. */
 export function shown(value: unknown): string {
-  if (typeof value === 'function') return 'a function';
+  if (typeof value === 'function') return isClass(value) ? `the class ${value.name}` : 'a function';
   if (typeof value === 'string' || Array.isArray(value)) return JSON.stringify(value);
   return typeof value === 'object' && value !== null ? 'an object' : String(value);
 }

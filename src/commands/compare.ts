@@ -5,10 +5,12 @@ import { Command, Option } from 'commander';
 import {
   compareRuns,
   type Figure,
+  findRuns,
   gpt2Error,
   htmlReport,
   lossPlot,
   type Over,
+  orElse,
   overNames,
   real,
   referenceNames,
@@ -49,11 +51,11 @@ are those of training steps, without validations, samples and saves. A reference
 
 More than two runs without --reference, --tolerance or a reference of all: ranked by the last validation loss, with the
 options in which they differ. State failed: a loss or gradient was not finite; stopped: also a run that was killed. A tie is
-behind the first by less than twice the standard error (±) over the same sequences.
+behind the least by less than twice the standard error (±) over the same sequences.
 
 A run that validated other tokens than the reference or another run (--val-tokens, --val-steps) is compared without validations.
-Losses over other data or another vocabulary cannot be compared, which is said first, with bits per byte if the logs have them:
-these then rank the runs.
+Losses over other data or another vocabulary cannot be compared, which is said first, with bits per byte if the logs have them.
+Such runs are ranked within each data set.
 
 Exit code 0: inside the reference's limits (or --tolerance at every step), or no reference matches. 1: outside, or the
 configurations differ. Another run has no limits: only --tolerance sets one. A ranking exits with 0, whatever its runs' state.
@@ -67,7 +69,7 @@ const outHelp = 'file of the plot, .svg or .png (default: compare.svg in the run
 export function compareCommand(): Command {
   return new Command('compare')
     .description('Compare the curves of runs with references or with each other')
-    .argument('<RUN...>', 'run folders')
+    .argument('<RUN...>', 'run folders, or folders of runs')
     .option('--reference <NAME|FILE|RUN>', referenceHelp, repeated)
     .addOption(numberOption('--tolerance <X>', toleranceHelp, real(0, Number.MAX_VALUE)))
     .addOption(new Option('--over <AXIS>', overHelp).choices(overNames).default('steps'))
@@ -95,14 +97,18 @@ function folderFor(runs: readonly string[]): string {
   return runs.length > 1 && parents.size === 1 ? join(runs[0]!, '..') : runs[0]!;
 }
 
-/** The paths without the plot and report of an earlier comparison, which runs/sweep/* also matches. */
-const withoutPlots = (paths: readonly string[]): string[] =>
-  paths.filter((path) => ![plotName, reportOf(plotName)].includes(basename(path)));
+/** The runs of paths, without the plot and report of an earlier comparison; a path without runs stays, for readRun to refuse. */
+const runsIn = (paths: readonly string[]): string[] =>
+  paths.flatMap((path) => {
+    if ([plotName, reportOf(plotName)].includes(basename(path))) return [];
+    const found = orElse([], () => findRuns(path));
+    return found.length > 0 ? found : path;
+  });
 
 const reportOf = (plot: string): string => plot.replace(/\.\w+$/, '.html');
 
 async function compare(paths: readonly string[], flags: Shown & { readonly over: Over }): Promise<void> {
-  const folders = withoutPlots(paths);
+  const folders = runsIn(paths);
   const { figure, describe, resultWith, outside } = compareRuns(folders, flags);
   const plot = flags.out ?? join(folderFor(folders), plotName);
   const report = flags.html ?? reportOf(plot);

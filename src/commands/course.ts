@@ -87,8 +87,9 @@ async function check(folder: string, { timeLimit }: { timeLimit: number }): Prom
   const checked: CheckedExercise[] = [];
   for await (const exercise of checkCourse(folder, timeLimit)) {
     checked.push(exercise);
-    const { name, solved } = exercise;
-    process.stdout.write(`${name.padEnd(24)}${solved === undefined ? 'open' : `solved ${solved.slice(0, 10)}`}\n`);
+    const { name, solved, isUntouched } = exercise;
+    const unsolved = isUntouched ? 'open' : 'wrong';
+    process.stdout.write(`${name.padEnd(24)}${solved === undefined ? unsolved : `solved ${solved.slice(0, 10)}`}\n`);
   }
   const open = checked.filter(({ solved }) => solved === undefined);
   process.stdout.write(`${checked.length - open.length} of ${checked.length} solved\n`);

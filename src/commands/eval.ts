@@ -57,7 +57,8 @@ Examples:
 
 The loss is the mean over whole sequences of --seq tokens, in nats per token, as in a run's validation; after ± stands its
 standard error over the sequences. Neither depends on --batch or --gpus. Bits per byte count the bytes of the predicted tokens'
-text, so they compare models with different tokenizers; the end of a text has no bytes.
+text, so they compare models with different tokenizers; the end of a text has no bytes. An untied head's losses, HellaSwag's too,
+count the rows that pad the vocabulary to a multiple of 128 (docs/recipe.md).
 HellaSwag: acc is the share of questions whose right completion has the smallest summed loss, acc_norm the smallest mean loss.
 `;
 
@@ -101,7 +102,7 @@ async function evaluateOnAll(flags: Flags): Promise<void> {
   const found = await (place ? Ranks.together(place, tell, evaluated) : evaluated());
   if (!found || Number.isFinite(found.loss)) return;
   const { loss, model, data } = found;
-  throw gpt2Error`the loss of ${model} on ${data} is ${loss}: name another checkpoint with --model`;
+  throw gpt2Error`the loss of ${model} on ${data} is ${loss}: its training diverged or its weights are damaged; train with a smaller --lr, or name another --model`;
 }
 
 /** Evaluates; with several ranks, rank 0 prints the results. @returns the loss, if there is data */
@@ -146,7 +147,7 @@ async function evaluateModel(flags: Flags, ranks?: Ranks) {
     const evaluation = await evaluate(model, options);
     loss = { loss: evaluation.loss, model: weights.path, data: folder };
     results.push({ data: folder, role, ...evaluation });
-    print(lossLines(folder, role, evaluation, performance.now() - begun));
+    if (Number.isFinite(evaluation.loss)) print(lossLines(folder, role, evaluation, performance.now() - begun));
   }
   if (hellaswag) {
     const score = await scoreHellaswag(model, hellaswag, { ...sizes, progress: progress(), ranks });

@@ -131,7 +131,7 @@ function inspectCommand(): Command {
         `${found.path}: ${formatCount(found.bytes)} bytes, sha256 ${found.sha256}`,
         `header: 20240520, version 1, ${formatCount(found.tokens)} tokens`,
         `tokenizer: ${found.tokenizer}, a vocabulary of ${formatCount(found.vocabularySize)}; the largest id is ${formatCount(found.largest)}`,
-        `<|endoftext|>: ${formatCount(found.endsOfText)}, before each document or part of a long one`,
+        `<|endoftext|>: ${found.endsOfText === 0 ? 'none' : `${formatCount(found.endsOfText)}, before each document or part of a long one`}`,
         `tokens ${formatCount(at)} to ${formatCount(at + found.ids.length - 1)}:`,
         found.text,
       ];

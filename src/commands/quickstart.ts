@@ -10,6 +10,8 @@ import {
   explained,
   formatCount,
   gpt2Error,
+  holdsRun,
+  orElse,
   type PresetName,
   packageRoot,
   readPreset,
@@ -98,6 +100,18 @@ function checkedText(path: string): string {
   throw gpt2Error`the text ${path} has ${formatCount(size)} bytes, fewer than the ${formatCount(leastBytes)} from which a model learns words; name a longer one with --text`;
 }
 
+/** The last arguments of this command's training runs, by which a log shows that the run is this command's. */
+const lastArguments = (out: string): string[] => ['--sample-every', '0', '--out', out, '--overwrite'];
+
+/** @throws Gpt2Error if the folder holds a run that this command did not train, or that was resumed since */
+function refuseOtherRun(out: string): void {
+  if (!holdsRun(out)) return;
+  const ours = lastArguments(out).join(' ');
+  const starts = orElse([], () => readRun(out).events.filter((event) => event.event === 'run'));
+  if (starts.length > 0 && starts.every(({ command = [] }) => command.join(' ').endsWith(ours))) return;
+  throw gpt2Error`${out} holds a run of other commands, which quickstart would replace; rename that folder`;
+}
+
 async function trainAndShow({ folder, vocabularySize, curve }: Data, signal: AbortSignal): Promise<void> {
   const run = async (...args: string[]) => {
     process.stdout.write(`\n$ ${asTyped(`npm run gpt2 -- ${args.map(shellWord).join(' ')}`)}\n`);
@@ -105,11 +119,12 @@ async function trainAndShow({ folder, vocabularySize, curve }: Data, signal: Abo
     if (end !== 0) throw typeof end === 'number' ? new ExitError(end) : gpt2Error`${args[0]!} ended with ${end}`;
   };
   const train = async (out: string, preset: PresetName, data: string, ...more: string[]) => {
-    await run('train', '--preset', preset, '--data', data, ...more, '--sample-every', '0', '--out', out, '--overwrite');
+    await run('train', '--preset', preset, '--data', data, ...more, ...lastArguments(out));
     if (curve) await run('compare', out);
   };
-  if (curve) await train('runs/quickstart', curve.preset, curve.folder, '--stop-after', `${stepsOfCurve}`);
   const out = curve ? 'runs/laptop' : `runs/${basename(folder)}`;
+  for (const replaced of curve ? ['runs/quickstart', out] : [out]) refuseOtherRun(replaced);
+  if (curve) await train('runs/quickstart', curve.preset, curve.folder, '--stop-after', `${stepsOfCurve}`);
   await train(out, laptop, folder, '--steps', `${steps}`);
   await run('sample', '--model', out, '--tokens', '400');
 

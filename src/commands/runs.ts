@@ -87,10 +87,9 @@ function list(folder: string, { sort, json }: { readonly sort: string; readonly 
     notice(`left out: ${summary.message}`);
     return [];
   });
-  const { by, runs: sorted } = withTies(found);
-  if (sort === 'val' && by !== 'loss') {
-    const how = by ? `sorted by ${by}` : 'not sorted, as a log lacks bits per byte';
-    notice(`losses on other data or vocabularies cannot be compared: ${how}`);
+  const { dataSets, runs: sorted } = withTies(found);
+  if (sort === 'val' && dataSets > 1) {
+    notice(`losses on other data or vocabularies cannot be compared: sorted within each of ${dataSets} data sets`);
   }
   const runs = sorted.sort((a, b) => (order(a) < order(b) ? -1 : order(a) > order(b) ? 1 : 0));
   const lines = runs.length > 0 ? [tableOf(folder, runs)] : [`no runs in ${folder}; npm run train starts one`];

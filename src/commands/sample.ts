@@ -63,7 +63,7 @@ type Flags = TrainOptions & Choice & Asked & PrintFlags;
 const mostTexts = { cuda: 32, cpu: 8 };
 
 export function sampleCommand(): Command {
-  const prompt = new Option('--prompt <TEXT>', 'text to continue; -: one prompt per line of standard input');
+  const prompt = new Option('--prompt <TEXT>', 'text to continue, after end of text; -: one prompt per line of stdin');
   const count = numberOption('--count <N>', 'texts per prompt', whole(1, 100_000), 1);
   const tokens = numberOption('--tokens <N>', 'maximum new tokens per text', whole(1, 1_000_000), 128);
   const temperature = numberOption('--temperature <X>', '0: always the likeliest token', real(0, 100), 0.8);

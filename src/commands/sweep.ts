@@ -47,8 +47,9 @@ import { showBytes } from './progress.ts';
 const sweepHelp = 'train with each value, as lr=1e-4,3e-4; repeatable: all combinations';
 export const sweepOption = (): Option => new Option('--sweep <NAME=VALUES>', sweepHelp).argParser(repeated);
 
-/** The commands to try after training: texts of a run's model, and curves. @param compared the runs, as a shell takes them */
-export function nextCommands(run: string, compared: string): string[] {
+/** The commands to try after training: texts of `run`'s model, if one run is the best; curves of `compared`, as a shell takes it. */
+export function nextCommands(run: string | undefined, compared: string): string[] {
+  if (run === undefined) return [`next: npm run compare ${compared}`];
   const prompt = orElse(undefined, () => firstWords(readRun(run).configuration.data));
   return [
     `next: npm run sample -- --model ${shellWord(run)}${prompt ? ` --prompt ${shellWord(prompt)}` : ''}`,
@@ -113,8 +114,8 @@ export async function sweep(
   const ranked = rankRuns(pairRuns(folders.filter(isRun)).runs);
   if (options.json) process.stdout.write(jsonLine({ out, ...ranked, failures }));
   else if (ranked.ranking.length > 0) {
-    const [best] = ranked.ranking;
-    const lines = [describeTable(rankingTable(ranked)), ...nextCommands(best!.run, `${shellWord(out)}/*`)];
+    const best = ranked.dataSets === 1 ? ranked.ranking[0]!.run : undefined;
+    const lines = [describeTable(rankingTable(ranked)), ...nextCommands(best, `${shellWord(out)}/*`)];
     process.stdout.write(asTyped(`${lines.join('\n')}\n`));
   }
   if (failures.length === 0) return;

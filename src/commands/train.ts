@@ -6,6 +6,7 @@ import {
   attempt,
   customModel,
   ExitError,
+  epochsText,
   formatBytes,
   formatCount,
   type LivePage,
@@ -168,7 +169,7 @@ async function serveWatched(page: LivePage, signal: AbortSignal, notice: (text: 
 /** The lines before step 0. */
 function describe(run: RunDescription): string {
   const from = run.startStep > 0 ? ` from step ${run.startStep}` : '';
-  const epochs = run.epochs > 1 ? `, ${formatCount(Number(run.epochs.toPrecision(3)))} epochs` : '';
+  const epochs = run.epochs > 1 ? `, ${epochsText(run.epochs)}` : '';
   const parts = run.accumulation > 1 ? `, ${formatCount(run.accumulation)} micro-batches each` : '';
   return [
     `${run.model}: ${formatCount(run.parameters)} parameters, ${formatBytes(run.memoryBytes)}, on ${run.device}`,
@@ -210,9 +211,10 @@ function recipeTable(choices: NonNullable<TrainingPlan['recipe']>['choices']): s
 
 function planText(plan: TrainingPlan): string {
   const { model, parameters, device, batch, sequence, accumulation, ranks, recompute, memory, available } = plan;
-  const { savingMemory, availableHost, preset, recipe } = plan;
-  const total = [...memory.values()].reduce((sum, bytes) => sum + bytes, 0);
-  const rows = [...memory, ['total', total] as const, ['free', available] as const];
+  const { reserve, savingMemory, availableHost, preset, recipe } = plan;
+  const kinds = [...memory, ...(reserve > 0 ? [['kernels, graphs', reserve] as const] : [])];
+  const total = kinds.reduce((sum, [, bytes]) => sum + bytes, 0);
+  const rows = [...kinds, ['total', total] as const, ['free', available] as const];
   const width = Math.max(...rows.map(([kind]) => kind.length));
   const table = rows.map(([kind, bytes]) => `  ${kind.padEnd(width)}  ${formatBytes(bytes).padStart(9)}`);
   return [

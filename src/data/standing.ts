@@ -1,7 +1,7 @@
 // Examines a folder before a data set is made in it. Another data set is replaced only on request, unknown files never.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { attempt, explained, Gpt2Error, gpt2Error, orElse, words } from '../base/errors.ts';
+import { attempt, explained, Gpt2Error, gpt2Error, onCommandLine, orElse } from '../base/errors.ts';
 import { hashFile } from '../base/files/regular-file.ts';
 import { tokenizerFile } from '../tokenizer/tokenizer-file.ts';
 import {
@@ -35,7 +35,7 @@ export function standingIn(folder: string, prefix: string) {
     name.startsWith(`${prefix}_`) && /^(train|val)(_\d{6,})?\.bin$/.test(name.slice(prefix.length + 1));
   const other = shards.find((name) => !isOurs(name) && !listed.has(name));
   if (other)
-    throw gpt2Error`${folder} holds ${other}, which belongs to another data set: name another folder with --out`;
+    throw gpt2Error`${folder} holds ${other}, which belongs to another data set: name another folder${onCommandLine(' with --out')}`;
   const isCutOff = shards.length === 0 || existsSync(join(folder, unfinishedFolder));
   const replaced = dataset?.tokenizerSha256 === undefined ? shards : [...shards, tokenizerFile];
   return {
@@ -50,19 +50,19 @@ export function standingIn(folder: string, prefix: string) {
 
 /** The error if `what` is in the folder and may not be replaced. */
 export const standsInTheWay = (folder: string, what: string): Gpt2Error =>
-  gpt2Error`${folder} holds ${what}: replace it with --overwrite, or name another folder with --out`;
+  gpt2Error`${folder} holds ${what}: replace it with --overwrite, or name another folder${onCommandLine(' with --out')}`;
 
 /** @throws Gpt2Error if a new data set's tokenizer would replace a file that belongs to no data set */
 export function refuseForeignTokenizer(folder: string, file: string | undefined, replaced: readonly string[]): void {
   const path = join(folder, tokenizerFile);
   if (file === undefined || replaced.includes(tokenizerFile) || !existsSync(path)) return;
   if (readFileSync(path, 'utf8') === file) return;
-  throw gpt2Error`${path} belongs to no data set and is not replaced: move it, or name another folder with --out`;
+  throw gpt2Error`${path} belongs to no data set and is not replaced: move it, or name another folder${onCommandLine(' with --out')}`;
 }
 
 /** Runs `work`, which writes to a folder. @throws Gpt2Error if the folder cannot be written */
 export const writingTo = <R>(folder: string, work: () => R): R =>
-  explained(`cannot write to ${folder}`, words`name another folder with --out`, work);
+  explained(`cannot write to ${folder}`, `name another folder${onCommandLine(' with --out')}`, work);
 
 /** Whether a folder's shards and tokenizer exist and have the recorded hashes, and dataset.json has the tokenizer's loss. */
 export function isWhole(folder: string, dataset: Dataset): boolean {

@@ -19,6 +19,8 @@ export interface CheckedExercise {
   readonly name: string;
   /** The time when it was solved, as ISO 8601; undefined if it is not. */
   readonly solved: string | undefined;
+  /** It is as it was copied. */
+  readonly isUntouched: boolean;
   /** Output of its test, if it is not solved. */
   readonly lines: readonly string[];
   /** Path of the source. */
@@ -53,12 +55,13 @@ export async function* checkCourse(folder: string, seconds: number): AsyncGenera
   for (const name of names.sort()) {
     const exercise = join(folder, name);
     const lines: string[] = [];
-    let [source, hash] = [exercise, ''];
+    let [source, hash, isUntouched] = [exercise, '', false];
     try {
       const options: LabOptions = { folder: exercise, device: selectDevice('cpu'), seconds };
       const [card] = await listed(child, options);
       source = join(exercise, card!.source);
       hash = card!.hash;
+      isUntouched = (await listed(child, { ...options, folder: join(exercises, name) }))[0]!.hash === hash;
       if (score[name]?.hash !== hash) {
         const jobs = await jobsOf(child, options);
         const onLine = (line: string) => void lines.push(line);
@@ -72,7 +75,7 @@ export async function* checkCourse(folder: string, seconds: number): AsyncGenera
       lines.push(expected(error).message);
     }
     const solved = score[name]?.hash === hash ? score[name].solved : undefined;
-    yield { name, solved, lines: solved === undefined ? lines : [], source };
+    yield { name, solved, isUntouched, lines: solved === undefined ? lines : [], source };
   }
 }
 

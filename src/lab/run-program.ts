@@ -1,15 +1,20 @@
 // Runs the main of CUDA files in a separate process, in this terminal: on a GPU, compiled by nvcc, or emulated on a CPU.
 import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { constants } from 'node:os';
+import { dirname, join } from 'node:path';
 import { gpt2Error, usageError } from '../base/errors.ts';
 import {
   compiledProgram,
   functionList,
   functionsOf,
+  hasMain,
   nvccFor,
   type ProgramSource,
   programEnvironment,
+  readSource,
 } from '../ops/kernels/compile.ts';
+import { cardFiles } from '../ops/kernels/kernel-card.ts';
 import { labTool } from './tools.ts';
 
 export interface RunProgramOptions extends ProgramSource {
@@ -39,6 +44,10 @@ export async function runProgram(options: RunProgramOptions): Promise<number> {
     throw usageError`--sanitize needs a GPU and nvcc, and ${files.join(', ')} runs on the emulator, which checks accesses itself: leave it out`;
   if (onlyEmulated && isOnGpu)
     throw usageError`${onlyEmulated} is an option of the emulator, and ${files.join(', ')} runs on the GPU: add --device cpu, or check the GPU's accesses with --sanitize`;
+  // Kernels of a card use macros such as ELEMENT, which only the lab defines.
+  const folder = files.map(dirname).find((path) => cardFiles.some((name) => existsSync(join(path, name))));
+  if (folder !== undefined && !files.some((file) => hasMain(readSource(file))))
+    throw gpt2Error`${files.join(', ')} has no main to run: the card in ${folder} launches its kernels; use kernel test ${folder}`;
   const program = compiledProgram(options, device);
   if (program === undefined) {
     throw gpt2Error`${files.join(', ')} has no main to run (${isOnGpu ? 'nvcc compiles it' : 'it compiles'}); its functions: ${functionList(functionsOf(files))}; add a file with a main that calls them, or test one with kernel test --expect`;

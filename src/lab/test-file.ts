@@ -1,19 +1,24 @@
 // Tests a function or a kernel of a .cu file against expected outputs, in a program that is compiled for it.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
-import { explained, gpt2Error } from '../base/errors.ts';
+import { join } from 'node:path';
+import { checkGiven, checkValue, real, whole } from '../base/checks/given.ts';
+import { explained, gpt2Error, shown } from '../base/errors.ts';
 import { packageRoot } from '../base/package-root.ts';
+import { elementCount } from '../native/element-types.ts';
 import { TemporaryFolder } from '../native/temporary-folder.ts';
 import { split } from '../ops/kernels/brackets.ts';
 import { compiledProgram, functionList, functionsOf, programEnvironment } from '../ops/kernels/compile.ts';
 import { importCard } from '../ops/kernels/import-card.ts';
-import type { Dimensions } from '../ops/kernels/kernels.ts';
+import type { LaunchShape } from '../ops/kernels/kernels.ts';
 import { isOff, wrongArray, wrongLines } from './describe-wrong.ts';
 
-/** One call, with values by the names of parameters. They become the C types of the function: fp16, int64, and so on. */
-export interface ExpectedCall {
-  /** Default: its scalar inputs, "N 256". */
+/**
+ * One call, with its launch if the function is a kernel. Values, by the names of parameters, become the C types of the function:
+ * fp16, int64, and so on; a number that its type cannot hold is refused.
+ */
+export interface ExpectedCall extends Partial<LaunchShape> {
+  /** Printed after its number. Default: its scalar inputs, "N 256". */
   readonly name?: string;
   /** A number, or the numbers of an array. */
   readonly inputs: Readonly<Record<string, number | ArrayLike<number>>>;
@@ -21,11 +26,6 @@ export interface ExpectedCall {
   readonly expected: Readonly<Record<string, ArrayLike<number>>>;
   /** Shapes of expected arrays, for messages. Default: vectors. */
   readonly shapes?: Readonly<Record<string, readonly number[]>>;
-  /** The launch, if the function is a kernel. */
-  readonly grid?: Dimensions;
-  readonly block?: Dimensions;
-  /** Bytes of dynamic shared memory. */
-  readonly shared?: number;
 }
 
 /** The default export of a file for `gpt2 kernel test FILE.cu --expect`. */
@@ -33,19 +33,18 @@ export interface Expectation {
   /** The function, or the kernel. Default: solve. */
   readonly function?: string;
   readonly cases: readonly ExpectedCall[];
-  /** The most that a value may be off, as a share of the expected value or, below 1, absolute. Default 1e-4. */
+  /** The most that a float may be off, as a share of the expected value or, below 1, absolute. Default 1e-4. Integers are exact. */
   readonly tolerance?: number;
 }
 
-/** Yields the outcome of each case. @throws CompileError; Gpt2Error if a name does not fit the function */
+/** Yields the outcome of each case. @throws CompileError; Gpt2Error for a case that does not fit the function */
 export async function* testFile(file: string, expectation: string, device: 'cuda' | 'cpu', seconds: number) {
   const { cases, tolerance = 1e-4, ...rest } = await readExpectation(expectation);
   const name = rest.function ?? 'solve';
   const { names, isKernel } = parametersOf(file, name);
-  if (isKernel && cases.some(({ grid, block }) => grid === undefined || block === undefined)) {
-    throw gpt2Error`${expectation}: ${name} is a kernel: give each case its grid and block`;
-  }
-  const inputs = cases.map((one) => packed(one, names, expectation));
+  const inputs = cases.map((one, index) =>
+    explained(`${expectation}: case ${index + 1}`, undefined, () => packed(one, names, isKernel)),
+  );
   using folder = new TemporaryFolder('expect');
   const path = (end: string) => join(folder.path, end);
   const values = names.map((_, index) => `std::get<${index}>(arguments).get()`).join(', ');
@@ -72,32 +71,36 @@ export async function* testFile(file: string, expectation: string, device: 'cuda
       ...{ env: programEnvironment('quiet'), encoding: 'utf8', maxBuffer: 64 << 20 },
     });
     const report = stderr.trimEnd();
+    // Its parameters cannot take the case.
+    if (status === 78) throw gpt2Error`${expectation}: case ${index + 1}: ${report}`;
+    const title = titleOf(one, index);
     const earlier = reported.get(report);
-    reported.set(report, earlier ?? nameOf(one));
+    reported.set(report, earlier ?? title);
     const reports = report === '' ? [] : [earlier === undefined ? report : `the same report as of ${earlier}`];
     const late = signal === 'SIGKILL' ? ` after ${seconds} s` : '';
     const why = signal ? `ended by ${signal}${late}` : `exit code ${status}`;
     const wrong = existsSync(path('out')) ? wrongOutputs(one, names, numbersIn(path('out')), tolerance) : [];
-    const shown = isDrawn ? wrong.map(({ sentence }) => sentence) : wrong.flatMap(wrongLines);
+    const printed = isDrawn ? wrong.map(({ sentence }) => sentence) : wrong.flatMap(wrongLines);
     const failed = status === 0 ? [] : [status === 3 ? 'defects' : `the program failed (${why})`];
     const isRight = wrong.length + failed.length === 0;
     isDrawn ||= wrong.length > 0;
     yield {
-      name: nameOf(one),
+      name: title,
       isRight,
-      lines: [...(isRight ? [`right: ${Object.keys(one.expected).join(', ')}`] : [...failed, ...shown]), ...reports],
+      lines: [...(isRight ? [`right: ${Object.keys(one.expected).join(', ')}`] : [...failed, ...printed]), ...reports],
     };
   }
 }
 
 async function readExpectation(file: string): Promise<Expectation> {
-  const path = resolve(file);
-  explained(`the expectation ${file} cannot be read`, 'name a .ts or .mjs file', () => readFileSync(path));
-  const { default: expectation } = (await importCard(path, `the expectation ${file}`)) as { default?: Expectation };
-  const { cases } = expectation ?? {};
-  if (!Array.isArray(cases) || !cases.every(({ inputs, expected }) => inputs && expected))
+  explained(`the expectation ${file} cannot be read`, 'name a .ts or .mjs file', () => readFileSync(file));
+  if (!/\.[cm]?[jt]s$/.test(file)) throw gpt2Error`the expectation ${file} is no program: name a .ts or .mjs file`;
+  const { default: expectation } = (await importCard(file, `the expectation ${file}`)) as { default?: Expectation };
+  if (!expectation?.cases?.length)
     throw gpt2Error`${file} needs a default export with cases: [{ inputs: { N: 4 }, expected: { out: [1, 2, 3, 4] } }]`;
-  return expectation!;
+  const optional = { function: 'text', tolerance: real(0) } as const;
+  explained(file, undefined, () => checkGiven(expectation, { cases: 'object' }, optional));
+  return expectation;
 }
 
 function parametersOf(file: string, name: string): { names: readonly string[]; isKernel: boolean } {
@@ -108,26 +111,43 @@ function parametersOf(file: string, name: string): { names: readonly string[]; i
   return { names: names.filter(Boolean), isKernel: found.isKernel };
 }
 
-/** The bytes that expect.h reads: the launch, then each parameter. */
-function packed(call: ExpectedCall, names: readonly string[], file: string): Float64Array {
-  const { inputs, expected, grid = 1, block = 1, shared = 0 } = call;
+/** The numbers that expect.h reads: the launch, then each parameter. @throws Gpt2Error for a case that contradicts itself */
+function packed(call: ExpectedCall, names: readonly string[], isKernel: boolean): Float64Array {
+  const { inputs, expected, shapes = {}, grid = 1, block = 1, shared = 0 } = call;
+  const needed = { inputs: 'object', expected: 'object', grid: 'object', block: 'object' } as const;
+  checkGiven({ ...call, grid: [grid], block: [block] }, needed, { name: 'text', shapes: 'object', shared: whole(0) });
+  if (isKernel === [call.grid, call.block].includes(undefined))
+    throw gpt2Error`the function is ${isKernel ? 'a kernel: give' : 'no kernel: leave out'} grid and block`;
   const unknown = Object.keys({ ...inputs, ...expected }).find((each) => !names.includes(each));
-  if (unknown !== undefined) throw gpt2Error`${file}: ${unknown} is no parameter; they are ${names.join(', ')}`;
-  const sizes = (size: Dimensions) => Array.from({ length: 3 }, (_, axis) => [size].flat()[axis] ?? 1);
-  const values: number[] = [...sizes(grid), ...sizes(block), shared];
+  if (unknown !== undefined) throw gpt2Error`${unknown} is no parameter; they are ${names.join(', ')}`;
+  if (Object.keys(expected).length === 0) throw gpt2Error`it expects nothing: give the numbers of an output`;
+  const sizes = [grid, block].flatMap((size) => Array.from({ length: 3 }, (_, axis) => [size].flat()[axis] ?? 1));
+  for (const size of sizes) checkValue('a size of grid or block', whole(1, 2 ** 31 - 1), size);
+  const values = [sizes, [shared]];
   for (const name of names) {
     const [value, wanted] = [inputs[name], expected[name]];
-    if (value === undefined && wanted === undefined) throw gpt2Error`${file}: a case lacks the parameter ${name}`;
-    if (typeof value === 'number') values.push(value);
-    else values.push((value ?? wanted)!.length, value ? 1 : 0);
-    const numbers = typeof value === 'object' ? Array.from(value) : [];
-    for (const each of numbers) values.push(each);
-    const other = numbers.concat(Array.from(wanted ?? [])).find((each) => typeof each !== 'number');
-    if (other !== undefined) {
-      throw gpt2Error`${file}: ${name} holds ${JSON.stringify(other)}, which is no number: write a matrix as one array, row after row`;
+    if (value === undefined && wanted === undefined) throw gpt2Error`it lacks the parameter ${name}`;
+    if (typeof value === 'number' && !wanted) values.push([-1, value]);
+    else {
+      const [before, after] = [numbersOf(name, value), numbersOf(name, wanted)];
+      if (value && wanted && before.length !== after.length)
+        throw gpt2Error`${name} has ${before.length} numbers as an input, but ${after.length} are expected`;
+      values.push([Math.max(before.length, after.length), value ? 1 : 0, wanted ? 1 : 0], before, after);
     }
   }
-  return Float64Array.from(values);
+  for (const [name, shape] of Object.entries(shapes)) {
+    if (elementCount([shape].flat()) !== expected[name]?.length)
+      throw gpt2Error`the shape ${shown(shape)} does not fit the numbers that are expected in ${name}`;
+  }
+  return Float64Array.from(values.flat());
+}
+
+function numbersOf(name: string, array: unknown = []): number[] {
+  if (!(Object(array).length >= 0)) throw gpt2Error`${name} takes an array of numbers, not ${shown(array)}`;
+  const numbers = Array.from(array as ArrayLike<number>);
+  const index = numbers.findIndex((each) => typeof each !== 'number');
+  if (index < 0) return numbers;
+  throw gpt2Error`${name}[${index}] is ${shown(numbers[index])}, which is no number: write a matrix as one array, row after row`;
 }
 
 const numbersIn = (path: string) => new Float64Array(new Uint8Array(readFileSync(path)).buffer);
@@ -138,19 +158,21 @@ function wrongOutputs(call: ExpectedCall, names: readonly string[], found: Float
   return names.flatMap((name) => {
     const array = expected[name] ?? inputs[name]!;
     if (typeof array === 'number') return [];
+    const isInteger = found[at++] === 1;
     const values = found.subarray(at, at + array.length);
     at += array.length;
     if (!expected[name]) return [];
     const wanted = Float64Array.from(array);
-    const mostOf = (value: number) => tolerance * Math.max(1, Math.abs(value));
+    // A share of infinity would be infinite.
+    const mostOf = (value: number) =>
+      isInteger || !Number.isFinite(value) ? 0 : tolerance * Math.max(1, Math.abs(value));
     const wrong = Array.from(wanted, (value, index) => isOff(values[index]!, value, mostOf(value)));
     const result = { name, shape: shapes?.[name] ?? [wanted.length], values, wanted };
     return wrong.includes(true) ? [wrongArray(result, wrong)] : [];
   });
 }
 
-const nameOf = ({ name, inputs }: ExpectedCall): string =>
-  name ??
-  Object.entries(inputs)
-    .flatMap(([key, value]) => (typeof value === 'number' ? [`${key} ${value}`] : []))
-    .join(', ');
+const titleOf = ({ name, inputs }: ExpectedCall, index: number): string => {
+  const scalars = Object.entries(inputs).filter(([, value]) => typeof value === 'number');
+  return [`case ${index + 1}`, name ?? scalars.map((one) => one.join(' '))].flat().join(', ');
+};

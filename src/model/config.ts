@@ -82,7 +82,7 @@ export function modelName(asked: string, config: ModelConfig): string {
 /** Checks sizes and returns them. @throws UsageError naming the invalid size */
 export function checkConfig(config: ModelConfig): ModelConfig {
   const size = whole(1);
-  const sizes = { layers: size, channels: size, heads: size, context: size, vocabularySize: size };
+  const sizes = { layers: size, channels: size, heads: size, context: size, vocabularySize: whole(1, 65536) };
   checkGiven(config, sizes, { ...parts, endOfText: whole(0) });
   if (config.channels % config.heads !== 0) {
     throw usageError`channels ${config.channels} are not divisible by heads ${config.heads}; give --heads that divide --channels`;
@@ -91,9 +91,6 @@ export function checkConfig(config: ModelConfig): ModelConfig {
   const { documentMask, endOfText = Number.POSITIVE_INFINITY } = config;
   if (documentMask && endOfText >= config.vocabularySize) {
     throw usageError`documentMask needs endOfText, the token of the vocabulary that begins a document`;
-  }
-  if (config.vocabularySize > 65536) {
-    throw usageError`vocabularySize ${config.vocabularySize} is over 65536, the most that a token file can hold`;
   }
   return config;
 }

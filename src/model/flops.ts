@@ -50,16 +50,20 @@ export const dataSheetFlops = (device: string, dtype: string): number | undefine
 const rateOf = (sheet: DataSheet | undefined, dtype: string): number | undefined =>
   dtype === 'bf16' || dtype === 'fp8' ? sheet?.[dtype] : undefined;
 
+/** Bytes of CUDA's context on an H100. */
+const cudaContext = 552_402_944;
+
 /** "RTX 4090" is "4090" on the command line. */
 const shortName = (word: string): string => word.split(' ').at(-1)!.toLowerCase();
 
 /**
  * The GPU that --for names: one of the table, or any GPU by its memory ("24GB"). `flops`: operations per second that training can be
- * expected to reach; undefined if unknown.
+ * expected to reach; undefined if unknown. `available`: free bytes when a run starts. Drivers keep up to 0.5% of the memory, CUDA's
+ * context takes as much as on an H100, and no workspace of kernels measured there was over 128 MiB (benchmarks/h100).
  * @throws UsageError for other names, or a dtype that it lacks
  */
 export function plannedGpu(name: string, dtype: string) {
-  const gigabytes = /^(\d{1,4})GB$/i.exec(name)?.[1];
+  const gigabytes = /^(\d{1,4}(?:\.\d+)?)GB$/i.exec(name)?.[1];
   const word = Object.keys(dataSheets).find((word) => shortName(word) === name.toLowerCase());
   const sheet = word === undefined ? gigabytes && { memory: Number(gigabytes) } : dataSheets[word];
   if (!sheet) {
@@ -71,7 +75,9 @@ export function plannedGpu(name: string, dtype: string) {
     throw usageError`--dtype fp8 needs an Ada GPU, Hopper or later, not ${word}; take --dtype bf16`;
   }
   const flops = rate && rate * measuredShare[dtype]!;
-  return { name: word ?? name.toUpperCase(), memory: sheet.memory * 2 ** 30, flops };
+  const total = sheet.memory * 2 ** 30;
+  const available = Math.max(0, total * 0.995 - cudaContext - 128 * 2 ** 20);
+  return { name: word ?? name.toUpperCase(), memory: { available, total }, flops };
 }
 
 /** Names the rate for fp8, which has matmuls in FP8 and in bf16. */

@@ -1,5 +1,5 @@
 // Draws the initial weights in the order of llm.c and PyTorch: with the same seed, the weights are equal.
-import { checkValue, whole } from '../base/checks/given.ts';
+import { checkArguments, checkValue, whole } from '../base/checks/given.ts';
 import { openGenerator } from '../native/generator.ts';
 import { castWeights, type Model } from './model.ts';
 import { parameterTable, realCount } from './parameters.ts';
@@ -11,6 +11,7 @@ import { parameterTable, realCount } from './parameters.ts';
  * @example initializeWeights(model, 42);
  */
 export function initializeWeights(model: Model, seed: number): void {
+  checkArguments({ model });
   checkValue('seed', whole(0, 2 ** 32 - 1), seed);
   using generator = openGenerator(model.device.description.library, seed);
   for (const parameter of parameterTable(model.config)) {

@@ -1,6 +1,6 @@
 // The cache of growing texts: the tokens, and for each layer the keys and values of all earlier tokens, so that a new token
 // costs the work of one token. src/inference/sample chooses tokens.
-import { checkGiven, whole } from '../base/checks/given.ts';
+import { checkArguments, checkGiven, whole } from '../base/checks/given.ts';
 import type { Pointer } from '../native/bindings.generated.ts';
 import type { Device, PinnedBuffer } from '../native/device.ts';
 import { bytesOf, elementCount } from '../native/element-types.ts';
@@ -86,6 +86,7 @@ export class KeyValueCache implements CacheView {
   isInUse = false;
 
   constructor(model: Model, sizes: CacheSizes) {
+    checkArguments({ model });
     checkGiven(sizes, { texts: whole(1), window: whole(1) }, {});
     const { texts, window } = sizes;
     const { device, config } = model;

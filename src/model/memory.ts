@@ -1,7 +1,7 @@
 // Plans memory before it is allocated: free memory of the device and the host, and the needs of inference.
 import { freemem, totalmem } from 'node:os';
 import { words } from '../base/errors.ts';
-import { absentDevice } from '../native/absent-device.ts';
+import { absentDevice, plannedPath } from '../native/absent-device.ts';
 import type { Device } from '../native/device.ts';
 import { callCards } from '../ops/kernels/card-scratch.ts';
 import type { LoadedCard } from '../ops/kernels/kernel-card.ts';
@@ -32,11 +32,14 @@ export function memoryLimit(device: Device, maxMemory: number | undefined) {
       remedy: words`give a larger --max-memory`,
     };
   }
-  const where = device.description.library === 'cuda' ? 'on the GPU' : 'here';
+  const { library, codePath } = device.description;
+  const isAbsent = codePath === plannedPath;
   return {
     bytes: available,
     text: `${gib(available)} of ${gib(total)} are free`,
-    remedy: `end what else runs ${where}`,
+    remedy: isAbsent
+      ? words`a larger GPU in --for`
+      : `end what else runs ${library === 'cuda' ? 'on the GPU' : 'here'}`,
   };
 }
 
@@ -59,9 +62,10 @@ type MemoryPlan = ReadonlyMap<string, number>;
 
 export const totalOf = (plan: MemoryPlan): number => [...plan.values()].reduce((sum, bytes) => sum + bytes, 0);
 
+export const reserveOf = ({ description }: Device): number => (description.library === 'cuda' ? reserve : 0);
+
 /** Bytes that must be free for a plan. */
-export const neededFor = (device: Device, plan: MemoryPlan): number =>
-  totalOf(plan) + (device.description.library === 'cuda' ? reserve : 0);
+export const neededFor = (device: Device, plan: MemoryPlan): number => totalOf(plan) + reserveOf(device);
 
 interface InferenceSizes {
   readonly B: number;

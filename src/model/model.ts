@@ -1,6 +1,6 @@
 // A model on a device: configuration, weights, and the activations of a batch. forward.ts and backward.ts have functions over a
 // model; src/train adds gradients and optimizer state.
-import { checkGiven, whole } from '../base/checks/given.ts';
+import { checkArguments, checkGiven, whole } from '../base/checks/given.ts';
 import { usageError } from '../base/errors.ts';
 import type { Device } from '../native/device.ts';
 import {
@@ -43,9 +43,11 @@ export interface Model {
  * initializeWeights(model, 42);
  */
 export function createModel(device: Device, config: ModelConfig, sizes: ActivationSizes, sharding?: Sharding): Model {
+  checkArguments({ device });
   checkConfig(config);
   checkDtype(config, device.dtype);
-  checkGiven(sizes, { B: whole(1), T: whole(1), purpose: ['training', 'inference'] }, { recompute: recomputeNames });
+  const T = whole(1, config.context);
+  checkGiven(sizes, { B: whole(1), T, purpose: ['training', 'inference'] }, { recompute: recomputeNames });
   const { elementType } = device;
   const weights = new ParameterArena(device, config, 'weights', elementType, elementType, sharding?.division);
   const masters = elementType === 'fp32' ? weights : fp32Copy(device, config, 'master weights', sharding);

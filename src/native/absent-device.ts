@@ -6,16 +6,19 @@ import { Device, type DeviceOptions } from './device.ts';
 interface Answers {
   /** The device that says how much scratch ops need. Default: none, which in bf16 leaves out less than 0.5% of a plan. */
   readonly scratchOf?: Pick<Device, 'call'>;
-  /** Bytes of memory, all free. Default 0. */
-  readonly memory?: number;
+  /** Bytes of memory. Default none. */
+  readonly memory?: { readonly available: number; readonly total: number };
   readonly name?: string;
   /** `Communicator.parts` of communicators on this device. */
   readonly parts?: number;
 }
 
+/** The code path of such a device. */
+export const plannedPath = 'planned';
+
 export function absentDevice(
   options: DeviceOptions,
-  { scratchOf, memory = 0, name = '', parts }: Answers = {},
+  { scratchOf, memory = { available: 0, total: 0 }, name = '', parts }: Answers = {},
 ): Device {
   // Tensors that overlap are refused, so addresses must differ.
   let next = 64n;
@@ -26,10 +29,11 @@ export function absentDevice(
   };
   const answers: Readonly<Record<string, unknown>> = {
     contextDescription: () =>
-      JSON.stringify({ library: options.kind, device: name, codePath: 'planned', canCapture: false }),
+      JSON.stringify({ library: options.kind, device: name, codePath: plannedPath, canCapture: false }),
     communicatorDescription: () => JSON.stringify({ parts }),
     memoryInfo: ({ available, total }: { available: BigInt64Array; total: BigInt64Array }) => {
-      available[0] = total[0] = BigInt(Math.floor(memory));
+      available[0] = BigInt(Math.floor(memory.available));
+      total[0] = BigInt(Math.floor(memory.total));
       return 0;
     },
     ...{ allocate, allocatePinned: allocate },

@@ -1,4 +1,5 @@
 // Tensors, and functions that allocate them.
+import { checkArguments } from '../base/checks/given.ts';
 import { ShapeError } from '../base/errors.ts';
 import type { Pointer } from './bindings.generated.ts';
 import type { Context } from './context.ts';
@@ -121,6 +122,7 @@ export function tensorOf(
   shape: readonly number[] = [values.length],
   type: ElementType | undefined = typeOf(values),
 ): Tensor {
+  checkArguments({ device, shape });
   if (type === undefined) {
     const arrays = [...new Set(Object.values(hostArrays))].map(({ name }) => name);
     throw new ShapeError(`a tensor holds one of ${arrays.join(', ')}, not ${(values as object)?.constructor?.name}`);

@@ -1,5 +1,5 @@
 // Assigns parameters to optimizers, and derives a run's state rows and scratch.
-import { UsageError, usageError } from '../base/errors.ts';
+import { isClass, UsageError, usageError } from '../base/errors.ts';
 import type { Selection } from '../model/arena.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { type Parameter, parameterTable } from '../model/parameters.ts';
@@ -19,7 +19,7 @@ export interface AssignedRow {
 
 /** The optimizer of a parameter. @throws UsageError if there is none, or it cannot update the parameter */
 export function optimizerOf(choice: OptimizerChoice, parameter: Parameter): Optimizer {
-  const optimizer = typeof choice === 'function' ? choice(parameter) : choice;
+  const optimizer = typeof choice === 'function' && !isClass(choice) ? choice(parameter) : (choice as Optimizer);
   const { name, kind } = parameter;
   if (!Array.isArray(optimizer?.rows))
     throw UsageError.takes('optimizer', 'an Optimizer for every parameter', optimizer);

@@ -18,7 +18,7 @@ import {
 const isPart = (name: string): boolean => programParts.includes(name as ProgramPart);
 
 /** The value of a program's part in a configuration. */
-const ofProgram = 'of the program';
+export const ofProgram = 'of the program';
 
 const partField = (what: string) => ({
   schema: z.literal(ofProgram).optional(),
@@ -46,9 +46,9 @@ export const configurationSchema = z.looseObject({
   ...Object.fromEntries(Object.entries(derivedFields).map(([name, { schema }]) => [name, schema])),
 });
 
-function fieldSchema(name: string, { type, optional }: OptionRow): z.ZodType {
+function fieldSchema(name: string, { type, optional, without }: OptionRow): z.ZodType {
   const schema = isPart(name) ? z.union([valueSchema(type), z.literal(ofProgram)]) : valueSchema(type);
-  return optional ? schema.optional() : schema;
+  return optional || without ? schema.optional() : schema;
 }
 
 function valueSchema(type: OptionRow['type']): z.ZodType {
@@ -67,6 +67,13 @@ export const isOfProgram = (name: string, value: unknown): boolean => isPart(nam
 /** The parts that a configuration has from a program. */
 export const partsIn = (configuration: object): string[] =>
   Object.entries(configuration).flatMap(([name, value]) => (isOfProgram(name, value) ? [name] : []));
+
+/** Whether the program's schedule or optimizer leaves an option without effect. */
+function isReplaced(name: string, parts: readonly string[]): boolean {
+  const { without, onlyWith } = rowNamed(name) ?? {};
+  const replacing = parts.filter((part) => part === 'schedule' || part === 'optimizer');
+  return replacing.some((part) => part === without || part === onlyWith?.option);
+}
 
 /**
  * @param recorded the configuration of a run, and `parts` those that the program gives now
@@ -91,9 +98,13 @@ export function configurationOf(
   cards?: string,
   parts: readonly string[] = [],
 ): Configuration {
+  const { optimizer, embeddingLearningRate, headLearningRate } = options;
+  // Other rates are multiples of learningRate, also with the program's schedule.
+  const hasMultiples = optimizer === 'muon' || (embeddingLearningRate ?? headLearningRate) !== undefined;
+  const isBase = (name: string) => name === 'learningRate' && hasMultiples && !parts.includes('optimizer');
   const recorded = recordedNames
     .map((name) => [name, options[name]] as const)
-    .filter(([, value]) => value !== undefined);
+    .filter(([name, value]) => value !== undefined && (isBase(name) || !isReplaced(name, parts)));
   const model = modelName(options.model, config);
   const all = { ...Object.fromEntries(recorded), model, ...config, steps, ...(cards ? { cards } : {}) };
   return { ...all, ...Object.fromEntries(parts.map((name) => [name, ofProgram])) } as Configuration;
@@ -115,7 +126,8 @@ export const agreedOptions = (configuration: Configuration): Record<string, unkn
 /** The value of a field in an earlier configuration; an option that was added later had its default. */
 export function recordedValue(before: Readonly<Record<string, unknown>>, field: string): unknown {
   const { optional, default: value } = rowNamed(field) ?? {};
-  return before[field] ?? (optional && typeof value !== 'object' ? value : undefined);
+  const hasDefault = optional && typeof value !== 'object' && !isReplaced(field, partsIn(before));
+  return before[field] ?? (hasDefault ? value : undefined);
 }
 
 /**

@@ -8,8 +8,8 @@ import { type Facts, type OptionRow, real, whole } from './row.ts';
 
 /**
  * Learning rates of new models by their width in channels; a width in between has the rate of the next one. Measured at 384
- * (batch 4 x 64) and 768 (batch 4 x 1024) with the default schedule: on four texts, over 300 and 2000 steps, they are within 1% of
- * the best validation loss of a grid (benchmarks/defaults.md). The others are extrapolated.
+ * (batch 4 x 64) and 768 (batch 4 x 1024) with the default schedule: on four texts, over 300 and 2000 steps, the loss is at most 1%
+ * over the best of a grid, except where 768 channels read a text 27 times (benchmarks/defaults.md). The others are extrapolated.
  */
 const newModelRates = [
   { channels: 128, rate: 2e-3 },
@@ -20,13 +20,13 @@ const newModelRates = [
 ] as const;
 const newModelRate = (channels: number): number => newModelRates.find((row) => channels <= row.channels)!.rate;
 
-/** Weight decay of new models. Over 300 and 2000 steps it changes the loss by less than 1%; longer runs need it. */
+/** nanoGPT's weight decay, for new models. Over 300 and 2000 steps it moves the loss by at most 2.5% (benchmarks/defaults.md). */
 const newModelDecay = 0.1;
 const defaultDecay = ({ startsFromWeights }: Facts) => (startsFromWeights ? 0 : newModelDecay);
 
 /**
- * The warmup of a new model: a quarter of the steps, at most 500. At the default batches, which are small, 2% of the steps cost 1
- * to 5% of the validation loss after 300 and 2000 steps (benchmarks/defaults.md).
+ * The warmup of a new model: a quarter of the steps, at most 500. At the default batches, which are small, a warmup of 2% of the
+ * steps costs 1.0 to 3.8% of the validation loss after 300 and 2000 steps (benchmarks/defaults.md).
  */
 export const defaultWarmup = (steps: number, startsFromWeights = false): number =>
   startsFromWeights ? 0 : Math.min(500, Math.floor(steps / 4));

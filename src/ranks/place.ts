@@ -3,6 +3,7 @@
 import { hash } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { type Environment, wholeVariable as whole } from '../base/checks/environment.ts';
+import { checkGiven, checkValue, whole as number } from '../base/checks/given.ts';
 import { usageError } from '../base/errors.ts';
 
 export interface Place {
@@ -31,6 +32,15 @@ const mostRanks = 65_536;
 const mostPort = 65_535;
 /** The longest delay of a Node timer, which counts milliseconds. */
 const mostSeconds = 2_147_483;
+
+/** @throws UsageError for a place that a program made, if no job can have it */
+export function checkPlace(place: Place): void {
+  const [index, count, seconds] = [number(0, mostRanks - 1), number(1, mostRanks), number(1, mostSeconds)];
+  const ofRank = { rank: index, ranks: count, localRank: index, localRanks: count, gpu: index };
+  const ofJob = { ranksFrom: 'text', host: 'text', port: number(1, mostPort), token: 'text' } as const;
+  checkGiven(place, { ...ofRank, ...ofJob, joinSeconds: seconds, silenceSeconds: seconds }, {});
+  checkValue('rank', number(0, place.ranks - 1), place.rank);
+}
 
 /** A launcher's settings, before defaults. */
 interface Launcher {

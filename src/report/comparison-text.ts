@@ -57,7 +57,7 @@ function comparisonNotes({ run, baseline, comparison }: Compared, tolerance?: nu
   if (!inside) return notes;
   const what = tolerance === undefined ? `the limits of ${baseline.name}` : `the limit of --tolerance ${tolerance}`;
   const judged = series.map((one) => `${one.series} ${one.judged} of ${one.steps}`).join(', ');
-  return [...notes, `inside ${what}; steps judged: ${judged}`];
+  return [...notes, `inside ${what}; steps with a limit: ${judged}`];
 }
 
 /** If losses cannot be compared, one line to print first: the reason, and the bits per byte, which are comparable. */

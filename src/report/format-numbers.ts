@@ -1,9 +1,9 @@
 // Formats values, steps and times for tables, tiles and the tooltip; scale.ts formats the marks of an axis.
 
-/** Four decimals, as llm.c prints losses; an exponent if four decimals would show fewer than three digits (a learning rate). */
+/** Four decimals, as llm.c prints losses; an exponent if they would show fewer than three digits (a learning rate), or over ten. */
 export function formatValue(value: number): string {
   if (!Number.isFinite(value) || value === 0) return String(value);
-  if (Math.abs(value) < 1e-2) return value.toExponential(2);
+  if (Math.abs(value) < 1e-2 || Math.abs(value) >= 1e8) return value.toExponential(2);
   return value.toFixed(Math.abs(value) >= 100 ? 2 : 4);
 }
 

@@ -37,11 +37,14 @@ export class LoggedRun {
     this.series.take(event);
     if (event.event === 'run') {
       this.samples = this.samples.filter(({ step }) => step <= (event.resumedFrom ?? -1));
-      this.times = [];
       // A failure of an earlier start is no longer the run's state.
       delete this.last.nonFinite;
     }
-    if (event.event === 'train') this.times = [...this.times, Number(event.ms)].slice(-recentSteps);
+    if (event.event === 'train') {
+      // The first step of a start: the one before may have had another machine.
+      const isFirst = event.step === (this.last.run?.resumedFrom ?? 0);
+      this.times = [...(isFirst ? [] : this.times), Number(event.ms)].slice(-recentSteps);
+    }
     if (event.event === 'sample') {
       this.samples = [...this.samples, { step: event.step, text: String(event.text) }].slice(-keptSamples);
     }
@@ -63,6 +66,12 @@ export class LoggedRun {
   /** Milliseconds per step: the median of the last steps. */
   get milliseconds(): number | undefined {
     return [...this.times].sort((a, b) => a - b)[this.times.length >> 1];
+  }
+
+  /** From the tokens of the last step: a start without a step yet may have other options. */
+  get tokensPerSecond(): number | undefined {
+    const [tokens, { milliseconds }] = [this.series.tokens.values.at(-1), this];
+    return tokens && milliseconds ? (1000 * tokens) / milliseconds : undefined;
   }
 }
 

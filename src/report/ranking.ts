@@ -39,7 +39,7 @@ export function behind(run: Validated, best: Validated) {
   const sequences = Math.max(count, (ours!.tokens ?? 0) / run.configuration.sequence);
   const [difference, standardError] = [ours!.loss - theirs!.loss, Math.sqrt(variance / sequences)];
   if (!Number.isFinite(difference + standardError)) return null;
-  return { difference, standardError, isTie: difference < Math.max(2 * standardError, rounding) };
+  return { difference, standardError, isTie: Math.abs(difference) < Math.max(2 * standardError, rounding) };
 }
 
 /**
@@ -56,30 +56,36 @@ const finite = (value = Number.NaN): number | null => (Number.isFinite(value) ? 
 export type Ranking = ReturnType<typeof rankRuns>;
 
 /**
- * Sorts runs by their last validation, least first; runs without a finite loss come last. Losses that cannot be compared are
- * sorted by bits per byte, or, if a log lacks them, not at all.
+ * Sorts runs by their last validation, least first, within each data set; runs without a finite loss come last. Bits per byte do
+ * not rank runs on several data sets: the easier text has fewer, and logs do not tell which data sets are of one text.
+ * @returns with each run the difference from the least loss over the same sequences; null for the least
  */
-function sortedBy<R>(runs: readonly R[], logOf: (run: R) => Validated) {
-  const hasLoss = (run: R) => finite(lastEvent(logOf(run), 'val')?.loss) !== null;
-  const validated = runs.filter(hasLoss).map((run) => ({ run, log: logOf(run) }));
-  const isAlike = validated.every(({ log }) => !unlike(log, validated[0]!.log).otherText.includes('val'));
-  const hasBits = validated.every(({ log }) => bitsPerByte(log) !== undefined);
-  const by = isAlike ? 'loss' : hasBits ? 'bits per byte' : undefined;
-  const valueIn = (log: Validated) => (by === 'loss' ? lastEvent(log, 'val')!.loss : by ? bitsPerByte(log)! : 0);
-  const sorted = validated.toSorted((a, b) => valueIn(a.log) - valueIn(b.log)).map(({ run }) => run);
-  return { by, sorted: [...sorted, ...runs.filter((run) => !hasLoss(run))] };
+function sortedByLoss<R>(runs: readonly R[], logOf: (run: R) => Validated) {
+  const lossOf = (run: R) => finite(lastEvent(logOf(run), 'val')?.loss);
+  const dataSets: R[][] = [];
+  for (const run of runs.filter((one) => lossOf(one) !== null)) {
+    const alike = dataSets.find(([one]) => !unlike(logOf(run), logOf(one!)).otherText.includes('val'));
+    if (alike) alike.push(run);
+    else dataSets.push([run]);
+  }
+  const validated = dataSets.flatMap((alike) => alike.sort((a, b) => lossOf(a)! - lossOf(b)!));
+  const sorted = [...validated, ...runs.filter((run) => lossOf(run) === null)].map((run) => {
+    const best = validated.find((one) => one === run || behind(logOf(run), logOf(one)));
+    return { run, behind: best && best !== run ? behind(logOf(run), logOf(best)) : null };
+  });
+  return { dataSets: dataSets.length, sorted };
 }
 
-/** Ranks the runs, as `sortedBy` does. */
+/** Ranks the runs, as `sortedByLoss` does. `dataSets`: the number of data sets, within which runs are ranked. */
 export function rankRuns(runs: readonly NamedRun[]) {
   const valueIn = ({ configuration }: NamedRun, name: OptionName) =>
     shortValue(name, recordedValue(configuration, name));
   const isSame = (name: OptionName) => new Set(runs.map((run) => valueIn(run, name))).size === 1;
   const differing = recordedNames.filter((name) => isCompared(name) && !isSame(name));
   const lastOf = ({ series }: NamedRun) => finite(series.val.at(-1)?.[1]);
-  const { by, sorted } = sortedBy(runs, (run) => run);
-  const first = sorted[0]!;
-  const ranking = sorted.map((run) => {
+  const { dataSets, sorted } = sortedByLoss(runs, (run) => run);
+  const first = sorted[0]!.run;
+  const ranking = sorted.map(({ run, behind }) => {
     const { folder, name, series, configuration } = run;
     const losses = series.val.filter(([, loss]) => Number.isFinite(loss));
     const [step, loss] = losses.toSorted(([, a], [, b]) => a - b)[0] ?? [];
@@ -90,7 +96,7 @@ export function rankRuns(runs: readonly NamedRun[]) {
       options: Object.fromEntries(differing.map((option) => [option, valueIn(run, option)])),
       /** The last validation loss, in nats per token; null if it is not finite, or there is none. */
       last: lastOf(run),
-      behind: run === first ? null : behind(run, first),
+      behind,
       bitsPerByte: finite(bitsPerByte(run)),
       best: step === undefined ? null : { step, loss: loss! },
       steps: stepsDone(run),
@@ -98,17 +104,16 @@ export function rankRuns(runs: readonly NamedRun[]) {
       state: runState(folder, run),
     };
   });
-  const [warning] = sorted.flatMap((run) => describeUnlike({ run, baseline: first }));
+  const [warning] = sorted.flatMap(({ run }) => describeUnlike({ run, baseline: first }));
   const notes = [
-    ranking.some((run) => run.behind?.isTie) &&
-      `tie: behind the first by less than ${rounding} or twice the standard error (±) over the sequences; seeds can differ by more`,
-    sorted.some((run) => lastOf(run) !== null && unlike(run, first).leftOut.includes('val')) &&
+    ranking.some((run) => run.behind) &&
+      `tie: behind the least by less than ${rounding} or twice the standard error (±) over the sequences; seeds can differ by more`,
+    sorted.some(({ run }) => lastOf(run) !== null && unlike(run, first).leftOut.includes('val')) &&
       'not all runs validated the same tokens',
   ].filter((note) => note !== false);
-  const title = by
-    ? `Ranking by ${by === 'loss' ? 'last validation loss' : by}`
-    : 'Not ranked, as a log lacks bits per byte';
-  return { title: `${title}${warning ? `: ${warning}` : ''}`, ranking, notes };
+  const within = dataSets > 1 ? ' within each data set' : '';
+  const title = [`Ranking by last validation loss${within}`, ...(warning ? [warning] : [])].join(': ');
+  return { title, dataSets, ranking, notes };
 }
 
 /** A ranking as a table; options have the names of their flags. */
@@ -145,7 +150,6 @@ export type RunSummary = ReturnType<typeof withTies>['runs'][number];
 export function summarizeRun(run: string) {
   const record = readRun(run);
   const { events, series, configuration } = record;
-  const { milliseconds } = new LoggedRun(events);
   return {
     run,
     /** Time of the first start, in UTC. */
@@ -158,21 +162,17 @@ export function summarizeRun(run: string) {
     val: series.val.at(-1)?.[1] ?? null,
     bitsPerByte: finite(bitsPerByte(record)),
     /** From the median time of the last steps. */
-    tokensPerSecond: milliseconds ? (1000 * configuration.totalBatch) / milliseconds : null,
+    tokensPerSecond: new LoggedRun(events).tokensPerSecond ?? null,
     state: runState(run, record),
     bytes: bytesIn(run),
     validated: { configuration, events: [lastEvent(record, 'run')!, lastEvent(record, 'val')!].filter(Boolean) },
   };
 }
 
-/** Sorts summaries as `sortedBy` does, and adds the difference of each validation from the least one over the same sequences. */
-export function withTies(runs: readonly ReturnType<typeof summarizeRun>[]) {
-  const { by, sorted } = sortedBy(runs, ({ validated }) => validated);
-  const all = sorted.map(({ validated, ...run }) => {
-    const best = sorted.find((other) => behind(validated, other.validated))?.validated;
-    return { ...run, behind: best && best !== validated ? behind(validated, best) : null };
-  });
-  return { by, runs: all };
+/** Sorts summaries as `sortedByLoss` does, and adds the difference of each validation from the least. */
+export function withTies(summaries: readonly ReturnType<typeof summarizeRun>[]) {
+  const { dataSets, sorted } = sortedByLoss(summaries, ({ validated }) => validated);
+  return { dataSets, runs: sorted.map(({ run: { validated, ...run }, behind }) => ({ ...run, behind })) };
 }
 
 /** Bytes of all files; files that disappear meanwhile count as nothing. */

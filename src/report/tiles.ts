@@ -13,7 +13,6 @@ export interface Tile {
 
 /** The figures that turn a step's time into throughput and MFU. */
 export const measuresOf = ({ configuration, device, dtype, hosts, data }: Extract<RunEvent, { event: 'run' }>) => ({
-  tokensPerStep: configuration.totalBatch,
   ranks: hosts?.length ?? 1,
   /** Tokens of an epoch; older logs lack them. */
   epoch: data?.epoch,
@@ -48,10 +47,9 @@ export function tilesOf(run: LoggedRun, about: Speed | undefined, machine?: Mach
 
 /** @param watts power of this machine's GPU now; each rank has one such GPU */
 function speedTiles(run: LoggedRun, about: Speed, watts: number | undefined): Tile[] {
-  const { tokensPerStep, ranks, steps, flopsPerToken, dataSheetFlops, dtype } = about;
-  const { milliseconds } = run;
-  if (milliseconds === undefined) return [];
-  const tokensPerSecond = (tokensPerStep * 1000) / milliseconds;
+  const { ranks, steps, flopsPerToken, dataSheetFlops, dtype } = about;
+  const { milliseconds, tokensPerSecond } = run;
+  if (milliseconds === undefined || tokensPerSecond === undefined) return [];
   const flops = tokensPerSecond * flopsPerToken;
   const perJoule = watts && !run.isDone ? `, ${Math.round(tokensPerSecond / ranks / watts)} tokens/J` : '';
   const tiles: Tile[] = [

@@ -31,7 +31,7 @@ export function refuseLostCheckpoints(run: string): void {
   if (log !== 'empty' && !isRun) {
     throw gpt2Error`there is no run to resume in ${run}; start one without --resume`;
   }
-  const saved = log === 'ours' ? savedSteps(run).map(checkpointName) : [];
+  const saved = log === 'ours' ? stepsInLog(run, 'checkpoint').map(checkpointName) : [];
   if (saved.length === 0) return;
   const folder = checkpointsFolder(run);
   const others = foreign.map((path) => basename(path));
@@ -54,7 +54,7 @@ export const refuseUnreadable = (run: string): void => void examine(run);
 export const holdsRun = (run: string): boolean => examine(run).holds;
 
 /**
- * `isRun`: whether a run wrote the log or the configuration. `holds`: whether there is something of a run to replace. `ours`,
+ * `isRun`: whether a run wrote the log or the configuration. `holds`: whether there is a step of a run to replace. `ours`,
  * `foreign`: the entries that a run wrote and those that none wrote, as paths relative to the run folder. In a folder that is no
  * run, every entry is foreign.
  */
@@ -73,7 +73,8 @@ function examine(run: string) {
   if (!isRun && log === 'none' && ours.length === 0 && foreign.length === 0) {
     foreign.push(...entriesOf(run).filter((entry) => !isOfRun(entry) && !isOfSystem(entry)));
   }
-  const holds = log === 'ours' || (isRun && log === 'foreign') || ours.length > 0;
+  const hasSteps = ours.length > 0 || (log === 'ours' && stepsInLog(run, 'train').length > 0);
+  const holds = hasSteps || (isRun && log === 'foreign');
   return { log, isRun, holds, ours, foreign };
 }
 
@@ -112,12 +113,12 @@ function isConfiguration(path: string): boolean {
   }
 }
 
-/** The steps for which a log names a checkpoint. Other lines are not parsed: a long log has hundreds of thousands. */
-function savedSteps(run: string): number[] {
+/** The steps that the events of this kind have in a log. Lines are not parsed: a long log has hundreds of thousands. */
+function stepsInLog(run: string, kind: 'checkpoint' | 'train'): number[] {
   const path = logPath(run);
   const lines = lookAt(path, () => readFileSync(path, 'utf8'))!.split('\n');
-  const steps = lines.flatMap((line) => /^\{"event":"checkpoint","step":(\d+),/.exec(line)?.[1] ?? []);
-  return [...new Set(steps.map(Number))];
+  const beginning = new RegExp(`^\\{"event":"${kind}","step":(\\d+),`);
+  return [...new Set(lines.flatMap((line) => beginning.exec(line)?.[1] ?? []).map(Number))];
 }
 
 /** Whether `path` exists. @throws Gpt2Error unless it is a file or a folder, as `kind` says, or a link to one */

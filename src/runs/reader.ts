@@ -1,5 +1,6 @@
 // Reads a run log: its events, and its series of losses, norms and learning rates. schema.ts defines the events.
 import { existsSync, statSync } from 'node:fs';
+import { checkArguments } from '../base/checks/given.ts';
 import { gpt2Error, orElse } from '../base/errors.ts';
 import { readTextFile } from '../base/files/regular-file.ts';
 import { shellWord } from '../base/wording.ts';
@@ -29,6 +30,7 @@ export interface RunRecord {
  * @example const [step, loss] = readRun('runs/first').series.train.at(-1)!;
  */
 export function readRun(run: string): RunRecord {
+  checkArguments({ run });
   const path = logPath(run);
   let text: string;
   try {
@@ -37,8 +39,7 @@ export function readRun(run: string): RunRecord {
     if (!existsSync(run)) throw gpt2Error`${run} does not exist; name a folder that train wrote`;
     const [first] = statSync(run).isDirectory() ? findRuns(run) : [];
     if (first !== undefined && first !== run) {
-      const all = `${shellWord(run.replace(/\/$/, ''))}/*`;
-      throw gpt2Error`${run} is a folder of runs: name one, such as ${shellWord(first)}; \`compare\` takes all, as ${all}`;
+      throw gpt2Error`${run} is a folder of runs: name one, such as ${shellWord(first)}; \`compare\` takes the folder`;
     }
     const why = (cause as NodeJS.ErrnoException).code ?? cause;
     throw gpt2Error`${run} is not a run folder: ${path} cannot be read (${why}); name a folder that train wrote`;

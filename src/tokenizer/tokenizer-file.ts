@@ -1,6 +1,7 @@
 // Reads tokenizer.json, the file of the Hugging Face tokenizers library. Shards and weights whose tokenizer is not built in have
 // this file in their folder.
 import { isDeepStrictEqual } from 'node:util';
+import { checkArguments } from '../base/checks/given.ts';
 import { explained } from '../base/errors.ts';
 import { readTextFile } from '../base/files/regular-file.ts';
 import { characterTokenizerOf } from './character-tokenizer.ts';
@@ -22,6 +23,7 @@ export const mostIds = 65536;
  * const ids = encode('a', readTokenizer(`${folder}/tokenizer.json`));
  */
 export function readTokenizer(path: string): Tokenizer {
+  checkArguments({ path });
   return explained(`the tokenizer ${path} cannot be used`, 'name another file', () =>
     parseTokenizer(readTextFile(path, largestFile), path),
   );

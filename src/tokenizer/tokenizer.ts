@@ -1,6 +1,6 @@
 // Encodes text to token ids and decodes them. Built in are GPT-2's byte pairs (gpt2.ts) and plain bytes: both have an id for the
 // end of a document, and reproduce any text. tokenizer-file.ts reads others. safe-cuts.ts divides texts that exceed memory.
-import { checkValue } from '../base/checks/given.ts';
+import { checkArguments, checkValue, whole } from '../base/checks/given.ts';
 import { gpt2Error, shown, usageError } from '../base/errors.ts';
 import { encodeGpt2, gpt2Bytes, tokenCount } from './gpt2.ts';
 import { characterName, type Loss, percent } from './loss.ts';
@@ -116,13 +116,21 @@ export function noByteLengths({ bytesOf, encodeAll, lost }: Tokenizer): string |
   return 'it is not known whether the tokenizer lost a part of the text; make the data set again with prepro';
 }
 
+/** Returns a text. @throws Gpt2Error for half of a surrogate pair, which JSON can spell, and which would become U+FFFD */
+export function wellFormed(text: string, where = 'the text'): string {
+  const half = /\p{Surrogate}/u.exec(text);
+  if (half) throw gpt2Error`${where} has ${characterName(half[0].charCodeAt(0))}, half of a character: remove it`;
+  return text;
+}
+
 /**
  * The token ids of a text, by default GPT-2's; "<|endoftext|>" in it is ordinary text.
- * @throws UsageError if `text` is no text; Gpt2Error for a character without an id
+ * @throws UsageError if `text` is no text; Gpt2Error for a character without an id, or half of one
  * @example const ids = encode('Hello world'); // Uint32Array [15496, 995]
  */
 export function encode(text: string, tokenizer: Tokenizer = gpt2): Uint32Array {
-  checkValue('text', 'text or ""', text);
+  checkArguments({ text, tokenizer });
+  const utf8 = Buffer.from(wellFormed(text));
   if (tokenizer.encodeAll) {
     const { ids, loss } = tokenizer.encodeAll([text]);
     const [lost] = loss.lost.keys();
@@ -130,9 +138,14 @@ export function encode(text: string, tokenizer: Tokenizer = gpt2): Uint32Array {
     throw gpt2Error`the model's tokenizer has no ids for the character ${characterName(lost)}: leave it out, or take a model whose tokenizer has it`;
   }
   const ids = new TokenList();
-  const utf8 = Buffer.from(text);
   tokenizer.append(utf8, 0, utf8.length, ids);
   return Uint32Array.from(ids.view());
+}
+
+/** @throws UsageError if the tokenizer has more ids than a model; it may have fewer */
+export function checkTokenizer({ name, vocabularySize: ids }: Tokenizer, model: { vocabularySize: number }): void {
+  const { vocabularySize: most } = model;
+  if (ids > most) throw usageError`the tokenizer ${name} has ${ids} ids, the model's vocabulary ${most}`;
 }
 
 /** The ids that a model continues: end of text, after which every document of the training data begins, then the prompt's. */
@@ -159,6 +172,7 @@ export class StreamDecoder {
 
   /** @param after ids of the preceding text, such as a prompt; a space between the two texts may depend on them */
   constructor(tokenizer: Tokenizer = gpt2, after: readonly number[] = []) {
+    checkArguments({ tokenizer, after });
     this.#tokenizer = tokenizer;
     this.#ids = [...after];
     this.#known = after.length;
@@ -167,6 +181,7 @@ export class StreamDecoder {
 
   /** The text that `id` completes, possibly none. End of text and ids outside the vocabulary have none. */
   push(id: number): string {
+    checkValue('id', whole(0), id);
     const { bytesOf } = this.#tokenizer;
     if (bytesOf) return this.#decoder.decode(bytesOf(id), { stream: true });
     this.#ids.push(id);
@@ -195,6 +210,7 @@ export class StreamDecoder {
  * @example console.log(decode([15496, 995])); // "Hello world"
  */
 export function decode(ids: Iterable<number>, tokenizer: Tokenizer = gpt2): string {
+  checkArguments({ ids, tokenizer });
   const list = [...ids];
   const { vocabularySize: size } = tokenizer;
   for (const id of list) {

@@ -3,7 +3,7 @@
 // merges: a merge does not depend on later ones.
 import { isUtf8 } from 'node:buffer';
 import { readFileSync } from 'node:fs';
-import { explained, Gpt2Error } from '../base/errors.ts';
+import { explained, Gpt2Error, shortList } from '../base/errors.ts';
 import { byteOf } from './gpt2-files.ts';
 import { libraryOf } from './huggingface-library.ts';
 
@@ -22,12 +22,13 @@ const endOfText = '<|endoftext|>';
 /**
  * The content of tokenizer.json: <|endoftext|>, the 256 bytes in the library's order, and the merges that fit.
  * @param vocabulary ids, from 257 to 30,000; a text with too few merges gives fewer
- * @throws Gpt2Error if a file cannot be read or is not UTF-8, or the package is not installed
+ * @throws Gpt2Error if a file cannot be read or is not UTF-8, if there is nothing to merge, or the package is not installed
  */
 export function trainTokenizer(files: readonly string[], vocabulary: number): { file: string; vocabularySize: number } {
   files.forEach(checkText);
   const learned = libraryOf(JSON.stringify(untrained), 'to train').train(files);
   const { model } = JSON.parse(learned) as { model: { merges: [string, string][] } };
+  if (model.merges.length === 0) throw new Gpt2Error(`${shortList(files)} has no word of two bytes; name longer texts`);
   // Ordered by character, as the library's alphabet.
   const ids = new Map([endOfText, ...[...byteOf.keys()].sort()].map((token, id) => [token, id]));
   const kept: [string, string][] = [];

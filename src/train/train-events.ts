@@ -2,7 +2,7 @@
 import { Readable } from 'node:stream';
 import type { RunEvent } from '../runs/schema.ts';
 import type { ProgramOptions } from './plan/program-parts.ts';
-import { boundHooks, StoppedError, type TrainHooks, type TrainResult } from './run/hooks.ts';
+import { boundHooks, checkHooks, StoppedError, type TrainHooks, type TrainResult } from './run/hooks.ts';
 import { train } from './train.ts';
 
 /**
@@ -22,7 +22,8 @@ export async function* trainEvents(
   const controller = new AbortController();
   const events = new Readable({ objectMode: true, read() {} });
   const onEvent = (event: RunEvent) => void events.push(event);
-  const run = train(options, { ...hooks, ...boundHooks(hooks), signal: controller.signal, onEvent }).finally(() =>
+  checkHooks(hooks);
+  const run = train(options, { ...boundHooks(hooks), signal: controller.signal, onEvent }).finally(() =>
     events.push(null),
   );
   // The error is thrown from `await run` below.

@@ -60,6 +60,7 @@ export async function trainSources(
     result = finishedRun(resolved);
     if (result) reportFinished(result, isRoot(ranks), notice);
     else {
+      resolved.changes.forEach(notice);
       const run = await openRun({ resolved, notice, onPage, ranks, resources });
       session = resources.keep(new Session(run, hooks));
       result = await (ranks ? Promise.race([session.run(), ranks.failed]) : session.run());

@@ -46,10 +46,8 @@ export async function exportModel(options: ExportOptions): Promise<string> {
   const weights = await resolveWeights(model, { notice, onProgress });
   using opened = weights.open();
   const advice = 'export a checkpoint from before the weights broke';
-  const stored = {
-    ...opened,
-    read: (parameter: Parameter) => finite(parameter, opened.read(parameter), model, advice),
-  };
+  const read = (each: Parameter) => finite(each, opened.read(each), model, advice);
+  const stored = { ...opened, read };
   const parts = Object.entries(otherThanGpt2(stored.model)).map(([part, value]) => `${part} ${value}`);
   if (parts.length > 0 && !holdsParts) {
     throw gpt2Error`${model} is no GPT-2, so --format ${format} cannot hold it: it has ${parts.join(', ')}; give --format hf`;

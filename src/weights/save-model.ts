@@ -1,12 +1,12 @@
 // Saves the model of a program, without a run, where sample, eval, export and train find it.
-import { existsSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { checkGiven, checkValue } from '../base/checks/given.ts';
+import { argumentKinds, checkArguments, checkGiven } from '../base/checks/given.ts';
 import { gpt2Error, usageError } from '../base/errors.ts';
 import { programVersion } from '../base/package-root.ts';
 import { startPosition } from '../data/batches/order.ts';
 import { checkFilled, type Model } from '../model/model.ts';
-import { type Tokenizer, tokenizerOf } from '../tokenizer/tokenizer.ts';
+import { checkTokenizer, type Tokenizer, tokenizerOf } from '../tokenizer/tokenizer.ts';
 import { writeCheckpoint } from './checkpoint/write.ts';
 
 /**
@@ -21,17 +21,16 @@ export function saveModel(
   folder: string,
   options: { readonly tokenizer?: Tokenizer | undefined } = {},
 ): string {
-  checkValue('folder', 'text', folder);
-  checkGiven(options, {}, { tokenizer: 'object' });
+  checkArguments({ model, folder });
+  checkGiven(options, {}, { tokenizer: argumentKinds.tokenizer });
   const { device, config, sharding } = model;
   const { tokenizer } = options;
   if (sharding) throw usageError`saveModel needs all weights in one process, not a model that ranks share`;
-  if (tokenizer && tokenizer.file === undefined && tokenizer !== tokenizerOf(config)) {
-    throw usageError`the tokenizer ${tokenizer.name} has ${tokenizer.vocabularySize} ids, the model's vocabulary ${config.vocabularySize}`;
-  }
-  if (tokenizer && tokenizer.vocabularySize > config.vocabularySize) {
-    throw usageError`the tokenizer has ${tokenizer.vocabularySize} ids, more than the model's vocabulary of ${config.vocabularySize}`;
-  }
+  if (tokenizer) checkTokenizer(tokenizer, config);
+  // Whoever reads the weights finds a tokenizer without a file by the size of the vocabulary.
+  if (tokenizer && tokenizer.file === undefined && tokenizer !== tokenizerOf(config))
+    throw usageError`the tokenizer ${tokenizer.name} is not found again with a vocabulary of ${config.vocabularySize}; make the model with { vocabularySize: ${tokenizer.vocabularySize} }`;
+  if (statSync(folder, { throwIfNoEntry: false })?.isFile()) throw gpt2Error`${folder} is a file; name a folder`;
   checkFilled(model);
   for (const file of ['config.json', 'checkpoints']) {
     if (existsSync(join(folder, file)))

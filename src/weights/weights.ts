@@ -2,7 +2,7 @@
 // Face hub, which is downloaded. formats/ reads other programs' files; checkpoint/ reads optimizer state.
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { checkGiven } from '../base/checks/given.ts';
+import { argumentKinds, checkArguments, checkGiven } from '../base/checks/given.ts';
 import { type Gpt2Error, gpt2Error, onCommandLine, usageError, words } from '../base/errors.ts';
 import { shellWord } from '../base/wording.ts';
 import type { FetchOptions } from '../data/datasets/download.ts';
@@ -53,7 +53,8 @@ export interface Weights {
  * weights.load(createModel(device, weights.model, { B: 1, T: 32, purpose: 'inference' }));
  */
 export async function resolveWeights(path: string, options: FetchOptions = {}): Promise<Weights> {
-  checkGiven(options, {}, { notice: 'function', onProgress: 'function', signal: 'object' });
+  checkArguments({ path });
+  checkGiven(options, {}, { notice: 'function', onProgress: 'function', signal: argumentKinds.signal });
   const name = hubName(path);
   if (name) {
     const { folder, name: hubName } = await fetchHubModel(name, options);
@@ -128,7 +129,7 @@ export function refuseOtherTokenizer(weights: Weights, folder: string, dataset: 
   if (areKnown ? isSameTokenizer(expected, data) : ours === theirs) return;
   const what =
     ours === theirs
-      ? `was made with another tokenizer (${dataset.tokenizer}) than that of ${path} (${expected?.name})`
+      ? `was made with another tokenizer (${dataset.tokenizer}) than that of ${path}`
       : `has a vocabulary of ${theirs} tokens (${dataset.tokenizer}), ${path} one of ${ours}`;
   throw refusal(what, expected);
 }

@@ -2,9 +2,13 @@
 // a process on the CPU, and on GPUs where there are two.
 import { readdirSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { Device } from '../../src/native/device.ts';
+import { weightsHash } from '../../src/train/run/weights-hash.ts';
 import { verifyCheckpoint } from '../../src/weights/checkpoint/directory.ts';
 import type { RankTask } from '../support/collective-rank.ts';
 import { type Circumstances, gpuCount, together } from '../support/collectives.ts';
+import { fillCopy } from '../support/collectives-start.ts';
+import { drawnModel } from '../support/tiny-model.ts';
 import { manifestFields, temporaryFolders } from './trained-model.ts';
 
 describe.each([
@@ -25,6 +29,14 @@ describe.each([
     const { folder, answers } = await gather(['save', 'save']);
     for (const { error } of answers) expect(error).toBeUndefined();
     verifyCheckpoint(`${folder}/step-00000001`);
+  });
+
+  it.skipIf(devices < 2)('hash what all of them have given', async () => {
+    using device = Device.open({ kind: 'cpu' });
+    const model = drawnModel(device);
+    fillCopy(model.masters);
+    const hash = [...Buffer.from(await weightsHash(model), 'hex')];
+    expect((await gather(['hash', 'hash'])).answers).toEqual([{ values: hash }, { values: hash }]);
   });
 
   it.skipIf(devices < 2).each(['save', 'hash'] as const)('make no %s of parts that may be missing', async (op) => {

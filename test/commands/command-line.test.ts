@@ -82,7 +82,7 @@ it.each([
     '--total-batch 128',
     '80 steps of 128 tokens, 2 micro-batches each, 2.05 epochs, lr 0.002, warmup 20, cosine to 0.1; saves to run',
   ],
-  ['', '80 steps of 64 tokens, 1.02 epochs, lr 0.002, warmup 20, cosine to 0.1; saves to run'],
+  ['--lr 1e20', '80 steps of 64 tokens, 1.02 epochs, lr 1e+20, warmup 20, cosine to 0.1; saves to run'],
   ['--seq 16', '80 steps of 32 tokens, lr 0.002, warmup 20, cosine to 0.1; saves to run'],
 ])('train %s', async (more, line) => {
   rmSync(join(place.data({ train: 5000, vocabulary: 100 }), 'random_val.bin'));

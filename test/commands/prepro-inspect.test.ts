@@ -14,14 +14,17 @@ const inspect = (...args: string[]) => place.here(['prepro', 'inspect', ...args]
 
 it('gives header, counts and text', async () => {
   const { code, stdout } = await inspect('few_train.bin');
-  expect(stdout).toMatch(
-    /^few_train\.bin: 1,0\d\d bytes, sha256 [0-9a-f]{64}\nheader: 20240520, version 1, 1\d tokens\n/,
-  );
+  expect(stdout).toMatch(/^few_train\.bin: 1,0\d\d bytes, sha256 [0-9a-f]{64}\nheader: 20240520, version 1, 1\d t/);
   expect(stdout).toContain(
     'tokenizer: gpt2, a vocabulary of 50,257; the largest id is 50,256\n<|endoftext|>: 2, before each document or part of a long one\n',
   );
   expect(stdout).toMatch(/tokens 0 to 1\d:\n<\|endoftext\|>Hello world<\|endoftext\|>ROMEO: naïve 🦜\n$/);
   expect(code).toBe(0);
+});
+
+it('characters have no end of text', async () => {
+  await place.here('prepro text text.txt --tokenizer char --out chars --val-fraction 0.3');
+  expect((await inspect('chars/chars_val.bin')).stdout).toContain('\n<|endoftext|>: none\ntokens 0 to ');
 });
 
 it('begins where it is told, and gives JSON', async () => {

@@ -55,6 +55,7 @@ describe('says in one line', () => {
     'texts.json': JSON.stringify(paragraphs),
     'packed.json': gzipSync(json),
     'marked.txt': paragraphs.join('<|endoftext|>'),
+    'marked.jsonl': `${json}\n{"text":"<|endoftext|>"}`,
     'unix.txt': paragraphs.join('\n\n'),
     'windows.txt': paragraphs.join('\r\n\r\n'),
     'dump.jsonl': json,
@@ -87,7 +88,12 @@ describe('says in one line', () => {
     [
       'that the end of a text is spelled',
       ['marked.txt'],
-      "<|endoftext|> is spelled 3999 times in the text: divide documents there with --separator '<|endoftext|>'",
+      "<|endoftext|> occurs 3999 times in the text: divide documents there with --separator '<|endoftext|>'",
+    ],
+    [
+      'that the end of a text in JSON divides nothing',
+      ['marked.jsonl', '--field', 'text'],
+      '<|endoftext|> occurs once in the text: each line or row stays one document',
     ],
     ['nothing of the end of a text that divides', ['marked.txt', '--separator', '<|endoftext|>'], ''],
     ['nothing if the field is named', ['dump.jsonl', '--field', 'text'], ''],
@@ -166,8 +172,6 @@ it('warns if the share is far from what was asked for', async () => {
   }
   const made = (share: string) =>
     place.here(['prepro', 'text', 'few', '--tokenizer', 'bytes', '--overwrite', '--val-fraction', share]);
-  expect((await made('0.3')).stderr).toMatch(
-    /^validation is 54% of the tokens, not 30%: .*; give more text, or another/,
-  );
+  expect((await made('0.3')).stderr).toMatch(/^validation is 54% of the tokens, not 30%: .*; give more text, or/);
   expect(await made('0.6')).toMatchObject({ stdout: expect.stringContaining('54% of the tokens'), stderr: '' });
 });

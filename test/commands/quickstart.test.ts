@@ -1,7 +1,7 @@
 import { beforeEach, expect, it, vi } from 'vitest';
 import { runPart } from '../../src/commands/child.ts';
 import { program } from '../../src/commands/command-line.ts';
-import { runEvent, writeLog } from '../runs/run-log.ts';
+import { runEvent, trainEvent, writeLog } from '../runs/run-log.ts';
 import { workplace } from '../support/cli.ts';
 import { argumentsOf, documentedCommands } from '../support/documented.ts';
 import { publishedTexts as datasets } from '../support/published.ts';
@@ -17,7 +17,11 @@ beforeEach(() => {
   vi.mocked(runPart).mockImplementation(async (args) => {
     ran.push(args.join(' '));
     const out = args[args.indexOf('--out') + 1]!;
-    if (args[0] === 'train') writeLog(out, [runEvent({}), { event: 'val', step: 1200, loss: 1.92345 }]);
+    if (args[0] === 'train')
+      writeLog(out, [
+        { ...runEvent({}), command: [...args] },
+        { event: 'val', step: 1200, loss: 1.92345 },
+      ]);
     return endOf(args[0]!);
   });
 });
@@ -54,6 +58,18 @@ it('--text: trains on the characters of that text, and ends with the losses and 
   // A second time in the same folders, with another text of this name.
   place.file('my book.txt', 'Another book altogether. '.repeat(5000));
   expect((await place.here('quickstart --text "my book.txt"')).code).toBe(0);
+});
+
+it('a run of its name that was resumed by hand is not replaced', async () => {
+  bookFile();
+  const ofQuickstart = ['train', '--sample-every', '0', '--out', 'runs/quickstart-my book', '--overwrite'];
+  const runs = [ofQuickstart, ['train', '--resume']].map((command) => ({ ...runEvent({}), command }));
+  writeLog(place.path('runs/quickstart-my book'), [...runs, trainEvent(0, 4.2)]);
+  const { code, stderr } = await place.here('quickstart --text "my book.txt"');
+  expect(stderr).toMatch(
+    /^runs\/quickstart-my book holds a run of other commands, which quickstart would replace; ren/,
+  );
+  expect([code, ran]).toEqual([1, []]);
 });
 
 it('without network and npm it takes the pages, and says in a line each why', async () => {

@@ -59,7 +59,7 @@ it('--sort by any column, losses the least first, --json with names in full', as
   expect(await names('started')).toEqual([long, failed, swept]);
   expect(await names('val')).toEqual([swept, long, failed]);
   const { stderr } = await place.here('runs --sort val');
-  expect(stderr).toContain('cannot be compared: not sorted, as a log lacks bits per byte\n');
+  expect(stderr).toContain('cannot be compared: sorted within each of 2 data sets\n');
   expect(await names('tok/s')).toEqual([swept, long, failed]);
   expect((await names('size'))[0]).toBe(failed);
   expect(await names('run')).toEqual([failed, swept, long]);
@@ -70,6 +70,11 @@ it('--sort by any column, losses the least first, --json with names in full', as
       bytes: expect.any(Number),
     },
   ]);
+});
+
+it('compare takes the runs of a folder, those of a sweep too', async () => {
+  const { stdout } = await place.okHere('compare runs/sweep runs/failed runs/tinyshakespeare-d6-2026-11-22-193355');
+  expect(stdout).toMatch(/^Ranking[^\n]* within each data set: [\s\S]*\nlr=1 /);
 });
 
 it('a folder without runs', async () => {
@@ -88,8 +93,8 @@ it.each([
   ['runs nope', /^nope does not exist; name a folder of runs$/],
   ['compare nope', isNone],
   ['report nope', isNone],
-  ['compare runs/sweep', /^runs\/sweep is a folder of runs: name one, such as runs\/sweep\/lr=1; `compare` takes all,/],
-  ['report runs/', /^runs\/ is a folder of runs: .*; `compare` takes all, as runs\/\*$/],
+  ['compare runs/damaged', /^runs\/damaged\/log.jsonl has no "run" line/],
+  ['report runs/', /^runs\/ is a folder of runs: .*; `compare` takes the folder$/],
   ['sample --model runs', /^runs is a folder of runs: .* runs\/sweep\/lr=1, which has the lowest val.* loss \(2\.5/],
   ['eval --model runs/sweep', /^runs\/sweep is a folder of runs: name one of them, such as runs\/sweep\/lr=1,/],
   ['export --format hf --out x --model runs/sweep', isFolder],

@@ -5,7 +5,7 @@ import { Gpt2Error, UsageError } from '../../src/base/errors.ts';
 import { sweep } from '../../src/commands/sweep.ts';
 import { resolveSources } from '../../src/options/sources.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
-import { runEvent, writeLog } from '../runs/run-log.ts';
+import { runEvent, trainEvent, writeLog } from '../runs/run-log.ts';
 import { workplace } from '../support/cli.ts';
 
 const place = workplace('each');
@@ -74,7 +74,7 @@ it('a finished run of other options is not taken for one of the sweep', async ()
 
 it('a folder that holds a run is refused, and --resume with --overwrite', async () => {
   const run = place.path('sweep');
-  writeLog(run, [runEvent()]);
+  writeLog(run, [runEvent(), trainEvent(0, 4)]);
   expect(String(await start(['seed=1,2']))).toContain(`${run} already holds a run: name another folder`);
   expect(String(await start(['seed=1'], { resume: true, overwrite: true }))).toContain('exclude each other');
 });

@@ -1,4 +1,4 @@
-// A download is gone on with where it broke off, is checked, and leaves nothing under its name that is not whole.
+// A download resumes where it broke off, is checked, and leaves no partial file under its name.
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';

@@ -1,5 +1,5 @@
-// A file server on this machine that behaves as Hugging Face's does: sends on to where a file lies, says its sha256, serves
-// ranges. And that can be told to break off, to serve ranges wrongly, to send something else, to say no.
+// A file server on this machine that behaves as Hugging Face's does: it redirects to a file, names its sha256, serves ranges. Tests
+// can make it break off, serve ranges wrongly, send something else, or refuse.
 import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -8,9 +8,9 @@ import { setTimeout } from 'node:timers/promises';
 export class FileServer {
   readonly files = new Map<string, Buffer>();
   readonly requests: { method: string; path: string; range?: string; authorization?: string }[] = [];
-  /** Closes the connection after so many bytes of an answer's body, .. */
+  /** Closes the connection after so many bytes of an answer's body. */
   breakAfter = Number.POSITIVE_INFINITY;
-  /** .. when this resolves, which is told how many bytes of the file the client has been sent. */
+  /** Awaited before the connection is closed. @param sent bytes of the file that the client has by then */
   beforeBreak: (sent: number) => Promise<unknown> = () => setTimeout(50);
   /** Bytes of bodies sent, in all answers. */
   sent = 0;

@@ -47,20 +47,14 @@ it('become context, completions with the space before them, and label', () => {
 
 it('are found in GPT2_DATASETS', () => {
   vi.stubEnv('GPT2_DATASETS', place.folder);
-  expect(() => prepareHellaswag()).toThrow(
-    /GPT2_DATASETS has no hellaswag.*: download https:.* and name the file with --from/,
-  );
+  expect(() => prepareHellaswag()).toThrow(/has no hellaswag.*: download https:.* and name the file with --from/);
   place.file('hellaswag/hellaswag_val.jsonl', jsonl(lines));
   expect(prepareHellaswag({ out: place.path('out') }).questions).toBe(2);
 });
 
 describe('are refused', () => {
   it.each([
-    [
-      'no JSON',
-      '{"ctx":',
-      'line 2 of .*hellaswag_val.jsonl is not a question with ctx, endings and label: it is not JSON',
-    ],
+    ['no JSON', '{"ctx":', 'line 2 of .*_val.jsonl is not a question with ctx, endings and label: it is not JSON'],
     ['no endings', JSON.stringify({ ctx: 'a', label: 0 }), 'line 2 of .* is not a question with .*: .*endings'],
     ['one ending', JSON.stringify({ ctx: 'a', label: 0, endings: ['b'] }), 'line 2 of .* is not a question'],
     ['an empty context', JSON.stringify({ ctx: '', label: 0, endings: ['b', 'c'] }), 'line 2 of .* is not a question'],

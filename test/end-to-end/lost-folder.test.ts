@@ -3,7 +3,6 @@
 import { existsSync, lstatSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
-import type { TrainOptions } from '../../src/options/table.ts';
 import type { RunEvent } from '../../src/runs/schema.ts';
 import { train } from '../../src/train/train.ts';
 import { BackgroundWriter } from '../../src/weights/checkpoint/background.ts';
@@ -11,14 +10,12 @@ import { resolveCheckpoint, verifyCheckpoint } from '../../src/weights/checkpoin
 import { tinyModel, Workplace, workplace } from '../support/cli.ts';
 import { figuresOf } from '../support/figures.ts';
 import { rankData, tinyRanks } from '../support/ranks.ts';
+import { tinyRun } from '../support/tiny-run.ts';
 import { until } from '../support/until.ts';
 
 const place = workplace();
 place.data({ vocabulary: 100 });
-const given: TrainOptions = {
-  ...{ device: 'cpu', layers: 1, channels: 32, heads: 2, context: 32, batch: 1, sequence: 32, threads: 1 },
-  ...{ valEvery: 0, sampleEvery: 0, saveEvery: 5, steps: 12, data: place.path('data') },
-};
+const given = { ...tinyRun, saveEvery: 5, steps: 12, data: place.path('data') };
 let straight: readonly string[];
 beforeAll(async () => {
   await train({ ...given, out: place.path('straight') });

@@ -19,6 +19,7 @@ import { Gpt2Error } from '../../src/base/errors.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
 import { train } from '../../src/train/train.ts';
 import { workplace } from '../support/cli.ts';
+import { tinyRun } from '../support/tiny-run.ts';
 
 const place = workplace();
 let given: TrainOptions;
@@ -27,10 +28,7 @@ let stopped: string;
 beforeAll(async () => {
   chmodSync(place.folder, 0o755);
   stopped = place.path('stopped');
-  given = {
-    ...{ device: 'cpu', layers: 1, channels: 32, heads: 2, context: 32, batch: 1, sequence: 32, threads: 1 },
-    ...{ valEvery: 0, sampleEvery: 0, saveEvery: 2, steps: 6, data: place.data({ vocabulary: 100 }) },
-  };
+  given = { ...tinyRun, saveEvery: 2, steps: 6, data: place.data({ vocabulary: 100 }) };
   await train({ ...given, out: stopped, stopAfter: 4 });
 });
 

@@ -2,7 +2,6 @@
 // continues a run.
 import { rmSync } from 'node:fs';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
-import type { TrainOptions } from '../../src/options/table.ts';
 import { checkpointsFolder } from '../../src/runs/paths.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import type { RunEvent } from '../../src/runs/schema.ts';
@@ -10,6 +9,7 @@ import { train } from '../../src/train/train.ts';
 import { listCheckpoints, stepOf, verifyCheckpoint } from '../../src/weights/checkpoint/directory.ts';
 import { tinyModel, workplace } from '../support/cli.ts';
 import { rankData, sharedSteps, tinyRanks } from '../support/ranks.ts';
+import { tinyRun } from '../support/tiny-run.ts';
 import { until } from '../support/until.ts';
 
 const place = workplace();
@@ -25,41 +25,33 @@ const curveOf = (run: string) => new Map(of(run, 'train').map(({ step, loss }) =
 const stepsSaved = (run: string) => listCheckpoints(checkpointsFolder(place.path(run))).map(stepOf);
 const quiet = ['--val-every', '0', '--sample-every', '0'];
 
-describe('one command', () => {
-  const command = (steps: number) => [
-    ...['train', '--data', 'data', ...tinyModel, ...quiet, '--seq', '32', '--batch', '2', '--steps', `${steps}`],
-  ];
+const command = (steps: number) => [
+  ...['train', '--data', 'data', ...tinyModel, ...quiet, '--seq', '32', '--batch', '2', '--steps', `${steps}`],
+];
 
-  it('starts a run, continues it after kill -9 from its last seconds, and does nothing when it is done', async () => {
-    const again = [...command(2000), '--save-every', '0.1s', '--out', 'killed', '--resume', 'auto'];
-    for (const saves of [0, 2]) {
-      const { child, ended } = place.begin(again);
-      await until(() => expect(of('killed', 'checkpoint').length).toBeGreaterThan(saves));
-      child.kill('SIGKILL');
-      await ended;
-    }
-    const killedAt = of('killed', 'train').at(-1)!.step;
-    expect((await place.okHere(again)).stdout).toMatch(/from step \d+,/);
-    const starts = of('killed', 'run').map(({ resumedFrom }) => resumedFrom ?? 0);
-    expect(starts[0]).toBe(0);
-    expect(starts[1]).toBeGreaterThan(0);
-    expect(starts[2]).toBeGreaterThan(starts[1]!);
-    expect(starts[2]).toBeLessThanOrEqual(killedAt + 1);
-    expect((await place.okHere(again)).stdout).toMatch(/is finished: 2000 of 2000/);
+it('one command starts a run, continues it after kill -9 from its last seconds, and does nothing when it is done', async () => {
+  const again = [...command(2000), '--save-every', '0.1s', '--out', 'killed', '--resume', 'auto'];
+  for (const saves of [0, 2]) {
+    const { child, ended } = place.begin(again);
+    await until(() => expect(of('killed', 'checkpoint').length).toBeGreaterThan(saves));
+    child.kill('SIGKILL');
+    await ended;
+  }
+  const killedAt = of('killed', 'train').at(-1)!.step;
+  expect((await place.okHere(again)).stdout).toMatch(/from step \d+,/);
+  const starts = of('killed', 'run').map(({ resumedFrom }) => resumedFrom ?? 0);
+  expect(starts[0]).toBe(0);
+  expect(starts[1]).toBeGreaterThan(0);
+  expect(starts[2]).toBeGreaterThan(starts[1]!);
+  expect(starts[2]).toBeLessThanOrEqual(killedAt + 1);
+  expect((await place.okHere(again)).stdout).toMatch(/is finished: 2000 of 2000/);
 
-    await place.okHere([...command(2000), '--save-every', '0', '--out', 'straight']);
-    expect(curveOf('killed')).toEqual(curveOf('straight'));
-    expect(of('killed', 'done').at(-1)!.weights).toBe(of('straight', 'done').at(-1)!.weights);
+  await place.okHere([...command(2000), '--save-every', '0', '--out', 'straight']);
+  expect(curveOf('killed')).toEqual(curveOf('straight'));
+  expect(of('killed', 'done').at(-1)!.weights).toBe(of('straight', 'done').at(-1)!.weights);
 
-    const other = await place.here([...again, '--seed', '7']);
-    expect(other).toMatchObject({ code: 1, stderr: expect.stringMatching(/with --seed 7: it was trained with 42/) });
-  });
-
-  it('continues with the batch that --batch auto chose', async () => {
-    const again = [...command(2), '--batch', 'auto', '--total-batch', '128', '--out', 'chosen', '--resume', 'auto'];
-    expect(await place.here(again)).toMatchObject({ code: 0, stdout: expect.stringMatching(/step 1\/2 /) });
-    expect(await place.here(again)).toMatchObject({ code: 0, stdout: expect.stringMatching(/is finished/) });
-  });
+  const other = await place.here([...again, '--seed', '7']);
+  expect(other).toMatchObject({ code: 1, stderr: expect.stringMatching(/with --seed 7: it was trained with 42/) });
 });
 
 it('two ranks save after the same step, when the clock of rank 0 says so', () => {
@@ -81,15 +73,11 @@ it('two ranks save after the same step, when the clock of rank 0 says so', () =>
 });
 
 describe('checkpoints made by time', () => {
-  const options = (more: TrainOptions): TrainOptions => ({
-    ...{ device: 'cpu', layers: 1, channels: 32, heads: 2, context: 32, batch: 1, sequence: 32, threads: 1 },
-    ...{ valEvery: 0, sampleEvery: 0, data: place.path('data') },
-    ...more,
-  });
+  const data = place.path('data');
 
   it('make place for newer ones; those made by steps or at a stop stay', async () => {
     const out = place.path('places');
-    await train(options({ out, steps: 600, saveEvery: 20, stopAfter: 50 }));
+    await train({ ...tinyRun, data, out, steps: 600, saveEvery: 20, stopAfter: 50 });
     await train({ out, resume: true, saveEvery: '0.03s', stopAfter: 500 });
     const saved = of('places', 'checkpoint').map(({ step }) => step);
     expect(new Set(saved).size).toBeGreaterThan(6);
@@ -101,7 +89,7 @@ describe('checkpoints made by time', () => {
 
   it('are not made by a resumed run whose configuration says 0', async () => {
     const out = place.path('earlier');
-    await train(options({ out, steps: 40, saveEvery: 0, stopAfter: 10 }));
+    await train({ ...tinyRun, data, out, steps: 40, saveEvery: 0, stopAfter: 10 });
     vi.spyOn(performance, 'now').mockImplementation(() => Date.now() * 1e6);
     await train({ out, resume: true });
     expect(stepsSaved('earlier')).toEqual([10, 40]);

@@ -138,9 +138,3 @@ it('says what an address for others means', () => {
   const { stdout } = place.run(train('open', 2, '--serve', '0', '--serve-host', '0.0.0.0'));
   expect(stdout).toMatch(/^live page: http:\/\/0\.0\.0\.0:\d+\/ \(whoever can reach this address can read it\)$/m);
 });
-
-it('report: a port in use', async () => {
-  const { code, stderr } = await place.here(['report', 'alone', '--serve', '--port', String(port)]);
-  expect(code).toBe(1);
-  expect(stderr).toMatch(/^cannot serve the live page: port \d+ is in use/);
-});

@@ -21,9 +21,12 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('train --sweep', () => {
     );
 
   it('continues unfinished runs whose batch was chosen', () => {
-    const command = [...args, '--batch', 'auto', '--max-memory', '0.1', '--steps', '3', '--sweep', 'seed=1,2'];
+    const memory = ['--batch', 'auto', '--max-memory', '0.1'];
+    const command = [...args, ...memory, '--steps', '3', '--val-every', '0', '--sweep', 'seed=1,2'];
     place.ok([...command, '--stop-after', '1']);
-    place.ok(command);
+    // Without a validation none is the best.
+    const { stdout } = place.ok(command);
+    expect(stdout).toMatch(/\nnext: .* compare sweep\/\*\n$/);
     for (const run of ['seed=1', 'seed=2']) expect(starts(run)).toEqual([0, 1]);
   });
 

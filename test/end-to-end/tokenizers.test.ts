@@ -83,7 +83,7 @@ describe('characters', () => {
     for (const model of ['exported', 'run']) {
       await refused(
         [...args.with(2, model), '--data', 'data/other', '--out', 'mixed'],
-        /data\/other was made with another tokenizer \(char\) than that of (exported|run\S*) \(char\)/,
+        /data\/other was made with another tokenizer \(char\) than that of (exported|run\S*);/,
         ['data/other', model, 'text FILE --tokenizer '],
       );
     }

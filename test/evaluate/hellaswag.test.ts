@@ -131,9 +131,7 @@ it('refuses what the model cannot read', () => {
   expect(() => read(questions, 64, 90)).toThrow(
     /completion \d of question \d in .* has the token \d+, outside the vocabulary of 90; name a model/,
   );
-  expect(() => read(questions, 5)).toThrow(
-    /completion \d of question \d in .* has \d+ tokens, more than a sequence of 5/,
-  );
+  expect(() => read(questions, 5)).toThrow(/completion \d of question \d in .* has \d+ tokens, more than .* of 5/);
   expect(() => read(questions, 64, 100, tokenizer)).toThrow(
     /has GPT-2's tokens, but the model's tokenizer is another \(char\); name a model/,
   );

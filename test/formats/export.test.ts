@@ -1,6 +1,6 @@
 // Models written for other programs, read back byte by byte: every tensor with the values of the checkpoint, in the place and
 // the order of its format. What those programs make of them was checked with them: transformers, gguf.
-import { existsSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { Gpt2Error } from '../../src/base/errors.ts';
@@ -358,6 +358,13 @@ describe('a folder of transformers is read', () => {
       expect(stored.read(each), each.name).toEqual(weights.get(each.name)!.subarray(0, realCount(each)));
   });
 
+  it("with transformers' other names for sizes", async () => {
+    const given = { n_layer: undefined, n_embd: undefined, n_head: undefined, n_positions: undefined };
+    const others = { num_hidden_layers: layers, hidden_size: C, num_attention_heads: tinyConfig.heads };
+    const read = await changed('hf-names', config({ ...given, ...others, max_position_embeddings: context }));
+    expect(read.model).toEqual(tinyConfig);
+  });
+
   const head = 'lm_head.weight';
   const weightsFile = 'model.safetensors';
   const beside = (name: string, dtype: string, shape: number[], bytes = Buffer.alloc(4 * V * C)) =>
@@ -371,53 +378,41 @@ describe('a folder of transformers is read', () => {
   };
   const t5 = '{"tokenizer_class":"T5Tokenizer"}';
   it.each<[string, (folder: string) => void, string]>([
-    ['another head', beside(head, 'F32', [V, C]), 'lm_head.weight of its model.safetensors is not wte.weight'],
+    ['another head', beside(head, 'F32', [V, C]), 'is not wte.weight: an untied head cannot be read, nor'],
     ['a head of bytes', beside(head, 'U8', [V, C], Buffer.alloc(V * C)), `${head} is U8; only F32, F16, BF16 can be`],
     ['a mask of nothing', beside('h.0.attn.bias', 'F32', [1, 1, 2, 2], Buffer.alloc(16)), 'nor its causal mask'],
-    ['a mask of layer 7', beside('h.7.attn.bias', 'U8', [1, 1, 1, 1], Buffer.of(1)), 'has h.7.attn.bias, which is not'],
+    ['a mask of layer 7', beside('h.7.attn.bias', 'U8', [1, 1, 1, 1], Buffer.of(1)), 'has tensors of 3 layers'],
+    ['another tensor', beside('transformer.h.0.foo', 'U8', [1], Buffer.of(1)), 'has transformer.h.0.foo, which is'],
     ['a mask that hides little', beside('h.0.attn.masked_bias', 'F32', [], Buffer.alloc(4)), 'nor its causal mask'],
-    ['attention to later tokens', config({ is_causal: false }), 'its config.json has is_causal false, unlike GPT-2'],
+    ['attention to later tokens', config({ is_causal: false }), 'has is_causal false instead of true, unlike'],
     ['a window', config({ sliding_window: 2 }), 'its config.json has sliding_window, unlike GPT-2'],
-    ['sizes by two names', config({ hidden_size: 96 }), 'its config.json has hidden_size 96, unlike GPT-2'],
+    ['sizes by two names', config({ hidden_size: 96 }), 'its config.json has hidden_size 96 instead of 48, unlike'],
     ['an adapter', file('adapter_config.json'), 'adapter_config.json describes an adapter; merge it'],
     ['a SentencePiece model', file('spiece.model'), 'its tokenizer is in spiece.model'],
     ['another tokenizer', file('tokenizer_config.json', t5), 'it has a T5Tokenizer without a tokenizer.json'],
     ['another model', config({ model_type: 'llama' }), 'model_type of its config.json: it is "llama", not "gpt2"'],
     ['a modern model', config({ model_type: 'gpt2_ts' }), 'it is "gpt2_ts", not "gpt2"; name the run instead'],
-    ['no number of layers', config({ n_layer: 'two' }), 'n_layer of its config.json: Invalid input: expected number'],
-    ['a layer too many', config({ n_layer: layers + 1 }), `model.safetensors lacks h.${layers}.ln_1.weight`],
-    ['a layer too few', config({ n_layer: layers - 1 }), 'model.safetensors has h.1.'],
-    [
-      'a billion layers',
-      config({ n_layer: 1e9 }),
-      'n_layer of its config.json is 1000000000, but model.safetensors has 28',
-    ],
+    ['no number of layers', config({ n_layer: 'two' }), 'n_layer of its config.json: it is "two", not a whole'],
+    ['no width', config({ n_embd: undefined }), 'n_embd of its config.json: it is missing'],
+    ['many tokens', config({ vocab_size: 7e4 }), 'vocab_size of its config.json: it is 70000, over'],
+    ['a layer too many', config({ n_layer: layers + 1 }), 'is 3, but model.safetensors has tensors of 2 layers'],
+    ['a layer too few', config({ n_layer: layers - 1 }), 'is 1, but model.safetensors has tensors of 2 layers'],
+    ['a billion layers', config({ n_layer: 1e9 }), 'is 1000000000, but model.safetensors has tensors of 2 layers'],
     ['another vocabulary', file('vocab.json', '{"Hallo":0,"Welt":1}'), "its vocab.json is not GPT-2's vocabulary"],
-    [
-      'the same tensor twice',
-      beside('transformer.wte.weight', 'F32', [V, C]),
-      'has wte.weight twice, as wte.weight and transformer.wte.weight',
-    ],
+    ['a tensor twice', beside('transformer.wte.weight', 'F32', [V, C]), 'twice, as wte.weight and transformer.wte'],
     ['another width', config({ n_embd: 96 }), 'wte.weight is [61,48], not [61,96]'],
-    ['another GELU', config({ activation_function: 'relu' }), 'has activation_function relu, unlike GPT-2'],
-    ['another MLP', config({ n_inner: 100 }), 'n_inner 100'],
-    ['a head of its own', config({ tie_word_embeddings: false }), 'tie_word_embeddings false'],
-    ['heads that do not divide', config({ n_head: 5 }), 'is not a GPT-2 that can be read'],
+    ['another GELU', config({ activation_function: 'relu' }), 'relu instead of gelu_new or gelu_pytorch_tanh'],
+    ['another MLP', config({ n_inner: 100 }), 'n_inner 100 instead of null or 192'],
+    ['a head of its own', config({ tie_word_embeddings: false }), 'an untied head cannot be read'],
+    ['heads that do not divide', config({ n_head: 5 }), 'n_head of its config.json: it is 5, which does not'],
     ['no configuration', without('config.json'), 'is not a GPT-2 that can be read: it has no config.json'],
     ['no JSON', file('config.json', '{'), 'its config.json cannot be read'],
     ['no weights', without(weightsFile), 'it has no model.safetensors; save it'],
-    [
-      'no weights of another architecture',
-      both(config({ model_type: 'llama' }), without(weightsFile)),
-      'model_type of its config.json: it is "llama", not "gpt2"',
-    ],
+    ['an empty llama', both(config({ model_type: 'llama' }), without(weightsFile)), 'it is "llama", not "gpt2"'],
     ['no weights and no JSON', both(file('config.json', '{'), without(weightsFile)), 'its config.json cannot be read'],
-    [
-      'weights in parts',
-      (folder) => renameSync(join(folder, weightsFile), join(folder, 'model.safetensors.index.json')),
-      'its weights are not in one model.safetensors',
-    ],
+    ['weights in parts', both(without(weightsFile), file(`${weightsFile}.index.json`)), 'max_shard_size='],
     ['tensors of other names', tensors((name) => name.replace('ln_f', 'norm')), 'lacks ln_f.weight'],
+    ['a pointer of Git LFS', file(weightsFile, 'version https://git-lfs.github.com/spec/v1'), 'run `git lfs pull`'],
     ['half a file', (folder) => truncateSync(join(folder, weightsFile), 5000), 'is not a complete safetensors file'],
   ])('but not %s', async (name, change, message) => {
     const error = await changed(`hf ${name}`, change).catch((reason: Gpt2Error) => reason);

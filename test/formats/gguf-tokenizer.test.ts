@@ -30,12 +30,12 @@ it('holds byte-level BPE: tokens with their types, merges, and rows without a to
 });
 
 it.each([
-  ['word-piece', readTokenizer(fixture('word-piece'))],
-  ['unigram', readTokenizer(fixture('unigram'))],
-  ['char', createCharacterTokenizer([10, 97])],
-])('refuses %s', (_, tokenizer) => {
+  ['word-piece', readTokenizer(fixture('word-piece')), 'its normalizer is unlike'],
+  ['unigram', readTokenizer(fixture('unigram')), 'its normalizer is unlike'],
+  ['char', createCharacterTokenizer([10, 97]), 'its pre_tokenizer.type is unlike'],
+])('refuses %s', (_, tokenizer, why) => {
   expect(() => ggufTokenizer({ ...tinyConfig, vocabularySize: 430 }, tokenizer)).toThrow(
-    `GGUF cannot hold the tokenizer of this model (${tokenizer.name}): give --format hf, which can`,
+    `GGUF cannot hold the tokenizer of this model (${tokenizer.name}), ${why} GPT-2's: give --format hf, which can`,
   );
 });
 

@@ -187,7 +187,7 @@ describe('is refused in one sentence:', () => {
     const { 'model.safetensors': weights, ...rest } = files;
     const other = hub.commit('someone/other', file ? { ...rest, [file]: weights! } : rest);
     expect(await refusal('someone/other')).toBe(
-      `someone/other@${other} ${found}, and weights are read from one model.safetensors: write one with transformers' save_pretrained, and give its folder with --model`,
+      `someone/other@${other} ${found}, and weights are read from one model.safetensors: write one with transformers' save_pretrained(FOLDER, max_shard_size='100GB'), and give its folder with --model`,
     );
   });
 

@@ -76,7 +76,7 @@ describeBackends("llm.c's model file", (device) => {
     ['an old version', setting(1, 1), 'its version is 1, not 3 (fp32) or 5 (bf16)'],
     ['no layers', setting(4, 0), 'layers takes a whole number of at least 1, not 0'],
     ['heads that do not divide', setting(5, 5), 'channels 48 are not divisible by heads 5'],
-    ['a vocabulary of no token file', setting(3, 100_000), 'vocabularySize 100000 is over 65536'],
+    ['a vocabulary of no token file', setting(3, 100_000), 'vocabularySize takes a whole number from 1 to 65536'],
     ['fewer rows than tokens', setting(7, 60), 'its wte has 60 rows for a vocabulary of 61'],
     ['sizes that no file has', setting(6, 2 ** 31 - 2 ** 10), /channels 2147482624 are not divisible by heads 3/],
     ['a field of a later version', setting(8, 1), 'int 8 of its header is 1, which llm.c leaves at 0'],

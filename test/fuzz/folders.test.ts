@@ -1,9 +1,7 @@
 // Damaged folders of transformers' GPT-2. One that is read has used every tensor, or the tensor could have no effect, and its
 // configuration differs only in fields that transformers does not compute with; all others are refused in one line.
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, expect, it } from 'vitest';
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { expect, it } from 'vitest';
 import { Gpt2Error } from '../../src/base/errors.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
 import { Random } from '../../src/ops/cases/case-numbers.ts';
@@ -11,12 +9,11 @@ import { fromStored, storedShape } from '../../src/weights/files/layout.ts';
 import { openSafetensors, writeSafetensors } from '../../src/weights/files/safetensors.ts';
 import { openerOf } from '../../src/weights/formats/formats.ts';
 import type { StoredModel } from '../../src/weights/formats/stored-model.ts';
+import { workplace } from '../support/cli.ts';
 import { rounds, seed } from '../support/rounds.ts';
 import { mutate } from './mutate.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'gpt2-folders-'));
-afterAll(() => rmSync(folder, { recursive: true }));
-const path = (name: string) => join(folder, name);
+const place = workplace();
 
 const model = { layers: 2, channels: 8, heads: 2, context: 4, vocabularySize: 11 };
 const config = { model_type: 'gpt2', n_layer: 2, n_embd: 8, n_head: 2, n_positions: 4, vocab_size: 11 };
@@ -50,7 +47,6 @@ function tryFolder(random: Random): boolean {
     tensors = new Map([...tensors].map(([name, tensor]) => [change(name), tensor]));
   };
   const any = () => pick([...tensors]);
-  const file = (name: string) => writeFileSync(path(name), '{}');
   const changes = [
     () => set(harmless),
     () => set(harmful),
@@ -65,18 +61,18 @@ function tryFolder(random: Random): boolean {
     () => any()[1].values.fill(0.5, 0, 1),
     () => tensors.set('lm_head.weight', { shape: [11, 8], values: new Float32Array(88) }),
     () => tensors.delete(any()[0]),
-    () => file(pick(['adapter_config.json', 'spiece.model', 'pytorch_model.bin', 'tokenizer.json'])),
+    () => place.file(pick(['adapter_config.json', 'spiece.model', 'pytorch_model.bin', 'tokenizer.json']), '{}'),
   ];
-  for (const name of readdirSync(folder)) rmSync(path(name));
+  for (const name of readdirSync(place.folder)) rmSync(place.path(name));
   for (let count = 1 + below(3); count > 0; count--) pick(changes)();
-  writeFileSync(path('config.json'), JSON.stringify(fields));
-  const weights = path('model.safetensors');
+  place.file('config.json', JSON.stringify(fields));
+  const weights = place.path('model.safetensors');
   const list = [...tensors].map(([name, { shape, values }]) => ({ name, shape, read: () => values }));
   writeSafetensors(weights, list, pick(['fp32', 'fp32', 'bf16', 'fp16']));
   if (random.uniform() < 0.1) writeFileSync(weights, mutate(random, [readFileSync(weights)]));
   let stored: StoredModel;
   try {
-    stored = openerOf(folder)!();
+    stored = openerOf(place.folder)!();
     for (const each of parameterTable(stored.model)) stored.read(each);
   } catch (error) {
     expect(error).toBeInstanceOf(Gpt2Error);
@@ -94,7 +90,7 @@ function tryFolder(random: Random): boolean {
     else expect([plain, values]).toEqual(['h.1.attn.bias', mask]);
   }
   for (const [name, value] of Object.entries(harmful)) expect(fields[name], name).not.toEqual(value);
-  expect(readdirSync(folder).filter((name) => /^adapter|^spiece|^tokenizer/.test(name))).toEqual([]);
+  expect(readdirSync(place.folder).filter((name) => /^adapter|^spiece|^tokenizer/.test(name))).toEqual([]);
   stored[Symbol.dispose]();
   return true;
 }

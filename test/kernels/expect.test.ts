@@ -17,71 +17,100 @@ void nothing(float *c) {}
 __global__ void from(float *c, int N) { c[N] = 1; }
 extern "C" void solve(const float *A, const float *B, float *C, int N) { add<<<(N + 255) / 256, 256>>>(A, B, C, N); }
 `;
-const call = (inputs: string, expected: string, rest = '') =>
+const call = (inputs: string, expected = 'C: [4, 6]', rest = '') =>
   `{ inputs: { ${inputs} }, expected: { ${expected} }, ${rest} }`;
 const two = 'A: [1, 2], B: [3, 4], N: 2';
+const typed = 'a: [1.5, 2], b: [-1, 3], d: [1, 4294967296], n: 7';
+const sum = 'c: [0.5, 5], d: [8, 4294967303]';
+const launch = 'grid: 1, block: 2';
+const test = (name: string, text: string, how: 'here' | 'run' = 'here') => {
+  const [file, expectation] = [place.file('file.cu', source), place.file(name, text)];
+  // A limit whose milliseconds are no whole number in floating point.
+  return place[how](`kernel test ${file} --expect ${expectation} --device cpu --time-limit 64.01`);
+};
 
-const cases: Record<string, [name: string, cases: string, output: RegExp, code: number]> = {
-  'a right function': ['', call(two, 'C: [4, 6.0001]'), /^N 2 {2}right: C\nall right\n$/, 0],
+const cases: Record<string, [others: string, cases: string, output: RegExp, code: number]> = {
+  'a right function': ['', call(two, 'C: [4, 6.0001]'), /^case 1, N 2 {2}right: C\nall right\n$/, 0],
   'a wrong function, with the place of the first wrong element': [
     '',
     call(two, 'C: [4, 5]', "name: 'two', shapes: { C: [2, 1] }"),
-    /^two {2}C is wrong in 1 of 2 elements; the first, \[1, 0\], is 6, expected 5\n {2}2 rows of 1; # is wrong:\n {4}\.\n {4}#\n$/,
+    /^case 1, two {2}C is wrong in 1 of 2 elements; the first, \[1, 0\], is 6, expected 5\n {2}2 rows of 1; # is wrong:\n {4}\.\n {4}#\n$/,
     1,
   ],
   'a kernel of fp16, int8, double and int64, and an array that is input and output': [
-    'types',
-    call('a: [1.5, 2], b: [-1, 3], d: [1, 4294967296], n: 7', 'c: [0.5, 5], d: [8, 4294967303]', 'grid: 1, block: 2'),
-    /^n 7 {2}right: c, d\nall right\n$/,
+    "function: 'types'",
+    call(typed, sum, launch),
+    /^case 1, n 7 {2}right: c, d\nall right\n$/,
     0,
   ],
-  'a kernel with a defect': [
-    'past',
-    call('', 'c: [0, 1]', "name: 'x', grid: 1, block: 2"),
-    /^x {2}the program failed \(exit code 1\)\ndefect: past: thread 1 of block 0 writes c\[2\], but c has 2 elements .*file\.cu:10[\s\S]*\n1 defect\n$/,
-    1,
-  ],
   'a function that writes nothing, twice': [
-    'nothing',
+    "function: 'nothing'",
     `${call('', 'c: [1]', "name: 'x'")}, ${call('', 'c: [1]', "name: 'y'")}`,
-    /^x {2}c is wrong[\s\S]*copies from c .*, which was never written[\s\S]*\ny {2}c is wrong[\s\S]*\nthe same report as of x\n$/,
+    /^case 1, x {2}c is wrong[\s\S]*\nwarning: no kernel wrote c\[0\]\ncase 2, y {2}c is wrong[\s\S]*\nthe same report as of case 1, x\n$/,
     1,
   ],
   'a case that ends without outputs after one with wrong ones': [
-    'from',
+    "function: 'from'",
     `${call('N: 0', 'c: [5]', 'grid: 1, block: 1')}, ${call('N: 100', 'c: [5]', 'grid: 1, block: 1')}`,
-    /^N 0 {2}c is wrong [\s\S]*\nN 100 {2}the program failed \(exit code 1\)\ndefect: from: /,
+    /^case 1, N 0 {2}c is wrong [\s\S]*\ncase 2, N 100 {2}the program failed \(exit code 1\)\ndefect: from: /,
     1,
   ],
-  'a launch with too many threads': [
-    'past',
-    call('', 'c: [1]', "name: 'x', grid: 1, block: 2048"),
-    /^x {2}the program failed \(exit code 1\)\n[\s\S]*past is not launched with blocks of 2048 x 1 x 1 threads: a block has 1 to 1024/,
-    1,
-  ],
-  'no matrix in rows': ['', call('A: [[1, 2]], B: [3, 4], N: 2', 'C: [4, 6]'), /A holds \[1,2\], which is no/, 1],
-  'no syntax error': [
-    '',
-    'inputs: }',
-    /the expectation .*expect\.mjs cannot be loaded: line 1: Unexpected token ':'; correct it/,
-    1,
-  ],
-  'no unknown parameter': ['', call(`${two}, M: 1`, 'C: [4, 6]'), /M is no parameter; they are A, B, C, N/, 1],
-  'no case without a parameter': ['', call('N: 2', 'C: [4, 6]'), /a case lacks the parameter A/, 1],
-  'no kernel without a launch': [
-    'add',
-    call('n: 2', 'c: [4, 6]'),
-    /add is a kernel: give each case its grid and block/,
-    1,
-  ],
-  'no missing function': ['run', call('', ''), /has no function run; it has add<<<>>>\(const float \*a, .*solve\(/, 1],
 };
-it.each(Object.entries(cases))('takes %s', (_, [name, list, output, code]) => {
-  const [file, expectation] = [place.file('file.cu', source), place.file('expect.mjs', '')];
-  place.file('expect.mjs', `export default { ${name && `function: '${name}',`} cases: [${list}] };`);
-  // A limit whose milliseconds are no whole number in floating point.
-  const options = ['--expect', expectation, '--device', 'cpu', '--time-limit', '64.01'];
-  const ran = place.run(['kernel', 'test', file, ...options]);
+it.each(Object.entries(cases))('takes %s', async (_, [others, list, output, code]) => {
+  const ran = await test('expect.mjs', `export default { cases: [${list}], ${others} };`);
   expect(ran.stderr + ran.stdout).toMatch(output);
   expect(ran.code).toBe(code);
+});
+
+it.each([
+  ['', 'expect.mjs needs a default export with cases: [{ inputs'],
+  [call(two), 'expect.mjs: tolerance takes a number of at least 0, not -1', 'tolerance: -1'],
+  [call(two), 'expect.mjs: there is no option "toleranse"; did you mean "tolerance"?', 'toleranse: 1'],
+  [call(two, 'C: [4, 6]', 'tolerance: 1'), 'case 1: there is no option "tolerance"; the options are inputs'],
+  [call('', ''), 'has no function run; it has add<<<>>>(const float *a, const', "function: 'run'"],
+  [call('n: 2', 'c: [4, 6]'), 'case 1: the function is a kernel: give grid and block', "function: 'add'"],
+  [call(two, 'C: [4, 6]', launch), 'case 1: the function is no kernel: leave out grid and block'],
+  [call('', 'c: [1]', 'grid: 1, block: [1, 0.5]'), 'case 1: a size of grid or block takes a', "function: 'past'"],
+  [call(`${two}, M: 1`), 'case 1: M is no parameter; they are A, B, C, N'],
+  [`${call(two)}, ${call('N: 2')}`, 'case 2: it lacks the parameter A'],
+  [call(two, ''), 'case 1: it expects nothing'],
+  [call(two, 'C: 4'), 'case 1: C takes an array of numbers, not 4'],
+  [call(`${two}, C: [0]`), 'case 1: C has 1 numbers as an input, but 2 are expected'],
+  [call('A: [[1, 2]], B: [3, 4], N: 2'), 'case 1: A[0] is [1,2], which is no number: write a matrix'],
+  [call(two, 'C: [4, 6]', 'shapes: { C: [4, 9] }'), 'case 1: the shape [4,9] does not fit the numbers'],
+  [call('A: 1, B: [3, 4], N: 2'), 'case 1: A takes an array\n'],
+  [call('A: [1, 2], B: [3, 4], N: [2]'), 'case 1: N takes a number\n'],
+  [call('A: [1, 2], B: [3, 4], N: 2.5'), 'case 1: N is 2.5, which its C type cannot hold\n'],
+  [call('A: [1, 1e39], B: [3, 4], N: 2'), 'case 1: A[1] is 1e+39, which its C type'],
+  [call(typed.replace('-1', '128'), sum, launch), 'case 1: b[0] is 128, which', "function: 'types'"],
+  [call(typed.replace('1.5', '65520'), sum, launch), 'case 1: a[0] is 65520, which', "function: 'types'"],
+  [call(typed, sum.replace('8', '2 ** 53'), launch), 'd[0] is 9.00719925474099e+15, which', "function: 'types'"],
+  // Integers are exact, whatever the tolerance.
+  [call(typed, sum.replace('303', '304'), launch), '[1], is 4294967303, expected', "function: 'types', tolerance: 1"],
+  [call(two, 'C: [4, Infinity]'), 'C is wrong in 1 of 2 elements; the first, [1], is 6, expected Infinity'],
+  [
+    call('', 'c: []', launch),
+    'failed (exit code 1)\ndefect: past: thread 0 of block 0 writes c[1]',
+    "function: 'past'",
+  ],
+  [call('', 'c: [0, 1]', launch), 'thread 1 of block 0 writes c[2], but c has 2 elements at ', "function: 'past'"],
+  [call('', 'c: [1]', 'grid: 1, block: 2048'), 'past is not launched with blocks of 2048 x 1', "function: 'past'"],
+])('fails %s: %s', async (list, message, others = '') => {
+  const { stderr, stdout, code } = await test('expect.mjs', `export default { cases: [${list}], ${others} };`);
+  expect(stderr + stdout).toContain(message);
+  expect(code).toBe(1);
+});
+
+it.each([
+  ['expect.mjs', 'export default { : };', /^the expectation .* cannot be loaded: line 1: .* ':'; correct it\n$/],
+  ['expect.json', '{ "cases": [] }', /^the expectation .*\.json is no program: name a \.ts or \.mjs file\n$/],
+  // With types, where Node reads them.
+  [
+    'expect.ts',
+    `const cases: object[] = [${call(two)}];\nexport default { cases };`,
+    /^case 1, N 2 {2}right: C\n|: line 1: .*; correct it; if it is a type, leave it out, or use Node 22\.18 or later\n$/,
+  ],
+])('reads a program: %s', async (name, text, output) => {
+  const { stdout, stderr } = await test(name, text, 'run');
+  expect(stdout + stderr).toMatch(output);
 });

@@ -109,7 +109,13 @@ describe('the sizes of a launch', () => {
       'add: the grid 0 x 1 x 1 cannot be launched; each size is a whole number from 1 to 2147483647, 65535, 65535',
     ],
     [{ grid: [1, 65_536], block: 32 }, 'add: the grid 1 x 65536 x 1 cannot be launched'],
+    [{ grid: [1, 2, 3, 4], block: 32 } as never, 'add: the grid 1 x 2 x 3 x 4 cannot be launched'],
     [{ grid: 1.5, block: 32 }, 'add: the grid 1.5 x 1 x 1 cannot be launched'],
+    [null as never, 'add: the grid undefined x 1 x 1 cannot be launched'],
+    [
+      { grid: 1, block: 1, stream: 1 } as LaunchShape,
+      'there is no option "stream"; the options are grid, block, shared',
+    ],
     [{ grid: 1 } as LaunchShape, 'add: the block undefined x 1 x 1 cannot be launched'],
     [
       { grid: 1, block: [1, 1, 65] },

@@ -86,6 +86,10 @@ const rows: Readonly<Record<string, Readonly<Record<string, Row>>>> = {
       /thread 1 of block 0 races: it (reads|writes) out\[0\], which thread 0 wrote/,
       { shape: whole },
     ],
+    'a sum of one thread, whose value another writes': [
+      '  if (threadIdx.x == 0) out[0] += 1;\n  if (threadIdx.x == 1) out[0] = 1;  // WRONG',
+      /thread 1 of block 0 races: it writes out\[0\], which thread 0 read/,
+    ],
     'blocks write one element': [
       '  if (threadIdx.x == 0) out[0] = blockIdx.x;  // WRONG',
       /thread 0 of block 1 races: it writes out\[0\], which thread 0 of block 0 wrote with nothing that orders blocks/,
@@ -162,6 +166,10 @@ const rows: Readonly<Record<string, Readonly<Record<string, Row>>>> = {
     'reads a lane outside the mask': [
       '  if (threadIdx.x < 16) out[i] = __shfl_sync(0xffffu, in[i], 20);  // WRONG',
       /thread \d+ of block 0 reads the value of a lane that is not in its mask/,
+    ],
+    'a shuffle of integers from a lane that has ended': [
+      '  if (i >= 20) return;\n  int x = in[i];\n  x += __shfl_down_sync(0xffffffffu, x, 8);  // WRONG\n  out[i] = x;',
+      /thread 12 of block 0 reads the value of lane 20, which has ended: a GPU leaves it undefined/,
     ],
     'two shuffles in two branches': [
       '  float x = in[i];\n  if (threadIdx.x < 16)\n    x = __shfl_sync(0xffffffffu, x, 20);\n  else\n    x = __shfl_sync(0xffffffffu, x, 3);  // WRONG\n  out[i] = x;',

@@ -19,6 +19,7 @@ template <class T> void show(const char *name, T *device, int n) {
 //> pointers: 6 23 43 63
 //> on the same memory: 0 0 0 0
 //> null: 7
+//> literal 0: 8
 namespace outer { template <class T, int N> __global__ void fill(T *out, T value) { out[threadIdx.x] = value + N; } }
 template <class F> __global__ void apply(float *out, F f) { out[threadIdx.x] = f(threadIdx.x, out[threadIdx.x]); }
 extern "C" __global__ void plain(float *out) { out[threadIdx.x] *= 2; }
@@ -42,6 +43,7 @@ int main(int argc, char **argv) {
   for (int i = 0; i < 7; i++) { cudaMemset(a, 0, 16); auto other = apply[i % 2]; other<<<1, 4>>>(a); }
   show("on the same memory", a, 4);
   optional<<<1, 1>>>(a, NULL, dim3(1, 7)); show("null", a, 1);
+  optional<<<1, 1>>>(a, 0, dim3(1, 8)); show("literal 0", a, 1);
   cudaFree(a);
 }
 //// takes headers of LeetGPU and for one GPU, a variable named as in std, and a typed pointer to pinned memory

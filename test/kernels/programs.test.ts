@@ -71,6 +71,8 @@ int main(int argc, char **argv) {
   return twice(host);
 }\n`;
     place.file('main.cpp', main);
+    place.file('card/card.mjs', '');
+    place.file('card/k.cu', '__global__ void k(ELEMENT *x) {}\n');
   });
   const files = 'kernel run kernels.cu main.cpp plain.c --device cpu --include inc --define BY=4';
   it.each([
@@ -93,6 +95,7 @@ int main(int argc, char **argv) {
       1,
       /has no main to run \(it compiles\); its functions: add<<<>>>\(int \*x\), launch\(int \*x\); add a file with a main that calls them, or test one with kernel test --expect$/m,
     ],
+    ['a source of a card', 'kernel run card/k.cu', 1, /^card\/k\.cu has no main .*; use kernel test card$/m],
     [
       'a function that no file defines',
       files.replace(' plain.c', ''),

@@ -27,9 +27,9 @@ const rows: Readonly<Record<string, Row>> = {
     [496, 496],
     { shape: { grid: 1, block: 40 } },
   ],
-  'a lane that has ended, whose value is undefined: NaN': [
-    '  if (threadIdx.x >= 16) return;\n  out[i] = __shfl_down_sync(0xffffffffu, in[i], 8);',
-    [8, 9, 10, 11, 12, 13, 14, 15, Number.NaN],
+  'a shuffle of the lanes that have not ended': [
+    '  if (threadIdx.x >= 16) return;\n  out[i] = __shfl_xor_sync(0xffffffffu, in[i], 8);',
+    [8, 9, 10, 11, 12, 13, 14, 15, 0],
     { shape: { grid: 1, block: 32 } },
   ],
   'half a warp that goes on to a further operation before the others have read their values': [
@@ -50,6 +50,11 @@ const rows: Readonly<Record<string, Row>> = {
     '  __shared__ bool is_last;\n  if (threadIdx.x == 0) {\n    out[1 + blockIdx.x] = in[i];\n    __threadfence();\n    is_last = atomicAdd(&arrived, 1u) % gridDim.x == gridDim.x - 1;\n  }\n  __syncthreads();\n  if (is_last && threadIdx.x == 0) out[0] = out[1] + out[2] + out[3] + out[4];',
     [0 + 64 + 128 + 192],
     { before: '__device__ unsigned arrived;', shape: whole },
+  ],
+  'two warps, of which one lane signals and one waits for all': [
+    '  __shared__ float tile[32];\n  const int lane = threadIdx.x % 32;\n  if (threadIdx.x < 32) {\n    tile[lane] = in[i];\n    __syncwarp();\n    out[i] = tile[31 - lane];\n    __syncwarp();\n    if (lane == 1) {\n      __threadfence();\n      atomicExch(&flag, 1);\n    }\n  } else {\n    if (lane == 0) while (atomicAdd(&flag, 0) == 0) {}\n    __syncwarp();\n    out[i] = tile[31 - lane];\n    __syncwarp();\n    tile[lane] = 0;\n  }',
+    Array.from({ length: 64 }, (_, i) => 31 - (i % 32)),
+    { before: '__device__ int flag;' },
   ],
   'a lock that threads wait for': [
     '  while (atomicCAS_system(&lock, 0, 1) != 0) {}\n  out[0] += 1;\n  __threadfence();\n  atomicExch(&lock, 0);',

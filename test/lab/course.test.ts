@@ -15,7 +15,7 @@ const solutions = fileURLToPath(new URL('../kernels/solutions', import.meta.url)
 const check = async () => {
   const { code, stdout, stderr } = await place.here(['course', 'check', 'mine']);
   expect(stderr).toBe('');
-  const states = [...stdout.matchAll(/^(\S+) +(open|solved \d{4}-\d\d-\d\d)$/gm)];
+  const states = [...stdout.matchAll(/^(\S+) +(open|wrong|solved \d{4}-\d\d-\d\d)$/gm)];
   return { code, stdout, open: states.filter(([, , state]) => state === 'open').map(([, name]) => name) };
 };
 
@@ -56,7 +56,8 @@ it('the score is kept, and only a change is tested again', async () => {
   const source = place.path('mine/01-add/add.cu');
   edit(source, (text) => text.replace('a[i] + b[i];', 'a[i] - b[i];'));
   const { code, stdout, open } = await check();
-  expect([code, open]).toEqual([1, ['01-add']]);
+  expect([code, open]).toEqual([1, []]);
+  expect(stdout).toMatch(/^01-add +wrong$/m);
   expect(stdout.match(/ solved 2001-/g)).toHaveLength(names.length - 1);
 });
 

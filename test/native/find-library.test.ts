@@ -107,9 +107,7 @@ describe('a machine without a GPU', () => {
     execFileSync('cc', ['-shared', '-fPIC', '-o', place.path('libcuda.so.1'), source]);
     const { code, stderr } = place.run(train, { LD_LIBRARY_PATH: place.folder });
     expect(code).toBe(1);
-    expect(stderr).toMatch(
-      /the NVIDIA driver is too old: it knows CUDA 11\.4, this library needs \d+\.0; update the driver/,
-    );
+    expect(stderr).toMatch(/driver is too old: it knows CUDA 11\.4, this library needs \d+\.0; update the driver/);
     expect(stderr.trim().split('\n').length).toBe(1);
   });
 });

@@ -1,4 +1,4 @@
-// Which GPUs --device opens: each rank its own alone, and the process that starts ranks none. Of a library that is made up.
+// Which GPUs --device opens, with a library that is mocked: a rank opens one, the process that starts ranks none.
 import { fileURLToPath } from 'node:url';
 import { beforeEach, expect, it, vi } from 'vitest';
 import { GPT2_STATUS } from '../../src/native/bindings.generated.ts';

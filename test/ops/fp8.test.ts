@@ -1,9 +1,9 @@
 // FP8's numbers: exact bytes, order and scales, where they follow from what an op stores; rounding once; bounds; sums in double.
 import { describe, expect, it } from 'vitest';
 import { fromBf16, fromE4m3, toE4m3 } from '../../src/base/files/half-floats.ts';
-import { GPT2_ACTIVATION, GPT2_STEP } from '../../src/native/bindings.generated.ts';
+import { GPT2_STEP } from '../../src/native/bindings.generated.ts';
 import { Device } from '../../src/native/device.ts';
-import { blocksOf, elementCount, groupsOf } from '../../src/native/element-types.ts';
+import { blocksOf, groupsOf } from '../../src/native/element-types.ts';
 import type { Tensor } from '../../src/native/tensor.ts';
 import {
   distance,
@@ -57,7 +57,7 @@ import {
   forwardTensors,
   plainForward,
 } from '../support/fp8.ts';
-import { cosineOf, relativeError, TensorBench } from '../support/tensors.ts';
+import { cosineOf, expectClose, hashOf, relativeError, TensorBench } from '../support/tensors.ts';
 
 /** Rows were stored in FP8 by their largest elements, with a bound of their norms; rows of NaN by any scale and bound. */
 function expectQuantized(
@@ -159,15 +159,6 @@ describeBackends(
         return { ...{ input, weight, mean, rstd, dbias, stored, rows, sums }, bias };
       }
 
-      /** Runs an op again, which gives the same results. */
-      function expectSameBits(results: readonly Tensor[], run: () => void): void {
-        const read = () => results.map((result) => Buffer.from(result.read().buffer as ArrayBuffer));
-        const before = read();
-        for (const result of results) writeNumbers(result, new Float32Array(elementCount(result.shape)));
-        run();
-        expect(read().map((bytes, index) => bytes.equals(before[index]!))).toEqual(results.map(() => true));
-      }
-
       it.each(['layernorm', 'RMSNorm'])('%s', (name) => {
         using bench = new TensorBench(device());
         const { input, weight, mean, rstd, dbias, stored, rows, sums, bias } = tensors(bench);
@@ -180,9 +171,11 @@ describeBackends(
         normForward(device(), { out: rows, ...forward });
         expectQuantized(rows, stored);
         expect(floats(stored.scale)[5]).toBe(2 ** -126);
-        expectSameBits([...Object.values(stored), ...(isLayernorm ? [mean] : []), rstd], () =>
-          normForward(device(), { out: null, ...forward }),
-        );
+        const results = [...Object.values(stored), ...(isLayernorm ? [mean] : []), rstd];
+        const hash = hashOf(results);
+        for (const result of results) writeNumbers(result, new Float32Array(result.count));
+        normForward(device(), { out: null, ...forward });
+        expect(hashOf(results)).toBe(hash);
         bench.checkGuards();
       });
     });
@@ -313,19 +306,6 @@ describeBackends(
     }
 
     describe('transpose', () => {
-      it.each([1, 8, 9, 16, 37, 512, 1030])('puts %i rows in order, and zeros after them', (N) => {
-        const C = 48;
-        const values = held('fp8', new Random(N).normals(N * C, 100));
-        const { bytes } = transpose(values, new Float32Array(N).fill(1), C);
-        const rows = toE4m3(values);
-        const wanted = new Uint8Array(C * groupsOf(N) * 16);
-        for (let n = 0; n < N; n++) {
-          const [a, b, r] = [n >> 4, (n >> 3) & 1, n & 7];
-          for (let c = 0; c < C; c++) wanted[(c * groupsOf(N) + a) * 16 + 2 * r + b] = rows[n * C + c]!;
-        }
-        expect(Buffer.from(bytes).equals(wanted)).toBe(true);
-      });
-
       it('takes the largest scale and norm of each block, small and large', () => {
         const [N, C] = [1100, 16];
         const powers = new Random(3).integers(N, 30);
@@ -420,11 +400,6 @@ describeBackends(
       expect(padding).toEqual(new Uint8Array(O * (groupsOf(N) * 16 - N)));
     }
 
-    const expectNear = (name: string, actual: Numbers, wanted: Numbers, bound: number) => {
-      const [error, worst] = [relativeError(actual, wanted), worstError(actual, wanted)];
-      expect(error <= bound && worst <= 5 * bound, `${name}: relative error ${error}, worst ${worst}`).toBe(true);
-    };
-
     /** Both copies are `result`, rounded once; of many numbers only the errors are compared. */
     function expectStored(name: string, stored: ReturnType<typeof emptyResult>, result: Float64Array): void {
       const [N, O] = stored.values.shape as [number, number];
@@ -433,9 +408,9 @@ describeBackends(
       const scales = floats(stored.columnwiseScale);
       const copy = scaledColumnwise(floats(stored.columnwise), scales, groupsOf(N));
       if (result.length > 2 ** 20) {
-        expectNear(`${name} rowwise`, rows, result, 2.7e-2);
+        expectClose(`${name} rowwise`, rows, result, 2.7e-2, 0.135);
         // Squares of rows with a smaller scale than their block's are partly subnormal: up to 2.71e-2.
-        expectNear(`${name} columnwise`, copy, turned, 2.8e-2);
+        expectClose(`${name} columnwise`, copy, turned, 2.8e-2, 0.14);
       } else {
         const blocks = scaledColumnwise(ones(turned.length), scales, groupsOf(N));
         expectRounded(`${name} rowwise`, stored.values, rows, result, scaled(ones(N * O), floats(stored.scale)));
@@ -470,7 +445,7 @@ describeBackends(
       console.log(`sums of ${sizes.C} products of FP8 have a relative error of ${error.toExponential(2)}`);
       expect(error).toBeLessThan(1e-3);
       fp8MatmulForward(device(), { out, ...forward, ...plainForward, residual: null });
-      expectNear('out', floats(out), linear, 2e-3);
+      expectClose('out', floats(out), linear, 2e-3, 0.01);
 
       const ofForward = forwardTensors(bench, before, O);
       // Without the mask, the bias would fill the padding.
@@ -488,10 +463,10 @@ describeBackends(
           if (isCpu) expect(largestDifference(given, wanted)).toBeLessThan(0.00251);
           else expect(relativeError(given, wanted)).toBeLessThan(4e-3);
         }
-        const rowwiseOnly = [stored.values, stored.scale].map((tensor) => tensor.read());
+        const rowwiseOnly = hashOf([stored.values, stored.scale]);
         const noCopy = { columnwise: null, columnwiseScale: null, inColumnwiseNorm: null };
         ops.forward(device(), { ...stored, ...forward, ...noCopy });
-        expect([stored.values, stored.scale].map((tensor) => tensor.read())).toEqual(rowwiseOnly);
+        expect(hashOf([stored.values, stored.scale])).toBe(rowwiseOnly);
         ops.forward(device(), { ...stored, ...forward, bias: infiniteBias });
         expectPadded(stored.columnwise, N, O);
 
@@ -618,95 +593,29 @@ describeBackends(
       bench.checkGuards();
     });
 
-    it('takes the columnwise tensors together, or none of them', () => {
-      using bench = new TensorBench(device());
-      const [N, C, O] = [37, 64, 208];
-      const { forward } = operands(bench, { N, C, O });
-      const stored = emptyResult(bench, N, O);
-      const args = { out: null, ...stored, ...forward, residual: null };
-      const native = Object.entries(args).map(([name, tensor]) => [name, tensor?.pointer ?? null]);
-      const sizes = { N, C, O, activation: GPT2_ACTIVATION.GPT2_GELU };
-      for (const [missing, wrong] of [
-        [['columnwise'], 'columnwiseScale'],
-        [['columnwiseScale'], 'columnwiseScale'],
-        [['inColumnwiseNorm'], 'inColumnwiseNorm'],
-        [['columnwise', 'inColumnwiseNorm'], 'columnwiseScale'],
-      ] as const) {
-        const nulls = Object.fromEntries(missing.map((name) => [name, null]));
-        const refused = `expected both ${wrong} and columnwise, or neither`;
-        expect(() => fp8MatmulForward(device(), { ...args, ...sizes, ...nulls })).toThrow(refused);
-        expect(() =>
-          device().call('fp8MatmulForward', { ...Object.fromEntries(native), ...sizes, ...nulls } as never),
-        ).toThrow(
-          refused.replace(
-            wrong,
-            wrong.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
-          ),
-        );
-      }
-    });
-
     describe('gradients of weights', () => {
-      const sizes = { N: 1102, C: 48, O: 80 };
-      /** Rows in FP8, and their columnwise copy. */
-      function drawn(bench: TensorBench, name: string, random: Random, C: number) {
-        const { N } = sizes;
-        const values = held('fp8', random.normals(N * C, 100));
-        const scales = drawScales(N, random).map((scale, n) => scale / 4 ** (n >> 9));
-        const copy = emptyCopy(bench, N, C);
-        fp8Transpose(device(), {
-          ...{ ...copy, values: bench.tensor(name, [N, C], values, 'fp8'), scale: bench.floats('scale', [N], scales) },
-          norm: bench.floats('norm', [N]),
-        });
-        return { rows: scaled(values, scales), ...copy };
-      }
-
-      function operation(bench: TensorBench) {
-        const { N, C, O } = sizes;
-        device().reserveWorkspace(fp8MatmulScratch(device(), { N, C, O, gradients: true }));
-        const random = new Random(6);
-        const [dout, input] = [drawn(bench, 'dout', random, O), drawn(bench, 'in', random, C)];
-        const dweight = bench.tensor('dweight', [O, C], undefined, device().gradientType);
-        const tensors = {
-          ...{ dweight, dbias: bench.floats('dbias', [O]) },
-          ...{ dout: dout.columnwise, doutScale: dout.columnwiseScale },
-          ...{ in: input.columnwise, inScale: input.columnwiseScale, N, accumulate: false },
-        };
-        return { dout, input, tensors };
-      }
-
-      // A copy rounds only values that are small for their block.
-      it('is that of the rows', () => {
-        using bench = new TensorBench(device());
-        const { dout, input, tensors } = operation(bench);
-        const { N, C, O } = sizes;
-        fp8MatmulBackwardWeight(device(), tensors);
-        const dweight = product(dout.rows, input.rows, { N: O, K: N, O: C }, 'tn');
-        expect(relativeError(floats(tensors.dweight), dweight)).toBeLessThan(isCpu ? 2e-4 : 2.5e-3);
-        expect(relativeError(floats(tensors.dbias), columnSums(dout.rows, O))).toBeLessThan(2e-4);
-        bench.checkGuards();
-      });
-
       it('is NaN where an operand is', () => {
         using bench = new TensorBench(device());
-        const { dout, input, tensors } = operation(bench);
-        const { C, O } = sizes;
-        // Row 0 of column 5, row 1100 of column 7.
-        const width = groupsOf(sizes.N) * 16;
-        const put = (tensor: Tensor, index: number) => {
-          const bytes = bytesOf(tensor);
-          bytes[index] = 0x7f;
-          tensor.write(bytes);
+        const [N, C, O] = [1102, 48, 80];
+        device().reserveWorkspace(fp8MatmulScratch(device(), { N, C, O, gradients: true }));
+        const random = new Random(6);
+        const copyOf = (name: string, width: number, [row, column]: readonly [number, number]) => {
+          const rows = random.normals(N * width, 100);
+          rows[row * width + column] = Number.NaN;
+          return bench.tensor(name, [width, groupsOf(N), 16], columnwise(rows, N, width), 'fp8');
         };
-        put(dout.columnwise, 5 * width);
-        put(input.columnwise, 7 * width + Math.floor(1100 / 16) * 16 + 2 * ((1100 % 16) % 8) + 1);
-        fp8MatmulBackwardWeight(device(), tensors);
+        const scaleOfBlocks = (name: string) => bench.floats(name, [blocksOf(N)], drawScales(blocksOf(N), random));
+        const dweight = bench.tensor('dweight', [O, C], undefined, device().gradientType);
+        const dbias = bench.floats('dbias', [O]);
+        fp8MatmulBackwardWeight(device(), {
+          ...{ dweight, dbias, N, accumulate: false },
+          ...{ dout: copyOf('dout', O, [0, 5]), doutScale: scaleOfBlocks('doutScale') },
+          ...{ in: copyOf('in', C, [1100, 7]), inScale: scaleOfBlocks('inScale') },
+        });
         const isWanted = (value: number, index: number) =>
           Number.isNaN(value) === (Math.floor(index / C) === 5 || index % C === 7);
-        expect(floats(tensors.dweight).every(isWanted)).toBe(true);
-        expect(floats(tensors.dbias).map((value, o) => Number(Number.isNaN(value) === (o === 5)))).toEqual(
-          new Float32Array(O).fill(1),
-        );
+        expect(floats(dweight).every(isWanted)).toBe(true);
+        expect([...floats(dbias).keys()].filter((o) => Number.isNaN(floats(dbias)[o]))).toEqual([5]);
         bench.checkGuards();
       });
 
@@ -818,17 +727,6 @@ describeBackends(
       }
       type Results = ReturnType<typeof classify>['results'];
       const rowOf = (of: Numbers, n: number): Numbers => of.subarray(n * C, (n + 1) * C);
-
-      it.each([1, 7, 128, 530])('has the gradients of double, with %i tokens', (N) => {
-        const { results, wanted, saturated } = classify(N);
-        const exact = wanted();
-        for (const name of ['din', 'dweight'] as const) {
-          const [actual, wanted] = [results[name]!, exact[name]!];
-          expect(cosineOf(actual, wanted), name).toBeGreaterThan(0.9995);
-          expect(Math.abs(norm(actual) / norm(wanted) - 1), name).toBeLessThan(0.005);
-        }
-        expect(saturated).toBe(0);
-      });
 
       // 8 is one of the outputs that the estimate takes, 9 is not.
       it('has the gradients of targets that are certain, or have a probability of about e^-70', () => {

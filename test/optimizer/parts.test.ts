@@ -1,4 +1,4 @@
-// Which parts of the matrices each rank updates, when optimizers of whole matrices and of any range share a model.
+// Optimizers of whole matrices and of any range share a model: which parts of the matrices each rank updates, and what it allocates.
 import { expect, it } from 'vitest';
 import type { Selection } from '../../src/model/arena.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
@@ -9,37 +9,42 @@ import type { Communicator } from '../../src/native/communicator.ts';
 import { Device } from '../../src/native/device.ts';
 import { elementCount } from '../../src/native/element-types.ts';
 import { allocateTensor, type Tensor } from '../../src/native/tensor.ts';
+import { AdamW } from '../../src/optimizer/adamw.ts';
 import { type OptimizerChoice, updatedWhole } from '../../src/optimizer/assign.ts';
+import { isBlockMatrix, Muon } from '../../src/optimizer/muon.ts';
 import { OptimizerState } from '../../src/optimizer/state.ts';
+import { trainingPlan } from '../../src/train/plan/plan-memory.ts';
+import { Trainer } from '../../src/train/step/trainer.ts';
 import { GradientSum } from './gradient-sum.ts';
-import { MatrixMomentum } from './matrix-momentum.ts';
-import { isOfLayer } from './mixed.ts';
 
 const config: ModelConfig = { layers: 3, channels: 20, heads: 2, context: 16, vocabularySize: 61 };
 
 const whole: Record<string, Selection> = {
-  'all of layers': isOfLayer,
+  'all of layers': isBlockMatrix,
   'one of each layer': ({ name }) => name.endsWith('.fcw'),
   'all of one layer': ({ name }) => /^h\.1\..*w$/.test(name),
   // Behind the one that stays are shares that the next layer leaves empty.
-  'all but the smallest of one layer': (parameter) => isOfLayer(parameter) && parameter.name !== 'h.0.attprojw',
+  'all but the smallest of one layer': (parameter) => isBlockMatrix(parameter) && parameter.name !== 'h.0.attprojw',
 };
 
 const cases = Object.keys(whole).flatMap((which) => [2, 3, 5, 8].map((ranks) => [ranks, which] as const));
 
+/** Connects no ranks: enough for what a rank allocates and which parts it updates. */
+const communicatorOf = (device: Device, rank: number, ranks: number) =>
+  ({ device, rank, ranks, parts: ranks, share() {} }) as unknown as Communicator;
+
 it.each(cases)('%i ranks update each element once: whole are %s', (ranks, which) => {
-  const [matrices, elements] = [new MatrixMomentum(), new GradientSum(isOfLayer)];
-  const rest = new GradientSum((parameter) => !isOfLayer(parameter));
+  const [matrices, elements] = [new Muon({ rate: 1, weightDecay: 0 }), new GradientSum(isBlockMatrix)];
+  const rest = new GradientSum((parameter) => !isBlockMatrix(parameter));
   const choice: OptimizerChoice = (parameter) => {
-    if (!isOfLayer(parameter)) return rest;
+    if (!isBlockMatrix(parameter)) return rest;
     return whole[which]!(parameter) ? matrices : elements;
   };
   const updates: number[] = [];
   let starts: ReadonlyMap<string, number> = new Map();
   for (let rank = 0; rank < ranks; rank++) {
     using device = Device.open({ kind: 'cpu', threads: 1 });
-    const communicator = { device, rank, ranks, parts: 1, share() {} } as unknown as Communicator;
-    const sharding = new Sharding(communicator, config, updatedWhole(choice));
+    const sharding = new Sharding(communicatorOf(device, rank, ranks), config, updatedWhole(choice));
     const model = createModel(device, config, { B: 1, T: 16, purpose: 'training' }, sharding);
     const state = new OptimizerState(model, choice);
     const gradients = allocateTensor(device, 'own gradients', 'fp32', [sharding.count]);
@@ -69,5 +74,25 @@ it.each(cases)('%i ranks update each element once: whole are %s', (ranks, which)
     if (kind === 'vector') continue;
     const start = starts.get(name)!;
     expect(new Set(updates.slice(start, start + elementCount(shape))), name).toEqual(new Set([1]));
+  }
+});
+
+it.each([
+  [2, 1],
+  [3, 1],
+  [3, 0],
+])('each of %i ranks allocates what is planned, --zero %i', (ranks, zero) => {
+  const [muon, adamw] = [new Muon({ rate: 1, weightDecay: 0 }), new AdamW({ weightDecay: 0 })];
+  const optimizer: OptimizerChoice = (parameter) => (isBlockMatrix(parameter) ? muon : adamw);
+  const [B, T, accumulation] = [2, 16, 3];
+  for (let rank = 0; rank < ranks; rank++) {
+    using device = Device.open({ kind: 'cpu', threads: 1, accumulates: true });
+    const communicator = communicatorOf(device, rank, ranks);
+    const sharding = zero === 1 ? new Sharding(communicator, config, updatedWhole(optimizer)) : undefined;
+    const model = createModel(device, config, { B, T, purpose: 'training' }, sharding);
+    new Trainer(model, { batch: B, sequence: T, accumulation, optimizer, gradientClip: 0 }, communicator);
+    const shares = zero === 1 ? ranks : 1;
+    const plan = trainingPlan(device, config, { B, T, optimizer, rows: B * accumulation, shares, parts: ranks });
+    expect(Object.fromEntries(device.allocated)).toEqual(Object.fromEntries(plan));
   }
 });

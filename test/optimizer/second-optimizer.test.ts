@@ -1,39 +1,28 @@
 // A second optimizer, known to this folder only, goes through everything that a run does: training, checkpoints, resume, capture
-// and replay, memory planning, ZeRO-1.
-import { type ChildProcess, fork } from 'node:child_process';
+// and replay, memory planning; and two optimizers share a model. On several ranks: parts.test.ts, test/train/runs.slow.test.ts.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { createModel } from '../../src/model/model.ts';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { parameterTable } from '../../src/model/parameters.ts';
 import { Device } from '../../src/native/device.ts';
-import { floats } from '../../src/ops/cases/case-numbers.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import * as choose from '../../src/optimizer/choose.ts';
+import { isBlockMatrix, Muon } from '../../src/optimizer/muon.ts';
+import type { Optimizer } from '../../src/optimizer/optimizer.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
 import { checkpointsFolder } from '../../src/runs/paths.ts';
 import { replay } from '../../src/train/failure/replay.ts';
 import { planRun } from '../../src/train/plan/plan.ts';
-import { Trainer } from '../../src/train/step/trainer.ts';
+import type { Trainer } from '../../src/train/step/trainer.ts';
 import { train } from '../../src/train/train.ts';
 import { BackgroundWriter } from '../../src/weights/checkpoint/background.ts';
-import {
-  checkpointName,
-  type FoundCheckpoint,
-  newestValidCheckpoint,
-  verifyCheckpoint,
-} from '../../src/weights/checkpoint/directory.ts';
-import { loadOptimizer, loadWeights } from '../../src/weights/checkpoint/read-checkpoint.ts';
+import { newestValidCheckpoint } from '../../src/weights/checkpoint/directory.ts';
 import { writeCheckpoint } from '../../src/weights/checkpoint/write.ts';
 import { openSafetensors } from '../../src/weights/files/safetensors.ts';
 import { manifestFields } from '../checkpoint/trained-model.ts';
-import { moduleLoader, programOf } from '../support/built.ts';
 import { workplace } from '../support/cli.ts';
-import { drawnModel } from '../support/tiny-model.ts';
+import { drawnModel, recordedBatch, tinyConfig, tinyTrainer } from '../support/tiny-model.ts';
 import { GradientSum } from './gradient-sum.ts';
-import { MatrixMomentum } from './matrix-momentum.ts';
-import { config, isOfLayer, microBatch, microBatches, mixed, sizes, steps } from './mixed.ts';
-import type { Job, RankAnswer, RankTask } from './rank.ts';
 
 vi.mock('../../src/optimizer/choose.ts', { spy: true });
 
@@ -101,31 +90,30 @@ describe('a run with another optimizer', () => {
   });
 });
 
-/** Trains as one rank, with the micro-batches of all. */
-async function trained(device: Device, optimizer: ConstructorParameters<typeof Trainer>[1]['optimizer']) {
-  const model = drawnModel(device, config, { B: sizes.batch, T: sizes.sequence, purpose: 'training' }, 1);
-  const trainer = new Trainer(model, { ...sizes, optimizer, accumulation: microBatches });
-  for (let step = 0; step < steps; step++) {
-    let index = 0;
-    await trainer.step(step, 1e-3, () => microBatch(step, index++));
-  }
+/** Three steps of the tiny model: `other` for the layers' matrices, AdamW for embeddings and vectors. */
+async function trained(device: Device, other: Optimizer): Promise<Trainer> {
+  const adamw = new AdamW({ weightDecay: 0.1 });
+  const trainer = tinyTrainer(drawnModel(device), {
+    optimizer: (parameter) => (isBlockMatrix(parameter) ? other : adamw),
+  });
+  for (let step = 0; step < 3; step++) await trainer.step(step, 1e-3, () => recordedBatch);
   return trainer;
 }
 
 it('two optimizers: each update their own parameters, and have memory for no others', async () => {
   using device = Device.open({ kind: 'cpu', accumulates: true });
   const sum = new GradientSum();
-  const { model, optimizerState } = await trained(device, mixed(sum));
+  const { model, optimizerState } = await trained(device, sum);
   using drawn = Device.open({ kind: 'cpu' });
-  const before = drawnModel(drawn, config, { B: 1, T: 16, purpose: 'inference' }, 1);
-  for (const parameter of parameterTable(config)) {
+  const before = drawnModel(drawn);
+  for (const parameter of parameterTable(tinyConfig)) {
     const changed = model.masters.read(parameter).join() !== before.masters.read(parameter).join();
-    expect(changed, parameter.name).toBe(!isOfLayer(parameter));
+    expect(changed, parameter.name).toBe(!isBlockMatrix(parameter));
   }
-  const names = optimizerState.copies.map(({ name, parameters }) => [name, parameters.filter(isOfLayer).length]);
-  expect(names.join(' ')).toBe(`m,0 v,0 sum,${4 * config.layers}`);
+  const names = optimizerState.copies.map(({ name, parameters }) => [name, parameters.filter(isBlockMatrix).length]);
+  expect(names.join(' ')).toBe(`m,0 v,0 sum,${4 * tinyConfig.layers}`);
   expect(sum.seen).toEqual([1, 2, 3]);
-  const { channels: C, layers, context } = config;
+  const { channels: C, layers, context } = tinyConfig;
   const others = 128 * C + context * C + layers * 13 * C + 2 * C;
   const bytes = device.allocated.get('optimizer state')!;
   const whole = device.allocated.get('weights')!;
@@ -135,128 +123,17 @@ it('two optimizers: each update their own parameters, and have memory for no oth
   expect(new BackgroundWriter(model, optimizerState.copies).copyBytes).toBe(whole + bytes - 4);
 });
 
-describe('ranks', () => {
-  const processes: ChildProcess[] = [];
-  beforeAll(async () => {
-    const program = await programOf(join(import.meta.dirname, 'rank.ts'));
-    const start = () => fork(program, { execArgv: moduleLoader });
-    processes.push(...Array.from({ length: 3 }, start));
-  });
-  afterAll(() => {
-    for (const child of processes) child.kill('SIGKILL');
-  });
-
-  /** Gives a job to its ranks, and gives their answers and the checkpoint that they write. */
-  async function doTogether(given: Pick<Job, 'ranks'> & Partial<Job>) {
-    const job = { zero: 1 as const, optimizer: 'matrix momentum' as const, first: 0, steps, ...given };
-    const folder = place.path(`job-${++jobs}`);
-    const head = { folder, step: job.first + job.steps, manifest: manifestFields };
-    const ask = <Answer>(rank: number, id?: number[]) =>
-      new Promise<Answer>((resolve, reject) => {
-        const child = processes[rank]!;
-        const ended = () => reject(new Error(`rank ${rank} ended with ${child.exitCode}`));
-        if (!child.connected) return ended();
-        child.once('exit', ended);
-        child.once('message', (answer) => {
-          child.off('exit', ended);
-          resolve(answer as Answer);
-        });
-        child.send({ ...job, head, rank, id } satisfies RankTask);
-      });
-    const { id } = job.ranks > 1 ? await ask<{ id: number[] }>(0) : {};
-    const answers = await Promise.all(Array.from({ length: job.ranks }, (_, rank) => ask<RankAnswer>(rank, id)));
-    for (const { planned, allocated } of answers) expect(allocated).toEqual(planned);
-    return { answers, checkpoint: verifyCheckpoint(join(folder, checkpointName(head.step))) };
-  }
-  let jobs = 0;
-
-  const optimizers = { 'gradient sum': () => new GradientSum(), 'matrix momentum': () => new MatrixMomentum() };
-
-  /** Checks weights and state of a checkpoint against training with one rank. */
-  async function expectAsAlone(checkpoint: FoundCheckpoint, name: Job['optimizer'] = 'matrix momentum') {
-    using device = Device.open({ kind: 'cpu', accumulates: true });
-    const choice = mixed(optimizers[name]());
-    const alone = await trained(device, choice);
-    using other = Device.open({ kind: 'cpu' });
-    const empty = createModel(other, config, { B: 2, T: 16, purpose: 'training' });
-    const loaded = new Trainer(empty, { ...sizes, optimizer: choice, accumulation: 1 });
-    loadWeights(checkpoint, loaded.model);
-    loadOptimizer(checkpoint, loaded.model, loaded.optimizerState.copies);
-    const valuesOf = ({ model, optimizerState }: Trainer) =>
-      [model.masters, ...optimizerState.copies.map(({ copy }) => copy)].flatMap(({ matrices, vectors }) => [
-        ...floats(matrices),
-        ...floats(vectors),
-      ]);
-    const [wanted, found] = [valuesOf(alone), valuesOf(loaded)];
-    expect(found.length).toBe(wanted.length);
-    // The same sums, added in another order; both optimizers divide a gradient by its own size.
-    const differences = found.map((value, index) => Math.abs(value - wanted[index]!));
-    expect(differences.reduce((most, each) => Math.max(most, each))).toBeLessThan(1e-5);
-  }
-
-  it('with two optimizers give with ZeRO-1 what one rank gives, and the same checkpoint tensors', async () => {
-    const optimizer = 'gradient sum';
-    const { answers, checkpoint } = await doTogether({ ranks: 2, optimizer });
-    for (const { scalars } of answers) expect(scalars).toEqual([1, 2, 3]);
-    await expectAsAlone(checkpoint, optimizer);
-  });
-
-  const everyMatrix = parameterTable(config)
-    .filter(isOfLayer)
-    .flatMap(({ name, matrices }) => Array.from({ length: matrices }, (_, index) => `${name} ${index}`))
-    .sort();
-
-  it.each([2, 3])('%i: each matrix is updated by one of them, and the weights are those of one rank', async (ranks) => {
-    const { answers, checkpoint } = await doTogether({ ranks });
-    for (const { matrices } of answers) {
-      expect(matrices.length).toBe(steps);
-      for (const step of matrices) expect(step).toEqual(matrices[0]);
-      expect(matrices[0]!.length).toBeGreaterThan(0);
-    }
-    expect(answers.flatMap(({ matrices }) => matrices[0]!).sort()).toEqual(everyMatrix);
-    await expectAsAlone(checkpoint);
-  });
-
-  it('continue each other to the weights of one rank', async () => {
-    let from: string | undefined;
-    for (const [first, ranks] of [2, 1, 3].entries()) {
-      const { checkpoint } = await doTogether({ ranks, from, first, steps: 1 });
-      from = checkpoint.path;
-    }
-    await expectAsAlone(verifyCheckpoint(from!));
-  });
-
-  it('load any checkpoint, and save the same files', async () => {
-    const written = await doTogether({ ranks: 2 });
-    let from = written.checkpoint.path;
-    for (const [ranks, zero] of [
-      [1, 1],
-      [2, 0],
-      [3, 1],
-    ] as const) {
-      const { answers, checkpoint } = await doTogether({ ranks, zero, from, first: steps, steps: 0 });
-      expect(checkpoint.manifest.files, `${ranks} ranks, --zero ${zero}`).toEqual(written.checkpoint.manifest.files);
-      for (const { state } of answers) expect(state).toBe(written.answers[0]!.state);
-      from = checkpoint.path;
-    }
-  });
-
-  it('with and without ZeRO-1 give the same bits', async () => {
-    const [divided, whole] = [await doTogether({ ranks: 2 }), await doTogether({ ranks: 2, zero: 0 })];
-    expect(divided.checkpoint.manifest.files).toEqual(whole.checkpoint.manifest.files);
-  });
-});
-
 it('an optimizer of whole matrices sees query, key and value apart, and each other matrix of a layer', async () => {
   using device = Device.open({ kind: 'cpu', accumulates: true });
-  const momentum = new MatrixMomentum();
-  const { model } = await trained(device, mixed(momentum));
-  const seen = momentum.seen.flat();
-  const { channels: C, layers } = config;
+  const muon = new Muon({ rate: 1, weightDecay: 0 });
+  const enqueue = vi.spyOn(muon, 'enqueue');
+  const { model } = await trained(device, muon);
+  const seen = enqueue.mock.calls.flatMap(([, parts]) => parts);
+  const { channels: C, layers } = tinyConfig;
   const layer = [...Array(4).fill(`${C} x ${C}`), `${4 * C} x ${C}`, `${C} x ${4 * C}`];
   for (const name of ['weight', 'master', 'gradient'] as const) {
     const shapes = seen.map((part) => part[name].shape.join(' x '));
-    expect(shapes, name).toEqual(Array.from({ length: steps * layers }, () => layer).flat());
+    expect(shapes, name).toEqual(Array(layers).fill(layer).flat());
   }
   expect(seen.map(({ state }) => state.momentum!.shape)).toEqual(seen.map(({ weight }) => weight.shape));
   expect(seen.slice(1, 4).map(({ weight }) => weight.pointer)).toEqual([

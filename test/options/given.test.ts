@@ -112,13 +112,21 @@ it('errors of train() name options, and commands as they are typed', async () =>
 });
 
 const division = { prefix: 'x', shardTokens: 100, validation: 0.1 };
-/** A value of each type that functions of the API take, none of which is used. */
-const object = {} as never;
+/** Passes for a device, a model and a cache, which are not used. */
+const object = { allocate: 0, activations: 0, window: 0, config: { vocabularySize: 65 } } as never;
+const five = 5 as never;
+const twoRanks = { RANK: '0', WORLD_SIZE: '2', MASTER_ADDR: 'localhost', MASTER_PORT: '9' };
 const adamw = new api.AdamW({ weightDecay: 0 });
 const calls: Record<string, () => unknown> = {
   'train, hooks refuses: there is no option "onevents"; did you mean "onEvent"?': () =>
     api.train({}, { onevents: 1 } as never),
-  'train, signal refuses: signal takes an object, not 3': () => api.train({}, { signal: 3 } as never),
+  'train, signal refuses: signal takes an AbortSignal, not an object': () =>
+    api.train({}, { signal: new AbortController() as never }),
+  'train, hooks refuses: hooks takes an object, not null': () => api.train({}, null as never),
+  'train, place refuses: rank takes a whole number from 0 to 65535, not undefined': () =>
+    api.train({}, { place: {} as never }),
+  'train, place refuses: rank takes a whole number from 0 to 1, not 3': () =>
+    api.train({}, { place: { ...api.placeFromEnvironment(twoRanks)!, rank: 3 } }),
   'train, nothing refuses: options takes an object, not undefined': () => api.train(undefined as never),
   'Device.open refuses: kind takes one of cpu, cuda, not "gpu"': () => api.Device.open({ kind: 'gpu' } as never),
   'Device.open refuses: threads takes a whole number from 0 to 1024, not "2"': () =>
@@ -153,12 +161,15 @@ const calls: Record<string, () => unknown> = {
   ),
   'decode refuses: 257 is no token of the vocabulary of 257; give whole numbers from 0 to 256': () =>
     api.decode([257], api.tokenizerNamed('bytes')),
-  'encode refuses: text takes a text, not 5': () => api.encode(5 as never),
+  'StreamDecoder refuses: id takes a whole number of at least 0, not NaN': () =>
+    new api.StreamDecoder().push(Number.NaN),
   'initializeWeights refuses: seed takes a whole number from 0 to 4294967295, not -1': () =>
     api.initializeWeights(object, -1),
   'generateText refuses: prompt takes a text, not undefined': () => api.generateText(object, undefined as never),
   'generateText refuses: there is no option "topk"; did you mean "topK"?': () =>
     api.generateText(object, '', { topk: 2 } as never),
+  "generateText refuses: the tokenizer gpt2 has 50257 ids, the model's vocabulary 65": () =>
+    api.generateText(object, '', { tokenizer: api.tokenizerNamed('gpt2') }),
   'meanLoss refuses: batches takes a whole number of at least 1, not 0': () =>
     api.meanLoss(object, { batch: 1, sequence: 8, batches: 0 }, object),
   'generate refuses: topP takes a number from 0 to 1, not 2': () =>
@@ -179,7 +190,53 @@ const calls: Record<string, () => unknown> = {
     api.writeCheckpoint({ folder: 'x', step: -1, manifest: object, model: object, optimizer: object }),
   'compareSeries refuses: tolerance takes a number of at least 0, not NaN': () =>
     api.compareSeries(object, object, Number.NaN),
+  'compareSeries refuses: without takes one of train, val, norm, lr, not "loss"': () =>
+    api.compareSeries(object, object, 0, ['loss']),
 };
+
+const tokenizer = 'bytes' as never;
+const model = 'runs/mine' as never;
+const generate = (prompts: unknown) => api.generate(object, { prompts: prompts as never, tokens: 1, seed: 1 }).next();
+it.each<[message: string, ...calls: (() => unknown)[]]>([
+  ['text takes a text, not 5', () => api.encode(five)],
+  ['ids takes token ids, not 5', () => api.decode(five)],
+  ['after takes token ids, not 5', () => new api.StreamDecoder(undefined, five)],
+  [
+    'tokenizer takes a tokenizer, such as tokenizerNamed() returns, not "bytes"',
+    ...[() => api.encode('a', tokenizer), () => api.decode([1], tokenizer), () => new api.StreamDecoder(tokenizer)],
+    ...[() => api.generateText(object, '', { tokenizer }), () => api.saveModel(object, 'x', { tokenizer })],
+  ],
+  ['path takes a text, not 5', () => api.resolveWeights(five), () => api.readTokenizer(five)],
+  ['path takes a text, not ""', () => api.resolveWeights(''), () => api.resolveCheckpoint('')],
+  ['run takes a text, not 5', () => api.readRun(five)],
+  ['folder takes a text, not 5', () => api.findShards(five, 'val'), () => api.readDataset(five)],
+  ['role takes one of train, val, not "test"', () => api.findShards('x', 'test' as never)],
+  ['paths takes texts, not "a"', () => api.findInputs('a' as never)],
+  ['documents takes texts, not "a"', () => api.writeShards('x', 'a')],
+  ['validation takes texts, not "a"', () => api.writeShards('x', [], { validation: 'a' })],
+  [
+    'there is no option "val"; the options are tokenizer, validation, overwrite, lossy, notice',
+    () => api.writeShards('x', [], { val: 1 } as never),
+  ],
+  ['device takes what Device.open() returns, not 5', () => api.tensorOf(five, new Float32Array())],
+  ['shape takes an array of numbers, not 5', () => api.tensorOf(object, new Float32Array(), five)],
+  ['batch takes an object, not 5', () => api.logits(object, five)],
+  ['inputs takes an array of numbers, not undefined', () => api.logits(object, {} as never)],
+  ['tokens takes an array of numbers, not 5', () => api.lossesOf(object, five)],
+  ['nextBatch takes a function, not 5', () => api.meanLoss(object, { batch: 1, sequence: 8, batches: 1 }, five)],
+  ['cache takes a KeyValueCache, not 5', () => api.generate(five, { prompts: [], tokens: 1, seed: 1 }).next()],
+  ['prompts takes arrays of ids, not null', () => generate(null)],
+  ['a prompt takes an array of numbers, not 15496', () => generate([15496, 995])],
+  [
+    'model takes what createModel() returns (resolveWeights() reads weights), not "runs/mine"',
+    ...[() => api.generateText(model, 'x'), () => api.saveModel(model, 'x'), () => api.initializeWeights(model, 1)],
+    ...[() => new api.Trainer(model, object), () => new api.KeyValueCache(model, object)],
+    ...[() => api.evaluate(model, object), () => api.meanLoss(model, object, object)],
+    () => api.scoreHellaswag(model, object, { batch: 1, sequence: 1 }),
+  ],
+])('%s', async (message, ...calls) => {
+  for (const call of calls) await expect((async () => call())(), String(call)).rejects.toThrow(new UsageError(message));
+});
 
 it.each(Object.entries(calls))('%s', async (name, call) => {
   const message = name.split(' refuses: ')[1]!;
@@ -204,44 +261,39 @@ const exported = (format: api.ExportFormat, out = 'new', more: object = {}) =>
   api.exportModel({ model: 'd6', format, out: place.path(out), ...more });
 const small = { layers: 1, channels: 16, heads: 2, context: 64, vocabularySize: 50257 };
 const made = (more: object) => api.createModel(object, { ...small, ...more }, { B: 1, T: 8, purpose: 'inference' });
-const measure = (sequence: number) => {
-  using device = api.Device.open({ kind: 'cpu', threads: 1 });
-  const model = api.createModel(device, small, { B: 1, T: 8, purpose: 'inference' });
-  return api.evaluate(model, { shards: shards(), tokenizer: 'gpt2', batch: 1, sequence });
-};
 
 /** By the whole message. */
 const exact: Record<string, () => unknown> = {
-  'gpt2 is a size of new models and has no weights; the pretrained GPT-2 of this size is openai-community/gpt2': () =>
-    api.resolveWeights('gpt2'),
   'd6 is a size of new models and has no weights; name a trained model': () => exported('hf'),
   'format llmc writes fp32 or bf16, not fp16: give another dtype': () => exported('llmc', 'new', { dtype: 'fp16' }),
-  'validation takes a number over 0 and under 1, not 1': () => text({ division: { ...division, validation: 1 } }),
+  'validation takes a number over 0 and under 1 or first shard, not 1': () =>
+    text({ division: { ...division, validation: 1 } }),
   'separator takes a text, not "": leave it out if a file is a document': () =>
     text({ format: { kind: 'text', separator: '' } }),
   'tokenizer takes gpt2, bytes, char, a tokenizer.json or a folder that has one, not "gpt4"': () =>
     text({ tokenizer: 'gpt4' }),
-  "sequence 65 is over the model's context of 64 positions; take a shorter sequence": () => measure(65),
   'channels 16 are not divisible by heads 3; give heads that divide channels': () => made({ heads: 3 }),
   'rotaryBase 100 has no effect with positions learned; give positions rotary too': () => made({ rotaryBase: 100 }),
   'warmup 100 is over steps 20; take a shorter warmup (from preset shakespeare-laptop: warmup 100)': () =>
     api.train({ preset: 'shakespeare-laptop', data: place.path('random'), steps: 20 }),
+  'T takes a whole number from 1 to 7, not 8': () => made({ context: 7 }),
+  'sample takes a whole number of at least 0, not 1.5': () => {
+    using loader = load(1, 8);
+    loader.seek({ epoch: 0, shard: 0, sample: 1.5 });
+  },
   'own-source takes no from: leave it out, its files come with the package': () =>
     api.prepareDataset('own-source', { from: 'x' }),
 };
 const matching: [message: RegExp, work: () => unknown][] = [
   [/rando does not exist; did you mean .*random\?$/, () => train('rando')],
-  [
-    /alone\/no does not exist; name another(, such as .*)?, or make it: `np.* prepro .*--out .*alone\/no`$/,
-    () => train('alone/no'),
-  ],
+  [/alone\/no does not exist; name another.*, or make it: `np.* prepro .*--out .*alone\/no`$/, () => train('alone/no')],
   [
     /^there is no data in .*tinystories: run `(npm run|npx gpt2) prepro tinystories`, or name another folder$/,
     () => train('data/own-source-of-tests/../tinystories'),
   ],
   [/a\.txt cannot be read as a folder of token shards: .*; name another$/, () => train('a.txt')],
   [/a\.txt already exists: name another path as out, or remove it$/, () => exported('gguf', 'a.txt')],
-  [/random_train\.bin, which belongs to .*: name another folder with the option out$/, () => text({})],
+  [/random_train\.bin, which belongs to .*: name another folder$/, () => text({})],
   [/sequences of 64; the largest batch that fits is \d+$/, () => load(1000, 64)],
   [/too few for a sequence of 5001; sequence must be under 5000$/, () => load(1, 5001)],
   [

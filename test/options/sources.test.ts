@@ -75,7 +75,5 @@ it.each(['embeddingLearningRate', 'headLearningRate', 'muonLearningRate'] as con
 
 it('an odd head size cannot be normalized in pairs', () => {
   const sizes = { layers: 1, channels: 21, heads: 3, context: 16, vocabularySize: 100 };
-  expect(() => checkConfig({ ...sizes, queryKeyNorm: 'rmsnorm' })).toThrow(
-    'queryKeyNorm rmsnorm needs an even head size, not 7',
-  );
+  expect(() => checkConfig({ ...sizes, queryKeyNorm: 'rmsnorm' })).toThrow('rmsnorm needs an even head size, not 7');
 });

@@ -68,6 +68,7 @@ describe('a place', () => {
     expect(token({ ...slurm, SLURM_PROCID: '0' })).toBe(token(slurm));
     expect(token({ ...slurm, SLURM_STEP_ID: '1' })).not.toBe(token(slurm));
     expect(token({ ...torch, GPT2_JOB_TOKEN: 'secret' })).toBe('secret');
+    expect(placeFromEnvironment({ ...torch, GPT2_JOIN_SECONDS: '20' })?.joinSeconds).toBe(20);
   });
 
   it.each([

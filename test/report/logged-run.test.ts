@@ -28,6 +28,15 @@ it.each([
   expect(runOf({ ...runEvent(), ...start }, done).lines.at(-1)).toBe(line);
 });
 
+it("a resume keeps the speed of a run until it has a step, whose time replaces the earlier start's", () => {
+  const run = runOf(runEvent(), trainEvent(0, 1), { ...runEvent({ totalBatch: 512 }), resumedFrom: 1 });
+  expect(run.tokensPerSecond).toBe(256_000);
+  run.take({ ...trainEvent(1, 1), ms: 8 });
+  expect(run.tokensPerSecond).toBe(64_000);
+  run.take({ ...trainEvent(2, 1), ms: 7 });
+  expect(run.times).toEqual([8, 7]);
+});
+
 describe('curves', () => {
   it('are those that src/runs reads, of numbers that JSON lacks too', () => {
     using place = new Workplace();

@@ -38,7 +38,7 @@ it('the error of 100,000 sequences is that of all, though a log lists fewer', ()
   expect(found.standardError).toBeCloseTo(0.1 / Math.sqrt(100_000), 4);
 });
 
-it('a sweep over the batch: ties in ranking and list, if the sequences do not depend on the batch', () => {
+it('a sweep over the batch: ties, if the sequences do not depend on the batch', () => {
   const losses = [shifted(0.5), shifted(0.001), spread];
   const sweep = (validation: object) =>
     losses.map((each, index) => run(each, { batch: [16, 1, 4][index], ...validation }));
@@ -46,28 +46,37 @@ it('a sweep over the batch: ties in ranking and list, if the sequences do not de
   const { ranking, notes } = rankRuns(runs);
   expect(ranking.map(({ options, behind }) => [options.batch, behind?.isTie])).toEqual([[4, undefined], [1, true], [16, false]]); // biome-ignore format: one line
   expect(notes).toEqual([expect.stringMatching(/^tie: /)]);
-  const listed = withTies(runs.map((one) => ({ run: one.name, val: one.series.val[0]![1], validated: one }) as never));
-  expect(listed.runs.map(({ behind }) => behind?.isTie)).toEqual([undefined, true, false]);
   const byBatches = rankRuns(sweep({ valSteps: 20 }));
   expect(byBatches.ranking.map(({ behind }) => behind)).toEqual([null, null, null]);
   expect(byBatches.notes).toEqual(['not all runs validated the same tokens']);
 });
 
-it.each<[string, object, string[], RegExp]>([
-  ['by bits a byte', { bytes: 2560 }, ['words', 'letters'], /^Ranking by bits per byte: losses .* cannot be compared/],
-  ['not at all, if a log lacks them', {}, ['letters', 'words'], /^Not ranked, as a log lacks bits per byte: losses .*/],
-])('runs of other vocabularies are ranked %s', (_, bytes, wanted, title) => {
-  const letters = run(shifted(-3), { vocabularySize: 65 });
-  const words = run(spread);
-  Object.assign(letters.events[1]!, bytes);
-  Object.assign(words.events[1]!, { bytes: 25_600 });
-  const all = [run([Number.NaN]), { ...letters, name: 'letters' }, { ...words, name: 'words' }];
-  expect(rankRuns([all[0]!, run([Number.NaN], { vocabularySize: 65 })]).title).toMatch(
-    /^Ranking by last validation loss/,
-  );
-  const ranked = rankRuns(all);
-  expect(ranked.ranking.map(({ name }) => name)).toEqual([...wanted, 'a']);
-  expect(ranked.title).toMatch(title);
+it('runs are ranked within each data set, each behind the least of the same sequences', () => {
+  const named = (name: string, one: NamedRun, bytes?: number) => {
+    if (bytes) Object.assign(one.events[1]!, { bytes });
+    return { ...one, name };
+  };
+  const small = { vocabularySize: 65 };
+  const runs = [
+    named('batches', run(shifted(0.1), { ...small, valSteps: 2 }, 128)),
+    named('bad', run([Number.NaN])),
+    named('letters 2', run(shifted(0.5), small), 25_600),
+    named('words 1', run(shifted(-1)), 2560),
+    named('letters 1', run(spread, small), 25_600),
+    named('words 2', run(spread), 2560),
+  ];
+  const wanted = ['letters 1', 'batches', 'letters 2', 'words 1', 'words 2', 'bad'];
+  const { title, ranking, notes } = rankRuns(runs);
+  expect(notes[0]).toMatch(/^tie: .*; seeds can differ by more$/);
+  expect(ranking.map(({ name }) => name)).toEqual(wanted);
+  expect(title).toMatch(/^Ranking by last validation loss within each data set: losses .* cannot be compared/);
+  const listed = withTies(runs.map((one) => ({ run: one.name, validated: one }) as never)).runs;
+  expect(listed.map(({ run }) => run)).toEqual(wanted);
+  for (const list of [ranking, listed]) {
+    expect(list.map(({ behind }) => behind?.isTie)).toEqual([undefined, undefined, false, undefined, false, undefined]);
+  }
+  const alone = [runs[1]!, run([Number.NaN], small)];
+  expect(rankRuns(alone).title).toMatch(/^Ranking by last validation loss: /);
 });
 
 const [both, none] = [{ otherText: ['train', 'val'] }, { leftOut: [] }];

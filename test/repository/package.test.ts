@@ -158,6 +158,7 @@ it('strict programs compile with its types, without further libraries', () => {
     const command = join(packageRoot, 'node_modules/.bin/tsc');
     const { status, stdout } = spawnSync(command, args, { cwd: place.folder, encoding: 'utf8' });
     expect(status, stdout).toBe(0);
+    return stdout.split('\n');
   };
   const strict = ['--strict', '--exactOptionalPropertyTypes', '--noUncheckedIndexedAccess'];
   const settings = [...strict, '--module', 'nodenext', '--target', 'es2022', '--noEmit'];
@@ -166,7 +167,10 @@ it('strict programs compile with its types, without further libraries', () => {
   cpSync(join(packageRoot, 'package.json'), join(installed, 'package.json'));
   symlinkSync(join(packageRoot, 'node_modules/zod'), place.path('node_modules/zod'));
   writeFileSync(place.path('types.mts'), typesProgram);
-  tsc(...settings, '--skipLibCheck', 'false', 'types.mts');
+  const read = tsc(...settings, '--skipLibCheck', 'false', '--listFiles', 'types.mts');
+  // TypeScript 5.6 and earlier have no generic typed arrays.
+  const isNew = (file: string) => file.includes(installed) && /(Int|Float)\d+Array</.test(readFileSync(file, 'utf8'));
+  expect(read.filter(isNew)).toEqual([]);
   symlinkSync(join(packageRoot, 'node_modules/@types'), place.path('node_modules/@types'));
   cpSync(join(packageRoot, 'examples'), place.path('examples'), { recursive: true });
   writeFileSync(place.path('package.json'), '{ "type": "module" }');

@@ -1,6 +1,6 @@
 // A text in one call: what encode, generate and decode give.
 import { expect, it } from 'vitest';
-import { Gpt2Error, UsageError } from '../../src/base/errors.ts';
+import { Gpt2Error } from '../../src/base/errors.ts';
 import { logits } from '../../src/inference/evaluate/logits.ts';
 import { lossesOf } from '../../src/inference/evaluate/mean-loss.ts';
 import { generate } from '../../src/inference/sample/generate.ts';
@@ -42,14 +42,6 @@ describeBackends('generateText', (device) => {
     expect(await generateText(model, `or ${end}`, { tokens: 1, temperature: 0 })).toBe(long);
     const { context } = tinyConfig;
     expect(notices).toEqual([`the prompt has ${context + 5} tokens; the model sees only the last ${context}`]);
-  });
-
-  it('refuses the path of a run', async () => {
-    await expect(generateText('runs/mine' as never, 'x')).rejects.toThrow(
-      new UsageError(
-        'generateText takes a model of createModel(), not "runs/mine"; resolveWeights() reads the weights of a run',
-      ),
-    );
   });
 
   it('refuses weights that nothing has filled, as logits and lossesOf do', async () => {

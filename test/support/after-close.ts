@@ -13,7 +13,7 @@ const { B: batch, T: sequence } = tinyFixture.batch;
 
 /** The allocator keeps freed memory of these sizes, with its own lists in it, for what is allocated next. */
 const small = [1, 2, 5, 20, 100];
-/** The system takes back at once what is over 32 MiB: who then touches it is ended. */
+/** Over 32 MiB, freed memory returns to the system at once: an access to it then ends the process. */
 const large = Math.ceil(2 ** 26 / (8 * batch * sequence));
 
 const openTrainer = (accumulation = 1): Trainer =>

@@ -13,7 +13,7 @@ import { OptimizerState } from '../../src/optimizer/state.ts';
 import { weightsHash } from '../../src/train/run/weights-hash.ts';
 import { BackgroundWriter } from '../../src/weights/checkpoint/background.ts';
 import type { CheckpointHead } from '../../src/weights/checkpoint/write.ts';
-import { startOf } from './collectives-start.ts';
+import { fillCopy, startOf } from './collectives-start.ts';
 import { tinyConfig } from './tiny-model.ts';
 
 export interface RankTask {
@@ -141,14 +141,16 @@ async function rounds(communicator: Communicator, count: number): Promise<number
   return [wrong, microseconds];
 }
 
-/** Gathers what ranks share, for a checkpoint or a hash; at rank 0 the ranks may be given up before it is there. */
+/** Gathers what ranks share, for a checkpoint or a hash, whose bytes it returns; rank 0 may give the ranks up before that. */
 async function gatherState(communicator: Communicator, op: RankTask['op']): Promise<number[]> {
   const { device, rank } = communicator;
   const sharding = new Sharding(communicator, tinyConfig);
   const model = createModel(device, tinyConfig, { B: 1, T: 16, purpose: 'training' }, sharding);
   const { copies } = new OptimizerState(model, new AdamW({ weightDecay: 0 }));
+  fillCopy(copies[0]!.copy);
   const writer = new BackgroundWriter(model, copies);
   const head = JSON.parse(process.env.CHECKPOINT_HEAD!) as CheckpointHead;
+  let hash = '';
   if (op === 'save' && rank > 0) writer.send();
   else {
     // Optimizer state is divided in every dtype, master weights only in bf16.
@@ -156,8 +158,9 @@ async function gatherState(communicator: Communicator, op: RankTask['op']): Prom
       ? weightsHash({ ...model, masters: copies[0]!.copy })
       : writer.write(head, undefined, { inPlace: false });
     if (op.startsWith('abandoned')) communicator.abandon();
-    await result;
+    const given = await result;
+    if (typeof given === 'string') hash = given;
   }
   await writer.close();
-  return [];
+  return [...Buffer.from(hash, 'hex')];
 }

@@ -11,13 +11,7 @@ import { isBlockMatrix, Muon } from '../../src/optimizer/muon.ts';
 import { readFixture, readFixtureJson } from './fixtures.ts';
 import { drawnModel } from './tiny-model.ts';
 
-interface Sizes {
-  readonly layers: number;
-  readonly channels: number;
-  readonly heads: number;
-  readonly context: number;
-  readonly vocabulary: number;
-}
+type Sizes = Readonly<Record<'layers' | 'channels' | 'heads' | 'context' | 'vocabulary', number>>;
 
 interface Recorded {
   readonly model: Sizes;
@@ -30,17 +24,10 @@ interface Recorded {
 }
 
 export const modernFixture = readFixtureJson<{
-  readonly parts: { readonly attentionScale: number; readonly softcap: number };
+  readonly parts: Readonly<Record<'attentionScale' | 'softcap', number>>;
   readonly training: {
-    readonly muon: { readonly learningRate: number; readonly weightDecay: number; readonly momentum: number };
-    readonly adamw: {
-      readonly beta1: number;
-      readonly beta2: number;
-      readonly epsOfSums: number;
-      readonly wte: number;
-      readonly headw: number;
-      readonly vectors: number;
-    };
+    readonly muon: Readonly<Record<'learningRate' | 'weightDecay' | 'momentum', number>>;
+    readonly adamw: Readonly<Record<'beta1' | 'beta2' | 'epsOfSums' | 'wte' | 'headw' | 'vectors', number>>;
   };
   readonly tiny: Recorded & { readonly draws: Readonly<Record<string, readonly [mean: number, deviation: number]>> };
   readonly small: Recorded & {

@@ -1,4 +1,5 @@
 // Tensors for tests, and checks of gradients.
+import { createHash } from 'node:crypto';
 import { expect } from 'vitest';
 import { casesNamed } from '../../src/lab/ops.ts';
 import type { Device } from '../../src/native/device.ts';
@@ -24,6 +25,13 @@ export class TensorBench extends GuardedTensors {
   checkGuards(): void {
     expect(this.overwritten, 'tensors past whose end an op wrote').toEqual([]);
   }
+}
+
+/** A hash of all bytes of tensors: vitest takes seconds to compare a million numbers. */
+export function hashOf(tensors: readonly Tensor[]): string {
+  const hash = createHash('sha256');
+  for (const tensor of tensors) hash.update(tensor.read());
+  return hash.digest('hex');
 }
 
 /** ‖a - b‖ / ‖b‖ */

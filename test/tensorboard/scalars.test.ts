@@ -2,7 +2,7 @@
 import { existsSync, fstatSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { crc32c, eventRecord } from '../../src/report/tensorboard/event-record.ts';
+import { eventRecord } from '../../src/report/tensorboard/event-record.ts';
 import { openScalarFile } from '../../src/report/tensorboard/scalar-file.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import type { RunEvent } from '../../src/runs/schema.ts';
@@ -27,22 +27,15 @@ afterEach(() => {
   disk.failed = undefined;
 });
 
-describe('the record', () => {
-  it("checksums are CRC-32C's: the values of RFC 3720, B.4, and of the catalogue", () => {
-    expect(crc32c(Buffer.from('123456789'))).toBe(0xe3069283);
-    expect(crc32c(Buffer.alloc(32))).toBe(0x8a9136aa);
-    expect(crc32c(Buffer.alloc(32, 255))).toBe(0x62a8ab43);
-    expect(crc32c(Buffer.from(Array.from({ length: 32 }, (_, index) => index)))).toBe(0x46dd794e);
-    expect(crc32c(Buffer.alloc(0))).toBe(0);
-  });
-
-  it.each([0, 1, 127, 128, 300, 16_383, 16_384, 2 ** 31, 2 ** 32 + 5, Number.MAX_SAFE_INTEGER])('step %i', (step) => {
+it.each([0, 1, 127, 128, 300, 16_383, 16_384, 2 ** 31, 2 ** 32 + 5, Number.MAX_SAFE_INTEGER])(
+  'a record of step %i',
+  (step) => {
     const long = 'ö'.repeat(100);
     place.file('x', eventRecord(1.5, step, { scalars: { 'train/loss': 0.1, [long]: Number.NaN } }));
     const scalars = { 'train/loss': Math.fround(0.1), [long]: Number.NaN };
     expect(readEvents(place.path('x'))).toEqual([{ seconds: 1.5, step, version: undefined, isStart: false, scalars }]);
-  });
-});
+  },
+);
 
 describe('the file', () => {
   it('names its version, says where it starts, then what there is to plot', () => {

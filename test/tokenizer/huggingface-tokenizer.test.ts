@@ -113,7 +113,7 @@ it.each(names)('%s: the threads of prepro give the recorded ids, each document a
 });
 
 it('a long text is cut at lines, where ids do not change', async () => {
-  const words = recorded('byte-level').map(({ text }) => text.replaceAll(/[\u0080-\uffff<]/g, 'x'));
+  const words = recorded('byte-level').map(({ text }) => text.replaceAll(/[\0\u0080-\uffff<]/g, 'x'));
   const text = Array.from({ length: 12 }, (_, round) => words.slice(round).join('.\n')).join('\n\n');
   const options = { tokenizer: fixture('byte-level'), validation: 0.3 };
   const { dataset, folder } = await prepared([place.file('long.txt', text)], place.path('long'), options);
@@ -327,9 +327,7 @@ it('a text that the tokenizer refuses is an error, and the next one is encoded',
   const model = { type: 'WordLevel', vocab: { a: 0, b: 1 }, unk_token: '[UNK]' };
   const file = JSON.stringify({ version: '1.0', pre_tokenizer: { type: 'Whitespace' }, model });
   const tokenizer = readTokenizer(place.file('words.json', file));
-  expect(() => encode('a c', tokenizer)).toThrow(
-    /^the tokenizer has no ids for a text: .*\[UNK\].*; leave it out, or /,
-  );
+  expect(() => encode('a c', tokenizer)).toThrow(/^the tokenizer has no ids for a text: .*\[UNK\].*; leave it out/);
   expect([...encode('b a', tokenizer)]).toEqual([1, 0]);
 });
 

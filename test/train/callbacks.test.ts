@@ -51,6 +51,7 @@ it.each<[name: string, hooks: TrainHooks, saved?: number]>([
 it('calls methods of an object, also those of its class', async () => {
   class Counter {
     readonly #of = { trained: 0 };
+    readonly count = 0;
     onNotice() {}
     onEvent({ event }: Parameters<OnEvent>[0]) {
       if (event === 'train') this.#of.trained++;

@@ -112,12 +112,17 @@ describe('saveModel', () => {
     expect(() => saveModel(model, place.path('none'), { tokenizer: tokenizerNamed('gpt2')! })).toThrow(
       "the tokenizer gpt2 has 50257 ids, the model's vocabulary 257",
     );
+    const wide = createModel(device, { ...config, vocabularySize: 304 }, { B: 1, T: 32, purpose: 'inference' });
+    expect(() => saveModel(wide, place.path('none'), { tokenizer: bytes })).toThrow(
+      'the tokenizer bytes is not found again with a vocabulary of 304; make the model with { vocabularySize: 257 }',
+    );
     expect(() => saveModel(model, place.path('none'))).toThrow("the model's weights are zero");
     initializeWeights(model, 1);
     model.masters.get('h.0.fcb').write(Float32Array.of(Number.NaN), 5);
     expect(() => saveModel(model, place.path('none'))).toThrow('h.0.mlp.c_fc.bias has NaN at 5; start from finite');
     expect(existsSync(place.path('none'))).toBe(false);
     place.file('taken/config.json', '{}');
+    expect(() => saveModel(model, place.file('file', ''))).toThrow('file is a file; name a folder');
     expect(() => saveModel(model, place.path('taken'))).toThrow('holds another model or run (config.json)');
   });
 });

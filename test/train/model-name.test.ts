@@ -1,10 +1,8 @@
-// Names a run's model: a preset's name only if the sizes are the preset's. The configuration repeats the run, resumes it, and
-// is the same model to compare.
+// Names a run's model: a preset's name only if the sizes are the preset's. The configuration repeats the run, and resumes it.
 import { join } from 'node:path';
 import { beforeAll, expect, it } from 'vitest';
 import { modelName, presetConfig } from '../../src/model/config.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
-import { configurationDifferences, mismatches, readReference } from '../../src/report/compare/reference.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { train } from '../../src/train/train.ts';
 import { workplace } from '../support/cli.ts';
@@ -62,13 +60,4 @@ it('says that a longer schedule raises the rate of a finished run, and that a ra
   expect(notices).toContain(`${rise}; to keep 0.0001, give --schedule constant --lr 0.0001`);
   const kept = await noticesOf({ out, resume: true, steps: 9, ...(end as TrainOptions) });
   expect(kept.join()).not.toContain('rises');
-});
-
-it('compares by sizes: a reference is told apart by them, not by the name', () => {
-  const reference = readReference('llmc-d6-fp32-b4-t64');
-  const { configuration } = readRun(place.path('first'));
-  const fields = mismatches(configuration, reference).map(({ field }) => field);
-  expect(fields).toEqual(expect.arrayContaining(['layers', 'channels', 'heads']));
-  expect(fields).not.toContain('model');
-  expect(configurationDifferences(configuration, readRun(place.path('again')).configuration)).toEqual([]);
 });

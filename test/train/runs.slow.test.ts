@@ -250,17 +250,6 @@ describe('muon', () => {
     expect(await run(given)).toContain("Muon's learning rate is 0.02, that of a new model; --muon-lr sets another");
   });
 
-  it('is swept over --muon-lr', async () => {
-    const printed = await run(`${stepsOf('muon')} --out sweep --sweep muon-lr=0.01,0.05`);
-    expect(printed).toMatch(/muon-lr|muonLearningRate/);
-    expect(printed).toContain('0.05');
-  });
-
-  it('differs from a run with AdamW for compare', async () => {
-    const { stdout, stderr } = await place.here('compare muon gpt2');
-    expect(stdout + stderr).toContain('configured with optimizer adamw instead of muon');
-  });
-
   it('is measured by bench, op by op, in a modern model', async () => {
     const { report } = await benchTraining(
       {

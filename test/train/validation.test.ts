@@ -7,7 +7,6 @@ import { meanLoss } from '../../src/inference/evaluate/mean-loss.ts';
 import { Device } from '../../src/native/device.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
 import { readRun } from '../../src/runs/reader.ts';
-import { train } from '../../src/train/train.ts';
 import { workplace } from '../support/cli.ts';
 import { drawnModel } from '../support/tiny-model.ts';
 import { noticesOf, tinyRun, tinySizes } from '../support/tiny-run.ts';
@@ -25,7 +24,8 @@ it.each([1, 3, 5, 7, 10, 13])('%i batches', async (valSteps) => {
   const data = place.path('data');
   const out = place.path(`run-${valSteps}`);
   const options = { ...tinyRun, data, out, batch, sequence, seed, ...sizes };
-  await train({ ...options, steps: 2, stopAfter: 1, valEvery: 1, valSteps, learningRate: 0 });
+  const notices = await noticesOf({ ...options, steps: 2, stopAfter: 1, valEvery: 1, valSteps, learningRate: 0 });
+  expect(notices.includes(`--val-steps ${valSteps} reads the set again after its 5 batches`)).toBe(valSteps > 5);
 
   using device = Device.open({ kind: 'cpu' });
   const model = drawnModel(device, { ...sizes, vocabularySize }, { B: batch, T: sequence, purpose: 'inference' }, seed);

@@ -79,6 +79,7 @@ void Block::prepare(unsigned index, bool goes_on) {
   *here_.blocks = blocks;
   arrived_ = counted_ = 0;
   at_grid_ = false;
+  rested_ = {};
   if (!goes_on) {
     if (threads_.size() != count || threads_.back().position.x != threads.x - 1 || threads_.back().position.y != threads.y - 1) {
       threads_.assign(count, Thread());
@@ -253,7 +254,7 @@ void Block::enter(const void *caller) {
 }
 
 void Block::atomic(const void *memory, size_t bytes, const void *caller) {
-  step(most_accesses / most_spins);
+  step(most_accesses / most_spins, caller);
   if (!memory_) return;
   check(memory, bytes, true, true, caller);
   memory_->atomic(number_of(*current_));
@@ -301,9 +302,9 @@ struct OfBlock<METHOD> {
 
 const Host program_host = {
     OfBlock<&Block::shared>::call, OfBlock<&Block::dynamic_shared>::call, OfBlock<&Block::barrier>::call,
-    OfBlock<&Block::exchange>::call, OfBlock<&Block::active>::call, OfBlock<&Block::atomic>::call,
-    OfBlock<&Block::fence>::call, OfBlock<&Block::copy>::call, OfBlock<&Block::commit>::call,
-    OfBlock<&Block::wait_for_copies>::call,
+    OfBlock<&Block::exchange>::call, OfBlock<&Block::undefined>::call, OfBlock<&Block::active>::call,
+    OfBlock<&Block::atomic>::call, OfBlock<&Block::fence>::call, OfBlock<&Block::copy>::call,
+    OfBlock<&Block::commit>::call, OfBlock<&Block::wait_for_copies>::call,
     [](const void *memory, size_t bytes, bool is_write, const void *caller) {
       if (Block *block = own_block) block->access(memory, bytes, is_write, caller);
       else gpt2::emulator::access_by_host(memory, is_write ? "writes" : "reads", caller);
@@ -314,8 +315,7 @@ const Host program_host = {
     [] { return own_block != nullptr; },
     OfBlock<&Block::allocate>::call, OfBlock<&Block::release>::call,
     [](const char *text, const char *file, unsigned line, const void *caller, Outcome outcome) {
-      own_block->fail({outcome == Outcome::failed_assert ? Defect::Kind::failed_assert : Defect::Kind::stuck, text, caller, nullptr, Defect::Barrier::unknown,
-                      file ? file : "", line});
+      own_block->fail({outcome, text, caller, nullptr, Defect::Barrier::unknown, file ? file : "", line});
     },
     OfBlock<&Block::grid_barrier>::call,
     [] { gpt2::emulator::has_effect = true; },

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -55,6 +56,7 @@ class Block {
   unsigned barrier(int predicate, const void *caller);
   void grid_barrier(const void *caller);
   const uint64_t *exchange(unsigned mask, uint64_t value, bool orders_memory, unsigned *lanes, const void *caller);
+  void undefined(unsigned lane, const void *caller);
   unsigned active();
   void atomic(const void *memory, size_t bytes, const void *caller);
   void fence();
@@ -64,7 +66,7 @@ class Block {
   void access(const void *memory, size_t bytes, bool is_write, const void *caller) {
     Memory &checker = *memory_;
     if (checker.has_suspect()) checker.resolve();
-    if (++checker.accesses > checker.accesses_to_rest) let_others_run();
+    if (++checker.accesses > checker.accesses_to_rest) let_others_run(caller);
     check(memory, bytes, is_write, false, caller);
   }
   void enter(const void *caller);
@@ -98,12 +100,12 @@ class Block {
     return warps_[number_of(thread) / 32].ended >> number_of(thread) % 32 & 1 ? State::ended : thread.state;
   }
   void wait(State state);
-  void let_others_run();
+  void let_others_run(const void *caller = nullptr);
   // Called before each operation: the thread's last write is in memory now. Lets the others run after many operations.
-  void step(int operations) {
+  void step(int operations, const void *caller = nullptr) {
     if (memory_ && memory_->has_suspect()) memory_->resolve();
     if (*here_.fresh != looped_) end_looped();
-    if ((current_->spins += operations) > most_accesses) let_others_run();
+    if ((current_->spins += operations) > most_accesses) let_others_run(caller);
   }
   void check(const void *memory, size_t bytes, bool is_write, bool is_atomic, const void *caller) {
     if (!memory_->access(reinterpret_cast<uintptr_t>(memory), bytes, is_write, is_atomic, caller)) fail(memory_->fatal);
@@ -138,6 +140,8 @@ class Block {
   Thread *current_ = nullptr;
   unsigned arrived_ = 0, ended_ = 0, counted_ = 0, predicates_ = 0;
   bool has_failed_ = false, at_grid_ = false;
+  // When a thread first let the others run.
+  std::chrono::steady_clock::time_point rested_{};
   std::vector<char> signal_stack_;
 };
 

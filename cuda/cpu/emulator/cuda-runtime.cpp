@@ -12,6 +12,7 @@
 #include <cstring>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "reports.h"
 
@@ -34,6 +35,8 @@ struct State {
   size_t dynamic_shared = model.sharedMemPerBlock;
   // The launch whose error nobody has read.
   const void *unread = nullptr;
+  std::set<cudaStream_t> destroyed;  // not deleted, so that no other stream has their addresses
+  std::set<const void *> reset;      // memory that cudaDeviceReset freed
   std::set<std::string> names;
 };
 
@@ -63,6 +66,8 @@ __attribute__((constructor(101))) void begin() {
   settings.counts = !has("quiet");
 }
 
+size_t free_bytes() { return model.totalGlobalMem - gpt2::emulator::table().device_bytes; }
+
 std::string bytes_text(size_t bytes) { return std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes"); }
 
 // Whether the bytes can be copied or set; a defect is reported otherwise. `on_device`: where the call says that they are. A
@@ -89,8 +94,15 @@ bool is_usable(const void *memory, size_t bytes, const char *what, bool on_devic
   return false;
 }
 
+bool is_stream(cudaStream_t stream, const std::string &use, const void *caller) {
+  if (state().destroyed.count(stream) == 0) return true;
+  report((use + " on a stream that was destroyed").c_str(), caller);
+  return false;
+}
+
 cudaError_t copy(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height, int kind,
-                 const void *caller) {
+                 cudaStream_t stream, const void *caller) {
+  if (!is_stream(stream, "copies", caller)) return result(cudaErrorInvalidResourceHandle);
   const OpenMemory open_to(to, height * to_pitch), open_from(from, height * from_pitch);
   if (width == 0 || height == 0 || state().sticky != cudaSuccess) return state().sticky;
   if (kind < 0 || kind > cudaMemcpyDefault) return result(cudaErrorInvalidMemcpyDirection);
@@ -122,7 +134,8 @@ cudaError_t copy(void *to, size_t to_pitch, const void *from, size_t from_pitch,
   return cudaSuccess;
 }
 
-cudaError_t set(void *to, size_t pitch, int value, size_t width, size_t height, const void *caller) {
+cudaError_t set(void *to, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream, const void *caller) {
+  if (!is_stream(stream, "sets memory", caller)) return result(cudaErrorInvalidResourceHandle);
   const OpenMemory open(to, height * pitch);
   if (width == 0 || height == 0 || state().sticky != cudaSuccess) return state().sticky;
   if (!to || width > pitch) return result(cudaErrorInvalidValue);
@@ -137,6 +150,8 @@ cudaError_t set(void *to, size_t pitch, int value, size_t width, size_t height, 
 }
 
 cudaError_t freed(void *memory, bool is_pinned, const void *caller) {
+  // Destructors free memory after a reset.
+  if (state().reset.count(memory) > 0) return result(cudaErrorInvalidValue);
   const Allocation *found = memory ? find(memory) : nullptr;
   if (found && found->is_live && (found->kind == Kind::pinned) != is_pinned) {
     report(is_pinned ? "frees memory of the device by cudaFreeHost" : "frees memory of cudaMallocHost by cudaFree", caller);
@@ -159,6 +174,12 @@ cudaError_t result(cudaError_t error) {
 cudaError_t allocate(void **memory, size_t bytes, Kind kind, int element_bytes, const char *text) {
   if (!memory) return result(cudaErrorInvalidValue);
   *memory = nullptr;
+  if (kind == Kind::device && bytes > free_bytes()) {
+    // A larger GPU may have them.
+    report(("allocates " + bytes_text(bytes) + ", but " + bytes_text(free_bytes()) + " of the emulated GPU are free").c_str(), GPT2_CALLER,
+           true);
+    return result(cudaErrorMemoryAllocation);
+  }
   if (bytes == 0) return result(kind == Kind::managed ? cudaErrorInvalidValue : cudaSuccess);
   // "(void **)&self->values" is "values". Names stay until the program ends.
   std::string name = text;
@@ -194,6 +215,7 @@ cudaError_t start(Launch launch, const Shape &shape, const void *caller) {
     host->fail("launches a kernel, which a CPU does not emulate (dynamic parallelism): launch it from the host", nullptr, 0, caller,
                Outcome::stuck);
   }
+  if (!is_stream(shape.stream, std::string("launches ") + launch.kernel, caller)) return result(cudaErrorInvalidResourceHandle);
   const auto sizes = [](dim3 from) { return Sizes{from.x, from.y, from.z}; };
   launch.blocks = sizes(shape.blocks);
   launch.threads = sizes(shape.threads);
@@ -233,6 +255,7 @@ cudaError_t start(Launch launch, const Shape &shape, const void *caller) {
     case Outcome::ok: return cudaSuccess;
     case Outcome::failed_assert: return result(cudaErrorAssert);
     case Outcome::bad_access: return result(cudaErrorIllegalAddress);
+    case Outcome::misaligned: return result(cudaErrorMisalignedAddress);
     default: return result(cudaErrorLaunchFailure);
   }
 }
@@ -267,6 +290,16 @@ cudaError_t cudaGetLastError() {
 }
 cudaError_t cudaDeviceSynchronize() { return state().sticky; }
 
+cudaError_t cudaDeviceReset() {
+  std::vector<void *> made;
+  for (const auto &[begin, region] : gpt2::emulator::table().live) {
+    const bool is_made = region.is.kind == Kind::device || region.is.kind == Kind::managed;
+    if (is_made && !region.heap) made.push_back(reinterpret_cast<void *>(begin));
+  }
+  state().reset.insert(made.begin(), made.end());
+  for (void *each : made) release(each, nullptr);
+  return state().sticky;
+}
 cudaError_t cudaSetDevice(int device) { return result(device == 0 ? cudaSuccess : cudaErrorInvalidDevice); }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device) {
   *properties = model;
@@ -278,6 +311,9 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int dev
   *value = 0;
   GPT2_ATTRIBUTES(GPT2_ROW)
   return cudaSetDevice(device);
+}
+cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
+  return *total = model.totalGlobalMem, *free = free_bytes(), cudaSuccess;
 }
 cudaError_t cudaFree(void *memory, cudaStream_t) { return freed(memory, false, GPT2_CALLER); }
 cudaError_t cudaFreeHost(void *memory) { return freed(memory, true, GPT2_CALLER); }
@@ -294,20 +330,24 @@ cudaError_t cudaHostUnregister(void *memory) {
   return cudaSuccess;
 }
 
-cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t) {
-  return copy(to, bytes, from, bytes, bytes, 1, kind, GPT2_CALLER);
+cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+  return copy(to, bytes, from, bytes, bytes, 1, kind, stream, GPT2_CALLER);
 }
 cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
-                         cudaMemcpyKind kind, cudaStream_t) {
-  return copy(to, to_pitch, from, from_pitch, width, height, kind, GPT2_CALLER);
+                         cudaMemcpyKind kind, cudaStream_t stream) {
+  return copy(to, to_pitch, from, from_pitch, width, height, kind, stream, GPT2_CALLER);
 }
-cudaError_t cudaMemset(void *to, int value, size_t bytes, cudaStream_t) { return set(to, bytes, value, bytes, 1, GPT2_CALLER); }
-cudaError_t cudaMemset2D(void *to, size_t pitch, int value, size_t width, size_t height, cudaStream_t) {
-  return set(to, pitch, value, width, height, GPT2_CALLER);
+cudaError_t cudaMemset(void *to, int value, size_t bytes, cudaStream_t stream) {
+  return set(to, bytes, value, bytes, 1, stream, GPT2_CALLER);
+}
+cudaError_t cudaMemset2D(void *to, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream) {
+  return set(to, pitch, value, width, height, stream, GPT2_CALLER);
 }
 
 cudaError_t cudaStreamCreate(cudaStream_t *stream, unsigned, int) { return *stream = new CUstream_st, result(cudaSuccess); }
-cudaError_t cudaStreamDestroy(cudaStream_t stream) { return delete stream, result(stream ? cudaSuccess : cudaErrorInvalidResourceHandle); }
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  return result(stream && state().destroyed.insert(stream).second ? cudaSuccess : cudaErrorInvalidResourceHandle);
+}
 cudaError_t cudaEventCreate(cudaEvent_t *event, unsigned) { return *event = new CUevent_st, result(cudaSuccess); }
 cudaError_t cudaEventDestroy(cudaEvent_t event) { return delete event, result(event ? cudaSuccess : cudaErrorInvalidResourceHandle); }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t, unsigned) {

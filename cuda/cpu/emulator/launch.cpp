@@ -219,12 +219,7 @@ Done run(const Job &job) {
   all_blocks.run();
   table().launches++;
   done.defects = std::move(all_blocks.defects.all);
-  if (all_blocks.has_failed()) {
-    const Defect::Kind kind = done.defects.back().kind;
-    done.outcome = kind == Defect::Kind::failed_assert ? Outcome::failed_assert
-                   : kind == Defect::Kind::bad_access  ? Outcome::bad_access
-                                                       : Outcome::stuck;
-  }
+  if (all_blocks.has_failed()) done.outcome = done.defects.back().kind;
   repeat.record(!has_effect && !all_blocks.has_failed());
   return done;
 }

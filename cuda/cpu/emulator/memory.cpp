@@ -128,17 +128,21 @@ void Memory::declare_shared(const void *memory, size_t bytes, const std::string 
 
 void Memory::barrier() { phase_first_ = (moment_ + 1) << moment_shift; }
 
-// Each lane learns the moments that any lane of the mask knows, and that the other lanes' accesses are before its next ones.
+// Each lane learns the moments that any lane of the mask knows, and that the other lanes' accesses are before its next ones, as are
+// those that another lane acquired.
 void Memory::order_warp(unsigned first, unsigned mask) {
   if (clocks_.empty()) clocks_.assign(threads_.size() * 32, 0);
-  uint64_t joined[32] = {};
+  uint64_t joined[32] = {}, acquired = 0;
   for (unsigned lane = 0; lane < 32; lane++) {
     if (!(mask >> lane & 1)) continue;
+    acquired = std::max(acquired, threads_[first + lane].acquired);
     for (unsigned i = 0; i < 32; i++) joined[i] = std::max(joined[i], clocks_[(first + lane) * 32 + i]);
   }
   for (unsigned i = 0; i < 32; i++) joined[i] = mask >> i & 1 ? moment_ + 1 : joined[i];
   for (unsigned lane = 0; lane < 32; lane++) {
-    if (mask >> lane & 1) std::copy(joined, joined + 32, &clocks_[(first + lane) * 32]);
+    if (!(mask >> lane & 1)) continue;
+    std::copy(joined, joined + 32, &clocks_[(first + lane) * 32]);
+    threads_[first + lane].acquired = acquired;
   }
 }
 
@@ -154,6 +158,11 @@ void Memory::atomic(unsigned thread) {
     if (!clock->is_fenced) continue;
     resume(thread);
     clock->released = last_release_ = moment_;
+  }
+  // Its release is one of what it knows of other lanes, too.
+  for (unsigned i = 0; i < 32 && threads_[thread].is_fenced && !clocks_.empty(); i++) {
+    const uint64_t known = clocks_[thread * 32 + i];
+    if (known > 0) threads_[thread / 32 * 32 + i].released = std::max(threads_[thread / 32 * 32 + i].released, known);
   }
   threads_[thread].acquired = block_clock_->acquired = last_release_;
 }
@@ -246,8 +255,9 @@ void Memory::check(uint64_t *slots, uint64_t now, const Site &site, uintptr_t ad
       continue;
     }
     if (!(before & mask)) continue;
-    // An atomic operation hides no plain write: the next thread's atomic operation races with the write.
-    const bool is_hidden = is_write ? !(now & is_atomic_bit) || (before & is_atomic_bit) : !(before & is_write_bit);
+    // An atomic operation hides no plain write: the next thread's atomic operation races with the write. A write hides no read,
+    // which also races with writes of the same value.
+    const bool is_hidden = !((before ^ now) & is_write_bit) && (!(now & is_atomic_bit) || (before & is_atomic_bit));
     const bool is_replaced = (before & ~now & all_bytes) == 0 && is_hidden;
     if ((before ^ now) >> moment_shift == 0) {
       // The thread's access in this moment: no other thread has run since.
@@ -345,7 +355,10 @@ void Memory::conflict(uint64_t before, uint64_t now, uintptr_t address, size_t b
   } else if ((now & before & is_write_bit) && !((now | before) & is_atomic_bit)) {
     const char *begin = reinterpret_cast<const char *>(address);
     if (!has_suspect()) suspect_ = {address, before, now, {begin, begin + bytes}};
-  } else if (!defects_->count(Defect::Kind::race, caller, other)) {
+  } else {
+    // A race, whatever the write changes.
+    suspect_ = Suspect();
+    if (defects_->count(Defect::Kind::race, caller, other)) return;
     defects_->add({Defect::Kind::race, name_of_thread(thread_of(now)) + " races: it " + raced(before, now, address, bytes), caller,
                    other, barrier_of(before, now, address)});
   }

@@ -86,6 +86,9 @@ class Memory {
   // Called after the running thread may have written: reports a race if the write changed the bytes of a Suspect.
   void resolve();
   bool has_suspect() const { return suspect_.address != 0; }
+  void add(Defect defect) {
+    if (!defects_->count(defect.kind, defect.caller)) defects_->add(std::move(defect));
+  }
   // Reports a read of shared memory that no thread had written, if no race explained it.
   void report_unwritten();
   void *allocate(size_t bytes);
@@ -155,7 +158,6 @@ class Memory {
       if ((read >= floor && !is_past(read)) || (other >= floor && !is_past(other))) return false;
       if ((now & is_atomic_bit) && (site.is_tracked || (write >= floor && !(write & is_atomic_bit)))) return false;
       slots[0] = now | (site.is_tracked ? written_bits : write & written_bits);
-      if (read | other) slots[1] = slots[2] = 0;
       return true;
     }
     if (site.is_tracked && (write & written_bits) != written_bits) return false;

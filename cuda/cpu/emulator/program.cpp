@@ -79,8 +79,10 @@ void finish() {
     for (const auto &[kernel, found] : self.found) {
       for (const Defect &each : found.all) {
         if ((each.kind == Defect::Kind::warning) != is_warning || each.count == 1) continue;
-        const std::string place = place_of(each), name = kernel.empty() ? "host code" : kernel;
-        std::fprintf(stderr, "  %zu times: %s%s\n", size_t{each.count}, name.c_str(), place.empty() ? "" : (" at " + place).c_str());
+        std::string places = place_of(each);
+        const std::string other = line_of(each.other), name = kernel.empty() ? "host code" : kernel;
+        if (!places.empty()) places = " at " + places + (other.empty() || other == places ? "" : " and " + other);
+        std::fprintf(stderr, "  %zu times: %s%s\n", size_t{each.count}, name.c_str(), places.c_str());
       }
     }
   }

@@ -157,6 +157,8 @@ std::string message(const std::string &kernel, const Defect &defect) {
     const std::string &first = is_other ? other : place, &second = is_other ? place : other;
     text += "\n  a __syncthreads() is missing between " + first + " and " + second;
     if (line_number(first) > line_number(second)) text += ", which the next round of a loop runs";
+  } else if (defect.barrier == Defect::Barrier::after_other && defect.caller != defect.other && !place.empty()) {
+    text += "\n  a __syncthreads() is missing between the accesses of " + place + ", or between the rounds of a loop around it";
   }
   return text;
 }

@@ -12,8 +12,7 @@
 namespace gpt2::emulator {
 
 struct Defect {
-  // The last three end a launch.
-  enum class Kind : uint8_t { warning, race, unwritten, failed_assert, bad_access, stuck };
+  using Kind = gpt2_emulator::Outcome;
   Kind kind = Kind::race;
   std::string text{};
   // Addresses after the access or operation, and after the other thread's, or NULL.

@@ -216,6 +216,7 @@ void *allocate(size_t bytes, Kind kind, int element_bytes, const char *name, con
   const uintptr_t begin = from.next;
   from.next += room_of(bytes);
   if (kind == Kind::device) {
+    all->device_bytes += bytes;
     program_watch = arena_of(true);
     catch_signals();
     if (!is_open) protect(page_end(begin - from.begin), page_end(from.next - from.begin), false);
@@ -238,6 +239,7 @@ bool release(void *memory, const void *caller) {
   }
   // The pages go back to the system.
   madvise(memory, room_of(found->second.is.bytes), MADV_DONTNEED);
+  if (found->second.is.kind == Kind::device) all->device_bytes -= found->second.is.bytes;
   found->second.is.is_live = false;
   found->second.shadow.clear();
   found->second.hashes = {};

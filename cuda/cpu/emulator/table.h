@@ -58,6 +58,8 @@ struct Table {
   std::map<uintptr_t, Region> live;
   // The last freed regions; their addresses are not used again.
   std::map<uintptr_t, Region> freed;
+  // The live bytes of cudaMalloc.
+  size_t device_bytes = 0;
   // Launches that ran. Each may have changed all memory.
   uint64_t launches = 1;
 

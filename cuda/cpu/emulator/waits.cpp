@@ -4,6 +4,7 @@
 #include <execinfo.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 namespace gpt2::emulator {
@@ -58,8 +59,16 @@ void Block::wait(State state) {
   thread.state = State::ready;
 }
 
-void Block::let_others_run() {
+void Block::let_others_run(const void *caller) {
   current_->spins = 0;
+  static std::atomic<bool> is_told{false};
+  const auto now = std::chrono::steady_clock::now();
+  if (rested_.time_since_epoch().count() == 0) rested_ = now;
+  if (caller && now - rested_ > std::chrono::seconds(3) && !is_told.exchange(true)) {
+    const std::string text = name_of(*current_) + " still runs after 3 s: blocks run one after the other, so that one that " +
+                             "waits for a later block never ends";
+    std::fprintf(stderr, "notice: %s\n", message(launch_->kernel, {Defect::Kind::warning, text, caller}).c_str());
+  }
   wait(State::ready);
 }
 
@@ -149,6 +158,17 @@ const uint64_t *Block::exchange(unsigned mask, uint64_t value, bool orders_memor
   warp.unread &= ~(1u << number % 32);
   if (lanes) *lanes = thread.lanes;
   return warp.results;
+}
+
+void Block::undefined(unsigned lane, const void *caller) {
+  if (!memory_) return;
+  const unsigned number = number_of(*current_);
+  // Reductions in a block of fewer lanes are often right, because they do not use such values.
+  const bool is_there = number / 32 * 32 + lane < threads_.size();
+  memory_->add({is_there ? Defect::Kind::unwritten : Defect::Kind::warning,
+                name_of(*current_) + " reads the value of lane " + std::to_string(lane) + ", which " +
+                    (is_there ? "has ended: a GPU leaves it undefined" : "its block does not have: right only if it is not used"),
+                caller});
 }
 
 // Ends the look of all lanes that came here by the same calls when every lane that can run looks for the active ones: a function

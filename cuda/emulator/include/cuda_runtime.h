@@ -142,11 +142,14 @@ const char *cudaGetErrorName(cudaError_t error);
 const char *cudaGetErrorString(cudaError_t error);
 cudaError_t cudaGetLastError();
 cudaError_t cudaPeekAtLastError();
+// Frees all memory of the device.
+cudaError_t cudaDeviceReset();
 // The error that stays, or none.
 cudaError_t cudaDeviceSynchronize();
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device);
 cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device);
+cudaError_t cudaMemGetInfo(size_t *free, size_t *total);
 cudaError_t cudaFree(void *memory, cudaStream_t = nullptr);
 cudaError_t cudaFreeHost(void *memory);
 cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags);
@@ -196,7 +199,7 @@ GPT2_NOTHING(cudaStreamWaitEvent) GPT2_NOTHING(cudaStreamQuery) GPT2_NOTHING(cud
 GPT2_NOTHING(cudaProfilerStop) GPT2_NOTHING(cudaDeviceSetLimit) GPT2_NOTHING(cudaDeviceSetCacheConfig)
 GPT2_NOTHING(cudaDeviceSetSharedMemConfig) GPT2_NOTHING(cudaFuncSetCacheConfig) GPT2_NOTHING(cudaFuncSetSharedMemConfig)
 GPT2_NOTHING(cudaSetDeviceFlags) GPT2_NOTHING(cudaDeviceEnablePeerAccess) GPT2_NOTHING(cudaDeviceDisablePeerAccess)
-GPT2_NOTHING(cudaMemPoolSetAttribute) GPT2_NOTHING(cudaMemPoolTrimTo) GPT2_NOTHING(cudaDeviceReset)
+GPT2_NOTHING(cudaMemPoolSetAttribute) GPT2_NOTHING(cudaMemPoolTrimTo)
 GPT2_NOTHING(cudaStreamSynchronize) GPT2_NOTHING(cudaEventSynchronize) GPT2_NOTHING(cudaThreadExit)
 
 // Calls that answer with a value: name, its parameters, what they do.
@@ -204,7 +207,6 @@ GPT2_NOTHING(cudaStreamSynchronize) GPT2_NOTHING(cudaEventSynchronize) GPT2_NOTH
   inline cudaError_t name parameters { return __VA_ARGS__, cudaSuccess; }
 GPT2_VALUE(cudaGetDevice, (int *device), *device = 0)
 GPT2_VALUE(cudaGetDeviceCount, (int *count), *count = 1)
-GPT2_VALUE(cudaMemGetInfo, (size_t *free, size_t *total), *free = *total = cudaDeviceProp().totalGlobalMem)
 GPT2_VALUE(cudaDriverGetVersion, (int *version), *version = CUDART_VERSION)
 GPT2_VALUE(cudaRuntimeGetVersion, (int *version), *version = CUDART_VERSION)
 GPT2_VALUE(cudaDeviceCanAccessPeer, (int *can, int, int), *can = 0)
@@ -286,8 +288,10 @@ namespace gpt2_emulator {
 struct Shape {
   dim3 blocks, threads;
   size_t shared;
+  cudaStream_t stream;
   bool is_cooperative = false, returns_error = false;
-  Shape(dim3 blocks, dim3 threads, size_t shared = 0, cudaStream_t = nullptr) : blocks(blocks), threads(threads), shared(shared) {}
+  Shape(dim3 blocks, dim3 threads, size_t shared = 0, cudaStream_t stream = nullptr)
+      : blocks(blocks), threads(threads), shared(shared), stream(stream) {}
 };
 
 // Checks the shape, and runs the launch. The next cudaGetLastError returns the same error.
@@ -341,8 +345,8 @@ cudaError_t launch_packed(const char *name, void (*kernel)(P...), const Shape &s
 // `text` is the kernel's in the source, of which rewrite.ts has removed a cast to void *.
 template <bool IS_COOPERATIVE, class... P>
 cudaError_t launch_function(const char *text, void (*kernel)(P...), dim3 grid, dim3 block, void **arguments, size_t shared = 0,
-                            cudaStream_t = nullptr) {
-  Shape shape(grid, block, shared);
+                            cudaStream_t stream = nullptr) {
+  Shape shape(grid, block, shared, stream);
   shape.is_cooperative = IS_COOPERATIVE;
   shape.returns_error = true;
   const char *name = strrchr(text, ')');

@@ -12,8 +12,29 @@ export type ValueType =
   | NumberType
   | readonly string[];
 
+const isText = (value: unknown) => typeof value === 'string' && value !== '';
+const isObject = (value: unknown) => Object(value) === value;
+
+/** Kinds without a range, with their names in messages. */
+const plainKinds = {
+  switch: ['true or false', (value) => typeof value === 'boolean'],
+  text: ['a text', isText],
+  'text or ""': ['a text', (value) => typeof value === 'string'],
+  texts: ['texts', (value) => Array.isArray(value) && value.every((text) => typeof text === 'string')],
+  'text or object': ['a text or an object', (value) => isText(value) || isObject(value)],
+  function: ['a function', (value) => typeof value === 'function'],
+  'object or function': ['an object or a function', isObject],
+  object: ['an object', (value) => typeof value === 'object' && value !== null],
+} as const satisfies Readonly<Record<string, readonly [name: string, has: (value: unknown) => boolean]>>;
+
 /** The kind of value of an API option; the functions that receive an 'object' check its content. */
-export type Kind = ValueType | 'text or ""' | 'function' | 'object' | 'text or object' | 'object or function';
+export type Kind = ValueType | ObjectKind | keyof typeof plainKinds;
+
+/** An object that has a member, by which it is known, and its name in messages. */
+interface ObjectKind {
+  readonly member: PropertyKey;
+  readonly what: string;
+}
 
 type OptionalKey<T> = { [K in keyof T]-?: object extends Pick<T, K> ? K : never }[keyof T];
 type Kinds<Name extends PropertyKey> = Readonly<Record<Name, Kind>>;
@@ -47,26 +68,41 @@ export function checkGiven<T extends object>(
   }
 }
 
+const ids: ObjectKind = { member: 'length', what: 'an array of numbers' };
+const each = (what: string): ObjectKind => ({ member: Symbol.iterator, what });
+
+/** Kinds of arguments that several public functions take, by name. */
+export const argumentKinds = {
+  ...{ path: 'text', folder: 'text', run: 'text', paths: 'texts', text: 'text or ""', prompt: 'text or ""' },
+  device: { member: 'allocate', what: 'what Device.open() returns' },
+  model: { member: 'activations', what: 'what createModel() returns (resolveWeights() reads weights)' },
+  cache: { member: 'window', what: 'a KeyValueCache' },
+  tokenizer: { member: 'append', what: 'a tokenizer, such as tokenizerNamed() returns' },
+  signal: { member: 'aborted', what: 'an AbortSignal' },
+  ...{ ids: each('token ids'), after: each('token ids'), documents: each('texts') },
+  prompts: { member: 'map', what: 'arrays of ids' },
+  ...{ tokens: ids, targets: ids, inputs: ids, shape: ids, values: ids },
+} as const satisfies Readonly<Record<string, Kind>>;
+
+/** @throws UsageError naming an argument that is not of its kind, and the value */
+export function checkArguments(values: { readonly [Name in keyof typeof argumentKinds]?: unknown }): void {
+  for (const [name, value] of Object.entries(values)) checkValue(name, argumentKinds[name as 'path'], value);
+}
+
 /** @param original the value as the message shows it @throws UsageError naming the option, what it takes, and the value */
 export function checkValue(name: string, kind: Kind, value: unknown, original: unknown = value): void {
   const demand = (isRight: boolean, wanted: string) => {
     if (!isRight) throw UsageError.takes(name, wanted, original);
   };
-  const isText = typeof value === 'string';
-  if (kind === 'switch') demand(typeof value === 'boolean', 'true or false');
-  else if (kind === 'text') demand(isText && value !== '', 'a text');
-  else if (kind === 'text or ""') demand(isText, 'a text');
-  else if (kind === 'texts') demand(Array.isArray(value) && value.every((text) => typeof text === 'string'), 'texts');
-  else if (kind === 'text or object')
-    demand((isText && value !== '') || Object(value) === value, 'a text or an object');
-  else if (kind === 'function') demand(typeof value === 'function', 'a function');
-  else if (kind === 'object or function') demand(Object(value) === value, 'an object or a function');
-  else if (kind === 'object') demand(typeof value === 'object' && value !== null, 'an object');
+  if (typeof kind === 'string') {
+    const [wanted, has] = plainKinds[kind];
+    demand(has(value), wanted);
+  } else if ('member' in kind) demand(isObject(value) && kind.member in (value as object), kind.what);
   else if ('switch' in kind) demand(typeof value === 'boolean' || value === kind.or, `true, false or ${kind.or}`);
   else if (isNumeric(kind)) demand(isOfType(kind, value), describeType(kind, value));
   else if (!kind.includes(value as string)) {
     // "gpu" is not "cpu".
-    const advice = isText && value.length > 3 ? didYouMean(value, kind, undefined) : undefined;
+    const advice = typeof value === 'string' && value.length > 3 ? didYouMean(value, kind, undefined) : undefined;
     throw UsageError.takes(name, `one of ${kind.join(', ')}`, original).with({ advice });
   }
 }

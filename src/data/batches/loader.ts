@@ -89,6 +89,7 @@ export function openLoader(options: LoaderOptions): Loader {
   const orderOfRank = (rank: number): Order => orderOf(orderName, { shardTokens, batch, sequence, rank, ranks, seed });
   const order = orderOfRank(rank);
   const checkHolds = (order: Order, { epoch, shard, sample }: Position) => {
+    checkGiven({ epoch, shard, sample }, { epoch: whole(0), shard: whole(0), sample: whole(0) }, {});
     if (order.holds({ epoch, shard, sample })) return;
     throw gpt2Error`there is no sample ${sample} of shard ${shard} in pass ${epoch} over ${dirname(options.shards[0]!)}: the position is from other data`;
   };

@@ -39,6 +39,9 @@ export function openSequences({ shards: paths, sequence, tokens, vocabularySize 
       const isShort = tokens !== 'all' && Math.floor(tokens / sequence) > all;
       if (all === 0) return [words`nothing is read: the set holds no sequence of ${sequence}; take a shorter --seq`];
       return [
+        ...(tokens !== 'all' && tokens < sequence
+          ? [`one sequence of ${sequence} is read: it is over the ${tokens} tokens asked for`]
+          : []),
         ...(isShort ? [`all ${all} sequences of ${sequence} are read: the set does not hold ${tokens} tokens`] : []),
         ...(left > 0 ? [`${left} ${fill} no sequence of ${sequence}: left out`] : []),
       ];

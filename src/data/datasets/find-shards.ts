@@ -1,6 +1,7 @@
 // Finds the shards of a data-set folder. If the folder is missing, the error names the command that makes it.
 import { existsSync, readdirSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve } from 'node:path';
+import { checkArguments, checkValue } from '../../base/checks/given.ts';
 import { didYouMean } from '../../base/checks/nearest.ts';
 import { explained, type Gpt2Error, gpt2Error, onCommandLine, orElse, shortList, words } from '../../base/errors.ts';
 import { shellWord } from '../../base/wording.ts';
@@ -13,6 +14,8 @@ import { preproOf } from './datasets.ts';
  * @example const shards = findShards('data/tinyshakespeare', 'train');
  */
 export function findShards(folder: string, role: Role): string[] {
+  checkArguments({ folder });
+  checkValue('role', ['train', 'val'], role);
   if (!existsSync(folder)) throw noData(folder);
   if (existsSync(join(folder, unfinishedFolder)) && !existsSync(join(folder, datasetFile))) {
     throw gpt2Error`${folder} is not finished: run the same prepro again, which continues`;

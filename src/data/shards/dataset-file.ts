@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import * as z from 'zod';
+import { checkArguments } from '../../base/checks/given.ts';
 import { Gpt2Error, gpt2Error } from '../../base/errors.ts';
 import { readCheckedJson } from '../../base/files/checked-json.ts';
 import { type Loss, lostShare } from '../../tokenizer/loss.ts';
@@ -51,6 +52,7 @@ export const datasetFile = 'dataset.json';
  * @example const vocabularySize = readDataset('data/tinyshakespeare')?.vocabularySize ?? 50257;
  */
 export function readDataset(folder: string): Dataset | undefined {
+  checkArguments({ folder });
   const path = join(folder, datasetFile);
   if (!existsSync(path)) return undefined;
   try {

@@ -1,7 +1,7 @@
 // Measures how well a model predicts a data set: loss, perplexity, and bits per byte, which compares models with different
 // tokenizers. A run's validation uses the same sequences and mean (sequence-losses.ts).
 import { dirname } from 'node:path';
-import { checkGiven, whole } from '../../base/checks/given.ts';
+import { checkArguments, checkGiven, whole } from '../../base/checks/given.ts';
 import { gpt2Error } from '../../base/errors.ts';
 import { openSequences } from '../../data/batches/sequences.ts';
 import { readDataset, readDatasetTokenizer } from '../../data/shards/dataset-file.ts';
@@ -44,6 +44,7 @@ export interface Evaluation extends Omit<SequenceLosses, 'losses'> {
  * const { loss, bitsPerByte } = await evaluate(model, { shards, tokenizer: 'gpt2', batch: 4, sequence: 64 });
  */
 export async function evaluate(model: Model, options: EvaluateOptions): Promise<Evaluation> {
+  checkArguments({ model });
   checkGiven(
     options,
     { shards: 'texts', batch: whole(1), sequence: whole(1) },

@@ -4,7 +4,7 @@
 // Scores do not depend on the number of rows in a batch: a row's width depends only on its length, and its padding is neither
 // attended to (attention is causal) nor counted. Each op computes a row in an order that does not depend on other rows;
 // test/evaluate/hellaswag.test.ts checks that every library and dtype gives the same bits.
-import { checkGiven, whole } from '../../base/checks/given.ts';
+import { argumentKinds, checkArguments, checkGiven, whole } from '../../base/checks/given.ts';
 import { gpt2Error, InterruptedError, onCommandLine } from '../../base/errors.ts';
 import { batchOfRows } from '../../data/batches/loader.ts';
 import { type Question, readQuestions } from '../../data/shards/multiple-choice.ts';
@@ -65,7 +65,7 @@ export interface QuestionSizes {
  * const hellaswag = readHellaswag('data/hellaswag/hellaswag_val.bin', sizes);
  */
 export function readHellaswag(path: string, sizes: QuestionSizes): Hellaswag {
-  checkGiven(sizes, { sequence: whole(1), vocabularySize: whole(1, 65536) }, { tokenizer: 'object' });
+  checkGiven(sizes, { sequence: whole(1), vocabularySize: whole(1, 65536) }, { tokenizer: argumentKinds.tokenizer });
   const { sequence, vocabularySize, tokenizer } = sizes;
   if (tokenizer?.file !== undefined) {
     throw gpt2Error`${path} has GPT-2's tokens, but the model's tokenizer is another (${tokenizer.name}); name a model with GPT-2's vocabulary${onCommandLine(' with --model')}`;
@@ -106,20 +106,17 @@ export interface ScoreOptions extends WorkOptions {
  * const hellaswag = readHellaswag('data/hellaswag/hellaswag_val.bin', { sequence: 64, vocabularySize: 50257 });
  * const { acc, accNorm } = await scoreHellaswag(model, hellaswag, { batch: 4, sequence: 64 });
  */
-export async function scoreHellaswag(
-  model: Model,
-  hellaswag: Hellaswag,
-  options: ScoreOptions,
-): Promise<HellaswagScore> {
-  const optional = { progress: 'function', ranks: 'object', signal: 'object' } as const;
+export async function scoreHellaswag(model: Model, file: Hellaswag, options: ScoreOptions): Promise<HellaswagScore> {
+  const optional = { progress: 'function', ranks: 'object', signal: argumentKinds.signal } as const;
+  checkArguments({ model });
   checkGiven(options, { batch: whole(1), sequence: whole(1) }, optional);
-  const sums = await completionLosses(model, hellaswag, options);
+  const sums = await completionLosses(model, file, options);
   let [correct, correctNorm] = [0, 0];
-  for (const [index, { label, completions }] of hellaswag.questions.entries()) {
+  for (const [index, { label, completions }] of file.questions.entries()) {
     if (least(sums[index]!) === label) correct++;
     if (least(sums[index]!.map((sum, completion) => sum / completions[completion]!.length)) === label) correctNorm++;
   }
-  const questions = hellaswag.questions.length;
+  const questions = file.questions.length;
   return { acc: correct / questions, accNorm: correctNorm / questions, correct, correctNorm, questions };
 }
 
@@ -127,7 +124,7 @@ export async function scoreHellaswag(
 export async function completionLosses(model: Model, { questions, rows }: Hellaswag, options: ScoreOptions) {
   const { batch, sequence, progress, ranks, signal } = options;
   checkSequence(sequence, model.config);
-  const sums = questions.map(({ completions }) => new Float64Array(completions.length));
+  const sums = questions.map(({ completions }) => completions.map(() => 0));
   const losses = new Float32Array(batch * sequence);
   for (let done = 0, turn = 0; done < rows.length && !signal?.aborted; turn++) {
     const { width } = rows[done]!;
@@ -158,5 +155,5 @@ const sumOf = (all: readonly string[][][], question: number, completion: number)
   all.reduce((sum, theirs) => sum + Number(theirs[question]![completion]), 0);
 
 /** Index of the smallest value, the first of equal ones; -1 if all are NaN. */
-const least = (values: Float64Array): number =>
+const least = (values: readonly number[]): number =>
   values.reduce((found, value, index) => (value < (values[found] ?? Number.POSITIVE_INFINITY) ? index : found), -1);

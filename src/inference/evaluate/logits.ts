@@ -1,4 +1,4 @@
-import { checkGiven, whole } from '../../base/checks/given.ts';
+import { checkArguments, checkGiven, checkValue, whole } from '../../base/checks/given.ts';
 import { ShapeError } from '../../base/errors.ts';
 import { writeBatch } from '../../data/batches/batch.ts';
 import { forward } from '../../model/forward.ts';
@@ -16,9 +16,12 @@ import type { Model } from '../../model/model.ts';
  */
 export async function logits(
   model: Model,
-  { inputs }: { readonly inputs: Int32Array },
+  batch: { readonly inputs: Int32Array },
   sizes: { readonly sequence?: number | undefined } = {},
 ): Promise<Float32Array> {
+  checkValue('batch', 'object', batch);
+  const { inputs } = batch;
+  checkArguments({ model, inputs });
   checkGiven(sizes, {}, { sequence: whole(1) });
   const most = model.activations.sequence;
   const { sequence: T = inputs.length % most === 0 ? most : inputs.length } = sizes;

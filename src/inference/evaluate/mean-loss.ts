@@ -1,5 +1,5 @@
 // The mean loss of a model over batches of tokens. State that training keeps between steps stays unchanged.
-import { checkGiven, whole } from '../../base/checks/given.ts';
+import { checkArguments, checkGiven, checkValue, whole } from '../../base/checks/given.ts';
 import { gpt2Error, InterruptedError, ShapeError } from '../../base/errors.ts';
 import { writeBatch } from '../../data/batches/batch.ts';
 import type { Batch } from '../../data/batches/loader.ts';
@@ -16,13 +16,16 @@ interface Sizes {
 }
 
 /**
- * Mean loss per target that is not -1, in nats, over `batches` batches of B x T tokens from `nextBatch`.
+ * Mean loss per target that is not -1, in nats, over `batches` batches of B x T tokens from `nextBatch`. As in training, the loss of
+ * an untied head counts the rows that pad the vocabulary to a multiple of 128, which `logits` leaves out.
  * @throws ShapeError for a batch that is not B x T tokens of the vocabulary, or does not fit in the model's activations; Gpt2Error
  * if all targets are -1
  * @example const loss = await meanLoss(model, { batch: 4, sequence: 64, batches: 2 }, () => loader.next());
  */
 export async function meanLoss(model: Model, sizes: Sizes, nextBatch: () => Batch): Promise<number> {
+  checkArguments({ model });
   checkGiven(sizes, { batch: whole(1), sequence: whole(1), batches: whole(1) }, {});
+  checkValue('nextBatch', 'function', nextBatch);
   const { sum, targets } = await summedLoss(model, sizes, nextBatch);
   if (targets === 0) throw gpt2Error`the batches have no target to predict: all are -1`;
   return sum / targets;
@@ -50,7 +53,7 @@ export async function summedLoss(
 }
 
 /**
- * The loss of each token but the first, given the tokens before it, in nats: [tokens - 1].
+ * The loss of each token but the first, given the tokens before it, in nats: [tokens - 1]; of an untied head as in `meanLoss`.
  * @param tokens at least two, at most T + 1, where T is of the model's activations
  * @param targets to predict instead of the tokens after the first, as many; the loss of -1 is 0
  * @throws ShapeError for other lengths, or a token outside the vocabulary
@@ -61,6 +64,7 @@ export async function lossesOf(
   tokens: ArrayLike<number>,
   targets = Array.from(tokens).slice(1) as ArrayLike<number>,
 ): Promise<Float32Array> {
+  checkArguments({ model, tokens, targets });
   const all = Int32Array.from(tokens);
   const T = all.length - 1;
   if (T < 1) throw new ShapeError(`a loss needs at least 2 tokens, not ${all.length}`);

@@ -35,7 +35,11 @@ export interface SequenceLosses {
 }
 
 /** @throws InterruptedError, on every rank, if any rank's `signal` is aborted; ShapeError if a sequence does not fit */
-export async function sequenceLosses(model: Model, set: SequenceSet, options: SequenceOptions) {
+export async function sequenceLosses(
+  model: Model,
+  set: SequenceSet,
+  options: SequenceOptions,
+): Promise<SequenceLosses> {
   const { lengths, ranks, signal } = options;
   const ofRank = await lossesOfRank(model, set, options);
   // JSON lacks NaN, and needs many characters for all digits of a double.

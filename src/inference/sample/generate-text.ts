@@ -1,8 +1,8 @@
-import { checkGiven, checkValue, whole } from '../../base/checks/given.ts';
-import { gpt2Error, shown, usageError } from '../../base/errors.ts';
+import { argumentKinds, checkArguments, checkGiven, whole } from '../../base/checks/given.ts';
+import { gpt2Error } from '../../base/errors.ts';
 import { KeyValueCache } from '../../model/key-value-cache.ts';
 import type { Model } from '../../model/model.ts';
-import { promptIds, StreamDecoder, type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
+import { checkTokenizer, promptIds, StreamDecoder, type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
 import { choiceKinds, describeCut, type GenerateOptions, generate, seedKind } from './generate.ts';
 
 /** Options of `generateText`; some are options of `generate`. */
@@ -27,17 +27,16 @@ const caches = new WeakMap<Model, KeyValueCache>();
  * @example console.log(await generateText(model, 'ROMEO:', { tokens: 8, temperature: 0.8 }));
  */
 export async function generateText(model: Model, prompt: string, options: TextGenerationOptions = {}): Promise<string> {
-  if (typeof model !== 'object' || model === null) {
-    throw usageError`generateText takes a model of createModel(), not ${shown(model)}; resolveWeights() reads the weights of a run`;
-  }
-  checkValue('prompt', 'text or ""', prompt);
-  const others = { tokens: whole(0), seed: seedKind, tokenizer: 'object', notice: 'function' } as const;
+  checkArguments({ model, prompt });
+  const { tokenizer: ofTokenizer } = argumentKinds;
+  const others = { tokens: whole(0), seed: seedKind, tokenizer: ofTokenizer, notice: 'function' } as const;
   checkGiven(options, {}, { ...others, ...choiceKinds });
   const { config, activations } = model;
   const { tokens: most = 128, seed = 42, tokenizer = tokenizerOf(config), notice, ...choice } = options;
   if (!tokenizer) {
     throw gpt2Error`a vocabulary of ${config.vocabularySize} tokens has no known tokenizer; give that of its weights, { tokenizer: weights.tokenizer }, or token ids to generate()`;
   }
+  checkTokenizer(tokenizer, config);
   const window = Math.min(config.context, activations.rows);
   const cache = caches.get(model) ?? new KeyValueCache(model, { texts: 1, window });
   caches.set(model, cache);

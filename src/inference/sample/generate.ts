@@ -1,13 +1,12 @@
 // Generates texts token by token with a key-value cache: each prompt runs at once, then each step, recorded as a graph, adds a
 // token to all texts. The device runs ahead of the host. The op `sample` chooses tokens; tokenizers turn them into text.
-import { checkGiven, checkValue, real, whole } from '../../base/checks/given.ts';
+import { argumentKinds, checkArguments, checkGiven, checkValue, real, whole } from '../../base/checks/given.ts';
 import { gpt2Error, usageError } from '../../base/errors.ts';
 import { decode } from '../../model/decode.ts';
 import type { CacheView, KeyValueCache, TokenCopy } from '../../model/key-value-cache.ts';
 import { checkFilled } from '../../model/model.ts';
 import type { Tensor } from '../../native/tensor.ts';
 import { sample } from '../../ops/ops.generated.ts';
-import { endOfText } from '../../tokenizer/tokenizer.ts';
 
 export interface Choice {
   /** Divides the logits; 0 always chooses the most likely token. */
@@ -23,8 +22,8 @@ type OptionalChoice = { readonly [K in keyof Choice]?: Choice[K] | undefined };
 /** Defaults: temperature 1, topK 0, topP 1. */
 export interface GenerateOptions extends OptionalChoice {
   /**
-   * Token ids of the beginning of each text. An empty prompt stands for end of text, which opens every document. If a prompt is
-   * longer than the cache's window, the model sees only its end.
+   * Token ids of the beginning of each text, such as [endOfText], which opens every document. A model with a document mask knows
+   * that id: an empty prompt stands for it. If a prompt is longer than the cache's window, the model sees only its end.
    */
   readonly prompts: readonly ArrayLike<number>[];
   /** Index of the first text among all texts of a seed; each index has separate random choices. Default 0. */
@@ -73,7 +72,7 @@ export const choiceKinds = {
 /**
  * Yields the tokens of all texts as they are chosen, and each text's end. The same weights, options and cache sizes give the same
  * tokens. The event loop runs between tokens. Only one generation at a time may use a cache.
- * @throws UsageError for an option out of range, or weights that nothing has filled; Gpt2Error for a prompt outside the vocabulary, or if the cache is in use
+ * @throws UsageError for an option out of range, an empty prompt whose end of text is unknown, or weights that nothing has filled; Gpt2Error for a prompt outside the vocabulary, or if the cache is in use
  * @example
  * const cache = new KeyValueCache(model, { texts: 1, window: 32 });
  * const decoder = new StreamDecoder();
@@ -82,10 +81,12 @@ export const choiceKinds = {
  * }
  */
 export async function* generate(cache: KeyValueCache, options: GenerateOptions): AsyncGenerator<Generated, void> {
-  const needed = { prompts: 'object', tokens: whole(0), seed: seedKind } as const;
+  const needed = { prompts: argumentKinds.prompts, tokens: whole(0), seed: seedKind } as const;
   checkGiven(options, needed, { ...choiceKinds, firstText: whole(0), stopAt: whole(0) });
-  checkFilled(cache.model);
   const { prompts, tokens, seed, temperature = 1, topK = 0, topP = 1, firstText = 0, whenFull = 'slide' } = options;
+  for (const prompt of prompts) checkValue('a prompt', argumentKinds.tokens, prompt);
+  checkArguments({ cache });
+  checkFilled(cache.model);
   const { endOfText, vocabularySize } = cache.model.config;
   // Nothing after a document's end sees the document, so the text ends there.
   const { stopAt = endOfText } = options;
@@ -231,7 +232,9 @@ export const describeCut = ({ length }: ArrayLike<number>, window: number): stri
   length > window ? `the prompt has ${length} tokens; the model sees only the last ${window}` : undefined;
 
 function promptOf({ model: { config } }: KeyValueCache, prompt: ArrayLike<number>): number[] {
-  const text = prompt.length > 0 ? Array.from(prompt) : [endOfText];
+  if (prompt.length === 0 && config.endOfText === undefined)
+    throw usageError`an empty prompt stands for end of text, whose id this model does not know; give [tokenizer.endOfText]`;
+  const text = prompt.length > 0 ? Array.from(prompt) : [config.endOfText!];
   const outside = text.find((id) => !Number.isInteger(id) || id < 0 || id >= config.vocabularySize);
   if (outside !== undefined) {
     throw gpt2Error`the prompt has the token ${outside}, outside the model's vocabulary of ${config.vocabularySize}; use the model's tokenizer`;

@@ -5,7 +5,7 @@ import { casesOf, sizesOf } from './op-case.ts';
 
 export const fp8TransposeCases = [
   casesOf('fp8_transpose', {
-    sizes: sizesOf('N C', '1024x128 1x16 7x48 513x80 1102x208 34x1600'),
+    sizes: sizesOf('N C', '1024x128 1x16 7x48 8x32 513x80 1102x208 34x1600'),
     gpuSizes: sizesOf('N C', '4097x768 65523x48'),
     scale: () => ({ values: e4m3Deviation }),
     // Scales from the largest of a block down to so small ones that values become zero.

@@ -137,17 +137,17 @@ export function compiledProgram(
     return { text: readSource(file) + added, name: file, includes: folders, defines, instantiate: [], target: 'cpu' };
   });
   // Files without a main are compiled only, to say what is wrong with them.
-  const hasMain = sources.some(({ text }) => /\bmain\s*\(/.test(withoutComments(text)));
+  const isProgram = sources.some(({ text }) => hasMain(text));
   const made = (compiler: unknown, make: () => Buffer) => {
     const key = hash([nvcc ? 'gpu' : 'cpu', ...sources.map((source) => keyOf(source, compiler))]);
-    const path = cachedCubin(key, make, hasMain ? 'program' : 'o');
-    return hasMain ? path : undefined;
+    const path = cachedCubin(key, make, isProgram ? 'program' : 'o');
+    return isProgram ? path : undefined;
   };
-  if (nvcc) return made([nvcc.identity, ownGpus()], () => nvccProgram(nvcc.program, sources, hasMain, added));
+  if (nvcc) return made([nvcc.identity, ownGpus()], () => nvccProgram(nvcc.program, sources, isProgram, added));
   const { program, identity } = hostCompiler();
   const parts = [identity, emulated.library(), emulated.headers(), codeOfCompiling()];
   const link = (emulator = cachedCubin(hash(parts), () => emulatorObject(program), 'o')) =>
-    emulatedProgram(program, sources, emulator, hasMain);
+    emulatedProgram(program, sources, emulator, isProgram);
   return made(parts, () => {
     const built = builtEmulator();
     try {
@@ -162,6 +162,8 @@ export function compiledProgram(
 
 /** The GPUs for which `-arch=native` compiles. */
 const ownGpus = () => spawnSync('nvidia-smi', ['--query-gpu=compute_cap', '--format=csv'], { encoding: 'utf8' }).stdout;
+
+export const hasMain = (text: string): boolean => /\bmain\s*\(/.test(withoutComments(text));
 
 const withoutComments = (text: string): string => text.replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '');
 

@@ -51,8 +51,9 @@ export async function importCard(file: string, what: string): Promise<{ default?
     const { code = '', message } = cause as NodeJS.ErrnoException;
     const isPath = /^ERR_(MODULE_NOT_FOUND|UNSUPPORTED_DIR_IMPORT)$/.test(code);
     const correct = isPath ? 'name files with their extension, as ./launches.mjs, and install packages' : 'correct it';
-    const fix = readsTypes || isPath ? correct : `${correct}, and use no types in it, or Node 22.18 or later`;
     const line = cause instanceof SyntaxError ? lineOfSyntaxError(file) : undefined;
+    const isType = cause instanceof SyntaxError && !readsTypes && file.endsWith('.ts');
+    const fix = isType ? `${correct}; if it is a type, leave it out, or use Node 22.18 or later` : correct;
     throw new Gpt2Error(`${what} cannot be loaded: ${line ? `line ${line}: ` : ''}${message}; ${fix}`, { cause });
   }
 }

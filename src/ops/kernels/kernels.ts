@@ -1,4 +1,5 @@
 // Loads compiled kernels of a user on a device, finds them by name, checks and launches them.
+import { checkGiven, whole } from '../../base/checks/given.ts';
 import { gpt2Error } from '../../base/errors.ts';
 import type { Pointer } from '../../native/bindings.generated.ts';
 import type { Device } from '../../native/device.ts';
@@ -36,10 +37,10 @@ interface Described extends KernelAttributes {
   readonly parameters: readonly Omit<KernelParameter, 'type'>[];
 }
 
+/** A missing first size, and more than three, are refused later. */
 const sizesOf = (dimensions: Dimensions): [number, number, number] => {
-  const [x, y = 1, z = 1] = [dimensions].flat() as number[];
-  // A missing x is refused as a size later.
-  return [x!, y, z];
+  const [x, y = 1, z = 1, ...more] = [dimensions].flat() as number[];
+  return [x!, y, z, ...more] as [number, number, number];
 };
 const largestGrid = [2 ** 31 - 1, 65_535, 65_535];
 const largestBlock = [1024, 1024, 64];
@@ -85,7 +86,9 @@ export class Kernel {
    * @throws Gpt2Error for a wrong argument, or a grid or block that the device cannot run; NativeError if the launch fails
    * @example add.launch({ grid: Math.ceil(n / 256), block: 256 }, out, a, b, n);
    */
-  launch({ grid, block, shared = 0 }: LaunchShape, ...args: readonly KernelArgument[]): void {
+  launch(shape: LaunchShape, ...args: readonly KernelArgument[]): void {
+    const { grid, block, shared = 0 } = shape ?? {};
+    checkGiven({ ...shape, grid: [grid], block: [block] }, { grid: 'object', block: 'object' }, { shared: whole(0) });
     const [grids, blocks] = [sizesOf(grid), sizesOf(block)];
     this.#check('grid', grids, largestGrid);
     this.#check('block', blocks, largestBlock);
@@ -94,7 +97,7 @@ export class Kernel {
     if (threads > most) {
       throw gpt2Error`${this.name}: a block of ${blocks.join(' x ')} is ${threads} threads; this kernel takes at most ${most}`;
     }
-    if (!Number.isInteger(shared) || shared < 0 || shared + sharedBytes > sharedLimit) {
+    if (shared + sharedBytes > sharedLimit) {
       const declared = sharedBytes > 0 ? ` (${sharedLimit} less the ${sharedBytes} of its declared arrays)` : '';
       throw gpt2Error`${this.name}: a block cannot have ${shared} bytes of dynamic shared memory; the most is ${sharedLimit - sharedBytes}${declared}`;
     }

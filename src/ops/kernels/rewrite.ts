@@ -239,7 +239,12 @@ function launchAt(source: string, at: number, callee: string, unchecked: string)
   const [pointer, kernel, first] = isKernel
     ? ['', callee, '']
     : ['auto &gpt2_k, ', '::gpt2_emulator::called(gpt2_k)', `, ${callee}`];
-  const body = `[&](${pointer}auto &...gpt2_a) ${unchecked} { ${kernel}(gpt2_a...); }`;
+  // A literal 0 may be a null pointer, which no variable is.
+  const isZero = (arg: string) => arg.trim() === '0';
+  const isPack = !args.some(isZero) || args.join().includes('...');
+  const parameters = isPack ? 'auto &...gpt2_a' : args.map((_, i) => `auto &gpt2_a${i}`).join(', ');
+  const values = isPack ? 'gpt2_a...' : args.map((arg, i) => (isZero(arg) ? '0' : `gpt2_a${i}`)).join(', ');
+  const body = `[&](${pointer}${parameters}) ${unchecked} { ${kernel}(${values}); }`;
   const passed = first + (args.join(',').trim() === '' ? linesOf(args.join()) : `, ${args.join(',')}`);
   return {
     end: last + 1,

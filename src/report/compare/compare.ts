@@ -17,7 +17,7 @@ export interface Comparison {
   readonly series: readonly ReturnType<typeof compareOne>[];
   /** The last common validation. */
   readonly finalValidation: { readonly step: number; readonly run: number; readonly reference: number } | undefined;
-  /** No difference is beyond a limit. Steps without a limit do not count: see `judged`. */
+  /** A step is in common, and no difference is beyond a limit. Steps without a limit do not count: see `judged`. */
   readonly inside: boolean;
 }
 
@@ -33,6 +33,7 @@ const subtraction = 1e-9;
  * Compares at the common steps. A `tolerance` applies to every step of every series and replaces the reference's limits; for
  * learning rates it is at least half a unit of the last printed digit. Without limits and `tolerance` nothing is judged.
  * @param without series that are left out
+ * @throws UsageError for a wrong tolerance, or a series in `without` that does not exist
  * @example const { inside } = compareSeries(readRun('runs/first').series, readReference('llmc-d6-fp32-b4-t64'), 0.01);
  */
 export function compareSeries(
@@ -42,6 +43,7 @@ export function compareSeries(
   without: string[] = [],
 ): Comparison {
   if (tolerance !== undefined) checkValue('tolerance', real(0), tolerance);
+  for (const name of without) checkValue('without', seriesNames, name);
   const series = seriesNames
     .filter((name) => !without.includes(name))
     .map((name) => compareOne(name, pairsOf(run[name], reference.series[name]), limitsOf(name, reference, tolerance)));
@@ -49,7 +51,7 @@ export function compareSeries(
   return {
     series,
     finalValidation: final && { step: final.step, run: final.run, reference: final.reference },
-    inside: series.every(({ beyond, meanBeyond }) => !beyond && !meanBeyond),
+    inside: series.some(({ steps }) => steps > 0) && series.every(({ beyond, meanBeyond }) => !beyond && !meanBeyond),
   };
 }
 

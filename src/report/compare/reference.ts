@@ -7,7 +7,7 @@ import * as z from 'zod';
 import { gpt2Error, words } from '../../base/errors.ts';
 import { readTextFile } from '../../base/files/regular-file.ts';
 import { customModel, hasSameLayers, presetConfig } from '../../model/config.ts';
-import { isCompared, recordedValue, shortValue } from '../../options/configuration.ts';
+import { isCompared, ofProgram, recordedValue, shortValue } from '../../options/configuration.ts';
 import { referenceFolder } from '../../options/presets.ts';
 import { type Configuration, rowNamed } from '../../options/table.ts';
 import { trainingRows } from '../../options/training-rows.ts';
@@ -95,7 +95,9 @@ export function mismatches(configuration: Configuration, { configuration: wanted
 
 /** "batch 8 instead of 4, seed 1 instead of 42" */
 export const describeMismatches = (fields: readonly Mismatch[]): string =>
-  fields.map(({ field, run, reference }) => `${field} ${run ?? 'none'} instead of ${reference ?? 'none'}`).join(', ');
+  fields.map(({ field, run, reference }) => `${field} ${nameOf(run)} instead of ${nameOf(reference)}`).join(', ');
+
+const nameOf = (value: unknown): unknown => (value === ofProgram ? "the program's" : (value ?? 'none'));
 
 /** The fields in which two runs differ; unlike in a comparison with a reference, also `steps` if the rate is constant. */
 export function configurationDifferences(run: Record<string, unknown>, other: Record<string, unknown>): Mismatch[] {

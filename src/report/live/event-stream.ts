@@ -1,14 +1,6 @@
 // Streams a run as server-sent events to any number of viewers. The log is the queue: a viewer is only a position in the log, so
 // a slow viewer costs one message of memory, and one that reconnects continues where it was. guard.ts decides which requests are
-// answered; page/page-events.ts reads the events.
-//
-//   (no name)  lines of the log; the id is the position after them
-//   reset      the lines sent so far are obsolete (a resume cut the log): the whole log follows
-//   about      facts about the run that its log lacks
-//   machine    memory and temperature now
-//   kernels    instead of a run: the state of the kernels of `kernel watch` since the last save
-//   idle       seconds since the log was last written; sent regularly, so silence means a broken connection
-//   closed     the server ends
+// answered; page/page-events.ts reads the events, which docs/runs.md lists.
 import type { ServerResponse } from 'node:http';
 import { beginning, type LogTail, type Position, type RunStart } from './log-tail.ts';
 

@@ -52,7 +52,7 @@ const table = Uint32Array.from({ length: 256 }, (_, byte) => {
   return sum;
 });
 
-export function crc32c(data: Buffer): number {
+function crc32c(data: Buffer): number {
   let sum = 0xffffffff;
   for (const byte of data) sum = (sum >>> 8) ^ table[(sum ^ byte) & 0xff]!;
   return ~sum >>> 0;

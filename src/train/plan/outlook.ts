@@ -5,11 +5,13 @@ import type { ResolvedOptions } from '../../options/table.ts';
 import { formatBytes, formatCount, formatDuration } from '../../report/format-numbers.ts';
 
 export interface Outlook {
-  /** Up to --stop-after; of a resumed run, those after its checkpoint. */
+  /** The step at which a resumed run continues; else 0. */
+  readonly from: number;
+  /** The steps from there, up to --stop-after. */
   readonly steps: number;
   /** Tokens of these steps. */
   readonly tokens: number;
-  /** How often these steps read the training split. */
+  /** How often these steps read the training split; 0 if they have no end, or read one batch again (--overfit-batch). */
   readonly epochs: number;
   /** Seconds of a step and of the whole run, with its validations and last save; undefined if unknown. */
   readonly stepSeconds: number | undefined;
@@ -51,7 +53,7 @@ export function outlookOf(
     readonly from: number;
   },
 ): Outlook {
-  const { totalBatch, valEvery, ranks, stopAfter = run.steps } = options;
+  const { totalBatch, valEvery, ranks, overfitBatch, stopAfter = run.steps } = options;
   const { from, trainingTokens, validationTokens, stepSeconds, checkpointBytes } = run;
   const last = Math.min(run.steps, stopAfter);
   const steps = Math.max(0, last - from);
@@ -59,22 +61,27 @@ export function outlookOf(
   const validation = (timesDue(valEvery, from, last) * validationTokens) / (3 * ranks);
   const seconds = stepSeconds && (steps + validation / totalBatch) * stepSeconds + saveSeconds(checkpointBytes);
   const tokens = steps * totalBatch;
-  return { steps, tokens, epochs: tokens / trainingTokens, stepSeconds, seconds, checkpointBytes };
+  const epochs = overfitBatch ? 0 : tokens / trainingTokens;
+  return { from, steps, tokens, epochs, stepSeconds, seconds, checkpointBytes };
 }
 
 /** "400 steps, 102,400 tokens, 0.335 epochs; 1m20s, until 14:32; checkpoints of 347 MiB" */
 export function outlookText(outlook: Outlook, now = new Date()): string {
-  const { steps, tokens, epochs, seconds, checkpointBytes, isAbout = false } = outlook;
+  const { from, steps, tokens, epochs, seconds, checkpointBytes, isAbout = false } = outlook;
   const count = steps === 1 ? '1 step' : `${formatCount(steps)} steps`;
-  const passes = Number(epochs.toPrecision(3));
-  // The batches of a program have no end, and so no epochs.
-  const read = passes === 0 ? '' : `, ${formatCount(passes)} ${passes === 1 ? 'epoch' : 'epochs'}`;
-  const work = `${count}, ${formatCount(tokens)} tokens${read}`;
+  const read = epochs === 0 ? '' : `, ${epochsText(epochs)}`;
+  const work = `${count}${from > 0 ? ` from step ${formatCount(from)}` : ''}, ${formatCount(tokens)} tokens${read}`;
   const time =
     seconds === undefined
       ? 'time unknown'
       : `${isAbout ? 'about ' : ''}${formatDuration(seconds)}${isAbout ? '' : `, until ${clock(now, seconds)}`}`;
   return `${work}; ${time}; checkpoints of ${formatBytes(checkpointBytes)}`;
+}
+
+/** "0.335 epochs", "2,280 epochs" */
+export function epochsText(epochs: number): string {
+  const passes = Number(epochs.toPrecision(3));
+  return `${formatCount(passes)} ${passes === 1 ? 'epoch' : 'epochs'}`;
 }
 
 /** "14:32", on another day "2026-11-28 14:32" */
@@ -90,12 +97,11 @@ const [mostEpochs, mostSeconds, longestStep] = [4, 24 * 3600, 60];
 
 /** Warnings about values that a user may not have intended. */
 export function outlookWarnings({ epochs, seconds = 0, stepSeconds = 0 }: Outlook): string[] {
-  const passes = `${epochs.toPrecision(3)} epochs`;
   const [run, step] = [formatDuration(seconds), formatDuration(stepSeconds)];
   const warnings: [boolean, string][] = [
     [
       epochs > mostEpochs,
-      words`${passes}: above ${mostEpochs} a model learns less that is new; give fewer --steps, or more data`,
+      words`${epochsText(epochs)}: above ${mostEpochs} a model learns less that is new; give fewer --steps, or more data`,
     ],
     [seconds > mostSeconds, words`${run} is over ${mostSeconds / 3600} hours; give fewer --steps or a smaller --model`],
     [stepSeconds > longestStep, words`a step takes ${step}, over ${longestStep} s; give a smaller --total-batch`],

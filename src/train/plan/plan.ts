@@ -6,7 +6,7 @@ import { openShard } from '../../data/shards/shard.ts';
 import type { Recompute } from '../../model/activation-tables.ts';
 import { type ModelConfig, modelLabel } from '../../model/config.ts';
 import { flopsPerToken, plannedGpu } from '../../model/flops.ts';
-import { availableMemory, hostMemory } from '../../model/memory.ts';
+import { availableMemory, hostMemory, reserveOf } from '../../model/memory.ts';
 import { parameterCount } from '../../model/parameters.ts';
 import type { Device } from '../../native/device.ts';
 import { loadFolders } from '../../ops/kernels/card-hash.ts';
@@ -34,6 +34,8 @@ export interface TrainingPlan extends Outlook {
   readonly recompute: Recompute;
   /** Bytes of device memory by kind. */
   readonly memory: ReadonlyMap<string, number>;
+  /** Bytes that must be free in addition, for kernels and recorded graphs. */
+  readonly reserve: number;
   readonly available: number;
   /** Bytes of host memory for the copy from which checkpoints are written; 0: no copy is made. */
   readonly savingMemory: number;
@@ -70,7 +72,8 @@ export async function planSources(
   const resolved = await resolveOptions(sources.options, fetching).catch((error) => {
     throw nameSources(error, sources);
   });
-  const { options, deviceOptions, config } = resolved;
+  const { options, deviceOptions, config, changes } = resolved;
+  for (const text of changes) fetching.notice?.(text);
   using device = openPlanned(deviceOptions, options.for);
   const { batch, sequence, accumulation, ranks, recompute } = options;
   const cards = await loadFolders(options.kernels);
@@ -96,7 +99,7 @@ export async function planSources(
     parameters: parameterCount(config),
     device: describeDevice(device),
     ...{ batch, sequence, accumulation, ranks, recompute },
-    ...{ memory, available },
+    ...{ memory, reserve: reserveOf(device), available },
     savingMemory: savesFromCopy(options, device) ? checkpointBytes : 0,
     availableHost,
     refusal: refusal?.message,

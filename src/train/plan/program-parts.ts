@@ -1,7 +1,7 @@
 // The parts of a run that a program gives as functions and objects in place of options: schedule, optimizer, batches, validation.
-import { isDeepStrictEqual } from 'node:util';
+import { inspect, isDeepStrictEqual } from 'node:util';
 import { checkValue } from '../../base/checks/given.ts';
-import { gpt2Error, usageError } from '../../base/errors.ts';
+import { gpt2Error, orElse, usageError } from '../../base/errors.ts';
 import type { Batch, Loader } from '../../data/batches/loader.ts';
 import { type Position, startPosition } from '../../data/batches/order.ts';
 import type { OptimizerChoice } from '../../optimizer/assign.ts';
@@ -57,17 +57,20 @@ export function splitParts(options: ProgramOptions): { options: TrainOptions; pa
     if (name === 'learningRate' && hasMultiples) continue;
     throw usageError`${name} has no effect with the program's ${without}; leave out ${name}`;
   }
+  if (parts.validation && options.valEvery === 0 && !options.resume)
+    throw usageError`validation has no effect with valEvery 0; leave it out`;
   return { options: others, parts };
 }
 
-type BatchSource = Omit<Loader, 'close' | typeof Symbol.dispose>;
+/** `canSeek`: whether the batches can be read again; a loader's always can. */
+export type BatchSource = Omit<Loader, 'close' | typeof Symbol.dispose> & { readonly canSeek?: boolean };
 
 /** A program's batches as the run reads them. @throws UsageError if they have no next(), or only one of position() and seek() */
 export function sourceOf(
   name: 'batches' | 'validation',
   given: BatchesOfRank,
   place: { readonly rank: number; readonly ranks: number },
-): BatchSource & { readonly canSeek: boolean } {
+): BatchSource {
   if (typeof given !== 'function' && place.ranks > 1) {
     throw usageError`${name} of ${place.ranks} ranks must be a function of { rank, ranks }: each rank reads separate batches`;
   }
@@ -82,9 +85,10 @@ export function sourceOf(
   const positionNow = (): unknown => {
     if (!canSeek) return null;
     const position = source.position!();
-    const copy: unknown = JSON.parse(JSON.stringify(position) ?? 'null');
+    // JSON.stringify throws for a bigint and a circle, and returns undefined for a function.
+    const copy: unknown = JSON.parse(orElse(undefined, () => JSON.stringify(position)) ?? 'null');
     if (isDeepStrictEqual(copy, position)) return copy;
-    throw usageError`position() of ${name} must return plain JSON, not ${JSON.stringify(position) ?? typeof position}`;
+    throw usageError`position() of ${name} must return plain JSON, not ${inspect(position)}`;
   };
   const seek = (position: unknown) => {
     if (!canSeek) throw gpt2Error`${name} of the program: no seek(position), so its batches cannot be read again`;
@@ -98,7 +102,11 @@ export function sourceOf(
     get position(): Position {
       return { ...startPosition, ofProgram: [positionNow()] };
     },
-    next: () => source.next(),
+    next: () => {
+      const batch = source.next();
+      if (batch?.inputs !== undefined) return batch;
+      throw usageError`next() of ${name} must return { inputs, targets }, not ${inspect(batch, { depth: 0 })}`;
+    },
     seek: ({ ofProgram: [position] = [first] }) => seek(position),
     seekAsRoot: ({ ofProgram = [] }) => {
       if (ofProgram.length === place.ranks) return seek(ofProgram[place.rank]);

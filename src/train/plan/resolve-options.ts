@@ -52,6 +52,8 @@ export interface Resolved {
   readonly tokenizer: Tokenizer | undefined;
   /** The checkpoint from which a resumed run continues. */
   readonly checkpoint: FoundCheckpoint | undefined;
+  /** Sentences about options that replace the resumed run's. */
+  readonly changes: readonly string[];
   /** Weights that the run starts from; undefined: random ones. */
   readonly start: Weights | undefined;
   readonly trainShards: string[];
@@ -70,8 +72,8 @@ export async function resolveOptions(
   place?: Place,
   parts: ProgramParts = {},
 ): Promise<Resolved> {
-  const given = Object.keys(parts);
-  const { options: merged, checkpoint } = mergeRun(place ? withRanks(asked, place) : asked, notice, given);
+  const ofJob = place ? withRanks(asked, place) : asked;
+  const { options: merged, checkpoint, changes = [] } = mergeRun(ofJob, notice, Object.keys(parts));
   const target = targetOf(merged, place);
   const start = checkpoint
     ? checkpointWeights(checkpoint)
@@ -87,7 +89,7 @@ export async function resolveOptions(
   if (options.batch === 'auto') announceBatch(merged, resolved, notice);
   announceWindow(config, options.sequence, notice);
   const deviceOptions = { ...device, accumulates: resolved.accumulation > 1 };
-  const files = { tokenizer, checkpoint, start, trainShards, valShards };
+  const files = { tokenizer, checkpoint, changes, start, trainShards, valShards };
   return { options: resolved, deviceOptions, config, parts, optimizer, ...files };
 }
 

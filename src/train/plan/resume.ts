@@ -16,7 +16,12 @@ import {
 } from '../../weights/checkpoint/directory.ts';
 import { manifestFile } from '../../weights/files/names.ts';
 
-type Resumed = { readonly options: TrainOptions; readonly checkpoint: FoundCheckpoint | undefined };
+interface Resumed {
+  readonly options: TrainOptions;
+  readonly checkpoint: FoundCheckpoint | undefined;
+  /** Sentences about options that replace the run's. */
+  readonly changes?: readonly string[];
+}
 
 /**
  * Merges the options with the options of the run that they resume, if any.
@@ -37,7 +42,9 @@ export function mergeRun(asked: TrainOptions, notice: (text: string) => void, pa
   for (const { reason } of damaged) notice(`skipped a damaged checkpoint: ${reason}`);
   if (checkpoint) {
     checkSameParts(out, checkpoint.manifest.configuration, parts);
-    return { options: resumedOptions(optionsBefore(checkpoint), wanted, notice), checkpoint };
+    const changes: string[] = [];
+    const options = resumedOptions(optionsBefore(checkpoint), wanted, (text) => changes.push(text));
+    return { options, checkpoint, changes };
   }
   refuseLostCheckpoints(out);
   refuseOccupied(out, { overwrite: true });

@@ -1,7 +1,7 @@
 // Ends a run whose step has a loss or gradient that is not finite: locates the first such tensor, captures the step, saves the
 // state, and reports everything in one line. The device has kept the weights of before the step.
 import { attempt, expected, Gpt2Error, gpt2Error, NativeError, words } from '../../base/errors.ts';
-import { continueWith, shellWord } from '../../base/wording.ts';
+import { shellWord } from '../../base/wording.ts';
 import type { Batch } from '../../data/batches/loader.ts';
 import type { Position } from '../../data/batches/order.ts';
 import { capturesFolder } from '../../runs/paths.ts';
@@ -9,7 +9,7 @@ import { captured, writeCapture } from '../../weights/checkpoint/capture.ts';
 import { describeFinding, type Finding, locate } from '../failure/locate.ts';
 import type { StepResult } from '../step/staging.ts';
 import type { Events } from './events.ts';
-import type { Run } from './run.ts';
+import { continuationOf, type Run, smallerRate } from './run.ts';
 import type { Saving } from './saving.ts';
 
 /** A step that updated nothing because its loss or norm was not finite. */
@@ -102,9 +102,9 @@ async function save(
   saving: Saving,
 ): Promise<string> {
   if (finding && finding.microBatch === undefined) {
-    return words`not saved, because the weights themselves are not finite: start from an earlier checkpoint with --model, or again with a smaller --lr and --overwrite`;
+    return words`not saved, because the weights themselves are not finite: start from an earlier checkpoint with --model, or again with ${smallerRate(run)} and --overwrite`;
   }
   const failure = await saving.saveNow(step, position).catch(expected);
   if (failure) return failure.message;
-  return words`saved the state before the step; ${continueWith(run.folder.out)} and a smaller --lr, or --skip-spikes Z; if that ends the same way, start from an earlier checkpoint with --model`;
+  return words`saved the state before the step; ${continuationOf(run)} and ${smallerRate(run)}, or --skip-spikes Z; if that ends the same way, start from an earlier checkpoint with --model`;
 }

@@ -11,7 +11,7 @@ import { defaultWarmup } from '../../options/training-rows.ts';
 import { byteLengths, noByteLengths } from '../../tokenizer/tokenizer.ts';
 import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
 import { stepsOf } from '../plan/outlook.ts';
-import { sourceOf } from '../plan/program-parts.ts';
+import { type BatchesOfRank, type BatchSource, sourceOf } from '../plan/program-parts.ts';
 import type { Opening } from './opening.ts';
 import { changedShard, shardRecord } from './same-inputs.ts';
 
@@ -27,8 +27,8 @@ interface ValidationSequences {
 
 /** llm.c's validation: batches from the start of the set. */
 export interface ValidationBatches {
-  /** Without `canSeek`, each validation takes the next batches of the program. */
-  readonly loader: Pick<Loader, 'next' | 'seek'> & { readonly canSeek?: boolean };
+  /** If it cannot seek, each validation takes the next batches of the program. */
+  readonly loader: Pick<BatchSource, 'next' | 'seek' | 'canSeek'>;
   readonly shards: Loader['shards'];
   /** Number of ranks that share each batch. */
   readonly ranks: number;
@@ -51,8 +51,8 @@ export function openData(opening: Opening) {
   const { batch, sequence, order, seed, ranks, data, totalBatch } = options;
   const { vocabularySize, endOfText } = config;
   const rank = opening.ranks?.rank ?? 0;
-  const loader = parts.batches
-    ? sourceOf('batches', parts.batches, { rank, ranks })
+  const loader: BatchSource = parts.batches
+    ? ofProgram('batches', parts.batches, rank, opening)
     : resources.keep(openLoader({ shards, batch, sequence, order, seed, vocabularySize, rank, ranks, endOfText }));
   if (checkpoint) seekTo(loader, checkpoint, data);
   if (parts.batches && askedSteps(options, totalBatch) === undefined) {
@@ -62,7 +62,22 @@ export function openData(opening: Opening) {
   // A resumed run whose default warmup follows other steps was a new model's.
   const { warmup = defaultWarmup(steps, start !== undefined && !checkpoint) } = options;
   const validation = options.valEvery > 0 ? openValidation(opening, rank) : undefined;
-  return { steps, warmup, loader, validation, hellaswag: openHellaswag(opening) };
+  const sources = [loader, validation && 'loader' in validation ? validation.loader : undefined];
+  const isResumable = sources.every((source) => source?.canSeek !== false);
+  return { steps, warmup, loader, validation, isResumable, hellaswag: openHellaswag(opening) };
+}
+
+/** A program's batches. A notice says if they cannot be read again. */
+function ofProgram(
+  name: 'batches' | 'validation',
+  batches: BatchesOfRank,
+  rank: number,
+  { resolved, notice }: Opening,
+): BatchSource {
+  const source = sourceOf(name, batches, { rank, ranks: resolved.options.ranks });
+  const others = name === 'validation' ? ', and each validation reads other batches' : '';
+  if (!source.canSeek) notice(`${name} without position() and seek(): the run cannot be resumed${others}`);
+  return source;
 }
 
 /**
@@ -81,13 +96,14 @@ function seekTo(
   loader.seekAsRoot(manifest.position);
 }
 
-function openValidation({ resolved, notice, resources }: Opening, rank: number): Validation | undefined {
+function openValidation(opening: Opening, rank: number): Validation | undefined {
+  const { resolved, notice, resources } = opening;
   const { options, config, valShards: shards, parts, checkpoint } = resolved;
   const { sequence, seed, valSteps, valTokens = 'all' } = options;
   const { vocabularySize } = config;
   if (parts.validation) {
     const { batch, ranks } = options;
-    const loader = sourceOf('validation', parts.validation, { rank, ranks });
+    const loader = ofProgram('validation', parts.validation, rank, opening);
     if (checkpoint && !loader.canSeek) throw gpt2Error`cannot resume ${options.out}: validation has no seek(position)`;
     const batches = valSteps ?? programBatches;
     return { loader, shards: [], ranks, batch, sequence, batches, different: Number.POSITIVE_INFINITY };
@@ -108,6 +124,7 @@ function openValidation({ resolved, notice, resources }: Opening, rank: number):
   if (plan.notice) notice(plan.notice);
   if (!plan.batch) return undefined;
   const { batch, ranks, batches: different } = plan;
+  if (valSteps > different) notice(words`--val-steps ${valSteps} reads the set again after its ${different} batches`);
   const part = { rank: ranks > 1 ? rank : 0, ranks };
   const loader = resources.keep(openLoader({ shards, batch, sequence, order: 'file', seed, vocabularySize, ...part }));
   return { loader, shards: loader.shards, ranks, batch, sequence, batches: valSteps, different };

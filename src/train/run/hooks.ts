@@ -1,8 +1,8 @@
 // Types of `train`'s arguments and result, and the calls of a program's hooks. The first error of a hook asks the run to stop, which
 // saves it.
-import { checkGiven } from '../../base/checks/given.ts';
+import { argumentKinds, checkGiven, checkValue } from '../../base/checks/given.ts';
 import { Gpt2Error } from '../../base/errors.ts';
-import type { Place } from '../../ranks/place.ts';
+import { checkPlace, type Place } from '../../ranks/place.ts';
 import type { LivePage } from '../../report/live/live-page.ts';
 import type { RunEvent } from '../../runs/schema.ts';
 import type { Outlook } from '../plan/outlook.ts';
@@ -17,7 +17,7 @@ export interface RunDescription {
   readonly steps: number;
   /** The learning rate over the steps: "lr 0.0005, warmup 100, cosine to 0.1". */
   readonly rate: string;
-  /** How often the run reads the training data in total. */
+  /** How often the run reads the training data in total; 0 as in `Outlook`. */
   readonly epochs: number;
   readonly startStep: number;
   /** The step at which this process stops: `steps`, or earlier with stopAfter. */
@@ -70,7 +70,7 @@ export interface SessionHooks extends TrainHooks {
 
 const hookKinds = {
   place: 'object',
-  signal: 'object',
+  signal: argumentKinds.signal,
   command: 'texts',
   onStart: 'function',
   onNotice: 'function',
@@ -81,8 +81,13 @@ const hookKinds = {
   onEvent: 'function',
 } as const;
 
-/** @throws UsageError */
-export const checkHooks = (hooks: TrainHooks): void => checkGiven(hooks, {}, hookKinds);
+/** An object of a class may have other fields: they are its state. @throws UsageError */
+export function checkHooks(hooks: TrainHooks): void {
+  checkValue('hooks', 'object', hooks);
+  const isOfClass = ![Object.prototype, null].includes(Object.getPrototypeOf(hooks));
+  checkGiven(isOfClass ? boundHooks(hooks) : hooks, {}, hookKinds);
+  if (hooks.place) checkPlace(hooks.place);
+}
 
 /** The hooks by name, each function bound to its object: methods of a class are not among an object's keys. */
 export const boundHooks = (hooks: TrainHooks): TrainHooks =>

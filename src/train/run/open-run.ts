@@ -142,18 +142,19 @@ function rateText({ options, parts }: Opened): string {
   if (parts.schedule) return 'lr of the program';
   const { learningRate, warmup, schedule, finalLearningRateFraction: final } = options;
   const start = warmup > 0 ? `, warmup ${warmup}` : '';
-  return `lr ${learningRate}${start}, ${final === 1 ? 'constant' : `${schedule} to ${final}`}`;
+  const rate = learningRate < 1000 ? learningRate : learningRate.toExponential();
+  return `lr ${rate}${start}, ${final === 1 ? 'constant' : `${schedule} to ${final}`}`;
 }
 
 function descriptionOf(run: Opened): Run['description'] {
   const { options, ranks, span, data, trained, folder } = run;
   const { config, device } = trained.model;
-  const { totalBatch, accumulation, logEvery } = options;
+  const { totalBatch, accumulation, logEvery, overfitBatch } = options;
   return {
     ...{ model: modelLabel(config), parameters: parameterCount(config), tokensPerStep: totalBatch, accumulation },
     ...span,
     rate: rateText(run),
-    epochs: (span.steps * totalBatch) / data.loader.tokens,
+    epochs: overfitBatch ? 0 : (span.steps * totalBatch) / data.loader.tokens,
     logEvery,
     memoryBytes: totalOf(device.allocated),
     device: `${ranks ? `${ranks.count} x ` : ''}${describeDevice(device)}`,

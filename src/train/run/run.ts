@@ -1,3 +1,5 @@
+import { words } from '../../base/errors.ts';
+import { continueWith } from '../../base/wording.ts';
 import type { Configuration, ResolvedOptions } from '../../options/table.ts';
 import type { Ranks } from '../../ranks/ranks.ts';
 import type { ScalarFile } from '../../report/tensorboard/scalar-file.ts';
@@ -40,3 +42,9 @@ export interface RunFolder {
   /** The checkpoint from which the run continues. */
   readonly resumed: FoundCheckpoint | undefined;
 }
+
+/** Advice for a run that has stopped: resume it, if its batches can be read again. */
+export const continuationOf = ({ data, folder }: Pick<Run, 'data' | 'folder'>): string =>
+  data.isResumable ? continueWith(folder.out) : words`its batches cannot be read again, so start over with --overwrite`;
+
+export const smallerRate = ({ parts }: Run) => (parts.schedule ? 'smaller rates' : words`a smaller --lr`);

@@ -1,6 +1,6 @@
 // Computes the learning rate: a linear warmup, then one of the shapes over the remaining steps, llm.c's or the trapezoid.
 import { checkValue, real } from '../../base/checks/given.ts';
-import type { ResolvedOptions } from '../../options/table.ts';
+import { optionRows, type ResolvedOptions } from '../../options/table.ts';
 
 export interface Schedule {
   readonly schedule: ResolvedOptions['schedule'];
@@ -23,6 +23,7 @@ export interface Schedule {
  * const rate = learningRateAt({ ...peak, schedule: 'wsd', finalLearningRateFraction: 0, decayFraction: 0.2 }, 0); // 6e-5
  */
 export function learningRateAt(schedule: Schedule, step: number): number {
+  checkValue('schedule', optionRows.schedule.type, schedule?.schedule);
   checkValue('step', real(0, schedule.steps), step);
   const rate = rateAt(schedule, step);
   checkValue(`the learning rate of step ${step}`, real(0), rate);

@@ -1,7 +1,7 @@
 // Runs the loop over the steps of an open run. Each step may log, in this order: validation, HellaSwag, sample, training loss. A
 // checkpoint is logged once it is on the disk, perhaps some steps later.
+import { inspect } from 'node:util';
 import { expected, Gpt2Error, gpt2Error, InterruptedError, NativeError, words } from '../../base/errors.ts';
-import { continueWith } from '../../base/wording.ts';
 import type { Batch } from '../../data/batches/loader.ts';
 import type { Position } from '../../data/batches/order.ts';
 import { ChangedShardError } from '../../data/shards/shard.ts';
@@ -13,7 +13,7 @@ import { repeatFirstStep } from './data.ts';
 import { type Events, eventsOf } from './events.ts';
 import { type SessionHooks, StoppedError, type TrainResult } from './hooks.ts';
 import { milestonesAt } from './milestones.ts';
-import type { Run } from './run.ts';
+import { continuationOf, type Run, smallerRate } from './run.ts';
 import { Saving } from './saving.ts';
 import { learningRateAt } from './schedule.ts';
 import { mostSkippedInARow, openSpikeWatch, type SpikeWatch } from './spikes.ts';
@@ -87,7 +87,8 @@ export class Session {
       throw isSaved ? await this.#stopAtChange(error as Error) : error;
     }
 
-    if (resumed && this.#step === startStep) this.#saving.tidy();
+    const isIdle = resumed && this.#step === startStep;
+    if (isIdle) this.#saving.tidy();
     if (this.#run.parts.schedule && this.#step > startStep && this.#largestRate === 0)
       this.#events.notice('the schedule gave a rate of 0 in every step: no step changed the weights');
     if (this.#step === steps) {
@@ -96,7 +97,8 @@ export class Session {
       const skipped = this.#spikes && { skipped: this.#spikes.skipped };
       this.#events.log({ event: 'done', steps, seconds, weights, ...skipped });
     } else {
-      this.#events.notice(words`${this.#stoppedAndSaved}, as --stop-after says; ${continueWith(this.#run.folder.out)}`);
+      const end = isIdle ? `no step was left: ${startStep} of ${steps} were done` : this.#stoppedAndSaved;
+      this.#events.notice(words`${end}, as --stop-after says; ${continuationOf(this.#run)}`);
     }
     if (await this.#saving.isLost()) await this.#saving.saveNow(this.#step, this.#position);
     return { out: folder.out, steps: this.#step };
@@ -116,7 +118,7 @@ export class Session {
         : ranks
           ? this.#ranksSave
           : this.#saving.isTimeUp;
-    const isStopping = () => isAsked() || this.#skippedInARow >= mostSkippedInARow;
+    const isStopping = () => isAsked() || (this.#spikes?.skippedInARow ?? 0) >= mostSkippedInARow;
     for (; ; this.#step++) {
       const step = this.#step;
       this.#position = loader.position;
@@ -168,16 +170,18 @@ export class Session {
   }
 
   /**
-   * Saves the state that was trained before the shards changed or a part of the program failed, and returns the error that ends
-   * the run. With several ranks nothing is saved, because the others are in a step that waits for this rank; the last checkpoint remains.
+   * Saves the state that was trained before the shards changed or a part of the program failed, if any, and returns the error that
+   * ends the run. With several ranks nothing is saved, because the others are in a step that waits for this rank; the last
+   * checkpoint remains.
    */
   async #stopAtChange(error: Error): Promise<Error> {
     const { ranks } = this.#run;
     if (ranks) return error;
     await this.#finishUpdates();
     const save = () => this.#saving.saveNow(this.#step, this.#position).catch(expected);
-    const failure = this.#hasNewState ? await save() : undefined;
-    return new Gpt2Error(`${error.message}; ${failure?.message ?? this.#stoppedAndSaved}`, { cause: error });
+    const failure = this.#step > this.#run.span.startStep ? await save() : undefined;
+    const end = this.#step > 0 ? this.#stoppedAndSaved : 'stopped before the first step, so that nothing was saved';
+    return new Gpt2Error(`${error.message}; ${failure?.message ?? end}`, { cause: error });
   }
 
   /**
@@ -200,7 +204,7 @@ export class Session {
       begun = await trainer.begin(step, lr, this.#nextBatch, limits, requests, isLeft);
     } catch (error) {
       if (!(error instanceof InterruptedError)) throw this.#ofProgram(error);
-      if (this.#hasNewState) await this.#saving.saveNow(step, position);
+      if (!this.#run.folder.resumed || step > span.startStep) await this.#saving.saveNow(step, position);
       throw this.#stopped();
     }
     await this.#finishStep();
@@ -208,15 +212,12 @@ export class Session {
     if (!model.device.graphs) await this.#finishStep();
   }
 
-  /** Whether the state has changed since the checkpoint from which the run continues. */
-  get #hasNewState(): boolean {
-    return !this.#run.folder.resumed || this.#step > this.#run.span.startStep;
-  }
-
-  /** Marks an error that a part of the program may have caused. */
-  #ofProgram(error: unknown): unknown {
-    if (Object.keys(this.#run.parts).length > 0 && !(error instanceof NativeError)) this.#refusal = error;
-    return error;
+  /** Marks an error that a part of the program may have caused. A program may throw any value. */
+  #ofProgram(thrown: unknown): unknown {
+    if (Object.keys(this.#run.parts).length === 0 || thrown instanceof NativeError) return thrown;
+    const ofValue = () => new Gpt2Error(`the program threw ${inspect(thrown)}`, { cause: thrown });
+    this.#refusal = thrown instanceof Error ? thrown : ofValue();
+    return this.#refusal;
   }
 
   /** Waits for the enqueued step and its update, so that weights and optimizer state can be read. */
@@ -254,28 +255,23 @@ export class Session {
     if (outlook && step + 1 < this.#run.span.lastStep) this.#hooks.onOutlook?.(outlook);
   }
 
-  get #skippedInARow(): number {
-    return this.#spikes?.skippedInARow ?? 0;
-  }
-
   get #stoppedAndSaved(): string {
     return `stopped after ${this.#step} of ${this.#run.span.steps} steps and saved`;
   }
 
   #stopped(): Gpt2Error {
-    const { out } = this.#run.folder;
     const { signal } = this.#hooks;
     if (!signal.aborted && !this.#ranksStop) {
-      return gpt2Error`${this.#stoppedAndSaved}: the last ${this.#skippedInARow} updates were all skipped as spikes; ${continueWith(out)} and a smaller --lr or a larger --skip-spikes`;
+      return gpt2Error`${this.#stoppedAndSaved}: the last ${this.#spikes?.skippedInARow} updates were all skipped as spikes; ${continuationOf(this.#run)} and ${smallerRate(this.#run)} or a larger --skip-spikes`;
     }
-    return new StoppedError(`${this.#stoppedAndSaved}; ${continueWith(out)}`, signal);
+    return new StoppedError(`${this.#stoppedAndSaved}; ${continuationOf(this.#run)}`, signal);
   }
 
   /** The error that ends the run; a device error with the step, and with where the run is saved. */
   describe(error: unknown): unknown {
     if (!(error instanceof NativeError && error.status === 'GPT2_DEVICE_ERROR')) return error;
     const { saved } = this.#events;
-    const from = saved ? `${saved} is complete: ${continueWith(this.#run.folder.out)}` : 'nothing was saved';
+    const from = saved ? `${saved} is complete: ${continuationOf(this.#run)}` : 'nothing was saved';
     return new Gpt2Error(`the device failed in step ${this.#step}: ${error.message}; ${from}`, { cause: error });
   }
 

@@ -75,8 +75,8 @@ export function throughputOf(tokensPerStep: number, span: Run['span'], checkpoin
       const seconds = throughput.remaining();
       if (isTold || seconds === undefined || (seconds > shortRun && total < settled)) return undefined;
       isTold = true;
-      const [tokens, epochs] = [steps * tokensPerStep, (epochsOfRun * steps) / span.steps];
-      return { steps, tokens, epochs, stepSeconds: throughput.step! / 1000, seconds, checkpointBytes };
+      const [from, tokens, epochs] = [span.startStep, steps * tokensPerStep, (epochsOfRun * steps) / span.steps];
+      return { from, steps, tokens, epochs, stepSeconds: throughput.step! / 1000, seconds, checkpointBytes };
     },
   };
   return throughput;

@@ -1,7 +1,7 @@
 // Runs optimizer steps: copies a step's values and tokens to the device, runs its ops (step-ops.ts), and reads the results. A GPU
 // launches micro-batches and the end of a step as graphs; tokens, step values and results are copied between the graphs, so that
 // the host can enqueue a step while the device works on the previous one.
-import { checkGiven, checkValue, factor, real, whole } from '../../base/checks/given.ts';
+import { checkArguments, checkGiven, checkValue, factor, real, whole } from '../../base/checks/given.ts';
 import { gpt2Error, InterruptedError, usageError } from '../../base/errors.ts';
 import { checkBatch, uploadsOf, writeBatch } from '../../data/batches/batch.ts';
 import type { Batch } from '../../data/batches/loader.ts';
@@ -67,6 +67,7 @@ export class Trainer {
 
   /** @param communicator connects the ranks that share a step, each with separate micro-batches */
   constructor(model: Model, options: TrainerOptions, communicator?: Communicator) {
+    checkArguments({ model });
     const { device, sharding } = model;
     checkOptions(options);
     checkModel(model, options);

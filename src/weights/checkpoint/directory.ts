@@ -2,6 +2,7 @@
 // Remains of interrupted writes (write.ts) are ignored, except for a complete checkpoint that was set aside.
 import { existsSync, lstatSync, readdirSync, type Stats } from 'node:fs';
 import { basename, join } from 'node:path';
+import { checkArguments } from '../../base/checks/given.ts';
 import { attempt, explained, Gpt2Error, gpt2Error } from '../../base/errors.ts';
 import { hashFile } from '../../base/files/regular-file.ts';
 import { checkConfig } from '../../model/config.ts';
@@ -96,6 +97,7 @@ export function resolveCheckpoint(
   path: string,
   wanted = 'a run or a checkpoint folder',
 ): FoundCheckpoint & { readonly damaged: readonly DamagedCheckpoint[] } {
+  checkArguments({ path });
   if (!existsSync(path)) throw gpt2Error`${path} does not exist; name ${wanted}`;
   if (existsSync(join(path, manifestFile))) {
     const found = attempt(() => verifyCheckpoint(path));

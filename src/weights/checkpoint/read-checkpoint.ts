@@ -5,11 +5,11 @@ import { gpt2Error, shortList } from '../../base/errors.ts';
 import { architectureOf } from '../../model/architecture.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import { castWeights, type Model } from '../../model/model.ts';
-import { type Parameter, parameterTable } from '../../model/parameters.ts';
+import { parameterTable } from '../../model/parameters.ts';
 import type { StateCopy } from '../../optimizer/state.ts';
 import { fromStored, storedShape } from '../files/layout.ts';
 import { optimizerFile, weightsFile } from '../files/names.ts';
-import { openSafetensors, type SafetensorsFile } from '../files/safetensors.ts';
+import { openSafetensors, type SafetensorsFile, type Values } from '../files/safetensors.ts';
 import { quote } from '../files/safetensors-header.ts';
 import { readerOf } from '../files/stored-file.ts';
 import type { FoundCheckpoint } from './directory.ts';
@@ -33,9 +33,9 @@ export function loadWeights(
 
 /** Opens a checkpoint's weights. @throws Gpt2Error unless the file holds the weights of `model`, and no other tensors */
 export const openWeights = (path: string, model: ModelConfig) =>
-  readerOf(openSafetensors(join(path, weightsFile)), (file) => {
+  readerOf(openSafetensors(join(path, weightsFile)), (file): Pick<Values, 'read'> => {
     checkTensors(file, new Map(parameterTable(model).map((each) => [each.huggingFaceName, storedShape(each)])));
-    return { read: (parameter: Parameter) => fromStored(parameter, file.read(parameter.huggingFaceName)) };
+    return { read: (parameter) => fromStored(parameter, file.read(parameter.huggingFaceName)) };
   });
 
 /**

@@ -133,11 +133,11 @@ function readHeader(file: StoredFile): { entries: Map<string, TensorEntry>; data
   };
   const { bytes } = file;
   if (bytes < 8) return refuse(`it has ${bytes} bytes`);
-  const headerBytes = Number(file.read(Buffer.alloc(8), 0).readBigUInt64LE());
+  const start = file.read(Buffer.alloc(8), 0);
+  if (start.toString('latin1') === 'version ') return refuse('it is a pointer of Git LFS; run `git lfs pull`');
+  const headerBytes = Number(start.readBigUInt64LE());
   if (headerBytes > Math.min(bytes - 8, largestHeaderBytes)) {
-    return refuse(
-      `its header claims ${headerBytes} bytes; the file has ${bytes}, and the limit is ${largestHeaderBytes}`,
-    );
+    return refuse(`its header claims ${headerBytes} bytes; the file has ${bytes}, the limit is ${largestHeaderBytes}`);
   }
   const text = file.read(Buffer.alloc(headerBytes), 8);
   const dataStart = 8 + headerBytes;

@@ -39,10 +39,11 @@ export function ggufTokenizer(config: ModelConfig, ofModel: Tokenizer | undefine
   const tokenizer = ofModel ?? tokenizerOf(config);
   if (!tokenizer) return undefined;
   const [{ name, endOfText }, { vocabularySize }] = [tokenizer, config];
-  const { success, data } = schema.safeParse(JSON.parse(fileOf(tokenizer)));
+  const { success, data, error } = schema.safeParse(JSON.parse(fileOf(tokenizer)));
   // Without an end of text, readers would use GPT-2's id.
   if (!success || endOfText === undefined) {
-    throw gpt2Error`GGUF cannot hold the tokenizer of this model (${name}): give --format hf, which can`;
+    const why = error ? `its ${error.issues[0]!.path.join('.')} is unlike GPT-2's` : 'it has no end of text';
+    throw gpt2Error`GGUF cannot hold the tokenizer of this model (${name}), ${why}: give --format hf, which can`;
   }
   for (const { content, ...flags } of data.added_tokens) {
     const flag = ['single_word', 'lstrip', 'rstrip'].find((each) => flags[each]);

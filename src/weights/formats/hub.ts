@@ -16,7 +16,7 @@ import { largestFile } from '../../tokenizer/tokenizer-file.ts';
 import { weightsFile } from '../files/names.ts';
 import { openSafetensors } from '../files/safetensors.ts';
 import { alone, type HubName, isWhole, knownCommit, modelFolder, rememberCommit } from './hub-cache.ts';
-import { adapterFile, readModelFolder, tokenizerFiles } from './huggingface.ts';
+import { adapterFile, readModelFolder, tokenizerFiles, writesOneFile } from './huggingface.ts';
 
 /** Its name is OWNER/NAME@COMMIT. */
 type HubModel = Readonly<Record<'folder' | 'name', string>>;
@@ -169,7 +169,7 @@ async function otherWeights(name: string, at: HubName): Promise<Gpt2Error> {
     : (await has('pytorch_model.bin'))
       ? 'has its weights only in pytorch_model.bin'
       : `has no ${weightsFile}`;
-  return gpt2Error`${name} ${found}, and weights are read from one ${weightsFile}: write one with transformers' save_pretrained, and give its folder${onCommandLine(' with --model')}`;
+  return gpt2Error`${name} ${found}, and weights are read from one ${weightsFile}: write one with ${writesOneFile}, and give its folder${onCommandLine(' with --model')}`;
 }
 
 const urlOf = ({ repository, revision = 'main' }: HubName, file: string): string =>

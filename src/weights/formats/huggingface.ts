@@ -4,14 +4,14 @@
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import * as z from 'zod';
-import { attempt, Gpt2Error, gpt2Error } from '../../base/errors.ts';
+import { Gpt2Error, gpt2Error } from '../../base/errors.ts';
 import { readTextFile } from '../../base/files/regular-file.ts';
 import { packageRoot } from '../../base/package-root.ts';
 import { architectureOf, otherThanGpt2 } from '../../model/architecture.ts';
 import { checkConfig, type ModelConfig } from '../../model/config.ts';
 import { type Parameter, parameterTable } from '../../model/parameters.ts';
 import { type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
-import { largestFile, parseTokenizer, tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
+import { largestFile, mostIds, parseTokenizer, tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
 import { fromStored, storedShape } from '../files/layout.ts';
 import { manifestFile, optimizerFile, weightsFile } from '../files/names.ts';
 import { openSafetensors, type SafetensorsFile, writeTensors } from '../files/safetensors.ts';
@@ -26,31 +26,52 @@ const configFile = 'config.json';
 const modernType = 'gpt2_ts';
 const largestConfigBytes = 1 << 20;
 
-const size = z.int().positive();
-const configSchema = z.looseObject({
+/** transformers' other names for sizes. A configuration has one of the two names, or both with the same value. */
+const otherNames = [
+  ['num_hidden_layers', 'n_layer'],
+  ['hidden_size', 'n_embd'],
+  ['num_attention_heads', 'n_head'],
+  ['max_position_embeddings', 'n_positions'],
+] as const;
+const withSizes = (config: unknown): object => {
+  const fields = config as Readonly<Record<string, unknown>> | null;
+  return { ...Object.fromEntries(otherNames.map(([other, name]) => [name, fields?.[other]])), ...fields };
+};
+
+const noSize = ({ input }: { input?: unknown }) =>
+  input === undefined ? 'it is missing' : `it is ${JSON.stringify(input)}, not a whole number from 1`;
+const size = z.int({ error: noSize }).positive({ error: noSize });
+const noUntiedHead = 'an untied head cannot be read, nor start a model with --head untied';
+const configFields = z.looseObject({
   model_type: z.literal('gpt2', {
     error: ({ input }) =>
       `it is ${JSON.stringify(input)}, not "gpt2"${input === modernType ? '; name the run instead' : ''}`,
   }),
-  ...{ n_layer: size, n_embd: size, n_head: size, n_positions: size, vocab_size: size },
+  ...{ n_layer: size, n_embd: size, n_head: size, n_positions: size },
+  vocab_size: size.max(mostIds, { error: ({ input }) => `it is ${input}, over the ${mostIds} ids of a token file` }),
+  tie_word_embeddings: z.literal(true, noUntiedHead).optional(),
 });
+type Config = z.infer<typeof configFields>;
+const configSchema = z.preprocess(
+  withSizes,
+  configFields.refine(({ n_embd, n_head }) => n_embd % n_head === 0, {
+    path: ['n_head'],
+    error: ({ input }) => `it is ${(input as Config).n_head}, which does not divide n_embd`,
+  }),
+);
 
 /**
  * Further fields that change the results of transformers (5.18), with the values for GPT-2. All other fields leave logits
  * unchanged.
  */
-const valuesOf = (config: z.infer<typeof configSchema>): Readonly<Record<string, readonly unknown[]>> => ({
+const valuesOf = (config: Config): Readonly<Record<string, readonly unknown[]>> => ({
   activation_function: ['gelu_new', 'gelu_pytorch_tanh'],
   layer_norm_epsilon: [1e-5],
   n_inner: [null, 4 * config.n_embd],
   scale_attn_weights: [true],
   scale_attn_by_inverse_layer_idx: [false],
-  tie_word_embeddings: [true],
   is_causal: [true],
-  hidden_size: [config.n_embd],
-  num_hidden_layers: [config.n_layer],
-  num_attention_heads: [config.n_head],
-  max_position_embeddings: [config.n_positions],
+  ...Object.fromEntries(otherNames.map(([other, name]) => [other, [config[name]]])),
 });
 
 /**
@@ -62,6 +83,8 @@ const foreign = [
 ];
 const isEmpty = (value: unknown): boolean => !value || (typeof value === 'object' && Object.keys(value).length === 0);
 
+/** Advice for such weights: newer versions of transformers write several files from 50 GB on, older ones from 5 GB. */
+export const writesOneFile = "transformers' save_pretrained(FOLDER, max_shard_size='100GB')";
 /** Files with weights in formats that are not read here. */
 const otherWeights = [`${weightsFile}.index.json`, 'pytorch_model.bin'];
 /** If a folder has an adapter, transformers adds it to the weights. */
@@ -107,17 +130,14 @@ function openModel(path: string, _others = '', head?: string): StoredModel {
   if (!existsSync(join(path, weightsFile))) {
     const isElsewhere = otherWeights.some((name) => existsSync(join(path, name)));
     const what = isElsewhere ? `its weights are not in one ${weightsFile}` : `it has no ${weightsFile}`;
-    return refuse(`${what}; save it as one with transformers' save_pretrained`);
+    return refuse(`${what}; save it as one with ${writesOneFile}`);
   }
   return readerOf(openSafetensors(join(path, weightsFile)), (file) => {
     const names = namesOf(file, refuse);
     checkHead(file, names, refuse);
     checkTensors(file, names, model, refuse);
-    return {
-      model,
-      tokenizer,
-      read: (parameter) => fromStored(parameter, file.read(names.get(parameter.huggingFaceName)!)),
-    };
+    const read = (each: Parameter) => fromStored(each, file.read(names.get(each.huggingFaceName)!));
+    return { model, tokenizer, read };
   });
 }
 
@@ -170,14 +190,15 @@ function readConfig(path: string, refuse: Refuse): ModelConfig {
   const differences = [
     ...Object.entries(valuesOf(config)).flatMap(([name, values]) => {
       const { [name]: value = values[0] } = config;
-      return values.includes(value) ? [] : [`${name} ${quote(String(value))}`];
+      return values.includes(value)
+        ? []
+        : [`${name} ${quote(String(value))} instead of ${values.map(String).join(' or ')}`];
     }),
     ...foreign.filter((name) => !isEmpty(config[name])),
   ];
   if (differences.length > 0) return refuse(`its ${configFile} has ${differences.join(', ')}, unlike GPT-2`);
   const { n_layer: layers, n_embd: channels, n_head: heads, n_positions: context, vocab_size: vocabularySize } = config;
-  const checked = attempt(() => checkConfig({ layers, channels, heads, context, vocabularySize }));
-  return checked instanceof Gpt2Error ? refuse(checked.message) : checked;
+  return checkConfig({ layers, channels, heads, context, vocabularySize });
 }
 
 /** The name of each tensor in the file, by its GPT-2 name. */
@@ -201,15 +222,13 @@ function checkHead(file: SafetensorsFile, names: Map<string, string>, refuse: Re
   if (embedding === undefined) return;
   const bits = (name: string) => Buffer.from(file.read(name).buffer);
   if (file.shape(head).join() === file.shape(embedding).join() && bits(head).equals(bits(embedding))) return;
-  refuse(
-    `${head} of its ${weightsFile} is not ${embedding}, and GPT-2's head is its embedding; tie them, and train it again`,
-  );
+  refuse(`${head} of its ${weightsFile} is not ${embedding}: ${noUntiedHead}`);
 }
 
 /** Older versions of transformers stored the causal mask, and the score of hidden positions (-1e4, in bf16 -9984). */
-function isMask(file: SafetensorsFile, name: string, stored: string, { layers }: ModelConfig): boolean {
-  const [, layer, kind] = /^h\.(\d+)\.attn\.(bias|masked_bias)$/.exec(name) ?? [];
-  if (kind === undefined || Number(layer) >= layers) return false;
+function isMask(file: SafetensorsFile, name: string, stored: string): boolean {
+  const [, kind] = /^h\.\d+\.attn\.(bias|masked_bias)$/.exec(name) ?? [];
+  if (kind === undefined) return false;
   const shape = file.shape(stored);
   const size = shape.at(-1)!;
   if (kind === 'masked_bias') return shape.every((count) => count === 1) && file.read(stored, true)[0]! <= -9984;
@@ -217,16 +236,11 @@ function isMask(file: SafetensorsFile, name: string, stored: string, { layers }:
   return isSquare && file.read(stored, true).every((value, at) => value === Number(at % size <= Math.floor(at / size)));
 }
 
-function checkTensors(
-  file: SafetensorsFile,
-  names: ReadonlyMap<string, string>,
-  model: ModelConfig,
-  refuse: Refuse,
-): void {
+function checkTensors(file: SafetensorsFile, names: Map<string, string>, model: ModelConfig, refuse: Refuse): void {
   // Checked before the parameter table is made: a damaged file may claim any number of layers.
-  if (model.layers > names.size) {
-    refuse(`n_layer of its ${configFile} is ${model.layers}, but ${weightsFile} has ${names.size} tensors`);
-  }
+  const { size: layers } = new Set([...names.keys()].flatMap((name) => /^h\.\d+\./.exec(name) ?? []));
+  if (model.layers !== layers)
+    refuse(`n_layer of its ${configFile} is ${model.layers}, but ${weightsFile} has tensors of ${layers} layers`);
   const wanted = new Map(parameterTable(model).map((parameter: Parameter) => [parameter.huggingFaceName, parameter]));
   for (const [name, parameter] of wanted) {
     const stored = names.get(name) ?? refuse(`${weightsFile} lacks ${name}`);
@@ -234,8 +248,10 @@ function checkTensors(
     if (shape.join() !== expected.join()) refuse(`${stored} is [${shape}], not [${expected}]`);
   }
   for (const [name, stored] of names) {
-    if (!wanted.has(name) && !isMask(file, name, stored, model))
-      refuse(`${weightsFile} has ${quote(name)}, which is not part of GPT-2, nor its causal mask`);
+    if (!wanted.has(name) && !isMask(file, name, stored))
+      refuse(
+        `${weightsFile} has ${quote(stored)}, which is not part of GPT-2, nor its causal mask; save it as a GPT2LMHeadModel`,
+      );
   }
 }
 

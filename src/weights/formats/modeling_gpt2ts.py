@@ -48,10 +48,14 @@ class Gpt2TsForCausalLM(PreTrainedModel, GenerationMixin):
     def _init_weights(self, module):
         """The weights come from the file."""
 
-    def prepare_inputs_for_generation(self, input_ids, attention_mask=None, **_):
-        return {"input_ids": input_ids, "attention_mask": attention_mask}
+    def prepare_inputs_for_generation(self, input_ids, attention_mask=None, position_ids=None, **_):
+        # forward refuses position_ids, which generate would drop.
+        return {"input_ids": input_ids, "attention_mask": attention_mask, "position_ids": position_ids}
 
-    def forward(self, input_ids, attention_mask=None, **_):
+    def forward(self, input_ids, attention_mask=None, labels=None, use_cache=None, return_dict=None, **others):
+        wrong = [name for name, value in others.items() if value is not None and value is not False]
+        if wrong:
+            raise ValueError(f"the model takes no {', '.join(wrong)}; leave it out")
         config, parts, weights = self.config, self.config.parts, dict(self.named_parameters())
         T, layers = input_ids.shape[1], config.num_hidden_layers
         if T > config.max_position_embeddings:
@@ -95,7 +99,9 @@ class Gpt2TsForCausalLM(PreTrainedModel, GenerationMixin):
             logits = x @ weights["wte.weight"].T
         if parts["softcap"] > 0:
             logits = parts["softcap"] * logits / torch.sqrt(logits.square() + parts["softcap"] ** 2)
-        return CausalLMOutput(logits=logits[..., : config.vocab_size])
+        # The loss counts the rows that pad an untied head, as training and eval do; the logits leave them out.
+        loss = None if labels is None else F.cross_entropy(logits[:, :-1].float().flatten(0, 1), labels[:, 1:].flatten())
+        return CausalLMOutput(loss=loss, logits=logits[..., : config.vocab_size])
 
     def _attention(self, qkv, layer, input_ids, weights, masks, angles):
         config, parts = self.config, self.config.parts

@@ -1,5 +1,5 @@
-// Own text: documents, roles and shards are a function of the text alone, whatever the number of workers, the cuts between
-// chunks, or kills in between; and the ids are those of encoding each document whole.
+// Shards of a user's texts: documents, roles and shards depend on the texts alone, not on the number of workers, the cuts between
+// chunks, or kills; and the ids are those of encoding each document whole.
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -287,7 +287,7 @@ describe('shards', () => {
       [[two], {}, 'a data set made of another text'],
       [[one, two], {}, 'a data set made of another text'],
       [[one], { validation: 0.2 }, 'a data set made with other options'],
-      [[one], { tokenizer: 'bytes' }, 'a data set made with other options'],
+      [[one], { tokenizer: 'bytes' }, 'a data set of the tokenizer gpt2'],
     ] as const) {
       await expect(prepare([...paths], out, more)).rejects.toThrow(
         `${out} holds ${what}: replace it with --overwrite, or name another folder with --out`,

@@ -18,7 +18,7 @@ interface Recorded {
   readonly batch: number;
   readonly sequence: number;
   readonly config: { readonly layers: number; readonly channels: number; readonly heads: number };
-  readonly memory: { readonly plannedTotal: number };
+  readonly memory: { readonly plannedTotal: number; readonly used: number; readonly before: number };
   readonly step: { readonly tokensPerSecond: { readonly median: number } };
 }
 
@@ -107,7 +107,14 @@ it.each<[what: string, options: TrainOptions, seconds: number, text: string | Re
   ['validation is a third of training', { steps: 8, valEvery: 1, valTokens: 512 }, 1, /; 11s, until 14:30; /, []],
   ['a day', { steps: 2, valEvery: 0 }, 40000, /; 22h13m, until 2026-11-27 12:43; /, ['a step takes 11h06m, over 60 s']],
   ['days', { steps: 4, valEvery: 0 }, 30000, /33h20m/, ['33h20m is over 24 hours', 'a step takes 8h20m, over 60 s']],
-  ['many epochs', { steps: 50, valEvery: 0 }, 0.5, /^50 steps, 25,600 tokens, /, ['\\d+\\.\\d+ epochs: above 4 ']],
+  [
+    'many epochs',
+    { steps: 20_000, valEvery: 0 },
+    0.5,
+    /^20,000 steps, 10,240,000 tokens, /,
+    ['2,050 epochs: above 4 '],
+  ],
+  ['one batch, again and again', { steps: 50, overfitBatch: true, valEvery: 0 }, 0.5, /^50 steps, 25,600 tokens; /, []],
 ])('says what the run comes to: %s', async (_, options, seconds, text, warnings) => {
   const planned = await plan({ model: 'd6', batch: 8, totalBatch: 512, ...options }, seconds);
   expect(outlookText(planned, new Date(2026, 10, 26, 14, 30, 0))).toMatch(text);
@@ -123,22 +130,36 @@ it.each([1, 4])('measures a step of %i micro-batches, and saves nothing', async 
 });
 
 it.each(readdirSync(benchmarks).filter((file) => /^d\d+-/.test(file)))(
-  '--for plans the memory that an H100 planned, and about its time: %s',
+  '--for plans the memory that an H100 planned, fits where it fitted, and takes about its time: %s',
   async (file) => {
     const recorded = JSON.parse(readFileSync(join(benchmarks, file), 'utf8')) as Recorded;
     const { batch, sequence, config, memory, step } = recorded;
     const { layers, channels, heads } = config;
     const sizes = { model: 'custom', layers, channels, heads, batch, sequence, sampleEvery: 0, steps: 1 } as const;
-    const planned = await planSources(
-      resolveSources({ ...sizes, data: place.data({ vocabulary: 50257 }), device: 'auto', for: 'h100', dryRun: true }),
-      {},
-    );
+    const data = place.data({ vocabulary: 50257 });
+    const planFor = (gpu: string) =>
+      planSources(resolveSources({ ...sizes, data, device: 'auto', for: gpu, dryRun: true }), {});
+    const planned = await planFor('h100');
     expect(Math.abs(totalOf(planned.memory) / memory.plannedTotal - 1)).toBeLessThan(0.01);
+    const taken = (memory.used + memory.before) / 2 ** 30;
+    expect((await planFor(`${1.05 * taken + 0.5}GB`)).refusal).toBeUndefined();
+    expect((await planFor(`${0.99 * taken}GB`)).refusal).toMatch(/GiB of memory, .* are free; /);
     const seconds = (batch * sequence) / step.tokensPerSecond.median;
     expect(planned.stepSeconds! / seconds).toBeGreaterThan(0.6);
     expect(planned.stepSeconds! / seconds).toBeLessThan(1.15);
   },
 );
+
+it('--for leaves what driver and CUDA take, as the table in docs/runs.md, and its total is what must be free', async () => {
+  const eight = `train --dry-run --data ${place.data({ vocabulary: 50257 })} --model d12 --seq 1024 --steps 1 --for 8GB --batch`;
+  const { stdout } = await place.here(`${eight} auto --recompute none`);
+  expect(stdout).toContain('--batch auto is --batch 12 --recompute none here');
+  const large = await place.here(`${eight} 16 --recompute none`);
+  const refused = /needs ([\d.]+) GiB of memory, 7\.3 GiB of 8\.0 GiB are free; --recompute gelu, or .* fits\n$/;
+  const total = /\n {2}kernels, graphs +384 MiB\n {2}total +([\d.]+) GiB\n/;
+  expect(refused.exec(large.stderr)?.[1]).toBe(Number(total.exec(large.stdout)?.[1]).toFixed(1));
+  expect((await place.here(`${eight.replace('d12', 'd48')} 1`)).stderr).toMatch(/or a larger GPU in --for\n$/);
+});
 
 it.each<[options: TrainOptions, message: RegExp]>([
   [{ for: 'h900' }, /^--for takes h100, h200, a100, 4090, or memory such as 24GB, not "h900"$/],

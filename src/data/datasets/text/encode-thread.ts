@@ -4,10 +4,10 @@
 import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { parentPort, workerData } from 'node:worker_threads';
-import { explained, Gpt2Error, gpt2Error, shortList, words } from '../../../base/errors.ts';
+import { explained, Gpt2Error, gpt2Error, shortList, shown, words } from '../../../base/errors.ts';
 import { addCharacters, UnknownCharacterError } from '../../../tokenizer/character-tokenizer.ts';
 import { type Loss, sumOf } from '../../../tokenizer/loss.ts';
-import { type Tokenizer, tokenizerNamed } from '../../../tokenizer/tokenizer.ts';
+import { type Tokenizer, tokenizerNamed, wellFormed } from '../../../tokenizer/tokenizer.ts';
 import { parseTokenizer } from '../../../tokenizer/tokenizer-file.ts';
 import { TokenList } from '../../../tokenizer/tokens.ts';
 import { type Chunk, cutsAtLines, type FileRole, type Piece } from './format.ts';
@@ -115,7 +115,7 @@ function addLines(text: Buffer, piece: Piece, field: string): void {
     if (line.trim() !== '') {
       const where = `line ${number} of ${piece.path}`;
       current = { piece, line: where };
-      const document = Buffer.from(documentOf(line, field, where));
+      const document = Buffer.from(wellFormed(documentOf(line, field, where), where));
       addDocument(document, { start: 0, end: document.length, opens: true, closes: true, strip: false }, piece);
     }
     start = end + 1;
@@ -172,19 +172,18 @@ function documentOf(line: string, field: string, where: string): string {
     JSON.parse(line),
   );
   if (typeof value === 'string') return value;
-  const text = value !== null && typeof value === 'object' ? (value as Record<string, unknown>)[field] : undefined;
-  if (typeof text === 'string') return text;
+  const found = value !== null && typeof value === 'object' ? (value as Record<string, unknown>)[field] : undefined;
+  if (typeof found === 'string') return found;
   const texts = textsIn(value);
   const known =
-    texts.length > 0 ? words`name one of ${shortList(texts, 10)} with --field` : 'it has none at all, remove the line';
-  throw gpt2Error`${where} has no text in the field "${field}": ${known}`;
+    texts.length > 0 ? words`name one of ${shortList(texts, 10)} with --field` : 'no field has one, remove the line';
+  const but = found === undefined ? '' : `, but ${shown(found)}`;
+  throw gpt2Error`${where} has no text in the field "${field}"${but}: ${known}`;
 }
 
 function notUtf8(text: Buffer, { path, offset }: Piece): Gpt2Error {
   const at = firstInvalid(text);
-  const isUtf16 = offset + at < 2 && (text[at] === 0xff || text[at] === 0xfe);
-  const from = isUtf16 ? 'UTF-16' : 'LATIN1';
-  return gpt2Error`${path} is not UTF-8 at byte ${offset + at} (0x${text[at]!.toString(16)}): leave the file out, or convert it, as with \`iconv -f ${from} -t UTF-8\``;
+  return gpt2Error`${path} is not UTF-8 at byte ${offset + at} (0x${text[at]!.toString(16)}): leave the file out, or convert it from its encoding, such as LATIN1, GB18030 or UTF-16, with \`iconv -f ENCODING -t UTF-8\``;
 }
 
 /** The length of the longest prefix that is UTF-8. */

@@ -3,8 +3,8 @@ import { createReadStream, openSync, readdirSync, readSync, type Stats, statSync
 import { open } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { createGunzip } from 'node:zlib';
-import { checkGiven } from '../../../base/checks/given.ts';
-import { Gpt2Error, orElse, shortList } from '../../../base/errors.ts';
+import { checkArguments, checkGiven } from '../../../base/checks/given.ts';
+import { Gpt2Error, gpt2Error, orElse, shortList } from '../../../base/errors.ts';
 import { closing } from '../../../base/files/regular-file.ts';
 import { shellWord } from '../../../base/wording.ts';
 import type { FileRole, Format, Input } from './format.ts';
@@ -31,6 +31,7 @@ export interface Selection {
  * @example const inputs = findInputs(['books'], { include: ['*.txt'] });
  */
 export function findInputs(paths: readonly string[], options: Selection = {}): Input[] {
+  checkArguments({ paths });
   checkGiven(options, {}, { role: ['split', 'train', 'val'], include: 'texts', exclude: 'texts', notice: 'function' });
   const { role = 'split', include = ['*'], exclude = [], notice = () => {} } = options;
   const folders = exclude
@@ -44,6 +45,7 @@ export function findInputs(paths: readonly string[], options: Selection = {}): I
     if (!stats.isDirectory()) {
       const unpack = stats.isFile() ? unpackingOf(path) : undefined;
       if (unpack !== undefined) throw new Gpt2Error(`${path} ${unpack}, and name the text`);
+      if (stats.isFile()) refuseNul(path);
       return [{ path, bytes: stats.size, role }];
     }
     const files: string[] = [];
@@ -84,12 +86,23 @@ const firstBytes = 8192;
 
 /** Whether a file begins as text (UTF-8 without NUL bytes), or has a format that holds text. */
 function isText(path: string): boolean {
-  if (path.endsWith('.parquet') || isGzip(path)) return true;
+  if (isPacked(path)) return true;
   const start = startOf(path);
   return orElse(false, () => {
     new TextDecoder('utf-8', { fatal: true }).decode(start, { stream: true });
     return !start.includes(0);
   });
+}
+
+/** @throws Gpt2Error for a file that a folder would skip, as it begins with NUL bytes */
+function refuseNul(path: string): void {
+  const start = startOf(path);
+  const at = start.indexOf(0);
+  if (at < 0 || isPacked(path)) return;
+  const hasMark = /^(\xff\xfe|\xfe\xff)/.test(start.toString('latin1', 0, 2));
+  // In UTF-16 the high byte of a Latin letter is 0.
+  const order = hasMark ? '' : at % 2 === 1 ? 'LE' : 'BE';
+  throw gpt2Error`${path} has a NUL at byte ${at}, which no text has: leave the file out or, if it is UTF-16, convert it with \`iconv -f UTF-16${order} -t UTF-8\``;
 }
 
 const startOf = (path: string, most = firstBytes): Buffer =>
@@ -99,6 +112,7 @@ const startOf = (path: string, most = firstBytes): Buffer =>
     return bytes.subarray(0, count);
   });
 
+const isPacked = (path: string): boolean => path.endsWith('.parquet') || isGzip(path);
 const isGzip = (path: string): boolean => path.endsWith('.gz') || startOf(path, 2).equals(Buffer.of(0x1f, 0x8b));
 
 /** Formats that may hold text but cannot be read here, by their first bytes, with the command that unpacks a file. */

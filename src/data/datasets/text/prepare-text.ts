@@ -95,8 +95,9 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
     const dataset: Dataset = { ...facts, made: { ...made, input }, shards };
     refuseForeignTokenizer(out, tokenizer.file, standing.replaced);
     putInPlace(out, work, { dataset, file: tokenizer.file }, standing);
-    const advice = words`divide documents there with --separator '${endMark}'`;
-    if (marks > 0) notice(`${endMark} is spelled ${marks} times in the text: ${advice}`);
+    const separator = words`divide documents there with --separator '${endMark}'`;
+    const advice = format.kind === 'text' ? separator : 'each line or row stays one document';
+    if (marks > 0) notice(`${endMark} occurs ${marks === 1 ? 'once' : `${marks} times`} in the text: ${advice}`);
     if (inputs.every(({ role }) => role === 'split')) tellShare(shards, division, notice);
     return { folder: out, present: false, dataset };
   } catch (error) {
@@ -175,12 +176,8 @@ async function encodeAll(
 function check(format: Format, division: Division): void {
   if (format.kind === 'jsonl') checkGiven(format, { kind: ['jsonl'], field: 'text' }, {});
   else checkGiven(format, { kind: ['text', 'jsonl'] }, { separator: 'text or ""', strip: 'switch' });
-  const share = { ...real(0), or: 'first shard' } as const;
+  const share = { ...real(0, 1), isOpen: true, or: 'first shard' } as const;
   checkGiven(division, { prefix: 'text or ""', shardTokens: whole(1, mostShardTokens), validation: share }, {});
-  const { validation } = division;
-  if (validation !== 'first shard' && !(validation > 0 && validation < 1)) {
-    throw UsageError.takes('--val-fraction', 'a number over 0 and under 1', validation);
-  }
   if (format.kind === 'text' && format.separator !== undefined) {
     const { length } = Buffer.from(format.separator);
     if (length === 0) throw usageError`--separator takes a text, not "": leave it out if a file is a document`;
@@ -203,6 +200,7 @@ async function differenceOf(
 ): Promise<string | undefined> {
   if (!dataset?.made) return 'another data set';
   const { input, ...settings } = dataset.made;
+  if (settings.tokenizer !== made.tokenizer) return `a data set of the tokenizer ${settings.tokenizer}`;
   // Compare after JSON, which drops undefined values.
   if (!isDeepStrictEqual(settings, JSON.parse(JSON.stringify(made)))) return 'a data set made with other options';
   const fingerprint = createHash('sha256');
