@@ -35,7 +35,7 @@ struct Free {
   void operator()(void *memory) const { cudaFree(memory); }
 };
 
-// A parameter cannot take what the case has for it: ends without notices of memory that is not freed.
+// Ends the program because the case does not fit a parameter, without notices of memory that is not freed.
 template <class... Values>
 [[noreturn]] void refuse(const char *format, Values... values) {
   fprintf(stderr, format, values...);
@@ -62,14 +62,16 @@ T next_as(const char *name, long index = -1) {
   const double value = next();
   if (holds<T>(value)) return T(value);
   const std::string place = index < 0 ? "" : "[" + std::to_string(index) + "]";
-  refuse("%s%s is %.15g, which its C type cannot hold", name, place.c_str(), value);
+  const bool is_rounded = std::is_integral_v<T> && std::fabs(value) >= std::ldexp(1, 53);
+  const char *why = is_rounded ? "a whole number of 2^53 or more, which may be rounded: give a smaller one" : "which its C type cannot hold";
+  refuse("%s%s is %.15g, %s", name, place.c_str(), value, why);
 }
 
 template <class T>
 struct Argument {
   T value;
   Argument() {
-    if (next() >= 0) refuse("%s takes a number", *names);
+    if (next() >= 0) refuse("%s takes a number, not an array", *names);
     value = next_as<T>(*names++);
   }
   T get() const { return value; }
@@ -92,7 +94,7 @@ struct Argument<T *> {
   }
   Argument() {
     const double length = next();
-    if (length < 0) refuse("%s takes an array", name);
+    if (length < 0) refuse("%s takes an array, not a number", name);
     const bool has_values = next() != 0, is_expected = next() != 0;
     count = size_t(length);
     bytes = count * sizeof(Element);

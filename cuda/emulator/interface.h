@@ -50,7 +50,7 @@ struct Host {
   // Waits for the lanes of the mask. Returns their values, by lane, and in `lanes` the lanes that have not ended. With
   // `orders_memory`, orders memory between the lanes.
   const uint64_t *(*exchange)(unsigned mask, uint64_t value, bool orders_memory, unsigned *lanes, const void *caller);
-  // Reports that the value of a lane is read that has ended, or that the block does not have.
+  // Reports a read of a lane that has ended, or that the block does not have.
   void (*undefined)(unsigned lane, const void *caller);
   // The lanes of the caller's warp that make this call before they wait or end.
   unsigned (*active)();

@@ -54,7 +54,7 @@ options in which they differ. State failed: a loss or gradient was not finite; s
 behind the least by less than twice the standard error (±) over the same sequences.
 
 A run that validated other tokens than the reference or another run (--val-tokens, --val-steps) is compared without validations.
-Losses over other data or another vocabulary cannot be compared, which is said first, with bits per byte if the logs have them.
+Losses over other data or another vocabulary cannot be compared; a line above says so, with bits per byte if the logs have them.
 Such runs are ranked within each data set.
 
 Exit code 0: inside the reference's limits (or --tolerance at every step), or no reference matches. 1: outside, or the

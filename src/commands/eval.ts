@@ -102,7 +102,7 @@ async function evaluateOnAll(flags: Flags): Promise<void> {
   const found = await (place ? Ranks.together(place, tell, evaluated) : evaluated());
   if (!found || Number.isFinite(found.loss)) return;
   const { loss, model, data } = found;
-  throw gpt2Error`the loss of ${model} on ${data} is ${loss}: its training diverged or its weights are damaged; train with a smaller --lr, or name another --model`;
+  throw gpt2Error`the loss of ${model} on ${data} is ${loss}: the model diverged or is damaged; name another --model, or train again with a smaller --lr`;
 }
 
 /** Evaluates; with several ranks, rank 0 prints the results. @returns the loss, if there is data */

@@ -109,7 +109,7 @@ function refuseOtherRun(out: string): void {
   const ours = lastArguments(out).join(' ');
   const starts = orElse([], () => readRun(out).events.filter((event) => event.event === 'run'));
   if (starts.length > 0 && starts.every(({ command = [] }) => command.join(' ').endsWith(ours))) return;
-  throw gpt2Error`${out} holds a run of other commands, which quickstart would replace; rename that folder`;
+  throw gpt2Error`${out} holds a run that is not quickstart's alone and would be replaced; rename that folder`;
 }
 
 async function trainAndShow({ folder, vocabularySize, curve }: Data, signal: AbortSignal): Promise<void> {

@@ -94,7 +94,8 @@ export async function* testFile(file: string, expectation: string, device: 'cuda
 
 async function readExpectation(file: string): Promise<Expectation> {
   explained(`the expectation ${file} cannot be read`, 'name a .ts or .mjs file', () => readFileSync(file));
-  if (!/\.[cm]?[jt]s$/.test(file)) throw gpt2Error`the expectation ${file} is no program: name a .ts or .mjs file`;
+  if (!/\.[cm]?[jt]s$/.test(file))
+    throw gpt2Error`the expectation ${file} is no TypeScript or JavaScript: name a .ts or .mjs file`;
   const { default: expectation } = (await importCard(file, `the expectation ${file}`)) as { default?: Expectation };
   if (!expectation?.cases?.length)
     throw gpt2Error`${file} needs a default export with cases: [{ inputs: { N: 4 }, expected: { out: [1, 2, 3, 4] } }]`;
@@ -120,7 +121,7 @@ function packed(call: ExpectedCall, names: readonly string[], isKernel: boolean)
     throw gpt2Error`the function is ${isKernel ? 'a kernel: give' : 'no kernel: leave out'} grid and block`;
   const unknown = Object.keys({ ...inputs, ...expected }).find((each) => !names.includes(each));
   if (unknown !== undefined) throw gpt2Error`${unknown} is no parameter; they are ${names.join(', ')}`;
-  if (Object.keys(expected).length === 0) throw gpt2Error`it expects nothing: give the numbers of an output`;
+  if (Object.keys(expected).length === 0) throw gpt2Error`expected is empty: give the numbers of an output`;
   const sizes = [grid, block].flatMap((size) => Array.from({ length: 3 }, (_, axis) => [size].flat()[axis] ?? 1));
   for (const size of sizes) checkValue('a size of grid or block', whole(1, 2 ** 31 - 1), size);
   const values = [sizes, [shared]];
@@ -137,7 +138,7 @@ function packed(call: ExpectedCall, names: readonly string[], isKernel: boolean)
   }
   for (const [name, shape] of Object.entries(shapes)) {
     if (elementCount([shape].flat()) !== expected[name]?.length)
-      throw gpt2Error`the shape ${shown(shape)} does not fit the numbers that are expected in ${name}`;
+      throw gpt2Error`the shape ${shown(shape)} does not fit the ${expected[name]?.length ?? 0} numbers that are expected in ${name}`;
   }
   return Float64Array.from(values.flat());
 }

@@ -125,7 +125,7 @@ export function wellFormed(text: string, where = 'the text'): string {
 
 /**
  * The token ids of a text, by default GPT-2's; "<|endoftext|>" in it is ordinary text.
- * @throws UsageError if `text` is no text; Gpt2Error for a character without an id, or half of one
+ * @throws UsageError if `text` is no text; Gpt2Error for a character without an id, or an unpaired surrogate
  * @example const ids = encode('Hello world'); // Uint32Array [15496, 995]
  */
 export function encode(text: string, tokenizer: Tokenizer = gpt2): Uint32Array {
@@ -145,7 +145,8 @@ export function encode(text: string, tokenizer: Tokenizer = gpt2): Uint32Array {
 /** @throws UsageError if the tokenizer has more ids than a model; it may have fewer */
 export function checkTokenizer({ name, vocabularySize: ids }: Tokenizer, model: { vocabularySize: number }): void {
   const { vocabularySize: most } = model;
-  if (ids > most) throw usageError`the tokenizer ${name} has ${ids} ids, the model's vocabulary ${most}`;
+  if (ids > most)
+    throw usageError`the tokenizer ${name} has ${ids} ids, over the model's vocabulary of ${most}; use the model's tokenizer`;
 }
 
 /** The ids that a model continues: end of text, after which every document of the training data begins, then the prompt's. */

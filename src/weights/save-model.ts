@@ -29,7 +29,7 @@ export function saveModel(
   if (tokenizer) checkTokenizer(tokenizer, config);
   // Whoever reads the weights finds a tokenizer without a file by the size of the vocabulary.
   if (tokenizer && tokenizer.file === undefined && tokenizer !== tokenizerOf(config))
-    throw usageError`the tokenizer ${tokenizer.name} is not found again with a vocabulary of ${config.vocabularySize}; make the model with { vocabularySize: ${tokenizer.vocabularySize} }`;
+    throw usageError`a saved model with a vocabulary of ${config.vocabularySize} cannot name the tokenizer ${tokenizer.name}; make the model with { vocabularySize: ${tokenizer.vocabularySize} }`;
   if (statSync(folder, { throwIfNoEntry: false })?.isFile()) throw gpt2Error`${folder} is a file; name a folder`;
   checkFilled(model);
   for (const file of ['config.json', 'checkpoints']) {

@@ -48,7 +48,7 @@ it('prints a loss that is no number, and exits with 1', async () => {
   const { code, stdout, stderr } = await evaluate(...args, '--json');
   expect(code, stderr).toBe(1);
   expect(JSON.parse(stdout)).toMatchObject({ loss: 'NaN' });
-  expect(stderr).toMatch(/^the loss of nan\.bin on data is NaN: its training diverged or its weights are damaged; /m);
+  expect(stderr).toMatch(/^the loss of nan\.bin on data is NaN: the model diverged or is damaged; /m);
   expect((await evaluate(...args)).stdout).toBe('');
 });
 

@@ -67,7 +67,7 @@ it('a run of its name that was resumed by hand is not replaced', async () => {
   writeLog(place.path('runs/quickstart-my book'), [...runs, trainEvent(0, 4.2)]);
   const { code, stderr } = await place.here('quickstart --text "my book.txt"');
   expect(stderr).toMatch(
-    /^runs\/quickstart-my book holds a run of other commands, which quickstart would replace; ren/,
+    /^runs\/quickstart-my book holds a run that is not quickstart's alone and would be replaced; ren/,
   );
   expect([code, ran]).toEqual([1, []]);
 });

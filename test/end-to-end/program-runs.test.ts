@@ -150,7 +150,7 @@ describe('refusals', () => {
     ['validation has no effect with valEvery 0', { validation: batchesWith(fail) }],
     ['the batches of a program have no end; give steps', { ...batches(() => fail()), steps: undefined }],
     [
-      'cannot be read again; batches of a program are not captured; saved the state before the step; its batches cannot be read again, so start over with --overwrite and smaller rates, or --skip-spikes Z',
+      'cannot be read again; batches of a program are not captured; saved the state before the step; the run cannot be resumed, because its batches cannot be read again: start one with another --out and smaller rates, or --skip-spikes Z',
       { batches: batchesWith(() => fail(), 9), ...rate(() => 1e30) },
     ],
   ])('%s', async (message, parts) => {
@@ -171,7 +171,7 @@ describe('refusals', () => {
     expect(notices).toEqual([
       `batches ${isOnce}`,
       `validation ${isOnce}, and each validation reads other batches`,
-      'stopped after 2 of 4 steps and saved, as --stop-after says; its batches cannot be read again, so start over with --overwrite',
+      'stopped after 2 of 4 steps and saved, as --stop-after says; the run cannot be resumed, because its batches cannot be read again: start one with another --out',
     ]);
     const optimizer = new AdamW({ weightDecay: 0 });
     for (const [parts, message] of [

@@ -61,7 +61,7 @@ it('--log-every thins what is printed, not the log: every third step and the las
   const flags = ['--steps', '9', '--log-every', '3', '--val-every', '0'];
   expect(printed((await run(train('thinned', ...flags, '--stop-after', '5'))).stdout)).toEqual([0, 3, 4]);
   const idle = await run(['train', '--out', 'thinned', '--resume', '--stop-after', '5']);
-  expect(idle.stdout).toMatch(/^no step was left: 5 of 9 were done, as --stop-after says; /m);
+  expect(idle.stdout).toMatch(/^nothing was left to do after 5 of 9 steps, as --stop-after says; /m);
   expect((await run(['runs', 'thinned'])).stdout).toMatch(/^thinned .* 5\/9 +\d\S* +- +\d/m);
   // A resumed run keeps to it.
   expect(printed((await run(['train', '--out', 'thinned', '--resume'])).stdout)).toEqual([6, 8]);

@@ -73,18 +73,22 @@ it.each([
   [call('', 'c: [1]', 'grid: 1, block: [1, 0.5]'), 'case 1: a size of grid or block takes a', "function: 'past'"],
   [call(`${two}, M: 1`), 'case 1: M is no parameter; they are A, B, C, N'],
   [`${call(two)}, ${call('N: 2')}`, 'case 2: it lacks the parameter A'],
-  [call(two, ''), 'case 1: it expects nothing'],
+  [call(two, ''), 'case 1: expected is empty'],
   [call(two, 'C: 4'), 'case 1: C takes an array of numbers, not 4'],
   [call(`${two}, C: [0]`), 'case 1: C has 1 numbers as an input, but 2 are expected'],
   [call('A: [[1, 2]], B: [3, 4], N: 2'), 'case 1: A[0] is [1,2], which is no number: write a matrix'],
-  [call(two, 'C: [4, 6]', 'shapes: { C: [4, 9] }'), 'case 1: the shape [4,9] does not fit the numbers'],
-  [call('A: 1, B: [3, 4], N: 2'), 'case 1: A takes an array\n'],
-  [call('A: [1, 2], B: [3, 4], N: [2]'), 'case 1: N takes a number\n'],
+  [call(two, 'C: [4, 6]', 'shapes: { C: [4, 9] }'), 'case 1: the shape [4,9] does not fit the 4 numbers'],
+  [call('A: 1, B: [3, 4], N: 2'), 'case 1: A takes an array, not a number\n'],
+  [call('A: [1, 2], B: [3, 4], N: [2]'), 'case 1: N takes a number, not an array\n'],
   [call('A: [1, 2], B: [3, 4], N: 2.5'), 'case 1: N is 2.5, which its C type cannot hold\n'],
   [call('A: [1, 1e39], B: [3, 4], N: 2'), 'case 1: A[1] is 1e+39, which its C type'],
   [call(typed.replace('-1', '128'), sum, launch), 'case 1: b[0] is 128, which', "function: 'types'"],
   [call(typed.replace('1.5', '65520'), sum, launch), 'case 1: a[0] is 65520, which', "function: 'types'"],
-  [call(typed, sum.replace('8', '2 ** 53'), launch), 'd[0] is 9.00719925474099e+15, which', "function: 'types'"],
+  [
+    call(typed, sum.replace('8', '2 ** 53'), launch),
+    'd[0] is 9.00719925474099e+15, a whole number of 2^53',
+    "function: 'types'",
+  ],
   // Integers are exact, whatever the tolerance.
   [call(typed, sum.replace('303', '304'), launch), '[1], is 4294967303, expected', "function: 'types', tolerance: 1"],
   [call(two, 'C: [4, Infinity]'), 'C is wrong in 1 of 2 elements; the first, [1], is 6, expected Infinity'],
@@ -103,7 +107,11 @@ it.each([
 
 it.each([
   ['expect.mjs', 'export default { : };', /^the expectation .* cannot be loaded: line 1: .* ':'; correct it\n$/],
-  ['expect.json', '{ "cases": [] }', /^the expectation .*\.json is no program: name a \.ts or \.mjs file\n$/],
+  [
+    'expect.json',
+    '{ "cases": [] }',
+    /^the expectation .*\.json is no TypeScript or JavaScript: name a \.ts or \.mjs file\n$/,
+  ],
   // With types, where Node reads them.
   [
     'expect.ts',

@@ -169,7 +169,7 @@ const rows: Readonly<Record<string, Readonly<Record<string, Row>>>> = {
     ],
     'a shuffle of integers from a lane that has ended': [
       '  if (i >= 20) return;\n  int x = in[i];\n  x += __shfl_down_sync(0xffffffffu, x, 8);  // WRONG\n  out[i] = x;',
-      /thread 12 of block 0 reads the value of lane 20, which has ended: a GPU leaves it undefined/,
+      /thread 12 of block 0 reads the value of lane 20, which has ended and left it undefined/,
     ],
     'two shuffles in two branches': [
       '  float x = in[i];\n  if (threadIdx.x < 16)\n    x = __shfl_sync(0xffffffffu, x, 20);\n  else\n    x = __shfl_sync(0xffffffffu, x, 3);  // WRONG\n  out[i] = x;',

@@ -155,12 +155,12 @@ const faults: Rows = {
   'a shuffle from a lane that the block does not have, whose value is not used': [
     '__global__ void k(float *x) {\n  float v = 1;\n  for (int by = 4; by > 0; by /= 2) v += __shfl_down_sync(~0u, v, by); // WRONG\n  x[threadIdx.x] = v;\n}',
     'float h; k<<<1, 8>>>(a); cudaMemcpy(&h, a, 4, cudaMemcpyDeviceToHost); assert(h == 8);',
-    'warning: k: thread 7 of block 0 reads the value of lane 11, which its block does not have: right only if it is not used at FILE:LINE',
+    'warning: k: thread 7 of block 0 reads the value of lane 11, which its block does not have: right only if unused at FILE:LINE',
   ],
   'a block that waits for a later one': [
     '__global__ void k(volatile int *flag, time_t end) {\n  if (blockIdx.x > 0) *flag = 1;\n  else while (*flag == 0 && time(nullptr) < end) {} // WRONG\n}',
     'int *m; cudaMallocManaged(&m, 4); *m = 0; k<<<2, 1>>>(m, time(nullptr) + 5); cudaFree(m);',
-    'notice: k: thread 0 of block 0 still runs after 3 s: blocks run one after the other, so that one that waits for a later block never ends at FILE:LINE',
+    'notice: k: thread 0 of block 0 still runs after 3 s (a block that waits for a later block never ends) at FILE:LINE',
   ],
   'a launch in a kernel': [
     `${fill}\n__global__ void outer(float *x) { k<<<1, 4>>>(x); } // WRONG`,

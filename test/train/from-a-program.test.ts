@@ -110,11 +110,11 @@ describe('saveModel', () => {
     using device = Device.open({ kind: 'cpu' });
     const model = createModel(device, config, { B: 1, T: 32, purpose: 'inference' });
     expect(() => saveModel(model, place.path('none'), { tokenizer: tokenizerNamed('gpt2')! })).toThrow(
-      "the tokenizer gpt2 has 50257 ids, the model's vocabulary 257",
+      "the tokenizer gpt2 has 50257 ids, over the model's vocabulary of 257",
     );
     const wide = createModel(device, { ...config, vocabularySize: 304 }, { B: 1, T: 32, purpose: 'inference' });
     expect(() => saveModel(wide, place.path('none'), { tokenizer: bytes })).toThrow(
-      'the tokenizer bytes is not found again with a vocabulary of 304; make the model with { vocabularySize: 257 }',
+      'a saved model with a vocabulary of 304 cannot name the tokenizer bytes; make the model with { vocabularySize: 257 }',
     );
     expect(() => saveModel(model, place.path('none'))).toThrow("the model's weights are zero");
     initializeWeights(model, 1);

@@ -128,8 +128,8 @@ void Memory::declare_shared(const void *memory, size_t bytes, const std::string 
 
 void Memory::barrier() { phase_first_ = (moment_ + 1) << moment_shift; }
 
-// Each lane learns the moments that any lane of the mask knows, and that the other lanes' accesses are before its next ones, as are
-// those that another lane acquired.
+// Each lane learns the moments that any lane of the mask knows or acquired, and that the other lanes' accesses are before its next
+// ones.
 void Memory::order_warp(unsigned first, unsigned mask) {
   if (clocks_.empty()) clocks_.assign(threads_.size() * 32, 0);
   uint64_t joined[32] = {}, acquired = 0;
@@ -159,7 +159,7 @@ void Memory::atomic(unsigned thread) {
     resume(thread);
     clock->released = last_release_ = moment_;
   }
-  // Its release is one of what it knows of other lanes, too.
+  // It also releases the accesses of other lanes that __syncwarp put before it.
   for (unsigned i = 0; i < 32 && threads_[thread].is_fenced && !clocks_.empty(); i++) {
     const uint64_t known = clocks_[thread * 32 + i];
     if (known > 0) threads_[thread / 32 * 32 + i].released = std::max(threads_[thread / 32 * 32 + i].released, known);
@@ -356,7 +356,7 @@ void Memory::conflict(uint64_t before, uint64_t now, uintptr_t address, size_t b
     const char *begin = reinterpret_cast<const char *>(address);
     if (!has_suspect()) suspect_ = {address, before, now, {begin, begin + bytes}};
   } else {
-    // A race, whatever the write changes.
+    // A race even if the write changes nothing.
     suspect_ = Suspect();
     if (defects_->count(Defect::Kind::race, caller, other)) return;
     defects_->add({Defect::Kind::race, name_of_thread(thread_of(now)) + " races: it " + raced(before, now, address, bytes), caller,

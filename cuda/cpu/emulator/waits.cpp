@@ -65,8 +65,7 @@ void Block::let_others_run(const void *caller) {
   const auto now = std::chrono::steady_clock::now();
   if (rested_.time_since_epoch().count() == 0) rested_ = now;
   if (caller && now - rested_ > std::chrono::seconds(3) && !is_told.exchange(true)) {
-    const std::string text = name_of(*current_) + " still runs after 3 s: blocks run one after the other, so that one that " +
-                             "waits for a later block never ends";
+    const std::string text = name_of(*current_) + " still runs after 3 s (a block that waits for a later block never ends)";
     std::fprintf(stderr, "notice: %s\n", message(launch_->kernel, {Defect::Kind::warning, text, caller}).c_str());
   }
   wait(State::ready);
@@ -167,7 +166,7 @@ void Block::undefined(unsigned lane, const void *caller) {
   const bool is_there = number / 32 * 32 + lane < threads_.size();
   memory_->add({is_there ? Defect::Kind::unwritten : Defect::Kind::warning,
                 name_of(*current_) + " reads the value of lane " + std::to_string(lane) + ", which " +
-                    (is_there ? "has ended: a GPU leaves it undefined" : "its block does not have: right only if it is not used"),
+                    (is_there ? "has ended and left it undefined" : "its block does not have: right only if unused"),
                 caller});
 }
 

@@ -72,7 +72,7 @@ export const choiceKinds = {
 /**
  * Yields the tokens of all texts as they are chosen, and each text's end. The same weights, options and cache sizes give the same
  * tokens. The event loop runs between tokens. Only one generation at a time may use a cache.
- * @throws UsageError for an option out of range, an empty prompt whose end of text is unknown, or weights that nothing has filled; Gpt2Error for a prompt outside the vocabulary, or if the cache is in use
+ * @throws UsageError for an option out of range, an empty prompt for a model without `endOfText`, or weights that nothing has filled; Gpt2Error for a prompt outside the vocabulary, or if the cache is in use
  * @example
  * const cache = new KeyValueCache(model, { texts: 1, window: 32 });
  * const decoder = new StreamDecoder();

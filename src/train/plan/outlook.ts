@@ -11,7 +11,7 @@ export interface Outlook {
   readonly steps: number;
   /** Tokens of these steps. */
   readonly tokens: number;
-  /** How often these steps read the training split; 0 if they have no end, or read one batch again (--overfit-batch). */
+  /** How often these steps read the training split; 0 for a program's batches, and with --overfit-batch. */
   readonly epochs: number;
   /** Seconds of a step and of the whole run, with its validations and last save; undefined if unknown. */
   readonly stepSeconds: number | undefined;

@@ -45,6 +45,8 @@ export interface RunFolder {
 
 /** Advice for a run that has stopped: resume it, if its batches can be read again. */
 export const continuationOf = ({ data, folder }: Pick<Run, 'data' | 'folder'>): string =>
-  data.isResumable ? continueWith(folder.out) : words`its batches cannot be read again, so start over with --overwrite`;
+  data.isResumable
+    ? continueWith(folder.out)
+    : words`the run cannot be resumed, because its batches cannot be read again: start one with another --out`;
 
 export const smallerRate = ({ parts }: Run) => (parts.schedule ? 'smaller rates' : words`a smaller --lr`);

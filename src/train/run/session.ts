@@ -97,7 +97,7 @@ export class Session {
       const skipped = this.#spikes && { skipped: this.#spikes.skipped };
       this.#events.log({ event: 'done', steps, seconds, weights, ...skipped });
     } else {
-      const end = isIdle ? `no step was left: ${startStep} of ${steps} were done` : this.#stoppedAndSaved;
+      const end = isIdle ? `nothing was left to do after ${startStep} of ${steps} steps` : this.#stoppedAndSaved;
       this.#events.notice(words`${end}, as --stop-after says; ${continuationOf(this.#run)}`);
     }
     if (await this.#saving.isLost()) await this.#saving.saveNow(this.#step, this.#position);

@@ -39,9 +39,10 @@ const withSizes = (config: unknown): object => {
 };
 
 const noSize = ({ input }: { input?: unknown }) =>
-  input === undefined ? 'it is missing' : `it is ${JSON.stringify(input)}, not a whole number from 1`;
+  input === undefined ? 'it is missing' : `it is ${JSON.stringify(input)}, not a whole number of at least 1`;
 const size = z.int({ error: noSize }).positive({ error: noSize });
-const noUntiedHead = 'an untied head cannot be read, nor start a model with --head untied';
+const noUntiedHead =
+  'an untied head cannot be read, with --head untied either: tie it to the embedding and train again';
 const configFields = z.looseObject({
   model_type: z.literal('gpt2', {
     error: ({ input }) =>
@@ -56,7 +57,7 @@ const configSchema = z.preprocess(
   withSizes,
   configFields.refine(({ n_embd, n_head }) => n_embd % n_head === 0, {
     path: ['n_head'],
-    error: ({ input }) => `it is ${(input as Config).n_head}, which does not divide n_embd`,
+    error: ({ input }) => `it is ${(input as Config).n_head}, which does not divide n_embd ${(input as Config).n_embd}`,
   }),
 );
 

@@ -55,7 +55,7 @@ class Gpt2TsForCausalLM(PreTrainedModel, GenerationMixin):
     def forward(self, input_ids, attention_mask=None, labels=None, use_cache=None, return_dict=None, **others):
         wrong = [name for name, value in others.items() if value is not None and value is not False]
         if wrong:
-            raise ValueError(f"the model takes no {', '.join(wrong)}; leave it out")
+            raise ValueError(f"the model does not use {', '.join(wrong)}: leave out what is named")
         config, parts, weights = self.config, self.config.parts, dict(self.named_parameters())
         T, layers = input_ids.shape[1], config.num_hidden_layers
         if T > config.max_position_embeddings:

@@ -175,10 +175,9 @@ function documentOf(line: string, field: string, where: string): string {
   const found = value !== null && typeof value === 'object' ? (value as Record<string, unknown>)[field] : undefined;
   if (typeof found === 'string') return found;
   const texts = textsIn(value);
-  const known =
-    texts.length > 0 ? words`name one of ${shortList(texts, 10)} with --field` : 'no field has one, remove the line';
-  const but = found === undefined ? '' : `, but ${shown(found)}`;
-  throw gpt2Error`${where} has no text in the field "${field}"${but}: ${known}`;
+  const known = texts.length > 0 ? words`name one of ${shortList(texts, 10)} with --field` : 'remove the line';
+  const why = found === undefined ? '' : `: it is ${shown(found)}`;
+  throw gpt2Error`${where} has no text in the field "${field}"${why}; ${known}`;
 }
 
 function notUtf8(text: Buffer, { path, offset }: Piece): Gpt2Error {

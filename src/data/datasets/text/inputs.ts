@@ -94,7 +94,7 @@ function isText(path: string): boolean {
   });
 }
 
-/** @throws Gpt2Error for a file that a folder would skip, as it begins with NUL bytes */
+/** @throws Gpt2Error for a file that a folder would skip, because a NUL is in its beginning */
 function refuseNul(path: string): void {
   const start = startOf(path);
   const at = start.indexOf(0);
