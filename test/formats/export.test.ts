@@ -378,7 +378,11 @@ describe('a folder of transformers is read', () => {
   };
   const t5 = '{"tokenizer_class":"T5Tokenizer"}';
   it.each<[string, (folder: string) => void, string]>([
-    ['another head', beside(head, 'F32', [V, C]), 'is not wte.weight: an untied head cannot be read, nor'],
+    [
+      'another head',
+      beside(head, 'F32', [V, C]),
+      'is not wte.weight: an untied head cannot be read, with --head untied',
+    ],
     ['a head of bytes', beside(head, 'U8', [V, C], Buffer.alloc(V * C)), `${head} is U8; only F32, F16, BF16 can be`],
     ['a mask of nothing', beside('h.0.attn.bias', 'F32', [1, 1, 2, 2], Buffer.alloc(16)), 'nor its causal mask'],
     ['a mask of layer 7', beside('h.7.attn.bias', 'U8', [1, 1, 1, 1], Buffer.of(1)), 'has tensors of 3 layers'],

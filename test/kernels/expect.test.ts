@@ -77,7 +77,7 @@ it.each([
   [call(two, 'C: 4'), 'case 1: C takes an array of numbers, not 4'],
   [call(`${two}, C: [0]`), 'case 1: C has 1 numbers as an input, but 2 are expected'],
   [call('A: [[1, 2]], B: [3, 4], N: 2'), 'case 1: A[0] is [1,2], which is no number: write a matrix'],
-  [call(two, 'C: [4, 6]', 'shapes: { C: [4, 9] }'), 'case 1: the shape [4,9] does not fit the 4 numbers'],
+  [call(two, 'C: [4, 6]', 'shapes: { C: [4, 9] }'), 'case 1: the shape [4,9] does not fit the 2 numbers'],
   [call('A: 1, B: [3, 4], N: 2'), 'case 1: A takes an array, not a number\n'],
   [call('A: [1, 2], B: [3, 4], N: [2]'), 'case 1: N takes a number, not an array\n'],
   [call('A: [1, 2], B: [3, 4], N: 2.5'), 'case 1: N is 2.5, which its C type cannot hold\n'],

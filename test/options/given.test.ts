@@ -168,8 +168,8 @@ const calls: Record<string, () => unknown> = {
   'generateText refuses: prompt takes a text, not undefined': () => api.generateText(object, undefined as never),
   'generateText refuses: there is no option "topk"; did you mean "topK"?': () =>
     api.generateText(object, '', { topk: 2 } as never),
-  "generateText refuses: the tokenizer gpt2 has 50257 ids, over the model's vocabulary of 65; use the model's": () =>
-    api.generateText(object, '', { tokenizer: api.tokenizerNamed('gpt2') }),
+  "generateText refuses: the tokenizer gpt2 has 50257 ids, over the model's vocabulary of 65; use the model's tokenizer":
+    () => api.generateText(object, '', { tokenizer: api.tokenizerNamed('gpt2') }),
   'meanLoss refuses: batches takes a whole number of at least 1, not 0': () =>
     api.meanLoss(object, { batch: 1, sequence: 8, batches: 0 }, object),
   'generate refuses: topP takes a number from 0 to 1, not 2': () =>
