@@ -1,12 +1,11 @@
 // Included after a user's file in a program that `gpt2 kernel test FILE --expect` makes: reads the arguments of a function as
-// doubles, and writes the arrays after the call. CUDA for nvcc and for the emulator.
-#include <algorithm>
+// doubles, and writes the arrays after the call. CUDA for nvcc and for the emulator. Each test compiles it: with <string> and
+// <algorithm> a small test took 4.7 s instead of 3.7.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
 #include <memory>
-#include <string>
 #include <tuple>
 #include <type_traits>
 
@@ -52,7 +51,8 @@ double wide(T value) {
 template <class T>
 bool holds(double value) {
   if constexpr (!std::is_integral_v<T>) return !std::isfinite(value) || std::isfinite(wide(T(value)));
-  const double end = std::ldexp(1, std::min(std::numeric_limits<T>::digits, 53));
+  constexpr int digits = std::numeric_limits<T>::digits;
+  const double end = std::ldexp(1, digits < 53 ? digits : 53);
   return value >= (std::is_signed_v<T> ? -end : 0) && value < end && value == std::trunc(value);
 }
 
@@ -61,10 +61,10 @@ template <class T>
 T next_as(const char *name, long index = -1) {
   const double value = next();
   if (holds<T>(value)) return T(value);
-  const std::string place = index < 0 ? "" : "[" + std::to_string(index) + "]";
   const bool is_rounded = std::is_integral_v<T> && std::fabs(value) >= std::ldexp(1, 53);
   const char *why = is_rounded ? "a whole number of 2^53 or more, which may be rounded: give a smaller one" : "which its C type cannot hold";
-  refuse("%s%s is %.15g, %s", name, place.c_str(), value, why);
+  if (index < 0) refuse("%s is %.15g, %s", name, value, why);
+  refuse("%s[%ld] is %.15g, %s", name, index, value, why);
 }
 
 template <class T>
@@ -99,7 +99,7 @@ struct Argument<T *> {
     count = size_t(length);
     bytes = count * sizeof(Element);
     // A byte: an empty array is no null pointer.
-    const size_t allocated = std::max<size_t>(bytes, 1);
+    const size_t allocated = bytes + (bytes == 0);
 #ifdef GPT2_PROGRAM
     // Without a caller: reports would name a line of this file.
     memory.reset(static_cast<Element *>(
