@@ -43,7 +43,7 @@ export function kernelCommand(interruption: (how?: 'quiet') => AbortSignal): Com
       process.stdout.write(`wrote ${files.join(', ')}\n`);
     });
   return new Command('kernel')
-    .description('Write CUDA kernels of your own')
+    .description('Test, time, profile and run CUDA kernels that you write')
     .addHelpText('after', examples)
     .addCommand(list)
     .addCommand(start)

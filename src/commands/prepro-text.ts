@@ -38,9 +38,9 @@ type OwnFlags = TextFlags & Texts<'separator' | 'field'> & Lists<'include' | 'ex
 const help = `
 A folder means all its text files, in the order of their names, without those that begin with a dot; .gz files are unpacked.
 --include and --exclude select among them: * and ? stand for any characters of a name, ** for folders too.
-The tokenizer's end of text precedes every document; char has none. A hash of its text decides whether a document is for
-validation; documents over 32 KiB are divided into parts of 16 to 32 KiB first. Where parts are too few to choose from, the
-beginning of one is used. Then the share, which counts tokens, can be far off and depend on the tokenizer; it is printed.
+The tokenizer's end of text precedes every document; char has none. Documents over 32 KiB are cut into parts of 16 to 32 KiB. A hash
+of a part's text decides whether the part is for validation. If parts are too few to choose from, the beginning of one is used; the
+share of tokens, which is printed, can then be far from --val-fraction.
 A killed preparation resumes when the command runs again. It takes twice the disk space of the shards.
 
 Examples:
