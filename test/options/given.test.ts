@@ -120,7 +120,7 @@ const adamw = new api.AdamW({ weightDecay: 0 });
 const calls: Record<string, () => unknown> = {
   'train, hooks refuses: there is no option "onevents"; did you mean "onEvent"?': () =>
     api.train({}, { onevents: 1 } as never),
-  'train, signal refuses: signal takes an AbortSignal, not an object': () =>
+  'train, signal refuses: signal takes an AbortSignal, not an object of AbortController': () =>
     api.train({}, { signal: new AbortController() as never }),
   'train, hooks refuses: hooks takes an object, not null': () => api.train({}, null as never),
   'train, place refuses: rank takes a whole number from 0 to 65535, not undefined': () =>
@@ -194,6 +194,40 @@ const calls: Record<string, () => unknown> = {
     api.compareSeries(object, object, 0, ['loss']),
 };
 
+const promise = Promise.resolve() as never;
+const takers: ((given: never) => unknown)[] = [
+  (given) => api.train(given),
+  (given) => api.trainEvents(given).next(),
+  (given) => api.planRun(given),
+  (given) => api.Device.open(given),
+  (given) => api.createModel(object, given, object),
+  (given) => new api.AdamW(given),
+  (given) => new api.Muon(given),
+  (given) => new api.Trainer(object, given),
+  (given) => new api.KeyValueCache(object, given),
+  (given) => api.openLoader(given),
+  (given) => api.writeShards('x', [], given),
+  (given) => api.prepareDataset('own-source', given),
+  (given) => api.prepareText([], given),
+  (given) => api.findInputs([], given),
+  (given) => api.saveModel(object, 'x', given),
+  (given) => api.exportModel(given),
+  (given) => api.writeCheckpoint(given),
+  (given) => api.resolveWeights('x', given),
+  (given) => api.generateText(object, '', given),
+  (given) => api.generate(object, given).next(),
+  (given) => api.evaluate(object, given),
+];
+it.each<[shown: string, given: unknown]>([
+  ['a Promise: await it', promise],
+  ['["a"]', ['a']],
+  ['an object of Map', new Map()],
+  ['an object of AbortController', new AbortController()],
+])('options takes an object, not %s', async (shown, given) => {
+  const refusal = new UsageError(`options takes an object, not ${shown}`);
+  for (const take of takers) await expect((async () => take(given as never))(), String(take)).rejects.toThrow(refusal);
+});
+
 const tokenizer = 'bytes' as never;
 const model = 'runs/mine' as never;
 const generate = (prompts: unknown) => api.generate(object, { prompts: prompts as never, tokens: 1, seed: 1 }).next();
@@ -205,6 +239,13 @@ it.each<[message: string, ...calls: (() => unknown)[]]>([
     'tokenizer takes a tokenizer, such as tokenizerNamed() returns, not "bytes"',
     ...[() => api.encode('a', tokenizer), () => api.decode([1], tokenizer), () => new api.StreamDecoder(tokenizer)],
     ...[() => api.generateText(object, '', { tokenizer }), () => api.saveModel(object, 'x', { tokenizer })],
+  ],
+  ['hooks takes an object, not a Promise: await it', () => api.train({}, promise)],
+  ['place takes an object, not a Promise: await it', () => api.train({}, { place: promise })],
+  ['options takes an object, not an object of Map', () => api.train({}, new Map() as never)],
+  [
+    'tokenizer takes a text or an object, not a Promise: await it',
+    () => api.writeShards('x', [], { tokenizer: promise }),
   ],
   ['path takes a text, not 5', () => api.resolveWeights(five), () => api.readTokenizer(five)],
   ['path takes a text, not ""', () => api.resolveWeights(''), () => api.resolveCheckpoint('')],
