@@ -240,6 +240,20 @@ it.each<[message: string, ...calls: (() => unknown)[]]>([
     ...[() => api.encode('a', tokenizer), () => api.decode([1], tokenizer), () => new api.StreamDecoder(tokenizer)],
     ...[() => api.generateText(object, '', { tokenizer }), () => api.saveModel(object, 'x', { tokenizer })],
   ],
+  [
+    'tokenizer takes one of gpt2, bytes, or what readDatasetTokenizer() or readTokenizer() returns, not "byte"',
+    ...[() => api.tokenizerNamed('byte'), () => api.writeShards('x', [], { tokenizer: 'byte' })],
+    () => api.evaluate(object, { shards: [], batch: 1, sequence: 8, tokenizer: 'byte' }),
+  ],
+  [
+    'tokenizer takes a tokenizer, such as tokenizerNamed() returns, not undefined',
+    () => api.writeShards('x', [], { tokenizer: undefined as never }),
+  ],
+  [
+    'tokenizer takes a tokenizer, such as tokenizerNamed() returns, not an object',
+    ...[() => api.writeShards('x', [], { tokenizer: {} as never })],
+    () => api.evaluate(object, { shards: [], batch: 1, sequence: 8, tokenizer: {} as never }),
+  ],
   ['hooks takes an object, not a Promise: await it', () => api.train({}, promise)],
   ['place takes an object, not a Promise: await it', () => api.train({}, { place: promise })],
   ['options takes an object, not an object of Map', () => api.train({}, new Map() as never)],
