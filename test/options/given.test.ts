@@ -278,7 +278,10 @@ it.each<[message: string, ...calls: (() => unknown)[]]>([
   ['batch takes an object, not 5', () => api.logits(object, five)],
   ['inputs takes an array of numbers, not undefined', () => api.logits(object, {} as never)],
   ['tokens takes an array of numbers, not 5', () => api.lossesOf(object, five)],
-  ['nextBatch takes a function, not 5', () => api.meanLoss(object, { batch: 1, sequence: 8, batches: 1 }, five)],
+  [
+    'nextBatch takes a function that returns a batch, such as () => loader.next(), not 5',
+    () => api.meanLoss(object, { batch: 1, sequence: 8, batches: 1 }, five),
+  ],
   ['cache takes a KeyValueCache, not 5', () => api.generate(five, { prompts: [], tokens: 1, seed: 1 }).next()],
   ['prompts takes arrays of ids, not null', () => generate(null)],
   ['a prompt takes an array of numbers, not 15496', () => generate([15496, 995])],

@@ -89,6 +89,7 @@ export const argumentKinds = {
   signal: { member: 'aborted', what: 'an AbortSignal' },
   ...{ ids: each('token ids'), after: each('token ids'), documents: each('texts') },
   prompts: { member: 'map', what: 'arrays of ids' },
+  nextBatch: { member: 'call', what: 'a function that returns a batch, such as () => loader.next()' },
   ...{ tokens: ids, targets: ids, inputs: ids, shape: ids, values: ids },
 } as const satisfies Readonly<Record<string, Kind>>;
 

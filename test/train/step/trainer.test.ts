@@ -181,6 +181,8 @@ describeBackends('batches', (_, kind) => {
       expect(trainer.step(index, learningRate, () => recordedBatch)).rejects;
     const limited = (limits: object) => expect(trainer.step(0, 1e-3, () => recordedBatch, limits)).rejects;
     await limited({ lossLimit: 1 }).toThrow('there is no option "lossLimit"');
+    const ofLoader = trainer.step(0, 1e-3, { next: () => recordedBatch } as never);
+    await expect(ofLoader).rejects.toThrow('such as () => loader.next(), not an object');
     await limited({ norm: Number.NaN }).toThrow('norm takes a number of at least 0, not NaN');
     await step(-1, 1e-3).toThrow("a step's index takes a whole number of at least 0, not -1");
     await step(0, Number.NaN).toThrow('the learning rate of step 0 takes a number of at least 0, not NaN');
