@@ -6,7 +6,7 @@ import { architectureOf } from '../../model/architecture.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import { castWeights, type Model } from '../../model/model.ts';
 import { parameterTable } from '../../model/parameters.ts';
-import type { StateCopy } from '../../optimizer/state.ts';
+import { checkState, type StateCopy } from '../../optimizer/state.ts';
 import { fromStored, storedShape } from '../files/layout.ts';
 import { optimizerFile, weightsFile } from '../files/names.ts';
 import { openSafetensors, type SafetensorsFile, type Values } from '../files/safetensors.ts';
@@ -49,6 +49,7 @@ export function loadOptimizer(
   optimizer: readonly StateCopy[],
 ): void {
   checkModel(path, manifest.model, model.config, false);
+  checkState(model, optimizer);
   const wanted = optimizer.flatMap(({ name, parameters, copy }) =>
     parameters.map((parameter) => ({ name: `${name}.${parameter.huggingFaceName}`, parameter, copy })),
   );
