@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { gpt2Error, shortList } from '../../base/errors.ts';
 import { architectureOf } from '../../model/architecture.ts';
 import type { ModelConfig } from '../../model/config.ts';
-import { castWeights, type Model } from '../../model/model.ts';
+import { castWeights, checkIdle, type Model } from '../../model/model.ts';
 import { parameterTable } from '../../model/parameters.ts';
 import { checkState, type StateCopy } from '../../optimizer/state.ts';
 import { fromStored, storedShape } from '../files/layout.ts';
@@ -26,6 +26,7 @@ export function loadWeights(
   model: Model,
 ): void {
   checkModel(path, manifest.model, model.config);
+  checkIdle(model);
   using file = openWeights(path, manifest.model);
   for (const parameter of parameterTable(model.config)) model.masters.write(parameter, file.read(parameter));
   castWeights(model);
@@ -50,6 +51,7 @@ export function loadOptimizer(
 ): void {
   checkModel(path, manifest.model, model.config, false);
   checkState(model, optimizer);
+  checkIdle(model);
   const wanted = optimizer.flatMap(({ name, parameters, copy }) =>
     parameters.map((parameter) => ({ name: `${name}.${parameter.huggingFaceName}`, parameter, copy })),
   );

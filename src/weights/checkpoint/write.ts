@@ -10,7 +10,7 @@ import { makeFolder } from '../../base/files/make-folder.ts';
 import { syncToDisk } from '../../base/files/regular-file.ts';
 import { writeDurably } from '../../data/shards/shard.ts';
 import type { ModelConfig } from '../../model/config.ts';
-import type { Model } from '../../model/model.ts';
+import { checkIdle, type Model } from '../../model/model.ts';
 import { type Parameter, parameterTable } from '../../model/parameters.ts';
 import { checkState, type StateCopy } from '../../optimizer/state.ts';
 import { tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
@@ -62,6 +62,7 @@ export function writeCheckpoint(checkpoint: CheckpointToWrite): string {
   checkGiven(checkpoint, { folder: 'text', step: whole(0), ...objects }, { tokenizer: 'text' });
   const { model, optimizer, ...head } = checkpoint;
   checkState(model, optimizer);
+  checkIdle(model);
   checkManifest(manifestOf(head, model.config));
   clearLeftovers(head.folder);
   return writeState(head, stateInDevice(model, optimizer), makeFolders);
