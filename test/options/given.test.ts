@@ -246,10 +246,6 @@ it.each<[message: string, ...calls: (() => unknown)[]]>([
     () => api.evaluate(object, { shards: [], batch: 1, sequence: 8, tokenizer: 'byte' }),
   ],
   [
-    'tokenizer takes a tokenizer, such as tokenizerNamed() returns, not undefined',
-    () => api.writeShards('x', [], { tokenizer: undefined as never }),
-  ],
-  [
     'tokenizer takes a tokenizer, such as tokenizerNamed() returns, not an object',
     ...[() => api.writeShards('x', [], { tokenizer: {} as never })],
     () => api.evaluate(object, { shards: [], batch: 1, sequence: 8, tokenizer: {} as never }),

@@ -10,7 +10,7 @@ import { shardPrefix } from './text/prepare-text.ts';
 
 export interface ShardOptions extends LossOptions {
   /** The tokenizer of the texts, or the name of a built-in one. Default gpt2. */
-  readonly tokenizer?: Tokenizer | string;
+  readonly tokenizer?: Tokenizer | string | undefined;
   /** The share of the documents for validation, spread evenly, at least one; or the documents. Default 0.01. */
   readonly validation?: number | Iterable<Document> | undefined;
 }
@@ -27,8 +27,7 @@ export function writeShards(folder: string, documents: Iterable<Document>, optio
   const part = typeof options?.validation === 'number' ? real(1e-9, 1) : argumentKinds.documents;
   const switches = { overwrite: 'switch', lossy: 'switch' } as const;
   checkGiven(options, {}, { tokenizer: 'text or object', validation: part, ...switches, notice: 'function' });
-  // Refuses undefined, which readDatasetTokenizer() returns for an unknown tokenizer.
-  const { tokenizer: asked, validation = 0.01, overwrite } = { tokenizer: gpt2, ...options };
+  const { tokenizer: asked = gpt2, validation = 0.01, overwrite } = options;
   const tokenizer = chosenTokenizer(asked);
   const [train, val] = divided([...documents], validation);
   if (train.length === 0 || val.length === 0) {
