@@ -1,5 +1,7 @@
 // Measures how fast texts are generated: each op of a token, a token at three positions, whole texts. Memory bounds a single
 // text: a token reads every weight once. The weights are random; choosing tokens costs as much as with a trained model.
+
+import { median } from '../../base/quantile.ts';
 import { generate } from '../../inference/sample/generate.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import { decode } from '../../model/decode.ts';
@@ -10,7 +12,7 @@ import { Device, type DeviceOptions } from '../../native/device.ts';
 import { sample } from '../../ops/ops.generated.ts';
 import { timeCalls } from './op-times.ts';
 import { measurePeaks } from './peaks.ts';
-import { median, timeOnDevice } from './timing.ts';
+import { timeOnDevice } from './timing.ts';
 
 /** Positions of the timed token; the ops are timed at the middle one. */
 const positions = [10, 500, 1000] as const;
