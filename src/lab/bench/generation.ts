@@ -1,6 +1,7 @@
 // Measures how fast texts are generated: each op of a token, a token at three positions, whole texts. Memory bounds a single
 // text: a token reads every weight once. The weights are random; choosing tokens costs as much as with a trained model.
 
+import { usageError } from '../../base/errors.ts';
 import { median } from '../../base/quantile.ts';
 import { generate } from '../../inference/sample/generate.ts';
 import type { ModelConfig } from '../../model/config.ts';
@@ -33,15 +34,17 @@ const runs = [
 ] as const;
 
 /**
- * Measures texts of `tokens` tokens. The model's context has at least 1024 positions.
+ * Measures texts of `tokens` tokens. The model's context has more positions than the last of `positions`.
  * @param onLine called with each result, as it comes
- * @throws Gpt2Error if the device does not open or has too little memory
+ * @throws UsageError for a shorter context; Gpt2Error if the device does not open or has too little memory
  */
 export async function measureGeneration(
   choice: DeviceOptions,
   { config, tokens }: { readonly config: ModelConfig; readonly tokens: number },
   onLine: (line: string) => void,
 ) {
+  if (config.context <= positions[2])
+    throw usageError`--generate times a token at position ${positions[2]}, which --context ${config.context} does not have; give a longer --context`;
   using device = Device.open(choice);
   const peaks = await measurePeaks(device);
   const model = createModel(device, config, { B: 1, T: config.context, purpose: 'inference' });
