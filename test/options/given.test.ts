@@ -258,6 +258,19 @@ it.each<[message: string, ...calls: (() => unknown)[]]>([
     () => api.writeShards('x', [], { tokenizer: promise }),
   ],
   ['path takes a text, not 5', () => api.resolveWeights(five), () => api.readTokenizer(five)],
+  ['path takes a text, not a Promise: await it', () => api.loadCards(promise)],
+  [
+    'hellaswag takes what readHellaswag() returns, not a Promise: await it',
+    () => api.scoreHellaswag(object, promise, { batch: 1, sequence: 8 }),
+  ],
+  [
+    'checkpoint takes what resolveCheckpoint() returns, not "runs/mine"',
+    ...[() => api.loadWeights(model, object), () => api.loadOptimizer(model, object, [])],
+  ],
+  [
+    "config takes a model's configuration, such as presetConfig() returns for a known name, not undefined",
+    ...[() => api.parameterCount(api.presetConfig('d7')!), () => api.parameterTable(api.presetConfig('d7')!)],
+  ],
   ['path takes a text, not ""', () => api.resolveWeights(''), () => api.resolveCheckpoint('')],
   ['run takes a text, not 5', () => api.readRun(five)],
   ['folder takes a text, not 5', () => api.findShards(five, 'val'), () => api.readDataset(five)],
@@ -286,7 +299,11 @@ it.each<[message: string, ...calls: (() => unknown)[]]>([
     ...[() => api.generateText(model, 'x'), () => api.saveModel(model, 'x'), () => api.initializeWeights(model, 1)],
     ...[() => new api.Trainer(model, object), () => new api.KeyValueCache(model, object)],
     ...[() => api.evaluate(model, object), () => api.meanLoss(model, object, object)],
-    () => api.scoreHellaswag(model, object, { batch: 1, sequence: 1 }),
+    ...[() => api.scoreHellaswag(model, object, { batch: 1, sequence: 1 }), () => api.weightsHash(model)],
+    ...[
+      () => api.loadWeights({ manifest: {} } as never, model),
+      () => api.writeCheckpoint({ folder: 'x', step: 0, manifest: object, model, optimizer: [] }),
+    ],
   ],
 ])('%s', async (message, ...calls) => {
   for (const call of calls) await expect((async () => call())(), String(call)).rejects.toThrow(new UsageError(message));

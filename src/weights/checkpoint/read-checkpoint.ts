@@ -1,6 +1,7 @@
 // Loads a checkpoint's weights and optimizer state into a model. All names and shapes are compared before the first tensor is
 // written, so a rejected file leaves the model unchanged. directory.ts finds and verifies the checkpoint.
 import { join } from 'node:path';
+import { checkArguments } from '../../base/checks/given.ts';
 import { gpt2Error, shortList } from '../../base/errors.ts';
 import { architectureOf } from '../../model/architecture.ts';
 import type { ModelConfig } from '../../model/config.ts';
@@ -22,9 +23,11 @@ import type { Manifest } from './manifest.ts';
  * @example loadWeights(resolveCheckpoint('runs/first'), model);
  */
 export function loadWeights(
-  { path, manifest }: { readonly path: string; readonly manifest: Pick<Manifest, 'model'> },
+  checkpoint: { readonly path: string; readonly manifest: Pick<Manifest, 'model'> },
   model: Model,
 ): void {
+  checkArguments({ checkpoint, model });
+  const { path, manifest } = checkpoint;
   checkModel(path, manifest.model, model.config);
   checkIdle(model);
   using file = openWeights(path, manifest.model);
@@ -44,11 +47,9 @@ export const openWeights = (path: string, model: ModelConfig) =>
  * @throws as `loadWeights`
  * @example loadOptimizer(resolveCheckpoint('runs/first'), model, trainer.optimizerState.copies);
  */
-export function loadOptimizer(
-  { path, manifest }: FoundCheckpoint,
-  model: Model,
-  optimizer: readonly StateCopy[],
-): void {
+export function loadOptimizer(checkpoint: FoundCheckpoint, model: Model, optimizer: readonly StateCopy[]): void {
+  checkArguments({ checkpoint, model });
+  const { path, manifest } = checkpoint;
   checkModel(path, manifest.model, model.config, false);
   checkState(model, optimizer);
   checkIdle(model);

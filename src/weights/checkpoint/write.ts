@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { checkGiven, whole } from '../../base/checks/given.ts';
+import { argumentKinds, checkGiven, whole } from '../../base/checks/given.ts';
 import { attempt, Gpt2Error, NativeError, words } from '../../base/errors.ts';
 import { checkedJson } from '../../base/files/checked-json.ts';
 import { makeFolder } from '../../base/files/make-folder.ts';
@@ -58,7 +58,7 @@ export interface CheckpointToWrite extends CheckpointHead {
  * writeCheckpoint({ folder: 'runs/copy/checkpoints', step: 2, manifest, model, optimizer });
  */
 export function writeCheckpoint(checkpoint: CheckpointToWrite): string {
-  const objects = { manifest: 'object', model: 'object', optimizer: 'object' } as const;
+  const objects = { manifest: 'object', model: argumentKinds.model, optimizer: 'object' } as const;
   checkGiven(checkpoint, { folder: 'text', step: whole(0), ...objects }, { tokenizer: 'text' });
   const { model, optimizer, ...head } = checkpoint;
   checkState(model, optimizer);
