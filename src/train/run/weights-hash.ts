@@ -7,7 +7,7 @@ import { parameterTable } from '../../model/parameters.ts';
 
 /**
  * sha256 over the fp32 master weights, tensor by tensor in the table's order, without padding rows. With several ranks, all must
- * call it at the same time. Steps that were begun before are hashed too.
+ * call it at the same time. It waits for steps that were not awaited.
  * @throws NativeError if another rank ends meanwhile
  * @example console.log(await weightsHash(model));
  */
