@@ -11,9 +11,9 @@ import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from
 import { availableParallelism, cpus, loadavg, totalmem } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { packageCommit, packageRoot } from '../src/base/package-root.ts';
+import { median, quantile } from '../src/base/quantile.ts';
 import { AdamW, Device, findShards, initializeWeights, type Model, openLoader, presetConfig } from '../src/index.ts';
 import { measurePeaks } from '../src/lab/bench/peaks.ts';
-import { median, quantile } from '../src/lab/bench/timing.ts';
 import { type Parameter, realCount } from '../src/model/parameters.ts';
 import type { Trainer } from '../src/train/step/trainer.ts';
 import { createTraining } from '../src/train/step/training.ts';

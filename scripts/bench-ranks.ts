@@ -10,7 +10,7 @@ import { statSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { setTimeout } from 'node:timers/promises';
 import { packageRoot } from '../src/base/package-root.ts';
-import { median } from '../src/lab/bench/timing.ts';
+import { median } from '../src/base/quantile.ts';
 import { TemporaryFolder } from '../src/native/temporary-folder.ts';
 import { logPath } from '../src/runs/paths.ts';
 import { readRun } from '../src/runs/reader.ts';

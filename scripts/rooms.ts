@@ -13,7 +13,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   base: {
     purpose: 'errors, their words, checks of what a program gives, files, signals',
     imports: [],
-    open: `checks/environment checks/given checks/nearest errors lazily package-root signals wording
+    open: `checks/environment checks/given checks/nearest errors lazily package-root quantile signals wording
       files/cache-folder files/checked-json files/half-floats files/make-folder files/regular-file`,
   },
   native: {

@@ -218,5 +218,8 @@ export const isClass = (value: unknown): boolean => typeof value === 'function' 
 export function shown(value: unknown): string {
   if (typeof value === 'function') return isClass(value) ? `the class ${value.name}` : 'a function';
   if (typeof value === 'string' || Array.isArray(value)) return JSON.stringify(value);
-  return typeof value === 'object' && value !== null ? 'an object' : String(value);
+  if (value instanceof Promise) return 'a Promise: await it';
+  if (typeof value !== 'object' || value === null) return String(value);
+  const { name = 'Object' } = Object.getPrototypeOf(value)?.constructor ?? {};
+  return name === 'Object' ? 'an object' : `an object of ${name}`;
 }

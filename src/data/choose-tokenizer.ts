@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { gpt2Error, UsageError } from '../base/errors.ts';
 import { characterTokenizerName, createCharacterTokenizer } from '../tokenizer/character-tokenizer.ts';
 import { describeLoss, type Loss, lostShare } from '../tokenizer/loss.ts';
-import { builtInTokenizers, type Tokenizer, tokenizerNamed } from '../tokenizer/tokenizer.ts';
+import { builtInNamed, builtInTokenizers, type Tokenizer } from '../tokenizer/tokenizer.ts';
 import { mostIds, readTokenizer, tokenizerFile } from '../tokenizer/tokenizer-file.ts';
 import { datasetFile, readDatasetTokenizer } from './shards/dataset-file.ts';
 
@@ -20,7 +20,7 @@ export const tokenizerKinds = `${tokenizerNames.join(', ')}, a tokenizer.json or
  */
 export function chooseTokenizer(name: string): Tokenizer | undefined {
   if (name === characterTokenizerName) return undefined;
-  const builtIn = tokenizerNamed(name);
+  const builtIn = builtInNamed(name);
   if (builtIn) return builtIn;
   if (existsSync(name)) return statSync(name).isDirectory() ? tokenizerOfFolder(name) : readTokenizer(name);
   if (/[/\\]|\.json$/.test(name)) {

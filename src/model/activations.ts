@@ -50,12 +50,19 @@ export function activationsOf(device: Device, config: ModelConfig, largest: Acti
   const sets = new Map<string, ActivationSet>();
   const most = largest.B * largest.T;
   let lastTurn: Promise<unknown> = Promise.resolve();
+  let turns = 0;
+  const end = () => void turns--;
   return {
+    /** Whether work of `inTurn` has not ended, so that weights may change. */
+    get isBusy(): boolean {
+      return turns > 0;
+    },
     /** Runs `work` after all earlier work has ended, so that callers do not overwrite each other's activations. */
     inTurn<R>(work: () => Promise<R>): Promise<R> {
+      turns++;
       const turn = lastTurn.then(work);
       // Only this caller sees the failure; the next turn still runs.
-      lastTurn = turn.catch(() => {});
+      lastTurn = turn.then(end, end);
       return turn;
     },
     /** Tokens of the sequences that the activations were made for. */

@@ -1,7 +1,7 @@
 // Draws the initial weights in the order of llm.c and PyTorch: with the same seed, the weights are equal.
 import { checkArguments, checkValue, whole } from '../base/checks/given.ts';
 import { openGenerator } from '../native/generator.ts';
-import { castWeights, type Model } from './model.ts';
+import { castWeights, checkIdle, type Model } from './model.ts';
 import { parameterTable, realCount } from './parameters.ts';
 
 /**
@@ -13,6 +13,7 @@ import { parameterTable, realCount } from './parameters.ts';
 export function initializeWeights(model: Model, seed: number): void {
   checkArguments({ model });
   checkValue('seed', whole(0, 2 ** 32 - 1), seed);
+  checkIdle(model);
   using generator = openGenerator(model.device.description.library, seed);
   for (const parameter of parameterTable(model.config)) {
     const { initial } = parameter;

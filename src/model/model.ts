@@ -120,6 +120,11 @@ export function castWeights({ device, weights, masters }: Model): void {
   }
 }
 
+/** Refuses to read or replace all weights before a step or an evaluation that was not awaited. @throws UsageError */
+export function checkIdle({ activations }: Model): void {
+  if (activations.isBusy) throw usageError`a step or an evaluation of the model has not ended: await its Promise first`;
+}
+
 const filled = new WeakSet<Model>();
 
 /** Refuses weights that nothing has filled, at a model's first use: every token would be as likely. @throws UsageError */

@@ -1,4 +1,5 @@
 // The table of parameters: names, shapes, and initial values. arena.ts has their memory.
+import { checkArguments } from '../base/checks/given.ts';
 import { elementCount } from '../native/element-types.ts';
 import { type Architecture, architectureOf } from './architecture.ts';
 import { type ModelConfig, paddedVocabularySize } from './config.ts';
@@ -39,6 +40,7 @@ export const headMatrix = 'headw';
  * @example for (const { name, shape } of parameterTable(config)) console.log(name, shape); // h.0.qkvw [1152,384]
  */
 export function parameterTable(config: ModelConfig): Parameter[] {
+  checkArguments({ config });
   const { layers, channels: C, context, vocabularySize } = config;
   const { norm, positions, embeddingNorm, head, initialization, skips, valueEmbeddings = 0 } = architectureOf(config);
   const padded = paddedVocabularySize(config);
@@ -124,6 +126,7 @@ function byFanIn(variance: number) {
  * @example console.log(parameterCount(presetConfig('d12')!)); // 124439808
  */
 export function parameterCount(config: ModelConfig): number {
+  checkArguments({ config });
   const { layers, ...once } = config;
   // Not from the table of all layers: a damaged file may claim any number of layers.
   const countOf = (layers: number) =>

@@ -12,6 +12,7 @@ import { type AllocatedRow, type Span, spansOf } from './spans.ts';
 
 /** A state row in device memory, as a checkpoint stores it. */
 export interface StateCopy {
+  readonly model: Model;
   readonly name: string;
   readonly parameters: readonly Parameter[];
   readonly copy: ParameterCopy;
@@ -23,6 +24,12 @@ interface Range {
   readonly count: number;
   /** Start in this rank's masters and gradients, which may hold only parts of the arena. */
   readonly inParts: number;
+}
+
+/** @throws UsageError unless all optimizer state is of `model` */
+export function checkState(model: Model, optimizer: readonly StateCopy[]): void {
+  if (Array.isArray(optimizer) && optimizer.every((row) => row?.model === model)) return;
+  throw usageError`the optimizer state is not of this model: give optimizerState.copies of a trainer of the model, or []`;
 }
 
 const arenas = { matrix: 'matrices', vector: 'vectors' } as const;
@@ -54,7 +61,9 @@ export class OptimizerState {
   /** State rows, for checkpoints. */
   get copies(): StateCopy[] {
     const table = parameterTable(this.#model.config);
-    return this.#rows.map(({ row, selected, copy }) => ({ name: row.name, parameters: table.filter(selected), copy }));
+    return this.#rows.map(({ row: { name }, selected, copy }) => {
+      return { model: this.#model, name, parameters: table.filter(selected), copy };
+    });
   }
 
   /** Scalars of all optimizers in step `index`, for the step block from GPT2_STEP_SCALARS on. */

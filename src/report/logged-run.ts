@@ -1,6 +1,7 @@
 // Collects the curves, samples, last lines and state of a run from its log so far. The report uses a whole log (make-figure.ts),
 // the live page adds line by line (page/live.ts), so nothing here needs Node or a DOM.
 import { orElse } from '../base/errors.ts';
+import { median } from '../base/quantile.ts';
 import { type Line, RunCurves } from '../runs/curves.ts';
 import type { RunRecord } from '../runs/reader.ts';
 import { formatCount, formatDuration } from './format-numbers.ts';
@@ -65,7 +66,7 @@ export class LoggedRun {
 
   /** Milliseconds per step: the median of the last steps. */
   get milliseconds(): number | undefined {
-    return [...this.times].sort((a, b) => a - b)[this.times.length >> 1];
+    return this.times.length === 0 ? undefined : median(this.times);
   }
 
   /** From the tokens of the last step: a start without a step yet may have other options. */

@@ -70,19 +70,27 @@ export const bytes: BuiltInTokenizer = {
 
 export const builtInTokenizers: readonly BuiltInTokenizer[] = [gpt2, bytes];
 
-/**
- * The built-in tokenizer with this name ("gpt2" or "bytes"), or undefined.
- * @example const ids = encode('Hello world', tokenizerNamed('bytes'));
- */
-export const tokenizerNamed = (name: string): BuiltInTokenizer | undefined =>
+/** The built-in tokenizer with a name of a file, or undefined. */
+export const builtInNamed = (name: string): BuiltInTokenizer | undefined =>
   builtInTokenizers.find((tokenizer) => tokenizer.name === name);
 
-/** The tokenizer of a program's option. @throws UsageError for a name that is not built in */
-export function chosenTokenizer(choice: Tokenizer | string): Tokenizer {
-  const tokenizer = typeof choice === 'string' ? tokenizerNamed(choice) : choice;
+/**
+ * The built-in tokenizer with this name, "gpt2" or "bytes".
+ * @throws UsageError for any other name
+ * @example const ids = encode('Hello world', tokenizerNamed('bytes'));
+ */
+export function tokenizerNamed(name: string): BuiltInTokenizer {
+  const tokenizer = builtInNamed(name);
   if (tokenizer) return tokenizer;
   const names = builtInTokenizers.map(({ name }) => name).join(', ');
-  throw usageError`tokenizer takes one of ${names}, or what readDatasetTokenizer() or readTokenizer() returns, not ${JSON.stringify(choice)}`;
+  throw usageError`tokenizer takes one of ${names}, or what readDatasetTokenizer() or readTokenizer() returns, not ${shown(name)}`;
+}
+
+/** The tokenizer of a program's option. @throws UsageError for a name that is not built in, or another value */
+export function chosenTokenizer(choice: Tokenizer | string): Tokenizer {
+  if (typeof choice === 'string') return tokenizerNamed(choice);
+  checkArguments({ tokenizer: choice });
+  return choice;
 }
 
 /**

@@ -13,7 +13,8 @@ import { writeCheckpoint } from './checkpoint/write.ts';
  * Saves the fp32 weights in `folder`, as a checkpoint without optimizer state, which `model` and --model take. An earlier save in the
  * folder is replaced.
  * @returns the path of the checkpoint
- * @throws UsageError for a tokenizer of another vocabulary, or weights that nothing has filled; Gpt2Error if the folder holds a run, or cannot be written
+ * @throws UsageError for a tokenizer of another vocabulary, weights that nothing has filled, or before the end of a step;
+ * Gpt2Error if the folder holds a run, or cannot be written
  * @example saveModel(model, 'models/mine', { tokenizer: tokenizerNamed('gpt2') });
  */
 export function saveModel(

@@ -8,7 +8,7 @@ import { shellWord } from '../base/wording.ts';
 import type { FetchOptions } from '../data/datasets/download.ts';
 import { type Dataset, readDatasetTokenizer } from '../data/shards/dataset-file.ts';
 import { type ModelConfig, presetConfig, pretrainedName } from '../model/config.ts';
-import { castWeights, type Model } from '../model/model.ts';
+import { castWeights, checkIdle, type Model } from '../model/model.ts';
 import { parameterTable } from '../model/parameters.ts';
 import { characterTokenizerName } from '../tokenizer/character-tokenizer.ts';
 import { exactTokenizerOf, type Tokenizer, tokenizerOf } from '../tokenizer/tokenizer.ts';
@@ -97,6 +97,7 @@ function storedWeights(path: string, open: () => StoredModel): Weights {
     load(model) {
       using again = open();
       checkModel(path, again.model, model.config);
+      checkIdle(model);
       for (const parameter of parameterTable(model.config)) {
         model.masters.write(parameter, again.read(parameter));
       }

@@ -2,11 +2,11 @@
 
 import { readFileSync } from 'node:fs';
 import { expect, it, vi } from 'vitest';
+import { median, quantile } from '../../src/base/quantile.ts';
 import { counted } from '../../src/commands/bench.ts';
 import { bench, measureTraining } from '../../src/lab/bench/bench.ts';
 import { measureGeneration } from '../../src/lab/bench/generation.ts';
 import { measurePeaks } from '../../src/lab/bench/peaks.ts';
-import { median, quantile } from '../../src/lab/bench/timing.ts';
 import { presetConfig } from '../../src/model/config.ts';
 import { flopsPerToken } from '../../src/model/flops.ts';
 import { parameterCount } from '../../src/model/parameters.ts';
@@ -18,8 +18,8 @@ import { Workplace } from '../support/cli.ts';
 import { pathWithTool } from '../support/driver-tool.ts';
 import { haveMemory } from '../support/memory.ts';
 
-it('medians and quantiles are values that were measured', () => {
-  expect(median([5, 1, 3])).toBe(3);
+it('medians are true medians, quantiles values that were measured', () => {
+  expect([median([5, 1, 3]), median([5, 1, 3, 8]), median([])]).toEqual([3, 4, Number.NaN]);
   expect(quantile([4, 3, 2, 1], 0.95)).toBe(4);
   const hundred = Array.from({ length: 100 }, (_, index) => index + 1);
   expect(quantile(hundred, 0.95)).toBe(95);

@@ -84,6 +84,18 @@ describeBackends('a checkpoint', (device) => {
     expect(contentOf(other)).toEqual(before);
   });
 
+  it('takes no optimizer state of another model, which has the same sizes', () => {
+    const [trained, other] = [trainedModel(device()), trainedModel(device(), 2)];
+    const folder = newFolder();
+    const refusal = 'the optimizer state is not of this model';
+    for (const optimizer of [other.optimizer, [{}] as never, other.optimizer[0] as never]) {
+      expect(() => write({ model: trained.model, optimizer }, folder)).toThrow(refusal);
+      expect(readdirSync(folder)).toEqual([]);
+    }
+    const found = verifyCheckpoint(write(trained, folder));
+    expect(() => loadOptimizer(found, trained.model, other.optimizer)).toThrow(refusal);
+  });
+
   it('with tensors missing, too many or of another shape is refused by their names, the model untouched', async () => {
     const path = write(trainedModel(device()));
     const tensors: TensorToWrite[] = parameterTable(tinyConfig).map((parameter) => {

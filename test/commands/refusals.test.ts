@@ -405,6 +405,7 @@ const tables: Record<string, Row[]> = {
     [2, '--device cpu --model runs/x', 'not "runs/x"', '--model takes one of d6'],
     [2, '--device cpu --model custom', 'not "custom"', '--model takes one of d6'],
     [2, '--generate 8 --batch 2', "'--generate <N>' cannot be used with option '--batch <B>'", 'bench --help'],
+    [2, '--device cpu --generate 1 --context 1000', 'which --context 1000 does not have', 'give a longer --context'],
     [2, '--device cpu --batch auto', 'not "auto"', '--batch takes a whole number from 1 to 65536'],
     [1, '--device cpu --out none/x.json', 'which does not exist', '--out none/x.json'],
     [1, '--device cpu --data none', 'none does not exist', '--data'],

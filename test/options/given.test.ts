@@ -120,7 +120,7 @@ const adamw = new api.AdamW({ weightDecay: 0 });
 const calls: Record<string, () => unknown> = {
   'train, hooks refuses: there is no option "onevents"; did you mean "onEvent"?': () =>
     api.train({}, { onevents: 1 } as never),
-  'train, signal refuses: signal takes an AbortSignal, not an object': () =>
+  'train, signal refuses: signal takes an AbortSignal, not an object of AbortController': () =>
     api.train({}, { signal: new AbortController() as never }),
   'train, hooks refuses: hooks takes an object, not null': () => api.train({}, null as never),
   'train, place refuses: rank takes a whole number from 0 to 65535, not undefined': () =>
@@ -194,6 +194,40 @@ const calls: Record<string, () => unknown> = {
     api.compareSeries(object, object, 0, ['loss']),
 };
 
+const promise = Promise.resolve() as never;
+const takers: ((given: never) => unknown)[] = [
+  (given) => api.train(given),
+  (given) => api.trainEvents(given).next(),
+  (given) => api.planRun(given),
+  (given) => api.Device.open(given),
+  (given) => api.createModel(object, given, object),
+  (given) => new api.AdamW(given),
+  (given) => new api.Muon(given),
+  (given) => new api.Trainer(object, given),
+  (given) => new api.KeyValueCache(object, given),
+  (given) => api.openLoader(given),
+  (given) => api.writeShards('x', [], given),
+  (given) => api.prepareDataset('own-source', given),
+  (given) => api.prepareText([], given),
+  (given) => api.findInputs([], given),
+  (given) => api.saveModel(object, 'x', given),
+  (given) => api.exportModel(given),
+  (given) => api.writeCheckpoint(given),
+  (given) => api.resolveWeights('x', given),
+  (given) => api.generateText(object, '', given),
+  (given) => api.generate(object, given).next(),
+  (given) => api.evaluate(object, given),
+];
+it.each<[shown: string, given: unknown]>([
+  ['a Promise: await it', promise],
+  ['["a"]', ['a']],
+  ['an object of Map', new Map()],
+  ['an object of AbortController', new AbortController()],
+])('options takes an object, not %s', async (shown, given) => {
+  const refusal = new UsageError(`options takes an object, not ${shown}`);
+  for (const take of takers) await expect((async () => take(given as never))(), String(take)).rejects.toThrow(refusal);
+});
+
 const tokenizer = 'bytes' as never;
 const model = 'runs/mine' as never;
 const generate = (prompts: unknown) => api.generate(object, { prompts: prompts as never, tokens: 1, seed: 1 }).next();
@@ -206,7 +240,37 @@ it.each<[message: string, ...calls: (() => unknown)[]]>([
     ...[() => api.encode('a', tokenizer), () => api.decode([1], tokenizer), () => new api.StreamDecoder(tokenizer)],
     ...[() => api.generateText(object, '', { tokenizer }), () => api.saveModel(object, 'x', { tokenizer })],
   ],
+  [
+    'tokenizer takes one of gpt2, bytes, or what readDatasetTokenizer() or readTokenizer() returns, not "byte"',
+    ...[() => api.tokenizerNamed('byte'), () => api.writeShards('x', [], { tokenizer: 'byte' })],
+    () => api.evaluate(object, { shards: [], batch: 1, sequence: 8, tokenizer: 'byte' }),
+  ],
+  [
+    'tokenizer takes a tokenizer, such as tokenizerNamed() returns, not an object',
+    ...[() => api.writeShards('x', [], { tokenizer: {} as never })],
+    () => api.evaluate(object, { shards: [], batch: 1, sequence: 8, tokenizer: {} as never }),
+  ],
+  ['hooks takes an object, not a Promise: await it', () => api.train({}, promise)],
+  ['place takes an object, not a Promise: await it', () => api.train({}, { place: promise })],
+  ['options takes an object, not an object of Map', () => api.train({}, new Map() as never)],
+  [
+    'tokenizer takes a text or an object, not a Promise: await it',
+    () => api.writeShards('x', [], { tokenizer: promise }),
+  ],
   ['path takes a text, not 5', () => api.resolveWeights(five), () => api.readTokenizer(five)],
+  ['path takes a text, not a Promise: await it', () => api.loadCards(promise)],
+  [
+    'hellaswag takes what readHellaswag() returns, not a Promise: await it',
+    () => api.scoreHellaswag(object, promise, { batch: 1, sequence: 8 }),
+  ],
+  [
+    'checkpoint takes what resolveCheckpoint() returns, not "runs/mine"',
+    ...[() => api.loadWeights(model, object), () => api.loadOptimizer(model, object, [])],
+  ],
+  [
+    "config takes a model's configuration, such as presetConfig() returns for a known name, not undefined",
+    ...[() => api.parameterCount(api.presetConfig('d7')!), () => api.parameterTable(api.presetConfig('d7')!)],
+  ],
   ['path takes a text, not ""', () => api.resolveWeights(''), () => api.resolveCheckpoint('')],
   ['run takes a text, not 5', () => api.readRun(five)],
   ['folder takes a text, not 5', () => api.findShards(five, 'val'), () => api.readDataset(five)],
@@ -223,7 +287,10 @@ it.each<[message: string, ...calls: (() => unknown)[]]>([
   ['batch takes an object, not 5', () => api.logits(object, five)],
   ['inputs takes an array of numbers, not undefined', () => api.logits(object, {} as never)],
   ['tokens takes an array of numbers, not 5', () => api.lossesOf(object, five)],
-  ['nextBatch takes a function, not 5', () => api.meanLoss(object, { batch: 1, sequence: 8, batches: 1 }, five)],
+  [
+    'nextBatch takes a function that returns a batch, such as () => loader.next(), not 5',
+    () => api.meanLoss(object, { batch: 1, sequence: 8, batches: 1 }, five),
+  ],
   ['cache takes a KeyValueCache, not 5', () => api.generate(five, { prompts: [], tokens: 1, seed: 1 }).next()],
   ['prompts takes arrays of ids, not null', () => generate(null)],
   ['a prompt takes an array of numbers, not 15496', () => generate([15496, 995])],
@@ -232,7 +299,11 @@ it.each<[message: string, ...calls: (() => unknown)[]]>([
     ...[() => api.generateText(model, 'x'), () => api.saveModel(model, 'x'), () => api.initializeWeights(model, 1)],
     ...[() => new api.Trainer(model, object), () => new api.KeyValueCache(model, object)],
     ...[() => api.evaluate(model, object), () => api.meanLoss(model, object, object)],
-    () => api.scoreHellaswag(model, object, { batch: 1, sequence: 1 }),
+    ...[() => api.scoreHellaswag(model, object, { batch: 1, sequence: 1 }), () => api.weightsHash(model)],
+    ...[
+      () => api.loadWeights({ manifest: {} } as never, model),
+      () => api.writeCheckpoint({ folder: 'x', step: 0, manifest: object, model, optimizer: [] }),
+    ],
   ],
 ])('%s', async (message, ...calls) => {
   for (const call of calls) await expect((async () => call())(), String(call)).rejects.toThrow(new UsageError(message));

@@ -9,7 +9,7 @@ import { KeyValueCache } from '../../src/model/key-value-cache.ts';
 import { castWeights, createModel } from '../../src/model/model.ts';
 import { bytes, decode, encode } from '../../src/tokenizer/tokenizer.ts';
 import { describeBackends } from '../support/backends.ts';
-import { drawnModel, tinyConfig } from '../support/tiny-model.ts';
+import { drawnModel, tinyConfig, tinyTrainer } from '../support/tiny-model.ts';
 
 describeBackends('generateText', (device) => {
   const modelOf = (vocabularySize: number, rows: number) =>
@@ -44,12 +44,14 @@ describeBackends('generateText', (device) => {
     expect(notices).toEqual([`the prompt has ${context + 5} tokens; the model sees only the last ${context}`]);
   });
 
-  it('refuses weights that nothing has filled, as logits and lossesOf do', async () => {
+  it('refuses weights that nothing has filled, as logits, lossesOf and a step do', async () => {
     const config = { ...tinyConfig, vocabularySize: bytes.vocabularySize };
-    const model = createModel(device(), config, { B: 1, T: 4, purpose: 'inference' });
+    const model = createModel(device(), config, { B: 1, T: 4, purpose: 'training' });
     const inputs = Int32Array.of(1, 2, 3, 4);
-    const uses = [generateText(model, 'a'), logits(model, { inputs }), lossesOf(model, inputs)];
-    for (const use of uses) await expect(use).rejects.toThrow("the model's weights are zero: fill them with");
+    const trainer = tinyTrainer(model, { batch: 1, sequence: 4 });
+    const step = () => trainer.step(0, 0, () => ({ inputs, targets: inputs }));
+    const uses = [() => generateText(model, 'a'), () => logits(model, { inputs }), () => lossesOf(model, inputs), step];
+    for (const use of uses) await expect(use()).rejects.toThrow("the model's weights are zero: fill them with");
   });
 
   it('refuses a vocabulary without a tokenizer, and weights that have diverged', async () => {

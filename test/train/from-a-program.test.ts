@@ -21,7 +21,7 @@ import { workplace } from '../support/cli.ts';
 import { tinyRun } from '../support/tiny-run.ts';
 
 const place = workplace();
-const bytes = tokenizerNamed('bytes')!;
+const bytes = tokenizerNamed('bytes');
 const documents = Array.from({ length: 40 }, (_, index) => `document ${index} of forty`);
 const config = { layers: 1, channels: 32, heads: 2, context: 32, vocabularySize: bytes.vocabularySize };
 
@@ -109,7 +109,7 @@ describe('saveModel', () => {
   it('refuses a tokenizer of another vocabulary, a weight that is NaN, and a folder that holds something else', () => {
     using device = Device.open({ kind: 'cpu' });
     const model = createModel(device, config, { B: 1, T: 32, purpose: 'inference' });
-    expect(() => saveModel(model, place.path('none'), { tokenizer: tokenizerNamed('gpt2')! })).toThrow(
+    expect(() => saveModel(model, place.path('none'), { tokenizer: tokenizerNamed('gpt2') })).toThrow(
       "the tokenizer gpt2 has 50257 ids, over the model's vocabulary of 257",
     );
     const wide = createModel(device, { ...config, vocabularySize: 304 }, { B: 1, T: 32, purpose: 'inference' });

@@ -13,7 +13,14 @@ export type ValueType =
   | readonly string[];
 
 const isText = (value: unknown) => typeof value === 'string' && value !== '';
-const isObject = (value: unknown) => Object(value) === value;
+/** A Promise is an argument that nobody awaited. */
+const isObject = (value: unknown) => Object(value) === value && !(value instanceof Promise);
+
+/** Whether an object has its options as properties: an array, a Map or another object of a class has none that count. */
+export function isPlain(value: unknown): boolean {
+  const prototype = isObject(value) && typeof value === 'object' ? Object.getPrototypeOf(value) : undefined;
+  return prototype === null || prototype === Object.prototype;
+}
 
 /** Kinds without a range, with their names in messages. */
 const plainKinds = {
@@ -24,7 +31,8 @@ const plainKinds = {
   'text or object': ['a text or an object', (value) => isText(value) || isObject(value)],
   function: ['a function', (value) => typeof value === 'function'],
   'object or function': ['an object or a function', isObject],
-  object: ['an object', (value) => typeof value === 'object' && value !== null],
+  object: ['an object', (value) => isObject(value) && typeof value === 'object'],
+  options: ['an object', isPlain],
 } as const satisfies Readonly<Record<string, readonly [name: string, has: (value: unknown) => boolean]>>;
 
 /** The kind of value of an API option; the functions that receive an 'object' check its content. */
@@ -52,7 +60,7 @@ export function checkGiven<T extends object>(
   optional: Kinds<OptionalKey<T>>,
   names?: { readonly spellings: Spellings; readonly help?: string },
 ): void {
-  checkValue('options', 'object', options);
+  checkValue('options', 'options', options);
   const kinds: Readonly<Record<string, Kind>> = { ...required, ...optional };
   const known = Object.keys(kinds);
   const wrong = Object.entries(options).find(([name, value]) => value !== undefined && !known.includes(name))?.[0];
@@ -77,10 +85,14 @@ export const argumentKinds = {
   device: { member: 'allocate', what: 'what Device.open() returns' },
   model: { member: 'activations', what: 'what createModel() returns (resolveWeights() reads weights)' },
   cache: { member: 'window', what: 'a KeyValueCache' },
+  config: { member: 'layers', what: "a model's configuration, such as presetConfig() returns for a known name" },
+  checkpoint: { member: 'manifest', what: 'what resolveCheckpoint() returns' },
+  hellaswag: { member: 'questions', what: 'what readHellaswag() returns' },
   tokenizer: { member: 'append', what: 'a tokenizer, such as tokenizerNamed() returns' },
   signal: { member: 'aborted', what: 'an AbortSignal' },
   ...{ ids: each('token ids'), after: each('token ids'), documents: each('texts') },
   prompts: { member: 'map', what: 'arrays of ids' },
+  nextBatch: { member: 'call', what: 'a function that returns a batch, such as () => loader.next()' },
   ...{ tokens: ids, targets: ids, inputs: ids, shape: ids, values: ids },
 } as const satisfies Readonly<Record<string, Kind>>;
 

@@ -7,7 +7,7 @@ import { checkArguments } from '../../base/checks/given.ts';
 import { Gpt2Error, gpt2Error } from '../../base/errors.ts';
 import { readCheckedJson } from '../../base/files/checked-json.ts';
 import { type Loss, lostShare } from '../../tokenizer/loss.ts';
-import { type Tokenizer, tokenizerNamed } from '../../tokenizer/tokenizer.ts';
+import { builtInNamed, type Tokenizer } from '../../tokenizer/tokenizer.ts';
 import { readTokenizer, tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
 
 export type Role = 'train' | 'val';
@@ -80,7 +80,7 @@ export const tokenizerRecord = ({ name, vocabularySize, file, encodeAll }: Token
  */
 export function readDatasetTokenizer(folder: string, dataset = readDataset(folder)): Tokenizer | undefined {
   const { tokenizer: name = 'gpt2', tokenizerSha256: wanted } = dataset ?? {};
-  if (wanted === undefined) return tokenizerNamed(name);
+  if (wanted === undefined) return builtInNamed(name);
   const path = join(folder, tokenizerFile);
   const tokenizer = readTokenizer(path);
   const found = sha256Of(tokenizer.file ?? '');

@@ -110,6 +110,7 @@ export async function scoreHellaswag(model: Model, file: Hellaswag, options: Sco
   const optional = { progress: 'function', ranks: 'object', signal: argumentKinds.signal } as const;
   checkArguments({ model });
   checkGiven(options, { batch: whole(1), sequence: whole(1) }, optional);
+  checkArguments({ hellaswag: file });
   const sums = await completionLosses(model, file, options);
   let [correct, correctNorm] = [0, 0];
   for (const [index, { label, completions }] of file.questions.entries()) {

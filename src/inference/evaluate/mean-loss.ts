@@ -1,5 +1,5 @@
 // The mean loss of a model over batches of tokens. State that training keeps between steps stays unchanged.
-import { checkArguments, checkGiven, checkValue, whole } from '../../base/checks/given.ts';
+import { checkArguments, checkGiven, whole } from '../../base/checks/given.ts';
 import { gpt2Error, InterruptedError, ShapeError } from '../../base/errors.ts';
 import { writeBatch } from '../../data/batches/batch.ts';
 import type { Batch } from '../../data/batches/loader.ts';
@@ -25,7 +25,7 @@ interface Sizes {
 export async function meanLoss(model: Model, sizes: Sizes, nextBatch: () => Batch): Promise<number> {
   checkArguments({ model });
   checkGiven(sizes, { batch: whole(1), sequence: whole(1), batches: whole(1) }, {});
-  checkValue('nextBatch', 'function', nextBatch);
+  checkArguments({ nextBatch });
   const { sum, targets } = await summedLoss(model, sizes, nextBatch);
   if (targets === 0) throw gpt2Error`the batches have no target to predict: all are -1`;
   return sum / targets;

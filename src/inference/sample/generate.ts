@@ -86,7 +86,8 @@ export async function* generate(cache: KeyValueCache, options: GenerateOptions):
   const { prompts, tokens, seed, temperature = 1, topK = 0, topP = 1, firstText = 0, whenFull = 'slide' } = options;
   for (const prompt of prompts) checkValue('a prompt', argumentKinds.tokens, prompt);
   checkArguments({ cache });
-  checkFilled(cache.model);
+  // After a step that was not awaited.
+  await cache.model.activations.inTurn(async () => checkFilled(cache.model));
   const { endOfText, vocabularySize } = cache.model.config;
   // Nothing after a document's end sees the document, so the text ends there.
   const { stopAt = endOfText } = options;

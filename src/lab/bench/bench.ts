@@ -1,4 +1,6 @@
 // Measures training on a device: the whole step, its ops one by one, the device's best rates, and memory against the plan.
+
+import { median, quantile } from '../../base/quantile.ts';
 import type { Batch } from '../../data/batches/loader.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import { flopsPerToken } from '../../model/flops.ts';
@@ -15,7 +17,6 @@ import type { BegunStep, Trainer } from '../../train/step/trainer.ts';
 import { createTraining } from '../../train/step/training.ts';
 import { timeOps } from './op-times.ts';
 import { measurePeaks } from './peaks.ts';
-import { median, quantile } from './timing.ts';
 
 export interface BenchOptions {
   readonly device: Omit<DeviceOptions, 'accumulates' | 'graphs'>;

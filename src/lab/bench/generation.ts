@@ -1,5 +1,8 @@
 // Measures how fast texts are generated: each op of a token, a token at three positions, whole texts. Memory bounds a single
 // text: a token reads every weight once. The weights are random; choosing tokens costs as much as with a trained model.
+
+import { usageError } from '../../base/errors.ts';
+import { median } from '../../base/quantile.ts';
 import { generate } from '../../inference/sample/generate.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import { decode } from '../../model/decode.ts';
@@ -10,7 +13,7 @@ import { Device, type DeviceOptions } from '../../native/device.ts';
 import { sample } from '../../ops/ops.generated.ts';
 import { timeCalls } from './op-times.ts';
 import { measurePeaks } from './peaks.ts';
-import { median, timeOnDevice } from './timing.ts';
+import { timeOnDevice } from './timing.ts';
 
 /** Positions of the timed token; the ops are timed at the middle one. */
 const positions = [10, 500, 1000] as const;
@@ -31,15 +34,17 @@ const runs = [
 ] as const;
 
 /**
- * Measures texts of `tokens` tokens. The model's context has at least 1024 positions.
+ * Measures texts of `tokens` tokens. The model's context has more positions than the last of `positions`.
  * @param onLine called with each result, as it comes
- * @throws Gpt2Error if the device does not open or has too little memory
+ * @throws UsageError for a shorter context; Gpt2Error if the device does not open or has too little memory
  */
 export async function measureGeneration(
   choice: DeviceOptions,
   { config, tokens }: { readonly config: ModelConfig; readonly tokens: number },
   onLine: (line: string) => void,
 ) {
+  if (config.context <= positions[2])
+    throw usageError`--generate times a token at position ${positions[2]}, which --context ${config.context} does not have; give a longer --context`;
   using device = Device.open(choice);
   const peaks = await measurePeaks(device);
   const model = createModel(device, config, { B: 1, T: config.context, purpose: 'inference' });

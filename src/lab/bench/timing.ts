@@ -1,13 +1,6 @@
-// Times work on a device by its events, and takes quantiles of measurements.
+// Times work on a device by its events.
+import { median } from '../../base/quantile.ts';
 import type { Device } from '../../native/device.ts';
-
-/** The quantile `q` of the values; 0.5 is the median. */
-export function quantile(values: readonly number[], q: number): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[Math.min(sorted.length - 1, Math.max(0, Math.ceil(q * sorted.length) - 1))] ?? Number.NaN;
-}
-
-export const median = (values: readonly number[]): number => quantile(values, 0.5);
 
 /** A measurement stops after this time in ms, but makes at least one run. */
 const enoughByDefault = 1000;

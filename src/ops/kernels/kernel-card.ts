@@ -2,6 +2,7 @@
 // everything that the op's contract (cuda/gpt2.h) names.
 import { statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
+import { checkArguments } from '../../base/checks/given.ts';
 import { didYouMean } from '../../base/checks/nearest.ts';
 import { Gpt2Error } from '../../base/errors.ts';
 import type { DeviceBuffer, Dtype } from '../../native/device.ts';
@@ -99,6 +100,7 @@ export const cardFiles: readonly string[] = ['card.ts', 'card.mjs'];
  * @example await useCards(gpu, await loadCards('kernels/course/gelu/1-naive'));
  */
 export async function loadCards(path: string): Promise<readonly LoadedCard[]> {
+  checkArguments({ path });
   const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
   const names = isFolder ? cardFiles.map((name) => join(path, name)) : [path];
   const file = names.find((name) => statSync(name, { throwIfNoEntry: false })?.isFile());

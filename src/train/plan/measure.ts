@@ -1,5 +1,6 @@
 // Measures the time of a run's step on its device, without a run: two micro-batches and one update, or a few seconds of them.
 import { InterruptedError, NativeError } from '../../base/errors.ts';
+import { median } from '../../base/quantile.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import { initializeWeights } from '../../model/initialize.ts';
 import type { Pointer } from '../../native/bindings.generated.ts';
@@ -66,10 +67,4 @@ export async function measureStep(
     if (error instanceof NativeError && error.status === 'GPT2_OUT_OF_MEMORY') return undefined;
     throw error;
   }
-}
-
-export function median(values: readonly number[]): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  const middle = (sorted.length - 1) / 2;
-  return (sorted[Math.floor(middle)]! + sorted[Math.ceil(middle)]!) / 2;
 }

@@ -1,5 +1,6 @@
 // Plans a run without starting it (--dry-run): memory by kind, size of a step, whether it fits; steps, epochs and time. --for plans
 // for a GPU that is not here.
+import { checkValue } from '../../base/checks/given.ts';
 import { attempt } from '../../base/errors.ts';
 import type { FetchOptions } from '../../data/datasets/download.ts';
 import { openShard } from '../../data/shards/shard.ts';
@@ -59,6 +60,7 @@ export async function planRun(
   notice: (text: string) => void = () => {},
   onProgress?: FetchOptions['onProgress'],
 ): Promise<TrainingPlan> {
+  checkValue('options', 'options', options);
   return planSources(resolveSources({ ...options, dryRun: true }), { notice, onProgress });
 }
 

@@ -37,7 +37,7 @@ export type ProgramOptions = Omit<TrainOptions, ProgramPart> & {
 
 /** Separates a program's parts from its options. @throws UsageError for a part of another type */
 export function splitParts(options: ProgramOptions): { options: TrainOptions; parts: ProgramParts } {
-  checkValue('options', 'object', options);
+  checkValue('options', 'options', options);
   for (const name of ['batches', 'validation'] as const) {
     if (options[name] !== undefined) checkValue(name, 'object or function', options[name]);
   }

@@ -1,6 +1,6 @@
 // Types of `train`'s arguments and result, and the calls of a program's hooks. The first error of a hook asks the run to stop, which
 // saves it.
-import { argumentKinds, checkGiven, checkValue } from '../../base/checks/given.ts';
+import { argumentKinds, checkGiven, checkValue, isPlain } from '../../base/checks/given.ts';
 import { Gpt2Error } from '../../base/errors.ts';
 import { checkPlace, type Place } from '../../ranks/place.ts';
 import type { LivePage } from '../../report/live/live-page.ts';
@@ -81,11 +81,12 @@ const hookKinds = {
   onEvent: 'function',
 } as const;
 
-/** An object of a class may have other fields: they are its state. @throws UsageError */
+/** An object of a class that has a hook may have other fields: they are its state. @throws UsageError */
 export function checkHooks(hooks: TrainHooks): void {
   checkValue('hooks', 'object', hooks);
-  const isOfClass = ![Object.prototype, null].includes(Object.getPrototypeOf(hooks));
-  checkGiven(isOfClass ? boundHooks(hooks) : hooks, {}, hookKinds);
+  const ofClass = isPlain(hooks) ? {} : boundHooks(hooks);
+  const hasHook = Object.values(ofClass).some((hook) => hook !== undefined);
+  checkGiven(hasHook ? ofClass : hooks, {}, hookKinds);
   if (hooks.place) checkPlace(hooks.place);
 }
 

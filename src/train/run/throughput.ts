@@ -1,5 +1,5 @@
 // Measures a run's speed and estimates when it ends: the median of recent steps, what is due between steps, and the last save.
-import { median } from '../plan/measure.ts';
+import { median } from '../../base/quantile.ts';
 import { type Outlook, saveSeconds, timesDue } from '../plan/outlook.ts';
 import type { SessionHooks } from './hooks.ts';
 import type { Run } from './run.ts';

@@ -1,19 +1,24 @@
 // Hashes all weights, to show that two runs are equal in every bit. The hash covers the device layout, [out, in], so it is not
 // the hash of any file.
 import { createHash } from 'node:crypto';
+import { checkArguments } from '../../base/checks/given.ts';
 import type { Model } from '../../model/model.ts';
 import { parameterTable } from '../../model/parameters.ts';
 
 /**
  * sha256 over the fp32 master weights, tensor by tensor in the table's order, without padding rows. With several ranks, all must
- * call it at the same time.
+ * call it at the same time. It waits for steps that were not awaited.
  * @throws NativeError if another rank ends meanwhile
  * @example console.log(await weightsHash(model));
  */
-export async function weightsHash({ config, masters }: Model): Promise<string> {
-  const hash = createHash('sha256');
-  for (const parameter of parameterTable(config)) {
-    hash.update(new Uint8Array((await masters.readWhole(parameter)).buffer));
-  }
-  return hash.digest('hex');
+export async function weightsHash(model: Model): Promise<string> {
+  checkArguments({ model });
+  const { activations, config, masters } = model;
+  return activations.inTurn(async () => {
+    const hash = createHash('sha256');
+    for (const parameter of parameterTable(config)) {
+      hash.update(new Uint8Array((await masters.readWhole(parameter)).buffer));
+    }
+    return hash.digest('hex');
+  });
 }

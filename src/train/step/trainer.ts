@@ -8,7 +8,7 @@ import type { Batch } from '../../data/batches/loader.ts';
 import { architectureOf } from '../../model/architecture.ts';
 import type { ParameterArena } from '../../model/arena.ts';
 import type { Windows } from '../../model/mask.ts';
-import type { Model } from '../../model/model.ts';
+import { checkFilled, type Model } from '../../model/model.ts';
 import { GPT2_STEP, type Pointer } from '../../native/bindings.generated.ts';
 import type { Communicator } from '../../native/communicator.ts';
 import type { Program } from '../../native/device.ts';
@@ -105,8 +105,8 @@ export class Trainer {
 
   /**
    * Runs step `index` (counted from 0) with micro-batches from `nextBatch`, and its update.
-   * @throws ShapeError for a micro-batch that is not B x T tokens of the vocabulary; Gpt2Error if all targets of the step are -1;
-   * weights and optimizer state stay as they are
+   * @throws UsageError for weights that nothing has filled; ShapeError for a micro-batch that is not B x T tokens of the
+   * vocabulary; Gpt2Error if all targets of the step are -1; weights and optimizer state stay as they are
    */
   async step(index: number, learningRate: number, nextBatch: () => Batch, limits?: UpdateLimits): Promise<StepResult> {
     const { finished } = await this.begin(index, learningRate, nextBatch, limits);
@@ -137,6 +137,7 @@ export class Trainer {
     const { batch: B, sequence: T, accumulation } = this.options;
     const { device, activations } = this.model;
     return activations.inTurn(async () => {
+      checkArguments({ nextBatch });
       const set = activations.at(B, T);
       const windows = index === undefined ? undefined : this.options.windowsAt?.(index);
       this.update();
@@ -175,6 +176,8 @@ export class Trainer {
     const { device, activations } = this.model;
     return activations.inTurn(async () => {
       checkStep(index, learningRate, limits);
+      checkArguments({ nextBatch });
+      checkFilled(this.model);
       const { loss = largestFloat, norm = largestFloat, afterUpdate = false } = limits;
       const scalars = this.optimizerState.scalarsAt(index);
       const windows = this.options.windowsAt?.(index);

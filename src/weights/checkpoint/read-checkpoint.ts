@@ -1,12 +1,13 @@
 // Loads a checkpoint's weights and optimizer state into a model. All names and shapes are compared before the first tensor is
 // written, so a rejected file leaves the model unchanged. directory.ts finds and verifies the checkpoint.
 import { join } from 'node:path';
+import { checkArguments } from '../../base/checks/given.ts';
 import { gpt2Error, shortList } from '../../base/errors.ts';
 import { architectureOf } from '../../model/architecture.ts';
 import type { ModelConfig } from '../../model/config.ts';
-import { castWeights, type Model } from '../../model/model.ts';
+import { castWeights, checkIdle, type Model } from '../../model/model.ts';
 import { parameterTable } from '../../model/parameters.ts';
-import type { StateCopy } from '../../optimizer/state.ts';
+import { checkState, type StateCopy } from '../../optimizer/state.ts';
 import { fromStored, storedShape } from '../files/layout.ts';
 import { optimizerFile, weightsFile } from '../files/names.ts';
 import { openSafetensors, type SafetensorsFile, type Values } from '../files/safetensors.ts';
@@ -22,10 +23,13 @@ import type { Manifest } from './manifest.ts';
  * @example loadWeights(resolveCheckpoint('runs/first'), model);
  */
 export function loadWeights(
-  { path, manifest }: { readonly path: string; readonly manifest: Pick<Manifest, 'model'> },
+  checkpoint: { readonly path: string; readonly manifest: Pick<Manifest, 'model'> },
   model: Model,
 ): void {
+  checkArguments({ checkpoint, model });
+  const { path, manifest } = checkpoint;
   checkModel(path, manifest.model, model.config);
+  checkIdle(model);
   using file = openWeights(path, manifest.model);
   for (const parameter of parameterTable(model.config)) model.masters.write(parameter, file.read(parameter));
   castWeights(model);
@@ -43,12 +47,12 @@ export const openWeights = (path: string, model: ModelConfig) =>
  * @throws as `loadWeights`
  * @example loadOptimizer(resolveCheckpoint('runs/first'), model, trainer.optimizerState.copies);
  */
-export function loadOptimizer(
-  { path, manifest }: FoundCheckpoint,
-  model: Model,
-  optimizer: readonly StateCopy[],
-): void {
+export function loadOptimizer(checkpoint: FoundCheckpoint, model: Model, optimizer: readonly StateCopy[]): void {
+  checkArguments({ checkpoint, model });
+  const { path, manifest } = checkpoint;
   checkModel(path, manifest.model, model.config, false);
+  checkState(model, optimizer);
+  checkIdle(model);
   const wanted = optimizer.flatMap(({ name, parameters, copy }) =>
     parameters.map((parameter) => ({ name: `${name}.${parameter.huggingFaceName}`, parameter, copy })),
   );

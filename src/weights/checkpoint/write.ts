@@ -3,16 +3,16 @@
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { checkGiven, whole } from '../../base/checks/given.ts';
+import { argumentKinds, checkGiven, whole } from '../../base/checks/given.ts';
 import { attempt, Gpt2Error, NativeError, words } from '../../base/errors.ts';
 import { checkedJson } from '../../base/files/checked-json.ts';
 import { makeFolder } from '../../base/files/make-folder.ts';
 import { syncToDisk } from '../../base/files/regular-file.ts';
 import { writeDurably } from '../../data/shards/shard.ts';
 import type { ModelConfig } from '../../model/config.ts';
-import type { Model } from '../../model/model.ts';
+import { checkIdle, type Model } from '../../model/model.ts';
 import { type Parameter, parameterTable } from '../../model/parameters.ts';
-import type { StateCopy } from '../../optimizer/state.ts';
+import { checkState, type StateCopy } from '../../optimizer/state.ts';
 import { tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
 import { finite, WeightsError } from '../files/layout.ts';
 import { manifestFile, optimizerFile, weightsFile } from '../files/names.ts';
@@ -50,17 +50,19 @@ export interface CheckpointToWrite extends CheckpointHead {
 
 /**
  * Removes remains of interrupted writes, then writes a checkpoint from the device's memory, as `writeState`.
- * @throws UsageError for a manifest that `resolveCheckpoint` would refuse, Gpt2Error for a weight that is not finite, before
- * anything is written
+ * @throws UsageError for a manifest that `resolveCheckpoint` would refuse, and for optimizer state of another model; Gpt2Error for a
+ * weight that is not finite, before anything is written
  * @example
  * const { manifest } = resolveCheckpoint('runs/first');
  * const optimizer = trainer.optimizerState.copies;
  * writeCheckpoint({ folder: 'runs/copy/checkpoints', step: 2, manifest, model, optimizer });
  */
 export function writeCheckpoint(checkpoint: CheckpointToWrite): string {
-  const objects = { manifest: 'object', model: 'object', optimizer: 'object' } as const;
+  const objects = { manifest: 'object', model: argumentKinds.model, optimizer: 'object' } as const;
   checkGiven(checkpoint, { folder: 'text', step: whole(0), ...objects }, { tokenizer: 'text' });
   const { model, optimizer, ...head } = checkpoint;
+  checkState(model, optimizer);
+  checkIdle(model);
   checkManifest(manifestOf(head, model.config));
   clearLeftovers(head.folder);
   return writeState(head, stateInDevice(model, optimizer), makeFolders);
@@ -90,7 +92,7 @@ export function stateInDevice(model: Model, optimizer: readonly StateCopy[]): St
 /** The parameter copies of a checkpoint: master weights, then the rows of optimizer state. */
 export const copiesOf = ({ config, masters }: Model, optimizer: readonly StateCopy[]) => [
   { prefix: '', parameters: parameterTable(config), copy: masters },
-  ...optimizer.map(({ name, ...row }) => ({ prefix: `${name}.`, ...row })),
+  ...optimizer.map(({ name, parameters, copy }) => ({ prefix: `${name}.`, parameters, copy })),
 ];
 
 /**

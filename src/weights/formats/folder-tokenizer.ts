@@ -3,7 +3,7 @@
 import * as z from 'zod';
 import { tokenizerFiles } from '../../tokenizer/gpt2-files.ts';
 import { addedIds, vocabularySchema } from '../../tokenizer/huggingface-tokenizer.ts';
-import { builtInTokenizers, type Tokenizer } from '../../tokenizer/tokenizer.ts';
+import { builtInNamed, builtInTokenizers, type Tokenizer } from '../../tokenizer/tokenizer.ts';
 import { hasVocabulary } from '../../tokenizer/tokenizer-file.ts';
 
 const flag = z.boolean().default(false);
@@ -77,7 +77,7 @@ function fileOfVocabulary(read: ReadFile, settings: Settings, refuse: Refuse): F
 
 /** The content of a tokenizer's tokenizer.json; for a built-in tokenizer it is generated. */
 export function fileOf({ name, file }: Tokenizer): string {
-  const builtIn = builtInTokenizers.find((tokenizer) => tokenizer.name === name);
+  const builtIn = builtInNamed(name);
   if (file !== undefined || !builtIn) return file!;
   const { tokens, merges } = tokenizerFiles(builtIn);
   const content = tokens.at(-1)!;

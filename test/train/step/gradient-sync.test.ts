@@ -2,6 +2,7 @@
 import { describe, expect, it, vi } from 'vitest';
 import { type Architecture, parts } from '../../../src/model/architecture.ts';
 import { arenaLayout } from '../../../src/model/arena.ts';
+import { initializeWeights } from '../../../src/model/initialize.ts';
 import { createModel } from '../../../src/model/model.ts';
 import { Sharding } from '../../../src/model/sharded-parameters.ts';
 import type { Communicator } from '../../../src/native/communicator.ts';
@@ -43,6 +44,7 @@ async function callsOfStep({ layers, head, accumulation }: Case, options: { zero
   });
   const sharding = options.zero === 1 ? new Sharding(communicator, config) : undefined;
   const model = createModel(device, config, { B, T, purpose: 'training' }, sharding);
+  initializeWeights(model, 1);
   const { overlapsBackward } = options;
   const given = { optimizer: new AdamW({ weightDecay: 0 }), gradientClip: 1, overlapsBackward };
   const trainer = new Trainer(model, { batch: B, sequence: T, accumulation, ...given }, communicator);

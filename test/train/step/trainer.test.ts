@@ -1,19 +1,27 @@
 // A Trainer called by a program: batches that are not B x T tokens of the vocabulary are refused in every function that takes one, before any
 // is copied; calls that are not awaited run one after the other; a workspace that grows between steps changes none of them.
 import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { expect, it, onTestFinished, vi } from 'vitest';
 import { ShapeError, UsageError } from '../../../src/base/errors.ts';
 import type { Batch } from '../../../src/data/batches/loader.ts';
 import { logits } from '../../../src/inference/evaluate/logits.ts';
 import { lossesOf, meanLoss } from '../../../src/inference/evaluate/mean-loss.ts';
+import { generate } from '../../../src/inference/sample/generate.ts';
 import type { Loss } from '../../../src/model/head.ts';
+import { initializeWeights } from '../../../src/model/initialize.ts';
 import { KeyValueCache } from '../../../src/model/key-value-cache.ts';
 import { createModel } from '../../../src/model/model.ts';
 import { Device } from '../../../src/native/device.ts';
 import type { LibraryKind } from '../../../src/native/find-library.ts';
 import { crossEntropy } from '../../../src/ops/ops.generated.ts';
+import { weightsHash } from '../../../src/train/run/weights-hash.ts';
 import { Trainer } from '../../../src/train/step/trainer.ts';
+import { writeCheckpoint } from '../../../src/weights/checkpoint/write.ts';
+import { saveModel } from '../../../src/weights/save-model.ts';
+import { manifestFields } from '../../checkpoint/trained-model.ts';
 import { describeBackends } from '../../support/backends.ts';
+import { workplace } from '../../support/cli.ts';
 import { drawnModel, recordedBatch, tinyConfig, tinyFixture, tinyTrainer } from '../../support/tiny-model.ts';
 
 const { B: batch, T: sequence } = tinyFixture.batch;
@@ -43,6 +51,8 @@ const wrong: [string, unknown, string][] = [
   ['a token too large', { inputs, targets: withToken(tinyConfig.vocabularySize) }, 'vocabulary of 61'],
   ['the largest token', { inputs: withToken(2 ** 31 - 1), targets }, 'the token 2147483647'],
 ];
+
+const place = workplace();
 
 /** A trainer on a device that closes when the test ends. */
 function open(kind: LibraryKind, options: Parameters<typeof tinyTrainer>[1] = {}): Trainer {
@@ -181,6 +191,8 @@ describeBackends('batches', (_, kind) => {
       expect(trainer.step(index, learningRate, () => recordedBatch)).rejects;
     const limited = (limits: object) => expect(trainer.step(0, 1e-3, () => recordedBatch, limits)).rejects;
     await limited({ lossLimit: 1 }).toThrow('there is no option "lossLimit"');
+    const ofLoader = trainer.step(0, 1e-3, { next: () => recordedBatch } as never);
+    await expect(ofLoader).rejects.toThrow('such as () => loader.next(), not an object');
     await limited({ norm: Number.NaN }).toThrow('norm takes a number of at least 0, not NaN');
     await step(-1, 1e-3).toThrow("a step's index takes a whole number of at least 0, not -1");
     await step(0, Number.NaN).toThrow('the learning rate of step 0 takes a number of at least 0, not NaN');
@@ -211,6 +223,34 @@ describeBackends('calls that are not awaited', (_, kind) => {
     const settled = await Promise.allSettled(steps);
     expect(settled.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled', 'fulfilled']);
     expect(await steps[3]).toEqual(await steps[0]);
+  });
+
+  it('what reads the weights waits for them, or is refused', async () => {
+    const [awaited, trainer] = [open(kind), open(kind)];
+    const step = (each: Trainer) => each.step(0, 1, () => recordedBatch);
+    const results = async ({ model }: Trainer) => {
+      const hash = weightsHash(model);
+      const cache = new KeyValueCache(model, { texts: 1, window: 8 });
+      const tokens: unknown[] = [];
+      for await (const part of generate(cache, { prompts: [[1, 2]], tokens: 5, seed: 1 })) tokens.push(part);
+      return [await hash, tokens];
+    };
+    await step(awaited);
+    const wanted = await results(awaited);
+    const { model, optimizerState } = trainer;
+    const [done, found] = [step(trainer), results(trainer)];
+    const folder = place.path('saved');
+    const checkpoint = { folder, step: 0, manifest: manifestFields, model, optimizer: optimizerState.copies };
+    for (const refused of [
+      () => saveModel(model, folder),
+      () => writeCheckpoint(checkpoint),
+      () => initializeWeights(model, 1),
+    ]) {
+      expect(refused).toThrow('a step or an evaluation of the model has not ended: await its Promise first');
+    }
+    expect(await found).toEqual(wanted);
+    await done;
+    expect(existsSync(saveModel(model, folder))).toBe(true);
   });
 
   it('an evaluation beside steps and another evaluation', async () => {

@@ -7,7 +7,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { explained, Gpt2Error, gpt2Error, shortList, shown, words } from '../../../base/errors.ts';
 import { addCharacters, UnknownCharacterError } from '../../../tokenizer/character-tokenizer.ts';
 import { type Loss, sumOf } from '../../../tokenizer/loss.ts';
-import { type Tokenizer, tokenizerNamed, wellFormed } from '../../../tokenizer/tokenizer.ts';
+import { builtInNamed, type Tokenizer, wellFormed } from '../../../tokenizer/tokenizer.ts';
 import { parseTokenizer } from '../../../tokenizer/tokenizer-file.ts';
 import { TokenList } from '../../../tokenizer/tokens.ts';
 import { type Chunk, cutsAtLines, type FileRole, type Piece } from './format.ts';
@@ -20,7 +20,7 @@ import type { Answer, Order, Task } from './thread-pool.ts';
 const { encoding, tokenizerFile, tokenizerPath, folder } = workerData as Task;
 const { format } = encoding;
 const tokenizer =
-  tokenizerFile === undefined ? tokenizerNamed(encoding.tokenizer) : parseTokenizer(tokenizerFile, tokenizerPath);
+  tokenizerFile === undefined ? builtInNamed(encoding.tokenizer) : parseTokenizer(tokenizerFile, tokenizerPath);
 const characters = new Set<number>();
 const append: Tokenizer['append'] =
   tokenizer?.append ?? ((text, start, end) => addCharacters(text, start, end, characters));
