@@ -201,6 +201,22 @@ describe('findShards', () => {
     place.file('roles/dataset.json', '{"source": "x"}');
     expect(() => readDataset(place.path('roles'))).toThrow(/dataset\.json is damaged: .*vocabularySize/);
   });
+
+  it('refuses a shard that dataset.json lists and the folder lacks', () => {
+    const folder = folderOf('listed', ['x_train_000001.bin', 'x_val.bin']);
+    const shard = (file: string, role: string) => ({ file, role, tokens: 1, sha256: '' });
+    const shards = [
+      shard('x_train_000001.bin', 'train'),
+      shard('x_train_000002.bin', 'train'),
+      shard('x_val.bin', 'val'),
+    ];
+    const dataset = { source: 'x', tokenizer: 'gpt2', vocabularySize: 50257, shards };
+    place.file('listed/dataset.json', JSON.stringify(dataset));
+    expect(findShards(folder, 'val')).toEqual([join(folder, 'x_val.bin')]);
+    expect(() => findShards(folder, 'train')).toThrow(
+      /listed lacks x_train_000002\.bin, which its dataset\.json lists; restore the shard, or run prepro again/,
+    );
+  });
 });
 
 const path = place.path('questions.bin');
