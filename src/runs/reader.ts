@@ -63,16 +63,19 @@ export function evaluationsAt(run: string, step: number): RunEvent[] {
 }
 
 /** The events of a step, and the `done` event of a run with that many steps; none if the log cannot be read. */
-export function eventsAt(run: string, step: number): RunEvent[] {
+export function eventsAt(run: string, step: number, events = eventsIfReadable(run)): RunEvent[] {
   const stepOf = (event: RunEvent) =>
     event.event === 'run' ? undefined : event.event === 'done' ? event.steps : event.step;
-  return eventsIfReadable(run).filter((event) => stepOf(event) === step);
+  return events.filter((event) => stepOf(event) === step);
 }
 
-/** The events of a log without its damaged lines; none if the log cannot be read: a crash of the machine can destroy it. */
-export function eventsIfReadable(run: string): readonly RunEvent[] {
-  const text = orElse('', () => readTextFile(logPath(run)));
-  return text.split('\n').flatMap((line) => readEvent(line) ?? []);
+/**
+ * The events of a log without its damaged lines; none if the log cannot be read: a crash of the machine can destroy it.
+ * @param kind the only kind of event, if not all
+ */
+export function eventsIfReadable(run: string, kind = ''): readonly RunEvent[] {
+  const lines = orElse('', () => readTextFile(logPath(run))).split('\n');
+  return lines.flatMap((line) => (line.startsWith(`{"event":"${kind}`) ? (readEvent(line) ?? []) : []));
 }
 
 function seriesOf(events: readonly RunEvent[]): RunSeries {
