@@ -14,7 +14,7 @@ export const rooms: Readonly<Record<string, Room>> = {
     purpose: 'errors, their words, checks of what a program gives, files, signals',
     imports: [],
     open: `checks/environment checks/given checks/nearest errors lazily package-root signals wording
-      files/cache-folder files/checked-json files/half-floats files/make-folder files/regular-file`,
+      files/cache-folder files/checked-json files/half-floats files/make-folder files/regular-file files/strict-text`,
   },
   native: {
     purpose: 'library loading, devices and their memory, tensors; the only room that uses FFI',

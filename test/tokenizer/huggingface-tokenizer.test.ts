@@ -335,6 +335,7 @@ it('refuses files that cannot be used, in one line', () => {
   const many = Object.fromEntries(Array.from({ length: 65_537 }, (_, id) => [`t${id}`, id]));
   for (const [content, reason] of [
     ['{', /cannot be used: .*JSON/],
+    ['{"model":{"vocab":{"a":0,"a":1}}}', 'cannot be used: it has the key "a" twice in one object'],
     ['[]', 'cannot be used: it: '],
     ['{}', 'cannot be used: model: '],
     ['{"model":{"vocab":{"a":-1}}}', 'cannot be used: model.vocab'],

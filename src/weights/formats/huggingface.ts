@@ -6,6 +6,7 @@ import { dirname, join } from 'node:path';
 import * as z from 'zod';
 import { Gpt2Error, gpt2Error } from '../../base/errors.ts';
 import { readTextFile } from '../../base/files/regular-file.ts';
+import { parseJson } from '../../base/files/strict-text.ts';
 import { packageRoot } from '../../base/package-root.ts';
 import { architectureOf, otherThanGpt2 } from '../../model/architecture.ts';
 import { checkConfig, type ModelConfig } from '../../model/config.ts';
@@ -154,7 +155,7 @@ function orRefuse<R>(name: string, refuse: Refuse, work: () => R): R {
 /** Reads a file of a folder, and checks it against a schema; undefined if there is no such file. */
 const reading =
   (path: string, refuse: Refuse, most: number): ReadFile =>
-  (name, schema, parse = JSON.parse) => {
+  (name, schema, parse = parseJson) => {
     if (!existsSync(join(path, name))) return undefined;
     const { success, data, error } = schema.safeParse(
       orRefuse(name, refuse, () => parse(readTextFile(join(path, name), most))),
