@@ -46,7 +46,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   tokenizer: {
     purpose: 'from text to tokens and back',
     imports: ['native'],
-    open: 'character-tokenizer gpt2-files huggingface-tokenizer loss safe-cuts tokenizer tokenizer-file tokens',
+    open: 'character-tokenizer folder-tokenizer huggingface-tokenizer loss safe-cuts tokenizer tokenizer-file tokens',
   },
   data: {
     purpose: '`shards/` of tokens, `datasets/` that prepro makes, `batches/` in an order',

@@ -220,3 +220,9 @@ export function shown(value: unknown): string {
   if (typeof value === 'string' || Array.isArray(value)) return JSON.stringify(value);
   return typeof value === 'object' && value !== null ? 'an object' : String(value);
 }
+
+/** Makes a name from a file safe for a one-line message. */
+export const quote = (name: string): string => {
+  const plain = /^[\w.-]{1,80}$/.test(name);
+  return plain ? name : `${JSON.stringify(name.slice(0, 80))}${name.length > 80 ? '…' : ''}`;
+};

@@ -1,7 +1,7 @@
 // Loads a checkpoint's weights and optimizer state into a model. All names and shapes are compared before the first tensor is
 // written, so a rejected file leaves the model unchanged. directory.ts finds and verifies the checkpoint.
 import { join } from 'node:path';
-import { gpt2Error, shortList } from '../../base/errors.ts';
+import { gpt2Error, quote, shortList } from '../../base/errors.ts';
 import { architectureOf } from '../../model/architecture.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import { castWeights, type Model } from '../../model/model.ts';
@@ -10,7 +10,6 @@ import type { StateCopy } from '../../optimizer/state.ts';
 import { fromStored, storedShape } from '../files/layout.ts';
 import { optimizerFile, weightsFile } from '../files/names.ts';
 import { openSafetensors, type SafetensorsFile, type Values } from '../files/safetensors.ts';
-import { quote } from '../files/safetensors-header.ts';
 import { readerOf } from '../files/stored-file.ts';
 import type { FoundCheckpoint } from './directory.ts';
 import type { Manifest } from './manifest.ts';

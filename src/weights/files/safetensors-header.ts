@@ -1,6 +1,7 @@
 // Checks the header of a safetensors file before anything else is read: every tensor is inside the file, without gaps or
 // overlaps, and has as many bytes as its shape needs.
 import * as z from 'zod';
+import { quote } from '../../base/errors.ts';
 import { decodeUtf8, parseJson } from '../../base/files/strict-text.ts';
 import { elementCount } from '../../native/element-types.ts';
 
@@ -23,12 +24,6 @@ const entrySchema = z.object({
   shape: z.array(count).max(16),
   data_offsets: z.tuple([count, count]),
 });
-
-/** Makes a name from a file safe for a one-line message. */
-export const quote = (name: string): string => {
-  const plain = /^[\w.-]{1,80}$/.test(name);
-  return plain ? name : `${JSON.stringify(name.slice(0, 80))}${name.length > 80 ? '…' : ''}`;
-};
 
 /**
  * The tensors of a header, by name.
