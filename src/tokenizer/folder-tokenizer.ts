@@ -23,6 +23,7 @@ type Token = z.infer<typeof tokenSchema> & { readonly id?: number };
 const settingsSchema = z.looseObject({
   tokenizer_class: z.string().nullish(),
   add_prefix_space: z.boolean().nullish(),
+  do_lower_case: z.boolean().nullish(),
   split_special_tokens: z.literal(false, { error: 'only false can be read' }).nullish(),
   added_tokens_decoder: z.record(z.string().regex(/^\d+$/), tokenSchema).optional(),
   additional_special_tokens: z.array(tokenSchema).nullish(),
@@ -32,7 +33,18 @@ const settingsSchema = z.looseObject({
 type Settings = z.infer<typeof settingsSchema>;
 const configSchema = z.looseObject({ vocab_size: z.int().optional() });
 
+const normalizerSchema = z.looseObject({
+  type: z.string().optional(),
+  lowercase: z.boolean().optional(),
+  get normalizers() {
+    return z.array(normalizerSchema).optional();
+  },
+});
+const lowers = ({ type, lowercase, normalizers = [] }: z.infer<typeof normalizerSchema>): boolean =>
+  type === 'Lowercase' || lowercase === true || normalizers.some(lowers);
+
 const fileSchema = z.looseObject({
+  normalizer: normalizerSchema.nullish(),
   model: z.looseObject({ vocab: vocabularySchema }),
   pre_tokenizer: z.looseObject({ add_prefix_space: z.boolean().optional() }).nullish(),
   added_tokens: z.array(z.looseObject({ id: z.int(), content: z.string() })).default([]),
@@ -114,6 +126,9 @@ function fileOfFolder(read: ReadFile, refuse: Refuse): string | undefined {
   if (typeof prefix === 'boolean' && file.pre_tokenizer?.add_prefix_space === !prefix) {
     refuse(`add_prefix_space is ${prefix} in its tokenizer_config.json, ${!prefix} in its tokenizer.json`);
   }
+  const lower = settings.do_lower_case ?? undefined;
+  if (lower !== undefined && lowers(file.normalizer ?? {}) !== lower)
+    refuse(`do_lower_case is ${lower} in its tokenizer_config.json, ${!lower} in its tokenizer.json`);
   const added: Pick<Token, 'id' | 'content'>[] = [...file.added_tokens];
   for (const token of namedTokens(read, settings)) {
     if (added.every(({ content }) => content !== token.content)) added.push({ normalized: !token.special, ...token });

@@ -200,6 +200,11 @@ describe('the end of text of a folder', () => {
       'eos_token is "<end>" in its',
     ],
     ['a number', { tokenizer_config: named(5) }, 'eos_token of its tokenizer_config.json'],
+    [
+      'no letter case',
+      { tokenizer_config: { do_lower_case: true } },
+      'do_lower_case is true in its tokenizer_config.json',
+    ],
   ])('%s: refused', (_, files, message) => {
     const folder = folderWith({ config: model, ...byName, ...files });
     expect(() => readModelFolder(folder)).toThrow(message);
