@@ -14,7 +14,7 @@ export const rooms: Readonly<Record<string, Room>> = {
     purpose: 'errors, their words, checks of what a program gives, files, signals',
     imports: [],
     open: `checks/environment checks/given checks/nearest errors lazily package-root quantile signals wording
-      files/cache-folder files/checked-json files/half-floats files/make-folder files/regular-file`,
+      files/cache-folder files/checked-json files/half-floats files/make-folder files/regular-file files/strict-text`,
   },
   native: {
     purpose: 'library loading, devices and their memory, tensors; the only room that uses FFI',
@@ -46,7 +46,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   tokenizer: {
     purpose: 'from text to tokens and back',
     imports: ['native'],
-    open: 'character-tokenizer gpt2-files huggingface-tokenizer loss safe-cuts tokenizer tokenizer-file tokens',
+    open: 'character-tokenizer folder-tokenizer huggingface-tokenizer loss safe-cuts tokenizer tokenizer-file tokens',
   },
   data: {
     purpose: '`shards/` of tokens, `datasets/` that prepro makes, `batches/` in an order',

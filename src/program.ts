@@ -3,6 +3,7 @@
 export { checkValue, type NumberType } from './base/checks/given.ts';
 export { didYouMean } from './base/checks/nearest.ts';
 export { attempt, ExitError, explained, gpt2Error, orElse, usageError } from './base/errors.ts';
+export { decodeUtf8 } from './base/files/strict-text.ts';
 export { packageRoot, programVersion } from './base/package-root.ts';
 export { signalOf } from './base/signals.ts';
 export { asTyped, isCompiled, shellWord } from './base/wording.ts';

@@ -223,3 +223,9 @@ export function shown(value: unknown): string {
   const { name = 'Object' } = Object.getPrototypeOf(value)?.constructor ?? {};
   return name === 'Object' ? 'an object' : `an object of ${name}`;
 }
+
+/** Makes a name from a file safe for a one-line message. */
+export const quote = (name: string): string => {
+  const plain = /^[\w.-]{1,80}$/.test(name);
+  return plain ? name : `${JSON.stringify(name.slice(0, 80))}${name.length > 80 ? '…' : ''}`;
+};

@@ -13,6 +13,7 @@ import {
   type TrainOptions,
 } from '../index.ts';
 import {
+  decodeUtf8,
   describeCut,
   fittingTexts,
   formatCount,
@@ -154,10 +155,12 @@ async function sample(flags: Flags): Promise<void> {
 
 /** @throws Gpt2Error if there are no lines, or they cannot be read */
 async function linesOfInput(): Promise<string[]> {
-  const input = await buffer(process.stdin).catch((cause) => {
-    throw gpt2Error`standard input cannot be read: ${cause}; give the text with --prompt TEXT`;
-  });
-  const lines = input.toString('utf8').split(/\r?\n/);
+  const input = await buffer(process.stdin)
+    .then(decodeUtf8)
+    .catch((cause) => {
+      throw gpt2Error`standard input cannot be read: ${cause}; give the text with --prompt TEXT`;
+    });
+  const lines = input.split(/\r?\n/);
   if (lines.at(-1) === '') lines.pop();
   if (lines.length === 0) throw gpt2Error`standard input has no prompt: write one on each line`;
   return lines;

@@ -3,6 +3,7 @@ import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { gpt2Error, UsageError } from '../base/errors.ts';
 import { characterTokenizerName, createCharacterTokenizer } from '../tokenizer/character-tokenizer.ts';
+import { readFolderTokenizer } from '../tokenizer/folder-tokenizer.ts';
 import { describeLoss, type Loss, lostShare } from '../tokenizer/loss.ts';
 import { builtInNamed, builtInTokenizers, type Tokenizer } from '../tokenizer/tokenizer.ts';
 import { mostIds, readTokenizer, tokenizerFile } from '../tokenizer/tokenizer-file.ts';
@@ -31,10 +32,12 @@ export function chooseTokenizer(name: string): Tokenizer | undefined {
 
 /** The tokenizer in a folder: a data set, a checkpoint, a run, or a model of another program. */
 function tokenizerOfFolder(folder: string): Tokenizer {
-  const file = [folder, ...checkpointsIn(folder)]
-    .map((each) => join(each, tokenizerFile))
-    .find((each) => existsSync(each));
-  if (file !== undefined) return readTokenizer(file);
+  for (const each of [folder, ...checkpointsIn(folder)]) {
+    const found = readFolderTokenizer(each, (what) => {
+      throw gpt2Error`the tokenizer of ${each} cannot be used: ${what}; give another --tokenizer`;
+    });
+    if (found) return found;
+  }
   const tokenizer = existsSync(join(folder, datasetFile)) ? readDatasetTokenizer(folder) : undefined;
   if (tokenizer) return tokenizer;
   throw gpt2Error`${folder} has no ${tokenizerFile}; --tokenizer takes ${tokenizerKinds}, such as a run`;

@@ -148,18 +148,20 @@ export function stateOf(
 export function endOf(run: LoggedRun, { steps, saveEvery }: Pick<RunRecord['configuration'], 'steps' | 'saveEvery'>) {
   const { latest } = run;
   const done = `${formatCount(run.step)} of ${formatCount(steps)} steps`;
-  if (run.isDone) return { state: 'finished', text: `finished after ${done}` };
+  const lost = run.step - run.series.train.steps.length;
+  const gap = lost > 0 ? `; its log lacks ${formatCount(lost)} of the ${formatCount(run.step)} steps done` : '';
+  if (run.isDone) return { state: 'finished', text: `finished after ${done}${gap}` };
   if (latest?.event === 'nonFinite') {
     const step = `step ${formatCount(latest.step)} of ${formatCount(steps)}`;
-    return { state: 'notFinite', text: `not finite at ${step}: ${latest.finding}` };
+    return { state: 'notFinite', text: `not finite at ${step}: ${latest.finding}${gap}` };
   }
   // A stopped run ends with a save that was not due.
   const isLast = latest?.event === 'checkpoint' && latest.step === run.step;
   // Training continues after a save by time, and its line says how long the save paused it.
   const isDue =
     typeof saveEvery === 'number' ? saveEvery > 0 && run.step % saveEvery === 0 : isLast && latest.heldMs !== undefined;
-  if (isLast && !isDue) return { state: 'stopped', text: `stopped after ${done}` };
-  return { state: 'unfinished', text: `not finished, ${done} done: still running, stopped or killed` };
+  if (isLast && !isDue) return { state: 'stopped', text: `stopped after ${done}${gap}` };
+  return { state: 'unfinished', text: `not finished, ${done} done: still running, stopped or killed${gap}` };
 }
 
 export const endOfRun = ({ events, configuration }: Pick<RunRecord, 'events' | 'configuration'>) =>

@@ -2,7 +2,7 @@
 import { existsSync, statSync } from 'node:fs';
 import { checkArguments } from '../base/checks/given.ts';
 import { gpt2Error, orElse } from '../base/errors.ts';
-import { readTextFile } from '../base/files/regular-file.ts';
+import { readWholeFile } from '../base/files/regular-file.ts';
 import { shellWord } from '../base/wording.ts';
 import type { Configuration } from '../options/table.ts';
 import { pairs, RunCurves, type SeriesName } from './curves.ts';
@@ -34,7 +34,8 @@ export function readRun(run: string): RunRecord {
   const path = logPath(run);
   let text: string;
   try {
-    text = readTextFile(path);
+    // Bytes that are not UTF-8 damage their line, which is named below.
+    text = readWholeFile(path).toString();
   } catch (cause) {
     if (!existsSync(run)) throw gpt2Error`${run} does not exist; name a folder that train wrote`;
     const [first] = statSync(run).isDirectory() ? findRuns(run) : [];
@@ -63,16 +64,19 @@ export function evaluationsAt(run: string, step: number): RunEvent[] {
 }
 
 /** The events of a step, and the `done` event of a run with that many steps; none if the log cannot be read. */
-export function eventsAt(run: string, step: number): RunEvent[] {
+export function eventsAt(run: string, step: number, events = eventsIfReadable(run)): RunEvent[] {
   const stepOf = (event: RunEvent) =>
     event.event === 'run' ? undefined : event.event === 'done' ? event.steps : event.step;
-  return eventsIfReadable(run).filter((event) => stepOf(event) === step);
+  return events.filter((event) => stepOf(event) === step);
 }
 
-/** The events of a log without its damaged lines; none if the log cannot be read: a crash of the machine can destroy it. */
-export function eventsIfReadable(run: string): readonly RunEvent[] {
-  const text = orElse('', () => readTextFile(logPath(run)));
-  return text.split('\n').flatMap((line) => readEvent(line) ?? []);
+/**
+ * The events of a log without its damaged lines; none if the log cannot be read: a crash of the machine can destroy it.
+ * @param kind the only kind of event, if not all
+ */
+export function eventsIfReadable(run: string, kind = ''): readonly RunEvent[] {
+  const lines = orElse('', () => readWholeFile(logPath(run)).toString()).split('\n');
+  return lines.flatMap((line) => (line.startsWith(`{"event":"${kind}`) ? (readEvent(line) ?? []) : []));
 }
 
 function seriesOf(events: readonly RunEvent[]): RunSeries {

@@ -3,6 +3,7 @@
 import { crc32 } from 'node:zlib';
 import * as z from 'zod';
 import { orElse } from '../base/errors.ts';
+import { parseJson } from '../base/files/strict-text.ts';
 import { configurationSchema } from '../options/configuration.ts';
 import type { Configuration } from '../options/table.ts';
 
@@ -104,7 +105,7 @@ export function parseEvent(line: string): RunEvent {
   const [found] = checksum.exec(whole) ?? [];
   const text = whole.replace(checksum, '');
   if (found !== undefined && found !== checksumOf(text)) throw new Error('its crc32 differs');
-  return runEventSchema.parse(JSON.parse(text));
+  return runEventSchema.parse(found === undefined ? parseJson(text) : JSON.parse(text));
 }
 
 export const readEvent = (line: string): RunEvent | undefined => orElse(undefined, () => parseEvent(line));

@@ -8,7 +8,7 @@ import type { Tokenizer } from './tokenizer.ts';
 
 export const huggingFaceName = 'huggingface';
 
-/** Contents of the token that ends a document, in order of preference: tokenizer.json does not say which special token it is. */
+/** Contents of the token that ends a document, in order of preference: tokenizer.json says which special token it is only if folder-tokenizer.ts has marked it. */
 const endsOfText = ['<|endoftext|>', '<|end_of_text|>', '</s>', '<eos>', '<|eos|>', '[EOS]', '[SEP]'];
 
 /** Far over the limit of a token file, about which parseTokenizer has a better message. */
@@ -30,7 +30,9 @@ const schema = z.object({
     unk_id: id.nullish(),
     dropout: z.literal(0, 'ids would be random').nullish(),
   }),
-  added_tokens: z.array(z.object({ id, content: z.string(), special: z.boolean() })).default([]),
+  added_tokens: z
+    .array(z.object({ id, content: z.string(), special: z.boolean(), ends_text: z.boolean().optional() }))
+    .default([]),
   decoder: decoderSchema.nullish(),
 });
 
@@ -44,6 +46,8 @@ export interface Vocabulary {
   readonly special: ReadonlySet<number>;
   /** The id for everything that the vocabulary lacks. */
   readonly unknown: number | undefined;
+  /** The id that ends a document. */
+  readonly endOfText: number | undefined;
   readonly decoder: DecoderRecord | null | undefined;
   /** Bytes of a token; undefined if they depend on the token's neighbours. */
   readonly bytesOf: ((id: number, evenSpecial?: boolean) => Uint8Array) | undefined;
@@ -72,6 +76,7 @@ export function vocabularyOf(parsed: object): Vocabulary {
   }
   const special = new Set(added.filter((token) => token.special).map((token) => token.id));
   const plain = new Set(added.filter(({ content }) => !isOfBytes(content, model)).map((token) => token.id));
+  const endOfText = endOfTextOf(added);
   const unknown = model.unk_id ?? (model.unk_token == null ? -1 : tokens.indexOf(model.unk_token));
   const bytesOf: Vocabulary['bytesOf'] = (id, evenSpecial) => {
     if (special.has(id) && !evenSpecial) return new Uint8Array();
@@ -81,6 +86,7 @@ export function vocabularyOf(parsed: object): Vocabulary {
     tokens,
     special,
     unknown: unknown < 0 ? undefined : unknown,
+    endOfText: endOfText === undefined ? undefined : tokens.indexOf(endOfText),
     decoder,
     bytesOf: decoder?.type === 'ByteLevel' ? bytesOf : undefined,
   };
@@ -88,8 +94,7 @@ export function vocabularyOf(parsed: object): Vocabulary {
 
 /** The tokenizer of a file's content. @param path for messages @throws Error saying what is wrong */
 export function huggingFaceTokenizer(parsed: object, file: string, path: string): Tokenizer {
-  const { tokens, special, bytesOf } = vocabularyOf(parsed);
-  const endOfText = endsOfText.map((content) => tokens.indexOf(content)).find((id) => special.has(id));
+  const { tokens, endOfText, bytesOf } = vocabularyOf(parsed);
   const library = lazily(() => libraryOf(file, path));
   return {
     name: huggingFaceName,
@@ -105,6 +110,13 @@ export function huggingFaceTokenizer(parsed: object, file: string, path: string)
     ...(bytesOf ? { bytesOf: (id) => bytesOf(id) } : { decode: (ids) => library().decode(ids) }),
   };
 }
+
+type AddedToken = { readonly content: string; readonly special?: unknown; readonly ends_text?: unknown };
+
+/** The content of the added token that ends a document. */
+export const endOfTextOf = (added: readonly AddedToken[]): string | undefined =>
+  added.find((token) => token.ends_text)?.content ??
+  endsOfText.find((content) => added.some((token) => token.special && token.content === content));
 
 /** The tokens of a model with their ids. */
 const entriesOf = (vocab: z.infer<typeof vocabularySchema>): (readonly [string, number])[] =>

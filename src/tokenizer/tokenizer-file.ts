@@ -4,6 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { checkArguments } from '../base/checks/given.ts';
 import { explained } from '../base/errors.ts';
 import { readTextFile } from '../base/files/regular-file.ts';
+import { parseJson } from '../base/files/strict-text.ts';
 import { characterTokenizerOf } from './character-tokenizer.ts';
 import { tokenizerFiles, tokenTexts } from './gpt2-files.ts';
 import { huggingFaceTokenizer } from './huggingface-tokenizer.ts';
@@ -31,7 +32,7 @@ export function readTokenizer(path: string): Tokenizer {
 
 /** The tokenizer of a file's content. @param path for messages @throws Error saying what is wrong */
 export function parseTokenizer(file: string, path = tokenizerFile): Tokenizer {
-  const parsed: unknown = JSON.parse(file);
+  const parsed = parseJson(file);
   if (typeof parsed !== 'object' || parsed === null) throw new Error('it is no JSON object');
   const tokenizer = characterTokenizerOf(parsed) ?? builtInOf(parsed) ?? huggingFaceTokenizer(parsed, file, path);
   if (tokenizer.vocabularySize <= mostIds) return tokenizer;

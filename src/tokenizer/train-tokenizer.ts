@@ -1,9 +1,9 @@
 // Trains a byte-level BPE tokenizer on text files. The package `tokenizers` finds the merges, in the process that also reads
 // tokenizer files. Its method takes no settings and always learns 30,000 entries. A smaller vocabulary takes the first
 // merges: a merge does not depend on later ones.
-import { isUtf8 } from 'node:buffer';
 import { readFileSync } from 'node:fs';
 import { explained, Gpt2Error, shortList } from '../base/errors.ts';
+import { decodeUtf8 } from '../base/files/strict-text.ts';
 import { byteOf } from './gpt2-files.ts';
 import { libraryOf } from './huggingface-library.ts';
 
@@ -50,6 +50,5 @@ export function trainTokenizer(files: readonly string[], vocabulary: number): { 
 function checkText(path: string): void {
   const advice = 'name plain text files';
   const what = `the text ${path} cannot be used`;
-  if (!isUtf8(explained(what, advice, () => readFileSync(path))))
-    throw new Gpt2Error(`${what}: it is not UTF-8; ${advice}`);
+  explained(what, advice, () => decodeUtf8(readFileSync(path)));
 }

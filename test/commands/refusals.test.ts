@@ -60,6 +60,7 @@ beforeAll(() => {
     'lines.jsonl': '{"other": "a"}\n',
     'one.jsonl': '{"text": "a"}\n',
     'numbers.jsonl': '{"text": "a"}\n{"text": 3}\n',
+    'double.jsonl': '{"text": "a", "other": 1, "other": 2}\n{"text": "b", "text": "c"}\n',
     'null.jsonl': '{"text": null}\n',
     'surrogate.jsonl': '{"text": "\\ud83d\\ude00"}\n{"text": "\\ud800"}\n',
     'broken.jsonl': '{"text": "a"}\n{"text": "b"\n',
@@ -76,6 +77,7 @@ beforeAll(() => {
     'twice.json': '{"learningRate": 1, "lr": 2}',
     'array.json': '[]',
     'torn.json': '{',
+    'same.json': '{"batch": 2, "batch": 4}',
   };
   for (const [name, content] of Object.entries(files)) place.file(name, content);
   for (const [name, [start]] of Object.entries(packed)) writeFileSync(place.path('packed', name), Buffer.from(start));
@@ -178,6 +180,8 @@ const tables: Record<string, Row[]> = {
     ],
     [1, '--config empty', 'cannot be read: ENOENT', 'empty/config.json'],
     [1, '--config torn.json', 'cannot be read', ['torn.json', '--config']],
+    [1, '--config same.json', 'it has the key "batch" twice in one object', ['same.json', '--config']],
+    [1, '--config latin1.txt', 'it is not UTF-8 at byte 4 (0xe9)', ['latin1.txt', '--config']],
     [1, '--config array.json', 'must hold one JSON object', ['array.json', 'config.json']],
     [1, '--config none.json', 'ENOENT: no such file or directory; ', ['none.json', '--config']],
     [1, '--data none', 'none does not exist', ['--data, such as data, letters, short and', 'text FILE --out none']],
@@ -255,6 +259,9 @@ const tables: Record<string, Row[]> = {
     [1, 'inspect stories/not.bin', 'is not a token shard: it begins with', ['not.bin', 'prepro']],
     [1, 'inspect data/random_val.bin --at 1000', 'has 1000 tokens, none at 1000', ['random_val.bin', '--at']],
   ],
+  'prepro tinyshakespeare --out new': [
+    [1, '--from latin1.txt', 'it is not UTF-8 at byte 4 (0xe9)', ['the text latin1.txt cannot be read', '--from']],
+  ],
   'prepro text --workers 1': [
     ...Object.entries(packed).map(
       ([name, [, what, program]]): Row => [
@@ -290,6 +297,7 @@ const tables: Record<string, Row[]> = {
     [1, 'surrogate.jsonl --field text', 'has "\\ud800" (U+D800), half of a character', 'line 2 of surrogate.jsonl'],
     [1, 'numbers.json --field text', 'has no', 'line 2 of numbers.json'],
     [1, 'half.json --field text', 'half.json is not a valid JSON array: it ends too early', 'half.json'],
+    [1, 'double.jsonl --field text', 'has the key "text" twice in one object', ['line 2 of double.jsonl', '--field']],
     [1, 'broken.jsonl --field text', 'is not JSON', ['line 2 of broken.jsonl', '--field']],
     [1, 'many.jsonl --field text', 'is not JSON', 'line 6002 of many.jsonl'],
     [1, 'notes.txt --out file', 'cannot write to file: ', '--out'],
@@ -306,7 +314,7 @@ const tables: Record<string, Row[]> = {
     [2, 'notes.txt --vocabulary 256', 'not "256"', '--vocabulary takes a whole number of at least 257'],
     [2, 'notes.txt --vocabulary 30001', 'always learns 30000 entries', '--vocabulary takes up to 30000'],
     [1, 'none.txt', 'no such file', ['the text none.txt cannot be used', 'name plain text files']],
-    [1, 'latin1.txt', 'it is not UTF-8', ['latin1.txt', 'name plain text files']],
+    [1, 'latin1.txt', 'it is not UTF-8 at byte 4 (0xe9)', ['latin1.txt', 'name plain text files']],
     [1, 'cut.txt', 'it is not UTF-8', 'cut.txt'],
     [1, 'empty', 'EISDIR', 'name plain text files'],
     [1, 'nothing.txt', 'has no word of two bytes', ['nothing.txt', 'name longer texts']],

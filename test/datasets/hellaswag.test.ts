@@ -55,6 +55,7 @@ it('are found in GPT2_DATASETS', () => {
 describe('are refused', () => {
   it.each([
     ['no JSON', '{"ctx":', 'line 2 of .*_val.jsonl is not a question with ctx, endings and label: it is not JSON'],
+    ['a field twice', '{"ctx":"a","ctx":"b"}', 'it is not JSON: it has the key "ctx" twice in one object'],
     ['no endings', JSON.stringify({ ctx: 'a', label: 0 }), 'line 2 of .* is not a question with .*: .*endings'],
     ['one ending', JSON.stringify({ ctx: 'a', label: 0, endings: ['b'] }), 'line 2 of .* is not a question'],
     ['an empty context', JSON.stringify({ ctx: '', label: 0, endings: ['b', 'c'] }), 'line 2 of .* is not a question'],

@@ -6,6 +6,7 @@ import { orElse } from '../../src/base/errors.ts';
 import { checkedJson, readCheckedJson } from '../../src/base/files/checked-json.ts';
 import { fromBf16, fromE4m3, toE4m3 } from '../../src/base/files/half-floats.ts';
 import { makeFolder } from '../../src/base/files/make-folder.ts';
+import { parseJson } from '../../src/base/files/strict-text.ts';
 import { Random } from '../../src/ops/cases/case-numbers.ts';
 import { workplace } from '../support/cli.ts';
 
@@ -63,6 +64,13 @@ it('any byte that is another is no JSON, or fails the check, or leaves no checks
     }
   }
 });
+
+it.each(['{"a":{"a":1},"b":[{"a":1},{"a":2}],"c":"\\"a\\":{"}', '{"a\\\\" : 1, "a" :{}}', '"a:"'])(
+  'JSON without a key twice in one object is read: %s',
+  (text) => {
+    expect(parseJson(text)).toEqual(JSON.parse(text));
+  },
+);
 
 const numbers = fromE4m3(Uint8Array.from({ length: 256 }, (_, bits) => bits));
 

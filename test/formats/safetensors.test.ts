@@ -113,6 +113,7 @@ describe('a file that is refused', () => {
     ['a header of 2^64 - 1 bytes', () => fileOf({}, 4, 2n ** 64n - 1n), 'its header claims'],
     ['a header of 90 MB', () => fileOf(`{}${' '.repeat(90e6)}`, 0), 'claims 90000002 bytes; the file has 90000010'],
     ['a header that is no JSON', () => fileOf('{"a":', 0), 'not JSON'],
+    ['a tensor twice', () => fileOf('{"x":{},"\\u0078":{}}', 0), 'not JSON: it has the key "x" twice in one object'],
     ['a header that is no object', () => fileOf([], 0), 'not a JSON object'],
     ['a header that is null', () => fileOf('null', 0), 'not a JSON object'],
     ['a tensor beyond the data', () => fileOf({ x: f32([2], 0, 8) }, 4), 'x is at 0 to 8 of 4 bytes'],

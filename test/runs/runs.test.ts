@@ -50,6 +50,7 @@ it('numbers that JSON lacks are words', () => {
 it('refuses a line that is no event', () => {
   expect(() => parseEvent('{"event":"val","step":-1,"loss":1}')).toThrow();
   expect(() => parseEvent('{"event":"other"}')).toThrow();
+  expect(() => parseEvent('{"event":"val","step":1,"step":2,"loss":1}')).toThrow('the key "step" twice');
 });
 
 it('a folder that holds a run is refused, replaced with overwrite, continued with resume', () => {

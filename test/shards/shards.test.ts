@@ -76,6 +76,7 @@ describe('a shard', () => {
     ['another version', header(1, 2), 'its version is 2, not 1'],
     ['a larger count', header(2, 11), 'says 11 tokens, 1046 bytes in all, but it has 1044'],
     ['a negative count', header(2, -1), 'says -1 tokens'],
+    ['a later field', header(3, 1), 'int 3 of its header is 1, not 0'],
     ['half a token', cut(1043), 'but it has 1043'],
     ['nothing', cut(0), "it has 0 bytes, less than the header's 1024"],
   ])('with %s is refused', (_, change, message) => {
@@ -201,6 +202,22 @@ describe('findShards', () => {
     place.file('roles/dataset.json', '{"source": "x"}');
     expect(() => readDataset(place.path('roles'))).toThrow(/dataset\.json is damaged: .*vocabularySize/);
   });
+
+  it('refuses a shard that dataset.json lists and the folder lacks', () => {
+    const folder = folderOf('listed', ['x_train_000001.bin', 'x_val.bin']);
+    const shard = (file: string, role: string) => ({ file, role, tokens: 1, sha256: '' });
+    const shards = [
+      shard('x_train_000001.bin', 'train'),
+      shard('x_train_000002.bin', 'train'),
+      shard('x_val.bin', 'val'),
+    ];
+    const dataset = { source: 'x', tokenizer: 'gpt2', vocabularySize: 50257, shards };
+    place.file('listed/dataset.json', JSON.stringify(dataset));
+    expect(findShards(folder, 'val')).toEqual([join(folder, 'x_val.bin')]);
+    expect(() => findShards(folder, 'train')).toThrow(
+      /listed lacks x_train_000002\.bin, which its dataset\.json lists; restore the shard, or run prepro again/,
+    );
+  });
 });
 
 const path = place.path('questions.bin');
@@ -240,6 +257,7 @@ it.each<[what: string, change: (bytes: Buffer) => Buffer, message: string]>([
   ['too many questions', header(2, 3), 'question 2 of 3 is missing or cut off'],
   ['too few questions', header(2, 1), '26 bytes follow its last question'],
   ['a longest that is not', header(3, 24), 'question 0 of 2 has 26 bytes, the longest according to the header 24'],
+  ['a later field', header(4, 1), 'int 4 of its header is 1, not 0'],
   ['no marker', word(0, 7), 'question 0 of 2 begins with 7, not 65535'],
   ['a size of no words', word(1, 25), 'question 0 of 2 says it has 25 bytes'],
   ['a size under the least', word(1, 10), 'question 0 of 2 says it has 10 bytes'],

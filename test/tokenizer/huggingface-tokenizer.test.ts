@@ -6,6 +6,7 @@ import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, vi } from 'vitest';
+import { chooseTokenizer } from '../../src/data/choose-tokenizer.ts';
 import { readDatasetTokenizer } from '../../src/data/shards/dataset-file.ts';
 import { tokenizerFiles } from '../../src/tokenizer/gpt2-files.ts';
 import { huggingFaceTokenizer } from '../../src/tokenizer/huggingface-tokenizer.ts';
@@ -161,14 +162,61 @@ it('gives an added token its text, also where its letters stand for bytes in oth
   expect(() => add('đem', 422)).toThrow('its added token "đem" has the id 422, not 421');
 });
 
+const folderWith = (files: Record<string, object>) => {
+  const folder = mkdtempSync(place.path('folder-'));
+  for (const [name, content] of Object.entries(files))
+    writeFileSync(join(folder, `${name}.json`), JSON.stringify(content));
+  return folder;
+};
+const model = { model_type: 'gpt2', n_layer: 1, n_embd: 8, n_head: 2, n_positions: 16, vocab_size: 424 };
+
+describe('the end of text of a folder', () => {
+  const byName = { tokenizer: byteLevel };
+  const named = (eos_token: unknown) => ({ eos_token });
+  it.each([
+    ['is that of the list without eos_token', byName, 0],
+    ['is eos_token', { ...byName, tokenizer_config: named('<|user|>') }, 1],
+    ['is eos_token of special_tokens_map.json', { ...byName, special_tokens_map: named({ content: '<|user|>' }) }, 1],
+    ['is a token that is no special one in tokenizer.json', { ...byName, tokenizer_config: named(' gpt2.ts') }, 420],
+    ['is added', { ...byName, tokenizer_config: named('<end>') }, 421],
+    [
+      'is eos_token of both files',
+      { ...byName, tokenizer_config: named('<end>'), special_tokens_map: named('<end>') },
+      421,
+    ],
+  ] as const)('%s, also for prepro, and in the file that data keeps', (_, files, id) => {
+    const folder = folderWith({ config: model, ...files });
+    const ofTrain = readModelFolder(folder).tokenizer!;
+    const ofPrepro = chooseTokenizer(folder)!;
+    for (const tokenizer of [ofTrain, ofPrepro, parseTokenizer(ofPrepro.file!)]) expect(tokenizer.endOfText).toBe(id);
+    expect(isSameTokenizer(ofTrain, ofPrepro)).toBe(true);
+    expect(decode([66, id, 67], ofPrepro)).toBe('ab');
+  });
+
+  it.each([
+    [
+      'two that differ',
+      { tokenizer_config: named('<end>'), special_tokens_map: named('</s>') },
+      'eos_token is "<end>" in its',
+    ],
+    ['a number', { tokenizer_config: named(5) }, 'eos_token of its tokenizer_config.json'],
+    [
+      'no letter case',
+      { tokenizer_config: { do_lower_case: true } },
+      'do_lower_case is true in its tokenizer_config.json',
+    ],
+  ])('%s: refused', (_, files, message) => {
+    const folder = folderWith({ config: model, ...byName, ...files });
+    expect(() => readModelFolder(folder)).toThrow(message);
+    expect(() => chooseTokenizer(folder)).toThrow(message);
+  });
+});
+
 it('vocab.json and merges.txt with added tokens give the ids of transformers', () => {
   const merges = byteLevel.model.merges.map((pair: string[]) => `${pair.join(' ')}\n`).join('');
-  const config = { model_type: 'gpt2', n_layer: 1, n_embd: 8, n_head: 2, n_positions: 16, vocab_size: 424 };
   const read = (files: Record<string, object>) => {
-    const folder = mkdtempSync(place.path('folder-'));
+    const folder = folderWith({ config: model, vocab: byteLevel.model.vocab, ...files });
     writeFileSync(join(folder, 'merges.txt'), `#version: 0.2\n${merges}`);
-    for (const [name, content] of Object.entries({ config, vocab: byteLevel.model.vocab, ...files }))
-      writeFileSync(join(folder, `${name}.json`), JSON.stringify(content));
     return readModelFolder(folder).tokenizer!;
   };
   const ofIds = (added_tokens_decoder: object) => ({ tokenizer_config: { added_tokens_decoder } });
@@ -335,6 +383,7 @@ it('refuses files that cannot be used, in one line', () => {
   const many = Object.fromEntries(Array.from({ length: 65_537 }, (_, id) => [`t${id}`, id]));
   for (const [content, reason] of [
     ['{', /cannot be used: .*JSON/],
+    ['{"model":{"vocab":{"a":0,"a":1}}}', 'cannot be used: it has the key "a" twice in one object'],
     ['[]', 'cannot be used: it: '],
     ['{}', 'cannot be used: model: '],
     ['{"model":{"vocab":{"a":-1}}}', 'cannot be used: model.vocab'],

@@ -32,6 +32,11 @@ it.each<[string, (manifest: Values) => void, RegExp]>([
   ['a sample beyond the data', ({ position }) => Object.assign(position!, { sample: 999_999 }), /"sample":999999/],
   ['a pass that no run reaches', ({ position }) => Object.assign(position!, { epoch: 2 ** 52 }), /"epoch":4503/],
   ['an option out of its range', ({ configuration }) => Object.assign(configuration!, { weightDecay: -1 }), /--weight/],
+  [
+    'the seed of another run',
+    ({ configuration }) => Object.assign(configuration!, { seed: 7 }),
+    /log\.jsonl has 42: it/,
+  ],
   ['a batch of no step', ({ configuration }) => Object.assign(configuration!, { batch: 3 }), /not a multiple/],
 ])('%s: resumed from the checkpoint before', async (name, change, reason) => {
   let startStep: number | undefined;
@@ -46,6 +51,8 @@ it.each<[string, (manifest: Values) => void, RegExp]>([
 
 it('an option that breaks a rule is not damage: one given again takes its place', async () => {
   const out = copied('warmup', ({ configuration }) => Object.assign(configuration!, { warmup: 100 }));
+  const log = readFileSync(logPath(out), 'utf8');
+  writeFileSync(logPath(out), log.replace(/"warmup":\d+(.*),"crc32":"[^"]*"/, '"warmup":100$1'));
   await expect(train({ out, resume: true })).rejects.toThrow(
     /^--warmup 100 is over --steps 8; take a shorter --warmup/,
   );

@@ -2,6 +2,7 @@
 // grep -v '^  "sha256"' manifest.json | sha256sum
 import { hash } from 'node:crypto';
 import { largestDescription, readTextFile } from './regular-file.ts';
+import { parseJson } from './strict-text.ts';
 
 const field = 'sha256';
 const lineStart = `  "${field}"`;
@@ -17,11 +18,11 @@ export type CheckedJson = ReturnType<typeof readCheckedJson>;
 /**
  * Reads a JSON file of at most 16 MiB. Files of earlier versions have no checksum.
  * @returns the value without the checksum; `check` throws an Error if the file has a checksum that does not match
- * @throws Error if it cannot be read, or is not JSON
+ * @throws Error if it cannot be read, or is not JSON as `parseJson` reads it
  */
 export function readCheckedJson(path: string): { value: unknown; isChecked: boolean; check: () => void } {
   const text = readTextFile(path, largestDescription);
-  const value: unknown = JSON.parse(text);
+  const value = parseJson(text);
   if (typeof value !== 'object' || value === null || !Object.hasOwn(value, field)) {
     return { value, isChecked: false, check: () => {} };
   }

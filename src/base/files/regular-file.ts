@@ -2,6 +2,7 @@
 // ranges, hashes them, and syncs written files.
 import { createHash } from 'node:crypto';
 import { closeSync, constants, fstatSync, fsyncSync, openSync, readFileSync, readSync } from 'node:fs';
+import { decodeUtf8 } from './strict-text.ts';
 
 /**
  * Opens a file, read-only unless `flags` say otherwise.
@@ -28,17 +29,20 @@ export function closing<R>(file: number, work: (file: number) => R): R {
 export const largestDescription = 16 << 20;
 
 /**
- * The text of a whole file.
- * @param most largest size accepted, in bytes
+ * The bytes of a whole file.
+ * @param most largest size accepted
  * @throws Error as `openRegularFile`, or if the file is larger
  */
-export function readTextFile(path: string, most: number = Number.POSITIVE_INFINITY): string {
+export function readWholeFile(path: string, most: number = Number.POSITIVE_INFINITY): Buffer {
   return closing(openRegularFile(path), (file) => {
     const { size } = fstatSync(file);
     if (size > most) throw new Error(`it has ${size} bytes, more than the limit of ${most}`);
-    return readFileSync(file, 'utf8');
+    return readFileSync(file);
   });
 }
+
+/** The text of a whole file. @throws Error as `readWholeFile`, or if the file is not UTF-8 */
+export const readTextFile = (path: string, most?: number): string => decodeUtf8(readWholeFile(path, most));
 
 /** Bytes read or written by one call; the system's limit is 2 GiB. */
 export const largestTransfer = 1 << 28;

@@ -5,12 +5,13 @@ import { checkArguments, checkValue } from '../../base/checks/given.ts';
 import { didYouMean } from '../../base/checks/nearest.ts';
 import { explained, type Gpt2Error, gpt2Error, onCommandLine, orElse, shortList, words } from '../../base/errors.ts';
 import { shellWord } from '../../base/wording.ts';
-import { datasetFile, type Role, roleOfName, unfinishedFolder } from '../shards/dataset-file.ts';
+import { datasetFile, type Role, readDataset, roleOfName, unfinishedFolder } from '../shards/dataset-file.ts';
 import { preproOf } from './datasets.ts';
 
 /**
  * Paths of a folder's shards of one role, sorted bytewise: .bin files with "train" or "val" in their name.
- * @throws Gpt2Error if the folder is missing or unfinished, has no such shard, or a name has both roles
+ * @throws Gpt2Error if the folder is missing or unfinished, lacks a shard of its dataset.json, has no such shard, or a name has
+ * both roles
  * @example const shards = findShards('data/tinyshakespeare', 'train');
  */
 export function findShards(folder: string, role: Role): string[] {
@@ -29,6 +30,11 @@ export function findShards(folder: string, role: Role): string[] {
   );
   const both = names.find((name) => roleOfName(name).length === 2);
   if (both) throw gpt2Error`${join(folder, both)} is named both train and val; rename it`;
+  const listed = readDataset(folder)?.shards.filter((shard) => shard.role === role) ?? [];
+  const missing = listed.flatMap(({ file }) => (names.includes(file) ? [] : [file]));
+  if (missing.length > 0) {
+    throw gpt2Error`${folder} lacks ${shortList(missing)}, which its ${datasetFile} lists; restore the shard, or run prepro again`;
+  }
   const found = names.filter((name) => roleOfName(name).includes(role));
   if (found.length === 0) {
     const made = join('data', basename(resolve(folder)));

@@ -5,6 +5,7 @@ import { basename, extname, join } from 'node:path';
 import * as z from 'zod';
 import { explained, Gpt2Error, gpt2Error, words } from '../../base/errors.ts';
 import { makeFolder } from '../../base/files/make-folder.ts';
+import { decodeUtf8, parseJson } from '../../base/files/strict-text.ts';
 import { encode } from '../../tokenizer/tokenizer.ts';
 import { type Question, writeQuestions } from '../shards/multiple-choice.ts';
 import { writingTo } from '../standing.ts';
@@ -27,7 +28,7 @@ const lineSchema = z.object({
 export function prepareHellaswag({ from, out }: { from?: string; out?: string } = {}) {
   const source = from ?? findSource();
   const text = explained(`the questions ${source} cannot be read`, words`name the published file with --from`, () =>
-    readFileSync(source, 'utf8'),
+    decodeUtf8(readFileSync(source)),
   );
   const lines = text.split('\n').filter((line) => line.trim() !== '');
   const questions = lines.map((line, index) => toQuestion(line, `line ${index + 1} of ${source}`));
@@ -49,9 +50,9 @@ function findSource(): string {
 function toQuestion(line: string, place: string): Question {
   let parsed: z.infer<typeof lineSchema>;
   try {
-    parsed = lineSchema.parse(JSON.parse(line));
+    parsed = lineSchema.parse(parseJson(line));
   } catch (cause) {
-    const reason = cause instanceof z.ZodError ? z.prettifyError(cause) : 'it is not JSON';
+    const reason = cause instanceof z.ZodError ? z.prettifyError(cause) : `it is not JSON: ${(cause as Error).message}`;
     throw new Gpt2Error(
       words`${place} is not a question with ctx, endings and label: ${reason}; name the published file with --from`,
       { cause },

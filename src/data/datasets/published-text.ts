@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { explained, gpt2Error, words } from '../../base/errors.ts';
+import { decodeUtf8 } from '../../base/files/strict-text.ts';
 import { type DatasetSource, inDatasets, type SourceOptions } from './dataset.ts';
 
 interface PublishedText extends Pick<DatasetSource, 'name' | 'description' | 'prefix'> {
@@ -45,13 +46,16 @@ async function findText(
       ? [known, localSource(local)]
       : [join(folder, 'download', 'input.txt'), origin];
   if (source === origin) await fetch(path, notice);
-  const bytes = explained(`the text ${path} cannot be read`, words`name another with --from`, () => readFileSync(path));
-  if (bytes.toString('utf8').trim() === '') throw gpt2Error`the text ${path} is empty: name another with --from`;
+  const [bytes, text] = explained(`the text ${path} cannot be read`, words`name another with --from`, () => {
+    const bytes = readFileSync(path);
+    return [bytes, decodeUtf8(bytes)];
+  });
+  if (text.trim() === '') throw gpt2Error`the text ${path} is empty: name another with --from`;
   const found = createHash('sha256').update(bytes).digest('hex');
   if (found !== sha256) {
     if (!from)
       throw gpt2Error`${path} has sha256 ${found}, not ${sha256}: remove the file, or name the published one with --from`;
     notice(`${from} is not the published text, so no recorded curve applies`);
   }
-  return { text: bytes.toString('utf8'), source };
+  return { text, source };
 }

@@ -30,10 +30,13 @@ export function readQuestions(path: string): Question[] {
   };
   const bytes = readWhole(path, refuse);
   if (bytes.length < headerBytes) return refuse(`it has ${bytes.length} bytes, less than the header's ${headerBytes}`);
-  const [foundMagic, foundVersion, count, longest] = new Int32Array(bytes.buffer, 0, 4) as unknown as number[];
+  const header = new Int32Array(bytes.buffer, 0, headerBytes / 4);
+  const [foundMagic, foundVersion, count, longest] = header as unknown as number[];
   if (foundMagic !== magic) return refuse(`it begins with ${foundMagic}, not ${magic}`);
   if (foundVersion !== version) return refuse(`its version is ${foundVersion}, not ${version}`);
   if (count! < 1 || count! > mostQuestions) return refuse(`its header says ${count} questions`);
+  const field = header.findIndex((value, index) => index > 3 && value !== 0);
+  if (field >= 0) return refuse(`int ${field} of its header is ${header[field]}, not 0`);
   if (bytes.length % 2 !== 0) return refuse(`it has ${bytes.length} bytes, an odd number`);
   const words = new Uint16Array(bytes.buffer, headerBytes);
   const questions: Question[] = [];

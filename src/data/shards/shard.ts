@@ -119,6 +119,8 @@ function readHeader(file: number, path: string, stats: Stats): Int32Array {
   const [foundMagic, foundVersion, tokens] = header as unknown as [number, number, number];
   if (foundMagic !== magic) return refuse(`it begins with ${foundMagic}, not ${magic}`);
   if (foundVersion !== version) return refuse(`its version is ${foundVersion}, not ${version}`);
+  const field = header.findIndex((value, index) => index > 2 && value !== 0);
+  if (field >= 0) return refuse(`int ${field} of its header is ${header[field]}, not 0`);
   const expected = headerBytes + tokens * tokenBytes;
   if (stats.size !== expected) {
     return refuse(`its header says ${tokens} tokens, ${expected} bytes in all, but it has ${stats.size}`);

@@ -6,6 +6,7 @@ import { basename, join } from 'node:path';
 import * as z from 'zod';
 import { gpt2Error, words } from '../../base/errors.ts';
 import { readTextFile } from '../../base/files/regular-file.ts';
+import { parseJson } from '../../base/files/strict-text.ts';
 import { customModel, hasSameLayers, presetConfig } from '../../model/config.ts';
 import { isCompared, ofProgram, recordedValue, shortValue } from '../../options/configuration.ts';
 import { referenceFolder } from '../../options/presets.ts';
@@ -60,7 +61,7 @@ export function readReference(nameOrPath: string): Reference {
     throw gpt2Error`there is no reference ${nameOrPath}: name a file, or one of ${referenceNames().join(', ')}`;
   }
   try {
-    return referenceSchema.parse(JSON.parse(readTextFile(path)));
+    return referenceSchema.parse(parseJson(readTextFile(path)));
   } catch (cause) {
     const reason = cause instanceof z.ZodError ? z.prettifyError(cause) : cause;
     throw gpt2Error`${path} is not a reference curve: ${reason}; name a file in the format of data/reference`;

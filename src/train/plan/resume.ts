@@ -1,13 +1,15 @@
 // Finds the newest valid checkpoint of the run that --resume continues, and merges the run's options with the new ones.
 import { existsSync } from 'node:fs';
-import { attempt, Gpt2Error, gpt2Error, words } from '../../base/errors.ts';
+import { isDeepStrictEqual } from 'node:util';
+import { attempt, Gpt2Error, gpt2Error, shown, words } from '../../base/errors.ts';
 import { orderOf } from '../../data/batches/order.ts';
 import { checkSameParts } from '../../options/configuration.ts';
 import { readOptions, readRunOptions } from '../../options/read-options.ts';
 import { resumedOptions, runToResume, withGiven } from '../../options/resumed-options.ts';
 import type { TrainOptions } from '../../options/table.ts';
 import { holdsRun, refuseLostCheckpoints, refuseOccupied, refuseUnreadable } from '../../runs/existing.ts';
-import { checkpointsFolder, configPath } from '../../runs/paths.ts';
+import { checkpointsFolder, configPath, logPath } from '../../runs/paths.ts';
+import { eventsIfReadable } from '../../runs/reader.ts';
 import {
   type FoundCheckpoint,
   newestManifest,
@@ -35,7 +37,7 @@ export function mergeRun(asked: TrainOptions, notice: (text: string) => void, pa
   refuseUnreadable(out);
   const { recipe } = wanted;
   if (recipe !== undefined) notice(words`${out} goes on with its own options: --recipe ${recipe} sets none of them`);
-  const { checkpoint, damaged } = newestValidCheckpoint(checkpointsFolder(out), readResumable);
+  const { checkpoint, damaged } = newestValidCheckpoint(checkpointsFolder(out), (path) => readResumable(out, path));
   if (!checkpoint && damaged.length > 0) {
     throw gpt2Error`no checkpoint of ${out} is valid: ${damaged[0]!.reason}; restore its files, or start over with --overwrite`;
   }
@@ -86,11 +88,11 @@ const optionsBefore = ({ path, manifest }: FoundCheckpoint): TrainOptions =>
   readOptions(manifest.configuration, `${path}/${manifestFile}`);
 
 /**
- * Verifies a checkpoint, and that a run can resume with the values of its manifest. A value that would fail later counts as damage: the
- * run then resumes from an older checkpoint.
+ * Verifies a checkpoint, and that a run can resume with the values of its manifest. A value that would fail later, or a checkpoint of
+ * another run, counts as damage: the run then resumes from an older checkpoint.
  * @throws Gpt2Error naming the value that is invalid, or that contradicts another
  */
-function readResumable(path: string): FoundCheckpoint {
+function readResumable(out: string, path: string): FoundCheckpoint {
   const found = verifyCheckpoint(path);
   const { manifest } = found;
   const refusal = (what: string, cause?: unknown) =>
@@ -112,6 +114,15 @@ function readResumable(path: string): FoundCheckpoint {
     throw refusal(
       `totalBatch ${totalBatch} is not a multiple of batch ${batch} x sequence ${sequence} x ranks ${ranks}`,
     );
+  }
+  // The start that wrote the checkpoint. An earlier version recorded fewer options.
+  const start = eventsIfReadable(out, 'run').findLast(
+    (event) => event.event === 'run' && (event.resumedFrom ?? -1) < manifest.step,
+  );
+  for (const [name, logged] of Object.entries(start?.event === 'run' ? start.configuration : {})) {
+    const value = configuration[name];
+    if (value !== undefined && !isDeepStrictEqual(value, logged))
+      throw refusal(`its ${name} is ${shown(value)}, but ${logPath(out)} has ${shown(logged)}: it is of another run`);
   }
   if (position.ofProgram) return found;
   const shardTokens = shards.map(({ tokens }) => tokens);

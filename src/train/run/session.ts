@@ -5,7 +5,9 @@ import { expected, Gpt2Error, gpt2Error, InterruptedError, NativeError, words } 
 import type { Batch } from '../../data/batches/loader.ts';
 import type { Position } from '../../data/batches/order.ts';
 import { ChangedShardError } from '../../data/shards/shard.ts';
-import { eventsAt } from '../../runs/reader.ts';
+import { isRoot } from '../../ranks/ranks.ts';
+import { logPath } from '../../runs/paths.ts';
+import { eventsAt, eventsIfReadable } from '../../runs/reader.ts';
 import type { RunEvent } from '../../runs/schema.ts';
 import type { BegunStep } from '../step/trainer.ts';
 import { stopAtBadStep } from './bad-step.ts';
@@ -69,10 +71,19 @@ export class Session {
     const { options, span, ranks, folder, description, runEvent } = this.#run;
     const { steps, startStep } = span;
     const { resumed } = folder;
-    const known = resumed ? eventsAt(folder.out, startStep).map(({ event }) => event) : [];
+    const hasLog = resumed !== undefined && isRoot(ranks);
+    const events = hasLog ? eventsIfReadable(folder.out) : [];
+    const known = eventsAt(folder.out, startStep, events).map(({ event }) => event);
     const logged = new Set((await ranks?.fromRoot(known)) ?? known);
+    const trained = events.flatMap((event) => (event.event === 'train' ? [event] : []));
+    const lost = startStep - new Set(trained.map(({ step }) => step)).size;
+    if (hasLog && lost > 0) {
+      const path = logPath(folder.out);
+      const text = `${path} is damaged or truncated: it lacks ${lost} of the ${startStep} steps`;
+      this.#events.notice(words`${text}, and curves and --skip-spikes continue without them`);
+    }
     if (options.skipSpikes !== undefined) {
-      this.#spikes = await openSpikeWatch(this.#run, options.skipSpikes, (text) => this.#events.notice(text));
+      this.#spikes = await openSpikeWatch(ranks, options.skipSpikes, trained);
     }
     this.#hooks.onStart?.(description);
     const { command } = this.#hooks;

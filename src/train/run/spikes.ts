@@ -1,8 +1,4 @@
 // Finds losses and norms that stand out from earlier ones, for --skip-spikes: such a step updates nothing.
-import { words } from '../../base/errors.ts';
-import { isRoot } from '../../ranks/ranks.ts';
-import { logPath } from '../../runs/paths.ts';
-import { eventsIfReadable } from '../../runs/reader.ts';
 import type { StepResult, UpdateLimits } from '../step/staging.ts';
 import type { Run } from './run.ts';
 
@@ -23,28 +19,14 @@ export const recentSteps = (steps: readonly Measured[]): Measured[] =>
     .slice(-(window + 1))
     .map(({ step, loss, norm }) => ({ step, loss, norm }));
 
-/** Continues from the log of a resumed run; all ranks take the history of rank 0, so that they skip the same updates. */
-export async function openSpikeWatch(
-  { folder, ranks, span }: Pick<Run, 'folder' | 'ranks' | 'span'>,
-  z: number,
-  notice: (text: string) => void,
-): Promise<SpikeWatch> {
-  const steps = folder.resumed && isRoot(ranks) ? loggedSteps(folder.out, span.startStep, notice) : [];
-  const known = { skipped: steps.filter(({ skipped }) => skipped).length, steps: recentSteps(steps) };
+/**
+ * Continues from the log of a resumed run; all ranks take the history of rank 0, so that they skip the same updates.
+ * @param logged the log's events of steps
+ */
+export async function openSpikeWatch(ranks: Run['ranks'], z: number, logged: readonly Measured[]): Promise<SpikeWatch> {
+  const known = { skipped: logged.filter(({ skipped }) => skipped).length, steps: recentSteps(logged) };
   const history = (await ranks?.fromRoot(known)) ?? known;
   return spikeWatch(z, history.steps, history.skipped);
-}
-
-/** The log's train events, skipped ones included. */
-function loggedSteps(out: string, startStep: number, notice: (text: string) => void): Measured[] {
-  const trained = eventsIfReadable(out).flatMap((event) => (event.event === 'train' ? [event] : []));
-  const lost = startStep - new Set(trained.map(({ step }) => step)).size;
-  if (lost > 0) {
-    notice(
-      words`${logPath(out)} is damaged or truncated; --skip-spikes continues without the losses and norms of ${lost} of ${startStep} steps`,
-    );
-  }
-  return trained;
 }
 
 export type SpikeWatch = ReturnType<typeof spikeWatch>;

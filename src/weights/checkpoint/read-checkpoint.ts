@@ -2,7 +2,7 @@
 // written, so a rejected file leaves the model unchanged. directory.ts finds and verifies the checkpoint.
 import { join } from 'node:path';
 import { checkArguments } from '../../base/checks/given.ts';
-import { gpt2Error, shortList } from '../../base/errors.ts';
+import { gpt2Error, quote, shortList } from '../../base/errors.ts';
 import { architectureOf } from '../../model/architecture.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import { castWeights, checkIdle, type Model } from '../../model/model.ts';
@@ -11,7 +11,6 @@ import { checkState, type StateCopy } from '../../optimizer/state.ts';
 import { fromStored, storedShape } from '../files/layout.ts';
 import { optimizerFile, weightsFile } from '../files/names.ts';
 import { openSafetensors, type SafetensorsFile, type Values } from '../files/safetensors.ts';
-import { quote } from '../files/safetensors-header.ts';
 import { readerOf } from '../files/stored-file.ts';
 import type { FoundCheckpoint } from './directory.ts';
 import type { Manifest } from './manifest.ts';

@@ -1,7 +1,8 @@
 // Checks the header of a safetensors file before anything else is read: every tensor is inside the file, without gaps or
 // overlaps, and has as many bytes as its shape needs.
 import * as z from 'zod';
-import { orElse } from '../../base/errors.ts';
+import { quote } from '../../base/errors.ts';
+import { decodeUtf8, parseJson } from '../../base/files/strict-text.ts';
 import { elementCount } from '../../native/element-types.ts';
 
 /** The largest header that train can write, for the moments of 1,000 layers, has 2.4 MB. Parsing 8 MB takes 120 MB of memory. */
@@ -24,19 +25,13 @@ const entrySchema = z.object({
   data_offsets: z.tuple([count, count]),
 });
 
-/** Makes a name from a file safe for a one-line message. */
-export const quote = (name: string): string => {
-  const plain = /^[\w.-]{1,80}$/.test(name);
-  return plain ? name : `${JSON.stringify(name.slice(0, 80))}${name.length > 80 ? '…' : ''}`;
-};
-
 /**
  * The tensors of a header, by name.
  * @param dataBytes bytes after the header
  * @param refuse throws an error with the reason
  */
 export function parseHeader(
-  text: Uint8Array,
+  text: Buffer,
   dataBytes: number,
   refuse: (what: string) => never,
 ): Map<string, TensorEntry> {
@@ -57,9 +52,13 @@ export function parseHeader(
   return entries;
 }
 
-function parseObject(text: Uint8Array, refuse: (what: string) => never): object {
-  const parsed: unknown = orElse(undefined, () => JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(text)));
-  if (parsed === undefined) return refuse('its header is not JSON');
+function parseObject(text: Buffer, refuse: (what: string) => never): object {
+  let parsed: unknown;
+  try {
+    parsed = parseJson(decodeUtf8(text));
+  } catch (cause) {
+    return refuse(`its header is not JSON: ${(cause as Error).message}`);
+  }
   if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) {
     return refuse('its header is not a JSON object');
   }

@@ -2,13 +2,13 @@
 // tensors.
 import { createHash } from 'node:crypto';
 import { fsyncSync, openSync, writeSync } from 'node:fs';
-import { gpt2Error } from '../../base/errors.ts';
+import { gpt2Error, quote } from '../../base/errors.ts';
 import { fromBf16, fromFp16 } from '../../base/files/half-floats.ts';
 import { closing, largestTransfer } from '../../base/files/regular-file.ts';
 import type { Parameter } from '../../model/parameters.ts';
 import { elementCount } from '../../native/element-types.ts';
 import { storedShape, toStored } from './layout.ts';
-import { elementBytes, largestHeaderBytes, parseHeader, quote, type TensorEntry } from './safetensors-header.ts';
+import { elementBytes, largestHeaderBytes, parseHeader, type TensorEntry } from './safetensors-header.ts';
 import { readerOf, StoredFile } from './stored-file.ts';
 import { encodeWeights, type WeightType, weightTypes } from './weight-types.ts';
 

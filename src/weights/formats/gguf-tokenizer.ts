@@ -3,8 +3,8 @@
 import * as z from 'zod';
 import { gpt2Error } from '../../base/errors.ts';
 import type { ModelConfig } from '../../model/config.ts';
+import { fileOf } from '../../tokenizer/folder-tokenizer.ts';
 import { type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
-import { fileOf } from './folder-tokenizer.ts';
 
 /** Values of tokenizer.ggml.token_type. */
 const types = { normal: 1, control: 3, userDefined: 4, unused: 5 };

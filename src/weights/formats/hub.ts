@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { attempt, Gpt2Error, gpt2Error, InterruptedError, onCommandLine, orElse, words } from '../../base/errors.ts';
 import { readTextFile } from '../../base/files/regular-file.ts';
+import { parseJson } from '../../base/files/strict-text.ts';
 import {
   askForHead,
   download,
@@ -152,7 +153,7 @@ export function fromDownload<T>(folder: string, read: () => T): T {
 const isDamaged = (path: string): boolean =>
   existsSync(path) &&
   orElse(true, () => {
-    if (path.endsWith('.json')) JSON.parse(readTextFile(path));
+    if (path.endsWith('.json')) parseJson(readTextFile(path));
     if (path.endsWith(weightsFile)) openSafetensors(path)[Symbol.dispose]();
     return false;
   });

@@ -1,24 +1,22 @@
 // Reads and writes GPT-2 in the format of transformers: a folder with config.json and model.safetensors, tensors with the names
 // of openai-community/gpt2, optionally prefixed by "transformer." and torch.compile's "_orig_mod.". Reads fp32, fp16 and bf16;
-// rejects models that this program would compute differently. folder-tokenizer.ts reads the tokenizer.
+// rejects models that this program would compute differently. src/tokenizer/folder-tokenizer.ts reads the tokenizer.
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import * as z from 'zod';
-import { Gpt2Error, gpt2Error } from '../../base/errors.ts';
-import { readTextFile } from '../../base/files/regular-file.ts';
+import { Gpt2Error, gpt2Error, quote } from '../../base/errors.ts';
 import { packageRoot } from '../../base/package-root.ts';
 import { architectureOf, otherThanGpt2 } from '../../model/architecture.ts';
 import { checkConfig, type ModelConfig } from '../../model/config.ts';
 import { type Parameter, parameterTable } from '../../model/parameters.ts';
-import { type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
-import { largestFile, mostIds, parseTokenizer, tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
+import { fileOf, type Refuse, readerIn, readFolderTokenizer } from '../../tokenizer/folder-tokenizer.ts';
+import { tokenizerOf } from '../../tokenizer/tokenizer.ts';
+import { mostIds, tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
 import { fromStored, storedShape } from '../files/layout.ts';
 import { manifestFile, optimizerFile, weightsFile } from '../files/names.ts';
 import { openSafetensors, type SafetensorsFile, writeTensors } from '../files/safetensors.ts';
-import { quote } from '../files/safetensors-header.ts';
 import { readerOf } from '../files/stored-file.ts';
 import { type WeightType, weightTypes } from '../files/weight-types.ts';
-import { fileOf, folderTokenizer, type ReadFile } from './folder-tokenizer.ts';
 import type { ModelFormat, StoredModel } from './stored-model.ts';
 
 const configFile = 'config.json';
@@ -90,7 +88,6 @@ export const writesOneFile = "transformers' save_pretrained(FOLDER, max_shard_si
 const otherWeights = [`${weightsFile}.index.json`, 'pytorch_model.bin'];
 /** If a folder has an adapter, transformers adds it to the weights. */
 export const adapterFile = 'adapter_config.json';
-const otherTokenizers = ['vocab.txt', 'spiece.model', 'tokenizer.model', 'sentencepiece.bpe.model'];
 
 /** Whether a folder has the format of transformers, complete or not; false for checkpoints and runs of this program. */
 function isModelFolder(path: string): boolean {
@@ -102,7 +99,6 @@ function isModelFolder(path: string): boolean {
 }
 
 /** Throws the error for a model with this property. */
-type Refuse = (what: string) => never;
 const refusing =
   (name: string): Refuse =>
   (what) => {
@@ -118,7 +114,7 @@ export function readModelFolder(path: string, name = path): Pick<StoredModel, 'm
   const model = readConfig(path, refuse);
   if (existsSync(join(path, adapterFile)))
     refuse(`${adapterFile} describes an adapter; merge it into the weights (merge_and_unload), and remove the file`);
-  return { model, tokenizer: readTokenizerOf(path, model, refuse) };
+  return { model, tokenizer: readFolderTokenizer(path, refuse) };
 }
 
 /** @param head undefined for a folder: a file is refused */
@@ -142,52 +138,9 @@ function openModel(path: string, _others = '', head?: string): StoredModel {
   });
 }
 
-function orRefuse<R>(name: string, refuse: Refuse, work: () => R): R {
-  try {
-    return work();
-  } catch (cause) {
-    if (cause instanceof Gpt2Error) throw cause;
-    return refuse(`its ${name} cannot be read: ${(cause as Error).message.replaceAll(/\s+/g, ' ')}`);
-  }
-}
-
-/** Reads a file of a folder, and checks it against a schema; undefined if there is no such file. */
-const reading =
-  (path: string, refuse: Refuse, most: number): ReadFile =>
-  (name, schema, parse = JSON.parse) => {
-    if (!existsSync(join(path, name))) return undefined;
-    const { success, data, error } = schema.safeParse(
-      orRefuse(name, refuse, () => parse(readTextFile(join(path, name), most))),
-    );
-    if (success) return data;
-    const [{ path: field, message }] = error.issues as [z.core.$ZodIssue];
-    return refuse(`${field.map(String).map(quote).join('.') || 'it'} of its ${name}: ${message}`);
-  };
-
-/**
- * The folder's tokenizer; undefined if there is none. A padding token is often added to GPT-2's tokens without an embedding row.
- */
-function readTokenizerOf(path: string, { vocabularySize }: ModelConfig, refuse: Refuse): Tokenizer | undefined {
-  const file = folderTokenizer(reading(path, refuse, largestFile), refuse);
-  if (file === undefined) {
-    const other = otherTokenizers.find((name) => existsSync(join(path, name)));
-    if (other) refuse(`its tokenizer is in ${other}, which cannot be read; save it as ${tokenizerFile}`);
-    return undefined;
-  }
-  const parse = (content: string) => orRefuse('tokenizer', refuse, () => parseTokenizer(content, path));
-  const found = parse(file);
-  if (found.vocabularySize <= vocabularySize) return found;
-  const { added_tokens: added = [], ...rest } = JSON.parse(file) as { added_tokens?: { id: number }[] };
-  const withRows = parse(JSON.stringify({ ...rest, added_tokens: added.filter(({ id }) => id < vocabularySize) }));
-  if (withRows.file === undefined && withRows.vocabularySize <= vocabularySize) return withRows;
-  return refuse(
-    `its tokenizer has ${found.vocabularySize} ids, but vocab_size of its ${configFile} is ${vocabularySize}`,
-  );
-}
-
 function readConfig(path: string, refuse: Refuse): ModelConfig {
   const config =
-    reading(path, refuse, largestConfigBytes)(configFile, configSchema) ?? refuse(`it has no ${configFile}`);
+    readerIn(path, refuse, largestConfigBytes)(configFile, configSchema) ?? refuse(`it has no ${configFile}`);
   const differences = [
     ...Object.entries(valuesOf(config)).flatMap(([name, values]) => {
       const { [name]: value = values[0] } = config;

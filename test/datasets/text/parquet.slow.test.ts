@@ -141,6 +141,15 @@ describe('refuses', () => {
       damaged((bytes) => bytes.fill(0xff, 8000, 12_000)),
       /^row group 1 of .* cannot be read: .*; download or write/,
     ],
+    'row groups with fewer rows than the file': [
+      damaged((bytes) => {
+        // num_rows of the footer, in zigzag: 700 becomes 764.
+        const at = bytes.lastIndexOf(Buffer.of(0x16, 0xf8, 0x0a));
+        bytes[at + 2]! += 1;
+        return bytes;
+      }),
+      /is not a valid Parquet file: .*its row groups have 700 of 764 rows/,
+    ],
     'another column': [
       table({ body: { data: ['a'], type: 'STRING' } }),
       /no column of text "text": name one of body with --field/,

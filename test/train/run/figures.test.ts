@@ -1,13 +1,11 @@
 // Decisions of a run that depend on figures alone: learning rates by hand and as llm.c printed them, the limits of --skip-spikes, the
 // first difference between shards.
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { Random } from '../../../src/ops/cases/case-numbers.ts';
 import { logPath } from '../../../src/runs/paths.ts';
 import { readRun } from '../../../src/runs/reader.ts';
-import { formatEvent } from '../../../src/runs/schema.ts';
 import { outlookText } from '../../../src/train/plan/outlook.ts';
-import type { Run } from '../../../src/train/run/run.ts';
 import { changedShard } from '../../../src/train/run/same-inputs.ts';
 import { learningRateAt, type Schedule } from '../../../src/train/run/schedule.ts';
 import { type Measured, openSpikeWatch, recentSteps, spikeWatch } from '../../../src/train/run/spikes.ts';
@@ -15,7 +13,7 @@ import { throughputOf } from '../../../src/train/run/throughput.ts';
 import { train } from '../../../src/train/train.ts';
 import { trainEvent } from '../../runs/run-log.ts';
 import { Workplace } from '../../support/cli.ts';
-import { tinyRun } from '../../support/tiny-run.ts';
+import { noticesOf, tinyRun } from '../../support/tiny-run.ts';
 
 const peak = { learningRate: 1, warmup: 10, steps: 110 };
 const base: Schedule = { ...peak, schedule: 'cosine', finalLearningRateFraction: 0.1, decayFraction: 0.2 };
@@ -111,21 +109,21 @@ describe('spikeWatch', () => {
 });
 
 it('a resumed run counts all updates that it skipped before', async () => {
-  using place = new Workplace();
   const events = measured.map(({ step, loss }) => ({ ...trainEvent(step, loss), skipped: step % 100 === 5 }));
-  writeFileSync(logPath(place.folder), events.map(formatEvent).join(''));
-  const run = { folder: { out: place.folder, resumed: {} }, span: { startStep: events.length } } as unknown as Run;
-  expect(await openSpikeWatch(run, 3, () => {})).toMatchObject({ skipped: 4 });
+  expect(await openSpikeWatch(undefined, 3, events)).toMatchObject({ skipped: 4 });
 });
 
-it('a run whose log was lost is resumed, its history empty', async () => {
+it.each([
+  ['lost', () => '', /lacks 2 of the 2 steps/, [2]],
+  ['without a step', (log: string) => log.replace(/.*"train","step":0.*\n/, ''), /lacks 1 of the 2 steps/, [1, 2]],
+] as const)('a run whose log is %s is resumed, which it says', async (_, change, said, steps) => {
   using place = new Workplace();
   const out = place.path('run');
   const data = place.data({ vocabulary: 100 });
-  await train({ ...tinyRun, data, out, steps: 4, stopAfter: 2, skipSpikes: 6 });
-  writeFileSync(logPath(out), '');
-  await train({ out, resume: true, stopAfter: 3 });
-  expect(readRun(out).series.train.map(([step]) => step)).toEqual([2]);
+  await train({ ...tinyRun, data, out, steps: 4, stopAfter: 2 });
+  writeFileSync(logPath(out), change(readFileSync(logPath(out), 'utf8')));
+  expect(await noticesOf({ out, resume: true, stopAfter: 3 })).toContainEqual(expect.stringMatching(said));
+  expect(readRun(out).series.train.map(([step]) => step)).toEqual(steps);
 });
 
 const a = { name: 'a_train.bin', tokens: 300, sha256: 'a'.repeat(64) };

@@ -85,6 +85,8 @@ async function openTable(path: string, source: AsyncBuffer, column: string): Pro
   try {
     metadata = await parquetMetadataAsync(source, { geoparquet: false });
     columns = parquetSchema(metadata).children;
+    const rows = metadata.row_groups.reduce((sum, group) => sum + group.num_rows, 0n);
+    if (rows !== metadata.num_rows) throw new Error(`its row groups have ${rows} of ${metadata.num_rows} rows`);
   } catch (cause) {
     throw gpt2Error`${path} is not a valid Parquet file: ${cause}; download or write it again`;
   }

@@ -1,10 +1,15 @@
 // The tokenizer.json of a Hugging Face folder: the file itself, or one made of GPT-2's older vocab.json and merges.txt, with the
 // tokens that tokenizer_config.json, added_tokens.json and special_tokens_map.json add, as transformers (5.18) reads them.
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import * as z from 'zod';
-import { tokenizerFiles } from '../../tokenizer/gpt2-files.ts';
-import { addedIds, vocabularySchema } from '../../tokenizer/huggingface-tokenizer.ts';
-import { builtInNamed, builtInTokenizers, type Tokenizer } from '../../tokenizer/tokenizer.ts';
-import { hasVocabulary } from '../../tokenizer/tokenizer-file.ts';
+import { Gpt2Error, quote } from '../base/errors.ts';
+import { readTextFile } from '../base/files/regular-file.ts';
+import { parseJson } from '../base/files/strict-text.ts';
+import { tokenizerFiles } from './gpt2-files.ts';
+import { addedIds, endOfTextOf, vocabularySchema } from './huggingface-tokenizer.ts';
+import { builtInNamed, builtInTokenizers, type Tokenizer } from './tokenizer.ts';
+import { hasVocabulary, largestFile, parseTokenizer, tokenizerFile } from './tokenizer-file.ts';
 
 const flag = z.boolean().default(false);
 const flags = { single_word: flag, lstrip: flag, rstrip: flag, special: flag, normalized: z.boolean().optional() };
@@ -18,14 +23,28 @@ type Token = z.infer<typeof tokenSchema> & { readonly id?: number };
 const settingsSchema = z.looseObject({
   tokenizer_class: z.string().nullish(),
   add_prefix_space: z.boolean().nullish(),
+  do_lower_case: z.boolean().nullish(),
   split_special_tokens: z.literal(false, { error: 'only false can be read' }).nullish(),
   added_tokens_decoder: z.record(z.string().regex(/^\d+$/), tokenSchema).optional(),
   additional_special_tokens: z.array(tokenSchema).nullish(),
+  eos_token: tokenSchema.nullish(),
   extra_special_tokens: z.union([z.array(tokenSchema), z.record(z.string(), tokenSchema)]).nullish(),
 });
 type Settings = z.infer<typeof settingsSchema>;
+const configSchema = z.looseObject({ vocab_size: z.int().optional() });
+
+const normalizerSchema = z.looseObject({
+  type: z.string().optional(),
+  lowercase: z.boolean().optional(),
+  get normalizers() {
+    return z.array(normalizerSchema).optional();
+  },
+});
+const lowers = ({ type, lowercase, normalizers = [] }: z.infer<typeof normalizerSchema>): boolean =>
+  type === 'Lowercase' || lowercase === true || normalizers.some(lowers);
 
 const fileSchema = z.looseObject({
+  normalizer: normalizerSchema.nullish(),
   model: z.looseObject({ vocab: vocabularySchema }),
   pre_tokenizer: z.looseObject({ add_prefix_space: z.boolean().optional() }).nullish(),
   added_tokens: z.array(z.looseObject({ id: z.int(), content: z.string() })).default([]),
@@ -38,12 +57,68 @@ const names = ['bos_token', 'eos_token', 'unk_token', 'sep_token', 'pad_token', 
 
 type Parse = (text: string) => unknown;
 /** Reads and checks a file of the folder; undefined if it does not exist. @throws Gpt2Error */
-export type ReadFile = <S extends z.ZodType>(name: string, schema: S, parse?: Parse) => z.infer<S> | undefined;
-type Refuse = (what: string) => never;
+type ReadFile = <S extends z.ZodType>(name: string, schema: S, parse?: Parse) => z.infer<S> | undefined;
+/** Throws the error for a folder with this property. */
+export type Refuse = (what: string) => never;
+
+const otherTokenizers = ['vocab.txt', 'spiece.model', 'tokenizer.model', 'sentencepiece.bpe.model'];
+
+function orRefuse<R>(name: string, refuse: Refuse, work: () => R): R {
+  try {
+    return work();
+  } catch (cause) {
+    if (cause instanceof Gpt2Error) throw cause;
+    return refuse(`its ${name} cannot be read: ${(cause as Error).message.replaceAll(/\s+/g, ' ')}`);
+  }
+}
+
+/** Reads a file of a folder, and checks it against a schema; undefined if there is no such file. */
+export const readerIn =
+  (path: string, refuse: Refuse, most: number): ReadFile =>
+  (name, schema, parse = parseJson) => {
+    if (!existsSync(join(path, name))) return undefined;
+    const { success, data, error } = schema.safeParse(
+      orRefuse(name, refuse, () => parse(readTextFile(join(path, name), most))),
+    );
+    if (success) return data;
+    const [{ path: field, message }] = error.issues as [z.core.$ZodIssue];
+    return refuse(`${field.map(String).map(quote).join('.') || 'it'} of its ${name}: ${message}`);
+  };
+
+/**
+ * The folder's tokenizer; undefined if there is none. A padding token is often added to GPT-2's tokens without an embedding row.
+ * @param refuse throws the error for a tokenizer that cannot be read
+ */
+export function readFolderTokenizer(path: string, refuse: Refuse): Tokenizer | undefined {
+  const read = readerIn(path, refuse, largestFile);
+  const file = fileOfFolder(read, refuse);
+  if (file === undefined) {
+    const other = otherTokenizers.find((name) => existsSync(join(path, name)));
+    if (other) refuse(`its tokenizer is in ${other}, which cannot be read; save it as ${tokenizerFile}`);
+    return undefined;
+  }
+  const parse = (content: string) => orRefuse('tokenizer', refuse, () => parseTokenizer(content, path));
+  const found = parse(file);
+  const { vocab_size: vocabularySize = found.vocabularySize } = read('config.json', configSchema) ?? {};
+  if (found.vocabularySize <= vocabularySize) return found;
+  const { added_tokens: added = [], ...rest } = JSON.parse(file) as { added_tokens?: { id: number }[] };
+  const withRows = parse(JSON.stringify({ ...rest, added_tokens: added.filter(({ id }) => id < vocabularySize) }));
+  if (withRows.file === undefined && withRows.vocabularySize <= vocabularySize) return withRows;
+  return refuse(
+    `its tokenizer has ${found.vocabularySize} ids, but vocab_size of its config.json is ${vocabularySize}`,
+  );
+}
 
 /** @returns the content of tokenizer.json; undefined if the folder has no tokenizer. @throws Gpt2Error if it cannot be read */
-export function folderTokenizer(read: ReadFile, refuse: Refuse): string | undefined {
+function fileOfFolder(read: ReadFile, refuse: Refuse): string | undefined {
   const settings = read('tokenizer_config.json', settingsSchema) ?? {};
+  const ends = [settings, read('special_tokens_map.json', settingsSchema)].flatMap(
+    (each) => each?.eos_token?.content ?? [],
+  );
+  if (new Set(ends).size > 1)
+    refuse(
+      `eos_token is ${quote(ends[0]!)} in its tokenizer_config.json, ${quote(ends[1]!)} in its special_tokens_map.json`,
+    );
   const stored = read('tokenizer.json', z.string(), String);
   const file = read('tokenizer.json', fileSchema) ?? fileOfVocabulary(read, settings, refuse);
   if (!file) return undefined;
@@ -51,13 +126,21 @@ export function folderTokenizer(read: ReadFile, refuse: Refuse): string | undefi
   if (typeof prefix === 'boolean' && file.pre_tokenizer?.add_prefix_space === !prefix) {
     refuse(`add_prefix_space is ${prefix} in its tokenizer_config.json, ${!prefix} in its tokenizer.json`);
   }
+  const lower = settings.do_lower_case ?? undefined;
+  if (lower !== undefined && lowers(file.normalizer ?? {}) !== lower)
+    refuse(`do_lower_case is ${lower} in its tokenizer_config.json, ${!lower} in its tokenizer.json`);
   const added: Pick<Token, 'id' | 'content'>[] = [...file.added_tokens];
   for (const token of namedTokens(read, settings)) {
     if (added.every(({ content }) => content !== token.content)) added.push({ normalized: !token.special, ...token });
   }
-  if (stored !== undefined && added.length === file.added_tokens.length) return stored;
+  const [end] = ends;
+  const isOther = end !== undefined && endOfTextOf(added) !== end;
+  if (stored !== undefined && added.length === file.added_tokens.length && !isOther) return stored;
   const ids = addedIds(file.model.vocab, added);
-  return JSON.stringify({ ...file, added_tokens: added.map((token, index) => ({ id: ids[index], ...token })) });
+  const mark = (token: object, isEnd: boolean) =>
+    isEnd ? { ...token, special: true, ends_text: true } : { ...token, ends_text: undefined };
+  const tokens = isOther ? added.map((token) => mark(token, token.content === end)) : added;
+  return JSON.stringify({ ...file, added_tokens: tokens.map((token, index) => ({ id: ids[index], ...token })) });
 }
 
 /** Makes the file of a vocabulary; also sets the names that transformers gives GPT-2's end of text. */
