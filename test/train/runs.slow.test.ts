@@ -37,13 +37,13 @@ interface Kind {
   readonly finding?: RegExp;
 }
 const kinds: Record<string, Kind> = {
-  gpt2: { flags: '', limit: 1e-5 },
+  gpt2: { flags: '--dtype fp32', limit: 1e-5 },
   modern: {
-    flags: '--recipe modern',
+    flags: '--recipe modern --dtype fp32',
     travels: ['0', '1'].flatMap((zero) => ['on', 'off'].map((overlap) => `--zero ${zero} --overlap ${overlap}`)),
   },
   muon: {
-    flags: '--optimizer muon',
+    flags: '--optimizer muon --dtype fp32',
     broken: '--muon-lr 1e38 --warmup 0',
     finding: /before the step the weights \S+ hold /,
   },
@@ -208,7 +208,7 @@ describe('modern', () => {
   });
 
   it('a run from before there were parts resumes as a GPT-2', async () => {
-    await run(`${gpt2} --out older --stop-after 5`);
+    await run(`${stepsOf('gpt2')} --out older --stop-after 5`);
     const { path, manifest } = resolveCheckpoint(place.path('older'));
     const names = [...Object.keys(modernParts), 'muonWeightDecay', 'embeddingLearningRate', 'headLearningRate'];
     const without = (values: object) =>

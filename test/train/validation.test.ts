@@ -23,7 +23,7 @@ beforeAll(() => {
 it.each([1, 3, 5, 7, 10, 13])('%i batches', async (valSteps) => {
   const data = place.path('data');
   const out = place.path(`run-${valSteps}`);
-  const options = { ...tinyRun, data, out, batch, sequence, seed, ...sizes };
+  const options = { ...tinyRun, dtype: 'fp32' as const, data, out, batch, sequence, seed, ...sizes };
   const notices = await noticesOf({ ...options, steps: 2, stopAfter: 1, valEvery: 1, valSteps, learningRate: 0 });
   expect(notices.includes(`--val-steps ${valSteps} reads the set again after its 5 batches`)).toBe(valSteps > 5);
 
