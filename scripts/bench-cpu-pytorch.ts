@@ -136,7 +136,8 @@ async function matmulsOf([N, C, O]: [number, number, number]): Promise<string[][
       [`ours ${dtype}`, (repeats) => timed(calls[direction], repeats)],
       [`oneDNN ${dtype}`, ask('matmul', direction, dtype, N, C, O)],
     ]);
-    const ms = await inTurns(Object.fromEntries(programs), Math.ceil(1e9 / flops));
+    // 20 ms and more: a thread that slept may wake on the caller's CPU, and stays there for 10 ms.
+    const ms = await inTurns(Object.fromEntries(programs), Math.ceil(2e10 / flops));
     const rates = Object.values(ms).map((each) => (flops / median(each) / 1e6).toFixed(0));
     lines.push([`${N} x ${C} x ${O} ${direction}`, ...rates]);
   }
