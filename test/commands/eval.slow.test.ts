@@ -15,7 +15,7 @@ const evaluate = (...args: string[]) => {
 
 beforeAll(async () => {
   place.data({ val: 1000, vocabulary: 50257 });
-  const options = ['--steps', '2', '--batch', '2', '--seq', '32', '--sample-every', '0'];
+  const options = ['--steps', '2', '--batch', '2', '--seq', '32', '--sample-every', '0', '--dtype', 'fp32'];
   await place.okHere(['train', '--data', 'data', '--out', 'run', ...tinyModel, ...options]);
   writeQuestions(place.path('questions.bin'), randomQuestions(20, { vocabulary: 50257, longest: 40 }));
 });

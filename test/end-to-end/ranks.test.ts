@@ -18,7 +18,10 @@ beforeAll(() => {
 });
 
 /** With windows, which change what a rank keeps of a step. */
-const run = [...sharedSteps, ...`${windowedFlags.replace('--document-mask ', '')} --steps 12 --val-every 4`.split(' ')];
+const run = [
+  ...sharedSteps,
+  ...`${windowedFlags.replace('--document-mask ', '')} --steps 12 --val-every 4 --dtype fp32`.split(' '),
+];
 
 const files = (out: string) => resolveCheckpoint(place.path(out)).manifest.files;
 /** Trains in this process. */
