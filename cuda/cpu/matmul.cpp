@@ -144,7 +144,7 @@ void matmul_forward(Task task, float *out, float *pre, const float *in, const fl
     if (activation == GPT2_RELU_SQUARED) relu_squared_line(out + first, out + first, columns);
     if (residual) add_line(out + first, residual + first, out + first, columns);
   };
-  if (N <= FEW_ROWS && task.engine == &fp32_engine) {
+  if (N <= task.engine->few_rows) {
     few_rows_forward(task, sums, in, weight, N, C, O);
     for (int row = 0; row < N; row++) finish(row, 0, O);
   } else {

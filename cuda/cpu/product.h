@@ -53,8 +53,12 @@ struct Output {
   Output at(int m, int n) const { return {data + m * stride + n, stride, add}; }
 };
 
+// Floats of a copied block, padded elements counted, at most.
+constexpr int64_t copied_floats(int64_t elements) { return elements * 3 / 2; }
+
 // A thread's memory for a block of A, for one of B, and for both, in floats; the largest of any engine.
-constexpr int64_t A_FLOATS = 384 * 512;
+constexpr int A_ELEMENTS = 384 * 512;
+constexpr int64_t A_FLOATS = copied_floats(A_ELEMENTS);
 constexpr int64_t B_FLOATS = 384 * 64;
 constexpr int64_t PRODUCT_FLOATS = A_FLOATS + B_FLOATS;
 
@@ -63,6 +67,9 @@ struct Engine {
   int a_elements;        // of the largest block of A
   int block_n, block_k;  // the largest block of B
   float cycles;          // that a multiplication takes, about
+  // Up to this many rows, copying the weight would take longer than forward's matmul, which therefore reads it once, in
+  // place. 0 where that would change bits.
+  int few_rows;
   // Copies rows [first, first + count) of A's columns [k, k + depth), or columns of B, which are rows of the view `b`.
   Block (*copy_a)(float *to, View a, int first, int count, int k, int depth);
   Block (*copy_b)(float *to, View b, int first, int count, int k, int depth);
