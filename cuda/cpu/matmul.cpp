@@ -47,6 +47,9 @@ Blocks choose_blocks(const Engine &engine, int threads, int M, int N, int depth)
   return best;
 }
 
+// Whether an output is larger than caches near a core, so that it is not worth to read its memory into them to write it.
+bool is_large(int M, int N) { return static_cast<int64_t>(M) * N >= 1 << 18; }
+
 constexpr int SLAB = 64;
 
 int slabs_of(int O) { return ceil_divide(O, SLAB); }
@@ -91,6 +94,7 @@ void product(Task task, Output out, View a, View b, int M, int N, int K, const F
         const int columns = std::min(engine.block_n, last - column), next = column + columns;
         Output block = out.at(m, column);
         block.add = out.add || k > 0;
+        block.stream = out.stream && !block.add && depth == K;
         engine.multiply(block, copy, engine.copy_b(block_of_b, b, column, columns, k, depth), depth, rows, columns,
                         rows_of(b, next, std::min(engine.block_n, last - next), k, depth));
         for (int row = m; k + depth == K && row < m + rows; row++) finish(row, column, columns);
@@ -105,9 +109,6 @@ constexpr auto nothing = [](auto...) {};
 void fetch_line(const float *line, int columns) {
   for (int i = 0; i < columns; i += 16) __builtin_prefetch(line + i, 1);
 }
-
-// Up to this many rows, packing the weight would take longer than forward's matmul, which therefore reads it once, in place.
-constexpr int FEW_ROWS = 8;
 
 void few_rows_forward(Task task, float *out, const float *in, const float *weight, int N, int C, int O) {
   task.pool.each(O, [&](int64_t o) {
@@ -135,6 +136,7 @@ void matmul_forward(Task task, float *out, float *pre, const float *in, const fl
                     const float *residual, int N, int C, int O, int activation) {
   float *sums = pre ? pre : out;
   const size_t c = C, o = O;
+  const bool is_product = !bias && !residual && activation == GPT2_NO_ACTIVATION;
   const auto finish = [&](int row, int column, int columns) {
     const size_t first = row * o + column;
     if (bias) add_line(sums + first, sums + first, bias + column, columns);
@@ -148,7 +150,7 @@ void matmul_forward(Task task, float *out, float *pre, const float *in, const fl
     few_rows_forward(task, sums, in, weight, N, C, O);
     for (int row = 0; row < N; row++) finish(row, 0, O);
   } else {
-    product(task, {sums, o, false}, {in, c, 1}, {weight, c, 1}, N, O, C, finish, 0, nothing);
+    product(task, {sums, o, false, is_product && is_large(N, O)}, {in, c, 1}, {weight, c, 1}, N, O, C, finish, 0, nothing);
   }
 }
 
@@ -170,7 +172,7 @@ void matmul_backward_input(Task task, float *din, const float *dout, const float
 void matmul_backward_weight(Task task, float *dweight, float *dbias, const float *dout, const float *in, int N, int C,
                             int O, bool accumulate) {
   const size_t c = C;
-  product(task, {dweight, c, accumulate}, {dout, 1, static_cast<size_t>(O)}, {in, 1, c}, O, C, N, nothing,
+  product(task, {dweight, c, accumulate, is_large(O, C)}, {dout, 1, static_cast<size_t>(O)}, {in, 1, c}, O, C, N, nothing,
           dbias ? slabs_of(O) : 0, [&](int slab) { slab_sums(dbias, dout, N, O, slab, accumulate); });
 }
 

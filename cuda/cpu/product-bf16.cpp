@@ -12,10 +12,8 @@
 #include "kernels.h"
 #include "math.h"
 #include "vectors.h"
-#if defined(__AMX_BF16__)
+#if defined(__x86_64__)
 #include <immintrin.h>
-#elif defined(__x86_64__)
-#include <xmmintrin.h>
 #endif
 
 namespace gpt2::GPT2_PATH {
@@ -199,7 +197,7 @@ void square(float *sums, size_t stride, bool add, const uint32_t *a, const uint3
     _tile_zero(3);
   }
   for (int step = 0; step < steps; step++, a += 2 * parts * WORDS, b += 2 * parts * WORDS) {
-    for (int row = 2 * step; !add && row < 2 * step + 2 && row < 2 * SIDE; row++) {
+    for (int row = 2 * step; !add && !to.stream && row < 2 * step + 2 && row < 2 * SIDE; row++) {
       __builtin_prefetch(to.data + row * to.stride, 1);
       __builtin_prefetch(to.data + row * to.stride + SIDE, 1);
     }
@@ -324,14 +322,16 @@ void multiply(Output out, Block a, Block b, int depth, int rows, int columns, Ah
         square<parts>(sums, stride, add, of_a, of_b, second_a, second_b, steps, ahead, lines, to);
       };
       const bool continues = to.add && parts == 1;
-      if (parts == 1 && height == SQUARE && width == SQUARE) {
+      const bool stream = to.stream && height == SQUARE && width == SQUARE;
+      if (parts == 1 && !stream && height == SQUARE && width == SQUARE) {
         compute(to.data, to.stride, continues);
         continue;
       }
       alignas(64) float sums[SQUARE * SQUARE];
       for (int i = 0; i < height && continues; i++) std::copy_n(to.data + i * to.stride, width, sums + i * SQUARE);
       compute(sums, SQUARE, continues);
-      for (int i = 0; i < height; i++) {
+      for (int i = 0; i < SQUARE && stream; i++) stream_line(to.data + i * to.stride, sums + i * SQUARE, SQUARE);
+      for (int i = 0; i < height && !stream; i++) {
         float *line = to.data + i * to.stride;
         const float *computed = sums + i * SQUARE;
 #pragma omp simd

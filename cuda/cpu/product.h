@@ -48,9 +48,10 @@ struct Ahead {
 struct Output {
   float *data;
   size_t stride;
-  bool add;  // to what `data` holds, instead of replacing it
+  bool add;             // to what `data` holds, instead of replacing it
+  bool stream = false;  // write past the caches, which an engine may ignore: nothing reads the output soon
 
-  Output at(int m, int n) const { return {data + m * stride + n, stride, add}; }
+  Output at(int m, int n) const { return {data + m * stride + n, stride, add, stream}; }
 };
 
 // Floats of a copied block, padded elements counted, at most.
