@@ -321,21 +321,23 @@ void multiply(Output out, Block a, Block b, int depth, int rows, int columns, Ah
       const auto compute = [&](float *sums, size_t stride, bool add) {
         square<parts>(sums, stride, add, of_a, of_b, second_a, second_b, steps, ahead, lines, to);
       };
-      const bool continues = to.add && parts == 1;
-      const bool stream = to.stream && height == SQUARE && width == SQUARE;
-      if (parts == 1 && !stream && height == SQUARE && width == SQUARE) {
+      const bool is_whole = height == SQUARE && width == SQUARE, continues = to.add && parts == 1;
+      if (parts == 1 && is_whole && !to.stream && !to.finish) {
         compute(to.data, to.stride, continues);
         continue;
       }
       alignas(64) float sums[SQUARE * SQUARE];
       for (int i = 0; i < height && continues; i++) std::copy_n(to.data + i * to.stride, width, sums + i * SQUARE);
       compute(sums, SQUARE, continues);
-      for (int i = 0; i < SQUARE && stream; i++) stream_line(to.data + i * to.stride, sums + i * SQUARE, SQUARE);
-      for (int i = 0; i < height && !stream; i++) {
-        float *line = to.data + i * to.stride;
-        const float *computed = sums + i * SQUARE;
-#pragma omp simd
-        for (int j = 0; j < width; j++) line[j] = to.add && !continues ? line[j] + computed[j] : computed[j];
+      for (int i = 0; i < height && to.add && parts > 1; i++) {
+        add_line(sums + i * SQUARE, to.data + i * to.stride, sums + i * SQUARE, width);
+      }
+      if (to.finish) {
+        (*to.finish)(to.row, to.column, sums, SQUARE, height, width);
+      } else if (to.stream && is_whole) {
+        for (int i = 0; i < SQUARE; i++) stream_line(to.data + i * to.stride, sums + i * SQUARE, SQUARE);
+      } else {
+        for (int i = 0; i < height; i++) std::copy_n(sums + i * SQUARE, width, to.data + i * to.stride);
       }
     }
   }

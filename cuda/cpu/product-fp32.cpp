@@ -122,6 +122,7 @@ void multiply(Output out, Block a, Block b, int depth, int rows, int columns, Ah
       }
     }
   }
+  if (out.finish) (*out.finish)(out.row, out.column, out.data, out.stride, rows, columns);
 }
 
 }  // namespace

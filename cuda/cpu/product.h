@@ -45,13 +45,39 @@ struct Ahead {
   }
 };
 
+// Computes the output from finished sums: line(row, column, sums, columns) gets each line of a part of the output once, may
+// change its sums, and writes the output, where the sums may be, too.
+class Finish {
+ public:
+  template <class Line>
+  explicit Finish(const Line &line) : line_(&line), call_(&each<Line>) {}
+  void operator()(int row, int column, float *sums, size_t stride, int rows, int columns) const {
+    call_(line_, row, column, sums, stride, rows, columns);
+  }
+
+ private:
+  template <class Line>
+  static void each(const void *line, int row, int column, float *sums, size_t stride, int rows, int columns) {
+    // A count that the compiler knows makes whole vectors of what engines compute at once.
+    constexpr int usual = 32;
+    const Line &of = *static_cast<const Line *>(line);
+    for (int i = 0; i < rows && columns == usual; i++) of(row + i, column, sums + i * stride, usual);
+    for (int i = 0; i < rows && columns != usual; i++) of(row + i, column, sums + i * stride, columns);
+  }
+
+  const void *line_;
+  void (*call_)(const void *, int, int, float *, size_t, int, int);
+};
+
 struct Output {
   float *data;
   size_t stride;
-  bool add;             // to what `data` holds, instead of replacing it
-  bool stream = false;  // write past the caches, which an engine may ignore: nothing reads the output soon
+  bool add;                        // to what `data` holds, instead of replacing it
+  bool stream = false;             // write past the caches, which an engine may ignore: nothing reads the output soon
+  const Finish *finish = nullptr;  // what becomes of the sums; NULL: they are the output
+  int row = 0, column = 0;         // of `data` in the output
 
-  Output at(int m, int n) const { return {data + m * stride + n, stride, add, stream}; }
+  Output at(int m, int n) const { return {data + m * stride + n, stride, add, stream, finish, row + m, column + n}; }
 };
 
 // Floats of a copied block, padded elements counted, at most.
