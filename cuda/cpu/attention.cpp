@@ -49,7 +49,9 @@ int64_t padded(int count) { return (static_cast<int64_t>(count) + 95) / 96 * 96;
 int keys_from(int u, int T) { return std::min(KEYS, T - u); }
 
 // Floats of the blocks of the first T keys; blocks from key u on begin after those of the first u.
-int64_t head_floats(int T, int HS) { return (T / KEYS * padded(KEYS) + padded(T % KEYS)) * padded(HS); }
+int64_t head_floats(int T, int HS) {
+  return copied_floats((T / KEYS * padded(KEYS) + padded(T % KEYS)) * padded(HS));
+}
 
 // `rows` [T,HS] in blocks of keys, copied as operand B of two matmuls: scores (sums over HS), and sums over keys.
 struct ByChannel {
@@ -57,7 +59,7 @@ struct ByChannel {
   float *memory;
   int T, HS;
 
-  const float *at(int u, int i) const { return memory + head_floats(u, HS) + padded(keys_from(u, T)) * i; }
+  const float *at(int u, int i) const { return memory + head_floats(u, HS) + copied_floats(padded(keys_from(u, T)) * i); }
 
   void copy(View rows) const {
     for (int u = 0; u < T; u += KEYS) {

@@ -13,19 +13,25 @@ namespace {
 
 float largest_of(const float *values, int count) {
   float largest = values[0];
+  // Of std::max, which takes references, GCC makes no vectors: a row would take 68 us instead of 13.
 #pragma omp simd reduction(max : largest)
-  for (int j = 0; j < count; j++) largest = std::max(largest, values[j]);
+  for (int j = 0; j < count; j++) largest = values[j] > largest ? values[j] : largest;
   return largest;
 }
 
-double denominator(const float *x, float largest, int V) {
+// The sum of exp(x - largest); if `terms` is not NULL, it gets them. It may be `x`.
+double denominator(float *terms, const float *x, float largest, int V) {
   constexpr int block = 1024;
   double sum = 0;
+  float of_block[block];
   for (int first = 0; first < V; first += block) {
-    const int last = std::min(first + block, V);
-    float part = 0;
+    const int count = std::min(block, V - first);
+    float *to = terms ? terms + first : of_block, part = 0;
+    const float *from = x + first;
+#pragma omp simd
+    for (int j = 0; j < count; j++) to[j] = exponential(from[j] - largest);
 #pragma omp simd reduction(+ : part)
-    for (int j = first; j < last; j++) part += exponential(x[j] - largest);
+    for (int j = 0; j < count; j++) part += to[j];
     sum += part;
   }
   return sum;
@@ -48,18 +54,19 @@ void cross_entropy_capped(Task task, float *losses, float *dlogits, const float 
       if (dlogits) std::fill_n(dlogits + static_cast<size_t>(n) * Vp, Vp, 0.0f);
       return;
     }
-    const float largest = largest_of(x, V);
-    const double sum = denominator(x, largest, V);
-    losses[n] = static_cast<float>(std::log(sum) - (static_cast<double>(x[target]) - largest));
-    if (!dlogits) return;
-    float *d = dlogits + static_cast<size_t>(n) * Vp;
-    const float slope_at_target = softcap > 0 ? softcap_slope(x[target], softcap) : 1.0f;
-    const float at_target = exponential(x[target] - largest) / static_cast<float>(sum) - 1.0f;
+    // Read before the gradient replaces the logits, which may be the same memory.
+    const float of_target = x[target], largest = largest_of(x, V);
+    float *d = dlogits ? dlogits + static_cast<size_t>(n) * Vp : nullptr;
+    const double sum = denominator(softcap > 0 ? nullptr : d, x, largest, V);
+    losses[n] = static_cast<float>(std::log(sum) - (static_cast<double>(of_target) - largest));
+    if (!d) return;
+    const float slope_at_target = softcap > 0 ? softcap_slope(of_target, softcap) : 1.0f;
+    const float at_target = exponential(of_target - largest) / static_cast<float>(sum) - 1.0f;
     const float scale = dloss / static_cast<float>(sum);
     if (softcap > 0) {
       for (int j = 0; j < V; j++) d[j] = exponential(x[j] - largest) * scale * softcap_slope(x[j], softcap);
     } else {
-      for (int j = 0; j < V; j++) d[j] = exponential(x[j] - largest) * scale;
+      for (int j = 0; j < V; j++) d[j] *= scale;
     }
     for (int j = V; j < Vp; j++) d[j] = 0;
     d[target] = at_target * dloss * slope_at_target;

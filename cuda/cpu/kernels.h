@@ -72,7 +72,7 @@ namespace neon {
 extern const Kernels kernels;
 }
 namespace amx {
-extern const Engine bf16_engine;
+extern const Engine fp32_engine, bf16_engine;
 }
 
 }  // namespace gpt2

@@ -47,6 +47,9 @@ Blocks choose_blocks(const Engine &engine, int threads, int M, int N, int depth)
   return best;
 }
 
+// Whether an output is larger than caches near a core, so that it is not worth to read its memory into them to write it.
+bool is_large(int M, int N) { return static_cast<int64_t>(M) * N >= 1 << 18; }
+
 constexpr int SLAB = 64;
 
 int slabs_of(int O) { return ceil_divide(O, SLAB); }
@@ -71,10 +74,9 @@ Ahead rows_of(View view, int first, int count, int k, int depth) {
 }
 
 // out (=|+=) a b^T: a is [M,K], b is [N,K]. The threads first run other(0) to other(others - 1), and go on without
-// waiting for each other. finish(row, column, columns) is called for each line of finished columns.
-template <class Finish, class Other>
-void product(Task task, Output out, View a, View b, int M, int N, int K, const Finish &finish, int others,
-             const Other &other) {
+// waiting for each other.
+template <class Other>
+void product(Task task, Output out, View a, View b, int M, int N, int K, int others, const Other &other) {
   const Engine &engine = *task.engine;
   const int longest = ceil_divide(ceil_divide(K, ceil_divide(K, engine.block_k)), 32) * 32;
   const Blocks blocks = choose_blocks(engine, task.pool.threads(), M, N, longest);
@@ -91,23 +93,21 @@ void product(Task task, Output out, View a, View b, int M, int N, int K, const F
         const int columns = std::min(engine.block_n, last - column), next = column + columns;
         Output block = out.at(m, column);
         block.add = out.add || k > 0;
+        block.stream = out.stream && depth == K;
+        if (k + depth < K) block.finish = nullptr;
         engine.multiply(block, copy, engine.copy_b(block_of_b, b, column, columns, k, depth), depth, rows, columns,
                         rows_of(b, next, std::min(engine.block_n, last - next), k, depth));
-        for (int row = m; k + depth == K && row < m + rows; row++) finish(row, column, columns);
       }
     }
   });
 }
 
-constexpr auto nothing = [](auto...) {};
+constexpr auto nothing = [](int) {};
 
 // Fetches what finish reads or writes some rows later: rows far apart are no stream that the CPU would fetch ahead.
 void fetch_line(const float *line, int columns) {
   for (int i = 0; i < columns; i += 16) __builtin_prefetch(line + i, 1);
 }
-
-// Up to this many rows, packing the weight would take longer than forward's matmul, which therefore reads it once, in place.
-constexpr int FEW_ROWS = 8;
 
 void few_rows_forward(Task task, float *out, const float *in, const float *weight, int N, int C, int O) {
   task.pool.each(O, [&](int64_t o) {
@@ -133,45 +133,58 @@ void relu_squared_forward(Task task, float *out, const float *in, int64_t count)
 
 void matmul_forward(Task task, float *out, float *pre, const float *in, const float *weight, const float *bias,
                     const float *residual, int N, int C, int O, int activation) {
-  float *sums = pre ? pre : out;
   const size_t c = C, o = O;
-  const auto finish = [&](int row, int column, int columns) {
+  const auto finish = [&](int row, int column, float *sums, int columns) {
     const size_t first = row * o + column;
-    if (bias) add_line(sums + first, sums + first, bias + column, columns);
-    if (pre) fetch_line(out + first + 8 * o, columns);
+    float *to = out + first;
     if (residual) fetch_line(residual + first + 8 * o, columns);
-    if (activation == GPT2_GELU) gelu_line(out + first, pre + first, columns);
-    if (activation == GPT2_RELU_SQUARED) relu_squared_line(out + first, out + first, columns);
-    if (residual) add_line(out + first, residual + first, out + first, columns);
+    if (bias) add_line(sums, sums, bias + column, columns);
+    if (pre && pre + first != sums) std::copy_n(sums, columns, pre + first);
+    if (activation == GPT2_GELU) gelu_line(to, sums, columns);
+    if (activation == GPT2_RELU_SQUARED) relu_squared_line(to, sums, columns);
+    const float *activated = activation == GPT2_NO_ACTIVATION ? sums : to;
+    if (residual) {
+      add_line(to, residual + first, activated, columns);
+    } else if (activated != to) {
+      std::copy_n(activated, columns, to);
+    }
   };
-  if (N <= FEW_ROWS && task.engine == &fp32_engine) {
+  float *sums = pre ? pre : out;
+  if (N <= task.engine->few_rows) {
     few_rows_forward(task, sums, in, weight, N, C, O);
-    for (int row = 0; row < N; row++) finish(row, 0, O);
-  } else {
-    product(task, {sums, o, false}, {in, c, 1}, {weight, c, 1}, N, O, C, finish, 0, nothing);
+    for (int row = 0; row < N; row++) finish(row, 0, sums + row * o, O);
+    return;
   }
+  const Finish each(finish);
+  const bool is_sums = !bias && !residual && activation == GPT2_NO_ACTIVATION;
+  product(task, {sums, o, false, is_sums && is_large(N, O), is_sums ? nullptr : &each}, {in, c, 1}, {weight, c, 1}, N,
+          O, C, 0, nothing);
 }
 
 void matmul_backward_input(Task task, float *din, const float *dout, const float *weight, const float *pre,
                            const float *activated, int N, int C, int O, int activation) {
   const size_t c = C;
-  product(task, {din, c, false}, {dout, static_cast<size_t>(O), 1}, {weight, 1, c}, N, C, O,
-          [&](int row, int column, int columns) {
-            const size_t first = row * c + column;
-            if (pre) fetch_line(pre + first + 8 * c, columns);
-            if (activation == GPT2_GELU) gelu_backward_line(din + first, din + first, pre + first, columns);
-            if (activation != GPT2_RELU_SQUARED) return;
+  const auto finish = [&](int row, int column, float *sums, int columns) {
+    const size_t first = row * c + column;
+    float *to = din + first;
+    if (pre) fetch_line(pre + first + 8 * c, columns);
+    if (activation == GPT2_GELU) {
+      gelu_backward_line(to, sums, pre + first, columns);
+    } else {
 #pragma omp simd
-            for (int i = 0; i < columns; i++) din[first + i] *= 2.0f * std::sqrt(activated[first + i]);
-          },
-          0, nothing);
+      for (int i = 0; i < columns; i++) to[i] = sums[i] * (2.0f * std::sqrt(activated[first + i]));
+    }
+  };
+  const Finish each(finish);
+  product(task, {din, c, false, false, activation == GPT2_NO_ACTIVATION ? nullptr : &each},
+          {dout, static_cast<size_t>(O), 1}, {weight, 1, c}, N, C, O, 0, nothing);
 }
 
 void matmul_backward_weight(Task task, float *dweight, float *dbias, const float *dout, const float *in, int N, int C,
                             int O, bool accumulate) {
   const size_t c = C;
-  product(task, {dweight, c, accumulate}, {dout, 1, static_cast<size_t>(O)}, {in, 1, c}, O, C, N, nothing,
-          dbias ? slabs_of(O) : 0, [&](int slab) { slab_sums(dbias, dout, N, O, slab, accumulate); });
+  product(task, {dweight, c, accumulate, !accumulate && is_large(O, C)}, {dout, 1, static_cast<size_t>(O)}, {in, 1, c},
+          O, C, N, dbias ? slabs_of(O) : 0, [&](int slab) { slab_sums(dbias, dout, N, O, slab, accumulate); });
 }
 
 // A block of A and one of B for each thread, in every direction.

@@ -122,11 +122,12 @@ void multiply(Output out, Block a, Block b, int depth, int rows, int columns, Ah
       }
     }
   }
+  if (out.finish) (*out.finish)(out.row, out.column, out.data, out.stride, rows, columns);
 }
 
 }  // namespace
 
-const Engine fp32_engine = {TILE_M,       TILE_N,        A_FLOATS,     BLOCK_N, BLOCK_K,
-                            0.5f / WIDTH, copy<PANEL_M>, copy<TILE_N>, multiply};
+const Engine fp32_engine = {TILE_M,        TILE_N,       A_ELEMENTS, BLOCK_N, BLOCK_K, 0.5f / WIDTH, 8,
+                            copy<PANEL_M>, copy<TILE_N>, multiply};
 
 }  // namespace gpt2::GPT2_PATH

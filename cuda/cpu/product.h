@@ -45,16 +45,47 @@ struct Ahead {
   }
 };
 
+// Computes the output from finished sums: line(row, column, sums, columns) gets each line of a part of the output once, may
+// change its sums, and writes the output, where the sums may be, too.
+class Finish {
+ public:
+  template <class Line>
+  explicit Finish(const Line &line) : line_(&line), call_(&each<Line>) {}
+  void operator()(int row, int column, float *sums, size_t stride, int rows, int columns) const {
+    call_(line_, row, column, sums, stride, rows, columns);
+  }
+
+ private:
+  template <class Line>
+  static void each(const void *line, int row, int column, float *sums, size_t stride, int rows, int columns) {
+    // A count that the compiler knows makes whole vectors of what engines compute at once.
+    constexpr int usual = 32;
+    const Line &of = *static_cast<const Line *>(line);
+    for (int i = 0; i < rows && columns == usual; i++) of(row + i, column, sums + i * stride, usual);
+    for (int i = 0; i < rows && columns != usual; i++) of(row + i, column, sums + i * stride, columns);
+  }
+
+  const void *line_;
+  void (*call_)(const void *, int, int, float *, size_t, int, int);
+};
+
 struct Output {
   float *data;
   size_t stride;
-  bool add;  // to what `data` holds, instead of replacing it
+  bool add;                        // to what `data` holds, instead of replacing it
+  bool stream = false;             // write past the caches, which an engine may ignore: nothing reads the output soon
+  const Finish *finish = nullptr;  // what becomes of the sums; NULL: they are the output
+  int row = 0, column = 0;         // of `data` in the output
 
-  Output at(int m, int n) const { return {data + m * stride + n, stride, add}; }
+  Output at(int m, int n) const { return {data + m * stride + n, stride, add, stream, finish, row + m, column + n}; }
 };
 
+// Floats of a copied block, padded elements counted, at most.
+constexpr int64_t copied_floats(int64_t elements) { return elements * 3 / 2; }
+
 // A thread's memory for a block of A, for one of B, and for both, in floats; the largest of any engine.
-constexpr int64_t A_FLOATS = 384 * 512;
+constexpr int A_ELEMENTS = 384 * 512;
+constexpr int64_t A_FLOATS = copied_floats(A_ELEMENTS);
 constexpr int64_t B_FLOATS = 384 * 64;
 constexpr int64_t PRODUCT_FLOATS = A_FLOATS + B_FLOATS;
 
@@ -63,6 +94,9 @@ struct Engine {
   int a_elements;        // of the largest block of A
   int block_n, block_k;  // the largest block of B
   float cycles;          // that a multiplication takes, about
+  // Up to this many rows, copying the weight would take longer than forward's matmul, which therefore reads it once, in
+  // place. 0 where that would change bits.
+  int few_rows;
   // Copies rows [first, first + count) of A's columns [k, k + depth), or columns of B, which are rows of the view `b`.
   Block (*copy_a)(float *to, View a, int first, int count, int k, int depth);
   Block (*copy_b)(float *to, View b, int first, int count, int k, int depth);

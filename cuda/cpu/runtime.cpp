@@ -33,13 +33,13 @@ namespace {
 struct CodePath {
   const char *name;
   const Kernels *kernels;
-  const Engine *bf16;
+  const Engine *fp32, *bf16;
   std::string lacks;  // what it would need; empty if it can run
 };
 
-// A path without a separate engine.
+// A path without separate engines.
 CodePath path_of(const char *name, const Kernels &kernels, bool supported) {
-  return {name, &kernels, kernels.bf16, supported ? "" : "this CPU lacks its instructions"};
+  return {name, &kernels, kernels.fp32, kernels.bf16, supported ? "" : "this CPU lacks its instructions"};
 }
 
 #ifdef GPT2_HAS_amx
@@ -59,9 +59,9 @@ std::string amx_lacks() {
 CodePath choose_path(std::string &why) {
   std::vector<CodePath> paths;
 #if defined(GPT2_HAS_amx)
-  paths.push_back({"amx", &avx512::kernels, &amx::bf16_engine, amx_lacks()});
+  paths.push_back({"amx", &avx512::kernels, &amx::fp32_engine, &amx::bf16_engine, amx_lacks()});
 #elif defined(__x86_64__)
-  paths.push_back({"amx", nullptr, nullptr, "this build lacks it"});
+  paths.push_back({"amx", nullptr, nullptr, nullptr, "this build lacks it"});
 #endif
 #ifdef GPT2_HAS_avx512
   const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -113,7 +113,7 @@ void open_context(Context &context, int device, int dtype, int threads, bool) {
   if (!path.kernels) throw Failure{GPT2_UNSUPPORTED, why};
   context.pool = std::make_unique<ThreadPool>(threads > 0 ? threads : processor_count());
   context.kernels = path.kernels;
-  context.engine = dtype == GPT2_BF16 ? path.bf16 : path.kernels->fp32;
+  context.engine = dtype == GPT2_BF16 ? path.bf16 : path.fp32;
   context.description = describe(path, why, context.pool->threads());
 }
 

@@ -1,8 +1,14 @@
 // Vectors of a code path, by the compiler's vector extensions.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
 
 namespace gpt2::GPT2_PATH {
 
@@ -18,6 +24,17 @@ constexpr int WIDTH = 4, REGISTERS = 16;
 #endif
 
 typedef float Vector __attribute__((vector_size(WIDTH * sizeof(float)), aligned(sizeof(float)), may_alias));
+
+// Copies whole vectors, past the caches where both are aligned: memory is then not read to be written.
+inline void stream_line(float *to, const float *from, int count) {
+#if defined(__AVX512F__)
+  if (reinterpret_cast<uintptr_t>(to) % sizeof(__m512) == 0) {
+    for (int i = 0; i < count; i += WIDTH) _mm512_stream_ps(to + i, _mm512_loadu_ps(from + i));
+    return;
+  }
+#endif
+  std::copy_n(from, count, to);
+}
 
 #if defined(__clang__)
 #define GPT2_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)

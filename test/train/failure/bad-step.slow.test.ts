@@ -84,7 +84,7 @@ describeBackends(
       const model = changedModel(tooMuchBackwardIn(layer));
       const given = options({ model, steps: 5, totalBatch: 256 });
       const message =
-        /^step 0 is not finite \(loss 4\.\d+, norm (Infinity|NaN)\); (?<began>micro-batch 0, layer (?<layer>\d): gpt2_matmul_backward_input wrote -?Infinity to din \(dbranch\)); captured: `(npm run gpt2 --|npx gpt2) replay .*step-00000000` computes it again; saved the state before the step; continue with --out .* --resume/;
+        /^step 0 is not finite \(loss 4\.\d+, norm (Infinity|NaN)\); (?<began>micro-batch 0, layer (?<layer>\d): gpt2_matmul_backward_input wrote (-?Infinity|NaN) to din \(dbranch\)); captured: `(npm run gpt2 --|npx gpt2) replay .*step-00000000` computes it again; saved the state before the step; continue with --out .* --resume/;
       const error = await train(given).catch((thrown: Error) => thrown);
       expect((error as Error).message).toMatch(message);
       expect(message.exec((error as Error).message)!.groups!.layer).toBe(String(layer));
