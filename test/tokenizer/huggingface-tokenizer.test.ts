@@ -318,7 +318,7 @@ describe('a text that ids do not hold', () => {
     expect(notices.join('\n')).toMatch(
       /^the tokenizer loses 20 of 660 characters .*; bits per byte will not be computed$/m,
     );
-    const tokenizer = readDatasetTokenizer(folder)!;
+    const tokenizer = readDatasetTokenizer(folder);
     expect(byteLengths(tokenizer, tokenizer.vocabularySize)).toBeUndefined();
     expect(noByteLengths(tokenizer)).toBe(
       'the data set lacks 3% of the characters of its text, which its tokenizer lost',
@@ -334,7 +334,7 @@ describe('a text that ids do not hold', () => {
     expect(notices.join()).toMatch(/loses 1 of 2,521 characters \(0.04%\), such as "é" \(U\+00E9\) × 1/);
     const { dataset, folder } = await prepare(plain);
     expect(dataset.lost).toBe(0);
-    const tokenizer = readDatasetTokenizer(folder)!;
+    const tokenizer = readDatasetTokenizer(folder);
     expect(byteLengths(tokenizer, 50)).toEqual(
       Uint8Array.from({ length: 50 }, (_, id) => tokenizer.bytesOf!(id).length),
     );

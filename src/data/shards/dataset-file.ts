@@ -4,10 +4,10 @@ import { existsSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import * as z from 'zod';
 import { checkArguments } from '../../base/checks/given.ts';
-import { Gpt2Error, gpt2Error } from '../../base/errors.ts';
+import { Gpt2Error, gpt2Error, quote } from '../../base/errors.ts';
 import { readCheckedJson } from '../../base/files/checked-json.ts';
 import { type Loss, lostShare } from '../../tokenizer/loss.ts';
-import { builtInNamed, type Tokenizer } from '../../tokenizer/tokenizer.ts';
+import { builtInNamed, builtInNames, type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
 import { readTokenizer, tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
 
 export type Role = 'train' | 'val';
@@ -74,17 +74,32 @@ export const tokenizerRecord = ({ name, vocabularySize, file, encodeAll }: Token
 });
 
 /**
- * The tokenizer of a folder's shards: GPT-2's without dataset.json. Undefined if dataset.json names an unknown tokenizer.
- * @throws Gpt2Error if dataset.json or tokenizer.json is damaged or missing
+ * The tokenizer of a folder's shards: GPT-2's without dataset.json.
+ * @throws Gpt2Error if dataset.json names an unknown tokenizer; if dataset.json or tokenizer.json is damaged or missing
  * @example const text = decode([0, 1, 2], readDatasetTokenizer('data/tinyshakespeare-char'));
  */
-export function readDatasetTokenizer(folder: string, dataset = readDataset(folder)): Tokenizer | undefined {
+export function readDatasetTokenizer(folder: string, dataset = readDataset(folder)): Tokenizer {
   const { tokenizer: name = 'gpt2', tokenizerSha256: wanted } = dataset ?? {};
-  if (wanted === undefined) return builtInNamed(name);
+  const refusal = (what: string) =>
+    gpt2Error`${join(folder, datasetFile)} names the tokenizer ${quote(name)}, ${what}; restore the file, or run prepro again`;
+  if (wanted === undefined) {
+    const builtIn = builtInNamed(name);
+    if (!builtIn) throw refusal(`which without tokenizerSha256 must be one of ${builtInNames}`);
+    const ofSize = dataset && tokenizerOf(dataset);
+    if (!ofSize || ofSize === builtIn) return builtIn;
+    throw refusal(`but vocabularySize ${dataset.vocabularySize}, that of ${ofSize.name}`);
+  }
   const path = join(folder, tokenizerFile);
   const tokenizer = readTokenizer(path);
   const found = sha256Of(tokenizer.file ?? '');
-  if (found === wanted) return { ...tokenizer, lost: dataset?.lost };
+  const { vocabularySize } = tokenizer;
+  if (found === wanted) {
+    if (tokenizer.name === name && vocabularySize === dataset?.vocabularySize)
+      return { ...tokenizer, lost: dataset.lost };
+    throw refusal(
+      `vocabularySize ${dataset?.vocabularySize}, but ${tokenizerFile} is ${tokenizer.name} of ${vocabularySize}`,
+    );
+  }
   throw gpt2Error`${path} has changed: its sha256 is ${beginning(found)}, but ${datasetFile} says ${beginning(wanted)}; restore it, or run prepro again`;
 }
 
