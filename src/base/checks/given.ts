@@ -90,12 +90,7 @@ export const argumentKinds = {
   hellaswag: { member: 'questions', what: 'what readHellaswag() returns' },
   tokenizer: { member: 'append', what: 'a tokenizer, such as tokenizerNamed() returns' },
   signal: { member: 'aborted', what: 'an AbortSignal' },
-  ...{
-    ids: each('token ids'),
-    after: each('token ids'),
-    documents: each('texts'),
-    cards: each('what loadCards() returns'),
-  },
+  ...{ ids: each('token ids'), after: each('token ids'), documents: each('texts') },
   prompts: { member: 'map', what: 'arrays of ids' },
   nextBatch: { member: 'call', what: 'a function that returns a batch, such as () => loader.next()' },
   ...{ tokens: ids, targets: ids, inputs: ids, shape: ids, values: ids },

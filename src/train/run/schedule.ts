@@ -24,6 +24,9 @@ export interface Schedule {
  */
 export function learningRateAt(schedule: Schedule, step: number): number {
   checkValue('schedule', optionRows.schedule.type, schedule?.schedule);
+  // An earlier version's run lacks some.
+  for (const name of ['warmup', 'finalLearningRateFraction', 'decayFraction'] as const)
+    if (schedule[name] !== undefined) checkValue(name, optionRows[name].type, schedule[name]);
   checkValue('step', real(0, schedule.steps), step);
   const rate = rateAt(schedule, step);
   checkValue(`the learning rate of step ${step}`, real(0), rate);
