@@ -70,8 +70,6 @@ export const bytes: BuiltInTokenizer = {
 
 export const builtInTokenizers: readonly BuiltInTokenizer[] = [gpt2, bytes];
 
-export const builtInNames = builtInTokenizers.map(({ name }) => name).join(', ');
-
 /** The built-in tokenizer with a name of a file, or undefined. */
 export const builtInNamed = (name: string): BuiltInTokenizer | undefined =>
   builtInTokenizers.find((tokenizer) => tokenizer.name === name);
@@ -84,7 +82,8 @@ export const builtInNamed = (name: string): BuiltInTokenizer | undefined =>
 export function tokenizerNamed(name: string): BuiltInTokenizer {
   const tokenizer = builtInNamed(name);
   if (tokenizer) return tokenizer;
-  throw usageError`tokenizer takes one of ${builtInNames}, or what readDatasetTokenizer() or readTokenizer() returns, not ${shown(name)}`;
+  const names = builtInTokenizers.map(({ name }) => name).join(', ');
+  throw usageError`tokenizer takes one of ${names}, or what readDatasetTokenizer() or readTokenizer() returns, not ${shown(name)}`;
 }
 
 /** The tokenizer of a program's option. @throws UsageError for a name that is not built in, or another value */

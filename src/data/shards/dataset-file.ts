@@ -7,7 +7,7 @@ import { checkArguments } from '../../base/checks/given.ts';
 import { Gpt2Error, gpt2Error, quote } from '../../base/errors.ts';
 import { readCheckedJson } from '../../base/files/checked-json.ts';
 import { type Loss, lostShare } from '../../tokenizer/loss.ts';
-import { builtInNamed, builtInNames, type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
+import { builtInNamed, builtInTokenizers, gpt2, type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
 import { readTokenizer, tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
 
 export type Role = 'train' | 'val';
@@ -79,28 +79,25 @@ export const tokenizerRecord = ({ name, vocabularySize, file, encodeAll }: Token
  * @example const text = decode([0, 1, 2], readDatasetTokenizer('data/tinyshakespeare-char'));
  */
 export function readDatasetTokenizer(folder: string, dataset = readDataset(folder)): Tokenizer {
-  const { tokenizer: name = 'gpt2', tokenizerSha256: wanted } = dataset ?? {};
+  if (!dataset) return gpt2;
+  const { tokenizer: name, tokenizerSha256: wanted, vocabularySize, lost } = dataset;
   const refusal = (what: string) =>
-    gpt2Error`${join(folder, datasetFile)} names the tokenizer ${quote(name)}, ${what}; restore the file, or run prepro again`;
+    gpt2Error`${join(folder, datasetFile)} names the tokenizer ${quote(name)} of ${vocabularySize} ids, ${what}; restore the file, or run prepro again`;
   if (wanted === undefined) {
+    // A model may have more rows than its tokenizer has ids, or fewer, but not as many as another tokenizer.
     const builtIn = builtInNamed(name);
-    if (!builtIn) throw refusal(`which without tokenizerSha256 must be one of ${builtInNames}`);
-    const ofSize = dataset && tokenizerOf(dataset);
-    if (!ofSize || ofSize === builtIn) return builtIn;
-    throw refusal(`but vocabularySize ${dataset.vocabularySize}, that of ${ofSize.name}`);
+    if (builtIn && (tokenizerOf(dataset) ?? builtIn) === builtIn) return builtIn;
+    throw refusal(
+      `which is none of ${builtInTokenizers.map((each) => `${each.name} of ${each.vocabularySize}`).join(', ')}`,
+    );
   }
   const path = join(folder, tokenizerFile);
   const tokenizer = readTokenizer(path);
   const found = sha256Of(tokenizer.file ?? '');
-  const { vocabularySize } = tokenizer;
-  if (found === wanted) {
-    if (tokenizer.name === name && vocabularySize === dataset?.vocabularySize)
-      return { ...tokenizer, lost: dataset.lost };
-    throw refusal(
-      `vocabularySize ${dataset?.vocabularySize}, but ${tokenizerFile} is ${tokenizer.name} of ${vocabularySize}`,
-    );
-  }
-  throw gpt2Error`${path} has changed: its sha256 is ${beginning(found)}, but ${datasetFile} says ${beginning(wanted)}; restore it, or run prepro again`;
+  if (found !== wanted)
+    throw gpt2Error`${path} has changed: its sha256 is ${beginning(found)}, but ${datasetFile} says ${beginning(wanted)}; restore it, or run prepro again`;
+  if (tokenizer.name === name && tokenizer.vocabularySize === vocabularySize) return { ...tokenizer, lost };
+  throw refusal(`but ${tokenizerFile} is ${tokenizer.name} of ${tokenizer.vocabularySize}`);
 }
 
 const sha256Of = (text: string): string => createHash('sha256').update(text).digest('hex');
