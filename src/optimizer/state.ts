@@ -29,18 +29,17 @@ interface Range {
 /** The state that changed last with a model's weights. */
 const lastState = new WeakMap<Model, OptimizerState>();
 
-/** @returns the owner of all rows. @throws UsageError unless they are all rows of one trainer of `model`, or none */
-export function checkState(model: Model, optimizer: readonly StateCopy[]): OptimizerState | undefined {
+/**
+ * @param isSaved whether another trainer's later state would be lost
+ * @returns the owner of the rows, if there are any
+ * @throws UsageError unless they are all rows of one trainer of `model`, or none; if `isSaved`, of the last that updated it
+ */
+export function checkState(model: Model, optimizer: readonly StateCopy[], isSaved = false): OptimizerState | undefined {
   const owner = Array.isArray(optimizer) ? optimizer[0]?.of : undefined;
-  const isWhole = owner?.model === model && owner.holds(optimizer);
-  if (isWhole || (Array.isArray(optimizer) && optimizer.length === 0)) return owner;
-  throw usageError`the optimizer state is not of this model: give optimizerState.copies of a trainer of the model, or []`;
-}
-
-/** Checks state before it is saved. @throws as `checkState`, and UsageError if another trainer changed the weights last */
-export function checkLastState(model: Model, optimizer: readonly StateCopy[]): void {
-  const owner = checkState(model, optimizer);
-  if (!owner || (lastState.get(model) ?? owner) === owner) return;
+  const isWhole = owner?.model === model ? owner.holds(optimizer) : Array.isArray(optimizer) && optimizer.length === 0;
+  if (!isWhole)
+    throw usageError`the optimizer state is not of this model: give optimizerState.copies of a trainer of the model, or []`;
+  if (!isSaved || !owner || (lastState.get(model) ?? owner) === owner) return owner;
   throw usageError`the optimizer state is not of the trainer that updated the model last: give that trainer's optimizerState.copies`;
 }
 

@@ -103,14 +103,12 @@ export function rankRuns(runs: readonly NamedRun[]) {
       steps: stepsDone(run),
       ofSteps: configuration.steps,
       state: runState(folder, run),
+      gap: endOfRun(run).gap,
     };
   });
   const [warning] = sorted.flatMap(({ run }) => describeUnlike({ run, baseline: first }));
   const notes = [
-    ...runs.map((run) => {
-      const { gap } = endOfRun(run);
-      return gap !== undefined && `${run.name}: ${gap}`;
-    }),
+    ...ranking.map(({ name, gap }) => gap !== undefined && `${name}: ${gap}`),
     ranking.some((run) => run.behind) &&
       `tie: behind the least by less than ${rounding} or twice the standard error (±) over the sequences; seeds can differ by more`,
     sorted.some(({ run }) => lastOf(run) !== null && unlike(run, first).leftOut.includes('val')) &&

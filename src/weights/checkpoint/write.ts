@@ -12,7 +12,7 @@ import { writeDurably } from '../../data/shards/shard.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import { checkIdle, type Model } from '../../model/model.ts';
 import { type Parameter, parameterTable } from '../../model/parameters.ts';
-import { checkLastState, type StateCopy } from '../../optimizer/state.ts';
+import { checkState, type StateCopy } from '../../optimizer/state.ts';
 import { tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
 import { finite, WeightsError } from '../files/layout.ts';
 import { manifestFile, optimizerFile, weightsFile } from '../files/names.ts';
@@ -61,7 +61,7 @@ export function writeCheckpoint(checkpoint: CheckpointToWrite): string {
   const objects = { manifest: 'object', model: argumentKinds.model, optimizer: 'object' } as const;
   checkGiven(checkpoint, { folder: 'text', step: whole(0), ...objects }, { tokenizer: 'text' });
   const { model, optimizer, ...head } = checkpoint;
-  checkLastState(model, optimizer);
+  checkState(model, optimizer, true);
   checkIdle(model);
   checkManifest(manifestOf(head, model.config));
   clearLeftovers(head.folder);
