@@ -2,7 +2,6 @@
 import { attempt, Gpt2Error } from '../src/base/errors.ts';
 import { recomputeNames } from '../src/model/activation-tables.ts';
 import { presetConfig } from '../src/model/config.ts';
-import type { Dtype } from '../src/native/device.ts';
 import { AdamW } from '../src/optimizer/adamw.ts';
 import { chooseBatch } from '../src/train/plan/plan-memory.ts';
 import { table } from './docs-options.ts';
@@ -20,20 +19,22 @@ const gpus: Readonly<Record<number, string>> = {
 };
 const models = ['d12', 'd24', 'd36', 'd48'];
 
-/** The batch that --batch auto takes on a GPU that --for names by its memory; 0 if not even one sequence fits. */
-function largestBatch(model: string, dtype: Dtype, recompute: (typeof recomputeNames)[number], gib: number) {
+/** The batch that --batch auto takes in bf16 on a GPU that --for names by its memory; 0 if not even one sequence fits. */
+function largestBatch(model: string, recompute: (typeof recomputeNames)[number], gib: number) {
   const sizes = { T: 1024, rows: undefined, optimizer: new AdamW({ weightDecay: 0 }), recompute, samples: true };
   const limits = { maxMemory: undefined, gpu: `${gib}GB` };
-  const found = attempt(() => chooseBatch({ kind: 'cuda', dtype }, presetConfig(model)!, { ...sizes, ...limits }));
+  const found = attempt(() =>
+    chooseBatch({ kind: 'cuda', dtype: 'bf16' }, presetConfig(model)!, { ...sizes, ...limits }),
+  );
   return found instanceof Gpt2Error ? 0 : found.batch;
 }
 
-export function fits([dtype = '']: readonly string[]): string {
+export function fits(): string {
   const rows = Object.entries(gpus).map(([gib, names]) => [
     `${gib} GB`,
     names,
     ...models.map((model) => {
-      const batches = recomputeNames.map((each) => largestBatch(model, dtype as Dtype, each, Number(gib)));
+      const batches = recomputeNames.map((each) => largestBatch(model, each, Number(gib)));
       return batches.map((batch) => (batch === 0 ? '-' : String(batch))).join(' / ');
     }),
   ]);

@@ -214,10 +214,13 @@ export const shortList = (names: readonly string[], most = 3): string =>
 
 export const isClass = (value: unknown): boolean => typeof value === 'function' && /^class\b/.test(String(value));
 
-/** A wrong value in one line, texts in quotes. */
-export function shown(value: unknown): string {
+/** A wrong value in one line, texts in quotes. @param depth of arrays around it: an array may contain itself */
+export function shown(value: unknown, depth = 0): string {
   if (typeof value === 'function') return isClass(value) ? `the class ${value.name}` : 'a function';
-  if (typeof value === 'string' || Array.isArray(value)) return JSON.stringify(value);
+  if (typeof value === 'string') return JSON.stringify(value);
+  if (typeof value === 'bigint') return `${value}n`;
+  if (Array.isArray(value))
+    return depth > 2 ? 'an array' : `[${value.map((each) => shown(each, depth + 1)).join(',')}]`;
   if (value instanceof Promise) return 'a Promise: await it';
   if (typeof value !== 'object' || value === null) return String(value);
   const { name = 'Object' } = Object.getPrototypeOf(value)?.constructor ?? {};

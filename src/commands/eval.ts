@@ -163,7 +163,7 @@ async function evaluateModel(flags: Flags, ranks?: Ranks) {
 async function openInputs(flags: Flags, isHeard: boolean, notice: (text: string) => void) {
   const name = modelOrNewest(flags.model);
   const weights = await (isHeard ? withProgress((shown) => resolveWeights(name, shown)) : resolveWeights(name));
-  for (const { reason } of weights.damaged) notice(`skipped a damaged checkpoint: ${reason}`);
+  for (const { reason } of weights.damaged) notice(`skipped a checkpoint: ${reason}`);
   const { model: config, configuration = {}, tokenizer } = weights;
   const sequence = flags.seq ?? Math.min(size(configuration.sequence) ?? config.context, config.context);
   checkSequence(sequence, config);

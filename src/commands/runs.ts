@@ -83,7 +83,10 @@ function list(folder: string, { sort, json }: { readonly sort: string; readonly 
   }
   const found = findRuns(folder).flatMap((run) => {
     const summary = attempt(() => summarizeRun(run));
-    if (!(summary instanceof Gpt2Error)) return summary;
+    if (!(summary instanceof Gpt2Error)) {
+      if (summary.gap) notice(`${run}: ${summary.gap}`);
+      return summary;
+    }
     notice(`left out: ${summary.message}`);
     return [];
   });

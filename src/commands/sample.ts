@@ -101,7 +101,7 @@ async function sample(flags: Flags): Promise<void> {
   }
   const target = selectDevice(flags.device ?? 'auto');
   const weights = await withProgress((shown) => resolveWeights(modelOrNewest(flags.model), shown));
-  for (const { reason } of weights.damaged) notice(`skipped a damaged checkpoint: ${reason}`);
+  for (const { reason } of weights.damaged) notice(`skipped a checkpoint: ${reason}`);
   notice(`from ${weights.path}`);
   const { model: config, tokenizer } = weights;
   if (!tokenizer) {

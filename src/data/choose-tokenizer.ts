@@ -38,8 +38,7 @@ function tokenizerOfFolder(folder: string): Tokenizer {
     });
     if (found) return found;
   }
-  const tokenizer = existsSync(join(folder, datasetFile)) ? readDatasetTokenizer(folder) : undefined;
-  if (tokenizer) return tokenizer;
+  if (existsSync(join(folder, datasetFile))) return readDatasetTokenizer(folder);
   throw gpt2Error`${folder} has no ${tokenizerFile}; --tokenizer takes ${tokenizerKinds}, such as a run`;
 }
 

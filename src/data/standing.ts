@@ -67,7 +67,7 @@ export const writingTo = <R>(folder: string, work: () => R): R =>
 /** Whether a folder's shards and tokenizer exist and have the recorded hashes, and dataset.json has the tokenizer's loss. */
 export function isWhole(folder: string, dataset: Dataset): boolean {
   const tokenizer = attempt(() => readDatasetTokenizer(folder, dataset));
-  if (tokenizer instanceof Gpt2Error || (tokenizer?.encodeAll && tokenizer.lost === undefined)) return false;
+  if (tokenizer instanceof Gpt2Error || (tokenizer.encodeAll && tokenizer.lost === undefined)) return false;
   return dataset.shards.every(
     ({ file, sha256 }) => existsSync(join(folder, file)) && hashFile(join(folder, file)) === sha256,
   );

@@ -12,7 +12,7 @@ import { type AllocatedRow, type Span, spansOf } from './spans.ts';
 
 /** A state row in device memory, as a checkpoint stores it. */
 export interface StateCopy {
-  readonly model: Model;
+  readonly of: OptimizerState;
   readonly name: string;
   readonly parameters: readonly Parameter[];
   readonly copy: ParameterCopy;
@@ -26,10 +26,21 @@ interface Range {
   readonly inParts: number;
 }
 
-/** @throws UsageError unless all optimizer state is of `model` */
-export function checkState(model: Model, optimizer: readonly StateCopy[]): void {
-  if (Array.isArray(optimizer) && optimizer.every((row) => row?.model === model)) return;
-  throw usageError`the optimizer state is not of this model: give optimizerState.copies of a trainer of the model, or []`;
+/** The state that changed last with a model's weights. */
+const lastState = new WeakMap<Model, OptimizerState>();
+
+/**
+ * @param isSaved whether another trainer's later state would be lost
+ * @returns the owner of the rows, if there are any
+ * @throws UsageError unless they are all rows of one trainer of `model`, or none; if `isSaved`, of the last that updated it
+ */
+export function checkState(model: Model, optimizer: readonly StateCopy[], isSaved = false): OptimizerState | undefined {
+  const owner = Array.isArray(optimizer) ? optimizer[0]?.of : undefined;
+  const isWhole = owner?.model === model ? owner.holds(optimizer) : Array.isArray(optimizer) && optimizer.length === 0;
+  if (!isWhole)
+    throw usageError`the optimizer state is not of this model: give optimizerState.copies of a trainer of the model, or []`;
+  if (!isSaved || !owner || (lastState.get(model) ?? owner) === owner) return owner;
+  throw usageError`the optimizer state is not of the trainer that updated the model last: give that trainer's optimizerState.copies`;
 }
 
 const arenas = { matrix: 'matrices', vector: 'vectors' } as const;
@@ -37,14 +48,14 @@ const arenas = { matrix: 'matrices', vector: 'vectors' } as const;
 /** The optimizers of a model, with their state. */
 export class OptimizerState {
   readonly optimizers: readonly Optimizer[];
-  readonly #model: Model;
+  readonly model: Model;
   readonly #rows: readonly AllocatedRow[];
   readonly #spans: readonly Span[];
   readonly #scratch: Tensor | undefined;
 
   constructor(model: Model, choice: OptimizerChoice) {
     const { device, config, sharding } = model;
-    this.#model = model;
+    this.model = model;
     this.optimizers = optimizersOf(config, choice);
     this.#rows = assignedRows(config, choice).map((assigned) => ({
       ...assigned,
@@ -60,10 +71,20 @@ export class OptimizerState {
 
   /** State rows, for checkpoints. */
   get copies(): StateCopy[] {
-    const table = parameterTable(this.#model.config);
+    const table = parameterTable(this.model.config);
     return this.#rows.map(({ row: { name }, selected, copy }) => {
-      return { model: this.#model, name, parameters: table.filter(selected), copy };
+      return { of: this, name, parameters: table.filter(selected), copy };
     });
+  }
+
+  /** Whether these are all its rows, each once. */
+  holds(rows: readonly StateCopy[]): boolean {
+    return rows.length === this.#rows.length && this.#rows.every(({ copy }) => rows.some((row) => row?.copy === copy));
+  }
+
+  /** Called when state changes, by a step or from a checkpoint. Without rows there is none to confuse. */
+  changed(): void {
+    if (this.#rows.length > 0) lastState.set(this.model, this);
   }
 
   /** Scalars of all optimizers in step `index`, for the step block from GPT2_STEP_SCALARS on. */
@@ -76,7 +97,7 @@ export class OptimizerState {
    * @param step the step block
    */
   enqueue(step: Tensor, kind: ParameterKind, gradients: Tensor, range?: Range): void {
-    const common = { device: this.#model.device, step, scratch: this.#scratch };
+    const common = { device: this.model.device, step, scratch: this.#scratch };
     let first: number = GPT2_STEP.GPT2_STEP_SCALARS;
     for (const optimizer of this.optimizers) {
       const [start, names] = [first, optimizer.scalars.map(({ name }) => name)];
@@ -97,7 +118,7 @@ export class OptimizerState {
     gradients: Tensor,
     { start, count, inParts }: Range = { start: 0, count: gradients.count, inParts: 0 },
   ): UpdatePart[] {
-    const { weights, masters } = this.#model;
+    const { weights, masters } = this.model;
     const arena = arenas[kind];
     return this.#spans.flatMap((span) => {
       const from = Math.max(span.start, start);

@@ -54,8 +54,7 @@ export function readOptions(values: Record<string, unknown>, source: string): Tr
   const options: Record<string, OptionValue> = {};
   const spelled = new Map<OptionName, string>();
   for (const [name, value] of Object.entries(values)) {
-    if (Object.hasOwn(derivedFields, name) || isOfProgram(name, value) || value === undefined || value === null)
-      continue;
+    if (Object.hasOwn(derivedFields, name) || isOfProgram(name, value) || value === undefined) continue;
     const option = optionNamed(name);
     if (!option) throw new UsageError(unknownOption(name, spellings, help), { where: source });
     const first = spelled.get(option);

@@ -144,25 +144,36 @@ export function stateOf(
   return { state: 'training', text: `training${done}` };
 }
 
-/** How a run ended, from its log alone: a killed run leaves the same log as one that is still running. */
-export function endOf(run: LoggedRun, { steps, saveEvery }: Pick<RunRecord['configuration'], 'steps' | 'saveEvery'>) {
+/**
+ * How a run ended, from its log: a killed run leaves the same log as one that is still running. `gap` names steps that the log lacks.
+ * @param saved updates before its newest checkpoint, which a log that was cut off does not reach
+ */
+export function endOf(
+  run: LoggedRun,
+  { steps, saveEvery }: Pick<RunRecord['configuration'], 'steps' | 'saveEvery'>,
+  saved = 0,
+) {
   const { latest } = run;
-  const done = `${formatCount(run.step)} of ${formatCount(steps)} steps`;
-  const lost = run.step - run.series.train.steps.length;
-  const gap = lost > 0 ? `; its log lacks ${formatCount(lost)} of the ${formatCount(run.step)} steps done` : '';
-  if (run.isDone) return { state: 'finished', text: `finished after ${done}${gap}` };
+  const reached = Math.max(run.step, saved);
+  const done = `${formatCount(reached)} of ${formatCount(steps)} steps`;
+  const lost = reached - run.series.train.steps.length;
+  const gap = lost > 0 ? `its log lacks ${formatCount(lost)} of the ${formatCount(reached)} steps done` : undefined;
+  const end = <S extends string>(state: S, text: string) => ({ state, text: gap ? `${text}; ${gap}` : text, gap });
+  if (run.isDone) return end('finished', `finished after ${done}`);
   if (latest?.event === 'nonFinite') {
-    const step = `step ${formatCount(latest.step)} of ${formatCount(steps)}`;
-    return { state: 'notFinite', text: `not finite at ${step}: ${latest.finding}${gap}` };
+    return end(
+      'notFinite',
+      `not finite at step ${formatCount(latest.step)} of ${formatCount(steps)}: ${latest.finding}`,
+    );
   }
   // A stopped run ends with a save that was not due.
-  const isLast = latest?.event === 'checkpoint' && latest.step === run.step;
+  const isLast = latest?.event === 'checkpoint' && latest.step === reached;
   // Training continues after a save by time, and its line says how long the save paused it.
   const isDue =
-    typeof saveEvery === 'number' ? saveEvery > 0 && run.step % saveEvery === 0 : isLast && latest.heldMs !== undefined;
-  if (isLast && !isDue) return { state: 'stopped', text: `stopped after ${done}${gap}` };
-  return { state: 'unfinished', text: `not finished, ${done} done: still running, stopped or killed${gap}` };
+    typeof saveEvery === 'number' ? saveEvery > 0 && reached % saveEvery === 0 : isLast && latest.heldMs !== undefined;
+  if (isLast && !isDue) return end('stopped', `stopped after ${done}`);
+  return end('unfinished', `not finished, ${done} done: still running, stopped or killed`);
 }
 
-export const endOfRun = ({ events, configuration }: Pick<RunRecord, 'events' | 'configuration'>) =>
-  endOf(new LoggedRun(events), configuration);
+export const endOfRun = ({ events, configuration, saved }: Pick<RunRecord, 'events' | 'configuration' | 'saved'>) =>
+  endOf(new LoggedRun(events), configuration, saved);

@@ -16,7 +16,7 @@ import { type Ranking, rankingTable } from './ranking.ts';
 import type { Table } from './text-table.ts';
 import { measuresOf, seenOf, tilesOf } from './tiles.ts';
 
-export type PlottedRun = Plotted & Pick<RunRecord, 'configuration' | 'events'>;
+export type PlottedRun = Plotted & Pick<RunRecord, 'configuration' | 'events' | 'saved'>;
 
 // Colours contrast with the background: training's (Okabe and Ito, and others) 3:1 or more, validation's 4.5:1 or more. Those of runs
 // and of the first reference are at least 0.09 apart in OKLab. A random search found the validation colours.
@@ -189,7 +189,7 @@ function configurationTable(runs: readonly PlottedRun[], baselines: readonly Plo
   };
 }
 
-function runFigures({ events, configuration }: PlottedRun): Pick<Figure, 'facts' | 'run'> {
+function runFigures({ events, configuration, saved }: PlottedRun): Pick<Figure, 'facts' | 'run'> {
   const run = new LoggedRun(events);
   const start = lastEvent({ events }, 'run');
   const { samples, lines } = run;
@@ -199,6 +199,6 @@ function runFigures({ events, configuration }: PlottedRun): Pick<Figure, 'facts'
     ...[model === customModel ? modelLabel(configuration) : model, `${formatCount(start.parameters)} parameters`],
     ...[`${shortValue('data', data)}`, `${start.device} (${start.codePath})`, start.dtype],
   ];
-  const [seen, end] = [seenOf(run, about?.epoch), endOf(run, configuration)];
+  const [seen, end] = [seenOf(run, about?.epoch), endOf(run, configuration, saved)];
   return { facts: facts ?? [], run: { seen, end, tiles: tilesOf(run, about), samples, lines } };
 }

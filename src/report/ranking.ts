@@ -23,7 +23,8 @@ function runState(folder: string, record: RunRecord) {
 }
 
 /** Number of updates done. */
-const stepsDone = ({ series }: Pick<RunRecord, 'series'>): number => (series.train.at(-1)?.[0] ?? -1) + 1;
+const stepsDone = ({ series, saved = 0 }: Pick<RunRecord, 'series' | 'saved'>): number =>
+  Math.max((series.train.at(-1)?.[0] ?? -1) + 1, saved);
 
 /** The difference of a run's last validation from a better one; null unless both logs list the losses of the same sequences. */
 export function behind(run: Validated, best: Validated) {
@@ -102,10 +103,12 @@ export function rankRuns(runs: readonly NamedRun[]) {
       steps: stepsDone(run),
       ofSteps: configuration.steps,
       state: runState(folder, run),
+      gap: endOfRun(run).gap,
     };
   });
   const [warning] = sorted.flatMap(({ run }) => describeUnlike({ run, baseline: first }));
   const notes = [
+    ...ranking.map(({ name, gap }) => gap !== undefined && `${name}: ${gap}`),
     ranking.some((run) => run.behind) &&
       `tie: behind the least by less than ${rounding} or twice the standard error (±) over the sequences; seeds can differ by more`,
     sorted.some(({ run }) => lastOf(run) !== null && unlike(run, first).leftOut.includes('val')) &&
@@ -164,6 +167,8 @@ export function summarizeRun(run: string) {
     /** From the median time of the last steps. */
     tokensPerSecond: new LoggedRun(events).tokensPerSecond ?? null,
     state: runState(run, record),
+    /** The number of steps that the log lacks, in words; undefined if it lacks none. */
+    gap: endOfRun(record).gap,
     bytes: bytesIn(run),
     validated: { configuration, events: [lastEvent(record, 'run')!, lastEvent(record, 'val')!].filter(Boolean) },
   };

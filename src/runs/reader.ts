@@ -5,9 +5,10 @@ import { gpt2Error, orElse } from '../base/errors.ts';
 import { readWholeFile } from '../base/files/regular-file.ts';
 import { shellWord } from '../base/wording.ts';
 import type { Configuration } from '../options/table.ts';
+import { newestManifest } from '../weights/checkpoint/directory.ts';
 import { pairs, RunCurves, type SeriesName } from './curves.ts';
 import { findRuns } from './find-runs.ts';
-import { logPath } from './paths.ts';
+import { checkpointsFolder, logPath } from './paths.ts';
 import { type RunEvent, readEvent } from './schema.ts';
 
 /** Pairs of step and value, in ascending order of steps. */
@@ -22,6 +23,8 @@ export interface RunRecord {
   /** The configuration of the last start: a resumed run may have other options. */
   readonly configuration: Configuration;
   readonly series: RunSeries;
+  /** Updates before the newest checkpoint since the log's last start: a log that ends earlier lacks steps. */
+  readonly saved?: number | undefined;
 }
 
 /**
@@ -32,6 +35,8 @@ export interface RunRecord {
 export function readRun(run: string): RunRecord {
   checkArguments({ run });
   const path = logPath(run);
+  // Found before the log is read: a run that goes on logs a step, then saves it.
+  const newest = orElse(undefined, () => newestManifest(checkpointsFolder(run)))?.manifest;
   let text: string;
   try {
     // Bytes that are not UTF-8 damage their line, which is named below.
@@ -54,7 +59,8 @@ export function readRun(run: string): RunRecord {
   });
   const last = events.findLast((event) => event.event === 'run');
   if (!last) throw gpt2Error`${path} has no "run" line: nothing was trained yet; name another run`;
-  return { events, configuration: last.configuration, series: seriesOf(events) };
+  const saved = newest && Date.parse(newest.time) > Date.parse(last.time) ? newest.step : undefined;
+  return { events, configuration: last.configuration, series: seriesOf(events), saved };
 }
 
 /** The last validation and the last HellaSwag of a step; none if the log cannot be read. */

@@ -31,7 +31,10 @@ const settingsSchema = z.looseObject({
   extra_special_tokens: z.union([z.array(tokenSchema), z.record(z.string(), tokenSchema)]).nullish(),
 });
 type Settings = z.infer<typeof settingsSchema>;
-const configSchema = z.looseObject({ vocab_size: z.int().optional() });
+const configSchema = z.looseObject({
+  vocab_size: z.int().optional(),
+  eos_token_id: z.union([z.int(), z.array(z.int())]).nullish(),
+});
 
 const normalizerSchema = z.looseObject({
   type: z.string().optional(),
@@ -99,7 +102,13 @@ export function readFolderTokenizer(path: string, refuse: Refuse): Tokenizer | u
   }
   const parse = (content: string) => orRefuse('tokenizer', refuse, () => parseTokenizer(content, path));
   const found = parse(file);
-  const { vocab_size: vocabularySize = found.vocabularySize } = read('config.json', configSchema) ?? {};
+  const { endOfText } = found;
+  const { vocab_size: vocabularySize = found.vocabularySize, eos_token_id: end } =
+    read('config.json', configSchema) ?? {};
+  // In a smaller vocabulary than GPT-2's, transformers' default, 50256, stays in the file and has no effect.
+  const ends = [end ?? []].flat().filter((id) => id < found.vocabularySize);
+  if (endOfText !== undefined && ends.length > 0 && !ends.includes(endOfText))
+    refuse(`eos_token_id is ${ends.join(', ')} in its config.json, but its tokenizer's end of text is ${endOfText}`);
   if (found.vocabularySize <= vocabularySize) return found;
   const { added_tokens: added = [], ...rest } = JSON.parse(file) as { added_tokens?: { id: number }[] };
   const withRows = parse(JSON.stringify({ ...rest, added_tokens: added.filter(({ id }) => id < vocabularySize) }));

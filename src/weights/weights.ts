@@ -126,7 +126,7 @@ export function refuseOtherTokenizer(weights: Weights, folder: string, dataset: 
   const expected = weights.tokenizer?.file === undefined ? exactTokenizerOf(model) : weights.tokenizer;
   const data = readDatasetTokenizer(folder, dataset);
   const [ours, theirs] = [model.vocabularySize, dataset.vocabularySize];
-  const areKnown = expected && data && (expected.file ?? data.file) !== undefined;
+  const areKnown = expected && (expected.file ?? data.file) !== undefined;
   if (areKnown ? isSameTokenizer(expected, data) : ours === theirs) return;
   const what =
     ours === theirs

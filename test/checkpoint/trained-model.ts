@@ -39,11 +39,11 @@ export function trainedModel(device: Device, seed = 1, config: ModelConfig = tin
 }
 
 /** A checkpoint of `trainedModel`, changed, in a folder. Gives its path, and every value by name. */
-export function writtenModel(folder: string, config = tinyConfig, change: (model: Model) => void = () => {}) {
+export function writtenModel(folder: string, config = tinyConfig, change: (model: Model) => void = () => {}, step = 1) {
   using device = Device.open({ kind: 'cpu' });
   const trained = trainedModel(device, 1, config);
   change(trained.model);
-  const path = writeUnchecked({ folder, step: 1, ...trained, manifest: manifestFields });
+  const path = writeUnchecked({ folder, step, ...trained, manifest: manifestFields });
   return { path, content: contentOf(trained) };
 }
 

@@ -2,7 +2,7 @@
 // unchanged; a write that fails leaves no files.
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { attempt, Gpt2Error, UsageError } from '../../src/base/errors.ts';
 import { checkConfig } from '../../src/model/config.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
@@ -88,7 +88,9 @@ describeBackends('a checkpoint', (device) => {
     const [trained, other] = [trainedModel(device()), trainedModel(device(), 2)];
     const folder = newFolder();
     const refusal = 'the optimizer state is not of this model';
-    for (const optimizer of [other.optimizer, [{}] as never, other.optimizer[0] as never]) {
+    const [m] = trained.optimizer;
+    const wrong = [other.optimizer, [{}] as never, other.optimizer[0] as never, [m!], [m!, m!], [m!, m!, m!]];
+    for (const optimizer of wrong) {
       expect(() => write({ model: trained.model, optimizer }, folder)).toThrow(refusal);
       expect(readdirSync(folder)).toEqual([]);
     }
@@ -137,17 +139,12 @@ describeBackends('a checkpoint', (device) => {
     const folder = newFolder();
     const trained = trainedModel(device());
     const older = write(trained, folder, 10);
-    const failing = (error: Error): Trained => ({
-      ...trained,
-      optimizer: trained.optimizer.map((row) => ({
-        ...row,
-        copy: new Proxy(row.copy, {
-          get: () => {
-            throw error;
-          },
-        }),
-      })),
-    });
+    const failing = (error: Error): Trained => {
+      vi.spyOn(trained.optimizer[0]!.copy, 'read').mockImplementation(() => {
+        throw error;
+      });
+      return trained;
+    };
     const full = Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' });
     expect(() => write(failing(full), folder)).toThrow(Gpt2Error);
     expect(() => write(failing(full), folder)).toThrow(/step-00000020: ENOSPC: no space left on device.*; make room/);

@@ -30,6 +30,10 @@ const packed: Record<string, [start: number[], what: string, program: string]> =
 beforeAll(() => {
   place.data({ val: 1000, vocabulary: 50257 });
   place.data({ name: 'small', vocabulary: 100 });
+  for (const name of ['typo', 'unlike']) place.data({ name });
+  const renamed = { source: 'x', tokenizer: 'gpt-2', vocabularySize: 50257, shards: [] };
+  place.file('typo/dataset.json', JSON.stringify(renamed));
+  place.file('unlike/dataset.json', JSON.stringify({ ...renamed, tokenizer: 'bytes' }));
   place.data({ name: 'short', train: 200 });
   place.data({ name: 'data/inside' });
   const options = '--order llmc --steps 1 --lr 6e-4 --weight-decay 0.1 --seq 32 --val-every 0 --sample-every 0';
@@ -72,6 +76,7 @@ beforeAll(() => {
     'options.json': '{"bach": 2}',
     'elsewhere.json': '{"max_steps": 2}',
     'wrong.json': '{"batch": "x"}',
+    'null.json': '{"batch": null}',
     'long.json': '{"preset": "gpt2-124m-fineweb", "batch": 5, "sequence": 60}',
     'lr-first.json': '{"lr": 1, "learningRate": 2}',
     'twice.json': '{"learningRate": 1, "lr": 2}',
@@ -171,6 +176,7 @@ const tables: Record<string, Row[]> = {
     [2, '--config elsewhere.json', 'there is no option "max_steps"', ['elsewhere.json', 'did you mean "steps"?']],
     [2, '--config twice.json', 'gives "learningRate" twice', ['twice.json', 'as "learningRate" and as "lr"']],
     [2, '--config lr-first.json', 'twice, as "lr" and as "learningRate"', ['lr-first.json', 'remove one']],
+    [2, '--config null.json', 'not null', 'null.json: --batch takes'],
     [2, '--config wrong.json', 'not "x"', 'wrong.json: --batch takes'],
     [
       2,
@@ -185,6 +191,13 @@ const tables: Record<string, Row[]> = {
     [1, '--config array.json', 'must hold one JSON object', ['array.json', 'config.json']],
     [1, '--config none.json', 'ENOENT: no such file or directory; ', ['none.json', '--config']],
     [1, '--data none', 'none does not exist', ['--data, such as data, letters, short and', 'text FILE --out none']],
+    [
+      1,
+      '--data typo',
+      'names the tokenizer gpt-2 of 50257 ids',
+      ['typo/dataset.json', 'none of gpt2 of 50257, bytes of 257'],
+    ],
+    [1, '--data unlike', 'names the tokenizer bytes of 50257 ids', 'unlike/dataset.json'],
     [1, '--data smal', 'smal does not exist', 'did you mean small?'],
     [1, '--data inside', 'inside does not exist', 'did you mean data/inside?'],
     [1, '--data data/own-source/', 'there is no data in data/own-source/', 'prepro own-source'],
@@ -257,6 +270,7 @@ const tables: Record<string, Row[]> = {
     [1, 'inspect none.bin', 'cannot be opened: ENOENT', ['the token shard none.bin', 'prepro']],
     [1, 'inspect notes.bin', 'is not a token shard: it has 5 bytes', ['notes.bin', 'prepro']],
     [1, 'inspect stories/not.bin', 'is not a token shard: it begins with', ['not.bin', 'prepro']],
+    [1, 'inspect typo/random_val.bin', 'names the tokenizer gpt-2 of 50257', 'typo/dataset.json'],
     [1, 'inspect data/random_val.bin --at 1000', 'has 1000 tokens, none at 1000', ['random_val.bin', '--at']],
   ],
   'prepro tinyshakespeare --out new': [
@@ -362,6 +376,7 @@ const tables: Record<string, Row[]> = {
     [1, '--model notes.bin', 'notes.bin is not a model file of llm.c', 'name a run'],
     [2, '--model gpt2', '--model gpt2 is a size', pretrained],
     [1, '--model run --data none', 'none does not exist', '--data'],
+    [1, '--model run --data typo', 'names the tokenizer gpt-2 of 50257', 'typo/dataset.json'],
     [1, '--model run --data small', 'small has a vocabulary of 100 tokens', 'run/checkpoints'],
     [1, '--model run --hellaswag none', 'there are no questions in none', '--hellaswag'],
     [1, '--model run --hellaswag notes.bin', 'is not a file of multiple-choice', ['notes.bin', 'it has 5 bytes']],

@@ -4,8 +4,10 @@ import { constants, mkdirSync, readFileSync, utimesSync } from 'node:fs';
 import { beforeAll, expect, it } from 'vitest';
 import { lockRun } from '../../src/runs/lock.ts';
 import type { RunEvent } from '../../src/runs/schema.ts';
+import { writtenModel } from '../checkpoint/trained-model.ts';
 import { runEvent, trainEvent, writeLog } from '../runs/run-log.ts';
 import { command, workplace } from '../support/cli.ts';
+import { tinyConfig } from '../support/tiny-model.ts';
 
 const place = workplace();
 beforeAll(() => {
@@ -124,6 +126,22 @@ it.each(['sample', 'eval', 'export --format hf --out x', 'train --out x'])(
       /^runs\/failed has no checkpoint yet: the run saves every 10m and at its end \(--save-every\); wait, stop it with Ctrl-C, which saves too, or name another\n$/,
     );
     expect(code).toBe(1);
+  },
+);
+
+it.each(['runs cut', 'compare cut/a', 'compare cut/a cut/b', 'compare cut', 'report cut/a'])(
+  'gpt2 %s: a log that ends before the checkpoint lacks steps',
+  async (line) => {
+    // The last start of c continued from an older checkpoint.
+    const times = { a: '2026-01-01T00:00:00Z', b: '2026-01-01T00:00:00Z', c: '2100-01-01T00:00:00Z' };
+    for (const [name, time] of Object.entries(times)) {
+      writeLog(place.path('cut', name), [{ ...runEvent({ seed: 7 }), time }, trainEvent(0, 3)]);
+      if (name !== 'b') writtenModel(place.path('cut', name, 'checkpoints'), tinyConfig, undefined, 3);
+    }
+    const { stdout, stderr } = await place.okHere(line);
+    const report = line.startsWith('report') ? readFileSync(place.path('cut/a/report.html'), 'utf8') : '';
+    expect(stdout + stderr + report).toContain('its log lacks 2 of the 3 steps done');
+    expect(stdout + stderr).not.toContain('c: its log');
   },
 );
 

@@ -162,7 +162,7 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
     place.file('runs/b-older/checkpoints/step-00000009/manifest.json', '{');
     const { code, stderr } = await sample('--model', 'runs/b-older', '--tokens', '1');
     expect(stderr).toMatch(
-      /^skipped a damaged checkpoint: .*step-00000009\/manifest\.json cannot be used: .*\nfrom .*3\n1 tokens? in .*\n$/,
+      /^skipped a checkpoint: .*step-00000009\/manifest\.json cannot be used: .*\nfrom .*3\n1 tokens? in .*\n$/,
     );
     expect(code).toBe(0);
   });

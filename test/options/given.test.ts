@@ -195,6 +195,9 @@ const calls: Record<string, () => unknown> = {
 };
 
 const promise = Promise.resolve() as never;
+const circular = [] as never[];
+circular.push(circular as never);
+const textOptions = { out: 'x', format: { kind: 'text' }, division } as const;
 const takers: ((given: never) => unknown)[] = [
   (given) => api.train(given),
   (given) => api.trainEvents(given).next(),
@@ -259,6 +262,22 @@ it.each<[message: string, ...calls: (() => unknown)[]]>([
   ],
   ['path takes a text, not 5', () => api.resolveWeights(five), () => api.readTokenizer(five)],
   ['path takes a text, not a Promise: await it', () => api.loadCards(promise)],
+  ['cards takes what loadCards() returns, not a Promise: await it', () => api.useCards(object, promise)],
+  ['device takes what Device.open() returns, not a Promise: await it', () => api.useCards(promise, [])],
+  ['inputs takes what findInputs() returns, not a Promise: await it', () => api.prepareText(promise, textOptions)],
+  ['inputs takes what findInputs() returns, not "a.txt"', () => api.prepareText(['a.txt'] as never, textOptions)],
+  [
+    'run takes the series of a run, such as readRun().series, not a Promise: await it',
+    () => api.compareSeries(promise, object),
+  ],
+  [
+    'reference takes what readReference() returns, or a run with its name, not a Promise: await it',
+    () => api.compareSeries({ train: [] } as never, promise),
+  ],
+  ['without takes texts, not a Promise: await it', () => api.compareSeries(object, object, 0, promise)],
+  ['text takes a text, not 5n', () => api.encode(5n as never)],
+  ['text takes a text, not [5n,NaN,["a",undefined]]', () => api.encode([5n, Number.NaN, ['a', undefined]] as never)],
+  ['text takes a text, not [[[an array]]]', () => api.encode(circular as never)],
   [
     'hellaswag takes what readHellaswag() returns, not a Promise: await it',
     () => api.scoreHellaswag(object, promise, { batch: 1, sequence: 8 }),

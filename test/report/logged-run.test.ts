@@ -112,6 +112,7 @@ describe('how a run ended, by its log alone', () => {
   const saved = { event: 'checkpoint', step: 2, path: 'x' } as const;
   const begun = [runEvent(), trainEvent(0, 10), trainEvent(1, 9)];
   const goesOn = { state: 'unfinished', text: 'not finished, 2 of 400 steps done: still running, stopped or killed' };
+  const lacks = 'its log lacks 2 of the 5 steps done';
   const of5 = goesOn.text.replace('2', '5');
   const stopped = { state: 'stopped', text: 'stopped after 2 of 400 steps' };
   it.each<[string, RunEvent[], number | Time, object]>([
@@ -130,12 +131,7 @@ describe('how a run ended, by its log alone', () => {
     ['a save at a stop, in a run that saves by time', [...begun, saved], '10m', stopped],
     ['the save of an earlier step', [...begun, { ...saved, step: 1 }], 0, goesOn],
     ['a step', begun, 0, goesOn],
-    [
-      'a step, others lost',
-      [...begun, trainEvent(4, 8)],
-      0,
-      { ...goesOn, text: `${of5}; its log lacks 2 of the 5 steps done` },
-    ],
+    ['a step, others lost', [...begun, trainEvent(4, 8)], 0, { ...goesOn, text: `${of5}; ${lacks}`, gap: lacks }],
     ['nothing yet', [runEvent()], 0, { ...goesOn, text: goesOn.text.replace('2 of', '0 of') }],
   ])('%s', (_, events, saveEvery, end) => {
     expect(endOf(runOf(...events), { steps: 400, saveEvery })).toEqual(end);

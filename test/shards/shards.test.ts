@@ -217,6 +217,8 @@ describe('findShards', () => {
     expect(() => findShards(folder, 'train')).toThrow(
       /listed lacks x_train_000002\.bin, which its dataset\.json lists; restore the shard, or run prepro again/,
     );
+    place.file('listed/dataset.json', JSON.stringify({ ...dataset, shards: [shard('x_val.bin', 'train')] }));
+    expect(() => findShards(folder, 'train')).toThrow('dataset.json lists x_val.bin as train, unlike its name');
   });
 });
 

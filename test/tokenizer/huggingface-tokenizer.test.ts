@@ -178,6 +178,8 @@ describe('the end of text of a folder', () => {
     ['is eos_token', { ...byName, tokenizer_config: named('<|user|>') }, 1],
     ['is eos_token of special_tokens_map.json', { ...byName, special_tokens_map: named({ content: '<|user|>' }) }, 1],
     ['is a token that is no special one in tokenizer.json', { ...byName, tokenizer_config: named(' gpt2.ts') }, 420],
+    ['is one of config.json', { ...byName, config: { ...model, eos_token_id: [5, 0] } }, 0],
+    ['is none of config.json, whose id is no token', { ...byName, config: { ...model, eos_token_id: 50256 } }, 0],
     ['is added', { ...byName, tokenizer_config: named('<end>') }, 421],
     [
       'is eos_token of both files',
@@ -198,6 +200,12 @@ describe('the end of text of a folder', () => {
       'two that differ',
       { tokenizer_config: named('<end>'), special_tokens_map: named('</s>') },
       'eos_token is "<end>" in its',
+    ],
+    ['another in config.json', { config: { ...model, eos_token_id: 1 } }, 'eos_token_id is 1 in its config.json'],
+    [
+      'another in config.json than eos_token',
+      { config: { ...model, eos_token_id: 0 }, tokenizer_config: named('<|user|>') },
+      "eos_token_id is 0 in its config.json, but its tokenizer's end of text is 1",
     ],
     ['a number', { tokenizer_config: named(5) }, 'eos_token of its tokenizer_config.json'],
     [
@@ -318,7 +326,7 @@ describe('a text that ids do not hold', () => {
     expect(notices.join('\n')).toMatch(
       /^the tokenizer loses 20 of 660 characters .*; bits per byte will not be computed$/m,
     );
-    const tokenizer = readDatasetTokenizer(folder)!;
+    const tokenizer = readDatasetTokenizer(folder);
     expect(byteLengths(tokenizer, tokenizer.vocabularySize)).toBeUndefined();
     expect(noByteLengths(tokenizer)).toBe(
       'the data set lacks 3% of the characters of its text, which its tokenizer lost',
@@ -334,7 +342,7 @@ describe('a text that ids do not hold', () => {
     expect(notices.join()).toMatch(/loses 1 of 2,521 characters \(0.04%\), such as "é" \(U\+00E9\) × 1/);
     const { dataset, folder } = await prepare(plain);
     expect(dataset.lost).toBe(0);
-    const tokenizer = readDatasetTokenizer(folder)!;
+    const tokenizer = readDatasetTokenizer(folder);
     expect(byteLengths(tokenizer, 50)).toEqual(
       Uint8Array.from({ length: 50 }, (_, id) => tokenizer.bytesOf!(id).length),
     );

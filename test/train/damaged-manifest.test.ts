@@ -45,7 +45,7 @@ it.each<[string, (manifest: Values) => void, RegExp]>([
     { onStart: (run) => (startStep = run.startStep) },
   );
   expect(startStep).toBe(3);
-  expect(notices).toEqual([expect.stringMatching(/^skipped a damaged checkpoint: .*step-00000006/)]);
+  expect(notices).toEqual([expect.stringMatching(/^skipped a checkpoint: .*step-00000006/)]);
   expect(notices[0]).toMatch(reason);
 });
 

@@ -34,7 +34,7 @@ describe('writeShards', () => {
       ['train', true],
       ['val', true],
     ]);
-    const tokenizer = readDatasetTokenizer(folder)!;
+    const tokenizer = readDatasetTokenizer(folder);
     const texts = (['train', 'val'] as const).map((role) => {
       const sequence = dataset.shards.find((shard) => shard.role === role)!.tokens - 1;
       const sizes = { batch: 1, sequence, vocabularySize: 257 };
@@ -71,6 +71,12 @@ describe('writeShards', () => {
       documents,
       { tokenizer: 'words' },
       'tokenizer takes one of gpt2, bytes, or what readDatasetTokenizer() or readTokenizer() returns, not "words"',
+    ],
+    [
+      'a tokenizer without a file',
+      documents,
+      { tokenizer: { ...bytes, name: 'mine' } },
+      'dataset.json cannot name the tokenizer mine, which has no file',
     ],
     ['another option', documents, { tokeniser: 'gpt2' }, 'tokeniser'],
   ])('refuses %s', (name, given, options, message) => {

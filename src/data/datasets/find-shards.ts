@@ -35,6 +35,9 @@ export function findShards(folder: string, role: Role): string[] {
   if (missing.length > 0) {
     throw gpt2Error`${folder} lacks ${shortList(missing)}, which its ${datasetFile} lists; restore the shard, or run prepro again`;
   }
+  const other = listed.find(({ file }) => !roleOfName(file).includes(role));
+  if (other)
+    throw gpt2Error`${join(folder, datasetFile)} lists ${other.file} as ${role}, unlike its name; restore the file, or run prepro again`;
   const found = names.filter((name) => roleOfName(name).includes(role));
   if (found.length === 0) {
     const made = join('data', basename(resolve(folder)));

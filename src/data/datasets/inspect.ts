@@ -2,8 +2,7 @@
 import { dirname } from 'node:path';
 import { gpt2Error } from '../../base/errors.ts';
 import { StreamDecoder, type Tokenizer } from '../../tokenizer/tokenizer.ts';
-import { tokenizerNames } from '../choose-tokenizer.ts';
-import { readDataset, readDatasetTokenizer } from '../shards/dataset-file.ts';
+import { readDatasetTokenizer } from '../shards/dataset-file.ts';
 import { openShard } from '../shards/shard.ts';
 import { findShards } from './find-shards.ts';
 
@@ -13,10 +12,7 @@ import { findShards } from './find-shards.ts';
  */
 export function inspectShard(path: string, { at = 0, count = 64 }: { at?: number; count?: number } = {}) {
   using shard = openShard(path);
-  const dataset = readDataset(dirname(path));
-  const tokenizer = readDatasetTokenizer(dirname(path), dataset);
-  if (!tokenizer)
-    throw gpt2Error`${path} was made with the tokenizer "${dataset?.tokenizer}", which is unknown: inspect needs one of ${tokenizerNames.join(', ')}`;
+  const tokenizer = readDatasetTokenizer(dirname(path));
   if (at >= shard.tokens) throw gpt2Error`${path} has ${shard.tokens} tokens, none at ${at}: give a smaller --at`;
   let endsOfText = 0;
   let largest = 0;
@@ -47,7 +43,7 @@ export function inspectShard(path: string, { at = 0, count = 64 }: { at?: number
 /** Up to three words of a data set's validation text, as a prompt that its model has the characters of. */
 export function firstWords(folder: string): string {
   using shard = openShard(findShards(folder, 'val')[0]!);
-  const text = textOf([...shard.read(0, Math.min(200, shard.tokens))], readDatasetTokenizer(folder)!);
+  const text = textOf([...shard.read(0, Math.min(200, shard.tokens))], readDatasetTokenizer(folder));
   // The first line may begin within a word.
   const [first, ...lines] = text.replaceAll('<|endoftext|>', '\n').split('\n');
   const line = lines.find((each) => /\p{L}/u.test(each)) ?? first!;

@@ -2,7 +2,7 @@
 import { argumentKinds, checkArguments, checkGiven, real } from '../../base/checks/given.ts';
 import { UsageError, usageError } from '../../base/errors.ts';
 import { sumOf } from '../../tokenizer/loss.ts';
-import { chosenTokenizer, gpt2, type Tokenizer } from '../../tokenizer/tokenizer.ts';
+import { builtInNamed, chosenTokenizer, gpt2, type Tokenizer } from '../../tokenizer/tokenizer.ts';
 import { type LossOptions, refuseLoss } from '../choose-tokenizer.ts';
 import { type Prepared, standingIn, standsInTheWay } from '../standing.ts';
 import { type Document, tokensOf, writeDataset } from './prepare.ts';
@@ -29,6 +29,8 @@ export function writeShards(folder: string, documents: Iterable<Document>, optio
   checkGiven(options, {}, { tokenizer: 'text or object', validation: part, ...switches, notice: 'function' });
   const { tokenizer: asked = gpt2, validation = 0.01, overwrite } = options;
   const tokenizer = chosenTokenizer(asked);
+  if (tokenizer.file === undefined && builtInNamed(tokenizer.name) !== tokenizer)
+    throw usageError`dataset.json cannot name the tokenizer ${tokenizer.name}, which has no file; give one of readTokenizer()`;
   const [train, val] = divided([...documents], validation);
   if (train.length === 0 || val.length === 0) {
     throw usageError`writeShards needs documents for training and for validation, not ${train.length} and ${val.length}`;

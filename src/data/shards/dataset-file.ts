@@ -4,10 +4,10 @@ import { existsSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import * as z from 'zod';
 import { checkArguments } from '../../base/checks/given.ts';
-import { Gpt2Error, gpt2Error } from '../../base/errors.ts';
+import { Gpt2Error, gpt2Error, quote } from '../../base/errors.ts';
 import { readCheckedJson } from '../../base/files/checked-json.ts';
 import { type Loss, lostShare } from '../../tokenizer/loss.ts';
-import { builtInNamed, type Tokenizer } from '../../tokenizer/tokenizer.ts';
+import { builtInNamed, builtInTokenizers, gpt2, type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
 import { readTokenizer, tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
 
 export type Role = 'train' | 'val';
@@ -74,18 +74,30 @@ export const tokenizerRecord = ({ name, vocabularySize, file, encodeAll }: Token
 });
 
 /**
- * The tokenizer of a folder's shards: GPT-2's without dataset.json. Undefined if dataset.json names an unknown tokenizer.
- * @throws Gpt2Error if dataset.json or tokenizer.json is damaged or missing
+ * The tokenizer of a folder's shards: GPT-2's without dataset.json.
+ * @throws Gpt2Error if dataset.json names an unknown tokenizer; if dataset.json or tokenizer.json is damaged or missing
  * @example const text = decode([0, 1, 2], readDatasetTokenizer('data/tinyshakespeare-char'));
  */
-export function readDatasetTokenizer(folder: string, dataset = readDataset(folder)): Tokenizer | undefined {
-  const { tokenizer: name = 'gpt2', tokenizerSha256: wanted } = dataset ?? {};
-  if (wanted === undefined) return builtInNamed(name);
+export function readDatasetTokenizer(folder: string, dataset = readDataset(folder)): Tokenizer {
+  if (!dataset) return gpt2;
+  const { tokenizer: name, tokenizerSha256: wanted, vocabularySize, lost } = dataset;
+  const refusal = (what: string) =>
+    gpt2Error`${join(folder, datasetFile)} names the tokenizer ${quote(name)} of ${vocabularySize} ids, ${what}; restore the file, or run prepro again`;
+  if (wanted === undefined) {
+    // A model may have more rows than its tokenizer has ids, or fewer, but not as many as another tokenizer.
+    const builtIn = builtInNamed(name);
+    if (builtIn && (tokenizerOf(dataset) ?? builtIn) === builtIn) return builtIn;
+    throw refusal(
+      `which is none of ${builtInTokenizers.map((each) => `${each.name} of ${each.vocabularySize}`).join(', ')}`,
+    );
+  }
   const path = join(folder, tokenizerFile);
   const tokenizer = readTokenizer(path);
   const found = sha256Of(tokenizer.file ?? '');
-  if (found === wanted) return { ...tokenizer, lost: dataset?.lost };
-  throw gpt2Error`${path} has changed: its sha256 is ${beginning(found)}, but ${datasetFile} says ${beginning(wanted)}; restore it, or run prepro again`;
+  if (found !== wanted)
+    throw gpt2Error`${path} has changed: its sha256 is ${beginning(found)}, but ${datasetFile} says ${beginning(wanted)}; restore it, or run prepro again`;
+  if (tokenizer.name === name && tokenizer.vocabularySize === vocabularySize) return { ...tokenizer, lost };
+  throw refusal(`but ${tokenizerFile} is ${tokenizer.name} of ${tokenizer.vocabularySize}`);
 }
 
 const sha256Of = (text: string): string => createHash('sha256').update(text).digest('hex');

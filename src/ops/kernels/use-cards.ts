@@ -1,5 +1,6 @@
 // Replaces ops on a device by kernels of a user. A fused op runs as its plain ops if a card computes one of these.
 import { join } from 'node:path';
+import { checkArguments, checkValue } from '../../base/checks/given.ts';
 import { Gpt2Error } from '../../base/errors.ts';
 import type { Device, DeviceBuffer } from '../../native/device.ts';
 import { Tensor } from '../../native/tensor.ts';
@@ -48,6 +49,8 @@ export async function useCards(
   cards: readonly LoadedCard[],
   { checks = false, onLaunch = () => {} }: CardOptions = {},
 ): Promise<void> {
+  checkArguments({ device });
+  checkValue('cards', { member: Symbol.iterator, what: 'what loadCards() returns' }, cards);
   const computed = new Set<OpVariant>();
   for (const card of cards) {
     const variant = variantNamed(card.op);

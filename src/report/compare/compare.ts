@@ -33,7 +33,7 @@ const subtraction = 1e-9;
  * Compares at the common steps. A `tolerance` applies to every step of every series and replaces the reference's limits; for
  * learning rates it is at least half a unit of the last printed digit. Without limits and `tolerance` nothing is judged.
  * @param without series that are left out
- * @throws UsageError for a wrong tolerance, or a series in `without` that does not exist
+ * @throws UsageError for a wrong argument, or a series in `without` that does not exist
  * @example const { inside } = compareSeries(readRun('runs/first').series, readReference('llmc-d6-fp32-b4-t64'), 0.01);
  */
 export function compareSeries(
@@ -43,7 +43,14 @@ export function compareSeries(
   without: string[] = [],
 ): Comparison {
   if (tolerance !== undefined) checkValue('tolerance', real(0), tolerance);
+  checkValue('without', 'texts', without);
   for (const name of without) checkValue('without', seriesNames, name);
+  checkValue('run', { member: 'train', what: 'the series of a run, such as readRun().series' }, run);
+  checkValue(
+    'reference',
+    { member: 'series', what: 'what readReference() returns, or a run with its name' },
+    reference,
+  );
   const series = seriesNames
     .filter((name) => !without.includes(name))
     .map((name) => compareOne(name, pairsOf(run[name], reference.series[name]), limitsOf(name, reference, tolerance)));

@@ -249,7 +249,7 @@ function announceStart(
   { learningRate, optimizer, muonLearningRate }: DefaultedOptions,
   notice: (text: string) => void,
 ): void {
-  for (const { reason } of damaged) notice(`skipped a damaged checkpoint: ${reason}`);
+  for (const { reason } of damaged) notice(`skipped a checkpoint: ${reason}`);
   const rate = words`at the learning rate of a fine-tune, ${learningRate}; --lr sets another`;
   notice(`starting from ${path}${merged.learningRate === undefined ? `, ${rate}` : ''}`);
   if (optimizer === 'muon' && merged.muonLearningRate === undefined) {

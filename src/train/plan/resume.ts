@@ -41,7 +41,7 @@ export function mergeRun(asked: TrainOptions, notice: (text: string) => void, pa
   if (!checkpoint && damaged.length > 0) {
     throw gpt2Error`no checkpoint of ${out} is valid: ${damaged[0]!.reason}; restore its files, or start over with --overwrite`;
   }
-  for (const { reason } of damaged) notice(`skipped a damaged checkpoint: ${reason}`);
+  for (const { reason } of damaged) notice(`skipped a checkpoint: ${reason}`);
   if (checkpoint) {
     checkSameParts(out, checkpoint.manifest.configuration, parts);
     const changes: string[] = [];

@@ -116,8 +116,8 @@ function openValidation(opening: Opening, rank: number): Validation | undefined 
     const set = resources.keep(openSequences({ shards, sequence, tokens: valTokens, vocabularySize }));
     for (const text of set.notices) notice(`validation: ${text}`);
     const tokenizer = readDatasetTokenizer(options.data);
-    const lengths = tokenizer && byteLengths(tokenizer, vocabularySize);
-    if (tokenizer && !lengths) notice(`validation: no bits per byte: ${noByteLengths(tokenizer)}`);
+    const lengths = byteLengths(tokenizer, vocabularySize);
+    if (!lengths) notice(`validation: no bits per byte: ${noByteLengths(tokenizer)}`);
     return set.count > 0 ? { set, shards: set.shards, lengths } : undefined;
   }
   const plan = planValidation({ shards, batch: options.batch, sequence, ranks: options.ranks });

@@ -45,7 +45,7 @@ export interface TrainHooks {
   readonly command?: readonly string[] | undefined;
   /** Called once, before step 0. */
   readonly onStart?: ((run: RunDescription) => void) | undefined;
-  /** Called with one-line remarks that are not events: a default that was chosen, a damaged checkpoint skipped, a full disk. */
+  /** Called with one-line remarks that are not events: a default that was chosen, a skipped checkpoint, a full disk. */
   readonly onNotice?: ((text: string) => void) | undefined;
   /** Called with the received and the total bytes while `model` is downloaded from the Hugging Face hub. */
   readonly onProgress?: ((done: number, total: number) => void) | undefined;

@@ -1,6 +1,6 @@
 // Computes the learning rate: a linear warmup, then one of the shapes over the remaining steps, llm.c's or the trapezoid.
 import { checkValue, real } from '../../base/checks/given.ts';
-import { optionRows, type ResolvedOptions } from '../../options/table.ts';
+import { type OptionName, optionRows, type ResolvedOptions } from '../../options/table.ts';
 
 export interface Schedule {
   readonly schedule: ResolvedOptions['schedule'];
@@ -24,6 +24,9 @@ export interface Schedule {
  */
 export function learningRateAt(schedule: Schedule, step: number): number {
   checkValue('schedule', optionRows.schedule.type, schedule?.schedule);
+  // An earlier version's run lacks some.
+  for (const [name, value] of Object.entries(schedule) as [OptionName, unknown][])
+    if (optionRows[name]?.without === 'schedule' && value !== undefined) checkValue(name, optionRows[name].type, value);
   checkValue('step', real(0, schedule.steps), step);
   const rate = rateAt(schedule, step);
   checkValue(`the learning rate of step ${step}`, real(0), rate);

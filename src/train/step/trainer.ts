@@ -29,6 +29,8 @@ export interface TrainerOptions extends StepOptions {
 /** The largest fp32 number: as a limit it accepts every finite value. */
 const largestFloat = 3.4028234663852886e38;
 
+const lastTrainers = new WeakMap<Model, Trainer>();
+
 /** A step that was enqueued. */
 export interface BegunStep {
   /** Time that the program took to enqueue the step. */
@@ -178,6 +180,10 @@ export class Trainer {
       checkStep(index, learningRate, limits);
       checkArguments({ nextBatch });
       checkFilled(this.model);
+      // An update that another trainer of the model has left to its next step comes first.
+      const last = lastTrainers.get(this.model);
+      if (last !== this) last?.update();
+      lastTrainers.set(this.model, this);
       const { loss = largestFloat, norm = largestFloat, afterUpdate = false } = limits;
       const scalars = this.optimizerState.scalarsAt(index);
       const windows = this.options.windowsAt?.(index);
@@ -211,6 +217,7 @@ export class Trainer {
       // After the micro-batches: the previous step's deferred update is enqueued with them, and reads the previous step's values.
       staging.uploadValues(this.#ops.block, GPT2_STEP.GPT2_STEP_LEARNING_RATE, GPT2_STEP.GPT2_STEP_TARGETS - 1);
       this.#endOfStep.run();
+      this.optimizerState.changed();
       this.#updatePending = this.#defersUpdate;
       const result = staging.downloadResult(this.#ops.block);
       const finished = async () => {

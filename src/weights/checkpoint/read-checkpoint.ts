@@ -50,7 +50,7 @@ export function loadOptimizer(checkpoint: FoundCheckpoint, model: Model, optimiz
   checkArguments({ checkpoint, model });
   const { path, manifest } = checkpoint;
   checkModel(path, manifest.model, model.config, false);
-  checkState(model, optimizer);
+  const state = checkState(model, optimizer);
   checkIdle(model);
   const wanted = optimizer.flatMap(({ name, parameters, copy }) =>
     parameters.map((parameter) => ({ name: `${name}.${parameter.huggingFaceName}`, parameter, copy })),
@@ -58,6 +58,7 @@ export function loadOptimizer(checkpoint: FoundCheckpoint, model: Model, optimiz
   using file = openSafetensors(join(path, optimizerFile));
   checkTensors(file, new Map(wanted.map(({ name, parameter }) => [name, storedShape(parameter)])));
   for (const { name, parameter, copy } of wanted) copy.write(parameter, fromStored(parameter, file.read(name)));
+  state?.changed();
 }
 
 /** @param mayShorten whether the model may have a shorter context. @throws Gpt2Error if weights are of another model */

@@ -50,8 +50,8 @@ export interface CheckpointToWrite extends CheckpointHead {
 
 /**
  * Removes remains of interrupted writes, then writes a checkpoint from the device's memory, as `writeState`.
- * @throws UsageError for a manifest that `resolveCheckpoint` would refuse, and for optimizer state of another model; Gpt2Error for a
- * weight that is not finite, before anything is written
+ * @throws UsageError for a manifest that `resolveCheckpoint` would refuse, and for optimizer state of another model, or of another
+ * trainer than the last that updated it; Gpt2Error for a weight that is not finite, before anything is written
  * @example
  * const { manifest } = resolveCheckpoint('runs/first');
  * const optimizer = trainer.optimizerState.copies;
@@ -61,7 +61,7 @@ export function writeCheckpoint(checkpoint: CheckpointToWrite): string {
   const objects = { manifest: 'object', model: argumentKinds.model, optimizer: 'object' } as const;
   checkGiven(checkpoint, { folder: 'text', step: whole(0), ...objects }, { tokenizer: 'text' });
   const { model, optimizer, ...head } = checkpoint;
-  checkState(model, optimizer);
+  checkState(model, optimizer, true);
   checkIdle(model);
   checkManifest(manifestOf(head, model.config));
   clearLeftovers(head.folder);

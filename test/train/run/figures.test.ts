@@ -48,6 +48,9 @@ it.each<[changes: object, step: number, message: string]>([
   [{}, 111, 'step takes a number from 0 to 110, not 111'],
   [{}, -1, 'step takes a number from 0 to 110, not -1'],
   [{ schedule: 'step' }, 20, 'schedule takes one of cosine, linear, constant, wsd, trapezoid, not "step"'],
+  [{ schedule: 'wsd', decayFraction: 5 }, 20, 'decayFraction takes a number'],
+  [{ schedule: 'linear', warmup: -5 }, 20, 'warmup takes a whole number of at least 0, not -5'],
+  [{ finalLearningRateFraction: 7 }, 20, 'finalLearningRateFraction takes a number from 0 to 1, not 7'],
   [{ finalLearningRateFraction: undefined }, 20, 'the learning rate of step 20 takes a number of at least 0, not NaN'],
 ])('learningRateAt refuses %j at step %d', (changes, step, message) => {
   expect(() => learningRateAt({ ...base, ...changes } as Schedule, step)).toThrow(message);

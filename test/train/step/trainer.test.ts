@@ -17,6 +17,8 @@ import type { LibraryKind } from '../../../src/native/find-library.ts';
 import { crossEntropy } from '../../../src/ops/ops.generated.ts';
 import { weightsHash } from '../../../src/train/run/weights-hash.ts';
 import { Trainer } from '../../../src/train/step/trainer.ts';
+import { resolveCheckpoint } from '../../../src/weights/checkpoint/directory.ts';
+import { loadOptimizer } from '../../../src/weights/checkpoint/read-checkpoint.ts';
 import { writeCheckpoint } from '../../../src/weights/checkpoint/write.ts';
 import { saveModel } from '../../../src/weights/save-model.ts';
 import { manifestFields } from '../../checkpoint/trained-model.ts';
@@ -251,6 +253,26 @@ describeBackends('calls that are not awaited', (_, kind) => {
     expect(await found).toEqual(wanted);
     await done;
     expect(existsSync(saveModel(model, folder))).toBe(true);
+  });
+
+  it('a second trainer begins after an update that the first has left, and saves no state of the first', async () => {
+    const [both, apart] = [true, false].map((defersUpdate) => {
+      const first = open(kind, { defersUpdate });
+      return { first, second: new Trainer(first.model, first.options) };
+    }) as [Record<'first' | 'second', Trainer>, Record<'first' | 'second', Trainer>];
+    for (const { first, second } of [both, apart]) {
+      await (await first.begin(0, 1e-2, () => recordedBatch)).finished();
+      await second.step(0, 1e-2, () => recordedBatch);
+    }
+    const { model } = both.first;
+    expect(model.masters.get('wte').read()).toEqual(apart.first.model.masters.get('wte').read());
+    const [folder, manifest] = [place.path('second'), manifestFields];
+    const save = ({ optimizerState: { copies: optimizer } }: Trainer) =>
+      writeCheckpoint({ folder, step: 1, manifest, model, optimizer });
+    expect(() => save(both.first)).toThrow('the optimizer state is not of the trainer that updated the model last');
+    const checkpoint = resolveCheckpoint(save(both.second));
+    loadOptimizer(checkpoint, model, both.first.optimizerState.copies);
+    expect(() => save(both.second)).toThrow('not of the trainer that updated the model last');
   });
 
   it('an evaluation beside steps and another evaluation', async () => {

@@ -5,7 +5,7 @@ import { readdirSync, renameSync, rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { checkGiven, real, whole } from '../../../base/checks/given.ts';
+import { checkGiven, checkValue, real, whole } from '../../../base/checks/given.ts';
 import { UsageError, usageError, words } from '../../../base/errors.ts';
 import { checkedJson } from '../../../base/files/checked-json.ts';
 import { characterTokenizerName } from '../../../tokenizer/character-tokenizer.ts';
@@ -61,6 +61,9 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
   const hooks = { onProgress: 'function', notice: 'function' } as const;
   const optional = { tokenizer: 'text', workers: whole(1, 1024), ...switches, ...hooks } as const;
   checkGiven(options, { out: 'text', format: 'object', division: 'object' }, optional);
+  const found = { member: 'path', what: 'what findInputs() returns' };
+  checkValue('inputs', { ...found, member: 'map' }, inputs);
+  for (const input of inputs) checkValue('inputs', found, input);
   const { out, format, division, tokenizer: name = gpt2.name, overwrite, lossy, onProgress } = options;
   const { notice = () => {}, workers = Math.min(mostDefaultThreads, availableParallelism()) } = options;
   const chosen = chooseTokenizer(name);
