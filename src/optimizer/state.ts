@@ -1,5 +1,5 @@
 // The optimizers of a run, applied to a model: allocates their state, lays out their scalars, and enqueues updates of ranges of
-// the parameters. train/step/update.ts decides the order of ranges.
+// the parameters. train/step/step-ops.ts decides the order of ranges.
 import { usageError } from '../base/errors.ts';
 import type { ParameterCopy } from '../model/arena.ts';
 import { fp32Copy, type Model } from '../model/model.ts';

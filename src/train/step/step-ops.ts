@@ -1,18 +1,18 @@
 // Enqueues the ops of a training step: micro-batches forward and backward, the gradient norm, the update. Allocates the memory
 // that training needs beyond the model: gradients, optimizer state, and the step block (GPT2_STEP in cuda/gpt2.h).
-import { ParameterArena } from '../../model/arena.ts';
+import { bucketFrom, ParameterArena } from '../../model/arena.ts';
 import { backward } from '../../model/backward.ts';
 import { forward } from '../../model/forward.ts';
 import { headForwardBackward, type Loss, lossForwardBackward } from '../../model/head.ts';
 import type { Model } from '../../model/model.ts';
-import { GPT2_STEP } from '../../native/bindings.generated.ts';
+import { GPT2_STEP, type Pointer } from '../../native/bindings.generated.ts';
 import type { Communicator } from '../../native/communicator.ts';
-import { allocateTensor } from '../../native/tensor.ts';
+import { allocateTensor, type Tensor } from '../../native/tensor.ts';
+import { joinCollectives, recordCollectives } from '../../ops/collectives.ts';
 import { globalNorm, globalNormScratch, lossSum } from '../../ops/ops.generated.ts';
 import type { OptimizerChoice } from '../../optimizer/assign.ts';
 import { OptimizerState } from '../../optimizer/state.ts';
-import { gradientSyncOf, type NormInputs } from './gradient-sync.ts';
-import { updateOf } from './update.ts';
+import { type GradientSync, gradientSyncOf, type NormInputs } from './gradient-sync.ts';
 
 export interface StepOptions {
   readonly batch: number;
@@ -72,6 +72,62 @@ export function stepOpsOf(model: Model, options: StepOptions, communicator?: Com
       const rows = matrices.shape.length === 1 ? matrices.view([1, matrices.count]) : matrices;
       const args = { step, matrices: rows, vectors, communicator: communicator?.handle ?? null };
       globalNorm(device, { ...args, targets, maxNorm: options.gradientClip });
+    },
+  };
+}
+
+/**
+ * Updates all parameters by their optimizers. With ZeRO-1 each rank updates its share of every bucket, in the order in which a
+ * forward pass reads them: a bucket's weights are gathered while the next buckets are updated and the next forward pass begins.
+ */
+function updateOf(
+  model: Model,
+  gradients: ParameterArena,
+  optimizerState: OptimizerState,
+  step: Tensor,
+  gradientSync: GradientSync | undefined,
+) {
+  const { device, weights, sharding } = model;
+  const own = gradientSync?.ownGradients;
+  /** One event for each bucket, reached when the bucket's weights are gathered. */
+  let events: readonly Pointer[] | undefined;
+  const enqueue = (reached?: readonly Pointer[]): void => {
+    optimizerState.enqueue(step, 'vector', gradients.vectors);
+    if (!sharding || !own) {
+      optimizerState.enqueue(step, 'matrix', gradients.matrices);
+      return;
+    }
+    for (const [index, bucket] of sharding.layout.buckets.entries()) {
+      const { count, inArena: start, inParts } = sharding.partOf(bucket);
+      optimizerState.enqueue(step, 'matrix', own, { start, count, inParts });
+      // Concurrently with work enqueued later.
+      sharding.allGatherInto(weights.matrices, bucket);
+      if (reached) recordCollectives(sharding.communicator, reached[index]!);
+    }
+  };
+  return {
+    /** Enqueues the whole update; work enqueued later runs after it. */
+    enqueue(): void {
+      enqueue();
+      if (sharding && own) joinCollectives(sharding.communicator);
+    },
+    /**
+     * Enqueues the update before a forward pass, which may begin when the embeddings are gathered. To wait for the weights, the
+     * forward pass calls the returned function before each layer, in order, and before the head, with the number of layers.
+     */
+    enqueueForForward(): (layer: number) => void {
+      if (!own) {
+        enqueue();
+        return () => {};
+      }
+      events ??= gradients.layout.buckets.map(() => device.createEvent());
+      const reached = events;
+      enqueue(reached);
+      device.startAfter(reached[0]!);
+      return (layer) => {
+        const bucket = bucketFrom(gradients.layout, layer);
+        if (bucket !== undefined) device.startAfter(reached[bucket]!);
+      };
     },
   };
 }
