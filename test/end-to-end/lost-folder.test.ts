@@ -123,6 +123,5 @@ it.each([0, 1])('of two ranks, ZeRO %i, its folder removed: it is made again, an
   rmSync(other.path('run'), { recursive: true });
   await stop('run');
   const { step } = resolveCheckpoint(other.path('run')).manifest;
-  const resumed = other.run(['train', '--out', 'run', '--resume', '--stop-after', String(step + 1)]);
-  expect(resumed.code, resumed.stderr).toBe(0);
+  other.ok(['train', '--out', 'run', '--resume', '--stop-after', String(step + 1)]);
 });

@@ -82,8 +82,7 @@ it('examples run', () => {
   writeQuestions(place.path('data/hellaswag/hellaswag_val.bin'), randomQuestions(2, { vocabulary: 50257 }));
   place.file('books/one.txt', 'But soft, what light through yonder window breaks?\n'.repeat(100));
   const options = ['--out', 'runs/first', '--steps', '2', '--batch', '2', '--seq', '32', '--val-every', '0'];
-  const { code, stderr } = place.run(['train', '--data', 'data/tinyshakespeare', ...tinyModel, ...options]);
-  expect(code, stderr).toBe(0);
+  place.ok(['train', '--data', 'data/tinyshakespeare', ...tinyModel, ...options]);
   const run = node('--import', join(root, 'node_modules/tsx/dist/loader.mjs'), 'examples.ts');
   expect(run.status, run.stderr).toBe(0);
   expect(run.stdout).toContain('Hello world');

@@ -11,11 +11,7 @@ function train(place: Workplace, preset: string, ...others: string[]): void {
   run(place, 'train', '--preset', preset, '--device', 'cuda', '--sample-every', '0', '--out', 'run', ...others);
 }
 
-function run(place: Workplace, ...args: string[]): string {
-  const result = place.run(args, { GPT2_DATASETS: datasets! });
-  expect(result.code, result.stderr).toBe(0);
-  return result.stdout;
-}
+const run = (place: Workplace, ...args: string[]): string => place.ok(args, { GPT2_DATASETS: datasets! }).stdout;
 
 describeCuda('curves', () => {
   it.skipIf(!datasets).each(['llmc-d12-fp32-b4-t1024', 'llmc-d12-bf16-b4-t1024', 'llmc-d6-fp32-b4-t64'])(

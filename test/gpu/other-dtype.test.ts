@@ -22,11 +22,7 @@ describeCuda('resume', () => {
       const [device, dtype] = where.split(' ') as [string, string];
       return ['--device', device, '--dtype', dtype];
     };
-    const train = (...args: string[]) => {
-      const { code, stdout, stderr } = place.run(['train', '--sample-every', '0', ...args]);
-      expect(code, stderr).toBe(0);
-      return stdout;
-    };
+    const train = (...args: string[]) => place.ok(['train', '--sample-every', '0', ...args]).stdout;
     const given = [...options.split(' '), '--data', 'data', ...on(from)];
     train(...given, '--out', 'straight');
     train(...given, '--out', 'moved', '--stop-after', '10');

@@ -2,7 +2,7 @@
 // lets users have one.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
-import type { Finished } from './cli.ts';
+import { expect } from 'vitest';
 
 const inNamespace = (script: string, args: readonly string[]) =>
   spawnSync('unshare', ['--map-root-user', '--mount', 'bash', '-ec', script, 'bash', ...args], { encoding: 'utf8' });
@@ -11,10 +11,11 @@ const inNamespace = (script: string, args: readonly string[]) =>
 export const noSmallDisk: string | undefined =
   inNamespace('mount -t tmpfs none /mnt', []).status === 0 ? undefined : 'mounting is not allowed here';
 
-/** Runs a bash script with such a disk mounted on `folder`, which its first argument names; it is gone afterwards. */
-export function onSmallDisk(folder: string, megabytes: number, script: string, args: readonly string[] = []): Finished {
+/** Runs a bash script, which must succeed, with such a disk mounted on `folder`, its first argument; it is gone afterwards. */
+export function onSmallDisk(folder: string, megabytes: number, script: string, args: readonly string[]) {
   mkdirSync(folder, { recursive: true });
   const mounted = `mount -t tmpfs -o size=${megabytes}m none "$1"\n${script}`;
   const { status, stdout, stderr } = inNamespace(mounted, [folder, ...args]);
-  return { code: status, stdout, stderr };
+  expect(status, stderr).toBe(0);
+  return { stdout, stderr };
 }
