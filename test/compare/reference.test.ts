@@ -6,6 +6,7 @@ import { makeReferences } from '../../scripts/make-references.ts';
 import type { Configuration } from '../../src/options/table.ts';
 import { compareSeries } from '../../src/report/compare/compare.ts';
 import {
+  configurationDifferences,
   matchingReference,
   mismatches,
   type Reference,
@@ -124,4 +125,20 @@ it('takes a file, and refuses a limit it does not know in one line', () => {
   const limits = [{ series: 'train', from: 0, to: 1, within: 1, avarage: true }];
   writeFileSync(path, JSON.stringify({ ...d6, limits }));
   expect(() => readReference(path)).toThrow(/^[^\n]*own\.json is not a reference curve: [^\n]*avarage[^\n]*$/);
+});
+
+it('of two runs: one from before an option was added had its default, and constant rates are equal by any schedule', () => {
+  const run = { schedule: 'constant', finalLearningRateFraction: 1, decayFraction: 0.2, beta2: 0.95, seed: 1 };
+  const as = (configuration: object) => configuration as Configuration;
+  const old = { schedule: 'cosine', finalLearningRateFraction: 1, seed: 2 };
+  expect(configurationDifferences(as(run), as(old))).toEqual([{ field: 'seed', run: 1, reference: 2 }]);
+  const longer = { ...run, steps: 20 };
+  expect(configurationDifferences(as(longer), as({ ...run, steps: 10 }))).toEqual([
+    { field: 'steps', run: 20, reference: 10 },
+  ]);
+  const falling = { ...old, seed: 1, finalLearningRateFraction: 0.1 };
+  expect(configurationDifferences(as(run), as(falling)).map(({ field }) => field)).toEqual([
+    'schedule',
+    'finalLearningRateFraction',
+  ]);
 });
