@@ -5,7 +5,6 @@ import { asTyped, explained, jsonText } from '../program.ts';
 /** A line of JSON, as in the run log. */
 export const jsonLine = (value: object): string => `${jsonText(value)}\n`;
 
-/** Prints a result as a line of JSON, or as lines of text. */
 export function printResult(value: object, lines: readonly string[], json: boolean | undefined): void {
   process.stdout.write(json ? jsonLine(value) : asTyped(`${lines.join('\n')}\n`));
 }

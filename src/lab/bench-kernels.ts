@@ -64,7 +64,6 @@ export function timesOf({ flops, bytes, bound, ours, own }: OpBench, earlier: re
   };
 }
 
-/** The rows as a table, with bars. */
 export function chart({ head, rows, earlier }: Pick<TimedSize, 'head' | 'rows' | 'earlier'>): string[] {
   const shown = [...rows, ...earlier.slice(0, mostInTerminal)];
   const longest = Math.max(...shown.map(({ ms }) => ms));

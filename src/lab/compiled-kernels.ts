@@ -26,7 +26,6 @@ const nameOf = (mangled: string): string => parseSignature(demangled(mangled)).n
 
 const readText = (path: string): string => readFileSync(path, 'utf8').replace(/\0$/, '');
 
-/** @throws as `compiledFile` */
 export const resourcesOf = (source: KernelSource, target: string): PerKernel<Resources> =>
   parseResources(readText(compiledFile(source, target, 'log')));
 

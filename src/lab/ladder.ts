@@ -20,7 +20,6 @@ export const chapters = [
   ...['matmul', 'attention', 'embedding'],
 ] as const;
 
-/** The kernels of a step. */
 export interface LadderStep {
   /** The new rung, as CHAPTER/RUNG; or a name for all kernels. */
   readonly name: string;

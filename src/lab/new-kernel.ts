@@ -17,7 +17,6 @@ export function naiveKernels() {
       op: /^ {4}op: '([^']+)'/m.exec(card)![1]!,
       /** Text of the card. */
       card,
-      /** Names of the kernels. */
       kernels: [...card.matchAll(/kernel: '(\w+)'/g)].map(([, kernel]) => kernel!),
       /** Path of the source. */
       source: join(folder, /^ {4}source: '([^']+)'/m.exec(card)![1]!),

@@ -22,7 +22,6 @@ interface Watching {
   readonly onLine: (line: string) => void;
   /** Called before each round. */
   readonly onRound: () => void;
-  /** Called with every change of a round. */
   readonly onChange?: (round: KernelRound) => void;
 }
 

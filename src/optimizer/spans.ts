@@ -20,7 +20,6 @@ export interface Span {
   readonly gaps: readonly number[];
 }
 
-/** The spans of all parameters. */
 export function spansOf(
   config: ModelConfig,
   choice: OptimizerChoice,

@@ -64,7 +64,6 @@ function valueSchema(type: OptionRow['type']): z.ZodType {
 /** Whether a field of a configuration says that a program gave the part. */
 export const isOfProgram = (name: string, value: unknown): boolean => isPart(name) && value === ofProgram;
 
-/** The parts that a configuration has from a program. */
 export const partsIn = (configuration: object): string[] =>
   Object.entries(configuration).flatMap(([name, value]) => (isOfProgram(name, value) ? [name] : []));
 

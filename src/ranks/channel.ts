@@ -149,7 +149,6 @@ export async function welcome(
   return rank as number;
 }
 
-/** Rank 0 refused this rank. */
 export class RefusedError extends Error {}
 
 /** Joins rank 0. @throws RefusedError; another Error if the peer does not answer or is not rank 0 of this job */

@@ -151,7 +151,6 @@ export class Ranks {
     return (await this.allGather(String(value))).reduce((sum, each) => sum + Number(each), 0);
   }
 
-  /** Waits for all ranks. */
   async barrier(): Promise<void> {
     await this.allGather(null);
   }

@@ -105,7 +105,6 @@ export const describeOutside = ({ series }: Comparison): string =>
 const judges = ({ limits }: Baseline, tolerance: number | undefined): boolean =>
   limits !== undefined || tolerance !== undefined;
 
-/** A single run as a table. */
 export const ownTable = (run: Omit<NamedRun, 'folder'>): Table => ({
   title: run.name,
   head: ['series', 'steps', 'first', 'least', 'last'],

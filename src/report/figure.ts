@@ -34,7 +34,6 @@ export interface Curve extends Look {
   readonly leftOut: readonly PlottedSeries[];
 }
 
-/** The horizontal axis. */
 export interface Axis {
   readonly label: string;
   /** Unit of the axis's marks; undefined for steps. */
@@ -91,7 +90,6 @@ export const shownNames = Object.keys(seriesLabels) as Shown[];
 
 export const partsOf = (shown: Shown): readonly PlottedSeries[] => (shown === 'loss' ? ['train', 'val'] : [shown]);
 
-/** The choice of what to plot. */
 export interface Choice {
   readonly series: Shown;
   readonly isLog: boolean;

@@ -17,7 +17,6 @@ export interface WrongTensor {
   readonly inputs: readonly string[];
 }
 
-/** A row of a table of times. */
 export interface TimedRow {
   readonly cells: readonly string[];
   /** The length of the row's bar. */

@@ -61,7 +61,6 @@ export function libraryOf(file: string, path: string) {
   return {
     /** @throws Gpt2Error if the library refuses the file or a text, or fails */
     encode: (texts: readonly string[]) => (ask({ encode: texts }) as { encoded: Encoded }).encoded,
-    /** @throws as `encode` */
     decode: (ids: readonly number[]) => (ask({ decode: ids }) as { text: string }).text,
     /** Trains on text files. @returns the content of the new tokenizer.json @throws as `encode` */
     train: (files: readonly string[]) => (ask({ train: files }) as { text: string }).text,

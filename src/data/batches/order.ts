@@ -58,13 +58,11 @@ export function sampleOrder(sizes: OrderSizes) {
       const { shards, samplesOfShard } = draw(epoch, shard);
       return [{ shard: shards[shard]!, start: (samplesOfShard[sample]! * ranks + rank) * count, count }];
     },
-    /** The position of the next micro-batch. */
     next({ epoch, shard, sample }: Position): Position {
       if (sample + 1 < draw(epoch, shard).samplesOfShard.length) return { epoch, shard, sample: sample + 1 };
       if (shard + 1 < shardTokens.length) return { epoch, shard: shard + 1, sample: 0 };
       return { epoch: epoch + 1, shard: 0, sample: 0 };
     },
-    /** Whether the data has this position. */
     holds: ({ epoch, shard, sample }: Position): boolean =>
       epoch <= mostEpochs && shard < samples.length && sample < draw(epoch, shard).samplesOfShard.length,
     /** The position that this rank has when rank 0 is at `position`: each rank shuffles the shards differently. */

@@ -44,7 +44,6 @@ export interface Corpus {
   readonly shardTokens: number;
   /** Flags in addition to CorpusOptions. A flag without a type takes text. */
   readonly flags?: readonly { usage: string; help: string; type?: NumberType; default?: string }[];
-  /** @throws as prepareText and download */
   prepare(options: CorpusOptions): Promise<Prepared>;
 }
 

@@ -6,7 +6,6 @@ export interface Check {
   readonly name: string;
   /** Warning: something that is not needed yet, such as a compiler after the libraries are built. */
   readonly state: 'ok' | 'warning' | 'failed';
-  /** The finding, as text. */
   readonly found: string;
   /** Advice: a command or an explanation. */
   readonly fix?: string;

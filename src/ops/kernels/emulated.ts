@@ -24,7 +24,6 @@ const filesIn = (folder: string): string[] =>
     .map((name) => join(folder, name))
     .filter((path) => statSync(path).isFile());
 
-/** Paths and contents of a folder's files. */
 const contents = (folder: string): string[] => filesIn(folder).flatMap((path) => [path, readFileSync(path, 'utf8')]);
 
 /** The text before a source, the folders of the emulator's headers, and the emulator's files with their contents. */
@@ -47,7 +46,6 @@ export function hostCompiler(): { program: string; name: string; identity: unkno
   throw gpt2Error`there is no C++ compiler, which kernels need on a CPU (looked for ${named.join(', ')}): install g++ or clang++, or name one in CXX`;
 }
 
-/** @throws as `hostCompiler` */
 export function emulatedCompiler(checks: boolean): Compiler {
   const { program, name, identity } = hostCompiler();
   return {

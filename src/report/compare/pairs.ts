@@ -15,7 +15,6 @@ import {
   readReference,
 } from './reference.ts';
 
-/** A run with its name in tables. */
 export interface NamedRun extends RunRecord {
   readonly name: string;
   readonly folder: string;

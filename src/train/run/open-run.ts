@@ -105,7 +105,6 @@ async function claimFolder({ options, config, checkpoint }: Resolved, ranks: Ran
   return out;
 }
 
-/** Opens the device with the kernels of --kernel. */
 async function openDevice({ resolved, notice, resources }: Opening, out: string) {
   const { options, deviceOptions, checkpoint } = resolved;
   const cards = await loadFolders(options.kernels);

@@ -39,7 +39,6 @@ export interface RunFolder {
   readonly scalars: ScalarFile | undefined;
   readonly configuration: Configuration;
   readonly program: string;
-  /** The checkpoint from which the run continues. */
   readonly resumed: FoundCheckpoint | undefined;
 }
 

@@ -22,7 +22,6 @@ import { checkpointName } from './directory.ts';
 import { checkManifest, checkpointVersion, type Manifest } from './manifest.ts';
 import { type Keeping, pruneCheckpoints, timeToWrite } from './prune.ts';
 
-/** The tensors of a checkpoint. */
 export interface State {
   readonly config: ModelConfig;
   readonly weights: Values;
@@ -68,7 +67,6 @@ export function writeCheckpoint(checkpoint: CheckpointToWrite): string {
   return writeState(head, stateInDevice(model, optimizer), makeFolders);
 }
 
-/** A manifest without the list of files. */
 const manifestOf = ({ folder, step, manifest }: CheckpointHead, model: ModelConfig): Omit<Manifest, 'files'> => ({
   // First, because it may be the whole manifest of another checkpoint.
   ...manifest,
@@ -164,7 +162,6 @@ function prune(folder: string, keeping: Keeping | undefined): string | undefined
   return error instanceof Gpt2Error ? error.message : undefined;
 }
 
-/** The result of `work`, or the disk's error. */
 function onDisk<R>(work: () => R): R | Gpt2Error {
   const result = attempt(work);
   if (result instanceof NativeError) throw result;
