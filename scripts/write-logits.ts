@@ -3,12 +3,7 @@
 //
 //   node --import tsx scripts/write-logits.ts RUN|CHECKPOINT FILE <<<'[50256, 11, 262]'
 import { readFileSync, writeFileSync } from 'node:fs';
-import { logits } from '../src/inference/evaluate/logits.ts';
-import { lossesOf } from '../src/inference/evaluate/mean-loss.ts';
-import { createModel } from '../src/model/model.ts';
-import { Device } from '../src/native/device.ts';
-import { resolveCheckpoint } from '../src/weights/checkpoint/directory.ts';
-import { loadWeights } from '../src/weights/checkpoint/read-checkpoint.ts';
+import { createModel, Device, loadWeights, logits, lossesOf, resolveCheckpoint } from '../src/index.ts';
 
 const [from, into] = process.argv.slice(2);
 if (!from || !into) throw new Error('usage: write-logits.ts RUN|CHECKPOINT FILE');

@@ -13,18 +13,11 @@ import {
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { Gpt2Error } from '../../src/base/errors.ts';
 import { checkedJson } from '../../src/base/files/checked-json.ts';
-import {
-  checkpointName,
-  listCheckpoints,
-  newestValidCheckpoint,
-  resolveCheckpoint,
-  verifyCheckpoint,
-} from '../../src/weights/checkpoint/directory.ts';
+import { Gpt2Error, listCheckpoints, resolveCheckpoint, writeCheckpoint } from '../../src/index.ts';
+import { checkpointName, newestValidCheckpoint, verifyCheckpoint } from '../../src/weights/checkpoint/directory.ts';
 import { readManifest } from '../../src/weights/checkpoint/manifest.ts';
 import { type Keeping, pruneCheckpoints } from '../../src/weights/checkpoint/prune.ts';
-import { writeCheckpoint } from '../../src/weights/checkpoint/write.ts';
 import { describeBackends } from '../support/backends.ts';
 import { emptyModel, manifestFields, type Trained, temporaryFolders } from './trained-model.ts';
 

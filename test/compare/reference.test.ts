@@ -3,17 +3,14 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { makeReferences } from '../../scripts/make-references.ts';
+import { compareSeries, learningRateAt, type Reference, readReference, type Schedule } from '../../src/index.ts';
 import type { Configuration } from '../../src/options/table.ts';
-import { compareSeries } from '../../src/report/compare/compare.ts';
 import {
   configurationDifferences,
   matchingReference,
   mismatches,
-  type Reference,
-  readReference,
   referenceNames,
 } from '../../src/report/compare/reference.ts';
-import { learningRateAt, type Schedule } from '../../src/train/run/schedule.ts';
 import { Workplace } from '../support/cli.ts';
 
 const asConfigured = (of: Reference, changes: object = {}) =>

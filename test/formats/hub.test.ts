@@ -3,11 +3,8 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
-import { Gpt2Error, InterruptedError, UsageError } from '../../src/base/errors.ts';
-import { planRun } from '../../src/train/plan/plan.ts';
-import { train } from '../../src/train/train.ts';
+import { Gpt2Error, InterruptedError, planRun, resolveWeights, train, UsageError } from '../../src/index.ts';
 import { parseHubName } from '../../src/weights/formats/hub.ts';
-import { resolveWeights } from '../../src/weights/weights.ts';
 import { commit, files, hub, hubOfEach, made, repository } from './hub-server.ts';
 
 const place = hubOfEach();

@@ -3,13 +3,9 @@
 import { truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { Gpt2Error } from '../../src/base/errors.ts';
-import type { ModelConfig } from '../../src/model/config.ts';
-import { parameterTable } from '../../src/model/parameters.ts';
+import { Gpt2Error, type ModelConfig, parameterTable, resolveWeights, writeCheckpoint } from '../../src/index.ts';
 import { floats, held } from '../../src/ops/cases/case-numbers.ts';
-import { writeCheckpoint } from '../../src/weights/checkpoint/write.ts';
 import { openerOf } from '../../src/weights/formats/formats.ts';
-import { resolveWeights } from '../../src/weights/weights.ts';
 import { emptyModel, manifestFields, temporaryFolders, trainedModel } from '../checkpoint/trained-model.ts';
 import { describeBackends } from '../support/backends.ts';
 import { llmcModelFile } from '../support/llmc-model.ts';

@@ -1,10 +1,7 @@
 // Kernels on the CPU library: planted errors are all found, at their line; correct kernels run without a report.
 import { spawnSync } from 'node:child_process';
 import { afterAll, describe, expect, it, vi } from 'vitest';
-import { Device } from '../../src/native/device.ts';
-import { tensorOf } from '../../src/native/tensor.ts';
-import { compileKernels } from '../../src/ops/kernels/compile.ts';
-import type { LaunchShape } from '../../src/ops/kernels/kernels.ts';
+import { compileKernels, Device, type LaunchShape, tensorOf } from '../../src/index.ts';
 import { moduleLoader, moduleOf } from '../support/built.ts';
 import { workplace } from '../support/cli.ts';
 import { asAlone, batched, kernel, launch, n, one, together, values, whole } from './kernel-cases.ts';

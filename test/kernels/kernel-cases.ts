@@ -1,9 +1,6 @@
 // Kernels for tests of the emulator: k(out, in, n) of 256 elements. Those of a table are compiled together: a compiler takes half a
 // second to start and to read the headers.
-import type { Device } from '../../src/native/device.ts';
-import { tensorOf } from '../../src/native/tensor.ts';
-import { compileKernels } from '../../src/ops/kernels/compile.ts';
-import type { Kernel, LaunchShape } from '../../src/ops/kernels/kernels.ts';
+import { compileKernels, type Device, type Kernel, type LaunchShape, tensorOf } from '../../src/index.ts';
 
 export const n = 256;
 export const values = Float32Array.from({ length: n }, (_, i) => i);

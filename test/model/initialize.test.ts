@@ -1,10 +1,6 @@
 // The initial weights against what torch.manual_seed and Tensor.normal_ drew, in the documented order.
 import { expect, it } from 'vitest';
-import { presetConfig } from '../../src/model/config.ts';
-import { initializeWeights } from '../../src/model/initialize.ts';
-import { createModel } from '../../src/model/model.ts';
-import { parameterTable } from '../../src/model/parameters.ts';
-import { Device } from '../../src/native/device.ts';
+import { createModel, Device, initializeWeights, parameterTable, presetConfig } from '../../src/index.ts';
 import { openGenerator } from '../../src/native/generator.ts';
 import { floats, norm } from '../../src/ops/cases/case-numbers.ts';
 import { describeBackends } from '../support/backends.ts';

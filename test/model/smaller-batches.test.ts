@@ -1,10 +1,7 @@
 // A model made for one batch runs any smaller one: in the same memory and the same workspace, which kernels that cut their
 // work otherwise at another size must not find too small.
 import { expect, it } from 'vitest';
-import { meanLoss } from '../../src/inference/evaluate/mean-loss.ts';
-import { initializeWeights } from '../../src/model/initialize.ts';
-import { createModel } from '../../src/model/model.ts';
-import { Device } from '../../src/native/device.ts';
+import { createModel, Device, initializeWeights, meanLoss } from '../../src/index.ts';
 import { Random } from '../../src/ops/cases/case-numbers.ts';
 import { describeBackends } from '../support/backends.ts';
 

@@ -1,10 +1,6 @@
 // Trains a small GPT-2 on the library's ops, or with kernels of the course in their places.
-import { Device } from '../../src/native/device.ts';
+import { AdamW, type CardOptions, Device, type LoadedCard, Trainer, useCards } from '../../src/index.ts';
 import { Random } from '../../src/ops/cases/case-numbers.ts';
-import type { LoadedCard } from '../../src/ops/kernels/kernel-card.ts';
-import { type CardOptions, useCards } from '../../src/ops/kernels/use-cards.ts';
-import { AdamW } from '../../src/optimizer/adamw.ts';
-import { Trainer } from '../../src/train/step/trainer.ts';
 import { drawnModel } from './tiny-model.ts';
 
 export interface Trained {

@@ -1,9 +1,6 @@
 // A trainer of a small model, and batches of random tokens, for tests of training on a GPU.
-import type { Batch } from '../../src/data/batches/loader.ts';
-import type { ModelConfig } from '../../src/model/config.ts';
-import type { Device } from '../../src/native/device.ts';
+import type { Batch, Device, ModelConfig, Trainer } from '../../src/index.ts';
 import { Random } from '../../src/ops/cases/case-numbers.ts';
-import type { Trainer } from '../../src/train/step/trainer.ts';
 import { drawnModel, tinyTrainer } from './tiny-model.ts';
 
 export const small: ModelConfig = { layers: 3, channels: 192, heads: 3, context: 256, vocabularySize: 1000 };

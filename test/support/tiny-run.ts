@@ -1,8 +1,5 @@
 // A run of a few milliseconds, for tests of what a run does besides learning.
-import type { TrainOptions } from '../../src/options/table.ts';
-import type { ProgramOptions } from '../../src/train/plan/program-parts.ts';
-import type { TrainHooks } from '../../src/train/run/hooks.ts';
-import { train } from '../../src/train/train.ts';
+import { type ProgramOptions, type TrainHooks, type TrainOptions, train } from '../../src/index.ts';
 
 export const tinySizes = { layers: 1, channels: 32, heads: 2, context: 32 };
 

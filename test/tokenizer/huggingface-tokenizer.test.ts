@@ -7,20 +7,11 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, vi } from 'vitest';
 import { chooseTokenizer } from '../../src/data/choose-tokenizer.ts';
-import { readDatasetTokenizer } from '../../src/data/shards/dataset-file.ts';
+import { decode, encode, readDatasetTokenizer, readTokenizer, StreamDecoder } from '../../src/index.ts';
 import { tokenizerFiles } from '../../src/tokenizer/gpt2-files.ts';
 import { huggingFaceTokenizer } from '../../src/tokenizer/huggingface-tokenizer.ts';
-import {
-  byteLengths,
-  bytes,
-  decode,
-  encode,
-  gpt2,
-  noByteLengths,
-  promptIds,
-  StreamDecoder,
-} from '../../src/tokenizer/tokenizer.ts';
-import { isSameTokenizer, parseTokenizer, readTokenizer } from '../../src/tokenizer/tokenizer-file.ts';
+import { byteLengths, bytes, gpt2, noByteLengths, promptIds } from '../../src/tokenizer/tokenizer.ts';
+import { isSameTokenizer, parseTokenizer } from '../../src/tokenizer/tokenizer-file.ts';
 import { trainTokenizer } from '../../src/tokenizer/train-tokenizer.ts';
 import { readModelFolder } from '../../src/weights/formats/huggingface.ts';
 import { withoutAlphabet } from '../fuzz/tokenizers.ts';

@@ -1,12 +1,7 @@
 // Validation: whole sequences, whose figures depend on neither batch nor recompute, and llm.c's batches. Those wrap around a set of
 // fewer batches than --val-steps: each batch runs once and is weighted in the mean.
 import { beforeAll, describe, expect, it } from 'vitest';
-import { openLoader } from '../../src/data/batches/loader.ts';
-import { findShards } from '../../src/data/datasets/find-shards.ts';
-import { meanLoss } from '../../src/inference/evaluate/mean-loss.ts';
-import { Device } from '../../src/native/device.ts';
-import type { TrainOptions } from '../../src/options/table.ts';
-import { readRun } from '../../src/runs/reader.ts';
+import { Device, findShards, meanLoss, openLoader, readRun, type TrainOptions } from '../../src/index.ts';
 import { workplace } from '../support/cli.ts';
 import { drawnModel } from '../support/tiny-model.ts';
 import { noticesOf, tinyRun, tinySizes } from '../support/tiny-run.ts';

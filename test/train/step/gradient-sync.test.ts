@@ -1,14 +1,10 @@
 // Checks the order in which a step of several ranks enqueues collectives, in one process with a communicator that records calls.
 import { describe, expect, it, vi } from 'vitest';
+import { AdamW, createModel, Device, initializeWeights, Trainer } from '../../../src/index.ts';
 import { type Architecture, parts } from '../../../src/model/architecture.ts';
 import { arenaLayout } from '../../../src/model/arena.ts';
-import { initializeWeights } from '../../../src/model/initialize.ts';
-import { createModel } from '../../../src/model/model.ts';
 import { Sharding } from '../../../src/model/sharded-parameters.ts';
 import type { Communicator } from '../../../src/native/communicator.ts';
-import { Device } from '../../../src/native/device.ts';
-import { AdamW } from '../../../src/optimizer/adamw.ts';
-import { Trainer } from '../../../src/train/step/trainer.ts';
 
 const [B, T] = [1, 8];
 const batch = { inputs: new Int32Array(B * T), targets: new Int32Array(B * T) };

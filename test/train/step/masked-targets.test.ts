@@ -1,13 +1,10 @@
 // Targets of -1: a padded batch of short sequences has the loss and the gradient of these sequences alone, however the batch is
 // divided into micro-batches. Ranks: test/end-to-end/program-runs.test.ts.
 import { expect, it, onTestFinished } from 'vitest';
-import type { Batch } from '../../../src/data/batches/loader.ts';
-import { lossesOf, meanLoss } from '../../../src/inference/evaluate/mean-loss.ts';
+import { type Batch, Device, lossesOf, meanLoss, Trainer } from '../../../src/index.ts';
 import type { Architecture } from '../../../src/model/architecture.ts';
-import { Device } from '../../../src/native/device.ts';
 import { floats } from '../../../src/ops/cases/case-numbers.ts';
 import { noUpdate } from '../../../src/optimizer/optimizer.ts';
-import { Trainer } from '../../../src/train/step/trainer.ts';
 import { describeBackends } from '../../support/backends.ts';
 import { relativeError } from '../../support/tensors.ts';
 import { drawnModel } from '../../support/tiny-model.ts';
