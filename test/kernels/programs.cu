@@ -121,8 +121,12 @@ int main(int argc, char **argv) {
 //// runs a barrier of the grid in a cooperative launch
 //> cudaErrorCooperativeLaunchTooLarge
 //> reversed: 7 6 5 4 3 2 1 0
+#include <cassert>
 #include <cooperative_groups.h>
+// Not that of cooperative_groups/reduce.h, although tiles are of its namespace.
+__device__ int reduce(cooperative_groups::thread_group tile, int *x, int value) { return *x + value * tile.size(); }
 __global__ void reverse(int *out, int *in) {
+  int one = 1; const auto tile = cooperative_groups::tiled_partition(cooperative_groups::this_thread_block(), 4); assert(reduce(tile, &one, 2) == 9);
   const auto grid = cooperative_groups::this_grid();
   in[grid.thread_rank()] = grid.thread_rank();
   grid.sync();
