@@ -35,6 +35,12 @@ GPT2_INLINE void set(To &to, From value) {
   to = as<To>(value);
 }
 
+// `bits` bits of a value, from bit `first` on.
+GPT2_INLINE uint64_t field(uint64_t value, uint32_t first, uint32_t bits) {
+  first &= 255, bits &= 255;
+  return first > 63 ? 0 : value >> first & (bits > 63 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1);
+}
+
 // The memory at an address that a register holds.
 template <bool IS_SHARED, class Address>
 GPT2_INLINE char *at(Address address, long offset = 0) {

@@ -103,6 +103,16 @@ const faults: Rows = {
     'float *d; cudaMalloc(&d, 256); cudaFree(d); k<<<1, 64>>>(d);',
     'k: thread 0 of block 0 writes d[0], which has been freed at FILE:LINE',
   ],
+  'a use after free in host code: managed memory': [
+    '',
+    'int *m; cudaMallocManaged(&m, 8192); m[2000] = 1; cudaFree(m);\n  if (m[2000] > 7) puts("7"); m[1] = 2; // WRONG',
+    'host code reads m (allocated at FILE:BEFORE), which has been freed at FILE:LINE',
+  ],
+  'a use after free in host code: pinned memory': [
+    '',
+    'int *p; cudaMallocHost(&p, 4); cudaFreeHost(p);\n  *p = 7; // WRONG',
+    'host code writes p (allocated at FILE:BEFORE), which has been freed at FILE:LINE',
+  ],
   'a double free': [
     '',
     'float *d; cudaMalloc(&d, 256); cudaFree(d);\n  cudaFree(d); // WRONG',

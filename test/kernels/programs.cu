@@ -121,8 +121,12 @@ int main(int argc, char **argv) {
 //// runs a barrier of the grid in a cooperative launch
 //> cudaErrorCooperativeLaunchTooLarge
 //> reversed: 7 6 5 4 3 2 1 0
+#include <cassert>
 #include <cooperative_groups.h>
+// Not that of cooperative_groups/reduce.h, although tiles are of its namespace.
+__device__ int reduce(cooperative_groups::thread_group tile, int *x, int value) { return *x + value * tile.size(); }
 __global__ void reverse(int *out, int *in) {
+  int one = 1; const auto tile = cooperative_groups::tiled_partition(cooperative_groups::this_thread_block(), 4); assert(reduce(tile, &one, 2) == 9);
   const auto grid = cooperative_groups::this_grid();
   in[grid.thread_rank()] = grid.thread_rank();
   grid.sync();
@@ -158,6 +162,7 @@ int main(int argc, char **argv) {
 //> dot 432 nrm2 10
 //> axpy: 10 16 108
 //> Xt 432 for the host
+//> 1 3
 //> CUBLAS_STATUS_EXECUTION_FAILED
 //! cuBLAS's operand A has 18204 bytes by its sizes
 //= 3
@@ -204,10 +209,12 @@ int main(int argc, char **argv) {
   cublasSaxpy(blas, 3, &alpha, da, 1, db, 1); cublasSscal(blas, 1, &alpha, db, 1); show("axpy", db, 3);
   cublasXtHandle_t xt; cublasXtCreate(&xt); cublasXtSgemm(xt, CUBLAS_OP_T, CUBLAS_OP_N, 1, 1, 3, &one, xs, 3, ys, 3, &zero, &dot, 1);
   printf("Xt %g for the host\n", dot);
+  const float four[4] = {1, 2, 3, 4}; float back[4] = {}; cublasSetMatrix(1, 2, 4, four, 2, da, 1); cublasGetVector(2, 4, da, 1, back, 3); printf("%g %g\n", back[0], back[3]);
   printf("%s\n", cublasGetStatusName(cublasSgemm(blas, CUBLAS_OP_N, CUBLAS_OP_N, m, n, 3 * k, &one, da, m, db, 3 * k, &zero, dc, m)));
 }
 //// has Philox's numbers of a GPU, and cuRAND's distributions
 //> 6627e8d5 e169c58d bc57ac4c 9b00dbd8 1
+//> 1
 //> 1
 //! notice: on a CPU every generator of cuRAND is Philox, so its numbers differ from a GPU's
 #include <curand.h>
@@ -226,6 +233,7 @@ int main(int argc, char **argv) {
   curandGenerator_t made; curandCreateGenerator(&made, CURAND_RNG_PSEUDO_DEFAULT); curandSetPseudoRandomGeneratorSeed(made, 7);
   curandGenerateUniform(made, mean, 10000); std::vector<float> all(10000); cudaMemcpy(all.data(), mean, 40000, cudaMemcpyDeviceToHost);
   double sum = 0; for (float x : all) sum += x; printf("%d\n", std::abs(sum / 10000 - 0.5) < 0.01);
+  double *wide = (double *)mean, first[9] = {}; curandGenerateUniformDouble(made, wide, 9); cudaMemcpy(first, wide, 72, cudaMemcpyDeviceToHost); printf("%d\n", first[8] > 0 && first[8] <= 1);
   curandDestroyGenerator(made); cudaFree(bits); cudaFree(mean);
 }
 //// threads of OpenMP in host code

@@ -52,6 +52,16 @@ it.each([
   expect(code).toBe(1);
 });
 
+it('says in a sentence that a header is missing', () => {
+  const path = place.file('missing.cu', '#include <helper_functions.h>\nint main() {}\n');
+  const { stderr, code } = place.run(['kernel', 'run', path, '--device', 'cpu']);
+  expect(stderr.split('\n')).toEqual([
+    `${path}:1: error: the header helper_functions.h is missing: add its folder to the include folders`,
+    '',
+  ]);
+  expect(code).toBe(1);
+});
+
 describe('links files, passes arguments, and ends as the program does', () => {
   beforeAll(() => {
     // CLEAR is an instruction of AVX, which compilers refuse without a flag.

@@ -338,6 +338,9 @@ TEST(ptx) {
   IS(*static_cast<float *>(__cvta_shared_to_generic(at)), f);
   asm("{\n .reg .s32 t;\n add.s32 t, %1, 2;\n sub.s32 %0, t, %1;\n}" : "=r"(x) : "r"(i)); IS(x, 2);
   asm("{ .reg .f32 t; mov.f32 t, 0f40000000; mov.b32 %0, t; }" : "=r"(x)); IS(x, 0x40000000);
+  asm("bfe.u32 %0, %1, %2, %3;" : "=r"(x) : "r"(0xabcd1234u), "r"(8), "r"(12)); IS(x, 0xd12);
+  asm("bfe.u32 %0, %1, 0, 32;" : "=r"(x) : "r"(7)); IS(x, 7);
+  asm("{ .reg .f32 t; fma.rn.f32 t, %1, %2, %2; max.f32 t, t, 0f40000000; mul.f32 %0, t, %1; }" : "=f"(f) : "f"(3.0f), "f"(5.0f)); IS(f, 60);
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(x) : "f"(1.00048828125f)); IS(x >> 13 & 1023, 1);
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(x) : "f"(2.0f), "f"(1.0f)); IS(x, 0x40003f80);
   asm volatile("bar.sync 0;");

@@ -108,9 +108,11 @@ void finish() {
 namespace gpt2::emulator {
 
 void access_by_host(const void *memory, const char *does, const void *caller) {
+  const auto address = reinterpret_cast<uintptr_t>(memory);
+  const bool is_device = is_in(arena_of(true), address);
   // While a block is checked, the hooks of other host threads tell of any memory.
-  if (!is_in(arena_of(true), reinterpret_cast<uintptr_t>(memory))) return;
-  open_memory();
+  if (is_device) open_memory();
+  else if (!open_freed(address)) return;
   Defect defect{Defect::Kind::bad_access, "", caller};
   {
     const std::lock_guard<std::mutex> lock(gpt2_emulator::program().mutex);
@@ -118,9 +120,9 @@ void access_by_host(const void *memory, const char *does, const void *caller) {
   }
   {
     const LockedTable all;
-    const Region *region = all->find(reinterpret_cast<uintptr_t>(memory));
-    defect.text = std::string("host code ") + does + " " + (region ? described(*region) : "device memory") +
-                  ", which only kernels can access: use cudaMemcpy";
+    const Region *region = all->find(address);
+    defect.text = std::string("host code ") + does + " " + (region ? described(*region) : is_device ? "device memory" : "memory") +
+                  (is_device ? ", which only kernels can access: use cudaMemcpy" : ", which has been freed");
   }
   gpt2_emulator::tell("", defect);
 }

@@ -10,8 +10,8 @@ struct curandGenerator_st {
 
 namespace {
 
-template <class Make>
-curandStatus_t fill(curandGenerator_t generator, float *out, size_t count, const void *caller, const Make &make) {
+template <class T, class Make>
+curandStatus_t fill(curandGenerator_t generator, T *out, size_t count, const void *caller, const Make &make) {
   using namespace gpt2_emulator;
   const OpenMemory open(out, count * sizeof *out);
   if (!generator) return CURAND_STATUS_NOT_INITIALIZED;
@@ -45,4 +45,7 @@ curandStatus_t curandGenerateUniform(curandGenerator_t generator, float *out, si
 }
 curandStatus_t curandGenerateNormal(curandGenerator_t generator, float *out, size_t count, float mean, float deviation) {
   return fill(generator, out, count, GPT2_CALLER, [=](auto *state) { return mean + deviation * curand_normal(state); });
+}
+curandStatus_t curandGenerateUniformDouble(curandGenerator_t generator, double *out, size_t count) {
+  return fill(generator, out, count, GPT2_CALLER, [](auto *state) { return curand_uniform_double(state); });
 }

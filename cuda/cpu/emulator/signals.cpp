@@ -1,5 +1,5 @@
 // Signals that a kernel raises, by an access that no check sees or a full stack: the launch fails, and the process goes on. Signals of
-// host code that accesses device memory.
+// host code that accesses device memory or freed memory.
 #include <signal.h>
 #include <ucontext.h>
 
@@ -34,7 +34,8 @@ const char *does([[maybe_unused]] const ucontext_t *context) {
 void handle(int signal, siginfo_t *info, void *data) {
   const auto *context = static_cast<ucontext_t *>(data);
   if (Block *block = in_kernel()) block->signal(signal, info->si_addr, instruction(context) + 1);
-  if (signal == SIGSEGV && is_in(arena_of(true), reinterpret_cast<uintptr_t>(info->si_addr))) {
+  const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
+  if (signal == SIGSEGV && (is_in(arena_of(true), address) || is_in(arena_of(false), address))) {
     return access_by_host(info->si_addr, does(context), instruction(context) + 1);
   }
   const struct sigaction &other = others[signal];

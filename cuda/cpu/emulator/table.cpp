@@ -50,7 +50,7 @@ constexpr size_t page = 4096;
 constexpr size_t alignment = 256;
 // Shadows of at least this size are mapped, so that pages that are not touched cost nothing.
 constexpr size_t mapped_bytes = 64 << 10;
-// Freed allocations that are remembered, for reports of use after free.
+// Freed allocations that are remembered, for reports of use after free. The system has a limit for protected ranges, too.
 constexpr size_t most_freed = 10000;
 
 }  // namespace
@@ -89,6 +89,12 @@ void set_open(bool is_wanted) {
 void open_memory() {
   const std::lock_guard<std::recursive_mutex> lock(gate);
   set_open(true);
+}
+
+bool open_freed(uintptr_t address) {
+  if (!is_in(arena_of(false), address) || LockedTable()->at(address)) return false;
+  protect(address / page * page, address / page * page + page, true);
+  return true;
 }
 
 void Shadow::clear() {
@@ -237,9 +243,10 @@ bool release(void *memory, const void *caller) {
     report(("host code frees " + text).c_str(), caller);
     return false;
   }
-  // The pages go back to the system.
+  // The pages go back to the system. Host code that still uses managed or pinned memory raises a signal.
   madvise(memory, room_of(found->second.is.bytes), MADV_DONTNEED);
   if (found->second.is.kind == Kind::device) all->device_bytes -= found->second.is.bytes;
+  else if (all->freed.size() < most_freed) catch_signals(), protect(begin, begin + room_of(found->second.is.bytes), false);
   found->second.is.is_live = false;
   found->second.shadow.clear();
   found->second.hashes = {};

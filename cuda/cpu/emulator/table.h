@@ -75,6 +75,8 @@ Table &table();
 gpt2_emulator::Watch arena_of(bool is_device);
 // Makes device memory accessible until an OpenMemory ends.
 void open_memory();
+// Makes the page of freed memory of the host accessible; false if the address is not in such memory.
+bool open_freed(uintptr_t address);
 inline bool is_in(const gpt2_emulator::Watch &range, uintptr_t address) { return address - range.begin < range.bytes; }
 
 struct LockedTable {

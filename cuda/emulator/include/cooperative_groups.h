@@ -136,43 +136,4 @@ struct grid_group {
 };
 inline grid_group this_grid() { return {}; }
 
-#define GPT2_JOIN(name, expression)                        \
-  template <class T>                                       \
-  struct name {                                            \
-    T operator()(T a, T b) const { return expression; }    \
-  };
-GPT2_JOIN(plus, a + b)
-GPT2_JOIN(greater, a < b ? b : a)
-GPT2_JOIN(less, b < a ? b : a)
-GPT2_JOIN(bit_and, a &b)
-GPT2_JOIN(bit_or, a | b)
-GPT2_JOIN(bit_xor, a ^ b)
-
-// In the order of a GPU's shuffles for a tile, else in the order of ranks.
-template <class Group, class T, class Join>
-GPT2_INLINE T reduce(const warp_group<Group> &group, T value, const Join &join) {
-  const unsigned size = group.size();
-  if ((size & (size - 1)) == 0) {
-    for (unsigned lanes = size / 2; lanes > 0; lanes /= 2) value = join(value, group.shfl_xor(value, lanes));
-    return value;
-  }
-  T sum = group.shfl(value, 0);
-  for (unsigned rank = 1; rank < size; rank++) sum = join(sum, group.shfl(value, int(rank)));
-  return sum;
-}
-template <class Group, class T, class Join = plus<T>>
-GPT2_INLINE T inclusive_scan(const warp_group<Group> &group, T value, const Join &join = {}) {
-  for (unsigned lanes = 1; lanes < group.size(); lanes *= 2) {
-    const T before = group.shfl_up(value, lanes);
-    if (group.thread_rank() >= lanes) value = join(before, value);
-  }
-  return value;
-}
-// Rank 0 has the value of an empty sum.
-template <class Group, class T, class Join = plus<T>>
-GPT2_INLINE T exclusive_scan(const warp_group<Group> &tile, T value, const Join &join = {}) {
-  const T before = tile.shfl_up(inclusive_scan(tile, value, join), 1);
-  return tile.thread_rank() > 0 ? before : T();
-}
-
 }  // namespace cooperative_groups

@@ -35,6 +35,20 @@ inline cublasStatus_t cublasCreate(cublasHandle_t *handle) { return *handle = cu
 GPT2_BLAS_NOTHING(cublasDestroy) GPT2_BLAS_NOTHING(cublasSetStream) GPT2_BLAS_NOTHING(cublasSetMathMode)
 GPT2_BLAS_NOTHING(cublasSetPointerMode) GPT2_BLAS_NOTHING(cublasSetWorkspace)
 
+// Copies between the host and the device: a vector in steps of elements, a matrix in columns.
+#define GPT2_BLAS_COPIES(direction, kind)                                                                                      \
+  GPT2_INLINE cublasStatus_t cublas##direction##Matrix(int rows, int columns, int bytes, const void *from, int from_leading,   \
+                                                       void *to, int to_leading) {                                             \
+    if (rows < 0 || columns < 0 || bytes < 1 || from_leading < 1 || to_leading < 1) return CUBLAS_STATUS_INVALID_VALUE;        \
+    const auto size = static_cast<size_t>(bytes);                                                                              \
+    const auto error = cudaMemcpy2D(to, to_leading * size, from, from_leading * size, rows * size, columns, kind);             \
+    return error == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_MAPPING_ERROR;                                         \
+  }                                                                                                                            \
+  GPT2_INLINE cublasStatus_t cublas##direction##Vector(int n, int bytes, const void *from, int from_step, void *to, int to_step) { \
+    return cublas##direction##Matrix(1, n, bytes, from, from_step, to, to_step);                                               \
+  }
+GPT2_BLAS_COPIES(Set, cudaMemcpyHostToDevice) GPT2_BLAS_COPIES(Get, cudaMemcpyDeviceToHost)
+
 namespace gpt2_emulator {
 
 // A matrix in columns, and the distance between the matrices of a batch.

@@ -33,7 +33,15 @@ const registers: Readonly<Record<string, string>> = {
 const cache = String.raw`(?:\.(?:nc|c[agsv]|lu|wb|wt|L1::\w+|L2::\d+B))*(?:\.v[24])?`;
 const memory = String.raw`(?:\.volatile)?(?:\.global|(?<shared>\.shared(?:::cta)?))?${cache}${type}`;
 const skip = '(void)0';
-const binary: Readonly<Record<string, string>> = { add: '+', sub: '-', 'mul.lo': '*', and: '&', or: '|', xor: '^' };
+const binary: Readonly<Record<string, string>> = {
+  add: '+',
+  sub: '-',
+  mul: '*',
+  'mul.lo': '*',
+  and: '&',
+  or: '|',
+  xor: '^',
+};
 const elements: Readonly<Record<string, number>> = { tf32: 1, f16: 2, bf16: 2 };
 
 const call = (name: string, ...values: readonly string[]): string => `${ptx}${name}(${values.join(', ')})`;
@@ -114,9 +122,15 @@ const instructions: readonly (readonly [RegExp, (on: Operands, found: RegExpExec
   [/^bar\.warp\.sync$/, (on) => `::__syncwarp(${on.at(0)})`],
   [/^(?:membar|fence\.(?:sc|acq_rel))\.\w+$/, () => '::__threadfence()'],
   [
-    RegExp(`^(add|sub|mul\\.lo|and|or|xor)${type}$`),
+    RegExp(`^(add|sub|mul|mul\\.lo|and|or|xor)${type}$`),
     (on, [, name, of]) => set(on, `${types[of!]}(${as(of, on.at(1))} ${binary[name!]} ${as(of, on.at(2))})`),
   ],
+  [RegExp(`^(min|max)${type}$`), (on, [, name, of]) => set(on, `::${name}(${as(of, on.at(1))}, ${as(of, on.at(2))})`)],
+  [
+    /^fma\.rn\.(f32|f64)$/,
+    (on, [, of]) => set(on, `::fma(${[1, 2, 3].map((index) => as(of, on.at(index))).join(', ')})`),
+  ],
+  [/^bfe\.u(?:32|64)$/, (on) => set(on, call('field', on.at(1), on.at(2), on.at(3)))],
   [/^nanosleep\.u32$/, () => skip],
   [/^trap$/, () => '::__trap()'],
 ];

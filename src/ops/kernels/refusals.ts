@@ -5,9 +5,12 @@ import { hostCode } from './compiler.ts';
 export const refusal = (place: string, what: string): string =>
   `${place}: error: ${what} is not emulated on a CPU: run this file on a GPU, or rewrite it without this`;
 
-/** The preprocessor's message about a missing header of CUDA, or of a library that programs for GPUs use. */
-const missingHeader =
-  /^(.*?:\d+):\d+: fatal error: '?((?:cuda(?:\/|_\w+_interop|_fp|EGL|GL)|cu(?:b|blas|dnn|fft|rand|solver|sparse|te|tlass)|nv|thrust|cooperative_groups|nccl|mpi|torch|ATen|c10|GL|EGL|helper_gl)[\w./+-]*)'?(?:: No such file| file not found)/m;
+/** The preprocessor's message about a missing header. */
+const missingHeader = /^(.*?:\d+):\d+: fatal error: '?([\w./+-]+)'?(?:: No such file| file not found)/m;
+
+/** Headers of CUDA, and of libraries that programs for GPUs use. */
+const gpuHeader =
+  /^(cuda(\/|_\w+_interop|_fp|EGL|GL)|cu(b|blas|dnn|fft|rand|solver|sparse|te|tlass)|nv|thrust|cooperative_groups|nccl|mpi|torch|ATen|c10|GL|EGL|helper_gl)/;
 
 /** A library whose headers this machine has, in the path of the file with the first error. */
 const ofLibrary =
@@ -32,7 +35,10 @@ const parts: readonly (readonly [RegExp, string])[] = [
 /** The sentence for the compiler's first error about what is not emulated; undefined if there is none. */
 export function refusalOf(log: string, name: string, source: string): string | undefined {
   const [, place, header] = missingHeader.exec(log) ?? [];
-  if (header !== undefined) return refusal(place!, header);
+  if (header !== undefined)
+    return gpuHeader.test(header)
+      ? refusal(place!, header)
+      : `${place}: error: the header ${header} is missing: add its folder to the include folders`;
   const [, use, problem, missing] = undefinedName.exec(log) ?? [];
   if (use !== undefined)
     return `${use}: error: ${problem} ${missing}: name the file that defines it, too, or remove its use`;
