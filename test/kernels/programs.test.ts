@@ -39,6 +39,7 @@ it.each([
   ['texture<float, 2> image;', 'texture (textures and surfaces)'],
   ['void run(cudaGraph_t graph) {}', 'cudaGraph_t (graphs of CUDA)'],
   ['int run() { return cuInit(0); }', 'cuInit (the driver API)'],
+  ['int kind = CURAND_RNG_QUASI_SOBOL32;', 'CURAND_RNG_QUASI_SOBOL32'],
   ['__device__ int f(int x) { return __newest_intrinsic(x); }', '__newest_intrinsic'],
   ['__device__ int f(int *x) { return atomicMul(x, 2); }', 'atomicMul'],
 ])('refuses %s', (source, sentence) => {

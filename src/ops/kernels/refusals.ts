@@ -28,6 +28,7 @@ const parts: readonly (readonly [RegExp, string])[] = [
   [/^(texture|tex[123]D|surf|cuda\w*(Texture|Surface|Array|Mipmap|Channel|ResourceDesc))/, ' (textures and surfaces)'],
   [/^cuda(Graphics|GL|EGL)/, ' (OpenGL)'],
   [/^cuda(Graph|Stream\w*Capture)/, ' (graphs of CUDA)'],
+  [/^CU(BLAS|RAND|DNN|FFT|SPARSE|SOLVER)/, ''],
   [/^(cu[A-Z]|CU[a-z_]*|CU[A-Z_]+$)/, ' (the driver API)'],
   [/^(cu|CU|__|nvcuda|wmma|nccl|nvrtc|torch|at$|atomic)/, ''],
 ];
