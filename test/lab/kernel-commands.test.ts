@@ -194,7 +194,7 @@ it('an import without an extension, and a folder instead of a file, are rejected
   }
   writeFileSync(card, cardText);
   edit(source, (text) => `#include "sub"\n${text}`);
-  expect((await test('paths', '--dtype', 'fp32')).stdout).toMatch(/gelu\.cu:1:10: fatal error: sub: /);
+  expect((await test('paths', '--dtype', 'fp32')).stdout).toMatch(/gelu\.cu:1: error: the header sub is missing: /);
 });
 
 const args = 'args: [out, x, count]';
