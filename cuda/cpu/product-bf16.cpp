@@ -126,7 +126,8 @@ Block copy_tiles(float *memory, View view, int first, int count, int k, int dept
   for (int outer = 0; outer < (along ? tiles_of_rows : steps); outer++) {
     for (int inner = 0; inner < (along ? steps : tiles_of_rows); inner++) {
       const int row = (along ? outer : inner) * SIDE, d = (along ? inner : outer) * PAIRS;
-      uint32_t *to = reinterpret_cast<uint32_t *>(memory) + (row / SQUARE * steps + d / PAIRS) * 2 * parts * WORDS + row / SIDE % 2 * WORDS;
+      const int tile = (row / SQUARE * steps + d / PAIRS) * 2 * parts + row / SIDE % 2;
+      uint32_t *to = reinterpret_cast<uint32_t *>(memory) + tile * WORDS;
       const int rows = std::min(SIDE, count - row), elements = std::min(PAIRS, depth - d);
       const float *from = view.at(first + row, k + d);
       if (rows == SIDE && elements == PAIRS) {
@@ -345,12 +346,20 @@ void multiply(Output out, Block a, Block b, int depth, int rows, int columns, Ah
 
 }  // namespace
 
-const Engine bf16_engine = {2 * SIDE,         2 * SIDE,        2 * A_ELEMENTS, BLOCK_N, BLOCK_K, CYCLES, 0,
-                            copy_tiles<1, false>, copy_tiles<1, true>, multiply<1>};
+const Engine bf16_engine = {
+    SQUARE, SQUARE, 2 * A_ELEMENTS, BLOCK_N, BLOCK_K, CYCLES, 0, copy_tiles<1, false>, copy_tiles<1, true>, multiply<1>};
 
 #if defined(__AMX_BF16__)
-const Engine fp32_engine = {2 * SIDE,             2 * SIDE,            A_ELEMENTS, BLOCK_N, PARTS_BLOCK_K, 6 * CYCLES, 8,
-                            copy_tiles<3, false>, copy_tiles<3, true>, multiply<3>};
+const Engine fp32_engine = {SQUARE,
+                            SQUARE,
+                            A_ELEMENTS,
+                            BLOCK_N,
+                            PARTS_BLOCK_K,
+                            6 * CYCLES,
+                            8,
+                            copy_tiles<3, false>,
+                            copy_tiles<3, true>,
+                            multiply<3>};
 #endif
 
 }  // namespace gpt2::GPT2_PATH

@@ -25,7 +25,8 @@ constexpr int WIDTH = 4, REGISTERS = 16;
 
 typedef float Vector __attribute__((vector_size(WIDTH * sizeof(float)), aligned(sizeof(float)), may_alias));
 
-// Copies whole vectors, past the caches where both are aligned: memory is then not read to be written.
+// Copies whole vectors, past the caches where `to` is aligned: memory is then not read to be written. The next atomic operation of
+// the thread, with which each parallel loop ends, makes other threads see them.
 inline void stream_line(float *to, const float *from, int count) {
 #if defined(__AVX512F__)
   if (reinterpret_cast<uintptr_t>(to) % sizeof(__m512) == 0) {
