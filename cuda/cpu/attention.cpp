@@ -59,7 +59,9 @@ struct ByChannel {
   float *memory;
   int T, HS;
 
-  const float *at(int u, int i) const { return memory + head_floats(u, HS) + copied_floats(padded(keys_from(u, T)) * i); }
+  const float *at(int u, int i) const {
+    return memory + head_floats(u, HS) + copied_floats(padded(keys_from(u, T)) * i);
+  }
 
   void copy(View rows) const {
     for (int u = 0; u < T; u += KEYS) {

@@ -47,7 +47,7 @@ Blocks choose_blocks(const Engine &engine, int threads, int M, int N, int depth)
   return best;
 }
 
-// Whether an output is larger than caches near a core, so that it is not worth to read its memory into them to write it.
+// Whether an output is too large for the caches near a core, from which nothing would read it soon.
 bool is_large(int M, int N) { return static_cast<int64_t>(M) * N >= 1 << 18; }
 
 constexpr int SLAB = 64;

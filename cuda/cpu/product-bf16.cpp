@@ -31,8 +31,8 @@ constexpr int BLOCK_K = 1536;
 constexpr int BLOCK_N = 32;
 static_assert(BLOCK_N * BLOCK_K / 2 <= B_FLOATS);
 
-// Of operands in three parts. Sums of each block of K are added outside of the tiles: at K = 3072 the error of sums is 0.4 of that
-// of sums in tiles.
+// The block of K of operands in three parts. Its sums are added outside of the tiles: at K = 3072 their error is 0.4 of that of
+// sums in tiles.
 constexpr int PARTS_BLOCK_K = 384;
 static_assert(copied_floats(BLOCK_N * PARTS_BLOCK_K) <= B_FLOATS);
 

@@ -1,7 +1,7 @@
-// Matmuls in bf16 have the same bits on every code path of the CPU.
+// Matmuls on every code path of the CPU: in bf16 their bits, in fp32 their errors, and what becomes of infinities and NaN.
 import { describe, expect, it, vi } from 'vitest';
 import { GPT2_ACTIVATION } from '../../src/native/bindings.generated.ts';
-import { Device } from '../../src/native/device.ts';
+import { Device, type Dtype } from '../../src/native/device.ts';
 import { floats, held, Random } from '../../src/ops/cases/case-numbers.ts';
 import {
   matmulBackwardInput,
@@ -18,10 +18,53 @@ const forward = { pre: null, residual: null, activation };
 const backward = { pre: null, activated: null, activation };
 
 /** A device on a code path of the CPU library. */
-function openPath(path: string): Device {
+function openPath(path: string, dtype: Dtype = 'bf16'): Device {
   vi.stubEnv('GPT2_KERNELS', path);
-  return Device.open({ kind: 'cpu', dtype: 'bf16' });
+  return Device.open({ kind: 'cpu', dtype });
 }
+
+type Sizes = { N: number; C: number; O: number };
+type Operands = { x: Float32Array; w: Float32Array; d: Float32Array; before: Float32Array };
+
+/** The products of the three directions, on a code path; that of weights is added to `before`. */
+function products(path: string, dtype: Dtype, { N, C, O }: Sizes, { x, w, d, before }: Operands) {
+  using opened = openPath(path, dtype);
+  expect(opened.description.codePath).toBe(path);
+  using bench = new TensorBench(opened);
+  opened.reserveWorkspace(matmulScratch(opened, { N, C, O, gradients: true }));
+  const [input, weight] = [bench.tensor('in', [N, C], x), bench.tensor('weight', [O, C], w)];
+  const dout = bench.tensor('dout', [N, O], d);
+  const out = bench.tensor('out', [N, O]);
+  const din = bench.tensor('din', [N, C]);
+  const dweight = bench.tensor('dweight', [O, C], before);
+  matmulForward(opened, { out, in: input, weight, bias: null, ...forward });
+  matmulBackwardInput(opened, { din, dout, weight, ...backward });
+  matmulBackwardWeight(opened, { dweight, dbias: null, dout, in: input, accumulate: true });
+  bench.checkGuards();
+  return { out: floats(out), din: floats(din), dweight: floats(dweight) };
+}
+
+const each = (rows: number, columns: number, at: (row: number, column: number) => number) =>
+  Float64Array.from({ length: rows * columns }, (_, i) => at(Math.floor(i / columns), i % columns));
+
+/** The same products by `sum`, which adds K products to a number. */
+const wantedBy = (sum: typeof amxSum, { N, C, O }: Sizes, { x, w, d, before }: Operands) => ({
+  out: each(N, O, (n, o) => sum(0, C, [x, n * C, 1], [w, o * C, 1])),
+  din: each(N, C, (n, c) => sum(0, O, [d, n * O, 1], [w, c, C])),
+  dweight: each(O, C, (o, c) => sum(before[o * C + c]!, N, [d, o, O], [x, c, C])),
+});
+
+function doubleSum(before: number, K: number, [a, ofA, stepA]: Line, [b, ofB, stepB]: Line): number {
+  let total = before;
+  for (let k = 0; k < K; k++) total += a[ofA + k * stepA]! * b[ofB + k * stepB]!;
+  return total;
+}
+
+const drawn = ({ N, C, O }: Sizes, change: (value: number, index: number) => number): Operands => {
+  const random = new Random(N + C);
+  const draw = (count: number) => random.normals(count).map(change);
+  return { x: draw(N * C), w: draw(O * C), d: draw(N * O), before: draw(O * C) };
+};
 
 /** The code paths that this CPU has; the error about an unknown path lists them. */
 function codePaths(): string[] {
@@ -67,50 +110,65 @@ const bf16Numbers = {
 const bf16Rows = Object.entries(bf16Numbers).flatMap(([name, change]) =>
   bf16Sizes.map((sizes) => ({ name, change, ...sizes })),
 );
+/** More rows than are computed in place. Numbers under 1.2e-38 may be 0 on AMX. */
+const fp32Rows = (['normal', 'special'] as const).flatMap((name) =>
+  [...bf16Sizes, { N: 40, C: 800, O: 33 }]
+    .filter(({ N }) => N > 8)
+    .map((sizes) => ({ name, change: bf16Numbers[name], ...sizes })),
+);
 
 describeBackends(
   'matmul',
   (_, kind) => {
     describe.runIf(kind === 'cpu')('on every code path of this CPU', () => {
-      it.each(bf16Rows)("has the bits of AMX's order, $name, N $N C $C O $O", ({ change, N, C, O }) => {
-        const random = new Random(N + C);
-        const draw = (count: number) => random.normals(count).map(change);
-        const [x, w, d, before] = [draw(N * C), draw(O * C), draw(N * O), draw(O * C)];
-        const [rx, rw, rd] = [held('bf16', x), held('bf16', w), held('bf16', d)];
-        const each = (rows: number, columns: number, at: (row: number, column: number) => number) =>
-          Float32Array.from({ length: rows * columns }, (_, i) => at(Math.floor(i / columns), i % columns));
-        const wanted = {
-          out: each(N, O, (n, o) => amxSum(0, C, [rx, n * C, 1], [rw, o * C, 1])),
-          din: each(N, C, (n, c) => amxSum(0, O, [rd, n * O, 1], [rw, c, C])),
-          dweight: each(O, C, (o, c) => amxSum(before[o * C + c]!, N, [rd, o, O], [rx, c, C])),
-        };
+      it.each(bf16Rows)("has the bits of AMX's order, $name, N $N C $C O $O", ({ change, ...sizes }) => {
+        const operands = drawn(sizes, change);
+        const { x, w, d, before } = operands;
+        const rounded = { x: held('bf16', x), w: held('bf16', w), d: held('bf16', d), before };
         for (const path of codePaths()) {
-          using opened = openPath(path);
-          expect(opened.description.codePath).toBe(path);
-          using bench = new TensorBench(opened);
-          opened.reserveWorkspace(matmulScratch(opened, { N, C, O, gradients: true }));
-          const [input, weight] = [bench.tensor('in', [N, C], x), bench.tensor('weight', [O, C], w)];
-          const dout = bench.tensor('dout', [N, O], d);
-          const results = {
-            out: bench.tensor('out', [N, O]),
-            din: bench.tensor('din', [N, C]),
-            dweight: bench.tensor('dweight', [O, C], before),
-          };
-          matmulForward(opened, { out: results.out, in: input, weight, bias: null, ...forward });
-          matmulBackwardInput(opened, { din: results.din, dout, weight, ...backward });
-          matmulBackwardWeight(opened, { dweight: results.dweight, dbias: null, dout, in: input, accumulate: true });
-          for (const [name, values] of Object.entries(wanted)) {
-            const found = floats(results[name as keyof typeof results]);
-            const differing = [...values.keys()].filter((index) => !Object.is(values[index], found[index]));
+          const found = products(path, 'bf16', sizes, operands);
+          for (const [name, values] of Object.entries(wantedBy(amxSum, sizes, rounded))) {
+            const result = found[name as keyof typeof found];
+            const differing = [...values.keys()].filter((index) => !Object.is(values[index], result[index]));
             expect(
-              differing.map((index) => [index, found[index], values[index]]),
+              differing.map((index) => [index, result[index], values[index]]),
               `${path}: ${name}`,
             ).toEqual([]);
           }
-          bench.checkGuards();
         }
       });
     });
   },
   { dtypes: ['bf16'] },
+);
+
+describeBackends(
+  'matmul',
+  (_, kind) => {
+    describe.runIf(kind === 'cpu')('on every code path of this CPU', () => {
+      it.each(fp32Rows)(
+        'has errors of fp32, and no finite sum of what is not finite, $name, N $N C $C O $O',
+        ({ change, ...sizes }) => {
+          const operands = drawn(sizes, change);
+          for (const path of codePaths()) {
+            const found = products(path, 'fp32', sizes, operands);
+            for (const [name, values] of Object.entries(wantedBy(doubleSum, sizes, operands))) {
+              const result = found[name as keyof typeof found];
+              const finite = [...values.keys()].filter((index) => Math.abs(values[index]!) < 3e38);
+              const lost = [...values.keys()].filter(
+                (index) => !(Math.abs(values[index]!) < 3.5e38) && Number.isFinite(result[index]),
+              );
+              expect(lost, `${path}: ${name} finite`).toEqual([]);
+              const square = (of: (index: number) => number) =>
+                finite.reduce((sum, index) => sum + of(index) ** 2, 0) / finite.length;
+              if (finite.length < values.length) continue;
+              const error = square((index) => result[index]! - values[index]!) / square((index) => values[index]!);
+              expect(Math.sqrt(error), `${path}: ${name}`).toBeLessThan(4e-7);
+            }
+          }
+        },
+      );
+    });
+  },
+  { dtypes: ['fp32'] },
 );
