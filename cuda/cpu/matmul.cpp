@@ -12,6 +12,7 @@
 #include "../gpt2.h"
 #include "kernels.h"
 #include "math.h"
+#include "vectors.h"
 
 namespace gpt2::GPT2_PATH {
 
@@ -139,7 +140,8 @@ void matmul_forward(Task task, float *out, float *pre, const float *in, const fl
     float *to = out + first;
     if (residual) fetch_line(residual + first + 8 * o, columns);
     if (bias) add_line(sums, sums, bias + column, columns);
-    if (pre && pre + first != sums) std::copy_n(sums, columns, pre + first);
+    // Backward alone reads them.
+    if (pre && pre + first != sums) stream_line(pre + first, sums, columns);
     if (activation == GPT2_GELU) gelu_line(to, sums, columns);
     if (activation == GPT2_RELU_SQUARED) relu_squared_line(to, sums, columns);
     const float *activated = activation == GPT2_NO_ACTIVATION ? sums : to;
@@ -149,15 +151,15 @@ void matmul_forward(Task task, float *out, float *pre, const float *in, const fl
       std::copy_n(activated, columns, to);
     }
   };
-  float *sums = pre ? pre : out;
   if (N <= task.engine->few_rows) {
+    float *sums = pre ? pre : out;
     few_rows_forward(task, sums, in, weight, N, C, O);
     for (int row = 0; row < N; row++) finish(row, 0, sums + row * o, O);
     return;
   }
   const Finish each(finish);
   const bool is_sums = !bias && !residual && activation == GPT2_NO_ACTIVATION;
-  product(task, {sums, o, false, is_sums && is_large(N, O), is_sums ? nullptr : &each}, {in, c, 1}, {weight, c, 1}, N,
+  product(task, {out, o, false, is_sums && is_large(N, O), is_sums ? nullptr : &each}, {in, c, 1}, {weight, c, 1}, N,
           O, C, 0, nothing);
 }
 

@@ -26,9 +26,14 @@ constexpr int WORDS = SIDE * SIDE;  // of a tile
 constexpr int SQUARE = 2 * SIDE;    // rows and columns of the output that are computed together
 
 // Sums stay in registers for 1536 in K: a Xeon's 36 products of benchmarks/cpu.md run at 722 GFLOP/s, in blocks of 768 at 673. A
-// block of A (1.5 MiB) and 32 columns of B (96 KiB) stay in an L2 of 2 MiB.
+// block of A (768 KiB) and 32 columns of B (96 KiB) stay in an L2 of 2 MiB.
 constexpr int BLOCK_K = 1536;
 constexpr int BLOCK_N = 32;
+
+// Where the output goes past the caches, its sums are kept apart, and 32 columns of B, about 256 long in K (16 KiB), stay in L1 while
+// 512 rows of A pass: d12's weight gradients run at 1,100 GFLOP/s a core instead of 960. Elsewhere the copy of the sums costs more.
+constexpr int CHUNK_STEPS = 256 / PAIRS;
+constexpr int CHUNK_M = 512;
 static_assert(BLOCK_N * BLOCK_K / 2 <= B_FLOATS);
 
 // The block of K of operands in three parts. Its sums are added outside of the tiles: at K = 3072 their error is 0.4 of that of
@@ -300,45 +305,61 @@ constexpr float CYCLES = 1 / 8.0f;
 
 #endif
 
+// Writes the finished sums of a square.
+void write(Output to, float *sums, int rows, int columns) {
+  if (to.finish) return (*to.finish)(to.row, to.column, sums, SQUARE, rows, columns);
+  for (int i = 0; i < rows; i++) {
+    float *line = to.data + i * to.stride;
+    if (to.stream && columns == SQUARE) {
+      stream_line(line, sums + i * SQUARE, SQUARE);
+    } else {
+      std::copy_n(sums + i * SQUARE, columns, line);
+    }
+  }
+}
+
 template <int parts>
 void multiply(Output out, Block a, Block b, int depth, int rows, int columns, Ahead ahead) {
   const TileState state;
-  const auto panel = [](const Block &block) {
-    return static_cast<size_t>(round_up(block.depth, PAIRS)) * parts * SIDE;
-  };
+  constexpr int step = 2 * parts * WORDS;
+  const auto panel = [](Block block) { return static_cast<size_t>(round_up(block.depth, PAIRS)) * parts * SIDE; };
   const size_t panel_a = panel(a), panel_b = panel(b);
-  const int steps = (depth + PAIRS - 1) / PAIRS;
+  const int steps = round_up(depth, PAIRS) / PAIRS;
+  const int chunks = parts == 1 && out.stream ? std::max(1, steps / CHUNK_STEPS) : 1;
+  const int chunk = (steps + chunks - 1) / chunks;
   // How much of `ahead` a step of a square fetches.
   const int lines = (ahead.lines() * SQUARE + rows * steps - 1) / (rows * steps);
+  alignas(64) float memory[CHUNK_M * SQUARE];
+
+  // Adds the steps of a chunk from `first` on to the sums of the square at row m and column n, and writes it after the last chunk.
+  const auto add_chunk = [&](int m, int n, int first, float *sums) {
+    const uint32_t *of_a = reinterpret_cast<const uint32_t *>(a.data) + m / SQUARE * panel_a + first * step;
+    const uint32_t *of_b = reinterpret_cast<const uint32_t *>(b.data) + n / SQUARE * panel_b + first * step;
+    const int height = std::min(SQUARE, rows - m), width = std::min(SQUARE, columns - n);
+    // At an edge of the output, a second tile may be missing; what the first is multiplied by instead is not stored.
+    const int second_a = height > SIDE ? WORDS : 0, second_b = width > SIDE ? WORDS : 0;
+    const int count = std::min(chunk, steps - first);
+    const Output to = out.at(m, n);
+    const bool is_whole = height == SQUARE && width == SQUARE, continues = parts == 1 && to.add;
+    if (parts == 1 && is_whole && !to.stream && !to.finish) {
+      return square<parts>(to.data, to.stride, continues, of_a, of_b, second_a, second_b, count, ahead, lines, to);
+    }
+    for (int i = 0; i < height && continues && first == 0; i++) {
+      std::copy_n(to.data + i * to.stride, width, sums + i * SQUARE);
+    }
+    square<parts>(sums, SQUARE, continues || first > 0, of_a, of_b, second_a, second_b, count, ahead, lines, to);
+    if (first + count < steps) return;
+    for (int i = 0; i < height && parts > 1 && to.add; i++) {
+      add_line(sums + i * SQUARE, to.data + i * to.stride, sums + i * SQUARE, width);
+    }
+    write(to, sums, height, width);
+  };
   for (int n = 0; n < columns; n += SQUARE) {
-    const int width = std::min(SQUARE, columns - n);
-    for (int m = 0; m < rows; m += SQUARE) {
-      const int height = std::min(SQUARE, rows - m);
-      const uint32_t *of_a = reinterpret_cast<const uint32_t *>(a.data) + m / SQUARE * panel_a;
-      const uint32_t *of_b = reinterpret_cast<const uint32_t *>(b.data) + n / SQUARE * panel_b;
-      const Output to = out.at(m, n);
-      // At an edge of the output, a second tile may be missing; what the first is multiplied by instead is not stored.
-      const int second_a = height > SIDE ? WORDS : 0, second_b = width > SIDE ? WORDS : 0;
-      const auto compute = [&](float *sums, size_t stride, bool add) {
-        square<parts>(sums, stride, add, of_a, of_b, second_a, second_b, steps, ahead, lines, to);
-      };
-      const bool is_whole = height == SQUARE && width == SQUARE, continues = to.add && parts == 1;
-      if (parts == 1 && is_whole && !to.stream && !to.finish) {
-        compute(to.data, to.stride, continues);
-        continue;
-      }
-      alignas(64) float sums[SQUARE * SQUARE];
-      for (int i = 0; i < height && continues; i++) std::copy_n(to.data + i * to.stride, width, sums + i * SQUARE);
-      compute(sums, SQUARE, continues);
-      for (int i = 0; i < height && to.add && parts > 1; i++) {
-        add_line(sums + i * SQUARE, to.data + i * to.stride, sums + i * SQUARE, width);
-      }
-      if (to.finish) {
-        (*to.finish)(to.row, to.column, sums, SQUARE, height, width);
-      } else if (to.stream && is_whole) {
-        for (int i = 0; i < SQUARE; i++) stream_line(to.data + i * to.stride, sums + i * SQUARE, SQUARE);
-      } else {
-        for (int i = 0; i < height; i++) std::copy_n(sums + i * SQUARE, width, to.data + i * to.stride);
+    for (int top = 0; top < rows; top += CHUNK_M) {
+      for (int first = 0; first < steps; first += chunk) {
+        for (int m = top; m < std::min(rows, top + CHUNK_M); m += SQUARE) {
+          add_chunk(m, n, first, memory + (chunks > 1 ? (m - top) * SQUARE : 0));
+        }
       }
     }
   }
