@@ -18,7 +18,8 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-MATRICES = ("wte", "wpe", "qkvw", "attprojw", "fcw", "fcprojw")  # the decayed weights
+from pytorch_model import MATRICES, forward, initial_deviation, part, shapes_of, shuffled, twister_of
+
 FIELDS = (
     "model layers channels heads context vocabularySize data batch sequence totalBatch steps learningRate warmup "
     "finalLearningRateFraction schedule weightDecay beta2 gradientClip seed order valEvery valTokens dtype overfitBatch"
@@ -26,39 +27,19 @@ FIELDS = (
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 EVERY_STEP, THEN_EVERY = 200, 10  # the steps that are kept of train, norm and lr
 
-part = lambda name: name.split(".")[-1]
-
 
 def initial_weights(c):
-    C, generator = c["channels"], torch.manual_seed(c["seed"])
-    linear = lambda name, outputs, inputs: {name + "w": (outputs, inputs), name + "b": (outputs,)}
-    norm = lambda name: {name + "w": (C,), name + "b": (C,)}
-    block = norm("ln1") | linear("qkv", 3 * C, C) | linear("attproj", C, C)
-    block |= norm("ln2") | linear("fc", 4 * C, C) | linear("fcproj", C, 4 * C)
-    shapes = {"wte": (c["vocabularySize"], C), "wpe": (c["context"], C)}
-    shapes |= {f"h.{layer}.{name}": shape for layer in range(c["layers"]) for name, shape in block.items()}
-    weights = {}
-    for name, shape in (shapes | norm("lnf")).items():
+    weights, generator = {}, torch.manual_seed(c["seed"])
+    for name, shape in shapes_of(c).items():
         weights[name] = torch.full(shape, 1.0 if "ln" in name and name.endswith("w") else 0.0)
         if part(name) in MATRICES:
-            deviation = 0.02 / math.sqrt(2 * c["layers"]) if name.endswith("projw") else 0.02
-            weights[name].normal_(0, deviation, generator=generator)
+            weights[name].normal_(0, initial_deviation(c, name), generator=generator)
     return {name: weight.to(DEVICE).requires_grad_() for name, weight in weights.items()}
 
 
-def loss_of(c, w, tokens, targets):
+def loss_of(c, weights, tokens, targets):
     """The mean loss of rows of tokens."""
-    x = w["wte"][tokens] + w["wpe"][: tokens.shape[1]]
-    for layer in range(c["layers"]):
-        at = lambda name: w[f"h.{layer}.{name}"]
-        norm = lambda name: F.layer_norm(x, (c["channels"],), at(name + "w"), at(name + "b"))
-        heads = F.linear(norm("ln1"), at("qkvw"), at("qkvb")).unflatten(-1, (3, c["heads"], -1)).permute(2, 0, 3, 1, 4)
-        attended = F.scaled_dot_product_attention(*heads, is_causal=True).transpose(1, 2).flatten(2)
-        x = x + F.linear(attended, at("attprojw"), at("attprojb"))
-        hidden = F.gelu(F.linear(norm("ln2"), at("fcw"), at("fcb")), approximate="tanh")
-        x = x + F.linear(hidden, at("fcprojw"), at("fcprojb"))
-    logits = F.linear(F.layer_norm(x, (c["channels"],), w["lnfw"], w["lnfb"]), w["wte"])
-    return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+    return F.cross_entropy(forward(c, weights, tokens).flatten(0, 1), targets.flatten())
 
 
 def read_shards(folder, role):
@@ -71,22 +52,13 @@ def sequences_in(shards, T):
     return [shard[at : at + T + 1] for shard in shards for at in range(0, (len(shard) - 1) // T * T, T)]
 
 
-def shuffled(count, seed):
-    twister, order = np.random.MT19937(), list(range(count))
-    twister._legacy_seeding(seed % 2**32)
-    for i in range(count - 1, 0, -1):
-        j = int(twister.random_raw()) % (i + 1)
-        order[i], order[j] = order[j], order[i]
-    return order
-
-
 def batches(c):
     """The rows of each step, in the order "sequence"."""
     all_rows, rows = sequences_in(read_shards(c["data"], "train"), c["sequence"]), c["totalBatch"] // c["sequence"]
     queue, epoch = [], 0
     while True:
         while len(queue) < rows:
-            queue += shuffled(len(all_rows), c["seed"] + epoch * 0x9E3779B1)
+            queue += shuffled(len(all_rows), twister_of((c["seed"] + epoch * 0x9E3779B1) % 2**32))
             epoch += 1
         yield np.stack([all_rows[index] for index in queue[:rows]])
         del queue[:rows]
@@ -144,6 +116,7 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(DEVICE == "cpu")
     c = json.loads(Path(config).read_text())
+    c["vocabulary"] = c["vocabularySize"]
     assert c["order"] == "sequence" and c["optimizer"] == "adamw" and not c["overfitBatch"], "not supported"
     path = Path(__file__).resolve().parent.parent / "data" / "reference" / f"{name}.json"
     reference = {

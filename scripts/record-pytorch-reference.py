@@ -1,12 +1,11 @@
 """Records the PyTorch fixtures in test/fixtures: a tiny GPT-2 trained with AdamW and with Muon, initial weights,
-the recipe "modern". One long file, because they share formulas. Run by hand, its output is committed:
+the recipe "modern". The models are in pytorch_model.py. Run by hand, its output is committed:
 
     python -m venv ../venv && ../venv/bin/pip install torch==2.13.0 numpy
     ../venv/bin/python scripts/record-pytorch-reference.py [folder]
 
-Inputs are fp32. Results are computed from them in float64 (gradients by autograd) and stored rounded to fp32. Names,
-shapes and layouts are those of cuda/gpt2.h: linear weights [O,C], qkv [B,T,3C]. Same torch and CPU, same bytes; on others
-the last digits differ.
+Inputs are fp32. Results are computed from them in float64 (gradients by autograd) and stored rounded to fp32. Same torch
+and CPU, same bytes; on others the last digits differ.
 """
 
 import json
@@ -19,13 +18,13 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-MATRICES = ("wte", "wpe", "qkvw", "attprojw", "fcw", "fcprojw")  # the decayed weights
+from pytorch_model import MATRICES, MODERN, forward, initial_deviation, part, shapes_of, shuffled, twister_of
+
 TINY = {"layers": 2, "channels": 48, "heads": 3, "context": 32, "vocabulary": 61, "paddedVocabulary": 128}
 TRAINING = {
     "steps": 10, "learningRate": 1e-3, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weightDecay": 0.1, "gradClip": 1.0,
 }  # fmt: skip
 MUON = {"learningRate": 0.02, "momentum": 0.95}
-MODERN = {"attentionScale": 0.12, "softcap": 15, "rotaryBase": 1024}
 MODERN_TINY = {"layers": 2, "channels": 40, "heads": 2, "context": 32, "vocabulary": 300, "paddedVocabulary": 384}
 MODERN_SMALL = {"layers": 4, "channels": 128, "heads": 2, "context": 64, "vocabulary": 499, "paddedVocabulary": 512}
 MODERN_TRAINING = {
@@ -34,27 +33,9 @@ MODERN_TRAINING = {
     "constantFraction": 0.3,
 }  # fmt: skip
 
-part = lambda name: name.split(".")[-1]  # the name without its layer
 named = lambda kind, tensors: {f"{kind}/{name}": tensor for name, tensor in tensors.items()}
 doubles = lambda weights: {name: weight.double().requires_grad_() for name, weight in weights.items()}
 shortest = lambda values: [float(str(value)) for value in values.numpy()]  # decimals that read back as the same fp32
-
-
-def attention(qkv, heads, scale=None):
-    """Returns out [B,T,C]."""
-    q, k, v = (part.unflatten(-1, (heads, -1)).transpose(1, 2) for part in qkv.chunk(3, dim=-1))
-    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
-    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale)
-    return out.transpose(1, 2).flatten(2)
-
-
-def rotary(x):
-    """Of x [B,T,NH,HS], turns the pairs (i, i + HS/2); the slower half of the pairs stands still."""
-    T, half = x.shape[1], x.shape[3] // 2
-    moving = MODERN["rotaryBase"] ** -torch.linspace(0, 1, half // 2, dtype=x.dtype)
-    angles = torch.outer(torch.arange(T, dtype=x.dtype), torch.cat([moving, torch.zeros_like(moving)]))[:, None]
-    (first, second), cos, sin = x.chunk(2, dim=-1), angles.cos(), angles.sin()
-    return torch.cat([first * cos + second * sin, second * cos - first * sin], dim=-1)
 
 
 ITERATIONS = {  # margin of the norm, steps
@@ -110,50 +91,11 @@ def write(path, note, value, tensors=None, **versions):
     path.with_suffix(".safetensors").write_bytes(struct.pack("<Q", len(names)) + names + data)
 
 
-def shapes_of(model, is_modern=False):
-    """Shapes of the parameters by name, in the order of our table."""
-    C, rows = model["channels"], model.get("paddedVocabulary", model["vocabulary"])
-    norm = lambda name: {f"{name}w": (C,)} | ({} if is_modern else {f"{name}b": (C,)})
-    linear = lambda name, outputs, inputs: {f"{name}w": (outputs, inputs), f"{name}b": (outputs,)}
-    block = norm("ln1") | linear("qkv", 3 * C, C) | linear("attproj", C, C)
-    block |= norm("ln2") | linear("fc", 4 * C, C) | linear("fcproj", C, 4 * C)
-    shapes = {"wte": (rows, C)} | ({"lnew": (C,)} if is_modern else {"wpe": (model["context"], C)})
-    for layer in range(model["layers"]):
-        shapes |= {f"h.{layer}.{name}": shape for name, shape in block.items()}
-    return shapes | norm("lnf") | (linear("head", rows, C) if is_modern else {})
-
-
 def loss_and_gradients(model, weights, tokens, targets):
-    """Returns (losses [B,T], activations, gradients) by name. Weights with a norm of the embedding are the recipe's."""
-    is_modern, seen = "lnew" in weights, {}
-    linear = lambda x, name: F.linear(x, weights[name + "w"], weights[name + "b"])
-
-    def norm(x, name):
-        if is_modern:
-            # F.rms_norm's default of eps, for bf16 inputs too.
-            return F.rms_norm(x, x.shape[-1:], name and weights[name + "w"], torch.finfo(torch.float32).eps)
-        return F.layer_norm(x, x.shape[-1:], weights[name + "w"], weights[name + "b"])
-
-    x = weights["wte"][tokens]
-    x = seen["encoded"] = norm(x, "lne") if is_modern else x + weights["wpe"][: tokens.shape[1]]
-    for layer in range(model["layers"]):
-        h, heads = f"h.{layer}.", model["heads"]
-        ln1 = seen[h + "ln1"] = norm(x, h + "ln1")
-        qkv = seen[h + "qkv"] = linear(ln1, h + "qkv")
-        if is_modern:
-            q, k, v = qkv.chunk(3, dim=-1)
-            q, k = (rotary(norm(each.unflatten(-1, (heads, -1)), None)).flatten(2) for each in (q, k))
-            qkv = torch.cat([q, k, v], dim=-1)
-        atty = seen[h + "atty"] = attention(qkv, heads, MODERN["attentionScale"] if is_modern else None)
-        x = seen[h + "residual2"] = x + linear(atty, h + "attproj")
-        ln2 = seen[h + "ln2"] = norm(x, h + "ln2")
-        fch = seen[h + "fch"] = linear(ln2, h + "fc")
-        activated = seen[h + "fch_gelu"] = fch.relu() ** 2 if is_modern else F.gelu(fch, approximate="tanh")
-        x = seen[h + "residual3"] = x + linear(activated, h + "fcproj")
-    lnf = seen["lnf"] = norm(x, "lnf")
-    logits = linear(lnf, "head") if is_modern else F.linear(lnf, weights["wte"])[..., : model["vocabulary"]]
-    if is_modern:
-        logits = MODERN["softcap"] * logits / torch.sqrt(logits**2 + MODERN["softcap"] ** 2)
+    """Returns (losses [B,T], activations, gradients) by name; of the recipe's activations only the logits."""
+    seen = {}
+    logits = forward(model, weights, tokens, seen.setdefault)
+    if "lnew" in weights:
         seen = {"logits": logits}  # those of padding too, which take part in the losses
     losses = F.cross_entropy(logits.transpose(1, 2), targets, reduction="none")
     return losses.detach(), seen, dict(zip(weights, torch.autograd.grad(losses.mean(), weights.values())))
@@ -255,8 +197,7 @@ def record_init(folder):
         drawn = {}
         for name, shape in shapes_of(model).items():
             if part(name) in MATRICES:
-                deviation = 0.02 / math.sqrt(2 * model["layers"]) if name.endswith("projw") else 0.02
-                values = torch.empty(shape).normal_(0.0, deviation).flatten()
+                values = torch.empty(shape).normal_(0.0, initial_deviation(model, name)).flatten()
                 drawn[name] = {"first": shortest(values[:edge]), "last": shortest(values[-edge:])}
         return drawn
 
@@ -268,15 +209,8 @@ def record_init(folder):
         return [dict(zip(keys, (n, *normal, shortest(torch.empty(n).normal_(*normal))))) for n, *normal in draws]
 
     def shuffles(seed, counts):
-        """Fisher-Yates from the end with j = draw mod (i + 1), drawn by numpy's MT19937 under init_genrand(seed)."""
-        twister = np.random.MT19937()
-        twister._legacy_seeding(seed)
-        results = [list(range(count)) for count in counts]
-        for values in results:
-            for i in range(len(values) - 1, 0, -1):
-                j = int(twister.random_raw()) % (i + 1)
-                values[i], values[j] = values[j], values[i]
-        return {"seed": seed, "counts": counts, "permutations": results}
+        twister = twister_of(seed)
+        return {"seed": seed, "counts": counts, "permutations": [shuffled(count, twister) for count in counts]}
 
     d6 = {"layers": 6, "channels": 384, "vocabulary": 50257, "context": 1024}
     tiny = {key: TINY[key] for key in d6}
