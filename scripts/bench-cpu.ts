@@ -15,11 +15,10 @@ import { median, quantile } from '../src/base/quantile.ts';
 import { AdamW, Device, findShards, initializeWeights, type Model, openLoader, presetConfig } from '../src/index.ts';
 import { measurePeaks } from '../src/lab/bench/peaks.ts';
 import { type Parameter, realCount } from '../src/model/parameters.ts';
-import type { Trainer } from '../src/train/step/trainer.ts';
 import { createTraining } from '../src/train/step/training.ts';
 import { llmc } from '../src/weights/formats/llmc.ts';
 import { readFlags } from './flags.ts';
-import { runLlmc } from './llmc.ts';
+import { type LlmcStep, runLlmc } from './llmc.ts';
 
 const B = 4;
 const T = 64;
@@ -38,46 +37,32 @@ const options = readFlags({
   out: join(packageRoot, 'benchmarks', 'cpu-d12-b4-t64.json'),
 });
 
-interface Round {
-  /** Milliseconds of the counted steps. */
-  readonly ms: number[];
-  readonly firstLoss: number;
-  readonly peakMiB: number;
-}
+type Round = Awaited<ReturnType<typeof runLlmc>>;
+type Step = () => Promise<LlmcStep>;
 
 const sum = (values: Iterable<number>): number => [...values].reduce((total, value) => total + value, 0);
 const round = (value: number, digits = 2): number => Number(value.toFixed(digits));
 const mebi = (bytes: number): number => round(bytes / 2 ** 20, 1);
 
 function summary(all: readonly Round[]) {
-  const ms = all.flatMap((one) => one.ms);
+  const counted = all.map(({ steps }) => steps.slice(1).map(({ ms }) => ms));
+  const ms = counted.flat();
   return {
     steps: ms.length,
     medianMs: round(median(ms)),
     minMs: round(Math.min(...ms)),
     p95Ms: round(quantile(ms, 0.95)),
-    medianMsOfRounds: all.map((one) => round(median(one.ms))),
+    medianMsOfRounds: counted.map((one) => round(median(one))),
     tokensPerSecond: round((B * T * 1000) / median(ms), 1),
-    firstLoss: round(all[0]!.firstLoss, 6),
+    firstLoss: round(all[0]!.steps[0]!.loss, 6),
     peakResidentMiB: round(Math.max(...all.map((one) => one.peakMiB)), 1),
   };
 }
 
-/** Runs steps of this library, in this process. */
-function ourProgram(trainer: Trainer, next: Parameters<Trainer['step']>[2]) {
-  let index = 0;
-  const step = async () => {
-    const begin = performance.now();
-    const { loss } = await trainer.step(index++, learningRate, next);
-    return { loss, ms: performance.now() - begin };
-  };
-  const measureRound = async (): Promise<Round> => {
-    const first = await step();
-    const ms: number[] = [];
-    while (ms.length < stepsPerRound - 1) ms.push((await step()).ms);
-    return { ms, firstLoss: first.loss, peakMiB: process.resourceUsage().maxRSS / 1024 };
-  };
-  return { step, measureRound };
+async function measureOurs(step: Step): Promise<Round> {
+  const steps: LlmcStep[] = [];
+  while (steps.length < stepsPerRound) steps.push(await step());
+  return { steps, peakMiB: process.resourceUsage().maxRSS / 1024 };
 }
 
 /** Writes the inputs of llm.c's program: these weights in its format, and the shards where it looks for them. */
@@ -90,14 +75,8 @@ function prepareLlmc(folder: string, { config, masters }: Model, shards: readonl
   llmc.write(join(folder, 'gpt2_124M.bin'), { model: config, read, [Symbol.dispose]: () => {} }, 'fp32');
 }
 
-async function measureLlmc(folder: string): Promise<Round> {
-  const isEnough = ({ length }: readonly unknown[]) => length === stepsPerRound;
-  const { steps, peakMiB } = await runLlmc('./train_gpt2', { cwd: folder, isEnough });
-  return { ms: steps.slice(1).map(({ ms }) => ms), firstLoss: steps[0]!.loss, peakMiB };
-}
-
 /** Time in each of the library's functions over some steps. The CPU library returns when the work is done. */
-async function profile(device: Device, step: () => Promise<{ ms: number }>) {
+async function profile(device: Device, step: Step) {
   const functions = new Map<string, { calls: number; ms: number; flops: number }>();
   const call = device.call.bind(device) as (name: string, args: object) => void;
   const timed = (name: string, args: { N?: number; C?: number; O?: number }) => {
@@ -112,7 +91,7 @@ async function profile(device: Device, step: () => Promise<{ ms: number }>) {
   Object.assign(device, { call: timed });
   let total = 0;
   for (let i = 0; i < profiledSteps; i++) total += (await step()).ms;
-  const inFunctions = sum([...functions.values()].map(({ ms }) => ms));
+  const sumOf = (field: 'ms' | 'flops', rows = [...functions.values()]) => sum(rows.map((row) => row[field]));
   const rows = [...functions].map(([name, { calls, ms, flops }]) => ({
     name,
     calls: calls / profiledSteps,
@@ -122,13 +101,12 @@ async function profile(device: Device, step: () => Promise<{ ms: number }>) {
   }));
   rows.sort((a, b) => b.ms - a.ms);
   const matmuls = [...functions].filter(([name]) => name.startsWith('matmul')).map(([, row]) => row);
-  const flops = sum(matmuls.map((row) => row.flops));
   return {
     meanStepMs: round(total / profiledSteps),
-    outsideLibraryMs: round((total - inFunctions) / profiledSteps, 3),
+    outsideLibraryMs: round((total - sumOf('ms')) / profiledSteps, 3),
     functions: rows,
-    matmulGflop: round(flops / profiledSteps / 1e9, 3),
-    matmulGflops: round(flops / sum(matmuls.map(({ ms }) => ms)) / 1e6, 1),
+    matmulGflop: round(sumOf('flops') / profiledSteps / 1e9, 3),
+    matmulGflops: round(sumOf('flops') / sumOf('ms', matmuls) / 1e6, 1),
   };
 }
 
@@ -170,21 +148,20 @@ async function main() {
   if (llmc) prepareLlmc(llmc, model, [...shards, ...findShards(options.data, 'val')]);
   const { vocabularySize } = config;
   const loader = openLoader({ shards, batch: B, sequence: T, order: 'llmc', seed, vocabularySize });
-  const { step, measureRound } = ourProgram(trainer, () => loader.next());
-
+  let index = 0;
+  const step: Step = async () => {
+    const begin = performance.now();
+    const { loss } = await trainer.step(index++, learningRate, () => loader.next());
+    return { loss, ms: performance.now() - begin };
+  };
+  const isEnough = ({ length }: readonly LlmcStep[]) => length === stepsPerRound;
   const ourRounds: Round[] = [];
   const llmcRounds: Round[] = [];
   for (let i = 0; i < rounds; i++) {
-    ourRounds.push(await measureRound());
-    if (llmc) llmcRounds.push(await measureLlmc(llmc));
+    ourRounds.push(await measureOurs(step));
+    if (llmc) llmcRounds.push(await runLlmc('./train_gpt2', { cwd: llmc, isEnough }));
   }
-  const tensors = Object.fromEntries([...device.allocated].map(([name, bytes]) => [name, mebi(bytes)]));
-  const memory = {
-    residentBeforeMiB: mebi(residentBefore),
-    peakResidentMiB: summary(ourRounds).peakResidentMiB,
-    tensorsMiB: mebi(sum(device.allocated.values())),
-    tensors,
-  };
+  const allocated = [...device.allocated];
   const profiled = await profile(device, step);
   loader.close();
   const { matmulSize, matmulFlopsPerSecond } = await measurePeaks(device);
@@ -213,7 +190,12 @@ async function main() {
       shareOfSquareOverStep: round(profiled.matmulGflop / (ours.medianMs / 1000) / squareGflops, 4),
     },
     profile: profiled,
-    memory,
+    memory: {
+      residentBeforeMiB: mebi(residentBefore),
+      peakResidentMiB: ours.peakResidentMiB,
+      tensorsMiB: mebi(sum(allocated.map(([, bytes]) => bytes))),
+      tensors: Object.fromEntries(allocated.map(([name, bytes]) => [name, mebi(bytes)])),
+    },
   };
   writeFileSync(options.out, `${JSON.stringify(result, null, 2)}\n`);
   const ofLlmc = theirs ? `, llm.c ${theirs.medianMs} ms` : '';

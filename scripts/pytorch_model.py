@@ -74,17 +74,12 @@ def forward(model, weights, tokens, keep=lambda name, tensor: tensor):
     return logits
 
 
-def twister_of(seed):
-    """numpy's MT19937 under init_genrand(seed)."""
-    twister = np.random.MT19937()
+def shuffles(seed, counts):
+    """Fisher-Yates from the end with j = draw mod (i + 1), drawn by numpy's MT19937 under init_genrand(seed)."""
+    twister, results = np.random.MT19937(), [list(range(count)) for count in counts]
     twister._legacy_seeding(seed)
-    return twister
-
-
-def shuffled(count, twister):
-    """Fisher-Yates from the end with j = draw mod (i + 1)."""
-    values = list(range(count))
-    for i in range(count - 1, 0, -1):
-        j = int(twister.random_raw()) % (i + 1)
-        values[i], values[j] = values[j], values[i]
-    return values
+    for values in results:
+        for i in range(len(values) - 1, 0, -1):
+            j = int(twister.random_raw()) % (i + 1)
+            values[i], values[j] = values[j], values[i]
+    return results

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from pytorch_model import MATRICES, forward, initial_deviation, part, shapes_of, shuffled, twister_of
+from pytorch_model import MATRICES, forward, initial_deviation, part, shapes_of, shuffles
 
 FIELDS = (
     "model layers channels heads context vocabularySize data batch sequence totalBatch steps learningRate warmup "
@@ -58,7 +58,7 @@ def batches(c):
     queue, epoch = [], 0
     while True:
         while len(queue) < rows:
-            queue += shuffled(len(all_rows), twister_of((c["seed"] + epoch * 0x9E3779B1) % 2**32))
+            queue += shuffles((c["seed"] + epoch * 0x9E3779B1) % 2**32, [len(all_rows)])[0]
             epoch += 1
         yield np.stack([all_rows[index] for index in queue[:rows]])
         del queue[:rows]

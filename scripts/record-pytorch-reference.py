@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from pytorch_model import MATRICES, MODERN, forward, initial_deviation, part, shapes_of, shuffled, twister_of
+from pytorch_model import MATRICES, MODERN, forward, initial_deviation, part, shapes_of, shuffles
 
 TINY = {"layers": 2, "channels": 48, "heads": 3, "context": 32, "vocabulary": 61, "paddedVocabulary": 128}
 TRAINING = {
@@ -208,16 +208,15 @@ def record_init(folder):
         keys = ("count", "mean", "standardDeviation", "values")
         return [dict(zip(keys, (n, *normal, shortest(torch.empty(n).normal_(*normal))))) for n, *normal in draws]
 
-    def shuffles(seed, counts):
-        twister = twister_of(seed)
-        return {"seed": seed, "counts": counts, "permutations": [shuffled(count, twister) for count in counts]}
-
     d6 = {"layers": 6, "channels": 384, "vocabulary": 50257, "context": 1024}
     tiny = {key: TINY[key] for key in d6}
     recorded = {
         **{"seed": 42, "tinyModel": tiny, "tiny": draw(tiny, edge=16), "d6Model": d6, "d6": draw(d6, edge=4)},
         "normals": {f"seed{seed}": draw_sequence(seed) for seed in (42, 0, 4294967295)},
-        "shuffle": {"seed42": shuffles(42, [1, 2, 23, 100]), "seed43": shuffles(43, [23, 23, 700])},
+        "shuffle": {
+            f"seed{seed}": {"seed": seed, "counts": counts, "permutations": shuffles(seed, counts)}
+            for seed, counts in ((42, [1, 2, 23, 100]), (43, [23, 23, 700]))
+        },
     }
     note = "torch.manual_seed(seed), then Tensor.normal_ in fp32 on the CPU, one call a tensor, in this order"
     write(folder / "init", note, recorded, cpuCapability=torch.backends.cpu.get_cpu_capability())
