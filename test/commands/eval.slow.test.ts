@@ -2,7 +2,7 @@ import { beforeAll, expect, it } from 'vitest';
 import { writeQuestions } from '../../src/data/shards/multiple-choice.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
 import { readRun } from '../../src/runs/reader.ts';
-import { tinyModel, workplace } from '../support/cli.ts';
+import { tinyModel, withCode, workplace } from '../support/cli.ts';
 import { llmcModelFile } from '../support/llmc-model.ts';
 import { randomQuestions } from '../support/questions.ts';
 
@@ -21,8 +21,7 @@ beforeAll(async () => {
 });
 
 it("takes sizes and data of the run, and gives its validation's figure", async () => {
-  const { code, stdout, stderr } = await evaluate('--model', 'run');
-  expect(code, stderr).toBe(0);
+  const { stdout, stderr } = withCode(0, await evaluate('--model', 'run'));
   const loss = readRun(place.path('run')).series.val.at(-1)![1].toFixed(4);
   expect(stdout).toMatch(
     new RegExp(
@@ -45,8 +44,7 @@ it('prints a loss that is no number, and exits with 1', async () => {
   };
   place.file('nan.bin', llmcModelFile(config, 'fp32', nans));
   const args = ['--model', 'nan.bin', '--data', 'data'];
-  const { code, stdout, stderr } = await evaluate(...args, '--json');
-  expect(code, stderr).toBe(1);
+  const { stdout, stderr } = withCode(1, await evaluate(...args, '--json'));
   expect(JSON.parse(stdout)).toMatchObject({ loss: 'NaN' });
   expect(stderr).toMatch(/^the loss of nan\.bin on data is NaN: the model diverged or is damaged; /m);
   expect((await evaluate(...args)).stdout).toBe('');
@@ -65,8 +63,7 @@ it('gives all figures as JSON', async () => {
 });
 
 it('answers questions, alone or after the loss, the same at any batch size', async () => {
-  const alone = await evaluate('--model', 'run', '--hellaswag', 'questions.bin');
-  expect(alone.code, alone.stderr).toBe(0);
+  const alone = withCode(0, await evaluate('--model', 'run', '--hellaswag', 'questions.bin'));
   expect(alone.stdout).toMatch(/^questions\.bin: acc 0\.\d{4} \(\d+ of 20\) {3}acc_norm 0\.\d{4} \(\d+\)\n$/);
   expect(alone.stderr).toMatch(/^\d+ of 80 rows are longer than --seq 32: the beginnings .* are cut off$/m);
   const options = '--hellaswag questions.bin --data data --json --batch 7';
@@ -79,8 +76,7 @@ it('answers questions, alone or after the loss, the same at any batch size', asy
 
 it('gives one loss at any batch, at the one that fits, and on two ranks', async () => {
   const figures = async (...args: string[]) => {
-    const { code, stdout, stderr } = await evaluate('--model', 'run', '--seq', '16', '--json', ...args);
-    expect(code, stderr).toBe(0);
+    const { stdout, stderr } = withCode(0, await evaluate('--model', 'run', '--seq', '16', '--json', ...args));
     return { stderr, ...(JSON.parse(stdout) as { batch: number; loss: number; tokens: number }) };
   };
   // Logits of 50,304 numbers a token.

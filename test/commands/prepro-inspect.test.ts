@@ -1,7 +1,7 @@
 import { beforeAll, expect, it } from 'vitest';
 import { writeShard } from '../../src/data/shards/shard.ts';
 import { encode, endOfText } from '../../src/tokenizer/tokenizer.ts';
-import { workplace } from '../support/cli.ts';
+import { withCode, workplace } from '../support/cli.ts';
 
 const place = workplace();
 beforeAll(async () => {
@@ -13,13 +13,12 @@ beforeAll(async () => {
 const inspect = (...args: string[]) => place.here(['prepro', 'inspect', ...args]);
 
 it('gives header, counts and text', async () => {
-  const { code, stdout } = await inspect('few_train.bin');
+  const { stdout } = withCode(0, await inspect('few_train.bin'));
   expect(stdout).toMatch(/^few_train\.bin: 1,0\d\d bytes, sha256 [0-9a-f]{64}\nheader: 20240520, version 1, 1\d t/);
   expect(stdout).toContain(
     'tokenizer: gpt2, a vocabulary of 50,257; the largest id is 50,256\n<|endoftext|>: 2, before each document or part of a long one\n',
   );
   expect(stdout).toMatch(/tokens 0 to 1\d:\n<\|endoftext\|>Hello world<\|endoftext\|>ROMEO: naïve 🦜\n$/);
-  expect(code).toBe(0);
 });
 
 it('characters have no end of text', async () => {

@@ -6,7 +6,7 @@ import { lockRun } from '../../src/runs/lock.ts';
 import type { RunEvent } from '../../src/runs/schema.ts';
 import { writtenModel } from '../checkpoint/trained-model.ts';
 import { runEvent, trainEvent, writeLog } from '../runs/run-log.ts';
-import { command, workplace } from '../support/cli.ts';
+import { command, withCode, workplace } from '../support/cli.ts';
 import { tinyConfig } from '../support/tiny-model.ts';
 
 const place = workplace();
@@ -110,22 +110,20 @@ it.each([
   ['eval', isUnsaved],
   ['export --format hf --out x', isUnsaved],
 ])('gpt2 %s is refused in one line', async (line, message) => {
-  const { code, stderr } = await place.here(line);
+  const { stderr } = withCode(1, await place.here(line));
   expect(stderr.trimEnd()).toMatch(message);
   expect(stderr.trimEnd()).not.toContain('\n');
-  expect(code).toBe(1);
 });
 
 it.each(['sample', 'eval', 'export --format hf --out x', 'train --out x'])(
   'gpt2 %s --model of a run that has not saved yet: when it saves, and how to save now',
   async (line) => {
     const lock = lockRun(place.path('runs/failed'), constants.O_RDWR)!;
-    const { code, stderr } = await place.here(`${line} --model runs/failed`);
+    const { stderr } = withCode(1, await place.here(`${line} --model runs/failed`));
     lock.close();
     expect(stderr).toMatch(
       /^runs\/failed has no checkpoint yet: the run saves every 10m and at its end \(--save-every\); wait, stop it with Ctrl-C, which saves too, or name another\n$/,
     );
-    expect(code).toBe(1);
   },
 );
 

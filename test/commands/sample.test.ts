@@ -11,7 +11,7 @@ import { Device } from '../../src/native/device.ts';
 import { libraryPath } from '../../src/native/find-library.ts';
 import { writeCheckpoint } from '../../src/weights/checkpoint/write.ts';
 import { emptyModel, manifestFields } from '../checkpoint/trained-model.ts';
-import { command, workplace } from '../support/cli.ts';
+import { command, withCode, workplace } from '../support/cli.ts';
 
 /** A small model with GPT-2's vocabulary, so that text can be made. */
 const config = { layers: 1, channels: 16, heads: 2, context: 32, vocabularySize: 50257 };
@@ -40,10 +40,9 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
   });
 
   it('goes on from the prompt with the newest run, and says which', async () => {
-    const { code, stdout, stderr } = await sample('--prompt', 'To be', '--tokens', '40');
+    const { stdout, stderr } = withCode(0, await sample('--prompt', 'To be', '--tokens', '40'));
     expect(stderr).toMatch(/^from runs\/a-newer\/checkpoints\/step-0{7}3\n40 tokens in [\d.]+ s, [\d,]+ tokens\/s\n$/);
     expect(stdout).toMatch(/^To be.+\n$/s);
-    expect(code).toBe(0);
   });
 
   it('says that it sees only the end of a prompt that is longer than the context', async () => {
@@ -67,8 +66,7 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
 
   it('is the same for the same seed and another for another', async () => {
     const args = ['--model', 'runs/b-older', '--tokens', '8', '--top-k', '40', '--top-p', '.9'];
-    const first = await sample(...args);
-    expect(first.code).toBe(0);
+    const first = withCode(0, await sample(...args));
     expect((await sample(...args)).stdout).toBe(first.stdout);
     expect((await sample(...args, '--no-stream')).stdout).toBe(first.stdout);
     expect((await sample(...args, '--seed', '5')).stdout).not.toBe(first.stdout);
@@ -160,10 +158,8 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
 
   it('names a damaged checkpoint and takes the one before', async () => {
     place.file('runs/b-older/checkpoints/step-00000009/manifest.json', '{');
-    const { code, stderr } = await sample('--model', 'runs/b-older', '--tokens', '1');
-    expect(stderr).toMatch(
+    expect(withCode(0, await sample('--model', 'runs/b-older', '--tokens', '1')).stderr).toMatch(
       /^skipped a checkpoint: .*step-00000009\/manifest\.json cannot be used: .*\nfrom .*3\n1 tokens? in .*\n$/,
     );
-    expect(code).toBe(0);
   });
 });

@@ -4,7 +4,7 @@ import type { Check } from '../../src/lab/doctor/check.ts';
 import { checkKernels } from '../../src/lab/doctor/launch-kernels.ts';
 import { checkFolder, checkNode, checkTools } from '../../src/lab/doctor/system.ts';
 import { describeBackends } from '../support/backends.ts';
-import { workplace } from '../support/cli.ts';
+import { withCode, workplace } from '../support/cli.ts';
 
 const place = workplace();
 
@@ -30,8 +30,7 @@ it('says how to fix a library that is missing or cannot be opened', async () => 
     ['GPT2_LIBRARY', place.file('cpu-text.so', 'no library'), 'cpu-text\\.so cannot be loaded: .*'],
     ['GPT2_KERNELS', 'abacus', ' one of .*portable.*, got abacus.*'],
   ] as const) {
-    const { code, stdout, stderr } = await place.here(['doctor'], { [variable]: value });
-    expect(code).toBe(1);
+    const { stdout, stderr } = withCode(1, await place.here(['doctor'], { [variable]: value }));
     const fix = `\n +-> correct or unset ${variable}$`;
     expect(stdout).toMatch(new RegExp(`^FAIL {2}cpu library +.*${found}${fix}`, 'm'));
     expect(stdout).toMatch(new RegExp(`^FAIL {2}kernels +no library opens here${fix}`, 'm'));

@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
-import { Workplace } from '../support/cli.ts';
+import { Workplace, withCode } from '../support/cli.ts';
 
 const shared = fileURLToPath(new URL('../../../shared/datasets', import.meta.url));
 const datasets = process.env.GPT2_DATASETS ?? (existsSync(shared) ? shared : undefined);
@@ -24,8 +24,7 @@ it.skipIf(!datasets)(
     const text = run('sample', '--model', 'run', '--prompt', 'ROMEO:', '--tokens', '8', '--device', 'cpu').stdout;
     expect(text.startsWith('ROMEO:')).toBe(true);
     // A tolerance that no fp32 run can meet: the verdict has to be able to fail.
-    const strict = place.run(['compare', 'run', '--tolerance', '0.000001']);
-    expect(strict.code).toBe(1);
+    const strict = withCode(1, place.run(['compare', 'run', '--tolerance', '0.000001']));
     expect(strict.stderr).toContain('outside the limits of llmc-d6-fp32-b4-t64: train at step');
   },
 );

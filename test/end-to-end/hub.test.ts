@@ -11,6 +11,7 @@ import { train } from '../../src/train/train.ts';
 import { exportModel } from '../../src/weights/export.ts';
 import { resolveWeights } from '../../src/weights/weights.ts';
 import { commit, files, filesIn, hub, hubOfEach, made, repository } from '../formats/hub-server.ts';
+import { withCode } from '../support/cli.ts';
 import { until } from '../support/until.ts';
 
 const place = hubOfEach();
@@ -37,9 +38,8 @@ const furthest = (a: Float32Array, b: Float32Array): number =>
   a.reduce((most, value, index) => Math.max(most, Math.abs(value - b[index]!)), 0);
 
 it('sample says what it downloads; a path of the same name, or a folder of the owner, wins', async () => {
-  const first = await sample(repository);
+  const first = withCode(0, await sample(repository));
   expect(first.stderr).toContain(`downloading ${repository}@${commit} to ${folder()}\nfrom ${folder()}\n`);
-  expect(first.code).toBe(0);
   expect(first.stdout).toBe((await sample(made.path('local'))).stdout);
   hub.requests.length = 0;
   mkdirSync(place.path('someone'));
@@ -121,8 +121,7 @@ it('all runs of a sweep start from one commit', async () => {
   const sweep = place.finished(['train', ...given, '--model', repository, '--sweep', 'seed=1,2', '--out', 'sweep']);
   await until(() => expect(existsSync(place.path('sweep', 'seed=1', 'log.jsonl'))).toBe(true));
   hub.commit(repository, files);
-  const { code, stderr } = await sweep;
-  expect(code, stderr).toBe(0);
+  withCode(0, await sweep);
   for (const run of ['seed=1', 'seed=2']) {
     expect(readRun(place.path('sweep', run)).configuration.model).toBe(`${repository}@${commit}`);
   }
@@ -131,8 +130,7 @@ it('all runs of a sweep start from one commit', async () => {
 it('two ranks download once', async () => {
   const given = '--data data --device cpu --threads 1 --batch 2 --seq 16 --val-every 0 --sample-every 0'.split(' ');
   const more = ['--model', repository, '--steps', '2', '--gpus', '2', '--out', 'together'];
-  const { code, stdout, stderr } = await place.finished(['train', ...given, ...more]);
-  expect(code, stderr).toBe(0);
+  const { stdout } = withCode(0, await place.finished(['train', ...given, ...more]));
   expect(hub.downloads).toHaveLength(1);
   // By rank 0, which shows the progress.
   expect(stdout).toContain(`downloading ${repository}@${commit}`);

@@ -9,7 +9,7 @@ import { orElse } from '../../src/base/errors.ts';
 import { checkpointsFolder, configPath, logPath } from '../../src/runs/paths.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { resolveCheckpoint, verifyCheckpoint } from '../../src/weights/checkpoint/directory.ts';
-import { Workplace, workplace } from '../support/cli.ts';
+import { Workplace, withCode, workplace } from '../support/cli.ts';
 import { freePort, Job, rankData, sharedSteps, tinyRanks } from '../support/ranks.ts';
 import { until } from '../support/until.ts';
 
@@ -27,8 +27,7 @@ const isTraining = (out: string) =>
 
 it('a step that is not finite ends all ranks, says where it began and is saved as it was before', () => {
   const args = [...tinyRanks, ...sharedSteps, ...'--lr 1e30 --steps 9 --val-every 0 --out bad --gpus 2'.split(' ')];
-  const { code, stderr } = place.run(['train', ...args]);
-  expect(code).toBe(1);
+  const { stderr } = withCode(1, place.run(['train', ...args]));
   expect(stderr).toMatch(
     /^rank [01] on .*: step (\d) is not finite .*; rank [01] on .*: gpt2_\w+ wrote (NaN|-?Infinity) to .*; saved the state before the step; continue with --out bad/,
   );
@@ -223,10 +222,9 @@ describe('train --gpus', () => {
   ])('refuses before any process is started: %s', async (line, said, env) => {
     mkdirSync(place.path('twelve'), { recursive: true });
     writeFileSync(configPath(place.path('twelve')), JSON.stringify({ ranks: 12, device: 'cpu', totalBatch: 96 }));
-    const { code, stderr } = await place.here(line, env);
+    const { stderr } = withCode(2, await place.here(line, env));
     expect(stderr.startsWith(said), stderr).toBe(true);
     if (said.endsWith('\n')) expect(stderr).toBe(said);
-    expect(code).toBe(2);
   });
 });
 

@@ -7,7 +7,7 @@ import { writeQuestions } from '../../src/data/shards/multiple-choice.ts';
 import { rankLogPath } from '../../src/runs/paths.ts';
 import { readRun, type Series } from '../../src/runs/reader.ts';
 import { resolveCheckpoint } from '../../src/weights/checkpoint/directory.ts';
-import { type Finished, workplace } from '../support/cli.ts';
+import { type Finished, withCode, workplace } from '../support/cli.ts';
 import { windowedFlags } from '../support/modern-models.ts';
 import { randomQuestions } from '../support/questions.ts';
 import { inRanks, onRankData, rankData, sharedSteps, tinyRanks } from '../support/ranks.ts';
@@ -66,9 +66,7 @@ it("in llm.c's order and bf16 a run resumes bit for bit, ranks at other shards, 
   await inRanks(place, 2, [...line.split(' '), ...onRankData, ...'--channels 32 --heads 2 --context 16'.split(' ')]);
   const whole = files('llmc');
   rmSync(place.path('llmc/checkpoints/step-00000060'), { recursive: true });
-  const { code, stderr } = await place.here('train --out llmc --resume --gpus 1');
-  expect(code).toBe(1);
-  expect(stderr).toContain(
+  expect(withCode(1, await place.here('train --out llmc --resume --gpus 1')).stderr).toContain(
     'with --gpus 1: it was trained with 2; only --order sequence can continue with another split',
   );
   place.ok('train --out llmc --resume');

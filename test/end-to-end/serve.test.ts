@@ -5,7 +5,7 @@ import { createServer, type Server } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readRun } from '../../src/runs/reader.ts';
 import { StreamViewer } from '../live/streams.ts';
-import { tinyModel, workplace } from '../support/cli.ts';
+import { tinyModel, withCode, workplace } from '../support/cli.ts';
 import { until } from '../support/until.ts';
 
 const place = workplace();
@@ -37,8 +37,7 @@ const weights = (out: string) =>
   readRun(place.path(out)).events.flatMap((event) => (event.event === 'done' ? event.weights : []));
 
 it('a port in use: one line, before anything is trained', async () => {
-  const { code, stdout, stderr } = await place.here(train('refused', 10, '--serve', String(port)));
-  expect(code).toBe(1);
+  const { stdout, stderr } = withCode(1, await place.here(train('refused', 10, '--serve', String(port))));
   expect(stderr).toMatch(/^cannot serve the live page: port \d+ is in use: choose another[^\n]*\n$/);
   expect(stdout).not.toContain('step');
   expect(existsSync(place.path('refused'))).toBe(false);

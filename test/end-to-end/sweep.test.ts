@@ -3,7 +3,7 @@ import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { libraryPath } from '../../src/native/find-library.ts';
 import { readRun } from '../../src/runs/reader.ts';
-import { tinyModel, workplace } from '../support/cli.ts';
+import { tinyModel, withCode, workplace } from '../support/cli.ts';
 import { until } from '../support/until.ts';
 
 describe.skipIf(!existsSync(libraryPath('cpu')))('train --sweep', () => {
@@ -32,8 +32,7 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('train --sweep', () => {
 
   it('trains all combinations; a failed run stops no other; the same command trains what is missing', () => {
     const command = [...args, '--steps', '8', '--sweep', 'learningRate=1e-3,1e30', '--sweep', 'seed=1,2'];
-    const first = place.run(command);
-    expect(first.code).toBe(1);
+    const first = withCode(1, place.run(command));
     expect(first.stdout).toMatch(/^4 runs in sweep, 0 of them finished before\nlr=1e-3,seed=1\n/);
     const [ranked = '', next] = first.stdout.slice(first.stdout.indexOf('Ranking')).split('next: ');
     const ranking = ranked.trimEnd().split('\n');

@@ -8,20 +8,18 @@ testUnder(
   'compute-sanitizer',
   { name: 'finds what is wrong, and nothing else', op: 'residual_forward', command },
   (sanitize, source) => {
-    const clean = sanitize();
+    const clean = sanitize(0);
     for (const check of ['memcheck', 'racecheck', 'initcheck']) {
       expect(clean.stdout).toMatch(
         new RegExp(`^${check}:\n(=.*\n)*residual_forward fp32 {2}right at \\d+ sizes$`, 'm'),
       );
     }
     expect(clean.stdout).toMatch(/^nothing found: residual_forward fp32$/m);
-    expect(clean.code).toBe(0);
     const text = readFileSync(source, 'utf8');
     writeFileSync(source, text.replace('out[i] =', 'out[i + (1ll << 40)] ='));
-    const { code, stdout } = sanitize();
+    const { stdout } = sanitize(1);
     expect(stdout).toMatch(/^memcheck:\n(.*\n)*=+ Invalid __global__ write/m);
     expect(stdout).toMatch(/^found something: memcheck/m);
     expect(stdout).toMatch(/residual\.cu:\d+/);
-    expect(code).toBe(1);
   },
 );

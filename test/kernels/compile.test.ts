@@ -25,7 +25,7 @@ import { cachedCubin } from '../../src/ops/kernels/cubin-cache.ts';
 import { emulated } from '../../src/ops/kernels/emulated.ts';
 import { loadKernels } from '../../src/ops/kernels/kernels.ts';
 import { mutate } from '../fuzz/mutate.ts';
-import { command, workplace } from '../support/cli.ts';
+import { command, withCode, workplace } from '../support/cli.ts';
 import { rounds } from '../support/rounds.ts';
 import { until } from '../support/until.ts';
 
@@ -92,9 +92,8 @@ describe.skipIf(!hasCompiler)('a file of kernels (needs nvcc or NVRTC)', () => {
     expect(() => compiled({ file: path })).toThrow(
       `${path}:2: error: identifier "missing" is undefined\n    out[0] = missing;\n             ^`,
     );
-    const { code, stderr } = place.run(['kernel', 'build', path, '--gpu', '9.0']);
+    const { stderr } = withCode(1, place.run(['kernel', 'build', path, '--gpu', '9.0']));
     expect(stderr).toBe(`${path}:2: error: identifier "missing" is undefined\n    out[0] = missing;\n             ^\n`);
-    expect(code).toBe(1);
     expect(existsSync(cache) ? readdirSync(cache) : []).toEqual([]);
   });
 

@@ -1,6 +1,6 @@
 // `gpt2 kernel test FILE.cu --expect FILE.mjs`, on the CPU.
 import { expect, it } from 'vitest';
-import { workplace } from '../support/cli.ts';
+import { withCode, workplace } from '../support/cli.ts';
 
 const place = workplace();
 const source = `#include <cuda_fp16.h>
@@ -100,9 +100,8 @@ it.each([
   [call('', 'c: [0, 1]', launch), 'thread 1 of block 0 writes c[2], but c has 2 elements at ', "function: 'past'"],
   [call('', 'c: [1]', 'grid: 1, block: 2048'), 'past is not launched with blocks of 2048 x 1', "function: 'past'"],
 ])('fails %s: %s', async (list, message, others = '') => {
-  const { stderr, stdout, code } = await test('expect.mjs', `export default { cases: [${list}], ${others} };`);
+  const { stderr, stdout } = withCode(1, await test('expect.mjs', `export default { cases: [${list}], ${others} };`));
   expect(stderr + stdout).toContain(message);
-  expect(code).toBe(1);
 });
 
 it.each([

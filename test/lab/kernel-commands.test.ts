@@ -9,7 +9,7 @@ import { readOptionsFile } from '../../src/options/read-options.ts';
 import type { KernelRound } from '../../src/report/kernel-round.ts';
 import { train } from '../../src/train/train.ts';
 import { StreamViewer } from '../live/streams.ts';
-import { tinyModel, workplace } from '../support/cli.ts';
+import { tinyModel, withCode, workplace } from '../support/cli.ts';
 import { edit, newKernels, testsOfLab } from '../support/lab.ts';
 import { until } from '../support/until.ts';
 
@@ -24,9 +24,7 @@ describe('on the CPU', () => testsOfLab('cpu'));
 it('a card that ends its process costs that process alone', async () => {
   mkdirSync(place.path('crash'));
   writeFileSync(place.path('crash/card.mjs'), "process.kill(process.pid, 'SIGSEGV'); export default [];");
-  const { code, stderr } = await test('crash');
-  expect(stderr).toMatch(/^crash: the process for kernels was ended by SIGSEGV\n$/);
-  expect(code).toBe(1);
+  expect(withCode(1, await test('crash')).stderr).toMatch(/^crash: the process for kernels was ended by SIGSEGV\n$/);
 });
 
 const hangs = { importing: 'for (;;) {}', waiting: 'await new Promise(() => {});' };
@@ -64,9 +62,8 @@ it.each([
   ['course', 'start', '/proc/none/course'],
   ['kernel', 'build', 'gelu/gelu.cu', '--cpu'],
 ])('%s %s ends where the file system takes no folders', (...args) => {
-  const { code, stderr } = place.run(args, { XDG_CACHE_HOME: '/proc/none' }, '', 120_000);
+  const { stderr } = withCode(1, place.run(args, { XDG_CACHE_HOME: '/proc/none' }, '', 120_000));
   expect(stderr).toMatch(/^cannot .*\/proc\/none.*ENOENT.*; name another .*\n$/);
-  expect(code).toBe(1);
 });
 
 it.skipIf(process.platform !== 'linux')(
@@ -142,13 +139,12 @@ shift 6
 `;
   writeFileSync(place.path('toolkit/bin/compute-sanitizer'), tool, { mode: 0o755 });
   const env = { CUDA_HOME: place.path('toolkit') };
-  const { code, stdout } = place.run('kernel test gelu --device cpu --dtype fp32 --sanitize', env);
+  const { stdout } = withCode(1, place.run('kernel test gelu --device cpu --dtype fp32 --sanitize', env));
   const each = ['memcheck', 'racecheck', 'initcheck'].map(
     (check) =>
       `${check}:\n--tool ${check} --error-exitcode 1 --report-api-errors no\ngelu_forward fp32  right at 3 sizes\n`,
   );
   expect(stdout).toBe(`${each.join('')}found something: racecheck\n`);
-  expect(code).toBe(1);
 });
 
 it('a kernel that the source lacks is named with the source', async () => {
@@ -161,24 +157,21 @@ it('says that bf16 is not tested, and shows its errors where a compiler for GPUs
   const { source } = newKernels(place.path('wide'));
   const untested =
     /^gelu_forward bf16 {2}is not tested here: on a CPU tensors are fp32; it runs on a GPU(?: \((.*) compiles it\))?$/m;
-  const right = await test('wide');
+  const right = withCode(0, await test('wide'));
   expect(right.stdout).toMatch(untested);
-  expect(right.code).toBe(0);
   expect((await test('wide', '--dtype', 'fp32')).stdout).not.toContain('bf16');
   if (untested.exec(right.stdout)![1] === undefined) return;
   edit(source, (text) => `${text}static_assert(sizeof(element) == 4, "is fp32");\n`);
-  const wrong = await test('wide');
+  const wrong = withCode(1, await test('wide'));
   expect(wrong.stdout).toMatch(
     /runs on a GPU, but does not compile:\n\S+gelu\.cu:\d+: error: static assertion .*is fp32/,
   );
   expect(wrong.stdout).toMatch(/^wrong: gelu_forward bf16$/m);
-  expect(wrong.code).toBe(1);
 });
 
 it('a compiler that is named and cannot be used is not the same as none', () => {
-  const { stdout, code } = place.run('kernel test gelu --device cpu', { GPT2_NVRTC_LIB: place.path('none.so') });
+  const { stdout } = withCode(1, place.run('kernel test gelu --device cpu', { GPT2_NVRTC_LIB: place.path('none.so') }));
   expect(stdout).toMatch(/runs on a GPU, but does not compile:\n\S+none\.so is not a usable NVRTC: /);
-  expect(code).toBe(1);
 });
 
 it('an import without an extension, and a folder instead of a file, are rejected in one line', async () => {
@@ -211,9 +204,8 @@ it.each([
 ])('a card with %j changed to %j is refused', async (from, to, message) => {
   const folder = `card-with-${to.replaceAll(/\W+/g, '-')}`;
   newKernels(place.path(folder), { card: (text) => text.replace(from, to) });
-  const { code, stdout, stderr } = await test(folder, '--dtype', 'fp32');
+  const { stdout, stderr } = withCode(1, await test(folder, '--dtype', 'fp32'));
   expect(stdout + stderr).toMatch(message);
-  expect(code).toBe(1);
 });
 
 it('a card names the instances of a template, also by the macro ELEMENT', async () => {
@@ -286,9 +278,8 @@ it('kernel watch goes again at every save of a source, card or import, and survi
 });
 
 it.each([[[]], [['--serve', '0']]])('kernel watch %j needs a folder', async (args) => {
-  const { code, stderr } = await place.here(['kernel', 'watch', 'nothing', '--device', 'cpu', ...args]);
+  const { stderr } = withCode(1, await place.here(['kernel', 'watch', 'nothing', '--device', 'cpu', ...args]));
   expect(stderr).toMatch(/^cannot watch nothing: ENOENT.*; name a folder with a card\n$/);
-  expect(code).toBe(1);
 });
 
 it('kernel watch --serve shows every part of a round in a browser, and what is wrong and where', async () => {

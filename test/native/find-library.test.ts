@@ -5,7 +5,7 @@ import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { orElse } from '../../src/base/errors.ts';
 import { Device } from '../../src/native/device.ts';
 import { libraryFix, libraryPackages, libraryPath, type Place } from '../../src/native/find-library.ts';
-import { workplace } from '../support/cli.ts';
+import { withCode, workplace } from '../support/cli.ts';
 
 const place = workplace('each');
 beforeEach(() => {
@@ -75,17 +75,14 @@ describe('a machine without a GPU', () => {
   beforeEach(() => void place.data());
 
   it.skipIf(isBuilt)('is told how to build the library (where it is not built)', () => {
-    const { code, stderr } = place.run(train);
-    expect(code).toBe(1);
+    const { stderr } = withCode(1, place.run(train));
     expect(stderr).toMatch(/^the cuda library is not built: there is no .*; run `npm run build:cuda`\n$/);
   });
 
   it.skipIf(!isBuilt || hasGpu)(
     'is told that there is no driver, or no device (needs the CUDA library, and no GPU)',
     () => {
-      const { code, stderr } = place.run(train);
-      expect(code).toBe(1);
-      expect(stderr).toMatch(/^no (NVIDIA driver|CUDA device) is .*\n$/);
+      expect(withCode(1, place.run(train)).stderr).toMatch(/^no (NVIDIA driver|CUDA device) is .*\n$/);
       // Left to itself the program takes the CPU.
       const auto = place.ok(`${train.replace('cuda', 'auto')} --model d6 --layers 1`);
       expect(auto.stdout).toContain('on cpu');
@@ -104,8 +101,7 @@ describe('a machine without a GPU', () => {
        }`,
     );
     execFileSync('cc', ['-shared', '-fPIC', '-o', place.path('libcuda.so.1'), source]);
-    const { code, stderr } = place.run(train, { LD_LIBRARY_PATH: place.folder });
-    expect(code).toBe(1);
+    const { stderr } = withCode(1, place.run(train, { LD_LIBRARY_PATH: place.folder }));
     expect(stderr).toMatch(/driver is too old: it knows CUDA 11\.4, this library needs \d+\.0; update the driver/);
     expect(stderr.trim().split('\n').length).toBe(1);
   });

@@ -8,7 +8,7 @@ import * as api from '../../src/index.ts';
 import { runPresetNames } from '../../src/options/presets.ts';
 import { flagOf } from '../../src/options/row.ts';
 import { type OptionName, optionRows } from '../../src/options/table.ts';
-import { tinyModel, wordsOf, workplace } from '../support/cli.ts';
+import { tinyModel, withCode, wordsOf, workplace } from '../support/cli.ts';
 
 speakFlags(false);
 
@@ -82,13 +82,12 @@ describe.each(rows)('%j', (options, message, flags) => {
 
   it.runIf(flags)('train refuses its flag', async () => {
     speakFlags();
-    const { code, stderr } = await place.here(`train --data no-such-folder ${tinyModel.join(' ')} ${flags}`);
+    const { stderr } = withCode(2, await place.here(`train --data no-such-folder ${tinyModel.join(' ')} ${flags}`));
     speakFlags(false);
     const names = new RegExp(`\\b(schedule|${Object.keys(options).join('|')})\\b`, 'g');
     const inFlags = message.replaceAll(names, (name) => flagOf(optionRows[name as OptionName]));
     const typed = wordsOf(flags!).at(-1);
     expect(stderr).toBe(`${inFlags.replace(/, not [^;]*/, `, not "${typed}"`)}\n`);
-    expect(code).toBe(2);
   });
 });
 

@@ -21,6 +21,21 @@ export interface Finished {
   readonly stderr: string;
 }
 
+/** What a command gave that must end with this code. */
+export function withCode<T extends Pick<Finished, 'code'> & { readonly stderr?: string }>(
+  code: number,
+  finished: T,
+): T {
+  expect(finished.code, finished.stderr).toBe(code);
+  return finished;
+}
+
+/** The output of a command that must succeed without a word on standard error. */
+export function quiet({ code, stdout, stderr }: Finished): string {
+  expect([code, stderr]).toEqual([0, '']);
+  return stdout;
+}
+
 /** Words as a user types them, divided at spaces that no quotes hold; or the words themselves. */
 export type Line = string | readonly string[];
 export const wordsOf = (line: Line): string[] =>
@@ -75,9 +90,7 @@ export class Workplace {
 
   /** The same of a command that must succeed. */
   ok(line: Line, env: Record<string, string> = {}, input = ''): Finished {
-    const finished = this.run(line, env, input);
-    expect(finished.code, finished.stderr).toBe(0);
-    return finished;
+    return withCode(0, this.run(line, env, input));
   }
 
   /**
@@ -117,9 +130,7 @@ export class Workplace {
   }
 
   async okHere(line: Line, env: Record<string, string> = {}): Promise<Finished> {
-    const finished = await this.here(line, env);
-    expect(finished.code, finished.stderr).toBe(0);
-    return finished;
+    return withCode(0, await this.here(line, env));
   }
 
   /** Runs it in a process of its own beside other tests: while it runs, they do. */

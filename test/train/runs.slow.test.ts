@@ -14,7 +14,7 @@ import { readRun } from '../../src/runs/reader.ts';
 import { resolveCheckpoint } from '../../src/weights/checkpoint/directory.ts';
 import { openSafetensors } from '../../src/weights/files/safetensors.ts';
 import { resolveWeights } from '../../src/weights/weights.ts';
-import { workplace } from '../support/cli.ts';
+import { withCode, workplace } from '../support/cli.ts';
 import { figuresOf } from '../support/figures.ts';
 import { modernParts } from '../support/modern-models.ts';
 import { randomQuestions } from '../support/questions.ts';
@@ -148,8 +148,7 @@ describe.each(Object.entries(kinds))(
     });
 
     it('captures a step that is not finite, names what began it, and replays it', async () => {
-      const { code, stderr } = await place.here(`train ${steps} --out ${kind}-broken ${broken}`);
-      expect(code).toBe(1);
+      const { stderr } = withCode(1, await place.here(`train ${steps} --out ${kind}-broken ${broken}`));
       expect(stderr).toMatch(finding);
       const [, capture] = /captured: .*(captures\/step-\d+)/.exec(stderr)!;
       const replayed = await place.here(`replay ${join(`${kind}-broken`, capture!)}`);

@@ -9,7 +9,7 @@ import { readRun } from '../../../src/runs/reader.ts';
 import { outlookText, saveSeconds } from '../../../src/train/plan/outlook.ts';
 import { planRun, planSources } from '../../../src/train/plan/plan.ts';
 import { train } from '../../../src/train/train.ts';
-import { workplace } from '../../support/cli.ts';
+import { withCode, workplace } from '../../support/cli.ts';
 import { noticesOf, tinyRun } from '../../support/tiny-run.ts';
 
 const benchmarks = join(packageRoot, 'benchmarks', 'h100');
@@ -77,8 +77,7 @@ it('computes again only where nothing else fits', async () => {
 
 it.each(['', '--json'])('ends with 1 where the run would not fit, with "%s"', async (more) => {
   const asked = `--model d12 --batch 64 --seq 64 --max-memory 2 ${more}`;
-  const { code, stdout, stderr } = await place.here(`${dryRun()} ${asked}`);
-  expect(code).toBe(1);
+  const { stdout, stderr } = withCode(1, await place.here(`${dryRun()} ${asked}`));
   expect(stderr).toMatch(/--batch 64 with --seq 64 needs .* fits\n$/);
   expect(stdout).toContain('activations');
   if (more) expect(stderr).toContain((JSON.parse(stdout) as { refusal: string }).refusal);
