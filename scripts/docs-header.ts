@@ -16,8 +16,7 @@ export function dtypes(): string {
     .replaceAll(' * ', '')
     .trimEnd()
     .split('\n');
-  const cells = lines.map((line) => line.trim().split(/ {2,}/));
-  const [types, ...kinds] = cells as [string[], ...string[][]];
+  const [types, ...kinds] = lines.map((line) => line.trim().split(/ {2,}/)) as [string[], ...string[][]];
   const rows: string[][] = [];
   let begun = '';
   for (const [kind, ...dtypes] of kinds) {

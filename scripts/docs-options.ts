@@ -34,14 +34,10 @@ export function recordedOptions(): string {
     const row = optionRows[name];
     return [code(name), typeOf(row), code(flagOf(row)), row.resume ?? 'yes', helpOf(row)];
   });
-  for (const [name, { schema, meaning }] of Object.entries(derivedFields))
-    rows.push([
-      code(name),
-      `${z.toJSONSchema(schema).type}${schema.isOptional() ? ', optional' : ''}`,
-      '',
-      'never',
-      meaning,
-    ]);
+  for (const [name, { schema, meaning }] of Object.entries(derivedFields)) {
+    const type = `${z.toJSONSchema(schema).type}${schema.isOptional() ? ', optional' : ''}`;
+    rows.push([code(name), type, '', 'never', meaning]);
+  }
   return table(['field', 'type', 'flag', '`--resume` may change it', 'meaning'], rows, 5);
 }
 

@@ -44,8 +44,7 @@ function parseParameter(text: string): Parameter {
   const [, host, constant, base, stars, cName] = match as unknown as [string, Part, Part, string, string, string];
   const pointer = { isPointer: stars !== '', isPlace: stars === '**' };
   const flags = { ...pointer, isConst: constant !== undefined, isHost: host !== undefined };
-  const isFlag = ['accumulate', 'gradients', 'fp8'].includes(cName);
-  return { cName, name: camelCase(cName), base, ...flags, isFlag };
+  return { cName, name: camelCase(cName), base, ...flags, isFlag: ['accumulate', 'gradients', 'fp8'].includes(cName) };
 }
 
 /** The text of a C comment, line by line; empty for a section's heading. */

@@ -53,9 +53,7 @@ const inContext = (functions: readonly NativeFunction[]): NativeFunction[] =>
 export function opsHeader({ functions, ops, scratches }: Header): string {
   const declarations = [
     ...ops.map((op) => `void ${plain(op.declaration)}(${list(op.declaration.parameters, checkedIn(op))});`),
-    ...scratches.map(
-      (each) => `int64_t ${plain(each)}(const Context &context, ${list(sizesOfScratch(each), checked)});`,
-    ),
+    ...scratches.map((one) => `int64_t ${plain(one)}(const Context &context, ${list(sizesOfScratch(one), checked)});`),
   ];
   const runtime = inContext(functions).map((each) => `void ${plain(each)}(${list(each.parameters, inRuntime)});`);
   return `${heading(`// The functions of gpt2.h as each library implements them. All throw a Failure. Ops run after api.generated.cpp has checked

@@ -64,6 +64,7 @@ export interface Header {
 }
 
 type Symbols = ReadonlyMap<string, NativeFunction>;
+type Refuse = (problem: string) => never;
 
 const accesses: Record<string, Access> = {
   '': 'read',
@@ -114,7 +115,7 @@ export function parseOps(functions: readonly NativeFunction[], constants: Readon
 
 function parseOp(declaration: NativeFunction, symbols: Symbols, constants: ReadonlyMap<string, number>): Op {
   const { symbol, parameters } = declaration;
-  const refuse = (problem: string): never => {
+  const refuse: Refuse = (problem) => {
     throw new Error(`cuda/gpt2.h: the shapes of ${symbol}: ${problem}`);
   };
   const byName = new Map(parameters.map((parameter) => [parameter.cName, parameter]));
@@ -209,11 +210,7 @@ function multiplesOf16(tensors: readonly TensorShape[], byName: ReadonlyMap<stri
   return [...new Set(relations)];
 }
 
-function parseTensor(
-  line: string,
-  byName: ReadonlyMap<string, Parameter>,
-  refuse: (problem: string) => never,
-): TensorShape {
+function parseTensor(line: string, byName: ReadonlyMap<string, Parameter>, refuse: Refuse): TensorShape {
   const match = entry.exec(line)?.groups;
   if (!match) return refuse(`cannot read "${line}"`);
   const { name, access, dimensions, dtype, below, none, by, columns, optional, together, first, second } = match;

@@ -10,8 +10,10 @@ import { workplace } from '../support/cli.ts';
 
 const place = workplace();
 const counting = (name: string, count: number): string => {
-  const tokens = Uint16Array.from({ length: count }, (_, index) => index);
-  writeShard(place.path(name), tokens);
+  writeShard(
+    place.path(name),
+    Uint16Array.from({ length: count }, (_, index) => index),
+  );
   return place.path(name);
 };
 let shard: string;

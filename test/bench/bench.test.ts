@@ -21,8 +21,12 @@ import { haveMemory } from '../support/memory.ts';
 it('medians are true medians, quantiles values that were measured', () => {
   expect([median([5, 1, 3]), median([5, 1, 3, 8]), median([])]).toEqual([3, 4, Number.NaN]);
   expect(quantile([4, 3, 2, 1], 0.95)).toBe(4);
-  const hundred = Array.from({ length: 100 }, (_, index) => index + 1);
-  expect(quantile(hundred, 0.95)).toBe(95);
+  expect(
+    quantile(
+      Array.from({ length: 100 }, (_, index) => index + 1),
+      0.95,
+    ),
+  ).toBe(95);
 });
 
 it("the device's rates are those of the library where a user's kernel computes the matmul", async () => {
@@ -71,11 +75,7 @@ it('measures every op of a tiny step', async () => {
     expect(Number.isInteger(calls), name).toBe(true);
   }
   const op = (wanted: string) => report.ops.find(({ name }) => name === wanted)!;
-  expect(op('qkv forward')).toMatchObject({
-    calls: 6,
-    flops: 2 * 32 * 32 * 96,
-    bytes: 4 * (32 * 96 + 32 * 32 + 96 * 32 + 96),
-  });
+  expect(op('qkv forward')).toMatchObject({ calls: 6, flops: 2 * 32 * 32 * 96, bytes: 4 * (64 * 96 + 32 * 32 + 96) });
   expect(op('layernorm forward').calls).toBe(5 * 3);
   expect(op('classifier').flops).toBe(3 * 2 * 32 * 32 * 128);
   // Vectors, then matrices.

@@ -19,8 +19,7 @@ it.each([
   using place = new Workplace();
   vi.stubEnv('CUDA_VISIBLE_DEVICES', visible);
   const onMeasuring = vi.fn();
-  const data = place.data();
-  await benchTraining({ device, data, sequence: 8 }, { steps: 1, warmup: 0, ops: false, onMeasuring });
+  await benchTraining({ device, data: place.data(), sequence: 8 }, { steps: 1, warmup: 0, ops: false, onMeasuring });
   expect(onMeasuring).toHaveBeenCalledExactlyOnceWith(expect.any(Number), gpu);
 });
 

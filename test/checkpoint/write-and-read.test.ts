@@ -66,8 +66,7 @@ describeBackends('a checkpoint', (device) => {
     expect(file.shape('h.1.mlp.c_proj.weight')).toEqual([4 * C, C]);
     expect(file.shape('ln_f.bias')).toEqual([C]);
     const ours = floats(model.masters.get('h.1.fcw'));
-    const stored = file.read('h.1.mlp.c_fc.weight');
-    expect(Float64Array.from(stored)).toEqual(transposed(ours, 4 * C, C));
+    expect(Float64Array.from(file.read('h.1.mlp.c_fc.weight'))).toEqual(transposed(ours, 4 * C, C));
     using optimizer = openSafetensors(join(path, 'optimizer.safetensors'));
     expect(optimizer.names).toEqual(['m.', 'v.'].flatMap((prefix) => file.names.map((name) => prefix + name)));
     expect(optimizer.shape('v.h.0.mlp.c_fc.weight')).toEqual([C, 4 * C]);
@@ -105,8 +104,7 @@ describeBackends('a checkpoint', (device) => {
       const shape = storedShape(parameter);
       if (name === 'h.0.ln_1.bias') return { name: 'lm_head.weight', shape: [1], read: () => new Float32Array(1) };
       if (name === 'h.1.attn.c_attn.weight') shape.reverse();
-      const count = shape.reduce((product, size) => product * size, 1);
-      return { name, shape, read: () => new Float32Array(count) };
+      return { name, shape, read: () => new Float32Array(shape.reduce((product, size) => product * size, 1)) };
     });
     const file = join(path, 'model.safetensors');
     rmSync(file);

@@ -24,10 +24,8 @@ it.each(commands.map((command) => [command.name(), command] as const))('%s', (_,
 /** The columns in which explanations begin, in each paragraph that has several: after two spaces, or on a line of their own. */
 const columnsOf = (help: string): number[][] =>
   help.split(/\n\s*\n/).flatMap((paragraph) => {
-    const columns = paragraph
-      .split('\n')
-      .map((line) => line.search(/(?<=^ {2,}\S.*? {2,}|^ {20,})\S/))
-      .filter((column) => column >= 0);
+    const all = paragraph.split('\n').map((line) => line.search(/(?<=^ {2,}\S.*? {2,}|^ {20,})\S/));
+    const columns = all.filter((column) => column >= 0);
     return columns.length > 1 ? [[...new Set(columns)]] : [];
   });
 

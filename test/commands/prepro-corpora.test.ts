@@ -26,10 +26,7 @@ const shard = (...names: string[]) => {
   return [...open.read(0, open.tokens)];
 };
 const tales = (count: number, name: string) =>
-  Array.from(
-    { length: count },
-    (_, index) => `Once upon a time ${name} had ${index} apples.\n\nThe end “${index * index}”.`,
-  );
+  Array.from({ length: count }, (_, n) => `Once upon a time ${name} had ${n} apples.\n\nThe end “${n * n}”.`);
 
 describe('tinystories', () => {
   const [train, valid] = [tales(200, 'Tom'), tales(30, 'Sue')];

@@ -32,8 +32,7 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
   };
 
   beforeAll(() => {
-    const older = makeRun('b-older');
-    utimesSync(older, 1000, 1000);
+    utimesSync(makeRun('b-older'), 1000, 1000);
     makeRun('a-newer', { seed: 2 });
     mkdirSync(place.path('runs/c-empty/checkpoints'), { recursive: true });
     makeRun('../elsewhere/bytes', { vocabularySize: 257 });
@@ -150,10 +149,8 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
     const args = ['--model', 'elsewhere/bytes', '--prompt', 'To be', '--tokens', '100', '--json'];
     expect(JSON.parse((await sample(...args)).stdout)).toMatchObject({ tokens: 100, end: 'length' });
     // The end of text, 5 bytes, 26 more that fill the window, and the one behind it.
-    expect(JSON.parse((await sample(...args, '--when-full', 'stop')).stdout)).toMatchObject({
-      tokens: 27,
-      end: 'window full',
-    });
+    const stopped = await sample(...args, '--when-full', 'stop');
+    expect(JSON.parse(stopped.stdout)).toMatchObject({ tokens: 27, end: 'window full' });
   });
 
   it('names a damaged checkpoint and takes the one before', async () => {

@@ -104,8 +104,7 @@ it('a run goes on without the hub, by the name it was started with, and keeps th
   expect(first.stdout).toContain(`downloading ${repository}@${commit} to `);
   hub.commit(repository, files);
   await hub.close();
-  const resumed = await place.okHere([...start, '--resume', 'auto']);
-  expect(resumed.stdout).not.toContain(hub.url);
+  expect((await place.okHere([...start, '--resume', 'auto'])).stdout).not.toContain(hub.url);
   const { configuration, series } = readRun(place.path('tuned'));
   expect(configuration.model).toBe(`${repository}@${commit}`);
   expect(series.train).toHaveLength(4);

@@ -34,10 +34,7 @@ it('a run that is killed again and again loses, repeats and changes nothing', as
     await setTimeout(350 + random.uniform() * 450);
     child.kill('SIGKILL');
     const { code } = await ended;
-    expect(
-      code,
-      code === 0 ? `the run was done after ${done} kills: ${steps} steps are too few` : said.stderr,
-    ).toBeNull();
+    expect(code, code === 0 ? `it was done after ${done} kills: ${steps} steps are too few` : said.stderr).toBeNull();
     done++;
     if (existsSync(logPath(out)) && readFileSync(logPath(out)).length <= before) beforeFirstStep++;
     const found = newestValidCheckpoint(checkpointsFolder(out));

@@ -57,8 +57,7 @@ it('killed 10 times and resumed, a run has the bits of an unbroken one', async (
     expect(configuration).not.toHaveProperty(name);
     expect(recordedValue(configuration as never, name)).toBe(undefined);
   }
-  const fromConsole = place.run(['train', '--resume', '--out', 'killed', '--steps', '500']);
-  expect(fromConsole.stderr).toContain(
+  expect(place.run(['train', '--resume', '--out', 'killed', '--steps', '500']).stderr).toContain(
     'was trained with schedule, optimizer, batches, validation of a program: resume it from',
   );
 });

@@ -126,8 +126,7 @@ it('a run that has saved nothing yet is resumed from its start, with its own opt
   await run(command);
   const wanted = figures('killed');
   const log = place.path('killed', 'log.jsonl');
-  const resumes = ['train --out killed --resume'.split(' '), [...command, '--resume', 'auto']];
-  for (const resume of resumes) {
+  for (const resume of ['train --out killed --resume'.split(' '), [...command, '--resume', 'auto']]) {
     rmSync(place.path('killed', 'checkpoints'), { recursive: true });
     const lines = readFileSync(log, 'utf8').split('\n');
     writeFileSync(log, lines.filter((line) => !line.includes('"event":"checkpoint"')).join('\n'));

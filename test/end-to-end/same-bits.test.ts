@@ -23,10 +23,7 @@ const shapes: readonly Shape[] = [
   ['one micro-batch', '--total-batch 256 --recompute block'],
   ['two micro-batches', '--total-batch 512'],
 ];
-const ranks: readonly Shape[] = [0, 1].map((zero) => [
-  `two ranks, ZeRO ${zero}`,
-  `--total-batch 512 --gpus 2 --zero ${zero}`,
-]);
+const ranks: readonly Shape[] = [0, 1].map((n) => [`two ranks, ZeRO ${n}`, `--total-batch 512 --gpus 2 --zero ${n}`]);
 /** With the recipe's rates of the recording. */
 const modern: readonly Shape[] = [
   [

@@ -51,18 +51,14 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('train --sweep', () => {
 
     rmSync(place.path('sweep', 'lr=1e-3,seed=2'), { recursive: true });
     const again = place.ok([...args, '--steps', '8', '--sweep', 'lr=1e-3', '--sweep', 'seed=1,2', '--json']);
-    const lines = again.stdout
-      .trimEnd()
-      .split('\n')
-      .map((line) => JSON.parse(line));
+    const lines = JSON.parse(`[${again.stdout.trimEnd().replaceAll('\n', ',')}]`) as { run: string }[];
     expect(new Set(lines.slice(0, -1).map(({ run }) => run))).toEqual(new Set(['sweep/lr=1e-3,seed=2']));
     expect(lines.at(-1)).toMatchObject({ out: 'sweep', failures: [], ranking: [{ state: 'finished' }, {}] });
     expect(starts('lr=1e-3,seed=1')).toEqual([0]);
   });
 
   it('a stop saves the run, ends the sweep, and the same command continues it; more steps continue all', async () => {
-    const command = [...args, '--steps', '3000', '--val-every', '0', '--sweep', 'seed=1,2'];
-    const { child, ended } = place.begin(command);
+    const { child, ended } = place.begin([...args, '--steps', '3000', '--val-every', '0', '--sweep', 'seed=1,2']);
     const log = place.path('sweep/seed=1/log.jsonl');
     await until(() => expect(readFileSync(log, 'utf8')).toContain('"step":20,'));
     child.kill('SIGTERM');

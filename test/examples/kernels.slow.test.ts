@@ -27,10 +27,7 @@ it('matrix-square', () => {
 
 it('weight-average', () => {
   const numbers = [...example('weight-average').matchAll(/^\d+ {2}loss (\S+) {2}.* (\S+)$/gm)];
-  const [losses, distances] = [1, 2].map((column) => numbers.map((line) => Number(line[column]))) as [
-    number[],
-    number[],
-  ];
+  const [losses, distances] = [1, 2].map((column) => numbers.map((row) => Number(row[column]))) as [number[], number[]];
   expect(losses).toHaveLength(20);
   expect(losses.at(-1)).toBeLessThan(losses[0]! - 0.5);
   // The first is 0.9 of a step; the steps go on in about one direction, of which the average is 9 steps behind.

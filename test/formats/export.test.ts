@@ -96,8 +96,7 @@ describe('a model of another program, without training', () => {
     const values = weights.get('wte')!.subarray(0, V * C);
     const rounded = new Uint16Array(encodeWeights(values, dtype).buffer);
     expect(file.read('wte.weight')).toEqual(dtype === 'bf16' ? fromBf16(rounded) : fromFp16(rounded));
-    const back = await resolveWeights(out);
-    expect(back.model).toEqual(tinyConfig);
+    expect((await resolveWeights(out)).model).toEqual(tinyConfig);
   });
 });
 
@@ -201,8 +200,7 @@ it.each(['fp32', 'bf16', 'fp16'] as const)('GGUF: %s: keys, tensors by name, val
   });
   const tensors = Array.from({ length: tensorCount }, () => {
     const name = text();
-    const shape = Array.from({ length: u32() }, u64);
-    return { name, shape, type: u32(), offset: u64() };
+    return { name, shape: Array.from({ length: u32() }, u64), type: u32(), offset: u64() };
   });
   const start = Math.ceil(at / 32) * 32;
   const short: Record<string, string> = {
@@ -314,8 +312,7 @@ describe('a folder of transformers is read', () => {
     expect(read.model).toEqual(tinyConfig);
     const back = trainedModel(device, 2);
     read.load(back.model);
-    const folder = place.path('back');
-    const again = writeCheckpoint({ folder, step: 1, ...back, manifest: manifestFields });
+    const again = writeCheckpoint({ folder: place.path('back'), step: 1, ...back, manifest: manifestFields });
     const bytes = (checkpoint: string) => readFileSync(join(checkpoint, 'model.safetensors'));
     expect(bytes(again).equals(bytes(model))).toBe(true);
   });
@@ -373,11 +370,7 @@ describe('a folder of transformers is read', () => {
   };
   const t5 = '{"tokenizer_class":"T5Tokenizer"}';
   it.each<[string, (folder: string) => void, string]>([
-    [
-      'another head',
-      beside(head, 'F32', [V, C]),
-      'is not wte.weight: an untied head cannot be read, with --head untied',
-    ],
+    ['a new head', beside(head, 'F32', [V, C]), 'is not wte.weight: an untied head cannot be read, with --head untied'],
     ['a head of bytes', beside(head, 'U8', [V, C], Buffer.alloc(V * C)), `${head} is U8; only F32, F16, BF16 can be`],
     ['a mask of nothing', beside('h.0.attn.bias', 'F32', [1, 1, 2, 2], Buffer.alloc(16)), 'nor its causal mask'],
     ['a mask of layer 7', beside('h.7.attn.bias', 'U8', [1, 1, 1, 1], Buffer.of(1)), 'has tensors of 3 layers'],

@@ -17,8 +17,7 @@ beforeEach(() => {
 const folderOf = (name: string) => place.path('cache', 'gpt2.ts', 'models', repository, name);
 describe('a model by name', () => {
   it.each(['', '/tree/main'])('or by its address on the hub%s', async (rest) => {
-    const weights = await resolveWeights(`${hub.url}/${repository}${rest}`, options);
-    expect(weights.hubName).toBe(`${repository}@${commit}`);
+    expect((await resolveWeights(`${hub.url}/${repository}${rest}`, options)).hubName).toBe(`${repository}@${commit}`);
   });
 
   it('is downloaded once, and needs no network again', async () => {
@@ -47,8 +46,7 @@ describe('a model by name', () => {
   it('is the newest of its branch, or the commit that is asked for', async () => {
     await resolveWeights(repository, options);
     const next = hub.commit(repository, { ...files, 'merges.txt': Buffer.from('another') });
-    const pinned = await resolveWeights(`${repository}@${commit}`, options);
-    expect(pinned.path).toBe(folderOf(commit));
+    expect((await resolveWeights(`${repository}@${commit}`, options)).path).toBe(folderOf(commit));
     expect((await resolveWeights(repository, options)).path).toBe(folderOf(next));
     expect((await resolveWeights(`${repository}@main`, options)).path).toBe(folderOf(next));
     hub.repositories.get(repository)!.revisions.set('refs/pr/1', commit);
@@ -173,11 +171,7 @@ describe('is refused in one sentence:', () => {
   });
 
   it.each<[what: string, file: string | undefined, found: string]>([
-    [
-      'weights in several files',
-      'model.safetensors.index.json',
-      'has its weights in several files (model.safetensors.index.json)',
-    ],
+    ['many files', 'model.safetensors.index.json', 'has its weights in several files (model.safetensors.index.json)'],
     ['weights of PyTorch', 'pytorch_model.bin', 'has its weights only in pytorch_model.bin'],
     ['no weights', undefined, 'has no model.safetensors'],
   ])('%s', async (_, file, found) => {

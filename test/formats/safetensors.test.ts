@@ -58,10 +58,8 @@ describe('a written file', () => {
     const content = readFileSync(path);
     const headerBytes = Number(content.readBigUInt64LE(0));
     expect(headerBytes % 8).toBe(0);
-    expect(JSON.parse(content.toString('utf8', 8, 8 + headerBytes))).toEqual({
-      __metadata__: { format: 'pt' },
-      x: f32([1], 0, 4),
-    });
+    const header = JSON.parse(content.toString('utf8', 8, 8 + headerBytes));
+    expect(header).toEqual({ __metadata__: { format: 'pt' }, x: f32([1], 0, 4) });
   });
 
   it('holds any tensors, and any part of a larger array', () => {

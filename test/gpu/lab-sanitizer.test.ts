@@ -8,15 +8,12 @@ testUnder(
   'compute-sanitizer',
   { name: 'finds what is wrong, and nothing else', op: 'residual_forward', command },
   (sanitize, source) => {
-    const clean = sanitize(0);
+    const said = sanitize(0);
     for (const check of ['memcheck', 'racecheck', 'initcheck']) {
-      expect(clean.stdout).toMatch(
-        new RegExp(`^${check}:\n(=.*\n)*residual_forward fp32 {2}right at \\d+ sizes$`, 'm'),
-      );
+      expect(said.stdout).toMatch(new RegExp(`^${check}:\n(=.*\n)*residual_forward fp32 {2}right at \\d+ sizes$`, 'm'));
     }
-    expect(clean.stdout).toMatch(/^nothing found: residual_forward fp32$/m);
-    const text = readFileSync(source, 'utf8');
-    writeFileSync(source, text.replace('out[i] =', 'out[i + (1ll << 40)] ='));
+    expect(said.stdout).toMatch(/^nothing found: residual_forward fp32$/m);
+    writeFileSync(source, readFileSync(source, 'utf8').replace('out[i] =', 'out[i + (1ll << 40)] ='));
     const { stdout } = sanitize(1);
     expect(stdout).toMatch(/^memcheck:\n(.*\n)*=+ Invalid __global__ write/m);
     expect(stdout).toMatch(/^found something: memcheck/m);

@@ -47,9 +47,7 @@ describeCuda('memory', () => {
       const sizes = { B: 8, T: 1024, optimizer: new AdamW({ weightDecay: 0.1 }) };
       makeTrainer(device, config, sizes.B, sizes.T, 1);
       const used = before - device.memory().available;
-      expect(Math.abs(totalOf(trainingPlan(device, config, sizes)) / used - 1), `${used} bytes used`).toBeLessThan(
-        0.02,
-      );
+      expect(Math.abs(totalOf(trainingPlan(device, config, sizes)) / used - 1), `${used} bytes`).toBeLessThan(0.02);
       expect(() => checkMemory(device, config, { ...sizes, B: 4096 })).toThrow(
         /^--batch 4096 with --seq 1024 needs [\d.]+ GiB of memory, [\d.]+ GiB of [\d.]+ GiB are free; --batch \d+ --total-batch 4194304 fits$/,
       );

@@ -31,14 +31,8 @@ const within: Partial<Record<Dtype, { train: number; norm: number }>> = {
 const longestRun = 90_000;
 
 /** The carriers of data between ranks; copy engines need no NCCL. */
-const carriers = {
-  copies: { GPT2_NCCL_LIB: '/nowhere/libnccl.so.2' },
-  NCCL: { GPT2_PEER_COPIES: '0' },
-};
-const wayOf = {
-  copies: /copies between GPUs( over NVLink|, flushed,) at /,
-  NCCL: /NCCL \(GPT2_PEER_COPIES is 0\) at /,
-};
+const carriers = { copies: { GPT2_NCCL_LIB: '/nowhere/libnccl.so.2' }, NCCL: { GPT2_PEER_COPIES: '0' } };
+const ways = { copies: /copies between GPUs( over NVLink|, flushed,) at /, NCCL: /NCCL \(GPT2_PEER_COPIES is 0\) at / };
 
 const title = 'ranks on two GPUs';
 if (gpuCount < 2) describe(title, () => it.skip(`there are ${gpuCount} GPUs`, () => {}));
@@ -83,7 +77,7 @@ else {
           const out = `two-${dtype}-${carrier}-${zero}-${batch}`;
           const { stdout } = runOver(carrier, ...given, '--out', out);
           expect(stdout).toContain('2 ranks on this machine; ');
-          expect(stdout).toMatch(wayOf[carrier]);
+          expect(stdout).toMatch(ways[carrier]);
           console.log(stdout.split('\n')[0]);
           const [alone, together] = [series(`one-${dtype}`), series(out)];
           const worst = { train: furthest(alone.train, together.train), norm: furthest(alone.norm, together.norm) };

@@ -74,12 +74,8 @@ for (const dtype of dtypes) {
 if (isWanted()) {
   using device = Device.open({ kind: 'cuda', dtype: 'bf16' });
   const [N, C, O] = [300, 4096, 440];
-  device.reserveWorkspace(
-    Math.max(
-      matmulScratch(device, { N, C, O, gradients: true }),
-      matmulScratch(device, { N, C: O, O: C, gradients: true }),
-    ),
-  );
+  const scratch = (C: number, O: number) => matmulScratch(device, { N, C, O, gradients: true });
+  device.reserveWorkspace(Math.max(scratch(C, O), scratch(O, C)));
   const tensor = (name: string, ...shape: number[]) => allocateTensor(device, name, 'bf16', shape);
   const [wide, narrow, residual] = [tensor('wide', N, C), tensor('narrow', N, O), tensor('residual', N, O)];
   const [weight, turned, bias] = [tensor('weight', O, C), tensor('turned', C, O), tensor('bias', O)];

@@ -121,11 +121,9 @@ describe.skipIf(!hasCompiler)('a file of kernels (needs nvcc or NVRTC)', () => {
   });
 
   it('can be compiled by several processes at once', async () => {
-    const path = place.file('add.cu', add);
+    const cu = place.file('add.cu', add);
     const start = () =>
-      spawn(process.execPath, [...command, 'kernel', 'build', path, '--gpu', '9.0', '--out', 'x'], {
-        cwd: place.folder,
-      });
+      spawn(process.execPath, [...command, 'kernel', 'build', cu, '--gpu', '9.0', '--out', 'x'], { cwd: place.folder });
     const codes = await Promise.all([start(), start(), start()].map(async (child) => (await once(child, 'close'))[0]));
     expect(codes).toEqual([0, 0, 0]);
     expect(readdirSync(cache)).toHaveLength(1);
@@ -263,8 +261,7 @@ describe('on a CPU', () => {
   });
 
   it('a quote in the path of the cache starts no program', async () => {
-    const name = "it's $(touch started) 'it";
-    vi.stubEnv('XDG_CACHE_HOME', place.path(name));
+    vi.stubEnv('XDG_CACHE_HOME', place.path("it's $(touch started) 'it"));
     using device = Device.open({ kind: 'cpu', threads: 1 });
     const { k } = await compileKernels<'k'>(device, { source: '__global__ void k(float *out) {\n  out[1] = 7;\n}' });
     const out = tensorOf(device, new Float32Array(1));
@@ -298,13 +295,9 @@ describe('on a CPU', () => {
 
 describe.skipIf(!hasNvcc || findNvrtc() !== undefined)('nvcc (needs it, and no NVRTC)', () => {
   it.each<[string, KernelSource, string]>([
-    [
-      'a macro',
-      { defines: { A: '`touch started`' } },
-      'nvcc cannot take the macro "A=`touch started`": it runs a shell',
-    ],
-    ['a folder', { includes: ['/$(touch started)'] }, 'nvcc cannot take the path "/$(touch started)": it runs a shell'],
-  ])('does not get %s that a shell would expand', (_, given, message) => {
+    ['macro', { defines: { A: '`touch started`' } }, 'nvcc cannot take the macro "A=`touch started`": it runs a shell'],
+    ['folder', { includes: ['/$(touch started)'] }, 'nvcc cannot take the path "/$(touch started)": it runs a shell'],
+  ])('does not get a %s that a shell would expand', (_, given, message) => {
     expect(() => compiled({ source: add, ...given })).toThrow(message);
     expect(existsSync('started')).toBe(false);
   });

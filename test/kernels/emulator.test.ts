@@ -178,14 +178,8 @@ describe('refuses', () => {
       '  int lane;\n  asm("mov.u32 %0, %%laneid;"\n      : "=r"(lane));\n  asm("vote.sync.any.pred %0, 1, 2;" : "=r"(lane));',
       /^source\.cu:7: error: the PTX "vote\.sync\.any\.pred %0, 1, 2" does not run on a CPU: run this kernel on a GPU, or rewrite it without this$/,
     ],
-    'a function that a GPU lacks': [
-      'strcpy((char *)out, "a");',
-      /^source\.cu:4: error: a GPU does not have this function/,
-    ],
-    'a launch by the host': [
-      'k<<<1, 2>>>(out, in, n);',
-      /^source\.cu:4: error: this is code of the host: leave only kernels/,
-    ],
+    'a function a GPU lacks': ['strcpy((char *)out, "a");', /^source\.cu:4: error: a GPU does not have this function/],
+    'a host launch': ['k<<<1, 2>>>(out, in, n);', /^source\.cu:4: error: this is code of the host: leave only kernels/],
     'larger declared arrays than a block can have': [
       '__shared__ float tile[64][256];\n tile[0][0] = 1;',
       /declares tile \(shared memory\): a block's declared arrays have 65536 bytes with it; the most is 49152, more needs extern __shared__ memory at source\.cu:4/,

@@ -32,9 +32,7 @@ export function launch(device: Device, k: Kernel, shape: LaunchShape): Float32Ar
 /** Sources that include the same headers as one: each in a namespace and, for the compiler, in a file with its number. */
 export const together = (sources: readonly string[]) =>
   `${includesOf(sources[0]!)}\n${sources
-    .map(
-      (source, index) => `namespace case_${index} {\n#line 1 "case_${index}.cu"\n${source.replaceAll(include, '')}}\n`,
-    )
+    .map((source, i) => `namespace case_${i} {\n#line 1 "case_${i}.cu"\n${source.replaceAll(include, '')}}\n`)
     .join('')}`;
 
 const include = /^#include .*$/gm;

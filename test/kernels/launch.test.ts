@@ -32,15 +32,8 @@ function parametersOf(...types: readonly [type: string, bytes: number][]) {
 
 it('packs arguments at their offsets', () => {
   const a = tensorOf(device, Float32Array.of(1, 2, 3, 4));
-  const parameters = parametersOf(
-    ['int', 4],
-    ['float const*', 8],
-    ['float', 4],
-    ['double', 8],
-    ['bool', 1],
-    ['float*', 8],
-  );
-  const packed = new DataView(packArguments(device, 'k', parameters, [-5, a, 1.5, 0.1, true, null]).packed.buffer);
+  const types = parametersOf(['int', 4], ['float const*', 8], ['float', 4], ['double', 8], ['bool', 1], ['float*', 8]);
+  const packed = new DataView(packArguments(device, 'k', types, [-5, a, 1.5, 0.1, true, null]).packed.buffer);
   expect(packed.byteLength).toBe(48);
   expect(packed.getInt32(0, true)).toBe(-5);
   expect(packed.getBigUint64(8, true)).toBe(a.pointer);
@@ -112,10 +105,7 @@ describe('the sizes of a launch', () => {
     [{ grid: [1, 2, 3, 4], block: 32 } as never, 'add: the grid 1 x 2 x 3 x 4 cannot be launched'],
     [{ grid: 1.5, block: 32 }, 'add: the grid 1.5 x 1 x 1 cannot be launched'],
     [null as never, 'add: the grid undefined x 1 x 1 cannot be launched'],
-    [
-      { grid: 1, block: 1, stream: 1 } as LaunchShape,
-      'there is no option "stream"; the options are grid, block, shared',
-    ],
+    [{ grid: 1, block: 1, stream: 1 } as never, 'there is no option "stream"; the options are grid, block, shared'],
     [{ grid: 1 } as LaunchShape, 'add: the block undefined x 1 x 1 cannot be launched'],
     [
       { grid: 1, block: [1, 1, 65] },

@@ -181,11 +181,7 @@ const faults: Rows = {
 
 /** Without a defect, each with what it prints. */
 const right: Rows = {
-  'writes before reads': [
-    copy,
-    'float *d; cudaMalloc(&d, 256); k<<<1, 64>>>(d, a); k<<<1, 64>>>(a, d); cudaFree(d);',
-    '',
-  ],
+  'written first': [copy, 'float *d; cudaMalloc(&d, 256); k<<<1, 64>>>(d, a); k<<<1, 64>>>(a, d); cudaFree(d);', ''],
   'managed and pinned memory': [
     fill,
     'float *m, *p; cudaMallocManaged(&m, 256); cudaMallocHost(&p, 256); k<<<1, 64>>>(m); k<<<1, 64>>>(p); printf("%g", m[0] + p[63]); cudaFree(m); cudaFreeHost(p);',

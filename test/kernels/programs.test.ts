@@ -8,14 +8,10 @@ const place = workplace();
 const [common, ...parts] = readFileSync(new URL('./programs.cu', import.meta.url), 'utf8').split(/^\/\/\/\/ /m);
 const programs = parts.map((part) => {
   const told = (sign: string) => [...part.matchAll(new RegExp(`^//${sign} (.*)`, 'gm'))].map(([, text]) => text!);
-  const stdout = told('>').map((line) => `${line}\n`);
-  return {
-    name: part.split('\n')[0]!,
-    source: `${common}// ${part}`,
-    stdout: stdout.join(''),
-    stderr: told('!'),
-    code: told('='),
-  };
+  const stdout = told('>')
+    .map((line) => `${line}\n`)
+    .join('');
+  return { name: part.split('\n')[0]!, source: `${common}// ${part}`, stdout, stderr: told('!'), code: told('=') };
 });
 const lineOf = (source: string, mark: string) => source.split('\n').findIndex((text) => text.includes(mark)) + 1;
 
@@ -86,12 +82,7 @@ int main(int argc, char **argv) {
   const files = 'kernel run kernels.cu main.cpp plain.c --device cpu --include inc --define BY=4';
   it.each([
     ['a .cu, a .cpp and a .c file', `${files} -- 3`, 14, /^add: 1 of 1 blocks were checked/],
-    [
-      'the time limit',
-      `${files} --time-limit 0.5 -- -1`,
-      1,
-      /kernels\.cu did not end within 0\.5 s: give it smaller sizes/,
-    ],
+    ['a limit', `${files} --time-limit 0.5 -- -1`, 1, /kernels\.cu did not end within 0\.5 s: give it smaller sizes/],
     [
       'a sanitizer on a CPU',
       `${files} --sanitize`,

@@ -94,14 +94,10 @@ it.each([
     ['gelu', '--dtype', 'bf16'],
     /^no kernel of gelu can run in bf16 on cpu, its card takes fp32, bf16: on a CPU tensors are fp32: choose another --device\n$/,
   ],
-  [
-    ['gelu', '--dtype', 'tf32'],
-    /^no kernel of gelu can run in tf32 on cpu, its card takes fp32, bf16: add the dtype to the card, or name another/,
-  ],
-  [
-    ['gelu', '--dtype', 'fp8'],
-    /^no kernel of gelu can run in fp8 on cpu, its card takes fp32, bf16: add the dtype to the card, or name another/,
-  ],
+  ...['tf32', 'fp8'].map((dtype): [string[], RegExp] => {
+    const takes = 'its card takes fp32, bf16: add the dtype to the card, or name another';
+    return [['gelu', '--dtype', dtype], new RegExp(`^no kernel of gelu can run in ${dtype} on cpu, ${takes}`)];
+  }),
   [['gelu', '--dtype', 'fp16'], /^--dtype takes one of fp32, tf32, bf16, fp8, not "fp16"/],
   [['gelu', '--time-limit', '0'], /^--time-limit takes /],
 ])('kernel test %j is refused', async (args, message) => {
@@ -291,10 +287,8 @@ it('kernel watch --serve shows every part of a round in a browser, and what is w
     const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
     const [, url] = /^live page: (http:\/\/127\.0\.0\.1:\d+\/)$/.exec((await lines.next()).value)!;
     const page = await fetch(url!);
-    expect([page.status, page.headers.get('content-security-policy')]).toEqual([
-      200,
-      expect.stringMatching(/^default-src 'none'/),
-    ]);
+    const policy = page.headers.get('content-security-policy');
+    expect([page.status, policy]).toEqual([200, expect.stringMatching(/^default-src 'none'/)]);
     viewer = new StreamViewer(url!);
     const round = () => viewer!.data.kernels as KernelRound;
     const ends = (state: string, kernel: object) =>

@@ -168,15 +168,12 @@ describe('who asks', () => {
 });
 
 describe('what is too large, or no HTTP', () => {
+  const many = Object.fromEntries(Array.from({ length: 2000 }, (_, i) => [`X-${i}`, '1']));
   it.each([
     ['a long URL', () => request(`GET /${'a'.repeat(2000)}`), 414],
     ['a URL of a megabyte', () => request(`GET /${'a'.repeat(1 << 20)}`), 431],
     ['a header of 9 KB', () => request('GET /', { Cookie: 'a'.repeat(9000) }), 431],
-    [
-      'two thousand headers',
-      () => request('GET /', Object.fromEntries(Array.from({ length: 2000 }, (_, i) => [`X-${i}`, '1']))),
-      431,
-    ],
+    ['two thousand headers', () => request('GET /', many), 431],
     ['no method', () => 'nonsense\r\n\r\n', 400],
     ['TLS', () => Buffer.from('16030100c8010000c40303', 'hex'), 400],
     ['HTTP/2', () => 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 400],

@@ -116,11 +116,11 @@ describeBackends(
         expect(rounded.loss).not.toBe(exact.loss);
         // Both are near ln 200 = 5.3 and more.
         expect(Math.abs(rounded.loss / exact.loss - 1)).toBeLessThan(0.005);
-        const cosines = cosinesOf(
-          (parameter) => rounded.gradients.get(parameter)!,
-          (parameter) => exact.gradients.get(parameter)!,
-          config,
-        );
+        const read =
+          ({ gradients }: typeof exact) =>
+          (parameter: string) =>
+            gradients.get(parameter)!;
+        const cosines = cosinesOf(read(rounded), read(exact), config);
         const worst = cosines.toSorted(([, a], [, b]) => a - b).slice(0, 3);
         const figures = worst.map(([part, cosine]) => `${part} ${cosine.toFixed(4)}`);
         console.log(`${name} in fp8 on ${kind}: least cosines ${figures.join(', ')}`);

@@ -112,10 +112,7 @@ it('places state that only some layers have as their weights', () => {
   const state = arenaLayout(config, division, ({ name }) => name.startsWith('h.4.'));
   const [{ start }, { start: wanted, count }] = [state.buckets[3]!, weights.buckets[3]!];
   expect(state.sizes).toEqual({ matrix: count, vector: weights.sizes.vector });
-  const matrices = parameterTable(config).filter(
-    (parameter) => isOfLayer(parameter) && /^h\.[45]\./.test(parameter.name),
-  );
-  for (const { name } of matrices) {
+  for (const { name } of parameterTable(config).filter((each) => isOfLayer(each) && /^h\.[45]\./.test(each.name))) {
     expect(state.starts.get(name)! - start, name).toBe(weights.starts.get(name)! - wanted);
   }
 });
@@ -177,19 +174,14 @@ function imbalance(name: string, shares: number): { padding: number; work: numbe
 
 it("balances the presets' layers between ranks", () => {
   const names = ['d12', 'd24', 'd36', 'd48'];
-  const ranks = [2, 3, 4, 8];
-  const found = names.flatMap((name) => ranks.map((shares) => ({ name, shares, ...imbalance(name, shares) })));
+  const found = names.flatMap((name) => [2, 3, 4, 8].map((shares) => ({ name, shares, ...imbalance(name, shares) })));
   console.log(found.map((row) => JSON.stringify(row)).join('\n'));
-  const table = (column: 'padding' | 'work') =>
-    Object.fromEntries(names.map((name) => [name, found.filter((row) => row.name === name).map((row) => row[column])]));
-  expect(table('padding')).toEqual({
-    d12: [0, 0, 16.7, 33.3],
-    d24: [0, 0, 0, 16.7],
-    d36: [0, 0, 0, 11.1],
-    d48: [0, 0, 0, 0],
-  });
+  const [padding, work] = (['padding', 'work'] as const).map((column) =>
+    Object.fromEntries(names.map((name) => [name, found.filter((row) => row.name === name).map((row) => row[column])])),
+  );
+  expect(padding).toEqual({ d12: [0, 0, 16.7, 33.3], d24: [0, 0, 0, 16.7], d36: [0, 0, 0, 11.1], d48: [0, 0, 0, 0] });
   // Query, key and value take less work per element than the matrices of the MLP.
-  expect(table('work')).toEqual({ d12: [0, 5, 0, 6.7], d24: [0, 5, 0, 0], d36: [0, 0, 0, 6.7], d48: [0, 1.2, 0, 0] });
+  expect(work).toEqual({ d12: [0, 5, 0, 6.7], d24: [0, 5, 0, 0], d36: [0, 0, 0, 6.7], d48: [0, 1.2, 0, 0] });
 });
 
 /** The layouts that AdamW's runs had before matrices could stay whole: sizes and a hash, by ranks. */

@@ -22,11 +22,8 @@ describeBackends(
       const model = createModel(device, config, { B: 3, T: 256, purpose: 'inference' });
       initializeWeights(model, 42);
       const random = new Random(1);
-      const tokens = () => random.integers(batch * sequence, config.vocabularySize);
-      const loss = await meanLoss(model, { batch, sequence, batches: 1 }, () => ({
-        inputs: tokens(),
-        targets: tokens(),
-      }));
+      const ids = () => random.integers(batch * sequence, config.vocabularySize);
+      const loss = await meanLoss(model, { batch, sequence, batches: 1 }, () => ({ inputs: ids(), targets: ids() }));
       // As good as nothing is known: all tokens alike.
       expect(Math.abs(loss - Math.log(config.vocabularySize))).toBeLessThan(0.2);
     });

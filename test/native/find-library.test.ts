@@ -84,8 +84,7 @@ describe('a machine without a GPU', () => {
     () => {
       expect(withCode(1, place.run(train)).stderr).toMatch(/^no (NVIDIA driver|CUDA device) is .*\n$/);
       // Left to itself the program takes the CPU.
-      const auto = place.ok(`${train.replace('cuda', 'auto')} --model d6 --layers 1`);
-      expect(auto.stdout).toContain('on cpu');
+      expect(place.ok(`${train.replace('cuda', 'auto')} --model d6 --layers 1`).stdout).toContain('on cpu');
     },
   );
 

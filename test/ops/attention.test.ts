@@ -82,9 +82,7 @@ describeBackends(
       const positions = bench.tensor('positions', [B], [0, 7, 12, -1], 'int32');
       const out = bench.tensor('out', [B, 1, C]);
       attentionCachedForward(device(), { out, keys, values, qkv: drawn('qkv', B, 1, 3 * C), positions, window: 0 });
-      expect(Array.from(floats(out), Number.isNaN)).toEqual(
-        Array.from({ length: B * C }, (_, index) => index >= 2 * C),
-      );
+      expect(Array.from(floats(out), Number.isNaN)).toEqual(Array.from({ length: B * C }, (_, i) => i >= 2 * C));
       // The cache of the last two texts.
       const rest = (cache: Float32Array) => cache.subarray(2 * C * S);
       expect([floats(keys), floats(values)].map(rest)).toEqual(before.map(rest));
@@ -108,8 +106,7 @@ describeBackends(
 
     it('stays finite where scores are large', () => {
       using bench = new TensorBench(device());
-      const sizes = { B: 1, T: 9, C: 16, NH: 1 };
-      const { out, lse, dqkv } = setUp(bench, sizes);
+      const { out, lse, dqkv } = setUp(bench, { B: 1, T: 9, C: 16, NH: 1 });
       const qkv = bench.tensor('qkv', [1, 9, 48], new Random(6).normals(9 * 48, 60));
       const dout = bench.tensor('dout', [1, 9, 16], new Random(7).normals(9 * 16));
       attentionForward(device(), { out, lse, qkv, first: null });

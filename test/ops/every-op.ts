@@ -91,19 +91,12 @@ export const describeEveryOp = (only: Dtype): void =>
       // Several tiles for each SM one after the other, all of their elements: of a short k, and of a long one on whose columns
       // only Hopper's narrow tiles come out even. Columns of the weight repeat, in a period that no tile has, so that the
       // formula is quick.
-      const ofManyTiles = [
-        { N: 4096, K: 768, wide: 3072 },
-        ...(dtype === 'bf16' ? [{ N: 2500, K: 4160, wide: 1592 }] : []),
-      ];
-      it.skipIf(isCpu).each(ofManyTiles)('matmul of many tiles, K $K (CUDA only)', ({ N, K, wide }) => {
+      const tiled = [{ N: 4096, K: 768, wide: 3072 }, ...(dtype === 'bf16' ? [{ N: 2500, K: 4160, wide: 1592 }] : [])];
+      it.skipIf(isCpu).each(tiled)('matmul of many tiles, K $K (CUDA only)', ({ N, K, wide }) => {
         using bench = new TensorBench(device());
         const period = 56;
-        device().reserveWorkspace(
-          Math.max(
-            matmulScratch(device(), { N, C: K, O: wide, gradients: true }),
-            matmulScratch(device(), { N, C: wide, O: K, gradients: true }),
-          ),
-        );
+        const scratch = (C: number, O: number) => matmulScratch(device(), { N, C, O, gradients: true });
+        device().reserveWorkspace(Math.max(scratch(K, wide), scratch(wide, K)));
         const input = inputsOf(bench, 12);
         const [x, other, bias] = [input('in', [N, K]), input('other', [N, wide]), input('bias', [wide])];
         const type = device().elementType;
@@ -145,11 +138,8 @@ export const describeEveryOp = (only: Dtype): void =>
         device().reserveWorkspace(matmulScratch(device(), { N, C, O, gradients: true }));
         const input = inputsOf(bench, 11);
         const [x, dout] = [input('in', [N, C]), input('dout', [N, O])];
-        const [before, beforeBias] = [
-          input('dweight', [O, C], 1, device().gradientType),
-          input('dbias', [O], 1, 'fp32'),
-        ];
-        const op = { dweight: before.tensor, dbias: beforeBias.tensor, dout: dout.tensor, in: x.tensor };
+        const [before, oldBias] = [input('dweight', [O, C], 1, device().gradientType), input('dbias', [O], 1, 'fp32')];
+        const op = { dweight: before.tensor, dbias: oldBias.tensor, dout: dout.tensor, in: x.tensor };
         const db = columnSums(dout.values, O);
         // Every 61st row of the weight, which is in each of its tiles.
         const rows = Array.from({ length: Math.ceil(O / 61) }, (_, i) => i * 61);
@@ -166,10 +156,10 @@ export const describeEveryOp = (only: Dtype): void =>
         };
         matmulBackwardWeight(device(), { ...op, accumulate: true });
         expectRows('dweight +=', plus(dw, rowsOf(before.values)));
-        expectNear('dbias +=', dtype, beforeBias.tensor, plus(db, beforeBias.values), { fp32: 1e-5, bf16: 1e-5 });
+        expectNear('dbias +=', dtype, oldBias.tensor, plus(db, oldBias.values), { fp32: 1e-5, bf16: 1e-5 });
         matmulBackwardWeight(device(), { ...op, accumulate: false });
         expectRows('dweight =', dw);
-        expectNear('dbias =', dtype, beforeBias.tensor, db, { fp32: 1e-5, bf16: 1e-5 });
+        expectNear('dbias =', dtype, oldBias.tensor, db, { fp32: 1e-5, bf16: 1e-5 });
         bench.checkGuards();
       });
 

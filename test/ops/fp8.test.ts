@@ -127,8 +127,7 @@ describeBackends(
       for (const largest of [...sizes, 1, 2 ** -126, 2 ** -133, 0]) {
         const weight = random.normals(O * C).map((value) => (value / 6) * largest);
         weight[1234] = -largest;
-        const bias = random.normals(O);
-        expect(quantizeWeight(weight, [O, C], bias)[0], `for ${largest}`).toBe(scaleOf(largest));
+        expect(quantizeWeight(weight, [O, C], random.normals(O))[0], `for ${largest}`).toBe(scaleOf(largest));
       }
     });
 
@@ -433,13 +432,12 @@ describeBackends(
       const out = bench.tensor('out', [N, O]);
       // The rounded result subtracted, bf16 shows the error of the sums alone.
       const rounded = held(device().elementType, linear);
-      const negated = rounded.map((value) => -value);
-      fp8MatmulForward(device(), {
-        out,
-        ...forward,
-        ...plainForward,
-        residual: bench.tensor('residual', [N, O], negated),
-      });
+      const residual = bench.tensor(
+        'residual',
+        [N, O],
+        Float32Array.from(rounded, (value) => -value),
+      );
+      fp8MatmulForward(device(), { out, ...forward, ...plainForward, residual });
       const rest = linear.map((value, i) => value - rounded[i]!);
       const error = distance(floats(out), rest) / norm(linear);
       console.log(`sums of ${sizes.C} products of FP8 have a relative error of ${error.toExponential(2)}`);
@@ -556,7 +554,7 @@ describeBackends(
         bench.tensor(
           'weight',
           [C, C],
-          Float32Array.from({ length: C * C }, (_, index) => weights[index % C] ?? 0),
+          Float32Array.from({ length: C * C }, (_, i) => weights[i % C] ?? 0),
           'fp8',
         );
       const [input, inScale] = [bench.tensor('in', [N, C], x, 'fp8'), bench.floats('inScale', [N], scale)];
@@ -695,11 +693,8 @@ describeBackends(
         const step = bench.floats('step', [block.length], block);
         const factors = [2 ** -10, 0, 0, 0];
         const values = {
-          ...{
-            in: held(device().elementType, scaled(inValues, inScale)),
-            inValues,
-            inScale: Float32Array.from(inScale),
-          },
+          in: held(device().elementType, scaled(inValues, inScale)),
+          ...{ inValues, inScale: Float32Array.from(inScale) },
           weight: held(device().elementType, scaled(weightValues, factors[0]!)),
           ...{ weightValues, weightTransposed: transposed(weightValues, Vp, C), factors: Float32Array.from(factors) },
         };
@@ -763,10 +758,7 @@ describeBackends(
         Array.from(results.losses!, (_, n) => n).filter((n) => !bad.includes(n));
       it.each([
         ['NaN', (inputs: Inputs) => inputs.inValues.fill(Number.NaN, 3 * C + 5, 3 * C + 6)],
-        [
-          'infinity',
-          (inputs: Inputs) => inputs.inValues.fill(448, 3 * C, 3 * C + 1) && inputs.inScale.fill(2 ** 120, 3, 4),
-        ],
+        ['infinity', (all: Inputs) => all.inValues.fill(448, 3 * C, 3 * C + 1) && all.inScale.fill(2 ** 120, 3, 4)],
         ...(isCpu ? [] : [['targets that do not exist', (inputs: Inputs) => inputs.targets.fill(V, 3, 4)] as const]),
       ] as const)('gives NaN in the rows of %s alone', (_, change) => {
         const { results } = classify(40, change);

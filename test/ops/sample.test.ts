@@ -158,8 +158,7 @@ describeBackends(
     });
 
     it('large logits do not overflow', () => {
-      const index = draw([[3e38, -3e38, 3e38]], {}, 50).flat();
-      expect(new Set(index)).toEqual(new Set([0, 2]));
+      expect(new Set(draw([[3e38, -3e38, 3e38]], {}, 50).flat())).toEqual(new Set([0, 2]));
     });
   },
   { dtypes: ['fp32', 'bf16'] },

@@ -23,9 +23,7 @@ async function secondMove(given: TrainOptions, matrix: string, share = 1): Promi
 describe('adamw', () => {
   /** In learning rates. */
   const moves = async (given: TrainOptions) =>
-    (await secondMove({ learningRate: 1e-3, weightDecay: 0, ...given }, 'h.0.fcw')).map(
-      (move) => Math.abs(move) / 1e-3,
-    );
+    (await secondMove({ learningRate: 1e-3, weightDecay: 0, ...given }, 'h.0.fcw')).map((by) => Math.abs(by) / 1e-3);
 
   it('without memory of earlier steps, each weight moves by the learning rate', async () => {
     for (const move of await moves({ beta1: 0, beta2: 0, eps: 1e-20 })) expect(move).toBeCloseTo(1, 2);

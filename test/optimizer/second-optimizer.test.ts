@@ -93,9 +93,7 @@ describe('a run with another optimizer', () => {
 /** Three steps of the tiny model: `other` for the layers' matrices, AdamW for embeddings and vectors. */
 async function trained(device: Device, other: Optimizer): Promise<Trainer> {
   const adamw = new AdamW({ weightDecay: 0.1 });
-  const trainer = tinyTrainer(drawnModel(device), {
-    optimizer: (parameter) => (isBlockMatrix(parameter) ? other : adamw),
-  });
+  const trainer = tinyTrainer(drawnModel(device), { optimizer: (each) => (isBlockMatrix(each) ? other : adamw) });
   for (let step = 0; step < 3; step++) await trainer.step(step, 1e-3, () => recordedBatch);
   return trainer;
 }

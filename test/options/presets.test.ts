@@ -146,8 +146,7 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('in a run', () => {
 
   it('--dry-run prints what comes from the preset', async () => {
     const args = ['train', '--preset', laptop, '--dry-run', '--data', data, '--batch', '3', '--device', 'cpu'];
-    const stdout = quiet(await place.here(args));
-    const [line] = stdout.split('\n');
+    const [line] = quiet(await place.here(args)).split('\n');
     expect(line).toMatch(`preset ${laptop}: --model=custom --layers=4 --channels=128`);
     expect(line).toContain(' --lr=0.003 ');
     expect(line).not.toMatch(/--(batch|data)=/);

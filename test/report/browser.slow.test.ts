@@ -16,10 +16,7 @@ const values = (count: number, valueAt: (step: number) => number) =>
 
 /** The reports, by the name of their file. */
 function reports(): Record<string, Figure> {
-  const near = runOf(hostile, {
-    ...d6.series,
-    train: d6.series.train.map(([step, loss]) => [step, loss + 1e-4] as const),
-  });
+  const near = runOf(hostile, { ...d6.series, train: d6.series.train.map(([at, loss]) => [at, loss + 1e-4] as const) });
   const compared = { run: near, baseline: d6, comparison: compareSeries(near.series, d6) };
   const long = (by: number) => values(100_000, (step) => 3 + by + Math.sin(step) + (step === 61_234 ? 5 : 0));
   const alone = loggedRun('alone', [

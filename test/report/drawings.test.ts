@@ -11,11 +11,9 @@ import { curve, d6, flat, runOf } from './runs-to-draw.ts';
 /** Every tag that opens closes, in order, attributes and entities are whole, and every number is one. */
 function expectWellFormed(svg: string): void {
   const open: string[] = [];
-  for (const [, close, name, attributes, self] of svg.matchAll(
-    /<(\/?)([a-zA-Z]+)((?:\s+[\w-]+="[^"<]*")*)\s*(\/?)>/g,
-  )) {
+  for (const [, close, name, attributes, end] of svg.matchAll(/<(\/?)([a-zA-Z]+)((?:\s+[\w-]+="[^"<]*")*)\s*(\/?)>/g)) {
     if (close) expect(open.pop()).toBe(name);
-    else if (!self) open.push(name!);
+    else if (!end) open.push(name!);
     const names = [...attributes!.matchAll(/([\w-]+)=/g)].map((match) => match[1]);
     expect(new Set(names).size, `${name} says an attribute twice`).toBe(names.length);
   }

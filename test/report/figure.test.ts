@@ -198,11 +198,8 @@ it.each([
 });
 
 it('smoothing sets a reference of every tenth step hardly apart', () => {
-  const falling = (every: number) => Array.from({ length: 401 / every }, (_, at) => [at * every, -at * every] as const);
-  const figure = makeFigure(
-    [runOf('a', { train: falling(1) })],
-    [{ ...d6, series: { ...d6.series, train: falling(10) } }],
-  );
+  const fall = (every: number) => Array.from({ length: 401 / every }, (_, at) => [at * every, -at * every] as const);
+  const figure = makeFigure([runOf('a', { train: fall(1) })], [{ ...d6, series: { ...d6.series, train: fall(10) } }]);
   const drawn = new FigureLines(figure).lines({ ...plainChoice, series: 'train', smoothing: 0.6 });
   const at390 = drawn.map(({ smoothed }) => smoothed!.values[smoothed!.steps.indexOf(390)]!);
   expect(Math.abs(at390[0]! - at390[1]!)).toBeLessThan(1.5);

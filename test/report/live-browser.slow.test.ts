@@ -184,15 +184,12 @@ describeInChromium('the live page', (browser) => {
   });
 
   it('an older sample stays in view while newer ones arrive', async () => {
-    log.write(
-      ...steps(0, 20),
-      { event: 'sample', step: 10, text: 'ten' },
-      { event: 'sample', step: 20, text: 'twenty' },
-    );
+    const sample = (step: number, text: string) => ({ event: 'sample', step, text }) as const;
+    log.write(...steps(0, 20), sample(10, 'ten'), sample(20, 'twenty'));
     await open();
     await until(async () => expect(await text('#sample')).toBe('twenty'));
     await page.locator('#sample-step').selectOption('10');
-    log.write({ event: 'sample', step: 30, text: 'thirty' }, ...steps(20, 31));
+    log.write(sample(30, 'thirty'), ...steps(20, 31));
     await untilState('training after 31 of 400 steps');
     expect(await text('#sample')).toBe('ten');
     expect(await page.locator('#sample-step').inputValue()).toBe('10');

@@ -71,24 +71,15 @@ describe('curves', () => {
 
 describe('the state', () => {
   const open = { connection: 'open', quiet: 1, steps: 400 } as const;
+  const closed = { ...open, connection: 'closed' } as const;
   const going = () => runOf(runEvent(), trainEvent(0, 10), trainEvent(1, 9));
   it.each([
     ['waiting', new LoggedRun(), { ...open, quiet: null, steps: undefined }, 'waiting for the run'],
     ['training', going(), open, 'training after 2 of 400 steps'],
     ['quiet', going(), { ...open, quiet: 185 }, 'stopped after 2 of 400 steps, or stuck: nothing new for 3m05s'],
-    [
-      'closed',
-      going(),
-      { ...open, connection: 'closed' as const },
-      'stopped after 2 of 400 steps; continues here when the run does',
-    ],
+    ['closed', going(), closed, 'stopped after 2 of 400 steps; continues here when the run does'],
     ['lost', going(), { ...open, connection: 'lost' as const }, 'no connection: the run may have ended; trying again'],
-    [
-      'finished',
-      runOf(runEvent(), trainEvent(0, 1), done),
-      { ...open, connection: 'closed' as const },
-      'finished after 1 of 400 steps',
-    ],
+    ['finished', runOf(runEvent(), trainEvent(0, 1), done), closed, 'finished after 1 of 400 steps'],
   ])('%s', (state, run, seen, text) => {
     expect(stateOf(run, seen)).toEqual({ state, text });
   });

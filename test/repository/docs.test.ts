@@ -71,17 +71,14 @@ describe.each([...pages(), ...ofCourse])('%s', (page) => {
     // NAME stands for any.
     expect(paths.filter((path) => !path.includes('NAME') && !existsSync(join(root, path)))).toEqual([]);
     // A source file by its name alone; FILE.cu and CASES.ts stand for any.
-    const names = [...code.matchAll(/(?<![\w./<-])[\w-]+(?:\.test)?\.(?:cuh?|cpp|h|ts)(?![\w.])/g)].map(
-      ([name]) => name,
-    );
+    const names = [...code.matchAll(/(?<![\w./<-])[\w-]+(?:\.test)?\.(?:cuh?|cpp|h|ts)(?![\w.])/g)].map(([one]) => one);
     expect(names.filter((name) => !/^(gpt2\.ts|FILE\.cu|CASES\.ts)$/.test(name) && !sources.has(name))).toEqual([]);
   });
 });
 
 it('the API page lists the options of train, by the names that a program uses', () => {
   const list = read('docs/api.md').split('\n## TrainOptions\n')[1] ?? '';
-  const rows = [...list.matchAll(/^\| `(\w+)` \| (.+) \| (.+) \|$/gm)];
-  expect(rows.map(([, name]) => name)).toEqual(optionNames);
+  expect([...list.matchAll(/^\| `(\w+)` \| (.+) \| (.+) \|$/gm)].map(([, name]) => name)).toEqual(optionNames);
   expect(list).not.toMatch(/--[a-z]/);
 });
 

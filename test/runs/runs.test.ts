@@ -166,10 +166,7 @@ it('a start from step s takes back the steps from s on, and keeps the validation
 });
 
 it('a start from nothing takes back all', () => {
-  writeLog(run, [
-    ...[runEvent(), { event: 'val', step: 0, loss: 1 } as const, trainEvent(0, 5), trainEvent(1, 4)],
-    runEvent(),
-  ]);
+  writeLog(run, [runEvent(), { event: 'val', step: 0, loss: 1 }, trainEvent(0, 5), trainEvent(1, 4), runEvent()]);
   expect(readRun(run).series).toEqual({ train: [], val: [], norm: [], lr: [] });
 });
 
@@ -183,8 +180,7 @@ it.each([
   const kept = [runEvent(), trainEvent(0, 2), trainEvent(1, 2)].map(formatEvent).join('');
   for (const cut of [0, 1]) {
     writeFileSync(log, Buffer.concat([Buffer.from(kept), Buffer.from(garbage, 'latin1')]));
-    const bytes = readFileSync(log).length - cut;
-    const resumed = RunLog.resume(run, { configuration, bytes });
+    const resumed = RunLog.resume(run, { configuration, bytes: readFileSync(log).length - cut });
     resumed.write(trainEvent(2, 1));
     resumed.close();
     expect(readFileSync(log, 'utf8')).toBe(kept + formatEvent(trainEvent(2, 1)));

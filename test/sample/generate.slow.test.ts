@@ -41,9 +41,7 @@ function liveModel(device: Device, config: ModelConfig): Model {
   for (const { name, shape } of parameterTable(config)) {
     if (shape.length < 2) continue;
     const tensor = model.masters.get(name);
-    tensor.write(
-      (tensor.read() as Float32Array).map((value) => (name.startsWith('h.') || name === 'wpe' ? 25 : 10) * value),
-    );
+    tensor.write((tensor.read() as Float32Array).map((x) => (name.startsWith('h.') || name === 'wpe' ? 25 : 10) * x));
   }
   castWeights(model);
   return model;
@@ -130,10 +128,8 @@ describe.each([
       const [first, second] = await runAll(both, { prompts, temperature: 0, tokens: 40 });
       const stopAt = first!.tokens.find((token) => !second!.tokens.includes(token)) ?? -2;
       const stopped = await runAll(both, { prompts, temperature: 0, tokens: 40, stopAt });
-      expect(stopped).toEqual([
-        { tokens: first!.tokens.slice(0, first!.tokens.indexOf(stopAt)), end: 'stop token' },
-        second,
-      ]);
+      const tokens = first!.tokens.slice(0, first!.tokens.indexOf(stopAt));
+      expect(stopped).toEqual([{ tokens, end: 'stop token' }, second]);
     });
 
     it('ends where the window is full, if asked to', async () => {

@@ -37,8 +37,7 @@ it.each([
       `#!/bin/sh\necho "$(basename "$0") $*"\n[ -z "${failing}" ] || case "$*" in *${failing}*) exit 7; esac\n`,
     );
   for (const tool of readdirSync(place.folder)) chmodSync(place.path(tool), 0o755);
-  const script = join(packageRoot, 'scripts', 'quickstart');
-  const { status, stdout } = spawnSync(script, ['--text', 'a book.txt'], {
+  const { status, stdout } = spawnSync(join(packageRoot, 'scripts', 'quickstart'), ['--text', 'a book.txt'], {
     ...{ encoding: 'utf8', env: { PATH: `${place.folder}:/usr/bin:/bin` } },
   });
   const ran = ['npm ci --no-audit --no-fund', 'npm run build', 'node bin/gpt2.js quickstart --text a book.txt'];

@@ -205,19 +205,15 @@ describe('findShards', () => {
 
   it('refuses a shard that dataset.json lists and the folder lacks', () => {
     const folder = folderOf('listed', ['x_train_000001.bin', 'x_val.bin']);
-    const shard = (file: string, role: string) => ({ file, role, tokens: 1, sha256: '' });
-    const shards = [
-      shard('x_train_000001.bin', 'train'),
-      shard('x_train_000002.bin', 'train'),
-      shard('x_val.bin', 'val'),
-    ];
+    const row = (file: string, role: string) => ({ file, role, tokens: 1, sha256: '' });
+    const shards = [row('x_train_000001.bin', 'train'), row('x_train_000002.bin', 'train'), row('x_val.bin', 'val')];
     const dataset = { source: 'x', tokenizer: 'gpt2', vocabularySize: 50257, shards };
     place.file('listed/dataset.json', JSON.stringify(dataset));
     expect(findShards(folder, 'val')).toEqual([join(folder, 'x_val.bin')]);
     expect(() => findShards(folder, 'train')).toThrow(
       /listed lacks x_train_000002\.bin, which its dataset\.json lists; restore the shard, or run prepro again/,
     );
-    place.file('listed/dataset.json', JSON.stringify({ ...dataset, shards: [shard('x_val.bin', 'train')] }));
+    place.file('listed/dataset.json', JSON.stringify({ ...dataset, shards: [row('x_val.bin', 'train')] }));
     expect(() => findShards(folder, 'train')).toThrow('dataset.json lists x_val.bin as train, unlike its name');
   });
 });

@@ -22,10 +22,7 @@ export interface Finished {
 }
 
 /** What a command gave that must end with this code. */
-export function withCode<T extends Pick<Finished, 'code'> & { readonly stderr?: string }>(
-  code: number,
-  finished: T,
-): T {
+export function withCode<T extends Pick<Finished, 'code'> & { stderr?: string }>(code: number, finished: T): T {
   expect(finished.code, finished.stderr).toBe(code);
   return finished;
 }
@@ -119,8 +116,7 @@ export class Workplace {
     };
     try {
       const root = program(() => new AbortController().signal);
-      const code = await root.parseAsync(args, { from: 'user' }).then(() => 0, fail);
-      return { code, ...written };
+      return { code: await root.parseAsync(args, { from: 'user' }).then(() => 0, fail), ...written };
     } finally {
       for (const spy of spies) spy.mockRestore();
       process.chdir(before.folder);

@@ -53,8 +53,7 @@ async function run({ rank, ranks, op, count, timeoutMilliseconds, kind, isOneMac
     process.send!({ id: rank === 0 ? [...communicatorId(device, isOneMachine)] : [] });
     return;
   }
-  const given = { id: Uint8Array.from(id), rank, ranks, timeoutMilliseconds };
-  const communicator = new Communicator(device, given);
+  const communicator = new Communicator(device, { id: Uint8Array.from(id), rank, ranks, timeoutMilliseconds });
   const { parts } = communicator;
   const tensor = (name: string, size: number) => allocateTensor(device!, name, 'fp32', [size]);
   const shared = (name: string, shape: number[]) => allocateShared(communicator, name, 'fp32', shape);

@@ -39,5 +39,4 @@ const common: ProgramOptions = {
   batches: (place) => sequencesOf(batch, place, pause),
   validation: (place) => sequencesOf(batch, place),
 };
-const place = placeFromEnvironment();
-await train({ ...common, ...options }, { place, onEvent: ({ event }) => console.log(event) });
+await train({ ...common, ...options }, { place: placeFromEnvironment(), onEvent: ({ event }) => console.log(event) });

@@ -103,8 +103,6 @@ export function checkGradient(name: string, { input, gradient, loss, step, limit
   input.write(values);
   const derivative = dot(gradient, direction);
   const error = Math.abs(difference - derivative) / Math.abs(derivative);
-  expect(
-    error < limit,
-    `${name}: derivative ${derivative}, difference ${difference}, error ${error}, limit ${limit}`,
-  ).toBe(true);
+  const figures = `derivative ${derivative}, difference ${difference}, error ${error}, limit ${limit}`;
+  expect(error < limit, `${name}: ${figures}`).toBe(true);
 }

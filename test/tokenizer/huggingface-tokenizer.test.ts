@@ -84,9 +84,7 @@ it('at most 8 tokenizers have a process; the others start one when asked', () =>
 
 it.each(names)('%s: the threads of prepro give the recorded ids, each document after an end of text', async (name) => {
   const { endOfText } = readTokenizer(fixture(name));
-  const documents = recorded(name).filter(
-    ({ text, ids }) => text.trim() !== '' && ids.length > 0 && !ids.includes(endOfText!),
-  );
+  const documents = recorded(name).filter(({ text, ids }) => text.trim() && ids.length && !ids.includes(endOfText!));
   const source = place.file(`${name}.jsonl`, jsonl(documents.map(({ text }) => text)));
   const { dataset, folder } = await prepared([source], place.path(name), {
     ...{ format: ofJsonl, validation: 0.2, tokenizer: fixture(name) },
@@ -97,8 +95,10 @@ it.each(names)('%s: the threads of prepro give the recorded ids, each document a
   expect(dataset).toMatchObject({ tokenizer: 'huggingface', vocabularySize: name === 'byte-level' ? 421 : 420 });
   expect(readFileSync(`${folder}/tokenizer.json`, 'utf8')).toBe(readFileSync(fixture(name), 'utf8'));
   const found = dataset.shards.flatMap(({ file }) => {
-    const ids = tokensIn(`${folder}/${file}`).join(' ');
-    return ids.split(new RegExp(`(?:^| )${endOfText}(?= |$)`)).slice(1);
+    return tokensIn(`${folder}/${file}`)
+      .join(' ')
+      .split(new RegExp(`(?:^| )${endOfText}(?= |$)`))
+      .slice(1);
   });
   const wanted = documents.map(({ ids }) => ids.map((id) => ` ${id}`).join(''));
   expect(found.sort()).toEqual(wanted.sort());
@@ -172,11 +172,7 @@ describe('the end of text of a folder', () => {
     ['is one of config.json', { ...byName, config: { ...model, eos_token_id: [5, 0] } }, 0],
     ['is none of config.json, whose id is no token', { ...byName, config: { ...model, eos_token_id: 50256 } }, 0],
     ['is added', { ...byName, tokenizer_config: named('<end>') }, 421],
-    [
-      'is eos_token of both files',
-      { ...byName, tokenizer_config: named('<end>'), special_tokens_map: named('<end>') },
-      421,
-    ],
+    ['is eos_token of both', { ...byName, tokenizer_config: named('<end>'), special_tokens_map: named('<end>') }, 421],
   ] as const)('%s, also for prepro, and in the file that data keeps', (_, files, id) => {
     const folder = folderWith({ config: model, ...files });
     const ofTrain = readModelFolder(folder).tokenizer!;
@@ -187,11 +183,7 @@ describe('the end of text of a folder', () => {
   });
 
   it.each([
-    [
-      'two that differ',
-      { tokenizer_config: named('<end>'), special_tokens_map: named('</s>') },
-      'eos_token is "<end>" in its',
-    ],
+    ['two', { tokenizer_config: named('<end>'), special_tokens_map: named('</s>') }, 'eos_token is "<end>" in its'],
     ['another in config.json', { config: { ...model, eos_token_id: 1 } }, 'eos_token_id is 1 in its config.json'],
     [
       'another in config.json than eos_token',
@@ -199,11 +191,7 @@ describe('the end of text of a folder', () => {
       "eos_token_id is 0 in its config.json, but its tokenizer's end of text is 1",
     ],
     ['a number', { tokenizer_config: named(5) }, 'eos_token of its tokenizer_config.json'],
-    [
-      'no letter case',
-      { tokenizer_config: { do_lower_case: true } },
-      'do_lower_case is true in its tokenizer_config.json',
-    ],
+    ['no case', { tokenizer_config: { do_lower_case: true } }, 'do_lower_case is true in its tokenizer_config.json'],
   ])('%s: refused', (_, files, message) => {
     const folder = folderWith({ config: model, ...byName, ...files });
     expect(() => readModelFolder(folder)).toThrow(message);
@@ -334,9 +322,7 @@ describe('a text that ids do not hold', () => {
     const { dataset, folder } = await prepare(plain);
     expect(dataset.lost).toBe(0);
     const tokenizer = readDatasetTokenizer(folder);
-    expect(byteLengths(tokenizer, 50)).toEqual(
-      Uint8Array.from({ length: 50 }, (_, id) => tokenizer.bytesOf!(id).length),
-    );
+    expect(byteLengths(tokenizer, 50)).toEqual(new Uint8Array(50).map((_, id) => tokenizer.bytesOf!(id).length));
   });
 
   it('is no prompt', () => {

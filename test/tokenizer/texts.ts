@@ -35,9 +35,6 @@ export const longWord: fc.Arbitrary<string> = fc
   .map(([alphabet, length, seed, before, after]) => {
     const characters = [...alphabet];
     const random = new Random(seed);
-    return (
-      before +
-      Array.from({ length }, () => characters[Math.floor(random.uniform() * characters.length)]).join('') +
-      after
-    );
+    const drawn = Array.from({ length }, () => characters[Math.floor(random.uniform() * characters.length)]);
+    return before + drawn.join('') + after;
   });

@@ -32,18 +32,12 @@ it.each<[string, (manifest: Values) => void, RegExp]>([
   ['a sample beyond the data', ({ position }) => Object.assign(position!, { sample: 999_999 }), /"sample":999999/],
   ['a pass that no run reaches', ({ position }) => Object.assign(position!, { epoch: 2 ** 52 }), /"epoch":4503/],
   ['an option out of its range', ({ configuration }) => Object.assign(configuration!, { weightDecay: -1 }), /--weight/],
-  [
-    'the seed of another run',
-    ({ configuration }) => Object.assign(configuration!, { seed: 7 }),
-    /log\.jsonl has 42: it/,
-  ],
+  ['another seed', ({ configuration }) => Object.assign(configuration!, { seed: 7 }), /log\.jsonl has 42: it/],
   ['a batch of no step', ({ configuration }) => Object.assign(configuration!, { batch: 3 }), /not a multiple/],
 ])('%s: resumed from the checkpoint before', async (name, change, reason) => {
   let startStep: number | undefined;
-  const notices = await noticesOf(
-    { out: copied(name, change), resume: true },
-    { onStart: (run) => (startStep = run.startStep) },
-  );
+  const onStart = (run: { startStep: number }) => (startStep = run.startStep);
+  const notices = await noticesOf({ out: copied(name, change), resume: true }, { onStart });
   expect(startStep).toBe(3);
   expect(notices).toEqual([expect.stringMatching(/^skipped a checkpoint: .*step-00000006/)]);
   expect(notices[0]).toMatch(reason);

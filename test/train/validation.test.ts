@@ -24,8 +24,7 @@ it.each([1, 3, 5, 7, 10, 13])('%i batches', async (valSteps) => {
 
   using device = Device.open({ kind: 'cpu' });
   const model = drawnModel(device, { ...sizes, vocabularySize }, { B: batch, T: sequence, purpose: 'inference' }, seed);
-  const shards = findShards(data, 'val');
-  using loader = openLoader({ shards, batch, sequence, order: 'file', seed, vocabularySize });
+  using loader = openLoader({ shards: findShards(data, 'val'), batch, sequence, order: 'file', seed, vocabularySize });
   const wanted = await meanLoss(model, { batch, sequence, batches: valSteps }, () => loader.next());
   for (const [, loss] of readRun(out).series.val) expect(Math.abs(loss - wanted)).toBeLessThan(1e-12);
   expect(readRun(out).series.val.length).toBe(2);

@@ -44,10 +44,7 @@ function table(
 }
 
 const whole = (list = texts, more?: { codec?: Codec; rows?: number }) =>
-  table(
-    { id: list.map((_, index) => index), text: { data: list, type: 'STRING' }, url: list.map(() => 'http://') },
-    more,
-  );
+  table({ id: list.map((_, i) => i), text: { data: list, type: 'STRING' }, url: list.map(() => 'http://') }, more);
 
 /** The documents, as lines of JSON have them. */
 async function documents(path: string, field = 'text'): Promise<string[]> {
@@ -184,8 +181,7 @@ describe('refuses', () => {
   });
 
   it('a table as one document', async () => {
-    const path = place.file('whole.parquet', whole());
-    const parts = documentsOf(path, { kind: 'text' });
+    const parts = documentsOf(place.file('whole.parquet', whole()), { kind: 'text' });
     await expect(parts.next()).rejects.toThrow(/is a table: name its column of text with --field/);
   });
 

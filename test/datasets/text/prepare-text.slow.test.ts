@@ -60,9 +60,7 @@ describe('documents', () => {
       '옛날 옛적에 ',
     ];
     const texts = Array.from({ length: 40 }, (_, index) => `${index}: ${writings[index % 5]!.repeat(index + 1)}\n`);
-    texts.forEach(
-      (text, index) => void place.file(`рассказы/${index % 2 ? 'вложенная/' : ''}текст-${index}.txt`, text),
-    );
+    texts.forEach((text, i) => void place.file(`рассказы/${i % 2 ? 'вложенная/' : ''}текст-${i}.txt`, text));
     place.file('рассказы/.hidden', 'not a document');
     place.file('рассказы/blank', ' \n');
     const { dataset } = await prepare([folder], place.path('data', 'рассказы'), { validation: 0.2 });
@@ -179,8 +177,7 @@ describe('shards', () => {
   });
 
   it('of a large text stay what they were', async () => {
-    const text = place.file('large.txt', story(9_000_000, 5));
-    const { dataset } = await prepare([text], place.path('large'));
+    const { dataset } = await prepare([place.file('large.txt', story(9_000_000, 5))], place.path('large'));
     expect(dataset.shards.map(({ tokens, sha256 }) => [tokens, sha256])).toEqual([
       [5_524_368, 'd5ec80a34dd8fe819d73d54d063d8d1563be342bbda49bc022c0994d3e908be9'],
       [36_599, '8e10d026634f2064a47ca0ae89725e8ccf67028b839c736d4d4d87d577f61570'],
@@ -188,8 +185,7 @@ describe('shards', () => {
     // A data set that an earlier version made is found again by this.
     expect(dataset.made?.input).toBe('e161527c9427fcd19cf0fff4db596ecf2a0aa86d02d5be9e04c1fedd883cc60e');
     const list = place.file('list.jsonl', jsonl(Array.from({ length: 3000 }, (_, n) => story(n, n))));
-    const more = { format: ofJsonl, validation: 0.02 };
-    const { dataset: documents } = await prepare([list], place.path('list'), more);
+    const { dataset: documents } = await prepare([list], place.path('list'), { format: ofJsonl, validation: 0.02 });
     expect(documents.shards.map(({ tokens, sha256 }) => [tokens, sha256])).toEqual([
       [2_777_652, 'f67bbf8ace25fe10af854343f2b1ee0700d386606b09ebbe6fcd3fd134aa269d'],
       [50_896, '65c9c4da78b4b31329e9759a1c15316d4c8679fd30df886644e8bfd80dac8b52'],
@@ -332,9 +328,7 @@ describe('shards', () => {
     const text = place.file('changing.txt', damaged);
     const out = place.path('changing');
     await expect(prepare([text], out)).rejects.toThrow(/changing\.txt is not UTF-8 at byte \d+ \(0x/);
-    expect(
-      readdirSync(place.path('changing', '.prepro')).filter((name) => !name.endsWith('.tmp')).length,
-    ).toBeGreaterThan(0);
+    expect(readdirSync(place.path('changing', '.prepro')).some((name) => !name.endsWith('.tmp'))).toBe(true);
     const now = story(9_000_000, 4).replace('a', 'b');
     writeFileSync(text, now);
     await prepare([text], out);

@@ -94,8 +94,7 @@ describeBackends(
       expect(weightsOf(checkpoint!.path)).toEqual(weightsOf(model));
       expect(events(given.out!).map(({ event }) => event)).toEqual(['run', 'checkpoint', 'nonFinite']);
 
-      const capture = join(given.out!, 'captures', 'step-00000000');
-      const again = await replay(capture);
+      const again = await replay(join(given.out!, 'captures', 'step-00000000'));
       expect(again.differences).toEqual([]);
       expect(again.finding).toMatch(new RegExp(`^micro-batch 0, layer ${layer}: gpt2_matmul_backward_input`));
 
@@ -133,8 +132,7 @@ describeBackends(
         ...{ layers: 2, channels: 128, heads: 2, context: 64 },
         ...{ steps: 6, totalBatch: 256, learningRate: 1e30, gradientClip: 0 },
       });
-      const error = await train(given).catch((thrown: Error) => thrown);
-      expect((error as Error).message).toMatch(
+      await expect(train(given)).rejects.toThrow(
         /^step 1 is not finite .*; micro-batch 0, .* wrote (NaN|-?Infinity) to /,
       );
       await train({ ...given, out: place.path('shorter'), stopAfter: 1 });
@@ -163,13 +161,8 @@ describeBackends(
       };
       const { finding, result } = await locate(trainer, nextBatch);
       expect(result.loss).toBeNaN();
-      expect(finding).toEqual({
-        microBatch: 1,
-        layer: 1,
-        op: 'gpt2_matmul_forward',
-        tensor: 'out (h.1.residual2)',
-        value: 'Infinity',
-      });
+      const tensor = 'out (h.1.residual2)';
+      expect(finding).toEqual({ microBatch: 1, layer: 1, op: 'gpt2_matmul_forward', tensor, value: 'Infinity' });
     });
 
     it('from weights that are not finite is not saved', async () => {

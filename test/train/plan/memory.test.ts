@@ -43,8 +43,7 @@ it('advises no smaller batch that would not fit for accumulating', () => {
     for (const flags of advice!.split(', or ')) {
       const { batch = B, totalBatch = B * T, recompute } = parseOptions(flags);
       expect(totalBatch).toBe(B * T);
-      const sizes = { B: batch as number, T, rows: totalBatch / T, recompute };
-      expect(refusal(gib, sizes), flags).toBeUndefined();
+      expect(refusal(gib, { B: batch as number, T, rows: totalBatch / T, recompute }), flags).toBeUndefined();
     }
   }
 });

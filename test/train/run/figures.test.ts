@@ -122,8 +122,7 @@ it.each([
 ] as const)('a run whose log is %s is resumed, which it says', async (_, change, said, steps) => {
   using place = new Workplace();
   const out = place.path('run');
-  const data = place.data({ vocabulary: 100 });
-  await train({ ...tinyRun, data, out, steps: 4, stopAfter: 2 });
+  await train({ ...tinyRun, data: place.data({ vocabulary: 100 }), out, steps: 4, stopAfter: 2 });
   writeFileSync(logPath(out), change(readFileSync(logPath(out), 'utf8')));
   expect(await noticesOf({ out, resume: true, stopAfter: 3 })).toContainEqual(expect.stringMatching(said));
   expect(readRun(out).series.train.map(([step]) => step)).toEqual(steps);

@@ -109,10 +109,8 @@ describeBackends('batches', (_, kind) => {
     const trainer = open(kind);
     const larger = Int32Array.from([60, ...inputs, 60, ...targets, 60]);
     const views = { inputs: larger.subarray(1, count + 1), targets: larger.subarray(count + 2, 2 * count + 2) };
-    const sizes = { batch, sequence, batches: 1 };
-    expect(await meanLoss(trainer.model, sizes, () => views)).toBe(
-      await meanLoss(trainer.model, sizes, () => recordedBatch),
-    );
+    const mean = (given: Batch) => meanLoss(trainer.model, { batch, sequence, batches: 1 }, () => given);
+    expect(await mean(views)).toBe(await mean(recordedBatch));
     const recompute = (given: Batch) =>
       trainer.recompute(
         () => given,
@@ -243,13 +241,9 @@ describeBackends('calls that are not awaited', (_, kind) => {
     const [done, found] = [step(trainer), results(trainer)];
     const folder = place.path('saved');
     const checkpoint = { folder, step: 0, manifest: manifestFields, model, optimizer: optimizerState.copies };
-    for (const refused of [
-      () => saveModel(model, folder),
-      () => writeCheckpoint(checkpoint),
-      () => initializeWeights(model, 1),
-    ]) {
-      expect(refused).toThrow('a step or an evaluation of the model has not ended: await its Promise first');
-    }
+    const refused = 'a step or an evaluation of the model has not ended: await its Promise first';
+    const uses = [() => saveModel(model, folder), () => writeCheckpoint(checkpoint), () => initializeWeights(model, 1)];
+    for (const use of uses) expect(use).toThrow(refused);
     expect(await found).toEqual(wanted);
     await done;
     expect(existsSync(saveModel(model, folder))).toBe(true);
@@ -270,8 +264,7 @@ describeBackends('calls that are not awaited', (_, kind) => {
     const save = ({ optimizerState: { copies: optimizer } }: Trainer) =>
       writeCheckpoint({ folder, step: 1, manifest, model, optimizer });
     expect(() => save(both.first)).toThrow('the optimizer state is not of the trainer that updated the model last');
-    const checkpoint = resolveCheckpoint(save(both.second));
-    loadOptimizer(checkpoint, model, both.first.optimizerState.copies);
+    loadOptimizer(resolveCheckpoint(save(both.second)), model, both.first.optimizerState.copies);
     expect(() => save(both.second)).toThrow('not of the trainer that updated the model last');
   });
 
