@@ -27,18 +27,19 @@ const rows = {
   'd6-8x256': { config: d6, B: 8, T: 256 },
   laptop: { config: laptop, B: 12, T: 64 },
 };
+type Row = keyof typeof rows;
 /** Rows, channels and outputs of matmuls: d12's at 4 x 64 and 4 x 256, d6's MLP, the laptop's. */
 const sizesOfMatmuls = `256x768x2304 256x768x768 256x768x3072 256x3072x768
   1024x768x2304 1024x768x768 1024x768x3072 1024x3072x768
   256x768x50304 2048x384x1536 2048x1536x384 768x128x512 768x512x128`;
 const matmuls = sizesOfMatmuls.split(/\s+/).map((size) => size.split('x').map(Number) as [number, number, number]);
 
-const list = (names: string): string[] => names.split(',').filter(Boolean);
+const list = <T extends string>(names: string) => names.split(',').filter(Boolean) as T[];
 const { threads, rounds, ...flags } = readFlags({
   ...{ threads: 2, rows: Object.keys(rows).join(','), rounds: 5, dtypes: 'fp32,bf16', modes: 'eager', matmuls: false },
   python: 'python3',
 });
-const [dtypes, modes] = [list(flags.dtypes) as ('fp32' | 'bf16')[], list(flags.modes)];
+const [dtypes, modes] = [list<'fp32' | 'bf16'>(flags.dtypes), list(flags.modes)];
 
 type Measure = (repeats: number) => Promise<number>;
 
@@ -57,13 +58,13 @@ const ask =
 const spinMs = 50;
 
 /** Milliseconds of each of the programs, in turns, without a first round. */
-async function inTurns(programs: Record<string, Measure>, repeats = 1): Promise<Record<string, number[]>> {
-  const ms = Object.fromEntries(Object.keys(programs).map((name) => [name, [] as number[]]));
+async function inTurns(programs: readonly Measure[], repeats: number): Promise<number[][]> {
+  const ms = programs.map((): number[] => []);
   for (let round = -1; round < rounds; round++) {
-    for (const [name, measure] of Object.entries(programs)) {
+    for (const [index, measure] of programs.entries()) {
       await setTimeout(spinMs);
       const time = await measure(repeats);
-      if (round >= 0) ms[name]!.push(time);
+      if (round >= 0) ms[index]!.push(time);
     }
   }
   return ms;
@@ -80,28 +81,27 @@ const spread = (ms: readonly number[]) => {
   return `${middle} (${least} to ${most})`;
 };
 
-async function stepsOf(name: keyof typeof rows): Promise<string[]> {
+async function stepsOf(name: Row): Promise<string[]> {
   const { config, B, T } = rows[name];
   const { layers, channels, heads, vocabularySize } = config;
   const sizes = [layers, channels, heads, vocabularySize === 50257 ? 50304 : vocabularySize, B, T];
   const devices = dtypes.map((dtype) => Device.open({ kind: 'cpu', dtype, threads }));
-  const ours = devices.map((device): [string, Measure] => {
+  const ours = devices.map((device): Measure => {
     const { model, trainer } = createTraining(device, config, { B, T, optimizer: new AdamW({ weightDecay: 0.1 }) });
     initializeWeights(model, 42);
     let index = 0;
     const step = () => trainer.step(index++, 1e-4, randomBatches(B * T, config));
-    return [`ours ${device.dtype}`, (repeats) => timed(step, repeats)];
+    return (repeats) => timed(step, repeats);
   });
-  const theirs = modes.flatMap((mode) =>
-    dtypes.map((dtype) => [`${mode} ${dtype}`, ask('step', mode, dtype, ...sizes)]),
-  );
-  const ms = await inTurns(Object.fromEntries([...ours, ...theirs]), name === 'laptop' ? 20 : 1);
+  const theirs = modes.flatMap((mode) => dtypes.map((dtype) => ask('step', mode, dtype, ...sizes)));
+  const ms = await inTurns([...ours, ...theirs], name === 'laptop' ? 20 : 1);
   for (const device of devices) device.close();
-  const factors = dtypes.map((dtype) => {
-    const best = Math.min(...modes.map((mode) => median(ms[`${mode} ${dtype}`]!)));
-    return (best / median(ms[`ours ${dtype}`]!)).toFixed(2);
+  const medians = ms.map(median);
+  const factors = dtypes.map((_, index) => {
+    const best = Math.min(...modes.map((_, mode) => medians[(mode + 1) * dtypes.length + index]!));
+    return (best / medians[index]!).toFixed(2);
   });
-  const line = [name, ...Object.values(ms).map(spread), ...factors];
+  const line = [name, ...ms.map(spread), ...factors];
   console.error(line.join('  '));
   return line;
 }
@@ -112,13 +112,11 @@ async function matmulsOf([N, C, O]: [number, number, number]): Promise<string[][
     const device = Device.open({ kind: 'cpu', dtype, threads });
     device.reserveWorkspace(matmulScratch(device, { N, C, O, gradients: true }));
     const tensor = (...shape: number[]) => {
-      const values = Float32Array.from({ length: shape[0]! * shape[1]! }, () => Math.random() - 0.5);
       const made = allocateTensor(device, 'operand', 'fp32', shape);
-      made.write(values);
+      made.write(new Float32Array(made.count).map(() => Math.random() - 0.5));
       return made.pointer;
     };
-    const [inputs, weight, out] = [tensor(N, C), tensor(O, C), tensor(N, O)];
-    const sizes = { N, C, O };
+    const [inputs, weight, out, sizes] = [tensor(N, C), tensor(O, C), tensor(N, O), { N, C, O }];
     const forward = { out, pre: null, in: inputs, weight, bias: null, residual: null, ...sizes, activation: 0 };
     const backward = { din: inputs, dout: out, weight, pre: null, activated: null, ...sizes, activation: 0 };
     const gradient = { dweight: weight, dbias: null, dout: out, in: inputs, ...sizes, accumulate: 0 };
@@ -132,13 +130,13 @@ async function matmulsOf([N, C, O]: [number, number, number]): Promise<string[][
   const flops = 2 * N * C * O;
   const lines = [];
   for (const direction of ['forward', 'input', 'weight'] as const) {
-    const programs = opened.flatMap(({ dtype, calls }): [string, Measure][] => [
-      [`ours ${dtype}`, (repeats) => timed(calls[direction], repeats)],
-      [`oneDNN ${dtype}`, ask('matmul', direction, dtype, N, C, O)],
+    const programs = opened.flatMap(({ dtype, calls }): Measure[] => [
+      (repeats) => timed(calls[direction], repeats),
+      ask('matmul', direction, dtype, N, C, O),
     ]);
     // 20 ms and more: a thread that slept may wake on the caller's CPU, and stays there for 10 ms.
-    const ms = await inTurns(Object.fromEntries(programs), Math.ceil(2e10 / flops));
-    const rates = Object.values(ms).map((each) => (flops / median(each) / 1e6).toFixed(0));
+    const ms = await inTurns(programs, Math.ceil(2e10 / flops));
+    const rates = ms.map((each) => (flops / median(each) / 1e6).toFixed(0));
     lines.push([`${N} x ${C} x ${O} ${direction}`, ...rates]);
   }
   for (const { device } of opened) device.close();
@@ -147,7 +145,7 @@ async function matmulsOf([N, C, O]: [number, number, number]): Promise<string[][
 
 const head = ['step', ...['ours', ...modes].flatMap((mode) => dtypes.map((dtype) => `${mode} ${dtype}`))];
 const steps = [];
-for (const name of list(flags.rows)) steps.push(await stepsOf(name as keyof typeof rows));
+for (const name of list<Row>(flags.rows)) steps.push(await stepsOf(name));
 const factors = dtypes.map((dtype) => `factor ${dtype}`);
 console.log(`ms a step, ${threads} threads\n${formatTable([[...head, ...factors], ...steps])}`);
 if (flags.matmuls) {

@@ -16,43 +16,37 @@ interface Exported {
 
 /** The exports of a section of index.ts. */
 const exportsOf = (part: string): Exported[] =>
-  [...part.matchAll(/^export (type )?\{([^}]+)\} from '([^']+)';/gm)].flatMap(([, type, names, from]) => {
-    const all = names!.split(',').map((name) => name.trim());
-    return all
-      .filter((name) => name !== '')
-      .map((name) => ({
-        name: name.replace(/^type /, ''),
-        isType: type !== undefined || name.startsWith('type '),
-        file: normalize(join('src', from!)),
-      }));
+  [...part.matchAll(/^export (type )?\{([^}]+)\} from '([^']+)';/gm)].flatMap(([, ofAll, names, from]) => {
+    const file = normalize(join('src', from!));
+    return [...names!.matchAll(/(type )?(\w+)/g)].map(([, type = ofAll, name = '']) => ({
+      name,
+      isType: !!type,
+      file,
+    }));
   });
 
 /** The file that defines a name which `file` re-exports. */
 function definingFile({ name, file }: Exported): string {
-  const passedOn = new RegExp(`import[^;]*\\b${name}\\b[^;]* from '([^']+)';[\\s\\S]*export type \\{ ${name} \\}`).exec(
-    read(file),
-  );
-  return passedOn ? normalize(join(file, '..', passedOn[1]!)) : file;
+  const passedOn = new RegExp(`import[^;]*\\b${name}\\b[^;]* from '([^']+)';[\\s\\S]*export type \\{ ${name} \\}`);
+  const from = passedOn.exec(read(file))?.[1];
+  return from ? normalize(join(file, '..', from)) : file;
 }
 
 /** The comment of a name's definition without its marks, and the text after it. @throws Error if there is no definition */
 function definitionOf(exported: Exported): { comment: string; text: string } {
   const file = definingFile(exported);
-  const definition = new RegExp(
-    `(?:/\\*\\*((?:(?!\\*/)[\\s\\S])*)\\*/\\n)?(export (?:async )?(?:function\\*?|const|class|interface|type) ${exported.name}\\b[\\s\\S]*)`,
-  );
-  const [, comment = '', text] = definition.exec(read(file)) ?? [];
+  const kinds = '(?:async )?(?:function\\*?|const|class|interface|type)';
+  const definition = `(?:/\\*\\*((?:(?!\\*/)[\\s\\S])*)\\*/\\n)?(export ${kinds} ${exported.name}\\b[\\s\\S]*)`;
+  const [, comment = '', text] = new RegExp(definition).exec(read(file)) ?? [];
   if (text === undefined) throw new Error(`src/index.ts: ${file} does not define ${exported.name}`);
   return { comment: comment.replaceAll(/^ +\* ?/gm, '').trim(), text };
 }
 
 /** A declaration in one line, without its body. */
 function signatureOf(text: string): string {
-  const [head = ''] =
-    /^export class [^{]+|^export (?:async )?function[\s\S]*?\)(?:: [^\n]+)?(?= \{\n)|^export const [\s\S]*?(?= =>)/.exec(
-      text,
-    ) ?? [];
-  return head
+  const head =
+    /^export class [^{]+|^export (?:async )?function[\s\S]*?\)(?:: [^\n]+)?(?= \{\n)|^export const [\s\S]*?(?= =>)/;
+  return (head.exec(text)?.[0] ?? '')
     .replace(/^export /, '')
     .replaceAll(/,?\n\s*(?=[)}])/g, '')
     .replaceAll(/\(\n\s*/g, '(')
@@ -63,15 +57,10 @@ function signatureOf(text: string): string {
 function valueText(exported: Exported): string {
   const { comment, text } = definitionOf(exported);
   const [what = '', ...tags] = comment.split(/^@|(?<= )@(?=param|throws|example)/m).map((part) => part.trim());
-  const tag = (name: string) =>
-    tags
-      .find((each) => each.startsWith(`${name} `) || each.startsWith(`${name}\n`))
-      ?.slice(name.length)
-      .trim();
-  const params = tags
-    .filter((each) => each.startsWith('param '))
-    .map((each) => each.replace(/^param (\w+)\s+/, '- `$1`: '));
-  const [throws, example] = [tag('throws'), tag('example')];
+  const textsOf = (name: string) =>
+    tags.flatMap((each) => (each.split(/\s/, 1)[0] === name ? [each.slice(name.length).trim()] : []));
+  const params = textsOf('param').map((each) => each.replace(/^(\w+)\s+/, '- `$1`: '));
+  const [[throws], [example]] = [textsOf('throws'), textsOf('example')];
   return [
     `### ${exported.name}`,
     `\`\`\`ts\n${signatureOf(text)}\n\`\`\``,

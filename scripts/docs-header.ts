@@ -12,11 +12,8 @@ function part(pattern: RegExp): string {
 
 /** The dtype of each kind of tensor, by the dtype of the context. */
 export function dtypes(): string {
-  const lines = part(/of each kind of tensor in it:\n([\s\S]*?) \* In fp32/)
-    .replaceAll(' * ', '')
-    .trimEnd()
-    .split('\n');
-  const [types, ...kinds] = lines.map((line) => line.trim().split(/ {2,}/)) as [string[], ...string[][]];
+  const text = part(/of each kind of tensor in it:\n([\s\S]*?)\n \* In fp32/).replaceAll(' * ', '');
+  const [types, ...kinds] = text.split('\n').map((line) => line.trim().split(/ {2,}/)) as [string[], ...string[][]];
   const rows: string[][] = [];
   let begun = '';
   for (const [kind, ...dtypes] of kinds) {
