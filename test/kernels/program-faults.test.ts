@@ -53,6 +53,11 @@ const faults: Rows = {
     'k<<<1, 64>>>(a); printf("%d ", cudaGetLastError());',
     'k: thread 0 of block 0 races: it writes a[0], which thread 63 wrote with no barrier between at FILE:LINE',
   ],
+  'uninitialized shared memory: of the first block in a second cooperative launch': [
+    '__global__ void k(float *x, int round) {\n  __shared__ float tile[64];\n  if (round == 0) tile[threadIdx.x] = 1;\n  else if (blockIdx.x == 0) x[threadIdx.x] = tile[threadIdx.x]; // WRONG\n}',
+    'for (int round = 0; round < 2; round++) { void *all[] = {&a, &round}; cudaLaunchCooperativeKernel((void *)k, 2, 64, all); }',
+    'k: thread 0 of block 0 reads element 0 of tile (shared memory), which no thread has written at FILE:LINE',
+  ],
   'a race in global memory: blocks': [
     '__global__ void k(float *x) { x[threadIdx.x] += 1; } // WRONG',
     'k<<<2, 64>>>(a);',

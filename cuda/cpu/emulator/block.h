@@ -64,6 +64,8 @@ class Block {
   void commit();
   void wait_for_copies(size_t prior, const void *caller);
   void access(const void *memory, size_t bytes, bool is_write, const void *caller) {
+    // A function without a twin is also called by unchecked blocks, while another block is checked.
+    if (!memory_) return;
     Memory &checker = *memory_;
     if (checker.has_suspect()) checker.resolve();
     if (++checker.accesses > checker.accesses_to_rest) let_others_run(caller);

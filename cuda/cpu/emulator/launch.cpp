@@ -23,7 +23,7 @@ extern "C" const gpt2_emulator::Function __start_gpt2_twins[] __attribute__((wea
 namespace {
 
 // One of this many blocks of a kernel is checked once the kernel's accesses exceed settings.all_checked. A check makes a block 20 to 40
-// times slower, so that on 2 cores the samples take about a quarter of the time. Not by the clock: every run checks the same blocks.
+// times slower; other threads run the next blocks meanwhile. Not by the clock: every run checks the same blocks.
 constexpr uint64_t sample_of = 128;
 
 struct Launches {
@@ -56,16 +56,16 @@ class Blocks {
 
   void run() {
     if (launch_.is_cooperative) return together();
-    if (!launch_.has_checks || job_.checks == Checks::none) return unchecked(0, count_);
+    if (!launch_.has_checks || job_.checks == Checks::none) return blocks(0, count_, false);
     for (int64_t index = 0; index < count_ && !has_failed_;) {
-      if (is_checked(index)) {
-        checked(index++);
-      } else {
-        // Neighbours of the next sample, in the order of blocks, because a block may wait for an earlier one.
-        const int64_t end = std::min(index + gap(), std::max(count_ - 1, index + 1));
-        unchecked(index, end);
-        index = end;
-      }
+      const bool is_first_checked = is_checked(index);
+      is_sample_ &= !is_first_checked;
+      int64_t end = index + is_first_checked;
+      // Neighbours of the next sample, in the order of blocks, because a block may wait for an earlier one. The first block is checked
+      // alone, before others make the same error unseen.
+      if (!is_first_checked || (index > 0 && end < count_ - 1 && !are_all_checked())) end = std::min(end + gap(), std::max(count_ - 1, end + 1));
+      blocks(index, end, is_first_checked);
+      index = end;
     }
   }
 
@@ -105,28 +105,24 @@ class Blocks {
     return memory;
   }
 
-  void checked(int64_t index) {
-    Memory &memory = begin_checks();
-    const uint64_t before = memory.accesses;
-    Block &block = block_of_thread();
-    if (!block.run(launch_, id_, &memory, index)) fail(block.failure);
-    count(1, &memory, before);
-    is_sample_ = false;
-  }
-
-  void unchecked(int64_t first, int64_t end) {
-    end_checks();
+  // Runs blocks on all threads, of which the first may be checked.
+  void blocks(int64_t first, int64_t end, bool is_first_checked) {
+    if (first + is_first_checked < end) end_checks();
+    Memory *memory = is_first_checked ? &begin_checks() : nullptr;
+    const uint64_t before = memory ? memory->accesses : 0;
     std::mutex mutex;
     std::atomic<bool> stops{false};
     job_.pool->each_free(end - first, [&](int64_t index, int) {
       if (stops.load(std::memory_order_relaxed)) return;
       Block &block = block_of_thread();
-      if (block.run(plain_, id_, nullptr, first + index)) return;
+      const bool is_checked = memory && index == 0;
+      if (block.run(is_checked ? launch_ : plain_, id_, is_checked ? memory : nullptr, first + index)) return;
       const std::lock_guard<std::mutex> lock(mutex);
       stops = true;
       if (!has_failed_) fail(block.failure);
     });
-    count(static_cast<uint64_t>(end - first), nullptr, 0);
+    count(is_first_checked, memory, before);
+    count(static_cast<uint64_t>(end - first) - is_first_checked, nullptr, 0);
   }
 
   // All blocks at the same time, on one OS thread: each runs to the next barrier of the grid.

@@ -77,8 +77,6 @@ void Memory::begin_launch(const Launch &launch, Heap &heap, Defects &found) {
   defects_ = &found;
   forget_sites();
   shared_.clear();
-  clear_shared();
-  shared_used_ = 0;
   begun_.clear();
   blocks_.clear();
   last_release_ = 0;
@@ -87,8 +85,8 @@ void Memory::begin_launch(const Launch &launch, Heap &heap, Defects &found) {
 }
 
 void Memory::clear_shared() {
-  if (!shared_shadow_ || shared_used_ == 0) return;
-  std::memset(words_at(shared_shadow_->words(shared_begin_, shared_bytes_), shared_begin_), 0, (shared_used_ + 3) / 4 * 4 * sizeof(uint64_t));
+  const size_t used = std::exchange(shared_shadow_->used, 0);
+  if (used > 0) std::memset(words_at(shared_shadow_->words(shared_begin_, shared_bytes_), shared_begin_), 0, (used + 3) / 4 * 4 * sizeof(uint64_t));
 }
 
 void Memory::order_all() { launch_first_ = (moment_ + 1) << moment_shift; }
@@ -123,7 +121,7 @@ void Memory::declare_shared(const void *memory, size_t bytes, const std::string 
   const auto begin = reinterpret_cast<uintptr_t>(memory);
   shared_.push_back({begin, bytes, 0, names + " (shared memory)"});
   // Dynamic shared memory that no launch asks for lies behind all arrays.
-  if (bytes > 0) shared_used_ = std::max<size_t>(shared_used_, begin + bytes - shared_begin_);
+  if (bytes > 0) shared_shadow_->used = std::max<size_t>(shared_shadow_->used, begin + bytes - shared_begin_);
 }
 
 void Memory::barrier() { phase_first_ = (moment_ + 1) << moment_shift; }

@@ -202,10 +202,14 @@ class Memory {
   uintptr_t unwritten_at_ = 0;
   // State of the running block.
   unsigned block_ = 0;
-  uintptr_t stacks_begin_ = 0, stacks_bytes_ = 0, shared_begin_ = 0, shared_bytes_ = 0, shared_used_ = 0;
+  uintptr_t stacks_begin_ = 0, stacks_bytes_ = 0, shared_begin_ = 0, shared_bytes_ = 0;
   std::vector<Place> shared_;
-  Shadow *shared_shadow_ = nullptr;
-  std::map<uintptr_t, Shadow> shared_shadows_;  // by block object
+  // The first `used` bytes are to be cleared for the next block.
+  struct SharedShadow : Shadow {
+    size_t used = 0;
+  };
+  SharedShadow *shared_shadow_ = nullptr;
+  std::map<uintptr_t, SharedShadow> shared_shadows_;  // by block object
   std::vector<Copies> copies_;     // by thread
   std::vector<uint16_t> copying_;  // by byte of shared memory: the thread whose copy is pending, + 1
   size_t pending_ = 0;

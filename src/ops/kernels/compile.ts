@@ -10,7 +10,7 @@ import { isCompiled } from '../../base/wording.ts';
 import type { CompilerOutput } from '../../native/compiler-output.ts';
 import type { Device } from '../../native/device.ts';
 import { endAtSecondDemand } from '../../native/last-resort.ts';
-import { type Compiler, findCompiler, findNvcc, hostFlags, nvccProgram, type Source } from './compiler.ts';
+import { type Compiler, findCompiler, findNvcc, nvccProgram, type Source } from './compiler.ts';
 import { cachedCubin } from './cubin-cache.ts';
 import {
   builtEmulator,
@@ -216,7 +216,6 @@ function keyOf(source: Source, compiler: unknown): string {
   ]);
   const environment = Object.entries(process.env).filter(([name]) => compilerVariables.test(name));
   const headers = isEmulated ? emulated.headers() : [];
-  const processor = hostFlags([source]).includes('-march=native') ? processorFlags() : '';
   return hash([
     source,
     process.cwd(),
@@ -226,7 +225,7 @@ function keyOf(source: Source, compiler: unknown): string {
     codeOfCompiling(),
     headers,
     environment,
-    processor,
+    processorFlags(),
   ]);
 }
 

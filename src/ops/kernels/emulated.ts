@@ -150,9 +150,11 @@ function assemblyOf(program: string, source: Source, checks: boolean, isProgram 
     ...['-fPIC', '-fvisibility=hidden', '-g1', '-gdwarf-4', '-w'],
     // Debug information has no paths of this machine's working folder.
     `-fdebug-prefix-map=${process.cwd()}=.`,
-    // Inlined copies keep the line of the source. -ffp-contract: nvcc also contracts to fused multiply-add.
+    // Inlined copies keep the line of the source. -ffp-contract: nvcc also contracts to fused multiply-add, but not host code,
+    // with whose results programs compare.
     ...(hasChecks ? ['-O1', sanitizers, '-fsanitize-recover=bounds,alignment,integer-divide-by-zero'] : ['-O3']),
-    ...['-ffp-contract=fast', '-fno-strict-aliasing', '-fno-math-errno', '-fstack-clash-protection'],
+    ...(isProgram && process.arch === 'x64' ? ['-march=native', '-ffp-contract=off'] : ['-ffp-contract=fast']),
+    ...['-fno-strict-aliasing', '-fno-math-errno', '-fstack-clash-protection'],
     // Short functions of the C++ library are inlined, so that errors have the user's line; memcpy and malloc are never inlined.
     ...(hasChecks
       ? ['-finline-small-functions', ...[...copies, 'malloc', 'free'].map((each) => `-fno-builtin-${each}`)]
