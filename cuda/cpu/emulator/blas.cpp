@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -63,8 +62,6 @@ bool is_operand(const char *what, const void *data, cudaDataType_t type, long lo
 
 template <class T>
 using Vector __attribute__((vector_size(64))) = T;
-// Bytes of products that are kept.
-constexpr size_t most_products = size_t{1} << 29;
 // Lines and columns of a block of sums; columns of a panel of b.
 constexpr int block_lines = 8, block_columns = 256;
 template <class T>
@@ -149,48 +146,9 @@ cublasStatus_t gemm(cublasHandle_t handle, const Gemm &gemm) {
     return CUBLAS_STATUS_EXECUTION_FAILED;
   }
   const double alpha = load(sum, alpha_at, 0), beta = load(sum, beta_at, 0);
-  const auto changed = [&, m = m, n = n, c = c](int batch) {
-    for (int64_t column = 0; column < n; column++) {
-      written(static_cast<const char *>(c.data) + (batch * c.stride + column * c.leading) * bytes_of(c.type), m * bytes_of(c.type));
-    }
-  };
-  std::vector<uint64_t> words{bits_of(a_op), bits_of(b_op), bits_of(m), bits_of(n), bits_of(k), bits_of(sum), bits_of(count)};
-  const auto add = [&](const Matrix &each) { words.insert(words.end(), {bits_of(each.data), bits_of(each.type), bits_of(each.leading), bits_of(each.stride)}); };
-  add(a);
-  add(b);
-  const bool is_float = sum == CUDA_R_32F || sum == CUDA_R_16F;
-  const size_t size = size_t(m) * n * count, bytes = size * (is_float ? sizeof(float) : sizeof(double));
-  if (beta != 0 && bytes < most_products && !settings.every_launch) {
-    // The sum of gradients over steps changes c only: the product is a call of its own, which is left out.
-    static std::map<std::vector<uint64_t>, void *> products;
-    static size_t used = 0;
-    if (used + bytes > most_products) {
-      for (const auto &each : products) release(each.second, nullptr);
-      products.clear();
-      used = 0;
-    }
-    void *&product = products[words];
-    if (!product) {
-      product = allocate(bytes, Kind::tensor, 0, "", nullptr);
-      used += bytes;
-    }
-    const Matrix made{product, is_float ? CUDA_R_32F : CUDA_R_64F, m, int64_t{m} * n};
-    double one = 0, zero = 0;
-    store(sum, &one, 0, 1);
-    const cublasStatus_t status = gpt2_emulator::gemm(handle, {a_op, b_op, m, n, k, &one, &zero, a, b, made, sum, count});
-    if (status != CUBLAS_STATUS_SUCCESS) return status;
-    pool.each(int64_t{n} * count, [&, m = m, n = n, c = c](int64_t column) {
-      for (int row = 0; row < m; row++) {
-        const int64_t at = column / n * c.stride + row + column % n * c.leading;
-        store(c.type, c.data, at, alpha * load(made.type, product, column * m + row) + beta * load(c.type, c.data, at));
-      }
-    });
-    for (int batch = 0; batch < count; batch++) changed(batch);
-    return status;
-  }
   // Left out as a launch is that ran before.
-  add(c);
-  words.insert(words.end(), {bits_of(alpha), bits_of(beta)});
+  std::vector<uint64_t> words{bits_of(a_op), bits_of(b_op), bits_of(m), bits_of(n), bits_of(k), bits_of(sum), bits_of(count), bits_of(alpha), bits_of(beta)};
+  for (const Matrix &each : {a, b, c}) words.insert(words.end(), {bits_of(each.data), bits_of(each.type), bits_of(each.leading), bits_of(each.stride)});
   Launch launch;
   launch.kernel = "cuBLAS";
   launch.arguments = words.data();
@@ -198,9 +156,11 @@ cublasStatus_t gemm(cublasHandle_t handle, const Gemm &gemm) {
   gpt2::emulator::Repeat repeat(launch, pool, settings.every_launch, double(m) * n * count, 2.0 * m * n * k * count);
   if (repeat.restore()) return CUBLAS_STATUS_SUCCESS;
   for (int batch = 0; batch < count; batch++) {
-    if (is_float) multiply<float>(pool, gemm, batch, alpha, beta);
+    if (sum == CUDA_R_32F || sum == CUDA_R_16F) multiply<float>(pool, gemm, batch, alpha, beta);
     else multiply<double>(pool, gemm, batch, alpha, beta);
-    changed(batch);
+    for (int64_t column = 0; column < n; column++) {
+      written(static_cast<const char *>(c.data) + (batch * c.stride + column * c.leading) * bytes_of(c.type), m * bytes_of(c.type));
+    }
   }
   repeat.record(true);
   return CUBLAS_STATUS_SUCCESS;
