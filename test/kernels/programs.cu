@@ -139,7 +139,7 @@ int main(int argc, char **argv) {
 }
 //// returns CUDA's errors, sticky where a GPU's are
 //> invalid configuration argument, 0
-//> 1 1 101
+//> 1 1 101 101 -
 //> cudaErrorAssert
 //> 710 710 device-side assert triggered
 //! check: thread 0 of block 0 fails the assertion *x == 1 at LINE
@@ -151,7 +151,8 @@ int main(int argc, char **argv) {
   int *a; cudaMalloc(&a, 4); cudaMemset(a, 0, 4);
   check<<<1, 2048>>>(a); printf("%s, ", cudaGetErrorString(cudaGetLastError())); printf("%d\n", cudaGetLastError());
   check<<<1, 1, 50000>>>(a); printf("%d ", cudaPeekAtLastError());
-  cudaFuncSetAttribute(check, cudaFuncAttributeMaxDynamicSharedMemorySize, 60000); printf("%d ", cudaGetLastError()); printf("%d\n", cudaSetDevice(1));
+  cudaFuncSetAttribute(check, cudaFuncAttributeMaxDynamicSharedMemorySize, 60000); printf("%d ", cudaGetLastError()); printf("%d ", cudaSetDevice(1));
+  cudaDeviceProp kept; kept.name[0] = '-'; kept.name[1] = 0; printf("%d %s\n", cudaGetDeviceProperties(&kept, 1), kept.name);
   check<<<1, 1>>>(a); printf("%s\n", cudaGetErrorName(cudaGetLastError()));
   printf("%d %d %s\n", cudaGetLastError(), cudaFree(a), cudaGetErrorString(cudaDeviceSynchronize()));
 }

@@ -302,7 +302,7 @@ cudaError_t cudaDeviceReset() {
 }
 cudaError_t cudaSetDevice(int device) { return result(device == 0 ? cudaSuccess : cudaErrorInvalidDevice); }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device) {
-  *properties = model;
+  if (device == 0) *properties = model;
   return cudaSetDevice(device);
 }
 cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device) {
