@@ -310,8 +310,8 @@ void write(Output to, float *sums, int rows, int columns) {
   if (to.finish) return (*to.finish)(to.row, to.column, sums, SQUARE, rows, columns);
   for (int i = 0; i < rows; i++) {
     float *line = to.data + i * to.stride;
-    if (to.stream && columns == SQUARE) {
-      stream_line(line, sums + i * SQUARE, SQUARE);
+    if (to.stream) {
+      stream_line(line, sums + i * SQUARE, columns);
     } else {
       std::copy_n(sums + i * SQUARE, columns, line);
     }

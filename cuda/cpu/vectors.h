@@ -25,16 +25,16 @@ constexpr int WIDTH = 4, REGISTERS = 16;
 
 typedef float Vector __attribute__((vector_size(WIDTH * sizeof(float)), aligned(sizeof(float)), may_alias));
 
-// Copies whole vectors, past the caches where `to` is aligned: memory is then not read to be written. The next atomic operation of
-// the thread, with which each parallel loop ends, makes other threads see them.
+// Copies, whole vectors past the caches where `to` is aligned: memory is then not read to be written. The next atomic operation of the
+// thread, with which each parallel loop ends, makes other threads see them.
 inline void stream_line(float *to, const float *from, int count) {
+  int done = 0;
 #if defined(__AVX512F__)
   if (reinterpret_cast<uintptr_t>(to) % sizeof(__m512) == 0) {
-    for (int i = 0; i < count; i += WIDTH) _mm512_stream_ps(to + i, _mm512_loadu_ps(from + i));
-    return;
+    for (; done + WIDTH <= count; done += WIDTH) _mm512_stream_ps(to + done, _mm512_loadu_ps(from + done));
   }
 #endif
-  std::copy_n(from, count, to);
+  std::copy_n(from + done, count - done, to + done);
 }
 
 #if defined(__clang__)

@@ -63,7 +63,8 @@ class Blocks {
       int64_t end = index + is_first_checked;
       // Neighbours of the next sample, in the order of blocks, because a block may wait for an earlier one. The first block is checked
       // alone, before others make the same error unseen.
-      if (!is_first_checked || (index > 0 && end < count_ - 1 && !are_all_checked())) end = std::min(end + gap(), std::max(count_ - 1, end + 1));
+      const bool is_followed = !is_first_checked || (index > 0 && end < count_ - 1 && !are_all_checked());
+      if (is_followed) end = std::min(end + gap(), std::max(count_ - 1, end + 1));
       blocks(index, end, is_first_checked);
       index = end;
     }
