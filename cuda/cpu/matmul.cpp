@@ -140,7 +140,7 @@ void matmul_forward(Task task, float *out, float *pre, const float *in, const fl
     float *to = out + first;
     if (residual) fetch_line(residual + first + 8 * o, columns);
     if (bias) add_line(sums, sums, bias + column, columns);
-    // Backward alone reads them.
+    // Backward alone reads the sums before the activation.
     if (pre && pre + first != sums) stream_line(pre + first, sums, columns);
     if (activation == GPT2_GELU) gelu_line(to, sums, columns);
     if (activation == GPT2_RELU_SQUARED) relu_squared_line(to, sums, columns);

@@ -29,12 +29,12 @@ constexpr int SQUARE = 2 * SIDE;    // rows and columns of the output that are c
 // block of A (768 KiB) and 32 columns of B (96 KiB) stay in an L2 of 2 MiB.
 constexpr int BLOCK_K = 1536;
 constexpr int BLOCK_N = 32;
+static_assert(BLOCK_N * BLOCK_K / 2 <= B_FLOATS);
 
 // Where the output goes past the caches, its sums are kept apart, and 32 columns of B, about 256 long in K (16 KiB), stay in L1 while
 // 512 rows of A pass: d12's weight gradients run at 1,100 GFLOP/s a core instead of 960. Elsewhere the copy of the sums costs more.
 constexpr int CHUNK_STEPS = 256 / PAIRS;
 constexpr int CHUNK_M = 512;
-static_assert(BLOCK_N * BLOCK_K / 2 <= B_FLOATS);
 
 // The block of K of operands in three parts. Its sums are added outside of the tiles: at K = 3072 their error is 0.4 of that of
 // sums in tiles.

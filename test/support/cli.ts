@@ -21,7 +21,7 @@ export interface Finished {
   readonly stderr: string;
 }
 
-/** What a command gave that must end with this code. */
+/** Output of a command that must end with this code. */
 export function withCode<T extends Pick<Finished, 'code'> & { stderr?: string }>(code: number, finished: T): T {
   expect(finished.code, finished.stderr).toBe(code);
   return finished;

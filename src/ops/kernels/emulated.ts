@@ -150,8 +150,8 @@ function assemblyOf(program: string, source: Source, checks: boolean, isProgram 
     ...['-fPIC', '-fvisibility=hidden', '-g1', '-gdwarf-4', '-w'],
     // Debug information has no paths of this machine's working folder.
     `-fdebug-prefix-map=${process.cwd()}=.`,
-    // Inlined copies keep the line of the source. -ffp-contract: nvcc also contracts to fused multiply-add, but not host code,
-    // with whose results programs compare.
+    // Inlined copies keep the line of the source. nvcc contracts kernels to fused multiply-add, and this does too where no host code
+    // is in the file. A program compares with results of its host code, which nvcc does not contract.
     ...(hasChecks ? ['-O1', sanitizers, '-fsanitize-recover=bounds,alignment,integer-divide-by-zero'] : ['-O3']),
     ...(isProgram && process.arch === 'x64' ? ['-march=native', '-ffp-contract=off'] : ['-ffp-contract=fast']),
     ...['-fno-strict-aliasing', '-fno-math-errno', '-fstack-clash-protection'],
