@@ -140,6 +140,8 @@ export function unlikeDefaults(configuration: Readonly<Record<string, unknown>>)
   for (const name of recordedNames) {
     const value = configuration[name];
     const isDefault = (['cpu', 'cuda'] as const).every((kind) => {
+      // Its default depends on the CPU.
+      if (name === 'dtype') return false;
       const facts = factsOf(asked, kind);
       const options = withDefaults(asked, facts);
       // The file of the weights has the sizes.

@@ -65,9 +65,11 @@ it.each([
 
 it('the command of a configuration quotes its values, repeats flags, and leaves out defaults', () => {
   const options = { ...{ model: 'd6', data: "data/it's", kernels: ['a', 'b'] }, overfitBatch: true, sequence: 64 };
-  expect(commandOf(configured({ ...options, dtype: 'fp32' }, 'cpu'))).toBe(
-    "npx gpt2 train --steps 1000 --model d6 --data 'data/it'\\''s' --overfit-batch --seq 64 --dtype fp32 --kernel a --kernel b",
-  );
+  for (const dtype of ['fp32', 'bf16'] as const) {
+    expect(commandOf(configured({ ...options, dtype }, 'cpu'))).toBe(
+      `npx gpt2 train --steps 1000 --model d6 --data 'data/it'\\''s' --overfit-batch --seq 64 --dtype ${dtype} --kernel a --kernel b`,
+    );
+  }
 });
 
 const against = (options: TrainOptions, curve: string) => {
