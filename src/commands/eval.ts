@@ -41,6 +41,7 @@ import {
   selectKind,
   stopWithLauncher,
   threadsOf,
+  usageError,
 } from '../program.ts';
 import { count, knownAs, type Lists, modelOption, type Numbers, numberOption, tableOption } from './option-of-table.ts';
 import { jsonLine, notice as tell } from './output.ts';
@@ -169,6 +170,10 @@ async function openInputs(flags: Flags, isHeard: boolean, notice: (text: string)
   checkSequence(sequence, config);
   const sizes = { sequence, vocabularySize: config.vocabularySize, tokenizer };
   const hellaswag = flags.hellaswag === undefined ? undefined : readHellaswag(flags.hellaswag, sizes);
+  for (const name of ['tokens', 'role'] as const) {
+    if (!hellaswag || flags.data !== undefined || [undefined, 'val'].includes(flags[name] as string)) continue;
+    throw usageError`--${name} ${flags[name]} has no effect on --hellaswag alone; give --data too`;
+  }
   const data = hellaswag && flags.data === undefined ? undefined : openData(flags, weights);
   if (hellaswag && hellaswag.cut > 0) {
     const which = `${hellaswag.cut} of ${hellaswag.rows.length} rows`;
