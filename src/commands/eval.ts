@@ -82,7 +82,7 @@ export function evalCommand(): Command {
     .addOption(tableOption('tokens', { help: tokensHelp, default: { text: 'all' }, elsewhere: ['steps'] }))
     .addOption(tableOption('maxMemory'))
     .addOption(tableOption('device'))
-    .addOption(tableOption('dtype', { default: { text: 'bf16 on CUDA, fp32 on CPU; with AMX as trained' } }))
+    .addOption(tableOption('dtype', { default: { text: 'bf16 on CUDA, fp32 on CPU; with AMX bf16 if trained so' } }))
     .addOption(tableOption('threads'))
     .addOption(tableOption('kernels'))
     .addOption(numberOption('--gpus <N>', 'GPUs of this machine that share the work (default: 1)', count))
