@@ -41,6 +41,7 @@ import {
   selectKind,
   stopWithLauncher,
   threadsOf,
+  usageError,
 } from '../program.ts';
 import { count, knownAs, type Lists, modelOption, type Numbers, numberOption, tableOption } from './option-of-table.ts';
 import { jsonLine, notice as tell } from './output.ts';
@@ -81,7 +82,7 @@ export function evalCommand(): Command {
     .addOption(tableOption('tokens', { help: tokensHelp, default: { text: 'all' }, elsewhere: ['steps'] }))
     .addOption(tableOption('maxMemory'))
     .addOption(tableOption('device'))
-    .addOption(tableOption('dtype', { default: { text: 'bf16 on CUDA, fp32 on CPU; with AMX as trained' } }))
+    .addOption(tableOption('dtype', { default: { text: 'bf16 on CUDA, fp32 on CPU; with AMX bf16 if trained so' } }))
     .addOption(tableOption('threads'))
     .addOption(tableOption('kernels'))
     .addOption(numberOption('--gpus <N>', 'GPUs of this machine that share the work (default: 1)', count))
@@ -169,6 +170,10 @@ async function openInputs(flags: Flags, isHeard: boolean, notice: (text: string)
   checkSequence(sequence, config);
   const sizes = { sequence, vocabularySize: config.vocabularySize, tokenizer };
   const hellaswag = flags.hellaswag === undefined ? undefined : readHellaswag(flags.hellaswag, sizes);
+  for (const name of ['tokens', 'role'] as const) {
+    if (!hellaswag || flags.data !== undefined || [undefined, 'val'].includes(flags[name] as string)) continue;
+    throw usageError`--${name} ${flags[name]} has no effect on --hellaswag alone; give --data too`;
+  }
   const data = hellaswag && flags.data === undefined ? undefined : openData(flags, weights);
   if (hellaswag && hellaswag.cut > 0) {
     const which = `${hellaswag.cut} of ${hellaswag.rows.length} rows`;

@@ -86,7 +86,7 @@ export function sampleCommand(): Command {
     .option('--no-stream', 'print each text when it is complete')
     .option('--json', 'print a JSON line per text: prompt, text, tokens, end')
     .addOption(tableOption('device'))
-    .addOption(tableOption('dtype', { default: { text: 'bf16 on CUDA, fp32 on CPU; with AMX as trained' } }))
+    .addOption(tableOption('dtype', { default: { text: 'bf16 on CUDA, fp32 on CPU; with AMX bf16 if trained so' } }))
     .addOption(tableOption('threads'))
     .addHelpText('after', examples)
     .action(sample);

@@ -103,7 +103,7 @@ export function recipeChoices(name: RecipeName, asked: TrainOptions): RecipeChoi
   const add = (values: Partial<TrainOptions>, origin: string) => {
     for (const [name, value] of Object.entries(values)) all.push({ name: name as OptionName, value, origin } as never);
   };
-  add({ model: 'd12' }, asIs);
+  add({ model: asked.model ?? 'd12' }, asIs);
   const { valueEmbeddings = 0, ...others } = recipe.parts;
   add(others, asIs);
   const fitting = Math.min(valueEmbeddings, Math.floor(layers / 2));

@@ -18,7 +18,7 @@ export function runToResume({ resume, overwrite, out }: TrainOptions): string | 
 /**
  * The options of `before`, replaced by those of `asked` that are set. Another schedule gets its default end; another number of
  * steps its default warmup, if the run has the default. An end makes a constant rate fall. An option removes the one that it
- * replaces. A model of the hub keeps its recorded commit.
+ * replaces. Another model has its sizes. A model of the hub keeps its recorded commit.
  */
 export function withGiven(before: TrainOptions, asked: TrainOptions): TrainOptions {
   const { schedule, finalLearningRateFraction: final } = asked;
@@ -31,13 +31,16 @@ export function withGiven(before: TrainOptions, asked: TrainOptions): TrainOptio
     delete kept.schedule;
   }
   const warmup = before.steps === undefined ? 0 : defaultWarmup(before.steps);
-  if (asked.steps !== undefined && warmup > 0 && before.warmup === warmup) delete kept.warmup;
+  if ((asked.steps ?? asked.tokens) !== undefined && warmup > 0 && before.warmup === warmup) delete kept.warmup;
   for (const name of optionNames) {
     const other = otherOf(name);
     if (other && asked[name] !== undefined) delete kept[other];
   }
   const merged = { ...kept, ...Object.fromEntries(Object.entries(asked).filter(([, value]) => value !== undefined)) };
-  if (isSameHubModel(before, asked)) merged.model = before.model;
+  if (isSameHubModel(before, asked)) return { ...merged, model: before.model };
+  if (![undefined, customModel, before.model].includes(asked.model) && before.model !== undefined) {
+    for (const name of ['layers', 'channels', 'heads'] as const) if (asked[name] === undefined) delete merged[name];
+  }
   return merged;
 }
 

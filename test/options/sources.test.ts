@@ -18,6 +18,31 @@ function fileOf(options: object): string {
   return path;
 }
 
+it.each<[TrainOptions, TrainOptions, TrainOptions]>([
+  [{ model: 'custom', layers: 2, channels: 64, heads: 2 }, { model: 'd6' }, { model: 'd6' }],
+  [
+    { model: 'd6', layers: 6, channels: 384, heads: 6 },
+    { model: 'd12', layers: 3 },
+    { model: 'd12', layers: 3 },
+  ],
+  [
+    { model: 'd6', layers: 6 },
+    { model: 'custom', heads: 3 },
+    { model: 'custom', layers: 6, heads: 3 },
+  ],
+  [{ layers: 2 }, { model: 'd6' }, { model: 'd6', layers: 2 }],
+  [{ steps: 2000, warmup: 500 }, { tokens: 1e6 }, { tokens: 1e6 }],
+  [{ steps: 2000, warmup: 100 }, { tokens: 1e6 }, { tokens: 1e6, warmup: 100 }],
+])('of %j in a file and %j, %j counts', (inFile, asked, wanted) => {
+  const resolved = resolveSources({ ...asked, config: fileOf(inFile) });
+  expect(JSON.parse(JSON.stringify(resolved.options))).toEqual(wanted);
+});
+
+it('a model in place of that of a preset brings its sizes', () => {
+  const { model, layers, channels, heads } = resolveSources({ model: 'd6', preset: 'shakespeare-laptop' }).options;
+  expect([model, layers, channels, heads]).toEqual(['d6', ...Array(3)]);
+});
+
 describe('--steps and --tokens replace each other', () => {
   it('in a file and in a preset', () => {
     for (const given of [{ config: fileOf({ steps: 7 }) }, { preset: 'shakespeare-laptop' } as const]) {

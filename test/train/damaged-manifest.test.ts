@@ -68,6 +68,21 @@ it('a warmup longer than the epoch that is trained is refused', async () => {
   );
 });
 
+it.each<[string, (text: string) => string, RegExp]>([
+  ['the run', (text) => text, /^$/],
+  [
+    'a later start',
+    (text) => text.replace(/"weightDecay": [^,]*/, '"weightDecay": 0.5'),
+    /^--weight-decay 0.1, as .*step-00000006 has it, not 0.5 as in .*config.json; give --weight-decay to change it$/,
+  ],
+  ['no JSON', () => '{', /^the options are those of .*step-00000006: the options file .*config.json cannot be read/],
+])('config.json of %s does not change the options in silence', async (name, change, expected) => {
+  const out = place.path(`config ${name}`);
+  cpSync(place.path('run'), out, { recursive: true });
+  writeFileSync(configPath(out), change(readFileSync(configPath(out), 'utf8')));
+  expect((await noticesOf({ out, resume: true })).join()).toMatch(expected);
+});
+
 it('config.json is resumed from as the run wrote it, and given with --config in any form', async () => {
   const out = copied('edited');
   // As a run that has saved nothing yet.

@@ -3,10 +3,10 @@ import { existsSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import { attempt, Gpt2Error, gpt2Error, shown, words } from '../../base/errors.ts';
 import { orderOf } from '../../data/batches/order.ts';
-import { checkSameParts } from '../../options/configuration.ts';
-import { readOptions, readRunOptions } from '../../options/read-options.ts';
+import { checkSameParts, recordedValue } from '../../options/configuration.ts';
+import { readOptions, readOptionsFile, readRunOptions } from '../../options/read-options.ts';
 import { resumedOptions, runToResume, withGiven } from '../../options/resumed-options.ts';
-import type { TrainOptions } from '../../options/table.ts';
+import { recordedNames, spell, type TrainOptions } from '../../options/table.ts';
 import { holdsRun, refuseLostCheckpoints, refuseOccupied, refuseUnreadable } from '../../runs/existing.ts';
 import { checkpointsFolder, configPath, logPath } from '../../runs/paths.ts';
 import { eventsIfReadable } from '../../runs/reader.ts';
@@ -45,7 +45,9 @@ export function mergeRun(asked: TrainOptions, notice: (text: string) => void, pa
   if (checkpoint) {
     checkSameParts(out, checkpoint.manifest.configuration, parts);
     const changes: string[] = [];
-    const options = resumedOptions(optionsBefore(checkpoint), wanted, (text) => changes.push(text));
+    const before = optionsBefore(checkpoint);
+    const options = resumedOptions(before, wanted, (text) => changes.push(text));
+    for (const text of unusedValues(out, checkpoint.path, before, wanted)) notice(text);
     return { options, checkpoint, changes };
   }
   refuseLostCheckpoints(out);
@@ -82,6 +84,20 @@ function startOrResume(asked: TrainOptions): { out: string | undefined; wanted: 
 
 const configuredOptions = (out: string, parts: readonly string[] = []): TrainOptions =>
   existsSync(configPath(out)) ? readRunOptions(configPath(out), parts) : {};
+
+/** Sentences about values of config.json without effect: edited, or of a start that ended before it saved. */
+function unusedValues(out: string, from: string, before: TrainOptions, wanted: TrainOptions): string[] {
+  const path = configPath(out);
+  const configured = attempt(() => (existsSync(path) ? readOptionsFile(path) : {}));
+  if (configured instanceof Gpt2Error) return [`the options are those of ${from}: ${configured.message}`];
+  return recordedNames.flatMap((name) => {
+    const [value, was] = [configured[name], recordedValue(before, name)];
+    const isAsked = wanted[name] !== undefined || (name === 'steps' && wanted.tokens !== undefined);
+    if (value === undefined || isAsked || isDeepStrictEqual(value, was)) return [];
+    const flag = spell(name);
+    return words`${flag} ${was ?? 'none'}, as ${from} has it, not ${value} as in ${path}; give ${flag} to change it`;
+  });
+}
 
 /** The options that a checkpoint's run had. @throws UsageError */
 const optionsBefore = ({ path, manifest }: FoundCheckpoint): TrainOptions =>
