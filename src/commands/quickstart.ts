@@ -95,7 +95,9 @@ const nameOf = (path: string): string => basename(path).replace(/(?<=.)\..*$/s, 
 /** @throws Gpt2Error if the text is missing or too short for a model to learn from; prepareText refuses what is not UTF-8 */
 function checkedText(path: string): string {
   const advice = 'name a text file with --text';
-  const { size } = explained(`the text ${path} cannot be read`, advice, () => statSync(path));
+  const stats = explained(`the text ${path} cannot be read`, advice, () => statSync(path));
+  if (!stats.isFile()) throw gpt2Error`the text ${path} is not a file; ${advice}`;
+  const { size } = stats;
   if (size >= leastBytes) return path;
   throw gpt2Error`the text ${path} has ${formatCount(size)} bytes, fewer than the ${formatCount(leastBytes)} from which a model learns words; name a longer one with --text`;
 }
