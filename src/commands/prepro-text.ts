@@ -84,6 +84,9 @@ export function preproTextCommand(): Command {
           if (expanded !== undefined) shown.notice(quoteGlob(flag, expanded));
         }
         const inputs = findInputs(paths, { include, exclude, notice: shown.notice });
+        if ((include ?? exclude) && inputs.every(({ path }) => paths.includes(path))) {
+          throw usageError`--include and --exclude select files of folders, and ${paths[0]!} is none: name a folder`;
+        }
         const isOpen = flags.field === undefined && separator === undefined;
         const found = isOpen ? await fieldOfTexts(inputs) : undefined;
         const { field = found } = flags;

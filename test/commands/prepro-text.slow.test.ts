@@ -1,5 +1,5 @@
 // `prepro text` as a user runs it: train takes what it makes, in either vocabulary; what is wrong is said in one line.
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { gzipSync } from 'node:zlib';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { libraryPath } from '../../src/native/find-library.ts';
@@ -111,6 +111,7 @@ describe('of a folder', () => {
     for (const name of documents) place.file(`mixed/${name}`, `${name} ${'word '.repeat(2000)}`);
     place.file('mixed/picture.png', Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]));
     place.file('mixed/zeros.dat', 'text\0');
+    symlinkSync('drafts', place.path('mixed/linked'));
     // The character at the end of what is looked at is whole in the file.
     place.file('mixed/b.txt', `${'x'.repeat(8190)}漢`);
   });
@@ -119,8 +120,11 @@ describe('of a folder', () => {
 
   it('reads the text files, and says in one line what it skips', async () => {
     const { stdout, stderr } = withCode(0, await made('--val-fraction', '0.2'));
-    expect(stderr).toBe('skipped 2 files that are not UTF-8 text: mixed/picture.png, mixed/zeros.dat\n');
+    expect(stderr).toBe('skipped 3 files that are not UTF-8 text: mixed/linked, mixed/picture.png, mixed/zeros.dat\n');
     expect(stdout).toMatch(/^5 documents, /);
+    symlinkSync('none', place.path('mixed/broken'));
+    withCode(0, await made('--val-fraction', '0.2', '--exclude', 'broken'));
+    rmSync(place.path('mixed/broken'));
   });
 
   it.each([

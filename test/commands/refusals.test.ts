@@ -293,6 +293,10 @@ const tables: Record<string, Row[]> = {
     [2, 'notes.txt --worker 1', "unknown option '--worker'", 'did you mean --workers?'],
     [2, "notes.txt --separator ''", 'a file is a document', '--separator takes a text'],
     [2, 'notes.txt --field a --separator b', 'exclude each other', '--field and --separator'],
+    [2, "notes.txt --include '*.md'", 'select files of folders, and notes.txt is none', ['--include', 'a folder']],
+    [2, 'notes.txt --exclude notes.txt', 'select files of folders, and notes.txt is none', ['--exclude', 'a folder']],
+    [1, 'notes.txt ./notes.txt', 'is named twice', ['./notes.txt', 'name it once']],
+    [1, 'stories stories/not.bin', 'is named twice', ['stories/not.bin', 'name it once']],
     [1, 'none.txt', 'cannot be read: it does not exist', 'the text none.txt'],
     [1, 'empty', 'empty has no text file', ': name files'],
     [1, 'blank.txt', 'the files contain no text', 'name files'],
@@ -320,6 +324,7 @@ const tables: Record<string, Row[]> = {
   quickstart: [
     [2, 'notes.txt', /too many .*"notes.txt"/, 'every value needs its flag'],
     [1, '--text none.txt', 'the text none.txt cannot be read', '--text'],
+    [1, '--text data', 'the text data is not a file', '--text'],
     [1, '--text notes.txt', 'has 11 bytes, fewer than the 100,000', ['notes.txt', '--text']],
     [1, '--text bytes.bin', 'is not UTF-8 at byte 0 (0xff)', 'bytes.bin'],
   ],

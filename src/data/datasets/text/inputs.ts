@@ -1,7 +1,7 @@
 // Finds the files of a text, in folders sorted by the bytes of their paths, and reads their bytes.
 import { createReadStream, openSync, readdirSync, readSync, type Stats, statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { join, relative } from 'node:path';
+import { join, relative, resolve } from 'node:path';
 import { createGunzip } from 'node:zlib';
 import { checkArguments, checkGiven } from '../../../base/checks/given.ts';
 import { Gpt2Error, gpt2Error, orElse, shortList } from '../../../base/errors.ts';
@@ -27,7 +27,7 @@ export interface Selection {
 /**
  * The input files at some paths. A path is a file, or a folder whose selected text files count, unless their names begin with a
  * dot.
- * @throws Gpt2Error if a path is missing, or a folder has no text file
+ * @throws Gpt2Error if a path is missing, a file is named twice, or a folder has no text file
  * @example const inputs = findInputs(['books'], { include: ['*.txt'] });
  */
 export function findInputs(paths: readonly string[], options: Selection = {}): Input[] {
@@ -43,7 +43,7 @@ export function findInputs(paths: readonly string[], options: Selection = {}): I
   const inputs = paths.flatMap((path) => {
     const stats = statusOf(path);
     if (!stats.isDirectory()) {
-      const unpack = stats.isFile() ? unpackingOf(path) : undefined;
+      const unpack = unpackingOf(path);
       if (unpack !== undefined) throw new Gpt2Error(`${path} ${unpack}, and name the text`);
       if (stats.isFile()) refuseNul(path);
       return [{ path, bytes: stats.size, role }];
@@ -65,6 +65,10 @@ export function findInputs(paths: readonly string[], options: Selection = {}): I
       .sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
       .map((file) => ({ path: file, bytes: statusOf(file).size, role }));
   });
+  // A copy in training would hold the text that is chosen for validation.
+  const places = inputs.map(({ path }) => resolve(path));
+  const again = inputs.find((_, index) => places.indexOf(places[index]!) < index);
+  if (again) throw gpt2Error`${again.path} is named twice: name it once`;
   if (skipped.length > 0) {
     const files = skipped.length === 1 ? 'file that is' : 'files that are';
     const [packed] = skipped.sort().flatMap((path) => {
@@ -86,6 +90,7 @@ const firstBytes = 8192;
 
 /** Whether a file begins as text (UTF-8 without NUL bytes), or has a format that holds text. */
 function isText(path: string): boolean {
+  if (!statusOf(path).isFile()) return false;
   if (isPacked(path)) return true;
   const start = startOf(path);
   return orElse(false, () => {
@@ -126,6 +131,7 @@ const packed: readonly (readonly [name: string, start: readonly number[], comman
 
 /** "is compressed with zstd: unpack it with `zstd -d FILE`"; undefined for other files. */
 function unpackingOf(path: string): string | undefined {
+  if (!statusOf(path).isFile()) return undefined;
   const start = startOf(path, 8);
   const found = packed.find(([, bytes]) => start.subarray(0, bytes.length).equals(Buffer.from(bytes)));
   // Text may begin with "BZh" too, like a file of bzip2.
@@ -141,7 +147,7 @@ const filesIn = (folder: string): string[] =>
     .flatMap((entry) => {
       const path = join(folder, entry.name);
       if (entry.isDirectory()) return filesIn(path);
-      return entry.isFile() || (entry.isSymbolicLink() && statusOf(path).isFile()) ? [path] : [];
+      return entry.isFile() || entry.isSymbolicLink() ? [path] : [];
     });
 
 function readable<R>(path: string, work: () => R): R {
