@@ -165,6 +165,10 @@ describeBackends('batches', (_, kind) => {
     const { model, options } = plain;
     const half = { forward: enqueue(false) } as unknown as Loss;
     expect(() => new Trainer(model, { ...options, loss: half })).toThrow('backward of loss takes a function');
+    const late = new Trainer(model, { ...options, loss: { ...loss, backward: async () => {} } });
+    await expect(late.step(3, 1e-2, () => recordedBatch)).rejects.toThrow(
+      'backward of loss returns a Promise; it must',
+    );
     const capped = drawnModel(model.device, { ...tinyConfig, head: 'untied', softcap: 15 });
     expect(() => new Trainer(capped, { ...options, loss })).toThrow('loss takes a model without a softcap');
   });
