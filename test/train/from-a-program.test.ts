@@ -55,6 +55,8 @@ describe('writeShards', () => {
 
   it.each<[string, Parameters<typeof writeShards>[1], object, string]>([
     ['an id outside', [[1, 257], 'b'], {}, 'a document holds 257, which is no id of a vocabulary of 257'],
+    ['an id that is missing', [[1, undefined as never], 'b'], {}, 'a document holds undefined, which is no id'],
+    ['a function as a document', ['a', expect.any as never], {}, 'a document takes a text or ids, not a function'],
     ['a number as a document', ['a', 5 as never], {}, 'a document takes a text or ids, not 5'],
     ['one document', ['a'], {}, 'needs documents for training and for validation, not 0 and 1'],
     [
