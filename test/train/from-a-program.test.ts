@@ -130,7 +130,9 @@ describe('saveModel', () => {
     expect(() => saveModel(model, place.path('none'))).toThrow('h.0.mlp.c_fc.bias has NaN at 5; start from finite');
     expect(existsSync(place.path('none'))).toBe(false);
     place.file('taken/config.json', '{}');
-    expect(() => saveModel(model, place.file('file', ''))).toThrow('file is a file; name a folder');
+    const file = place.file('file', '');
+    expect(() => saveModel(wide, `${file}/below`)).toThrow("the model's weights are zero");
+    expect(() => saveModel(model, file)).toThrow('file is a file; name a folder');
     expect(() => saveModel(model, place.path('taken'))).toThrow('holds another model or run (config.json)');
   });
 });
