@@ -79,6 +79,14 @@ export function modelName(asked: string, config: ModelConfig): string {
   return presetName(config) ?? customModel;
 }
 
+/** The sizes of models that the program makes; a larger number of layers would exhaust the memory of the host. */
+export const sizeRanges = {
+  layers: whole(1, 1000),
+  channels: whole(1, 65536),
+  heads: whole(1, 1024),
+  context: whole(1, 65536),
+} as const;
+
 /** Checks sizes and returns them. @throws UsageError naming the invalid size */
 export function checkConfig(config: ModelConfig): ModelConfig {
   const size = whole(1);
@@ -89,6 +97,7 @@ export function checkConfig(config: ModelConfig): ModelConfig {
   }
   checkArchitecture(config, config.channels / config.heads);
   const { documentMask, endOfText = Number.POSITIVE_INFINITY } = config;
+  if (!documentMask && config.endOfText !== undefined) throw usageError`endOfText goes with documentMask: give both`;
   if (documentMask && endOfText >= config.vocabularySize) {
     throw usageError`documentMask needs endOfText, the token of the vocabulary that begins a document`;
   }

@@ -2,6 +2,7 @@
 // memory. In training the backward of each chunk follows its forward, while its logits are in memory. An untied head has a
 // separate matrix, with biases. With FP8, all three matmuls are in FP8. Logits for a program, and its loss, take plain matmuls.
 
+import { checkSynchronous } from '../base/checks/given.ts';
 import type { Device } from '../native/device.ts';
 import type { Tensor } from '../native/tensor.ts';
 import {
@@ -158,8 +159,7 @@ export function lossForwardBackward(
   for (const { first, lnf, logits, rows } of plainLogits(model, batch)) {
     const { vocabularySize } = config;
     const of = { device, losses: rows(losses), logits, targets: rows(targets), vocabularySize, dloss };
-    loss.forward(of);
-    loss.backward(of);
+    for (const name of ['forward', 'backward'] as const) checkSynchronous(`${name} of loss`, loss[name](of));
     matmulBackwardInput(device, { din: rows(batch.backward!.dbranch), dout: logits, weight, ...noActivation });
     matmulBackwardWeight(device, { dweight, dbias, dout: logits, in: lnf, accumulate: accumulate || !first });
   }

@@ -67,7 +67,7 @@ export interface TokenCopy {
 /**
  * A cache for `texts` texts of up to `window` tokens. It closes with its device. The model's activations must hold one text of
  * `window` tokens, and one token of each text: B x T of at least max(texts, window).
- * @throws NativeError if the device has too little memory
+ * @throws UsageError for a window over the model's context; NativeError if the device has too little memory
  * @example const cache = new KeyValueCache(model, { texts: 2, window: 32 });
  */
 export class KeyValueCache implements CacheView {
@@ -87,7 +87,7 @@ export class KeyValueCache implements CacheView {
 
   constructor(model: Model, sizes: CacheSizes) {
     checkArguments({ model });
-    checkGiven(sizes, { texts: whole(1), window: whole(1) }, {});
+    checkGiven(sizes, { texts: whole(1), window: whole(1, model.config.context) }, {});
     const { texts, window } = sizes;
     const { device, config } = model;
     const allocate = (name: string, row: Row): Tensor => {

@@ -16,7 +16,7 @@ import {
 import { type ActivationSizes, headChunk, recomputeNames } from './activation-tables.ts';
 import { type Activations, activationsOf } from './activations.ts';
 import { everyParameter, ParameterArena, type ParameterCopy, undivided } from './arena.ts';
-import { checkConfig, checkDtype, type ModelConfig, paddedVocabularySize } from './config.ts';
+import { checkConfig, checkDtype, type ModelConfig, paddedVocabularySize, sizeRanges } from './config.ts';
 import { type QueryKeyTransform, queryKeyTransformOf } from './positions.ts';
 import { ShardedParameters, type Sharding } from './sharded-parameters.ts';
 
@@ -45,8 +45,10 @@ export interface Model {
 export function createModel(device: Device, config: ModelConfig, sizes: ActivationSizes, sharding?: Sharding): Model {
   checkArguments({ device });
   checkConfig(config);
+  const { layers, channels, heads, context } = config;
+  checkGiven({ layers, channels, heads, context }, sizeRanges, {});
   checkDtype(config, device.dtype);
-  const T = whole(1, config.context);
+  const T = whole(1, context);
   checkGiven(sizes, { B: whole(1), T, purpose: ['training', 'inference'] }, { recompute: recomputeNames });
   const { elementType } = device;
   const weights = new ParameterArena(device, config, 'weights', elementType, elementType, sharding?.division);

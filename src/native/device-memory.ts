@@ -1,4 +1,5 @@
 // Memory that a context allocates: on the device, and page-locked on the host.
+import { checkValue, whole } from '../base/checks/given.ts';
 import { Gpt2Error } from '../base/errors.ts';
 import type { Pointer } from './bindings.generated.ts';
 import type { Context } from './context.ts';
@@ -12,6 +13,7 @@ abstract class Memory {
   #pointer: Pointer | undefined;
 
   constructor(device: Context, bytes: number, allocate: 'allocate' | 'allocatePinned', what: string) {
+    checkValue(`the size of ${what} in bytes`, whole(0), bytes);
     const memory = new BigUint64Array(1);
     device.call(allocate, { memory, bytes });
     this.device = device;

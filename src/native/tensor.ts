@@ -1,5 +1,5 @@
 // Tensors, and functions that allocate them.
-import { checkArguments } from '../base/checks/given.ts';
+import { checkArguments, checkValue } from '../base/checks/given.ts';
 import { ShapeError } from '../base/errors.ts';
 import type { Pointer } from './bindings.generated.ts';
 import type { Context } from './context.ts';
@@ -127,6 +127,7 @@ export function tensorOf(
     const arrays = [...new Set(Object.values(hostArrays))].map(({ name }) => name);
     throw new ShapeError(`a tensor holds one of ${arrays.join(', ')}, not ${(values as object)?.constructor?.name}`);
   }
+  checkValue('type', Object.keys(hostArrays), type);
   if (elementCount(shape) !== values.length) throw new ShapeError(`[${shape}] does not have ${values.length} elements`);
   const tensor = allocateTensor(device, 'tensor', type, shape);
   tensor.write(values instanceof Float32Array ? (conversions[type]?.to(values) ?? values) : values);

@@ -1,4 +1,5 @@
 // Assigns parameters to optimizers, and derives a run's state rows and scratch.
+import { checkGiven, checkValue } from '../base/checks/given.ts';
 import { isClass, UsageError, usageError } from '../base/errors.ts';
 import type { Selection } from '../model/arena.ts';
 import type { ModelConfig } from '../model/config.ts';
@@ -27,10 +28,27 @@ export function optimizerOf(choice: OptimizerChoice, parameter: Parameter): Opti
   throw usageError`${optimizer.name} does not update ${name}, a ${kind}; choose another optimizer for it, such as AdamW`;
 }
 
-/** The run's optimizers, in the order of the parameter table. */
-export const optimizersOf = (config: ModelConfig, choice: OptimizerChoice): Optimizer[] => [
-  ...new Set(parameterTable(config).map((parameter) => optimizerOf(choice, parameter))),
-];
+/** The run's optimizers, in the order of the parameter table. @throws UsageError for an optimizer that lacks something */
+export function optimizersOf(config: ModelConfig, choice: OptimizerChoice): Optimizer[] {
+  const all = parameterTable(config).map((parameter) => {
+    const optimizer = optimizerOf(choice, parameter);
+    if (optimizerOf(choice, parameter) === optimizer) return optimizer;
+    throw usageError`optimizer gives ${parameter.name} another object at each call; create optimizers outside of the function`;
+  });
+  const different = [...new Set(all)];
+  for (const { name, rows, scalars, enqueue } of different) {
+    checkValue("an optimizer's enqueue", 'function', enqueue);
+    checkValue("an optimizer's scalars", { member: 'flatMap', what: 'an array' }, scalars);
+    const row = { name: 'text', dtype: ['fp32'], parameters: 'function', granularity: ['element', 'matrix'] } as const;
+    for (const each of rows) checkGiven(each, row, {});
+    for (const scalar of scalars) checkGiven(scalar, { name: 'text', at: 'function' }, {});
+    for (const named of [rows, scalars]) {
+      if (new Set(named.map((each) => each.name)).size < named.length)
+        throw usageError`two rows or scalars of the optimizer ${name} have one name; give each another`;
+    }
+  }
+  return different;
+}
 
 /** The run's state rows. A row without parameters is left out. */
 export function assignedRows(config: ModelConfig, choice: OptimizerChoice): AssignedRow[] {

@@ -1,5 +1,6 @@
 // The optimizers of a run, applied to a model: allocates their state, lays out their scalars, and enqueues updates of ranges of
 // the parameters. train/step/step-ops.ts decides the order of ranges.
+import { checkSynchronous, checkValue, real } from '../base/checks/given.ts';
 import { usageError } from '../base/errors.ts';
 import type { ParameterCopy } from '../model/arena.ts';
 import { fp32Copy, type Model } from '../model/model.ts';
@@ -66,7 +67,8 @@ export class OptimizerState {
     if (elements > 0) this.#scratch = allocateTensor(device, 'optimizer scratch', device.elementType, [elements]);
     const room = GPT2_STEP.GPT2_STEP_TARGETS - GPT2_STEP.GPT2_STEP_SCALARS;
     const count = this.scalarsAt(0).length;
-    if (count > room) throw new Error(`the optimizers have ${count} scalars, more than the ${room} of the step block`);
+    if (count > room)
+      throw usageError`the optimizers have ${count} scalars, more than the ${room} of a step; give fewer optimizers to more parameters each`;
   }
 
   /** State rows, for checkpoints. */
@@ -89,7 +91,13 @@ export class OptimizerState {
 
   /** Scalars of all optimizers in step `index`, for the step block from GPT2_STEP_SCALARS on. */
   scalarsAt(index: number): number[] {
-    return this.optimizers.flatMap(({ scalars }) => scalars.map(({ at }) => at(index)));
+    return this.optimizers.flatMap(({ name, scalars }) =>
+      scalars.map((scalar) => {
+        const value = scalar.at(index);
+        checkValue(`the scalar ${scalar.name} of ${name} in step ${index}`, real(-(2 ** 127)), value);
+        return value;
+      }),
+    );
   }
 
   /**
@@ -106,7 +114,8 @@ export class OptimizerState {
         throw usageError`the optimizer ${optimizer.name} has no scalar ${JSON.stringify(name)}: it has ${names.join(', ') || 'none'}`;
       };
       const parts = this.parts(optimizer, kind, gradients, range);
-      if (parts.length > 0) optimizer.enqueue({ ...common, scalar }, parts);
+      if (parts.length > 0)
+        checkSynchronous(`enqueue of ${optimizer.name}`, optimizer.enqueue({ ...common, scalar }, parts));
       first += names.length;
     }
   }

@@ -1,6 +1,7 @@
 // Options of the model: its weights, sizes and parts. One section of the options table (table.ts).
 import { gpt2Architecture, parts } from '../model/architecture.ts';
-import { type Facts, type OptionRow, whole } from './row.ts';
+import { sizeRanges } from '../model/config.ts';
+import type { Facts, OptionRow } from './row.ts';
 
 /** Columns of the sizes of a custom model. */
 const ofSize = { default: { text: "the model's" }, resume: 'never' } as const;
@@ -25,28 +26,28 @@ export const modelRows = {
   },
   layers: {
     usage: '--layers <N>',
-    type: whole(1, 1000),
+    type: sizeRanges.layers,
     help: 'transformer layers',
     ...ofSize,
     elsewhere: ['n-layer', 'num-layers'],
   },
   channels: {
     usage: '--channels <N>',
-    type: whole(1, 65536),
+    type: sizeRanges.channels,
     help: 'channels, the width of the model',
     ...ofSize,
     elsewhere: ['n-embd', 'd-model', 'hidden-size'],
   },
   heads: {
     usage: '--heads <N>',
-    type: whole(1, 1024),
+    type: sizeRanges.heads,
     help: 'attention heads',
     ...ofSize,
     elsewhere: ['n-head', 'num-heads'],
   },
   context: {
     usage: '--context <N>',
-    type: whole(1, 65536),
+    type: sizeRanges.context,
     help: "longest sequence, in tokens; may be shorter than the starting weights'",
     default: { text: "1024, or the weights'" },
     resume: 'never',

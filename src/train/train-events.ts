@@ -1,5 +1,6 @@
 // Iterates over the events of a run: `for await (const event of trainEvents(options))`.
 import { Readable } from 'node:stream';
+import { usageError } from '../base/errors.ts';
 import type { RunEvent } from '../runs/schema.ts';
 import type { ProgramOptions } from './plan/program-parts.ts';
 import { boundHooks, checkHooks, StoppedError, type TrainHooks, type TrainResult } from './run/hooks.ts';
@@ -23,6 +24,10 @@ export async function* trainEvents(
   const events = new Readable({ objectMode: true, read() {} });
   const onEvent = (event: RunEvent) => void events.push(event);
   checkHooks(hooks);
+  for (const name of ['signal', 'onEvent'] as const) {
+    if ((hooks as TrainHooks)[name])
+      throw usageError`trainEvents() takes no ${name}: it yields the events, and leaving its loop stops the run; train() takes ${name}`;
+  }
   const run = train(options, { ...boundHooks(hooks), signal: controller.signal, onEvent }).finally(() =>
     events.push(null),
   );

@@ -32,6 +32,7 @@ import { Session } from './run/session.ts';
 export async function train(options: ProgramOptions, hooks: TrainHooks = {}): Promise<TrainResult> {
   checkHooks(hooks);
   const { options: plain, parts } = splitParts(options);
+  if (plain.json) throw usageError`json has no effect in train(), which prints nothing; take the json of onEvent`;
   return trainSources(resolveSources(plain), hooks, parts);
 }
 

@@ -2,7 +2,7 @@
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { argumentKinds, checkArguments, checkGiven } from '../base/checks/given.ts';
-import { gpt2Error, usageError } from '../base/errors.ts';
+import { gpt2Error, orElse, usageError } from '../base/errors.ts';
 import { programVersion } from '../base/package-root.ts';
 import { startPosition } from '../data/batches/order.ts';
 import { checkFilled, type Model } from '../model/model.ts';
@@ -31,7 +31,7 @@ export function saveModel(
   // Whoever reads the weights finds a tokenizer without a file by the size of the vocabulary.
   if (tokenizer && tokenizer.file === undefined && tokenizer !== tokenizerOf(config))
     throw usageError`a saved model with a vocabulary of ${config.vocabularySize} cannot name the tokenizer ${tokenizer.name}; make the model with { vocabularySize: ${tokenizer.vocabularySize} }`;
-  if (statSync(folder, { throwIfNoEntry: false })?.isFile()) throw gpt2Error`${folder} is a file; name a folder`;
+  if (orElse(undefined, () => statSync(folder))?.isFile()) throw gpt2Error`${folder} is a file; name a folder`;
   checkFilled(model);
   for (const file of ['config.json', 'checkpoints']) {
     if (existsSync(join(folder, file)))

@@ -209,6 +209,22 @@ it('a captured step is replayed with the windows that it had', async () => {
   expect(await differences(undefined)).not.toEqual([]);
 });
 
+it.each<[message: string, config: ModelConfig, windows: object]>([
+  ['windowsAt has no effect on a model without window', sizes, { long: 4, short: 4 }],
+  ['there is no option "lng"; did you mean "long"?', windowed, { lng: 4 }],
+  ['long takes a whole number of at least 1, not NaN', windowed, { long: Number.NaN }],
+  ['short takes a whole number of at least 1, not 0', windowed, { long: 4, short: 0 }],
+  ['options takes an object, not a Promise: await it', windowed, Promise.resolve({ long: 4 })],
+])('windowsAt refuses: %s', async (message, config, windows) => {
+  using device = Device.open({ kind: 'cpu' });
+  const model = randomModel(device, config, 2);
+  const trainer = new Trainer(model, { ...trainerOf(model, 2).options, windowsAt: () => windows });
+  const inputs = packed(2);
+  const next = () => ({ inputs, targets: inputs });
+  await expect(trainer.step(0, 1e-3, next)).rejects.toThrow(message);
+  await expect(trainer.recompute(next, () => {}, 0)).rejects.toThrow(message);
+});
+
 it('a query attends from the start of its document or window on', () => {
   const inputs = Int32Array.of(end, 1, 2, 3, 4, end, 6, 7, /* the next sequence */ 8, end, 1, 2, 3, 4, 5, 6);
   const config: ModelConfig = { ...sizes, window: 4, documentMask: true, endOfText: end };

@@ -184,6 +184,10 @@ describeBackends('device', (_, kind) => {
     const bytes = new BigInt64Array(1);
     expect(() => device.call('matmulScratch', { bytes, N: 2.5, C: 2, O: 3, gradients: 1 })).toThrow('N = 2.5 is not a');
     expect(() => device.call('matmulScratch', { bytes, N: 2 ** 40, C: 2, O: 3, gradients: 1 })).toThrow(RangeError);
+    for (const bytes of [Number.NaN, 2 ** 60]) {
+      const refusal = `the size of the device memory "x" in bytes takes a whole number`;
+      expect(() => device.allocate(bytes, 'x')).toThrow(refusal);
+    }
   });
 
   it('two devices live side by side, and memory returns to its start', () => {

@@ -3,9 +3,11 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
+import { UsageError } from '../../src/base/errors.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
 import { Device } from '../../src/native/device.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
+import type { OptimizerChoice } from '../../src/optimizer/assign.ts';
 import * as choose from '../../src/optimizer/choose.ts';
 import { isBlockMatrix, Muon } from '../../src/optimizer/muon.ts';
 import type { Optimizer } from '../../src/optimizer/optimizer.ts';
@@ -139,4 +141,39 @@ it('an optimizer of whole matrices sees query, key and value apart, and each oth
     model.weights.get('h.0.qkvw').pointer + BigInt(8 * C * C),
     model.weights.get('h.0.attprojw').pointer,
   ]);
+});
+
+const muon = (): Optimizer => new Muon({ rate: 1, weightDecay: 0 });
+const sum = new GradientSum();
+const [row] = sum.rows;
+const summing = (more: object) => Object.assign(new GradientSum(), more);
+const scalars = (at: (step: number) => unknown) => summing({ scalars: [{ name: 'updates', at }] });
+it.each<[message: string, optimizer: OptimizerChoice]>([
+  ['muon does not update h.0.ln1w, a vector; choose another optimizer for it, such as AdamW', muon()],
+  [
+    'optimizer gives wte another object at each call; create optimizers outside of the function',
+    (parameter) => (parameter.kind === 'matrix' ? muon() : sum),
+  ],
+  ["an optimizer's enqueue takes a function, not undefined", summing({ enqueue: undefined })],
+  ["an optimizer's scalars takes an array, not undefined", summing({ scalars: undefined })],
+  [
+    'the optimizers have 11 scalars, more than the 10',
+    summing({
+      scalars: Array(11)
+        .fill(0)
+        .map((_, index) => ({ name: `s${index}`, at: () => 1 })),
+    }),
+  ],
+  ['dtype takes one of fp32, not "bf16"', summing({ rows: [{ ...row, dtype: 'bf16' }] })],
+  ['granularity takes one of element, matrix, not "row"', summing({ rows: [{ ...row, granularity: 'row' }] })],
+  ['two rows or scalars of the optimizer gradient sum have one name', summing({ rows: [row, row] })],
+  ['at takes a function, not undefined', summing({ scalars: [{ name: 'updates' }] })],
+  ['the scalar updates of gradient sum in step 0 takes a number of at least', scalars(() => undefined)],
+  ['in step 0 takes a number of at least -1.7014118346046923e+38, not NaN', scalars(() => Number.NaN)],
+  ['enqueue of gradient sum returns a Promise; it must enqueue', summing({ enqueue: async () => {} })],
+])('refuses: %s', async (message, optimizer) => {
+  using device = Device.open({ kind: 'cpu', accumulates: true });
+  const step = async () => tinyTrainer(drawnModel(device), { optimizer }).step(0, 1e-3, () => recordedBatch);
+  await expect(step()).rejects.toThrow(message);
+  await expect(step()).rejects.toThrow(UsageError);
 });

@@ -137,10 +137,15 @@ const calls: Record<string, () => unknown> = {
     () => api.openLoader({ shards: [], seq: 1 } as never),
   'createModel refuses: there is no option "recompte"; did you mean "recompute"?': () =>
     api.createModel(object, api.presetConfig('d6')!, { B: 1, T: 8, purpose: 'inference', recompte: 'gelu' } as never),
+  'createModel refuses: layers takes a whole number from 1 to 1000, not 1000000000': () =>
+    made({ layers: 1e9, channels: 2 ** 30 }),
+  'createModel refuses: endOfText goes with documentMask: give both': () => made({ endOfText: 0 }),
   'createModel refuses: heads takes a whole number of at least 1, not undefined': () =>
     api.createModel(object, { layers: 1, channels: 8 } as never, object),
   'KeyValueCache refuses: texts takes a whole number of at least 1, not 0': () =>
     new api.KeyValueCache(object, { texts: 0, window: 8 }),
+  'KeyValueCache refuses: window takes a whole number from 1 to 64, not 65': () =>
+    new api.KeyValueCache({ ...(object as object), config: small } as never, { texts: 1, window: 65 }),
   'Trainer refuses: gradientClip takes a number of at least 0, not undefined': () =>
     new api.Trainer(object, { batch: 1, sequence: 8, accumulation: 1, optimizer: adamw } as never),
   'AdamW refuses: weightDecay takes a number of at least 0, not -1': () => new api.AdamW({ weightDecay: -1 }),
@@ -193,6 +198,8 @@ const calls: Record<string, () => unknown> = {
     api.compareSeries(object, object, 0, ['loss']),
 };
 
+const source = '__global__ void fill(float *out) {}';
+const described = { ...(object as object), description: { library: 'cpu' } } as never;
 const promise = Promise.resolve() as never;
 const circular = [] as never[];
 circular.push(circular as never);
@@ -262,7 +269,24 @@ it.each<[message: string, ...calls: (() => unknown)[]]>([
   ['path takes a text, not 5', () => api.resolveWeights(five), () => api.readTokenizer(five)],
   ['path takes a text, not a Promise: await it', () => api.loadCards(promise)],
   ['cards takes what loadCards() returns, not a Promise: await it', () => api.useCards(object, promise)],
-  ['device takes what Device.open() returns, not a Promise: await it', () => api.useCards(promise, [])],
+  [
+    'device takes what Device.open() returns, not a Promise: await it',
+    ...[() => api.useCards(promise, []), () => api.compileKernels(promise, { source })],
+  ],
+  ['there is no option "check"; did you mean "checks"?', () => api.useCards(object, [], { check: true } as never)],
+  [
+    'the macro N takes a text or a number, not undefined',
+    () => api.compileKernels(described, { source, defines: { N: undefined as never } }),
+  ],
+  [
+    'json has no effect in train(), which prints nothing; take the json of onEvent',
+    () => api.train({ json: true, device: 'cpu' }),
+  ],
+  ['folder takes a text, not undefined', () => api.listCheckpoints(undefined as never)],
+  [
+    'type takes one of fp32, bf16, fp8, int8, int32, fp16, fp64, uint8, not "half"',
+    () => api.tensorOf(object, new Float32Array(1), [1], 'half' as never),
+  ],
   ['inputs takes what findInputs() returns, not a Promise: await it', () => api.prepareText(promise, textOptions)],
   ['inputs takes what findInputs() returns, not "a.txt"', () => api.prepareText(['a.txt'] as never, textOptions)],
   [
@@ -351,6 +375,9 @@ const exported = (format: api.ExportFormat, out = 'new', more: object = {}) =>
 const small = { layers: 1, channels: 16, heads: 2, context: 64, vocabularySize: 50257 };
 const made = (more: object) => api.createModel(object, { ...small, ...more }, { B: 1, T: 8, purpose: 'inference' });
 
+/** Must be an instance. */
+class Batches {}
+
 /** By the whole message. */
 const exact: Record<string, () => unknown> = {
   'd6 is a size of new models and has no weights; name a trained model': () => exported('hf'),
@@ -370,6 +397,19 @@ const exact: Record<string, () => unknown> = {
     using loader = load(1, 8);
     loader.seek({ epoch: 0, shard: 0, sample: 1.5 });
   },
+  'position takes an object, not undefined': () => {
+    using loader = load(1, 8);
+    loader.seek(undefined as never);
+  },
+  'batches must be an object with next(), or a function of { rank, ranks } that returns one': () =>
+    api.train({
+      device: 'cpu',
+      data: place.path('random'),
+      out: place.path('x'),
+      steps: 1,
+      valEvery: 0,
+      batches: Batches as never,
+    }),
   'own-source takes no from: leave it out, its files come with the package': () =>
     api.prepareDataset('own-source', { from: 'x' }),
 };

@@ -173,6 +173,7 @@ describe.each([
     it('refuses what cannot be, by name', async () => {
       const rejected = (options: Partial<GenerateOptions>) => expect(run(cache, options)).rejects;
       await rejected({ prompts: [[1, 61]] }).toThrow('the prompt has the token 61');
+      await rejected({ prompts: [[1, undefined as never]] }).toThrow('the prompt has the token undefined');
       await rejected({ prompts: [[-1]] }).toThrow('the prompt has the token -1');
       await rejected({ prompts: [[]] }).toThrow('an empty prompt stands for end of text, whose id this model');
       await rejected({ stopAt: 61 }).toThrow('stopAt takes a whole number from 0 to 60, not 61');

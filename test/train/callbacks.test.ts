@@ -90,3 +90,9 @@ it('a function of trainEvents throws', async () => {
   ).rejects.toBe(error);
   expect(readRun(place.path('iterated')).events.at(-1)).toMatchObject({ event: 'checkpoint', step: 0 });
 });
+
+it.each(['signal', 'onEvent'] as const)('trainEvents refuses %s', async (name) => {
+  const hooks: TrainHooks = { signal: AbortSignal.abort(), onEvent: () => {} };
+  const events = trainEvents(optionsOf('refused'), { [name]: hooks[name] });
+  await expect(events.next()).rejects.toThrow(`trainEvents() takes no ${name}: it yields the events`);
+});

@@ -55,6 +55,8 @@ describe('writeShards', () => {
 
   it.each<[string, Parameters<typeof writeShards>[1], object, string]>([
     ['an id outside', [[1, 257], 'b'], {}, 'a document holds 257, which is no id of a vocabulary of 257'],
+    ['an id that is missing', [[1, undefined as never], 'b'], {}, 'a document holds undefined, which is no id'],
+    ['a function as a document', ['a', expect.any as never], {}, 'a document takes a text or ids, not a function'],
     ['a number as a document', ['a', 5 as never], {}, 'a document takes a text or ids, not 5'],
     ['one document', ['a'], {}, 'needs documents for training and for validation, not 0 and 1'],
     [
@@ -128,7 +130,9 @@ describe('saveModel', () => {
     expect(() => saveModel(model, place.path('none'))).toThrow('h.0.mlp.c_fc.bias has NaN at 5; start from finite');
     expect(existsSync(place.path('none'))).toBe(false);
     place.file('taken/config.json', '{}');
-    expect(() => saveModel(model, place.file('file', ''))).toThrow('file is a file; name a folder');
+    const file = place.file('file', '');
+    expect(() => saveModel(wide, `${file}/below`)).toThrow("the model's weights are zero");
+    expect(() => saveModel(model, file)).toThrow('file is a file; name a folder');
     expect(() => saveModel(model, place.path('taken'))).toThrow('holds another model or run (config.json)');
   });
 });

@@ -119,6 +119,13 @@ export function checkValue(name: string, kind: Kind, value: unknown, original: u
   }
 }
 
+/** @throws UsageError for the result of an async function that should only enqueue: after its first await it would be too late */
+export function checkSynchronous(name: string, result: unknown): void {
+  if (!(result instanceof Promise)) return;
+  result.catch(() => {});
+  throw new UsageError(`${name} returns a Promise; it must enqueue its ops before it returns, without await`);
+}
+
 export const isNumeric = (kind: Kind): kind is NumberType =>
   typeof kind === 'object' && ('integer' in kind || 'number' in kind);
 

@@ -1,7 +1,7 @@
 // Reads batches of tokens from shards, in an order, from a position on. A position is three numbers; after `seek` the loader
 // gives exactly the batches that would have followed.
 import { dirname } from 'node:path';
-import { checkGiven, whole } from '../../base/checks/given.ts';
+import { checkGiven, checkValue, whole } from '../../base/checks/given.ts';
 import { gpt2Error, usageError, words } from '../../base/errors.ts';
 import { checkListed, type Dataset, readDataset } from '../shards/dataset-file.ts';
 import { openShard, type Shard } from '../shards/shard.ts';
@@ -114,7 +114,9 @@ export function openLoader(options: LoaderOptions): Loader {
       position = order.next(position);
       return { inputs, targets };
     },
-    seek({ epoch, shard, sample }) {
+    seek(to) {
+      checkValue('position', 'object', to);
+      const { epoch, shard, sample } = to;
       checkHolds(order, { epoch, shard, sample });
       position = { epoch, shard, sample };
     },

@@ -66,10 +66,11 @@ function divided(documents: Document[], validation: number | Iterable<Document>)
 /** A document whose ids are in the vocabulary, without the end of text that precedes it. */
 function checked(document: Document, { vocabularySize, endOfText }: Tokenizer): Document {
   if (typeof document === 'string') return document;
-  if (typeof document?.length !== 'number') throw UsageError.takes('a document', 'a text or ids', document);
+  if (typeof document !== 'object' || typeof document?.length !== 'number')
+    throw UsageError.takes('a document', 'a text or ids', document);
   const ids = Array.from(document);
-  const wrong = ids.find((id) => !(Number.isInteger(id) && id >= 0 && id < vocabularySize));
-  if (wrong !== undefined)
-    throw usageError`a document holds ${wrong}, which is no id of a vocabulary of ${vocabularySize}`;
+  // The value may be undefined.
+  const wrong = ids.findIndex((id) => !(Number.isInteger(id) && id >= 0 && id < vocabularySize));
+  if (wrong >= 0) throw usageError`a document holds ${ids[wrong]}, which is no id of a vocabulary of ${vocabularySize}`;
   return ids[0] === endOfText ? ids.slice(1) : ids;
 }

@@ -65,10 +65,10 @@ export async function lossesOf(
   targets = Array.from(tokens).slice(1) as ArrayLike<number>,
 ): Promise<Float32Array> {
   checkArguments({ model, tokens, targets });
-  const all = Int32Array.from(tokens);
+  const all = Int32Array.from(tokens, Number);
   const T = all.length - 1;
   if (T < 1) throw new ShapeError(`a loss needs at least 2 tokens, not ${all.length}`);
-  const wanted = Int32Array.from(targets);
+  const wanted = Int32Array.from(targets, Number);
   for (const [given, held, name] of [
     [tokens, all, 'token'],
     [targets, wanted, 'target'],

@@ -236,9 +236,10 @@ function promptOf({ model: { config } }: KeyValueCache, prompt: ArrayLike<number
   if (prompt.length === 0 && config.endOfText === undefined)
     throw usageError`an empty prompt stands for end of text, whose id this model does not know; give [tokenizer.endOfText]`;
   const text = prompt.length > 0 ? Array.from(prompt) : [config.endOfText!];
-  const outside = text.find((id) => !Number.isInteger(id) || id < 0 || id >= config.vocabularySize);
-  if (outside !== undefined) {
-    throw gpt2Error`the prompt has the token ${outside}, outside the model's vocabulary of ${config.vocabularySize}; use the model's tokenizer`;
+  // The value may be undefined.
+  const outside = text.findIndex((id) => !Number.isInteger(id) || id < 0 || id >= config.vocabularySize);
+  if (outside >= 0) {
+    throw gpt2Error`the prompt has the token ${text[outside]}, outside the model's vocabulary of ${config.vocabularySize}; use the model's tokenizer`;
   }
   return text;
 }

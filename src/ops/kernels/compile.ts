@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { checkGiven } from '../../base/checks/given.ts';
+import { checkArguments, checkGiven } from '../../base/checks/given.ts';
 import { explained, UsageError } from '../../base/errors.ts';
 import { packageRoot } from '../../base/package-root.ts';
 import { isCompiled } from '../../base/wording.ts';
@@ -59,6 +59,7 @@ export async function compileKernels<Name extends string = string>(
   device: Device,
   options: KernelSource,
 ): Promise<Kernels<Name>> {
+  checkArguments({ device });
   const { library, computeCapability = 'cpu' } = device.description;
   endAtSecondDemand(library);
   const path = compiledFile(options, computeCapability);
@@ -78,6 +79,11 @@ export function compiledFile(options: KernelSource, target: string, output: Comp
   checkGiven(options, {}, { file: 'text', source: 'text', ...lists, checks: 'switch' });
   const { file, source: text, instantiate = [], checks = true } = options;
   const defines = definesOf(options);
+  for (const [name, value] of Object.entries(defines)) {
+    // Its text would be the name undefined or NaN.
+    if (typeof value !== 'string' && !Number.isFinite(value))
+      throw UsageError.takes(`the macro ${name}`, 'a text or a number', value);
+  }
   const isEmulated = target === 'cpu';
   if ((file === undefined) === (text === undefined)) throw new UsageError('kernels need either file or source');
   if (!isEmulated && !/^\d+\.\d$/.test(target)) {

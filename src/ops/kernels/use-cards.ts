@@ -1,6 +1,6 @@
 // Replaces ops on a device by kernels of a user. A fused op runs as its plain ops if a card computes one of these.
 import { join } from 'node:path';
-import { checkArguments, checkValue } from '../../base/checks/given.ts';
+import { checkArguments, checkGiven, checkValue } from '../../base/checks/given.ts';
 import { Gpt2Error } from '../../base/errors.ts';
 import type { Device, DeviceBuffer } from '../../native/device.ts';
 import { Tensor } from '../../native/tensor.ts';
@@ -44,12 +44,10 @@ export interface CardOptions {
  * @throws Gpt2Error for a dtype that a card does not take, or two cards of one op; otherwise as `compileKernels`
  * @example await useCards(gpu, await loadCards('kernels/course/layernorm/1-naive'));
  */
-export async function useCards(
-  device: Device,
-  cards: readonly LoadedCard[],
-  { checks = false, onLaunch = () => {} }: CardOptions = {},
-): Promise<void> {
+export async function useCards(device: Device, cards: readonly LoadedCard[], options: CardOptions = {}): Promise<void> {
   checkArguments({ device });
+  checkGiven(options, {}, { checks: 'switch', onLaunch: 'function' });
+  const { checks = false, onLaunch = () => {} } = options;
   checkValue('cards', { member: Symbol.iterator, what: 'what loadCards() returns' }, cards);
   const computed = new Set<OpVariant>();
   for (const card of cards) {

@@ -1,7 +1,7 @@
 // The parts of a run that a program gives as functions and objects in place of options: schedule, optimizer, batches, validation.
 import { inspect, isDeepStrictEqual } from 'node:util';
 import { checkValue } from '../../base/checks/given.ts';
-import { gpt2Error, orElse, usageError } from '../../base/errors.ts';
+import { gpt2Error, isClass, orElse, usageError } from '../../base/errors.ts';
 import type { Batch, Loader } from '../../data/batches/loader.ts';
 import { type Position, startPosition } from '../../data/batches/order.ts';
 import type { OptimizerChoice } from '../../optimizer/assign.ts';
@@ -74,7 +74,7 @@ export function sourceOf(
   if (typeof given !== 'function' && place.ranks > 1) {
     throw usageError`${name} of ${place.ranks} ranks must be a function of { rank, ranks }: each rank reads separate batches`;
   }
-  const source = typeof given === 'function' ? given(place) : given;
+  const source = typeof given === 'function' && !isClass(given) ? given(place) : (given as Batches);
   if (typeof source?.next !== 'function') {
     throw usageError`${name} must be an object with next(), or a function of { rank, ranks } that returns one`;
   }

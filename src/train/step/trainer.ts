@@ -22,7 +22,7 @@ export interface TrainerOptions extends StepOptions {
    * weights are gathered while the next forward pass begins.
    */
   readonly defersUpdate?: boolean | undefined;
-  /** The windows of attention in a step, counted from 0. Default: the model's windows in every step. */
+  /** The windows of attention in a step, counted from 0; only for a model with `window`. Default: the model's windows in every step. */
   readonly windowsAt?: ((step: number) => Windows | undefined) | undefined;
 }
 
@@ -91,6 +91,14 @@ export class Trainer {
     this.#staging = [stagingBufferOf(device, values), stagingBufferOf(device, values)];
   }
 
+  #windowsAt(index: number): Windows | undefined {
+    const windows = this.options.windowsAt?.(index);
+    if (windows === undefined) return undefined;
+    checkGiven(windows, {}, { long: whole(1), short: whole(1) });
+    if (this.model.config.window !== undefined) return windows;
+    throw usageError`windowsAt has no effect on a model without window; leave it out, or give the model's config a window`;
+  }
+
   /** Enqueues the ops of a step, without values and tokens: on an absent device, to find out which functions they call. */
   enqueueOps(): void {
     this.#ops.microBatch({ accumulate: false, sums: false, updates: false });
@@ -141,7 +149,7 @@ export class Trainer {
     return activations.inTurn(async () => {
       checkArguments({ nextBatch });
       const set = activations.at(B, T);
-      const windows = index === undefined ? undefined : this.options.windowsAt?.(index);
+      const windows = index === undefined ? undefined : this.#windowsAt(index);
       this.update();
       let targets = 0;
       for (let micro = 0; micro < accumulation; micro++) {
@@ -186,7 +194,7 @@ export class Trainer {
       lastTrainers.set(this.model, this);
       const { loss = largestFloat, norm = largestFloat, afterUpdate = false } = limits;
       const scalars = this.optimizerState.scalarsAt(index);
-      const windows = this.options.windowsAt?.(index);
+      const windows = this.#windowsAt(index);
       const set = activations.at(B, T);
       const staging = this.#staging[this.#begun++ % this.#staging.length]!;
       await staging.pending?.();

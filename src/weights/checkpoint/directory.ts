@@ -44,6 +44,7 @@ export const stepOf = (path: string): number => Number(/step-(\d+)/.exec(basenam
  * @example const newest = listCheckpoints('runs/first/checkpoints').at(-1);
  */
 export function listCheckpoints(folder: string): string[] {
+  checkArguments({ folder });
   const names = namesIn(folder);
   const entries = names.filter((name) => namePattern.test(name));
   for (const entry of names) {

@@ -126,6 +126,7 @@ describeBackends('batches', (_, kind) => {
     await refused([]).toThrow('a loss needs at least 2 tokens, not 0');
     await refused([1]).toThrow('a loss needs at least 2 tokens, not 1');
     await refused([1, 61]).toThrow('the token 61 at 0, outside');
+    await refused([1n as never, 2]).toThrow('token 0 of the text is 1, which is not a token id');
     await refused([1, 2 ** 32 + 1]).toThrow('token 1 of the text is 4294967297, which is not a token id');
     await refused([1.5, 2]).toThrow('token 0 of the text is 1.5');
     await refused([1, Number.NaN]).toThrow('token 1 of the text is NaN');
@@ -165,6 +166,10 @@ describeBackends('batches', (_, kind) => {
     const { model, options } = plain;
     const half = { forward: enqueue(false) } as unknown as Loss;
     expect(() => new Trainer(model, { ...options, loss: half })).toThrow('backward of loss takes a function');
+    const late = new Trainer(model, { ...options, loss: { ...loss, backward: async () => {} } });
+    await expect(late.step(3, 1e-2, () => recordedBatch)).rejects.toThrow(
+      'backward of loss returns a Promise; it must',
+    );
     const capped = drawnModel(model.device, { ...tinyConfig, head: 'untied', softcap: 15 });
     expect(() => new Trainer(capped, { ...options, loss })).toThrow('loss takes a model without a softcap');
   });
