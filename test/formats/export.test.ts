@@ -14,6 +14,7 @@ import { gpt2 } from '../../src/tokenizer/tokenizer.ts';
 import { openSafetensors } from '../../src/weights/files/safetensors.ts';
 import { encodeWeights } from '../../src/weights/files/weight-types.ts';
 import { ggufTokenizer } from '../../src/weights/formats/gguf-tokenizer.ts';
+import { refuseOtherTokenizer } from '../../src/weights/weights.ts';
 import { manifestFields, trainedModel, writtenModel } from '../checkpoint/trained-model.ts';
 import { workplace } from '../support/cli.ts';
 import { tinyConfig } from '../support/tiny-model.ts';
@@ -133,7 +134,7 @@ describe('a model of bytes', () => {
   });
 });
 
-it("a model with more rows than GPT-2's ids is exported with GPT-2's tokenizer", async () => {
+it("a model with more rows than GPT-2's ids has GPT-2's tokenizer, in exports and for data", async () => {
   const { path: from } = writtenModel(place.path('rows'), { ...tinyConfig, vocabularySize: 50264 });
   const notice = (text: string) => expect.fail(text);
   for (const format of ['hf', 'gguf', 'llmc'] as const)
@@ -141,6 +142,8 @@ it("a model with more rows than GPT-2's ids is exported with GPT-2's tokenizer",
   const { model: read, tokenizer } = await resolveWeights(place.path('rows-hf'));
   expect([read.vocabularySize, tokenizer]).toEqual([50264, gpt2]);
   expect(readFileSync(place.path('rows-gguf')).includes('[PAD50263]')).toBe(true);
+  const dataset = { source: '', tokenizer: 'gpt2', vocabularySize: 50257, shards: [] };
+  for (const path of [from, place.path('rows-hf')]) refuseOtherTokenizer(await resolveWeights(path), 'data', dataset);
   const { types } = ggufTokenizer(read, undefined)!;
   expect([types.length, ...types.slice(50255, 50258)]).toEqual([50264, 1, 3, 5]);
 });
