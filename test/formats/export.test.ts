@@ -401,6 +401,11 @@ describe('a folder of transformers is read', () => {
     ['a head of its own', config({ tie_word_embeddings: false }), 'an untied head cannot be read'],
     ['heads that do not divide', config({ n_head: 5 }), 'n_head of its config.json: it is 5, which does not'],
     ['no configuration', without('config.json'), 'is not a GPT-2 that can be read: it has no config.json'],
+    [
+      'the end of text of a tokenizer that it lacks',
+      config({ vocab_size: 50257, eos_token_id: 0 }),
+      'it has no tokenizer.json, and eos_token_id 0 of its config.json is not the end of text of gpt2',
+    ],
     ['a field twice', file('config.json', '{"n_layer":2,"n_layer":3}'), 'the key "n_layer" twice in one object'],
     ['no JSON', file('config.json', '{'), 'its config.json cannot be read'],
     ['no weights', without(weightsFile), 'it has no model.safetensors; save it'],
