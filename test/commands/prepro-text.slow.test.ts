@@ -59,6 +59,7 @@ describe('says in one line', () => {
     'windows.txt': paragraphs.join('\r\n\r\n'),
     'dump.jsonl': json,
     'marked-utf8.jsonl': `\ufeff${json}`,
+    'blank.jsonl': `${json}\n{"text":""}\n{"text":" \\n"}`,
     'table.csv': paragraphs.join(',\n'),
   };
   const made = (...args: string[]) =>
@@ -104,6 +105,11 @@ describe('says in one line', () => {
       '<|endoftext|> occurs once in the text: each line or row stays one document',
     ],
     ['nothing of the end of a text that divides', ['marked.txt', '--separator', '<|endoftext|>'], ''],
+    [
+      'that rows without a text are left out',
+      ['blank.jsonl', '--field', 'text'],
+      'rows left out, because their text is only white space: 2',
+    ],
     ['nothing if the field is named', ['dump.jsonl', '--field', 'text'], ''],
   ])('%s', async (_, args, said) => {
     for (const [name, content] of Object.entries(files)) place.file(name, content);
