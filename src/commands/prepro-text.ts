@@ -90,7 +90,7 @@ export function preproTextCommand(): Command {
         const isOpen = flags.field === undefined && separator === undefined;
         const found = isOpen ? await fieldOfTexts(inputs) : undefined;
         const { field = found } = flags;
-        const lines = inputs.find(({ path }) => /\.(jsonl|ndjson)(\.gz)?$/i.test(path));
+        const lines = inputs.find(({ path }) => /\.(jsonl|ndjson|csv|tsv)(\.gz)?$/i.test(path));
         if (field === undefined && lines) shown.notice(readAsText(lines.path));
         if (found !== undefined) shown.notice(readByField(inputs[0]!.path, found));
         const format =
@@ -112,7 +112,9 @@ const quoteGlob = (flag: string, glob: string): string =>
   `--${flag} has only ${glob}: put a pattern in quotes, as --${flag} '*${extname(glob)}', or the shell replaces it by files`;
 
 const readAsText = (path: string): string =>
-  `${path} is read as plain text, with its JSON syntax: --field NAME reads the text of that field in each line`;
+  /\.[ct]sv/i.test(path)
+    ? `${path} is read as plain text, with its separators and quotes: convert it to JSON lines, and name a column with --field`
+    : `${path} is read as plain text, with its JSON syntax: --field NAME reads the text of that field in each line`;
 
 const readByField = (path: string, field: string): string =>
   `${path} is read as JSON with one text in each line or element, as with --field ${shellWord(field)}`;

@@ -8,7 +8,7 @@ import { readTextFile } from '../base/files/regular-file.ts';
 import { parseJson } from '../base/files/strict-text.ts';
 import { tokenizerFiles } from './gpt2-files.ts';
 import { addedIds, endOfTextOf, vocabularySchema } from './huggingface-tokenizer.ts';
-import { builtInNamed, builtInTokenizers, type Tokenizer } from './tokenizer.ts';
+import { builtInNamed, builtInTokenizers, type Tokenizer, tokenizerOf } from './tokenizer.ts';
 import { hasVocabulary, largestFile, parseTokenizer, tokenizerFile } from './tokenizer-file.ts';
 
 const flag = z.boolean().default(false);
@@ -94,21 +94,26 @@ export const readerIn =
  */
 export function readFolderTokenizer(path: string, refuse: Refuse): Tokenizer | undefined {
   const read = readerIn(path, refuse, largestFile);
-  const file = fileOfFolder(read, refuse);
-  if (file === undefined) {
-    const other = otherTokenizers.find((name) => existsSync(join(path, name)));
-    if (other) refuse(`its tokenizer is in ${other}, which cannot be read; save it as ${tokenizerFile}`);
-    return undefined;
-  }
+  const { vocab_size: rows, eos_token_id: end } = read('config.json', configSchema) ?? {};
+  const endIds = [end ?? []].flat();
+  const file = fileOfFolder(read, endIds, refuse);
+  const other = otherTokenizers.find((name) => existsSync(join(path, name)));
+  if (file === undefined && other)
+    refuse(`its tokenizer is in ${other}, which cannot be read; save it as ${tokenizerFile}`);
   const parse = (content: string) => orRefuse('tokenizer', refuse, () => parseTokenizer(content, path));
-  const found = parse(file);
-  const { endOfText } = found;
-  const { vocab_size: vocabularySize = found.vocabularySize, eos_token_id: end } =
-    read('config.json', configSchema) ?? {};
+  const found = file === undefined ? tokenizerOf({ vocabularySize: rows ?? 0 }) : parse(file);
+  if (!found) return undefined;
+  const { endOfText = 'unknown: name it as eos_token in its tokenizer_config.json' } = found;
   // In a smaller vocabulary than GPT-2's, transformers' default, 50256, stays in the file and has no effect.
-  const ends = [end ?? []].flat().filter((id) => id < found.vocabularySize);
-  if (endOfText !== undefined && ends.length > 0 && !ends.includes(endOfText))
-    refuse(`eos_token_id is ${ends.join(', ')} in its config.json, but its tokenizer's end of text is ${endOfText}`);
+  const ends = endIds.filter((id) => id < found.vocabularySize);
+  if (ends.length > 0 && !ends.some((id) => id === endOfText))
+    refuse(
+      file === undefined
+        ? `it has no ${tokenizerFile}, and eos_token_id ${ends.join(', ')} of its config.json is not the end of text of ${found.name}`
+        : `eos_token_id is ${ends.join(', ')} in its config.json, but its tokenizer's end of text is ${endOfText}`,
+    );
+  if (file === undefined) return undefined;
+  const vocabularySize = rows ?? found.vocabularySize;
   if (found.vocabularySize <= vocabularySize) return found;
   const { added_tokens: added = [], ...rest } = JSON.parse(file) as { added_tokens?: { id: number }[] };
   const withRows = parse(JSON.stringify({ ...rest, added_tokens: added.filter(({ id }) => id < vocabularySize) }));
@@ -118,8 +123,12 @@ export function readFolderTokenizer(path: string, refuse: Refuse): Tokenizer | u
   );
 }
 
-/** @returns the content of tokenizer.json; undefined if the folder has no tokenizer. @throws Gpt2Error if it cannot be read */
-function fileOfFolder(read: ReadFile, refuse: Refuse): string | undefined {
+/**
+ * @param endIds eos_token_id of config.json: names the end of text if nothing else does
+ * @returns the content of tokenizer.json; undefined if the folder has no tokenizer
+ * @throws Gpt2Error if it cannot be read
+ */
+function fileOfFolder(read: ReadFile, endIds: readonly number[], refuse: Refuse): string | undefined {
   const settings = read('tokenizer_config.json', settingsSchema) ?? {};
   const ends = [settings, read('special_tokens_map.json', settingsSchema)].flatMap(
     (each) => each?.eos_token?.content ?? [],
@@ -142,7 +151,9 @@ function fileOfFolder(read: ReadFile, refuse: Refuse): string | undefined {
   for (const token of namedTokens(read, settings)) {
     if (added.every(({ content }) => content !== token.content)) added.push({ normalized: !token.special, ...token });
   }
-  const [end] = ends;
+  const named =
+    endOfTextOf(added) === undefined ? added.find(({ id }) => endIds.some((each) => each === id)) : undefined;
+  const [end = named?.content] = ends;
   const isOther = end !== undefined && endOfTextOf(added) !== end;
   if (stored !== undefined && added.length === file.added_tokens.length && !isOther) return stored;
   const ids = addedIds(file.model.vocab, added);

@@ -100,11 +100,12 @@ async function lossIn(original: string, ids: Uint32Array): Promise<Loss> {
     if (loss.lost.size === 0) return loss;
   }
   const decoded = await decode(original, ids);
-  const loss = lossOf(text, [decoded]);
+  const withSpace = vocabulary.bytesOf !== undefined;
+  const loss = lossOf(text, [decoded], withSpace);
   if (loss.lost.size === 0) return loss;
   // Added tokens are found before the text is normalized, so that decoding spells them otherwise: [SEP] in a lowercased text.
   // Only characters that are lost in both spellings count.
-  const { lost } = lossOf(text, [normalize(decoded)]);
+  const { lost } = lossOf(text, [normalize(decoded)], withSpace);
   const both = [...loss.lost]
     .map(([codePoint, times]) => [codePoint, Math.min(times, lost.get(codePoint) ?? 0)] as const)
     .filter(([, times]) => times > 0);

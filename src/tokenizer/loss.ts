@@ -1,4 +1,5 @@
-// Finds the characters of a text that encoding loses. White space does not count: tokenizers divide words there, or move it.
+// Finds the characters of a text that encoding loses. White space counts only for tokens that are bytes: other tokenizers divide
+// words there, or move it.
 export interface Loss {
   /** Number of characters after the tokenizer's normalizer, without white space. */
   readonly characters: number;
@@ -25,14 +26,14 @@ function count(text: string, step: number): number {
 }
 
 /** The characters that the pieces of `decoded` together have fewer times than `text`. */
-export function lossOf(text: string, decoded: Iterable<string>): Loss {
+export function lossOf(text: string, decoded: Iterable<string>, withSpace = false): Loss {
   const pieces = [...decoded];
   const characters = count(text, 1);
   for (const piece of pieces) count(piece, -1);
   const lost = new Map<number, number>();
   for (const each of text) {
     const codePoint = each.codePointAt(0)!;
-    if (counts[codePoint]! > 0 && isSpace[codePoint] !== 1) lost.set(codePoint, counts[codePoint]!);
+    if (counts[codePoint]! > 0 && (withSpace || isSpace[codePoint] !== 1)) lost.set(codePoint, counts[codePoint]!);
     counts[codePoint] = 0;
   }
   for (const piece of pieces) for (const each of piece) counts[each.codePointAt(0)!] = 0;

@@ -141,7 +141,7 @@ export function encode(text: string, tokenizer: Tokenizer = gpt2): Uint32Array {
   const utf8 = Buffer.from(wellFormed(text));
   if (tokenizer.encodeAll) {
     const { ids, loss } = tokenizer.encodeAll([text]);
-    const [lost] = loss.lost.keys();
+    const lost = [...loss.lost.keys()].find((each) => /\S/.test(String.fromCodePoint(each)));
     if (lost === undefined) return ids[0]!;
     throw gpt2Error`the model's tokenizer has no ids for the character ${characterName(lost)}: leave it out, or take a model whose tokenizer has it`;
   }

@@ -127,7 +127,7 @@ export function refuseOtherTokenizer(weights: Weights, folder: string, dataset: 
   const data = readDatasetTokenizer(folder, dataset);
   const [ours, theirs] = [model.vocabularySize, dataset.vocabularySize];
   const areKnown = expected && (expected.file ?? data.file) !== undefined;
-  if (areKnown ? isSameTokenizer(expected, data) : ours === theirs) return;
+  if (areKnown ? isSameTokenizer(expected, data) : ours === theirs || data === weights.tokenizer) return;
   const what =
     ours === theirs
       ? `was made with another tokenizer (${dataset.tokenizer}) than that of ${path}`

@@ -58,6 +58,9 @@ describe('says in one line', () => {
     'unix.txt': paragraphs.join('\n\n'),
     'windows.txt': paragraphs.join('\r\n\r\n'),
     'dump.jsonl': json,
+    'marked-utf8.jsonl': `\ufeff${json}`,
+    'blank.jsonl': `${json}\n{"text":""}\n{"text":" \\n"}`,
+    'table.csv': paragraphs.join(',\n'),
   };
   const made = (...args: string[]) =>
     place.here(['prepro', 'text', ...args, '--out', 'said', '--overwrite', '--val-fraction', '0.2']);
@@ -79,11 +82,18 @@ describe('says in one line', () => {
       ['titled.jsonl'],
       'titled.jsonl is read as plain text, with its JSON syntax: --field NAME reads the text of that field in each line',
     ],
-    ...(['dump.jsonl', 'array.json', 'texts.json', 'packed.json'] as const).map((name): [string, string[], string] => [
-      `by which field ${name} is read`,
-      [name],
-      `${name} is read as JSON with one text in each line or element, as with --field text`,
-    ]),
+    [
+      'that a table is taken with all its signs',
+      ['table.csv'],
+      'table.csv is read as plain text, with its separators and quotes: convert it to JSON lines, and name a column with --field',
+    ],
+    ...(['dump.jsonl', 'array.json', 'marked-utf8.jsonl', 'texts.json', 'packed.json'] as const).map(
+      (name): [string, string[], string] => [
+        `by which field ${name} is read`,
+        [name],
+        `${name} is read as JSON with one text in each line or element, as with --field text`,
+      ],
+    ),
     [
       'that the end of a text is spelled',
       ['marked.txt'],
@@ -95,6 +105,11 @@ describe('says in one line', () => {
       '<|endoftext|> occurs once in the text: each line or row stays one document',
     ],
     ['nothing of the end of a text that divides', ['marked.txt', '--separator', '<|endoftext|>'], ''],
+    [
+      'that rows without a text are left out',
+      ['blank.jsonl', '--field', 'text'],
+      'rows left out, because their text is only white space: 2',
+    ],
     ['nothing if the field is named', ['dump.jsonl', '--field', 'text'], ''],
   ])('%s', async (_, args, said) => {
     for (const [name, content] of Object.entries(files)) place.file(name, content);

@@ -14,6 +14,7 @@ import { gpt2 } from '../../src/tokenizer/tokenizer.ts';
 import { openSafetensors } from '../../src/weights/files/safetensors.ts';
 import { encodeWeights } from '../../src/weights/files/weight-types.ts';
 import { ggufTokenizer } from '../../src/weights/formats/gguf-tokenizer.ts';
+import { refuseOtherTokenizer } from '../../src/weights/weights.ts';
 import { manifestFields, trainedModel, writtenModel } from '../checkpoint/trained-model.ts';
 import { workplace } from '../support/cli.ts';
 import { tinyConfig } from '../support/tiny-model.ts';
@@ -133,7 +134,7 @@ describe('a model of bytes', () => {
   });
 });
 
-it("a model with more rows than GPT-2's ids is exported with GPT-2's tokenizer", async () => {
+it("a model with more rows than GPT-2's ids has GPT-2's tokenizer, in exports and for data", async () => {
   const { path: from } = writtenModel(place.path('rows'), { ...tinyConfig, vocabularySize: 50264 });
   const notice = (text: string) => expect.fail(text);
   for (const format of ['hf', 'gguf', 'llmc'] as const)
@@ -141,6 +142,8 @@ it("a model with more rows than GPT-2's ids is exported with GPT-2's tokenizer",
   const { model: read, tokenizer } = await resolveWeights(place.path('rows-hf'));
   expect([read.vocabularySize, tokenizer]).toEqual([50264, gpt2]);
   expect(readFileSync(place.path('rows-gguf')).includes('[PAD50263]')).toBe(true);
+  const dataset = { source: '', tokenizer: 'gpt2', vocabularySize: 50257, shards: [] };
+  for (const path of [from, place.path('rows-hf')]) refuseOtherTokenizer(await resolveWeights(path), 'data', dataset);
   const { types } = ggufTokenizer(read, undefined)!;
   expect([types.length, ...types.slice(50255, 50258)]).toEqual([50264, 1, 3, 5]);
 });
@@ -398,6 +401,11 @@ describe('a folder of transformers is read', () => {
     ['a head of its own', config({ tie_word_embeddings: false }), 'an untied head cannot be read'],
     ['heads that do not divide', config({ n_head: 5 }), 'n_head of its config.json: it is 5, which does not'],
     ['no configuration', without('config.json'), 'is not a GPT-2 that can be read: it has no config.json'],
+    [
+      'the end of text of a tokenizer that it lacks',
+      config({ vocab_size: 50257, eos_token_id: 0 }),
+      'it has no tokenizer.json, and eos_token_id 0 of its config.json is not the end of text of gpt2',
+    ],
     ['a field twice', file('config.json', '{"n_layer":2,"n_layer":3}'), 'the key "n_layer" twice in one object'],
     ['no JSON', file('config.json', '{'), 'its config.json cannot be read'],
     ['no weights', without(weightsFile), 'it has no model.safetensors; save it'],

@@ -163,6 +163,7 @@ const model = { model_type: 'gpt2', n_layer: 1, n_embd: 8, n_head: 2, n_position
 
 describe('the end of text of a folder', () => {
   const byName = { tokenizer: byteLevel };
+  const unnamed = { tokenizer: { ...byteLevel, added_tokens: byteLevel.added_tokens.slice(1) } };
   const named = (eos_token: unknown) => ({ eos_token });
   it.each([
     ['is that of the list without eos_token', byName, 0],
@@ -170,6 +171,7 @@ describe('the end of text of a folder', () => {
     ['is eos_token of special_tokens_map.json', { ...byName, special_tokens_map: named({ content: '<|user|>' }) }, 1],
     ['is a token that is no special one in tokenizer.json', { ...byName, tokenizer_config: named(' gpt2.ts') }, 420],
     ['is one of config.json', { ...byName, config: { ...model, eos_token_id: [5, 0] } }, 0],
+    ['is that of config.json if it has no known name', { ...unnamed, config: { ...model, eos_token_id: 1 } }, 1],
     ['is none of config.json, whose id is no token', { ...byName, config: { ...model, eos_token_id: 50256 } }, 0],
     ['is added', { ...byName, tokenizer_config: named('<end>') }, 421],
     ['is eos_token of both', { ...byName, tokenizer_config: named('<end>'), special_tokens_map: named('<end>') }, 421],
@@ -189,6 +191,11 @@ describe('the end of text of a folder', () => {
       'another in config.json than eos_token',
       { config: { ...model, eos_token_id: 0 }, tokenizer_config: named('<|user|>') },
       "eos_token_id is 0 in its config.json, but its tokenizer's end of text is 1",
+    ],
+    [
+      'in config.json a token that is not added',
+      { ...unnamed, config: { ...model, eos_token_id: 5 } },
+      "eos_token_id is 5 in its config.json, but its tokenizer's end of text is unknown: name it as eos_token in its tok",
     ],
     ['a number', { tokenizer_config: named(5) }, 'eos_token of its tokenizer_config.json'],
     ['no case', { tokenizer_config: { do_lower_case: true } }, 'do_lower_case is true in its tokenizer_config.json'],
@@ -281,14 +288,18 @@ describe('a text that ids do not hold', () => {
       ...{ tokenizer: place.path('lacking.json'), workers: 1, ...options },
     });
 
-  it('is counted without white space, after the normalizer, and without what the text spells itself', () => {
+  it('is counted without white space that is no byte, after the normalizer, and without what the text spells itself', () => {
     const lossOf = (name: string, text: string) => [...readTokenizer(fixture(name)).encodeAll!([text]).loss.lost];
     const { lost } = lacking().encodeAll!(['é 7 7\n a 世', 'b']).loss;
-    expect([...lost].join(' ')).toBe('233,1 55,2 19990,1');
+    expect([...lost].join(' ')).toBe('233,1 55,2 10,1 19990,1');
     expect(lossOf('word-piece', 'THÉ  [SEP]\tthe [UNK] dog')).toEqual([]);
     expect(lossOf('word-piece', 'the 世 [UNK]')).toEqual([[0x4e16, 1]]);
     expect(lossOf('unigram', 'the ﬁ </s>')).toEqual([]);
-    expect(lossOf('byte-level', '世 é <|endoftext|> <|user|>')).toEqual([]);
+    expect(lossOf('byte-level', '世 é \n <|endoftext|>\t<|user|>')).toEqual([]);
+    const pretokenizers = [{ type: 'WhitespaceSplit' }, byteLevel.pre_tokenizer];
+    const split = parseTokenizer(JSON.stringify({ ...byteLevel, pre_tokenizer: { type: 'Sequence', pretokenizers } }));
+    expect([...split.encodeAll!(['a b\n']).loss.lost].join(' ')).toBe('32,1 10,1');
+    expect(decode(encode('a b', split), split)).toBe('ab');
   });
 
   it('is refused before there is a shard, and taken with lossy, without bits per byte', async () => {

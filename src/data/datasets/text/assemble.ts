@@ -35,6 +35,7 @@ export function assemble(paths: readonly string[], folder: string, division: Ass
   const counts = decide(paths, division);
   refuseLoss(counts.loss, division);
   check(counts, division);
+  if (counts.empty > 0) division.notice?.(`rows left out, because their text is only white space: ${counts.empty}`);
   const writers = {
     train: shardSeries(folder, namesOf(division, 'train', counts.tokens.train)),
     val: shardSeries(folder, namesOf(division, 'val', counts.tokens.val)),
@@ -97,7 +98,7 @@ function count(paths: readonly string[], division: Assembly, decision: Decision)
   const tokens = { train: 0, val: 0 };
   /** Tokens without ends of text, whose number depends on the order of files. */
   const content = { train: 0, val: 0 };
-  let documents = 0;
+  let [documents, empty] = [0, 0];
   /** Whether content decides the role of all blocks. */
   let isSplit = true;
   const losses: Loss[] = [];
@@ -105,6 +106,7 @@ function count(paths: readonly string[], division: Assembly, decision: Decision)
   for (const path of paths) {
     const part = readPart(path);
     losses.push(part.loss);
+    empty += part.empty;
     for (const { opens, role } of part.blocks) {
       if (opens) documents++;
       isSplit &&= role === 'split';
@@ -114,7 +116,7 @@ function count(paths: readonly string[], division: Assembly, decision: Decision)
       if (found.isContent) content[found.role] += found.tokens.length;
     }
   }
-  return { tokens, content, documents, isSplit, loss: sumOf(losses) };
+  return { tokens, content, documents, empty, isSplit, loss: sumOf(losses) };
 }
 
 /** @throws Gpt2Error if training would reject shards with these numbers of tokens */

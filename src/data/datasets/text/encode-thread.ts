@@ -28,6 +28,8 @@ const append: Tokenizer['append'] =
 const tokens = new TokenList(1 << 20);
 let blocks: Block[] = [];
 let losses: Loss[] = [];
+/** Rows and lines of JSON without a text. */
+let empty = 0;
 
 interface Waiting {
   readonly text: Buffer;
@@ -78,7 +80,7 @@ async function withPlace(error: UnknownCharacterError): Promise<UnknownCharacter
 /** Encodes a chunk. @throws Gpt2Error naming file and byte of invalid text */
 function encode({ bytes, pieces }: Chunk): Part {
   tokens.clear();
-  [blocks, losses, waiting, waitingBytes] = [[], [], [], 0];
+  [blocks, losses, waiting, waitingBytes, empty] = [[], [], [], 0, 0];
   for (const piece of pieces) {
     current = { piece, line: undefined };
     const text = Buffer.from(bytes.buffer, bytes.byteOffset + piece.start, piece.end - piece.start);
@@ -89,7 +91,7 @@ function encode({ bytes, pieces }: Chunk): Part {
     else addDocuments(text, piece, format);
   }
   encodeWaiting();
-  return { blocks, tokens: tokens.view(), loss: sumOf(losses) };
+  return { blocks, tokens: tokens.view(), loss: sumOf(losses), empty };
 }
 
 function addDocuments(
@@ -132,7 +134,10 @@ function addDocument(
 ): void {
   let { start, end } = found;
   const { opens } = found;
-  if (opens && found.closes && text.subarray(start, end).every(isSpace)) return;
+  if (opens && found.closes && text.subarray(start, end).every(isSpace)) {
+    if (format.kind === 'jsonl') empty++;
+    return;
+  }
   if (found.strip) {
     if (opens) while (start < end && isSpace(text[start]!)) start++;
     if (found.closes) while (end > start && isSpace(text[end - 1]!)) end--;

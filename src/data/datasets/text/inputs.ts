@@ -192,7 +192,8 @@ export async function fieldOfTexts(inputs: readonly Input[]): Promise<string | u
   for (const input of inputs) {
     if (!/\.(jsonl|ndjson|json)(\.gz)?$/i.test(input.path)) return undefined;
     for await (const part of bytesOf(input, { kind: 'jsonl', field: 'text' }, () => {})) {
-      const some = Buffer.from(part).toString().split('\n');
+      // Decoding drops a byte order mark.
+      const some = new TextDecoder().decode(part).split('\n');
       // The last line may be cut off.
       lines = lines.concat(some.length > 1 ? some.slice(0, -1) : some);
       break;

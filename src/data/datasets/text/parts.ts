@@ -12,7 +12,7 @@ import type { Chunk, Encoding, FileRole } from './format.ts';
 // In the keys, and so in the fingerprint of a data set's input (dataset.json).
 const version = 3;
 // An earlier V8 cannot read what a later one wrote.
-const format = `4 ${process.versions.v8}`;
+const format = `5 ${process.versions.v8}`;
 const hashBytes = 32;
 
 const leastBlock = 16 << 10;
@@ -41,6 +41,8 @@ export interface Part {
   readonly tokens: Uint16Array;
   /** The characters of the chunk's text that were lost. */
   readonly loss: Loss;
+  /** The number of rows and lines of JSON that were left out, because their text is only white space. */
+  readonly empty: number;
 }
 
 /** The key of a chunk's part: a hash of everything on which the part's tokens depend. */
