@@ -7,6 +7,7 @@ import {
   customModel,
   defaultContext,
   gpt2VocabularySize,
+  isNewModel,
   type ModelConfig,
   presetConfig,
 } from '../model/config.ts';
@@ -121,7 +122,7 @@ function checkOptions(options: DefaultedOptions, { context, isModelKnown, asked 
 /** @param weights sizes of the weights that --model names, if they are known yet */
 function factsOf(asked: TrainOptions, kind: LibraryKind, weights?: ModelConfig): Facts {
   const { model, context } = asked;
-  const startsFromWeights = model !== undefined && model !== customModel && presetConfig(model) === undefined;
+  const startsFromWeights = model !== undefined && !isNewModel(model);
   const isModelKnown = weights !== undefined || !startsFromWeights;
   const unshortened = weights?.context ?? (isModelKnown ? defaultContext : Number.POSITIVE_INFINITY);
   const { channels = presetConfig(model ?? optionTable.model.default.of({ kind }))?.channels } = asked;
