@@ -122,7 +122,10 @@ export function refuseOtherTokenizer(weights: Weights, folder: string, dataset: 
     const command = expected && words`: \`npm run prepro -- text FILE --tokenizer ${tokenizer} --out ${out}\``;
     const limit =
       expected?.name === characterTokenizerName ? ', of a text that has no other characters than the model' : '';
-    return gpt2Error`${folder} ${what}; prepare the data with the model's tokenizer${command ?? ''}${limit}, or take another model`;
+    const { data } = weights.configuration ?? {};
+    const known = typeof data === 'string' && data !== folder && existsSync(data);
+    const trained = known ? words`name the run's data with --data ${shellWord(data)}, or ` : '';
+    return gpt2Error`${folder} ${what}; ${trained}prepare the data with the model's tokenizer${command ?? ''}${limit}, or take another model`;
   };
   if (!dataset) {
     if (weights.tokenizer?.file === undefined) return;
