@@ -88,6 +88,9 @@ export async function resolveOptions(
   });
   if (options.batch === 'auto') announceBatch(merged, resolved, notice);
   announceWindow(config, options.sequence, notice);
+  if (!start && merged.context !== undefined && merged.context > options.sequence) {
+    notice(words`--seq ${options.sequence} trains only the first positions of --context ${merged.context}`);
+  }
   const deviceOptions = { ...device, accumulates: resolved.accumulation > 1 };
   const files = { tokenizer, checkpoint, changes, start, trainShards, valShards };
   return { options: resolved, deviceOptions, config, parts, optimizer, ...files };
