@@ -130,6 +130,7 @@ const tables: Record<string, Row[]> = {
       '--block-size': '--seq',
       '--tokens-per-step': '--total-batch',
       '--init-from': '--model',
+      '-t': '--seq',
     }),
     [2, '--lora 4', "unknown option '--lora'", ['LoRA is not supported', 'train --help']],
     [2, '--step 4', "unknown option '--step'", 'did you mean --steps?'],
@@ -366,6 +367,7 @@ const tables: Record<string, Row[]> = {
   ],
   'eval --device cpu --threads 1': [
     [2, '--text notes.txt', "unknown option '--text'", ': here it is --data, folder of token shards'],
+    [2, '--split train', "unknown option '--split'", ': here it is --role'],
     [1, '', 'runs/ has no trained model', ['train', '--model']],
     [2, '--model run --tokens 0', 'not "0"', '--tokens takes a whole number of at least 1'],
     [2, '--model run --steps 2', "unknown option '--steps'", ': here it is --tokens, tokens to predict'],
