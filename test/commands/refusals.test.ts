@@ -218,7 +218,7 @@ const tables: Record<string, Row[]> = {
     [1, '--model empty', 'neither a checkpoint nor a run', 'empty'],
     [1, '--model notes.bin', 'is not a model file of llm.c', 'notes.bin'],
     [2, '--model run --window 8', 'was trained with --window none', 'leave out --window'],
-    [1, '--model run --layers 2', 'is of another model: layers 1 instead of 2', 'run/checkpoints'],
+    [2, '--model run --layers 2', 'was trained with --layers 1', 'leave out --layers'],
     [1, '--dtype tf32', /^the CPU library has no tf32, only fp32, bf16 and fp8(?!.*GPT2_)/, 'dtype'],
     [1, '--hellaswag-every 1 --hellaswag none.bin', 'there are no questions in none.bin', '--hellaswag'],
     [1, '--batch 64 --max-memory 0.1 --model d12', /needs \d.* GiB/, ['--batch 64', '--max-memory 0.1', '--seq']],

@@ -218,8 +218,10 @@ function modelConfig(
 }
 
 function refuseOtherParts({ path, model }: Weights, asked: TrainOptions): void {
-  const trained = architectureOf(model);
-  const other = architectureNames.find((name) => asked[name] !== undefined && asked[name] !== trained[name]);
+  const trained = { ...model, ...architectureOf(model) };
+  const other = ([...architectureNames, 'layers', 'channels', 'heads'] as const).find(
+    (name) => asked[name] !== undefined && asked[name] !== trained[name],
+  );
   if (other === undefined) return;
   const flag = spell(other);
   throw new UsageError(
