@@ -391,6 +391,7 @@ const tables: Record<string, Row[]> = {
     [2, 'run --over hours', 'not "hours"', '--over takes one of steps, tokens, seconds'],
     [2, 'run --out x.gif', 'not "x.gif"', '--out takes a file that ends in .svg or .png'],
     [1, 'none', 'none does not exist', 'train'],
+    [2, 'run llmc-d6-fp32-b4-t64', 'is a reference, not a run', '--reference llmc-d6-fp32-b4-t64'],
     [1, 'run --reference none', 'there is no reference none', 'llmc-d6-fp32-b4-t64'],
     [1, 'run --reference notes.txt', 'is not a reference curve', 'notes.txt'],
     [1, 'run --reference run', 'cannot be compared with itself', 'run'],
