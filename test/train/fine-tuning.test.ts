@@ -49,7 +49,7 @@ it('takes the learning rate that is given, and none of its own for a new model',
   const notices = await tune('faster', { model: place.path('first'), learningRate: 1e-3, sequence: 32 });
   expect(notices).toEqual([`starting from ${resolveCheckpoint(place.path('first')).path}`]);
   expect(configuration('faster').learningRate).toBe(1e-3);
-  expect(await tune('new', sizes)).toEqual([]);
+  expect(await tune('new', sizes)).toEqual(['--seq 32 trains only the first positions of --context 48']);
   expect(configuration('new').learningRate).toBe(2e-3);
 });
 
