@@ -119,6 +119,8 @@ function checkOptions(options: DefaultedOptions, { context, isModelKnown, asked 
   }
 }
 
+export const sizeNames = ['layers', 'channels', 'heads'] as const;
+
 /** @param weights sizes of the weights that --model names, if they are known yet */
 function factsOf(asked: TrainOptions, kind: LibraryKind, weights?: ModelConfig): Facts {
   const { model, context } = asked;
@@ -144,7 +146,7 @@ export function unlikeDefaults(configuration: Readonly<Record<string, unknown>>)
       const facts = factsOf(asked, kind);
       const options = withDefaults(asked, facts);
       // The file of the weights has the sizes.
-      if (facts.startsFromWeights && ['layers', 'channels', 'heads'].includes(name)) return true;
+      if (facts.startsFromWeights && sizeNames.some((size) => size === name)) return true;
       const sizes = { context: defaultContext, ...presetConfig(options.model) };
       const warmup = defaultWarmup(Number(configuration.steps), facts.startsFromWeights);
       const known = { ...sizes, warmup, ...freezeOptions({ ...options, batch: Number(options.batch) }) };

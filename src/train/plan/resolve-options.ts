@@ -22,7 +22,7 @@ import { type DeviceChoice, selectDevice, selectKind } from '../../native/select
 import { loadFolders } from '../../ops/kernels/card-hash.ts';
 import type { OptimizerChoice } from '../../optimizer/assign.ts';
 import { chooseOptimizer } from '../../optimizer/choose.ts';
-import { completeOptions, freezeOptions, modelOf, refuseRanks } from '../../options/complete-options.ts';
+import { completeOptions, freezeOptions, modelOf, refuseRanks, sizeNames } from '../../options/complete-options.ts';
 import {
   type DefaultedOptions,
   optionTable,
@@ -219,7 +219,7 @@ function modelConfig(
 
 function refuseOtherParts({ path, model }: Weights, asked: TrainOptions): void {
   const trained = { ...model, ...architectureOf(model) };
-  const other = ([...architectureNames, 'layers', 'channels', 'heads'] as const).find(
+  const other = [...architectureNames, ...sizeNames].find(
     (name) => asked[name] !== undefined && asked[name] !== trained[name],
   );
   if (other === undefined) return;
