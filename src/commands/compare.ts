@@ -1,4 +1,5 @@
 // The command `compare`: table, plot, report and verdict of runs. A run outside the limits is an error, for the exit code.
+import { existsSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { styleText } from 'node:util';
 import { Command, Option } from 'commander';
@@ -108,6 +109,8 @@ const runsIn = (paths: readonly string[]): string[] =>
 const reportOf = (plot: string): string => plot.replace(/\.\w+$/, '.html');
 
 async function compare(paths: readonly string[], flags: Shown & { readonly over: Over }): Promise<void> {
+  const reference = paths.find((path) => referenceNames().includes(path) && !existsSync(path));
+  if (reference) throw usageError`${reference} is a reference, not a run: give it as --reference ${reference}`;
   const folders = runsIn(paths);
   const { figure, describe, resultWith, outside } = compareRuns(folders, flags);
   const plot = flags.out ?? join(folderFor(folders), plotName);

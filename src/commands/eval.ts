@@ -41,6 +41,7 @@ import {
   selectKind,
   stopWithLauncher,
   threadsOf,
+  trainedPositions,
   usageError,
 } from '../program.ts';
 import { count, knownAs, type Lists, modelOption, type Numbers, numberOption, tableOption } from './option-of-table.ts';
@@ -73,13 +74,17 @@ export function evalCommand(): Command {
   const dataHelp = `folder of token shards (default: ${asRun(optionTable.data.default)})`;
   return new Command('eval')
     .description('Evaluate a trained model')
-    .addOption(modelOption())
+    .addOption(modelOption(['out-dir']))
     .addOption(knownAs(new Option('--data <DIR>', dataHelp), ['text', 'dataset']))
-    .addOption(new Option('--role <ROLE>', 'shards to use').choices(['val', 'train']).default('val'))
+    .addOption(
+      knownAs(new Option('--role <ROLE>', 'shards to use').choices(['val', 'train']).default('val'), ['split']),
+    )
     .option('--hellaswag <FILE>', "multiple-choice questions in llm.c's format; alone without --data")
     .addOption(tableOption('batch', { help: batchHelp, default: { text: asRun('4') } }))
     .addOption(numberOption('--seq <T>', `tokens in a sequence (default: ${asRun("the model's context")})`, count))
-    .addOption(tableOption('tokens', { help: tokensHelp, default: { text: 'all' }, elsewhere: ['steps'] }))
+    .addOption(
+      tableOption('tokens', { help: tokensHelp, default: { text: 'all' }, elsewhere: ['steps', 'eval-iters'] }),
+    )
     .addOption(tableOption('maxMemory'))
     .addOption(tableOption('device'))
     .addOption(tableOption('dtype', { default: { text: 'bf16 on CUDA, fp32 on CPU; with AMX bf16 if trained so' } }))
@@ -168,6 +173,8 @@ async function openInputs(flags: Flags, isHeard: boolean, notice: (text: string)
   const { model: config, configuration = {}, tokenizer } = weights;
   const sequence = flags.seq ?? Math.min(size(configuration.sequence) ?? config.context, config.context);
   checkSequence(sequence, config);
+  const trained = trainedPositions(weights);
+  if (sequence > trained) notice(`--seq ${sequence}: the run trained only the first ${trained} positions`);
   const sizes = { sequence, vocabularySize: config.vocabularySize, tokenizer };
   const hellaswag = flags.hellaswag === undefined ? undefined : readHellaswag(flags.hellaswag, sizes);
   for (const name of ['tokens', 'role'] as const) {

@@ -23,6 +23,7 @@ import {
   modelOrNewest,
   promptIds,
   real,
+  trainedPositions,
   usageError,
   whole,
 } from '../program.ts';
@@ -69,7 +70,7 @@ export function sampleCommand(): Command {
   const tokens = numberOption('--tokens <N>', 'maximum new tokens per text', whole(1, 1_000_000), 128);
   const temperature = numberOption('--temperature <X>', '0: always the likeliest token', real(0, 100), 0.8);
   const seedHelp = 'random seed; a text also depends on the others of its batch';
-  const whenFullHelp = "at the model's context: slide forgets the older half of a text, stop ends it";
+  const whenFullHelp = 'when the window is full: slide forgets the older half of a text, stop ends it';
   const whenFull = new Option('--when-full <WHAT>', whenFullHelp);
   return new Command('sample')
     .description('Generate texts with a trained model')
@@ -112,7 +113,9 @@ async function sample(flags: Flags): Promise<void> {
 
   const dtype = flags.dtype ?? inferenceDtype(target.kind, weights.configuration?.dtype);
   using device = Device.open({ ...target, dtype, threads: flags.threads });
-  const window = config.context;
+  const window = trainedPositions(weights);
+  if (window < config.context)
+    notice(`texts have a window of ${window} tokens: the run trained no later position (--seq)`);
   const texts = fittingTexts(device, config, { texts: Math.min(prompts.length, mostTexts[target.kind]), window });
   if (texts < prompts.length) notice(`${prompts.length} texts, ${texts} at a time`);
   const model = createModel(device, config, { ...generationRows({ texts, window }), purpose: 'inference' });

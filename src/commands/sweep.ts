@@ -143,6 +143,8 @@ function combine(asked: TrainOptions, specs: readonly string[], out: string): Sw
   const axes = specs.map(readAxis);
   const repeated = axes.find(({ option }, index) => axes.findIndex((other) => other.option === option) < index);
   if (repeated) throw usageError`--sweep names ${repeated.name} twice: give its values once, with commas`;
+  const set = axes.find(({ option }) => asked[option] !== undefined);
+  if (set) throw usageError`--sweep ${set.name} and --${set.name} exclude each other: give one of them`;
   let runs: { names: string[]; values: TrainOptions }[] = [{ names: [], values: {} }];
   for (const { option, name, values } of axes) {
     runs = runs.flatMap((run) =>

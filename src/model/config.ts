@@ -35,6 +35,9 @@ export const presetNames: readonly string[] = [...Object.keys(presets), ...Objec
 
 export const customModel = 'custom';
 
+/** Whether --model has the name of a new model; other names are of weights to start from. */
+export const isNewModel = (name: unknown): boolean => name === customModel || presetNames.includes(String(name));
+
 /** The context of presets, and the default of other models. */
 export const defaultContext = 1024;
 

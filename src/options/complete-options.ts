@@ -7,6 +7,7 @@ import {
   customModel,
   defaultContext,
   gpt2VocabularySize,
+  isNewModel,
   type ModelConfig,
   presetConfig,
 } from '../model/config.ts';
@@ -118,10 +119,12 @@ function checkOptions(options: DefaultedOptions, { context, isModelKnown, asked 
   }
 }
 
+export const sizeNames = ['layers', 'channels', 'heads'] as const;
+
 /** @param weights sizes of the weights that --model names, if they are known yet */
 function factsOf(asked: TrainOptions, kind: LibraryKind, weights?: ModelConfig): Facts {
   const { model, context } = asked;
-  const startsFromWeights = model !== undefined && model !== customModel && presetConfig(model) === undefined;
+  const startsFromWeights = model !== undefined && !isNewModel(model);
   const isModelKnown = weights !== undefined || !startsFromWeights;
   const unshortened = weights?.context ?? (isModelKnown ? defaultContext : Number.POSITIVE_INFINITY);
   const { channels = presetConfig(model ?? optionTable.model.default.of({ kind }))?.channels } = asked;
@@ -145,7 +148,7 @@ export function unlikeDefaults(configuration: Readonly<Record<string, unknown>>)
       const facts = factsOf(asked, kind);
       const options = withDefaults(asked, facts);
       // The file of the weights has the sizes.
-      if (facts.startsFromWeights && ['layers', 'channels', 'heads'].includes(name)) return true;
+      if (facts.startsFromWeights && sizeNames.some((size) => size === name)) return true;
       const sizes = { context: defaultContext, ...presetConfig(options.model) };
       const warmup = defaultWarmup(Number(configuration.steps), facts.startsFromWeights);
       const known = { ...sizes, warmup, ...freezeOptions({ ...options, batch: Number(options.batch) }) };

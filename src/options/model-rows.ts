@@ -22,7 +22,7 @@ export const modelRows = {
     default: { text: 'd12 on CUDA, d6 on CPU', of: defaultModel },
     resume: 'to the same model',
     bench: true,
-    elsewhere: ['init-from', 'model-name', 'checkpoint'],
+    elsewhere: ['e', 'init-from', 'model-name', 'checkpoint'],
   },
   layers: {
     usage: '--layers <N>',

@@ -42,7 +42,7 @@ export const runningRows = {
     help: 'activation checkpointing: what backward recomputes: none, gelu, block',
     default: 'none',
     optional: true,
-    elsewhere: ['gradient-checkpointing'],
+    elsewhere: ['r', 'gradient-checkpointing'],
   },
   ranks: {
     usage: '--gpus <N>',
@@ -59,6 +59,7 @@ export const runningRows = {
     help: 'with several GPUs: 1 divides the optimizer state, 0 keeps all of it on each',
     default: 1,
     optional: true,
+    elsewhere: ['z'],
   },
   overlap: {
     usage: '--overlap <WHEN>',
@@ -82,7 +83,7 @@ export const runningRows = {
     help: 'steps between validations; 0: none',
     default: 20,
     compare: 'no',
-    elsewhere: ['eval-interval', 'eval-every', 'eval-steps'],
+    elsewhere: ['v', 'eval-interval', 'eval-every', 'eval-steps'],
   },
   valTokens: {
     usage: '--val-tokens <N|all>',
@@ -101,7 +102,7 @@ export const runningRows = {
     optional: true,
     insteadOf: 'valTokens',
     compare: 'without validation',
-    elsewhere: ['eval-iters'],
+    elsewhere: ['m', 'eval-iters'],
   },
   hellaswagEvery: {
     usage: '--hellaswag-every <N>',
@@ -126,6 +127,7 @@ export const runningRows = {
     help: 'steps between text samples; 0: none',
     default: 20,
     compare: 'no',
+    elsewhere: ['s'],
   },
   logEvery: {
     usage: '--log-every <N>',
@@ -142,7 +144,7 @@ export const runningRows = {
     help: 'steps or time (s, m, h) between checkpoints; 0: only at the end and on Ctrl-C',
     default: '10m',
     compare: 'no',
-    elsewhere: ['save-interval', 'save-steps', 'checkpoint-every', 'always-save-checkpoint'],
+    elsewhere: ['n', 'save-interval', 'save-steps', 'checkpoint-every', 'always-save-checkpoint'],
   },
   keep: {
     usage: '--keep <N>',

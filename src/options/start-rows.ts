@@ -12,7 +12,7 @@ export const startRows = {
     type: 'text',
     help: 'run folder: log, configuration, checkpoints',
     default: { text: 'runs/<DATA>-<MODEL>-<TIME>' },
-    elsewhere: ['out-dir', 'output-dir', 'run-dir'],
+    elsewhere: ['o', 'out-dir', 'output-dir', 'run-dir'],
   },
   resume: {
     usage: '--resume [auto]',
@@ -21,7 +21,7 @@ export const startRows = {
     type: { switch: true, or: 'auto' },
     help: 'continue the run in --out from its newest valid checkpoint; auto: if any',
     default: false,
-    elsewhere: ['init-from=resume', 'resume-from-checkpoint'],
+    elsewhere: ['y', 'init-from=resume', 'resume-from-checkpoint'],
     otherwise: (value) => `to continue a run there, give --out ${shellWord(value)} --resume`,
   },
   overwrite: {

@@ -58,7 +58,7 @@ export const trainingRows = {
     default: { text: 'one epoch' },
     insteadOf: 'tokens',
     compare: 'if the rate falls',
-    elsewhere: ['max-steps', 'max-iters', 'num-iterations', 'iterations', 'epochs', 'num-epochs', 'num-train-epochs'],
+    elsewhere: 'x max-steps max-iters num-iterations iterations epochs num-epochs num-train-epochs'.split(' '),
   },
   ...modelRows,
   data: {
@@ -70,7 +70,7 @@ export const trainingRows = {
     compare: 'by file name',
     perMachine: true,
     bench: 'training',
-    elsewhere: ['dataset', 'data-dir'],
+    elsewhere: ['i', 'dataset', 'data-dir'],
   },
   order: {
     usage: '--order <NAME>',
@@ -93,6 +93,7 @@ export const trainingRows = {
     help: 'train on the first batch only',
     default: false,
     resume: 'never',
+    elsewhere: ['a'],
   },
   batch: {
     usage: '--batch <B|auto>',
@@ -102,7 +103,7 @@ export const trainingRows = {
     default: 4,
     resume: 'with --order sequence',
     bench: 'training',
-    elsewhere: ['batch-size', 'micro-batch-size', 'per-device-train-batch-size'],
+    elsewhere: ['b', 'batch-size', 'micro-batch-size', 'per-device-train-batch-size'],
   },
   sequence: {
     usage: '--seq <T>',
@@ -112,7 +113,7 @@ export const trainingRows = {
     default: { text: '1024 on CUDA, 64 on CPU', of: defaultSequence },
     resume: 'with --order sequence',
     bench: 'training',
-    elsewhere: ['block-size', 'sequence-length', 'seq-len', 'max-length'],
+    elsewhere: ['t', 'block-size', 'sequence-length', 'seq-len', 'max-length'],
   },
   totalBatch: {
     usage: '--total-batch <TOKENS>',
@@ -120,7 +121,7 @@ export const trainingRows = {
     help: 'tokens in an optimizer step, reached by gradient accumulation',
     default: { text: 'batch x seq x gpus' },
     bench: 'training',
-    elsewhere: ['gradient-accumulation-steps', 'grad-accum', 'total-batch-size', 'tokens-per-step'],
+    elsewhere: ['d', 'gradient-accumulation-steps', 'grad-accum', 'total-batch-size', 'tokens-per-step'],
   },
   windowSchedule: {
     usage: '--window-schedule <NAME>',
@@ -139,7 +140,7 @@ export const trainingRows = {
       text: `by width: d6 ${newModelRate(384)}, d12 ${newModelRate(768)}; from weights ${fineTuningRate}`,
       of: ({ startsFromWeights, channels }) => (startsFromWeights ? fineTuningRate : newModelRate(channels)),
     },
-    elsewhere: ['max-lr'],
+    elsewhere: ['l', 'max-lr'],
     without: 'schedule',
   },
   warmup: {
@@ -147,7 +148,7 @@ export const trainingRows = {
     type: whole(0),
     help: 'steps of linear warmup',
     default: { text: 'a quarter of the steps, at most 500; from weights 0' },
-    elsewhere: ['warmup-steps', 'warmup-iters'],
+    elsewhere: ['u', 'warmup-steps', 'warmup-iters'],
     without: 'schedule',
   },
   schedule: {
@@ -156,7 +157,7 @@ export const trainingRows = {
     help: 'how the rate falls: cosine, linear, constant; wsd, trapezoid: flat, then down',
     default: { text: 'cosine; from weights constant', of: defaultSchedule },
     compare: 'if the rate falls',
-    elsewhere: ['lr-scheduler', 'lr-scheduler-type', 'decay-lr'],
+    elsewhere: ['k', 'lr-scheduler', 'lr-scheduler-type', 'decay-lr'],
   },
   finalLearningRateFraction: {
     usage: '--final-lr-frac <X>',
@@ -169,7 +170,7 @@ export const trainingRows = {
       of: (facts) => finalFractions[(facts.asked.schedule ?? defaultSchedule(facts)) as keyof typeof finalFractions],
     },
     compare: 'if the rate falls',
-    elsewhere: ['min-lr'],
+    elsewhere: ['q', 'min-lr'],
     without: 'schedule',
   },
   decayFraction: {
@@ -242,6 +243,7 @@ export const trainingRows = {
     help: 'weight decay of matrices',
     default: { text: `${newModelDecay}; from weights 0`, of: defaultDecay },
     without: 'optimizer',
+    elsewhere: ['c'],
   },
   muonWeightDecay: {
     usage: '--muon-weight-decay <X>',

@@ -7,7 +7,7 @@ import { type Gpt2Error, gpt2Error, onCommandLine, usageError, words } from '../
 import { shellWord } from '../base/wording.ts';
 import type { FetchOptions } from '../data/datasets/download.ts';
 import { type Dataset, readDatasetTokenizer } from '../data/shards/dataset-file.ts';
-import { type ModelConfig, presetConfig, pretrainedName } from '../model/config.ts';
+import { isNewModel, type ModelConfig, presetConfig, pretrainedName } from '../model/config.ts';
 import { castWeights, checkIdle, type Model } from '../model/model.ts';
 import { parameterTable } from '../model/parameters.ts';
 import { characterTokenizerName } from '../tokenizer/character-tokenizer.ts';
@@ -70,6 +70,12 @@ export async function resolveWeights(path: string, options: FetchOptions = {}): 
   return { ...checkpointWeights(checkpoint), damaged };
 }
 
+/** The first positions of the context, those that were trained: a new model's run trained as many as a sequence has tokens. */
+export function trainedPositions({ model, configuration = {} }: Weights): number {
+  const { model: name, sequence } = configuration;
+  return isNewModel(name) && typeof sequence === 'number' ? Math.min(sequence, model.context) : model.context;
+}
+
 export function checkpointWeights(checkpoint: FoundCheckpoint): Weights {
   const { path, manifest } = checkpoint;
   const { model, configuration } = manifest;
@@ -116,7 +122,10 @@ export function refuseOtherTokenizer(weights: Weights, folder: string, dataset: 
     const command = expected && words`: \`npm run prepro -- text FILE --tokenizer ${tokenizer} --out ${out}\``;
     const limit =
       expected?.name === characterTokenizerName ? ', of a text that has no other characters than the model' : '';
-    return gpt2Error`${folder} ${what}; prepare the data with the model's tokenizer${command ?? ''}${limit}, or take another model`;
+    const { data } = weights.configuration ?? {};
+    const known = typeof data === 'string' && data !== folder && existsSync(data);
+    const trained = known ? words`name the run's data with --data ${shellWord(data)}, or ` : '';
+    return gpt2Error`${folder} ${what}; ${trained}prepare the data with the model's tokenizer${command ?? ''}${limit}, or take another model`;
   };
   if (!dataset) {
     if (weights.tokenizer?.file === undefined) return;

@@ -40,7 +40,9 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('train takes it (needs the CPU 
   it("not as the data of a model of another vocabulary's", async () => {
     const args = 'train --data data-gpt2 --model run-bytes --out mixed --steps 1 --seq 64 --device cpu';
     const { stderr } = withCode(1, await place.here(args));
-    expect(stderr).toMatch(/^data-gpt2 has a vocabulary of 50257 tokens \(gpt2\), .*one of 257; prepare the data with/);
+    expect(stderr).toMatch(
+      /^data-gpt2 has a vocabulary of 50257 tokens \(gpt2\), .*one of 257; name the run's data with --data \S+, or prepare the data with/,
+    );
   });
 });
 

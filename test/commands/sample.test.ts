@@ -21,13 +21,13 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
   const onCpu = ['sample', '--device', 'cpu', '--threads', '1'];
   const sample = (...args: string[]) => place.here([...onCpu, ...args]);
   /** A run with one checkpoint. */
-  const makeRun = (name: string, { seed = 1, vocabularySize = config.vocabularySize } = {}) => {
+  const makeRun = (name: string, { seed = 1, vocabularySize = config.vocabularySize, configuration = {} } = {}) => {
     using device = Device.open({ kind: 'cpu', threads: 1 });
     const { model, optimizer } = emptyModel(device, { ...config, vocabularySize });
     initializeWeights(model, seed);
     castWeights(model);
     const checkpoints = place.path('runs', name, 'checkpoints');
-    writeCheckpoint({ folder: checkpoints, step: 3, model, optimizer, manifest: manifestFields });
+    writeCheckpoint({ folder: checkpoints, step: 3, model, optimizer, manifest: { ...manifestFields, configuration } });
     return checkpoints;
   };
 
@@ -36,6 +36,8 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
     makeRun('a-newer', { seed: 2 });
     mkdirSync(place.path('runs/c-empty/checkpoints'), { recursive: true });
     makeRun('../elsewhere/bytes', { vocabularySize: 257 });
+    for (const model of ['custom', 'weights'])
+      makeRun(`../elsewhere/${model}`, { vocabularySize: 257, configuration: { model, sequence: 16 } });
   });
 
   it('goes on from the prompt with the newest run, and says which', async () => {
@@ -151,6 +153,16 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
     // The end of text, 5 bytes, 26 more that fill the window, and the one behind it.
     const stopped = await sample(...args, '--when-full', 'stop');
     expect(JSON.parse(stopped.stdout)).toMatchObject({ tokens: 27, end: 'window full' });
+  });
+
+  it.each([
+    ['custom', 11, 'texts have a window of 16 tokens: the run trained no later position (--seq)'],
+    ['weights', 27, '27 tokens'],
+  ])('stays in the positions that a run of --model %s trained', async (model, tokens, says) => {
+    const args = ['--prompt', 'To be', '--tokens', '100', '--json', '--when-full', 'stop'];
+    const { stdout, stderr } = await sample('--model', `elsewhere/${model}`, ...args);
+    expect(JSON.parse(stdout)).toMatchObject({ tokens, end: 'window full' });
+    expect(stderr).toContain(`\n${says}`);
   });
 
   it('names a damaged checkpoint and takes the one before', async () => {

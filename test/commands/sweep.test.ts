@@ -27,6 +27,7 @@ it.each([
   [['lr=1,1.0'], '--sweep lr=1,1.0 has a value of lr twice'],
   [['overfit-batch=1'], '--overfit-batch takes no value, not "1"'],
   [['seed=1', 'seed=2'], '--sweep names seed twice'],
+  [['seed=1', 'steps=20,30'], '--sweep steps and --steps exclude each other: give one of them'],
   [['lr=1e-4', 'warmup=5,20'], '--warmup 20 is over --steps 10'],
 ])('%j', async (specs, message) => {
   const error = await start(specs);
@@ -37,7 +38,7 @@ it.each([
 
 it('a swept schedule has its own end', async () => {
   place.data();
-  const falls: TrainOptions = { schedule: 'cosine', finalLearningRateFraction: 0.1, model: 'd6' };
+  const falls: TrainOptions = { preset: 'shakespeare-laptop', warmup: 0 };
   const error = await start(['schedule=linear,constant'], { data: place.path('data'), ...falls });
   expect((error as Error).message).toBe('a run was started');
 });
@@ -49,7 +50,7 @@ it('a recipe chooses for each swept value', async () => {
 });
 
 it.each<[string[], TrainOptions, string]>([
-  [['data=data,dta'], {}, 'dta does not exist'],
+  [['data=data,dta'], { data: undefined }, 'dta does not exist'],
   [['model=d6,none'], {}, 'none does not exist'],
   [['hellaswag=none.bin'], { hellaswagEvery: 5 }, 'there are no questions in none.bin'],
   [['dtype=fp32,tf32'], {}, 'tf32'],

@@ -19,7 +19,7 @@ function hideData(): void {
   onTestFinished(() => renameSync(place.path('hidden'), place.path('data')));
 }
 
-const sizes = ['--seq', '32', '--batch', '2', '--val-every', '0'];
+const sizes = ['--seq', '64', '--batch', '2', '--val-every', '0'];
 const text = Array.from({ length: 400 }, (_, index) => `ROMEO:\nIs the day young, at ${index}? Größer!\n`).join('\n');
 
 describe('characters', () => {

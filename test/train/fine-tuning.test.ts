@@ -49,7 +49,7 @@ it('takes the learning rate that is given, and none of its own for a new model',
   const notices = await tune('faster', { model: place.path('first'), learningRate: 1e-3, sequence: 32 });
   expect(notices).toEqual([`starting from ${resolveCheckpoint(place.path('first')).path}`]);
   expect(configuration('faster').learningRate).toBe(1e-3);
-  expect(await tune('new', sizes)).toEqual([]);
+  expect(await tune('new', sizes)).toEqual(['--seq 32 trains only the first positions of --context 48']);
   expect(configuration('new').learningRate).toBe(2e-3);
 });
 
@@ -79,7 +79,7 @@ describe('refuses', () => {
     const longer = 'first.bin: a context can be shortened, not lengthened';
     await refused({ context: 64 }).rejects.toThrow(`--context 64 is over the 48 positions of ${place.path(longer)}`);
     await refused({ sequence: 49 }).rejects.toThrow("--seq 49 is over the model's context of 48 positions");
-    await refused({ layers: 2 }).rejects.toThrow(/first\.bin is of another model: layers 1 instead of 2/);
+    await refused({ layers: 2 }).rejects.toThrow(/first\.bin was trained with --layers 1; leave out --layers/);
   });
 
   it('text of another vocabulary', async () => {

@@ -50,9 +50,9 @@ it.each([undefined, 'd6', 'custom'])('resumes as it was started, with --model %s
 it('says that a longer schedule raises the rate of a finished run, and that a rate of 0 trains nothing', async () => {
   const [out, end] = [place.path('finished'), { schedule: 'constant', learningRate: 1e-4 }];
   const none = '--lr 0: no step changes the weights';
-  expect(await noticesOf({ ...options, out, learningRate: 0 })).toEqual([none]);
+  expect(await noticesOf({ ...options, context: 16, out, learningRate: 0 })).toEqual([none]);
   expect(await noticesOf({ ...options, out, learningRate: 1e-3, overwrite: true })).not.toContain(none);
-  expect(await noticesOf({ ...options, out: place.path('still'), schedule: () => 0 })).toEqual([
+  expect(await noticesOf({ ...options, context: 16, out: place.path('still'), schedule: () => 0 })).toEqual([
     'the schedule gave a rate of 0 in every step: no step changed the weights',
   ]);
   const rise = 'the learning rate rises from 0.0001 to 0.000775 at step 4, as the schedule spans 8 steps';

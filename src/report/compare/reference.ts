@@ -7,7 +7,7 @@ import * as z from 'zod';
 import { gpt2Error, words } from '../../base/errors.ts';
 import { readTextFile } from '../../base/files/regular-file.ts';
 import { parseJson } from '../../base/files/strict-text.ts';
-import { customModel, hasSameLayers, presetConfig } from '../../model/config.ts';
+import { hasSameLayers, isNewModel } from '../../model/config.ts';
 import { isCompared, ofProgram, recordedValue, shortValue } from '../../options/configuration.ts';
 import { referenceFolder } from '../../options/presets.ts';
 import { type Configuration, rowNamed } from '../../options/table.ts';
@@ -81,8 +81,8 @@ type Mismatch = { readonly field: string; readonly run: unknown; readonly refere
  * option that was added later, such as the optimizer, the option's default counts.
  */
 export function mismatches(configuration: Configuration, { configuration: wanted }: Reference): Mismatch[] {
-  const isPreset = configuration.model === customModel || presetConfig(configuration.model) !== undefined;
-  const run: Record<string, unknown> = isPreset ? { ...configuration, model: wanted.model } : configuration;
+  const isNew = isNewModel(configuration.model);
+  const run: Record<string, unknown> = isNew ? { ...configuration, model: wanted.model } : configuration;
   const isConstant = hasConstantRate(run) && hasConstantRate(wanted);
   const later = Object.keys(trainingRows).filter((field) => rowNamed(field)?.optional && !(field in wanted));
   return [...Object.keys(wanted), ...later]

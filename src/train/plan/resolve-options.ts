@@ -22,7 +22,7 @@ import { type DeviceChoice, selectDevice, selectKind } from '../../native/select
 import { loadFolders } from '../../ops/kernels/card-hash.ts';
 import type { OptimizerChoice } from '../../optimizer/assign.ts';
 import { chooseOptimizer } from '../../optimizer/choose.ts';
-import { completeOptions, freezeOptions, modelOf, refuseRanks } from '../../options/complete-options.ts';
+import { completeOptions, freezeOptions, modelOf, refuseRanks, sizeNames } from '../../options/complete-options.ts';
 import {
   type DefaultedOptions,
   optionTable,
@@ -88,6 +88,9 @@ export async function resolveOptions(
   });
   if (options.batch === 'auto') announceBatch(merged, resolved, notice);
   announceWindow(config, options.sequence, notice);
+  if (!start && merged.context !== undefined && merged.context > options.sequence) {
+    notice(words`--seq ${options.sequence} trains only the first positions of --context ${merged.context}`);
+  }
   const deviceOptions = { ...device, accumulates: resolved.accumulation > 1 };
   const files = { tokenizer, checkpoint, changes, start, trainShards, valShards };
   return { options: resolved, deviceOptions, config, parts, optimizer, ...files };
@@ -215,8 +218,10 @@ function modelConfig(
 }
 
 function refuseOtherParts({ path, model }: Weights, asked: TrainOptions): void {
-  const trained = architectureOf(model);
-  const other = architectureNames.find((name) => asked[name] !== undefined && asked[name] !== trained[name]);
+  const trained = { ...model, ...architectureOf(model) };
+  const other = [...architectureNames, ...sizeNames].find(
+    (name) => asked[name] !== undefined && asked[name] !== trained[name],
+  );
   if (other === undefined) return;
   const flag = spell(other);
   throw new UsageError(
