@@ -2,7 +2,7 @@
 import { gpt2Error, usageError, words } from '../base/errors.ts';
 import { customModel, hasSameLayers, presetConfig } from '../model/config.ts';
 import { isRecordedAs } from '../weights/formats/hub.ts';
-import { askedSteps, otherOf } from './complete-options.ts';
+import { askedSteps, otherOf, sizeNames } from './complete-options.ts';
 import { recordedValue } from './configuration.ts';
 import { type OptionName, optionNames, optionRows, recordedNames, spell, type TrainOptions } from './table.ts';
 import { defaultWarmup } from './training-rows.ts';
@@ -39,7 +39,7 @@ export function withGiven(before: TrainOptions, asked: TrainOptions): TrainOptio
   const merged = { ...kept, ...Object.fromEntries(Object.entries(asked).filter(([, value]) => value !== undefined)) };
   if (isSameHubModel(before, asked)) return { ...merged, model: before.model };
   if (![undefined, customModel, before.model].includes(asked.model) && before.model !== undefined) {
-    for (const name of ['layers', 'channels', 'heads'] as const) if (asked[name] === undefined) delete merged[name];
+    for (const name of sizeNames) if (asked[name] === undefined) delete merged[name];
   }
   return merged;
 }

@@ -48,6 +48,20 @@ it.each([
   );
 });
 
+it.each([
+  ['k<<<1, 1>>>(x);', "error: too few arguments to function 'void k(float*, int)'"],
+  ['cudaDeviceSynchronise();', 'error: there is no cudaDeviceSynchronise; did you mean cudaDeviceSynchronize?'],
+  ['cudaMemCpy(x, x, 4, cudaMemcpyDefault);', 'error: there is no cudaMemCpy; did you mean cudaMemcpy?'],
+  ['cudaMalloc(*x, 4);', "error: no matching function for call to 'cudaMalloc(float&, int)'"],
+])("shows the compiler's message about the file alone: %s", (statement, message) => {
+  const source = `__global__ void k(float *x, int n) {}\nvoid solve(float *x) {\n${statement}\n}\n`;
+  const path = place.file('wrong.cu', source);
+  const { stderr } = withCode(1, place.run(['kernel', 'run', path, '--device', 'cpu']));
+  expect(stderr).toContain(`${path}:3`);
+  expect(stderr).toContain(message);
+  expect(stderr).not.toMatch(/gpt2_|cuda_runtime|required from|type_traits/);
+});
+
 it('says in a sentence that a header is missing', () => {
   const path = place.file('missing.cu', '#include <helper_functions.h>\nint main() {}\n');
   const { stderr } = withCode(1, place.run(['kernel', 'run', path, '--device', 'cpu']));

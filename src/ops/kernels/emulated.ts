@@ -10,7 +10,7 @@ import { isInstalled } from '../../base/wording.ts';
 import { emulatorFile, packaged } from '../../native/find-library.ts';
 import { TemporaryFolder } from '../../native/temporary-folder.ts';
 import { type Compiler, hostFlags, placeOf, type Source } from './compiler.ts';
-import { refusalOf } from './refusals.ts';
+import { readable, refusalOf } from './refusals.ts';
 import { boundOf, type FoundKernel, rewrite } from './rewrite.ts';
 import { replaced, twins } from './twins.ts';
 
@@ -231,7 +231,9 @@ function run(
   if (status === 0) return stdout;
   const refusal = refusalOf(stderr, name, text);
   if (refusal !== undefined) throw new CompileError(refusal);
-  throw new CompileError(withLines(stderr.trim(), name, text) || `${name}: ${program} failed without a message`);
+  throw new CompileError(
+    withLines(readable(stderr.trim(), name, headers), name, text) || `${name}: ${program} failed without a message`,
+  );
 }
 
 /** The compiler's messages. If the source is no file, the compiler cannot show its lines: they are added. */

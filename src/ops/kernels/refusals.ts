@@ -47,14 +47,39 @@ export function refusalOf(log: string, name: string, source: string): string | u
   const library = ofLibrary.exec(log)?.[1];
   const included = lines.findIndex((line) => library && /^\s*#\s*include/.test(line) && line.includes(library));
   if (included >= 0) return refusal(`${name}:${included + 1}`, library!);
-  for (const [, gcc, gccName, clang, clangName] of log.matchAll(unknownName)) {
+  for (const { 1: gcc, 2: gccName, 3: clang, 4: clangName, index } of log.matchAll(unknownName)) {
     const [word, place] = [(gccName ?? clangName)!, (gcc ?? clang)!];
+    const line = place.startsWith(`${name}:`) ? lines[Number(place.slice(name.length + 1)) - 1] : undefined;
+    const shown = line === undefined ? '' : `\n  ${line.trim()}`;
+    // Another name that is near, such as cudaMemcpy2D, may be another function.
+    const near = /^.*did you mean '(\w+)'/.exec(log.slice(index))?.[1];
+    const folded = (text: string) => text.toLowerCase().replaceAll('z', 's');
+    if (near && folded(near) === folded(word)) {
+      return `${place}: error: there is no ${word}; did you mean ${near}?${shown}`;
+    }
     const part = parts.find(([pattern]) => pattern.test(word))?.[1];
     if (part === undefined) continue;
-    const line = place.startsWith(`${name}:`) ? lines[Number(place.slice(name.length + 1)) - 1] : undefined;
-    return refusal(place, word + part) + (line === undefined ? '' : `\n  ${line.trim()}`);
+    return refusal(place, word + part) + shown;
   }
   return undefined;
+}
+
+/** The functions of CUDA that kernel.h's macros replace, as compilers name them. */
+const allocations = { device: 'cudaMalloc', managed: 'cudaMallocManaged', pinned: 'cudaMallocHost' };
+
+/** The compiler's messages about a file without those about the emulator's code; unchanged if no error is in the file. */
+export function readable(log: string, name: string, headers: string): string {
+  const inner =
+    /^In file included from |: In (?:instantiation|substitution) of |^\S+:\d+(?::\d+)?:\s+(?:recursively )?required (?:from|by) /;
+  const messages = log.split(/\n(?=\S)/);
+  const kept = messages.filter((each) => !inner.test(each) && !each.startsWith(headers));
+  if (!kept.some((each) => each.startsWith(`${name}:`) && each.includes(' error: '))) return log;
+  return kept
+    .join('\n')
+    .replaceAll(
+      /gpt2_allocate<gpt2_emulator::Kind::(\w+)>\(const char ?\[\d+\], /g,
+      (_, kind: keyof typeof allocations) => `${allocations[kind]}(`,
+    );
 }
 
 /** Functions of C that compile, but that a GPU lacks. */
