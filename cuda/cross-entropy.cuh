@@ -9,7 +9,9 @@ namespace gpt2 {
 void capped_cross_entropy(const CudaContext &, float *losses, void *dlogits, const void *logits, const int32_t *targets,
                           int N, int V, int Vp, float dloss, float softcap);
 
-// The numbers of a row with gradients in FP8, as gpt2_classifier defines them.
+// One row's results of gpt2_classifier with gradients in FP8 (formulas: cpu/classifier.cpp). In the row's gradient,
+// `scale` is the factor of the exponentials, `of_target` the target's term. `saturated` is 1 if the exponentials' sum is
+// over E5M2's largest number, else 0.
 struct Fp8Row {
   float loss, scale, of_target, saturated;
 

@@ -21,7 +21,7 @@ namespace {
 using Sum = unsigned long long;  // squares, in units of 2^-18 times the square of the weight's scale
 constexpr float units = 1 << 18;
 
-// A warp's tile is 4 by 8 squares of 8 x 8, one for each lane, which transposes it in registers.
+// A warp's tile is 4 by 8 squares of 8 x 8 elements. Each lane transposes one square in registers.
 constexpr int side = 8, tile_rows = 4 * side, tile_columns = 8 * side;
 // The largest block whose threads have enough registers while two blocks fit on an SM.
 constexpr int threads = 320, warps = threads / 32;

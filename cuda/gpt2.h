@@ -463,28 +463,28 @@ GPT2_API int gpt2_loss_sum(gpt2_context *context, float *step, const float *loss
 /* ---------------------------------------------------------------- FP8 (Micikevicius et al. 2022), in a context of GPT2_FP8
  *
  * An element of a matrix in FP8 is a value in E4M3 times a scale, a power of two of at least 2^-126, so that scaling rounds
- * nothing. Values are rounded to nearest even, from fp32 where the op has it; above 448, the largest number of E4M3, they
- * become 448; NaN stays NaN.
+ * nothing. Values are rounded to nearest even: from fp32 in matmuls, from the context's dtype in other ops. Values beyond
+ * 448, the largest number of E4M3, become 448. NaN stays NaN.
  *
- *   copy        values        scale, norm                         for
- *   rowwise     [N,C]         of each row                         forward, backward to the input
- *   columnwise  [C,N/16,16]   the largest of GPT2_FP8_BLOCK rows  backward to the weight, which sums over rows
- *   weight      [O,C], [C,O]  GPT2_FP8_FACTOR                     forward; [C,O]: backward to the input
+ *   copy        values        scale and norm                       for
+ *   rowwise     [N,C]         one for each row                     forward, backward to the input
+ *   columnwise  [C,N/16,16]   one for each block of rows           backward to the weight, which sums over rows
+ *   weight      [O,C], [C,O]  in its `factors` (GPT2_FP8_FACTOR)   forward; [C,O]: backward to the input
  *
- * `norm` bounds from above the root of a row's sum of squares after rounding to FP8: 17/16 of the root
- * before rounding, plus sqrt(C) 2^-10 scale. Columnwise copies skip scales and norms of NaN, and store rows in groups of
- * 16: row 8 b + r of a group, with b 0 or 1 and r from 0 to 7, is at 2 r + b. Values of rows past N are 0.
+ * `norm` is an upper bound of the L2 norm of a row in FP8: 17/16 of the norm before rounding, plus sqrt(C) 2^-10 scale. A
+ * block is GPT2_FP8_BLOCK rows. Columnwise copies store rows in groups of 16: row 8 b + r of a group, with b 0 or 1 and r
+ * from 0 to 7, is at 2 r + b. Values of rows past N are 0.
  *
- * A scale depends on no earlier step: it is the smallest with which a bound of the elements is at most 448. A columnwise
- * scale follows from the same bound, with columnwise norms and scales.
+ * A scale depends on no earlier step: it is the smallest with which bound / scale is at most 448. A block of rows gets their
+ * largest scale and norm, except NaN. Matmuls scale a block like a row: by its bound, with columnwise norms and scales.
  *
- *   elements                                  bound
- *   of a weight, or of a row that the op has  the largest absolute value
- *   gelu(in * weight^T + bias)                in_norm * ROW_NORM + BIAS: no element of in * weight^T exceeds the norm of its
- *                                             row of `in` times the largest norm of a row of the weight (Cauchy and Schwarz)
- *   relu(in * weight^T + bias)^2              (in_norm * ROW_NORM + BIAS)^2
- *   (dout * weight) * derivative              1.13 * dout_norm * COLUMN_NORM, because gelu' is below 1.13
- *   (dout * weight) * 2 sqrt(activated)       2 sqrt(448 activated_scale) * dout_norm * COLUMN_NORM
+ *   elements                               bound of absolute values, with ROW_NORM, COLUMN_NORM and BIAS in `factors`
+ *   a weight; a row, except a matmul's     the largest absolute value
+ *   gelu(in * weight^T + bias)             in_norm * ROW_NORM + BIAS: no element of in * weight^T exceeds the norm of its
+ *                                          row of `in` times the largest norm of a row of the weight (Cauchy and Schwarz)
+ *   relu(in * weight^T + bias)^2           (in_norm * ROW_NORM + BIAS)^2
+ *   (dout * weight) * derivative           1.13 * dout_norm * COLUMN_NORM, because gelu' is below 1.13
+ *   (dout * weight) * 2 sqrt(activated)    2 sqrt(448 activated_scale) * dout_norm * COLUMN_NORM
  *
  * Backward through GELU reads gelu', between -0.13 and 1.13, as a byte: c from -126 to 126 stands for (c + 100) / 200. The
  * error is at most 0.0025, and 0 and 1 are exact. 127 is NaN. */

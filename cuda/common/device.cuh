@@ -72,7 +72,7 @@ __device__ __forceinline__ T warp_sum(T value) {
   return value;
 }
 
-// The sum over the lanes up to and including this one.
+// The inclusive prefix sum over the lanes of a warp.
 template <class T>
 __device__ __forceinline__ T sum_up_to_lane(T value) {
 #pragma unroll
@@ -192,8 +192,8 @@ void allow_shared(void (*kernel)(Parameters...), int bytes) {
   GPT2_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
 }
 
-// Launches a kernel that calls wait_for_previous_kernel(), before the previous one ends where
-// docs/programmatic-launch.md allows it.
+// Launches a kernel that may start before the previous kernel ends, where docs/programmatic-launch.md allows it. The
+// kernel must call wait_for_previous_kernel().
 template <class... Parameters, class... Arguments>
 void launch_overlapping(const CudaContext &context, void (*kernel)(Parameters...), int64_t blocks, int threads,
                         int shared, Arguments... arguments) {

@@ -71,7 +71,7 @@ struct ByChannel {
     }
   }
 
-  // scores[count, keys] = rows [first, first + count) of `a` times the first `keys` from key u on.
+  // scores[count, keys] = a[first : first + count] * rows[u : u + keys]^T, with the `rows` that copy() stored.
   void multiply(float *scores, float *block, View a, int first, int count, int u, int keys) const {
     for (int i = 0; i < HS; i += engine.block_k) {
       const int depth = std::min(engine.block_k, HS - i);
@@ -93,7 +93,7 @@ struct ByKey {
     }
   }
 
-  // out[count, HS] (=|+=) scores[count, keys] times the first `keys` rows from key u on.
+  // out[count, HS] (=|+=) scores[count, keys] * rows[u : u + keys], with the `rows` that copy() stored.
   void multiply(Output out, float *block, const float *scores, int count, int u, int keys) const {
     engine.multiply(out, engine.copy_a(block, {scores, STRIDE, 1}, 0, count, 0, keys),
                     {memory + head_floats(u, HS), keys_from(u, T)}, keys, count, HS);

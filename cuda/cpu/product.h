@@ -80,7 +80,7 @@ struct Output {
   Output at(int m, int n) const { return {data + m * stride + n, stride, add, stream, finish, row + m, column + n}; }
 };
 
-// Floats of a copied block, padded elements counted, at most.
+// The most floats that a copied block takes, padding included.
 constexpr int64_t copied_floats(int64_t elements) { return elements * 3 / 2; }
 
 // A thread's memory for a block of A, for one of B, and for both, in floats; the largest of any engine.
@@ -94,10 +94,10 @@ struct Engine {
   int a_elements;        // of the largest block of A
   int block_n, block_k;  // the largest block of B
   float cycles;          // that a multiplication takes, about
-  // Up to this many rows, copying the weight would take longer than forward's matmul, which therefore reads it once, in
-  // place. 0 where that would change bits.
+  // A forward matmul of at most this many rows reads the weight in place: copying the weight would take longer than the
+  // matmul. 0 where that would change bits.
   int few_rows;
-  // Copies rows [first, first + count) of A's columns [k, k + depth), or columns of B, which are rows of the view `b`.
+  // Copy rows [first, first + count) and columns [k, k + depth) of the view. Rows of `b` are columns of B.
   Block (*copy_a)(float *to, View a, int first, int count, int k, int depth);
   Block (*copy_b)(float *to, View b, int first, int count, int k, int depth);
   void (*multiply_blocks)(Output out, Block a, Block b, int depth, int rows, int columns, Ahead ahead);

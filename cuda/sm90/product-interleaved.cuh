@@ -80,7 +80,8 @@ struct Multiplier {
       if constexpr (s == 0) hold(finished);
       finisher.template finish<s>(finished);
       if constexpr (reads_extra) {
-        // A buffer is free for the next tile's input two slices after its store was issued, or its input was read.
+        // A slice is 16 columns, a buffer four slices. A buffer gets its next input at least two slices after its last
+        // use: the store of its results or, if other buffers take the results, the last read of its input.
         if constexpr (s == 1) finisher.load_extra(finisher.matrix(), finisher.row0, finisher.n0, 2);
         if constexpr (s == 6) finisher.load_extra(unit.matrix(), row0(), n0(), 0);
         if constexpr (s == 10) finisher.load_extra(unit.matrix(), row0(), n0(), 1);

@@ -139,7 +139,8 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
         residual.load_rows(outputs, row0, n0, arguments.M, arguments.N);
       }
       for (; step < unit.steps; step++) {
-        // The blocks of a row of tiles have the same a: each sums every tiles_n-th step.
+        // All blocks of a row of tiles read the same rows of a, and share the sums of a over k: each block adds every
+        // tiles_n-th step.
         if (E == Epilogue::gradient && outputs.sums && (unit.first_step + step) % arguments.tiles_n == unit.n) {
           ring.template multiply<false, true>(result, consumer, at, previous, step > 0, &sums, ring.staging);
         } else {

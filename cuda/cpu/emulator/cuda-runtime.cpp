@@ -126,7 +126,7 @@ cudaError_t copy(void *to, size_t to_pitch, const void *from, size_t from_pitch,
       const std::string name = gpt2::emulator::described(*gpt2::emulator::table().find(reinterpret_cast<uintptr_t>(from)));
       report(("copies from " + name + ", which was never written (from byte " + at + " on)").c_str(), caller, true);
     }
-    // Benchmarks copy or clear the same before every launch; launches are left out all the same.
+    // Benchmarks copy the same bytes before every launch. Such a copy changes nothing, so repeated launches are still skipped.
     const bool is_changed = std::memcmp(target, source, width) != 0;
     if (is_changed) std::memmove(target, source, width);
     written(target, width, is_changed);

@@ -58,7 +58,7 @@ std::vector<uintptr_t> Memory::touched() const {
   return found;
 }
 
-// The site's index is the end of its address, or one of the next if that is another site's. A full table, which no program
+// Finds a site in a hash table with linear probing; the hash is the last bits of the address. A full table, which no program
 // has filled, shares its last site.
 Memory::Site *Memory::site_of(const void *caller) {
   uintptr_t at = reinterpret_cast<uintptr_t>(caller) % site_count;

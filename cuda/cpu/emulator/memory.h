@@ -8,13 +8,13 @@
 // thread (or of its block), then an atomic operation of the second (or of its block), as where the last block to finish
 // adds the sums of all. An asynchronous copy writes at any moment until its thread waits.
 //
-// Time is counted in moments. A thread gets a new one when it is resumed and when it orders its accesses. So the order of
-// most accesses is a comparison: an access before the block's last barrier has a smaller moment than the barrier. An access
-// is a word of 64 bits in the shadow of its four bytes, which holds up to four accesses:
+// Time is counted in moments. A thread gets a new moment when the emulator switches to it, and when it orders its accesses. A
+// comparison of moments orders most accesses: one with a smaller moment than the block's last barrier was before the barrier.
+// Every four bytes of memory have a shadow of four words of 64 bits. A word holds an access:
 //   63..36 moment   35..32 written   31..22 thread   21 atomic   20 write   19..16 bytes   15..0 site
-// `bytes` has a bit for each of the four bytes, as has `written`, which counts in the first word only and says which bytes
-// were ever written. A site is a place in the kernel's code, found by a table of hashes. It also remembers the region that it
-// accessed last.
+// `bytes` has a bit for each of the four bytes, set if the access includes the byte. `written` has a bit for each byte too, set
+// if the byte was ever written; only the first word has it. A site is a place in the kernel's code, found by a hash table. It
+// remembers the region that it accessed last.
 #pragma once
 
 #include <cstdint>
