@@ -1,11 +1,11 @@
-// Names options and commands in messages. Options are flags if the command line started this process, else the names that
-// programs use. A browser runs this file too.
+// Names options and commands in messages. Messages have flags (--total-batch) in a process that the command line started, and the
+// names of options (totalBatch) in other programs. A browser runs this file too.
 
-/** The option names that are not their flags in camel case, and the switches. */
+/** The exceptions: most names are their flags in camel case, and most flags take a value. */
 interface Spellings {
-  /** "sequence" for --seq */
+  /** Names by flag, where the name is not the flag in camel case: "sequence" for --seq. */
   readonly names: ReadonlyMap<string, string>;
-  /** Flags of options that are true or false. */
+  /** Flags without a value, of options that are true or false. */
   readonly switches: ReadonlySet<string>;
 }
 
@@ -55,7 +55,7 @@ export const continueWith = (out: string): string =>
     ? `continue with --out ${shellWord(out)} --resume`
     : `continue with { out: ${JSON.stringify(out)}, resume: true }`;
 
-/** Replaces flags by names. "with out" and "another out" would be misread: "with the option out", "another path as out". */
+/** Replaces flags by names. For clarity, "with --out" becomes "with the option out", "another --out" "another path as out". */
 const withNames = (words: string, isLast: boolean): string => {
   const text = words.replaceAll(/another --out(?![\w-])/g, 'another path as out');
   return text.replaceAll(/( with )?(--[a-z][\w-]*)/g, (all, before = '', flag: string, start: number) => {

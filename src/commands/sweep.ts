@@ -122,7 +122,7 @@ export async function sweep(
   throw gpt2Error`${failures.length} of ${runs.length} runs failed: ${failures.join('; ')}; the same command with --out ${shellWord(out)} tries them again`;
 }
 
-/** Opens each device in each dtype of the runs. @throws Gpt2Error if a device lacks a dtype */
+/** Checks that devices have the dtypes of the runs. @throws Gpt2Error if a device lacks a dtype */
 function checkDtypes(runs: readonly SweptRun[]): void {
   const distinct = new Map(runs.map(({ options }) => [`${options.device} ${options.dtype}`, options]));
   for (const options of distinct.values()) {

@@ -148,7 +148,7 @@ export interface ParameterCopy {
   get(name: string): Tensor;
   /** Fills a parameter's real rows; padding rows become zero. @throws ShapeError unless there are `realCount` values */
   write(parameter: Parameter, values: Float32Array): void;
-  /** A parameter's real rows. A copy that is divided between ranks throws: use `readWhole`. */
+  /** A parameter's real rows. @throws Error if ranks divide the copy: then call `readWhole` */
   read(parameter: Parameter): Float32Array;
   /**
    * A parameter's real rows, from any copy. It waits for other ranks without blocking the event loop; all ranks read the same

@@ -94,7 +94,7 @@ function attentionBranch(model: Model, batch: ActivationSet, index: number): voi
   linearForward(device, { out: { plain: residual2 }, ...attproj, residual });
 }
 
-/** From the residual stream after attention to ln2, in the layouts of `out`. */
+/** Writes ln2, the norm of the residual stream after attention, in each layout that `out` has: plain, rowwise, columnwise. */
 function mlpNorm({ device, weights }: Model, batch: ActivationSet, index: number, out: Operand): void {
   const { residual2, ln2Mean, ln2Rstd } = batch.layers[index]!;
   const { ln2w, ln2b } = weights.layer(index);

@@ -60,7 +60,7 @@ export function recordCollectives(communicator: Communicator, event: Pointer): v
   communicator.device.call('collectivesRecord', { communicator: communicator.handle, event });
 }
 
-/** Starts together the collectives that `enqueue` enqueues; it must enqueue nothing else. */
+/** Starts together the collectives that the function `enqueue` enqueues. It must enqueue nothing else. */
 export function groupCollectives(communicator: Communicator, enqueue: () => void): void {
   const { device } = communicator;
   const end = () => device.call('collectivesGroupEnd', { communicator: communicator.handle });

@@ -76,7 +76,7 @@ export interface OpVariant {
   readonly when: When;
 }
 
-/** @param args tensors or addresses, null if omitted, and numbers */
+/** Whether a call meets conditions. @param args its numbers, and its tensors or their addresses: null for an omitted tensor */
 export const meets = (args: Readonly<Record<string, unknown>>, when: When): boolean =>
   Object.entries(when).every(([name, value]) => (value === 'tensor' ? args[name] !== null : args[name] === value));
 

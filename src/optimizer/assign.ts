@@ -1,4 +1,4 @@
-// Assigns parameters to optimizers, and derives a run's state rows and scratch.
+// Assigns parameters to optimizers. The assignment decides a run's optimizer state (rows, such as AdamW's m and v) and scratch.
 import { checkGiven, checkValue } from '../base/checks/given.ts';
 import { isClass, UsageError, usageError } from '../base/errors.ts';
 import type { Selection } from '../model/arena.ts';
@@ -11,7 +11,7 @@ import type { MatrixShape, Optimizer, StateRow } from './optimizer.ts';
 /** The optimizer of all parameters, or a function from a parameter to its optimizer: one object for all that share it. */
 export type OptimizerChoice = Optimizer | ((parameter: Parameter) => Optimizer);
 
-/** A state row and the parameters that have it in a run. */
+/** A row of optimizer state, such as AdamW's m, and the run's parameters that have this state. */
 export interface AssignedRow {
   readonly optimizer: Optimizer;
   readonly row: StateRow;

@@ -43,10 +43,7 @@ const table = {
   },
 } as const satisfies Record<string, Preset>;
 
-/**
- * Each recorded curve is a preset with the same name. Its file has the options of the recording; here are the options
- * that the file lacks, because references are compared without them.
- */
+/** Each recorded curve is a preset with the same name. Its options are those in the curve's file, and those here. */
 const curves = {
   'llmc-d6-fp32-b4-t64': {},
   'llmc-d12-fp32-b4-t64': {},

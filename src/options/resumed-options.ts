@@ -51,7 +51,7 @@ export function withGiven(before: TrainOptions, asked: TrainOptions): TrainOptio
  */
 export function resumedOptions(before: TrainOptions, asked: TrainOptions, notice: (text: string) => void) {
   const totalBatch = asked.totalBatch ?? before.totalBatch;
-  // A run records its steps, even if --tokens set them.
+  // --tokens becomes steps: runs record only steps.
   const inSteps =
     totalBatch === undefined ? asked : { ...asked, steps: askedSteps(asked, totalBatch), tokens: undefined };
   for (const name of recordedNames) {

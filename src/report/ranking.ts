@@ -122,7 +122,7 @@ export function rankRuns(runs: readonly NamedRun[]) {
 /** A ranking as a table; options have the names of their flags. */
 export function rankingTable({ title, ranking, notes }: Ranking): Table {
   const options = Object.keys(ranking[0]?.options ?? {}) as OptionName[];
-  // Logs of earlier versions have neither the losses of sequences nor the bytes of their text.
+  // Logs of earlier versions lack the loss of each validation sequence, and the size of the validation text in bytes.
   const isMeasured = ranking.some((run) => run.behind);
   const hasBits = ranking.some((run) => run.bitsPerByte !== null);
   return {

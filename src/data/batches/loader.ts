@@ -1,5 +1,5 @@
-// Reads batches of tokens from shards, in an order, from a position on. A position is three numbers; after `seek` the loader
-// gives exactly the batches that would have followed.
+// Reads batches of tokens from shards, in an order (order.ts), from a position on. After `seek` to a position, a loader
+// returns the batches that followed the position.
 import { dirname } from 'node:path';
 import { checkGiven, checkValue, whole } from '../../base/checks/given.ts';
 import { gpt2Error, usageError, words } from '../../base/errors.ts';

@@ -36,7 +36,7 @@ export interface BenchOptions {
   readonly ops: boolean;
   /** The next micro-batch; its arrays may be reused. Default: random tokens. */
   readonly nextBatch?: (() => Batch) | undefined;
-  /** Called when the measured steps begin, to read clocks, with the milliseconds of a step so far. */
+  /** Called when the measured steps begin, so that the caller can read clocks. `stepMs`: mean milliseconds of the steps before. */
   readonly onMeasuring?: (stepMs: number) => void;
   /** Joules that the device has used so far; its counter may lag a tenth of a second behind. */
   readonly joules?: () => number;

@@ -14,9 +14,9 @@ export type Peaks = Awaited<ReturnType<typeof measurePeaks>>;
 export interface Work {
   /** Multiplications and additions of its matmuls; 0 for ops that only move data. */
   readonly flops: number;
-  /** The share of `flops` that is computed in FP8. */
+  /** Those of `flops` that are computed in FP8. */
   readonly fp8Flops: number;
-  /** Each input read once and each output written once. */
+  /** Bytes moved if each input is read once and each output written once. */
   readonly bytes: number;
 }
 

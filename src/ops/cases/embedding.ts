@@ -13,7 +13,7 @@ const sizes = [
   { B: 3, T: 700, C: 96, V, kinds: V },
   { B: 1, T: 2100, C: 32, V, kinds: 1 },
 ];
-/** Tokens of only `kinds` different ids: if these are few, backward sums many rows of each. */
+/** Random tokens of at most `kinds` different ids. With few ids, backward adds many rows into one row of dwte. */
 const inputs = (_: unknown, { B, T, kinds }: Sizes & { kinds: number }, random: Random) => ({
   tokens: random.integers(B * T, kinds),
 });

@@ -1,4 +1,5 @@
-// Replaces ops on a device by kernels of a user. A fused op runs as its plain ops if a card computes one of these.
+// Runs a user's kernels in place of a device's ops. A card (kernel-card.ts) says which op its kernels compute. A fused op is split
+// into its plain ops if a card computes one of the plain ops and no card computes the fused op.
 import { join } from 'node:path';
 import { checkArguments, checkGiven, checkValue } from '../../base/checks/given.ts';
 import { Gpt2Error } from '../../base/errors.ts';

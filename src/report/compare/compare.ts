@@ -12,7 +12,7 @@ export interface Baseline {
   readonly limits?: readonly Limit[] | undefined;
 }
 
-/** The comparison of a run with a reference or another run, without the series that were left out. */
+/** The comparison of a run with a reference or another run, in all series but those in `without` of `compareSeries`. */
 export interface Comparison {
   readonly series: readonly ReturnType<typeof compareOne>[];
   /** The last common validation. */

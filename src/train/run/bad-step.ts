@@ -1,5 +1,6 @@
-// Ends a run whose step has a loss or gradient that is not finite: locates the first such tensor, captures the step, saves the
-// state, and reports everything in one line. The device has kept the weights of before the step.
+// Ends a run after a step whose loss or gradient norm is not finite: computes the step again to find the first tensor that is not
+// finite, writes a capture, from which `replay` computes the step, saves the state, and reports all this in one line. The device
+// did not update the weights in that step.
 import { attempt, expected, Gpt2Error, gpt2Error, NativeError, words } from '../../base/errors.ts';
 import { shellWord } from '../../base/wording.ts';
 import type { Batch } from '../../data/batches/loader.ts';

@@ -11,7 +11,7 @@ import type { Tensor } from '../../native/tensor.ts';
 import { allGather, allReduce, groupCollectives, joinCollectives, reduceScatter } from '../../ops/collectives.ts';
 import type { Ranks } from '../../ranks/ranks.ts';
 
-/** Time for a failed rank to release its GPU. Rank 0 may be writing a checkpoint; the launcher waits a little longer. */
+/** Time to release the GPU after a rank failed. Rank 0, which may be writing a checkpoint, has more. The launcher waits longer. */
 const endMilliseconds = 2500;
 const rootEndMilliseconds = 7000;
 /** Time for a test of collectives, and the number of large ones that are timed. */

@@ -20,8 +20,8 @@ export const recentSteps = (steps: readonly Measured[]): Measured[] =>
     .map(({ step, loss, norm }) => ({ step, loss, norm }));
 
 /**
- * Continues from the log of a resumed run; all ranks take the history of rank 0, so that they skip the same updates.
- * @param logged the log's events of steps
+ * Makes a watch that knows the steps in a resumed run's log. All ranks take the steps of rank 0's log, so that they skip the same
+ * updates.
  */
 export async function openSpikeWatch(ranks: Run['ranks'], z: number, logged: readonly Measured[]): Promise<SpikeWatch> {
   const known = { skipped: logged.filter(({ skipped }) => skipped).length, steps: recentSteps(logged) };

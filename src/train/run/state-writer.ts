@@ -18,7 +18,7 @@ import { WeightsError } from '../../weights/files/layout.ts';
 import type { Run } from './run.ts';
 import { shardRecord } from './same-inputs.ts';
 
-/** Runs work once, or until it succeeds. */
+/** A function that runs work: once, or again and again until it succeeds. */
 export type Repeat = <R>(work: () => R | Promise<R>) => Promise<R>;
 export const once: Repeat = async (work) => work();
 

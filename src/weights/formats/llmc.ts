@@ -87,7 +87,7 @@ function readHeader(file: StoredFile, others: string) {
   return { model, rows: rows!, elementBytes };
 }
 
-/** Describes a wrong size. Products of int32 sizes are exact in double, or larger than any file. */
+/** Describes a wrong size. `expected`, a double, is exact up to 2^53, and no file is larger. */
 function wrongSize(
   size: number,
   expected: number,

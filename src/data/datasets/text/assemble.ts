@@ -173,7 +173,10 @@ function dividerOf({ validation, shardTokens, endOfText }: Assembly, { below, ke
   };
 }
 
-/** llm.c's names. Shards have equal sizes, so that the last is not too short for a batch; FineWeb's have llm.c's sizes. */
+/**
+ * Names and sizes of shards. Names are as in llm.c. Sizes are equal, so that the last shard is not too short for a batch. FineWeb's
+ * shards have the sizes of llm.c instead: all are full but the last.
+ */
 function namesOf({ prefix, shardTokens, validation }: Division, role: Role, total: number) {
   const shards = Math.ceil(total / shardTokens);
   const isFirst = validation === 'first shard';
