@@ -136,7 +136,8 @@ export function refuseOtherTokenizer(weights: Weights, folder: string, dataset: 
   const data = readDatasetTokenizer(folder, dataset);
   const [ours, theirs] = [model.vocabularySize, dataset.vocabularySize];
   const areKnown = expected && (expected.file ?? data.file) !== undefined;
-  if (areKnown ? isSameTokenizer(expected, data) : ours === theirs || data === weights.tokenizer) return;
+  const fits = ours === theirs || (data === weights.tokenizer && theirs === data.vocabularySize);
+  if (areKnown ? isSameTokenizer(expected, data) : fits) return;
   const what =
     ours === theirs
       ? `was made with another tokenizer (${dataset.tokenizer}) than that of ${path}`
