@@ -35,13 +35,13 @@ import {
   loadFolders,
   modelOrNewest,
   optionTable,
+  positionsOf,
   Ranks,
   refuseOtherTokenizer,
   refuseRanks,
   selectKind,
   stopWithLauncher,
   threadsOf,
-  trainedPositions,
   usageError,
 } from '../program.ts';
 import { count, knownAs, type Lists, modelOption, type Numbers, numberOption, tableOption } from './option-of-table.ts';
@@ -176,7 +176,7 @@ async function openInputs(flags: Flags, isHeard: boolean, notice: (text: string)
   const { model: config, configuration = {}, tokenizer } = weights;
   const sequence = flags.seq ?? Math.min(size(configuration.sequence) ?? config.context, config.context);
   checkSequence(sequence, config);
-  const trained = trainedPositions(weights);
+  const trained = positionsOf(weights);
   if (sequence > trained) notice(`--seq ${sequence}: the run trained only the first ${trained} positions`);
   const sizes = { sequence, vocabularySize: config.vocabularySize, tokenizer };
   const hellaswag = flags.hellaswag === undefined ? undefined : readHellaswag(flags.hellaswag, sizes);

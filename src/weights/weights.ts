@@ -7,7 +7,7 @@ import { type Gpt2Error, gpt2Error, onCommandLine, usageError, words } from '../
 import { shellWord } from '../base/wording.ts';
 import type { FetchOptions } from '../data/datasets/download.ts';
 import { type Dataset, readDatasetTokenizer } from '../data/shards/dataset-file.ts';
-import { isNewModel, type ModelConfig, presetConfig, pretrainedName } from '../model/config.ts';
+import { isNewModel, type ModelConfig, presetConfig, pretrainedName, trainedPositions } from '../model/config.ts';
 import { castWeights, checkIdle, type Model } from '../model/model.ts';
 import { parameterTable } from '../model/parameters.ts';
 import { characterTokenizerName } from '../tokenizer/character-tokenizer.ts';
@@ -70,10 +70,10 @@ export async function resolveWeights(path: string, options: FetchOptions = {}): 
   return { ...checkpointWeights(checkpoint), damaged };
 }
 
-/** The first positions of the context, those that were trained: a new model's run trained as many as a sequence has tokens. */
-export function trainedPositions({ model, configuration = {} }: Weights): number {
+/** The positions that the run trained; all of weights that started from others, whose training is unknown. */
+export function positionsOf({ model, configuration = {} }: Weights): number {
   const { model: name, sequence } = configuration;
-  return isNewModel(name) && typeof sequence === 'number' ? Math.min(sequence, model.context) : model.context;
+  return isNewModel(name) && typeof sequence === 'number' ? trainedPositions(model, sequence) : model.context;
 }
 
 export function checkpointWeights(checkpoint: FoundCheckpoint): Weights {
