@@ -99,4 +99,4 @@ export type { RunDescription } from './train/run/hooks.ts';
 export { trainSources } from './train/train.ts';
 export { weightTypes } from './weights/files/weight-types.ts';
 export { formats, modelPaths } from './weights/formats/formats.ts';
-export { refuseOtherTokenizer, trainedPositions } from './weights/weights.ts';
+export { positionsOf, refuseOtherTokenizer } from './weights/weights.ts';

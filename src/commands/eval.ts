@@ -35,13 +35,13 @@ import {
   loadFolders,
   modelOrNewest,
   optionTable,
+  positionsOf,
   Ranks,
   refuseOtherTokenizer,
   refuseRanks,
   selectKind,
   stopWithLauncher,
   threadsOf,
-  trainedPositions,
   usageError,
 } from '../program.ts';
 import { count, knownAs, type Lists, modelOption, type Numbers, numberOption, tableOption } from './option-of-table.ts';
@@ -99,7 +99,10 @@ export function evalCommand(): Command {
 /** Evaluates in this process, or in several that share the work. @throws Gpt2Error for a loss that is not finite */
 async function evaluateOnAll(flags: Flags): Promise<void> {
   const place = placeFromEnvironment();
-  const { device, batch } = flags;
+  const { device, batch, tokens, role, data, hellaswag } = flags;
+  const ofData = tokens !== undefined ? `--tokens ${tokens}` : role === 'train' ? '--role train' : undefined;
+  if (ofData && hellaswag !== undefined && data === undefined)
+    throw usageError`${ofData} has no effect on --hellaswag alone; give --data too`;
   const ranks = place?.ranks ?? flags.gpus ?? 1;
   refuseRanks({ ranks, device, batch }, selectKind(device ?? 'auto'));
   if (!place && ranks > 1) return launchRanks(ranks);
@@ -107,8 +110,8 @@ async function evaluateOnAll(flags: Flags): Promise<void> {
   const evaluated = (ranks?: Ranks) => evaluateModel(flags, ranks);
   const found = await (place ? Ranks.together(place, tell, evaluated) : evaluated());
   if (!found || Number.isFinite(found.loss)) return;
-  const { loss, model, data } = found;
-  throw gpt2Error`the loss of ${model} on ${data} is ${loss}: the model diverged or is damaged; name another --model, or train again with a smaller --lr`;
+  const { loss } = found;
+  throw gpt2Error`the loss of ${found.model} on ${found.data} is ${loss}: the model diverged or is damaged; name another --model, or train again with a smaller --lr`;
 }
 
 /** Evaluates; with several ranks, rank 0 prints the results. @returns the loss, if there is data */
@@ -173,14 +176,10 @@ async function openInputs(flags: Flags, isHeard: boolean, notice: (text: string)
   const { model: config, configuration = {}, tokenizer } = weights;
   const sequence = flags.seq ?? Math.min(size(configuration.sequence) ?? config.context, config.context);
   checkSequence(sequence, config);
-  const trained = trainedPositions(weights);
+  const trained = positionsOf(weights);
   if (sequence > trained) notice(`--seq ${sequence}: the run trained only the first ${trained} positions`);
   const sizes = { sequence, vocabularySize: config.vocabularySize, tokenizer };
   const hellaswag = flags.hellaswag === undefined ? undefined : readHellaswag(flags.hellaswag, sizes);
-  for (const name of ['tokens', 'role'] as const) {
-    if (!hellaswag || flags.data !== undefined || [undefined, 'val'].includes(flags[name] as string)) continue;
-    throw usageError`--${name} ${flags[name]} has no effect on --hellaswag alone; give --data too`;
-  }
   const data = hellaswag && flags.data === undefined ? undefined : openData(flags, weights);
   if (hellaswag && hellaswag.cut > 0) {
     const which = `${hellaswag.cut} of ${hellaswag.rows.length} rows`;

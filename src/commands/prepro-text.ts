@@ -112,7 +112,7 @@ const quoteGlob = (flag: string, glob: string): string =>
   `--${flag} has only ${glob}: put a pattern in quotes, as --${flag} '*${extname(glob)}', or the shell replaces it by files`;
 
 const readAsText = (path: string): string =>
-  /\.[ct]sv/i.test(path)
+  /\.[ct]sv(\.gz)?$/i.test(path)
     ? `${path} is read as plain text, with its separators and quotes: convert it to JSON lines, and name a column with --field`
     : `${path} is read as plain text, with its JSON syntax: --field NAME reads the text of that field in each line`;
 

@@ -21,9 +21,9 @@ import {
   gpt2Error,
   inferenceDtype,
   modelOrNewest,
+  positionsOf,
   promptIds,
   real,
-  trainedPositions,
   usageError,
   whole,
 } from '../program.ts';
@@ -113,7 +113,7 @@ async function sample(flags: Flags): Promise<void> {
 
   const dtype = flags.dtype ?? inferenceDtype(target.kind, weights.configuration?.dtype);
   using device = Device.open({ ...target, dtype, threads: flags.threads });
-  const window = trainedPositions(weights);
+  const window = positionsOf(weights);
   if (window < config.context)
     notice(`texts have a window of ${window} tokens: the run trained no later position (--seq)`);
   const texts = fittingTexts(device, config, { texts: Math.min(prompts.length, mostTexts[target.kind]), window });

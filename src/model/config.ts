@@ -90,6 +90,15 @@ export const sizeRanges = {
   context: whole(1, 65536),
 } as const;
 
+/**
+ * The number of positions, from the first, that sequences of this length train. Rotary positions are distances, and a window has
+ * no longer ones: then all are trained.
+ */
+export const trainedPositions = (config: ModelConfig, sequence: number): number =>
+  architectureOf(config).positions === 'rotary' && (config.window ?? Number.POSITIVE_INFINITY) <= sequence
+    ? config.context
+    : Math.min(sequence, config.context);
+
 /** Checks sizes and returns them. @throws UsageError naming the invalid size */
 export function checkConfig(config: ModelConfig): ModelConfig {
   const size = whole(1);

@@ -68,7 +68,7 @@ export class OptimizerState {
     const room = GPT2_STEP.GPT2_STEP_TARGETS - GPT2_STEP.GPT2_STEP_SCALARS;
     const count = this.scalarsAt(0).length;
     if (count > room)
-      throw usageError`the optimizers have ${count} scalars, more than the ${room} of a step; give fewer optimizers to more parameters each`;
+      throw usageError`the optimizers have ${count} scalars, more than the ${room} of a step; take fewer optimizers, or optimizers with fewer scalars`;
   }
 
   /** State rows, for checkpoints. */

@@ -143,8 +143,6 @@ export function unlikeDefaults(configuration: Readonly<Record<string, unknown>>)
   for (const name of recordedNames) {
     const value = configuration[name];
     const isDefault = (['cpu', 'cuda'] as const).every((kind) => {
-      // Its default depends on the CPU.
-      if (name === 'dtype') return false;
       const facts = factsOf(asked, kind);
       const options = withDefaults(asked, facts);
       // The file of the weights has the sizes.
@@ -154,7 +152,8 @@ export function unlikeDefaults(configuration: Readonly<Record<string, unknown>>)
       const known = { ...sizes, warmup, ...freezeOptions({ ...options, batch: Number(options.batch) }) };
       return JSON.stringify(value) === JSON.stringify(known[name]);
     });
-    if (value !== undefined && !isDefault) asked[name] = value;
+    // The default of dtype depends on the CPU.
+    if (value !== undefined && (name === 'dtype' || !isDefault)) asked[name] = value;
   }
   return asked;
 }

@@ -103,6 +103,7 @@ export function recipeChoices(name: RecipeName, asked: TrainOptions): RecipeChoi
   const add = (values: Partial<TrainOptions>, origin: string) => {
     for (const [name, value] of Object.entries(values)) all.push({ name: name as OptionName, value, origin } as never);
   };
+  // Another model would bring its heads in place of the recipe's.
   add({ model: asked.model ?? 'd12' }, asIs);
   const { valueEmbeddings = 0, ...others } = recipe.parts;
   add(others, asIs);

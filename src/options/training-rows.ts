@@ -58,7 +58,10 @@ export const trainingRows = {
     default: { text: 'one epoch' },
     insteadOf: 'tokens',
     compare: 'if the rate falls',
-    elsewhere: 'x max-steps max-iters num-iterations iterations epochs num-epochs num-train-epochs'.split(' '),
+    elsewhere: [
+      ...['x', 'max-steps', 'max-iters', 'num-iterations', 'iterations'],
+      ...['epochs', 'num-epochs', 'num-train-epochs'],
+    ],
   },
   ...modelRows,
   data: {

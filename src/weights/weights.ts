@@ -7,7 +7,7 @@ import { type Gpt2Error, gpt2Error, onCommandLine, usageError, words } from '../
 import { shellWord } from '../base/wording.ts';
 import type { FetchOptions } from '../data/datasets/download.ts';
 import { type Dataset, readDatasetTokenizer } from '../data/shards/dataset-file.ts';
-import { isNewModel, type ModelConfig, presetConfig, pretrainedName } from '../model/config.ts';
+import { isNewModel, type ModelConfig, presetConfig, pretrainedName, trainedPositions } from '../model/config.ts';
 import { castWeights, checkIdle, type Model } from '../model/model.ts';
 import { parameterTable } from '../model/parameters.ts';
 import { characterTokenizerName } from '../tokenizer/character-tokenizer.ts';
@@ -70,10 +70,10 @@ export async function resolveWeights(path: string, options: FetchOptions = {}): 
   return { ...checkpointWeights(checkpoint), damaged };
 }
 
-/** The first positions of the context, those that were trained: a new model's run trained as many as a sequence has tokens. */
-export function trainedPositions({ model, configuration = {} }: Weights): number {
+/** The positions that the run trained; all of weights that started from others, whose training is unknown. */
+export function positionsOf({ model, configuration = {} }: Weights): number {
   const { model: name, sequence } = configuration;
-  return isNewModel(name) && typeof sequence === 'number' ? Math.min(sequence, model.context) : model.context;
+  return isNewModel(name) && typeof sequence === 'number' ? trainedPositions(model, sequence) : model.context;
 }
 
 export function checkpointWeights(checkpoint: FoundCheckpoint): Weights {
@@ -136,7 +136,8 @@ export function refuseOtherTokenizer(weights: Weights, folder: string, dataset: 
   const data = readDatasetTokenizer(folder, dataset);
   const [ours, theirs] = [model.vocabularySize, dataset.vocabularySize];
   const areKnown = expected && (expected.file ?? data.file) !== undefined;
-  if (areKnown ? isSameTokenizer(expected, data) : ours === theirs || data === weights.tokenizer) return;
+  const fits = ours === theirs || (data === weights.tokenizer && theirs === data.vocabularySize);
+  if (areKnown ? isSameTokenizer(expected, data) : fits) return;
   const what =
     ours === theirs
       ? `was made with another tokenizer (${dataset.tokenizer}) than that of ${path}`

@@ -5,6 +5,7 @@ import { closeSync, existsSync, mkdirSync, openSync, utimesSync } from 'node:fs'
 import { createInterface } from 'node:readline';
 import { text as readText } from 'node:stream/consumers';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import type { ModelConfig } from '../../src/model/config.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { castWeights } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
@@ -16,14 +17,16 @@ import { command, withCode, workplace } from '../support/cli.ts';
 /** A small model with GPT-2's vocabulary, so that text can be made. */
 const config = { layers: 1, channels: 16, heads: 2, context: 32, vocabularySize: 50257 };
 
+type Made = Partial<ModelConfig> & { readonly seed?: number; readonly configuration?: Record<string, unknown> };
+
 describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
   const place = workplace();
   const onCpu = ['sample', '--device', 'cpu', '--threads', '1'];
   const sample = (...args: string[]) => place.here([...onCpu, ...args]);
   /** A run with one checkpoint. */
-  const makeRun = (name: string, { seed = 1, vocabularySize = config.vocabularySize, configuration = {} } = {}) => {
+  const makeRun = (name: string, { seed = 1, configuration = {}, ...sizes }: Made = {}) => {
     using device = Device.open({ kind: 'cpu', threads: 1 });
-    const { model, optimizer } = emptyModel(device, { ...config, vocabularySize });
+    const { model, optimizer } = emptyModel(device, { ...config, ...sizes });
     initializeWeights(model, seed);
     castWeights(model);
     const checkpoints = place.path('runs', name, 'checkpoints');
@@ -38,6 +41,10 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
     makeRun('../elsewhere/bytes', { vocabularySize: 257 });
     for (const model of ['custom', 'weights'])
       makeRun(`../elsewhere/${model}`, { vocabularySize: 257, configuration: { model, sequence: 16 } });
+    const configuration = { model: 'custom', sequence: 16 };
+    const rotary = { vocabularySize: 257, configuration, positions: 'rotary' } as const;
+    makeRun('../elsewhere/windowed', { ...rotary, window: 16 });
+    makeRun('../elsewhere/wide', { ...rotary, window: 17 });
   });
 
   it('goes on from the prompt with the newest run, and says which', async () => {
@@ -158,6 +165,8 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
   it.each([
     ['custom', 11, 'texts have a window of 16 tokens: the run trained no later position (--seq)'],
     ['weights', 27, '27 tokens'],
+    ['windowed', 27, '27 tokens'],
+    ['wide', 11, 'texts have a window of 16 tokens: the run trained no later position (--seq)'],
   ])('stays in the positions that a run of --model %s trained', async (model, tokens, says) => {
     const args = ['--prompt', 'To be', '--tokens', '100', '--json', '--when-full', 'stop'];
     const { stdout, stderr } = await sample('--model', `elsewhere/${model}`, ...args);

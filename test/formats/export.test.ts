@@ -143,7 +143,12 @@ it("a model with more rows than GPT-2's ids has GPT-2's tokenizer, in exports an
   expect([read.vocabularySize, tokenizer]).toEqual([50264, gpt2]);
   expect(readFileSync(place.path('rows-gguf')).includes('[PAD50263]')).toBe(true);
   const dataset = { source: '', tokenizer: 'gpt2', vocabularySize: 50257, shards: [] };
-  for (const path of [from, place.path('rows-hf')]) refuseOtherTokenizer(await resolveWeights(path), 'data', dataset);
+  for (const path of [from, place.path('rows-hf')]) {
+    const weights = await resolveWeights(path);
+    refuseOtherTokenizer(weights, 'data', dataset);
+    const more = { ...dataset, vocabularySize: 50300 };
+    expect(() => refuseOtherTokenizer(weights, 'data', more)).toThrow('data has a vocabulary of 50300 tokens');
+  }
   const { types } = ggufTokenizer(read, undefined)!;
   expect([types.length, ...types.slice(50255, 50258)]).toEqual([50264, 1, 3, 5]);
 });

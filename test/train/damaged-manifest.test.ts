@@ -75,12 +75,33 @@ it.each<[string, (text: string) => string, RegExp]>([
     (text) => text.replace(/"weightDecay": [^,]*/, '"weightDecay": 0.5'),
     /^--weight-decay 0.1, as .*step-00000006 has it, not 0.5 as in .*config.json; give --weight-decay to change it$/,
   ],
+  [
+    'another model',
+    (text) => text.replace(/"seed": 42/, '"seed": 7'),
+    /^--seed 42, as .* has it, not 7 as in .*config.json$/,
+  ],
   ['no JSON', () => '{', /^the options are those of .*step-00000006: the options file .*config.json cannot be read/],
 ])('config.json of %s does not change the options in silence', async (name, change, expected) => {
   const out = place.path(`config ${name}`);
   cpSync(place.path('run'), out, { recursive: true });
   writeFileSync(configPath(out), change(readFileSync(configPath(out), 'utf8')));
   expect((await noticesOf({ out, resume: true })).join()).toMatch(expected);
+});
+
+it("a start's unused values are not those that new options replace", async () => {
+  const out = place.path('longer');
+  cpSync(place.path('run'), out, { recursive: true });
+  const text = readFileSync(configPath(out), 'utf8');
+  writeFileSync(configPath(out), text.replace('"steps": 8', '"steps": 12').replace('"warmup": 2', '"warmup": 3'));
+  const notices = await noticesOf({ out, resume: true, tokens: 12 * 32 });
+  expect(notices.filter((text) => text.includes('config.json'))).toEqual([]);
+});
+
+it('a run with a part of a program resumes without a notice', async () => {
+  const { data } = JSON.parse(readFileSync(configPath(place.path('run')), 'utf8'));
+  const options = { ...tinyRun, data, out: place.path('scheduled'), steps: 4, schedule: () => 1e-3 };
+  await train({ ...options, stopAfter: 2 });
+  expect(await noticesOf({ out: options.out, schedule: options.schedule, resume: true })).toEqual([]);
 });
 
 it('config.json is resumed from as the run wrote it, and given with --config in any form', async () => {

@@ -15,6 +15,7 @@ import {
   presetConfig,
   presetNames,
   pretrainedName,
+  trainedPositions,
 } from '../../model/config.ts';
 import { windowsOf } from '../../model/mask.ts';
 import type { DeviceOptions } from '../../native/device.ts';
@@ -88,7 +89,7 @@ export async function resolveOptions(
   });
   if (options.batch === 'auto') announceBatch(merged, resolved, notice);
   announceWindow(config, options.sequence, notice);
-  if (!start && merged.context !== undefined && merged.context > options.sequence) {
+  if (!start && merged.context !== undefined && trainedPositions(config, options.sequence) < merged.context) {
     notice(words`--seq ${options.sequence} trains only the first positions of --context ${merged.context}`);
   }
   const deviceOptions = { ...device, accumulates: resolved.accumulation > 1 };

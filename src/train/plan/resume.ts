@@ -3,10 +3,11 @@ import { existsSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import { attempt, Gpt2Error, gpt2Error, shown, words } from '../../base/errors.ts';
 import { orderOf } from '../../data/batches/order.ts';
+import { otherOf } from '../../options/complete-options.ts';
 import { checkSameParts, recordedValue } from '../../options/configuration.ts';
 import { readOptions, readOptionsFile, readRunOptions } from '../../options/read-options.ts';
 import { resumedOptions, runToResume, withGiven } from '../../options/resumed-options.ts';
-import { recordedNames, spell, type TrainOptions } from '../../options/table.ts';
+import { optionRows, recordedNames, spell, type TrainOptions } from '../../options/table.ts';
 import { holdsRun, refuseLostCheckpoints, refuseOccupied, refuseUnreadable } from '../../runs/existing.ts';
 import { checkpointsFolder, configPath, logPath } from '../../runs/paths.ts';
 import { eventsIfReadable } from '../../runs/reader.ts';
@@ -47,7 +48,7 @@ export function mergeRun(asked: TrainOptions, notice: (text: string) => void, pa
     const changes: string[] = [];
     const before = optionsBefore(checkpoint);
     const options = resumedOptions(before, wanted, (text) => changes.push(text));
-    for (const text of unusedValues(out, checkpoint.path, before, wanted)) notice(text);
+    for (const text of unusedValues(out, checkpoint.path, { before, wanted, options }, parts)) notice(text);
     return { options, checkpoint, changes };
   }
   refuseLostCheckpoints(out);
@@ -86,16 +87,24 @@ const configuredOptions = (out: string, parts: readonly string[] = []): TrainOpt
   existsSync(configPath(out)) ? readRunOptions(configPath(out), parts) : {};
 
 /** Sentences about values of config.json without effect: edited, or of a start that ended before it saved. */
-function unusedValues(out: string, from: string, before: TrainOptions, wanted: TrainOptions): string[] {
+function unusedValues(
+  out: string,
+  from: string,
+  { before, wanted, options }: Readonly<Record<'before' | 'wanted' | 'options', TrainOptions>>,
+  parts: readonly string[],
+): string[] {
   const path = configPath(out);
-  const configured = attempt(() => (existsSync(path) ? readOptionsFile(path) : {}));
+  const configured = attempt(() => (existsSync(path) ? readOptionsFile(path, undefined, parts) : {}));
   if (configured instanceof Gpt2Error) return [`the options are those of ${from}: ${configured.message}`];
   return recordedNames.flatMap((name) => {
     const [value, was] = [configured[name], recordedValue(before, name)];
-    const isAsked = wanted[name] !== undefined || (name === 'steps' && wanted.tokens !== undefined);
-    if (value === undefined || isAsked || isDeepStrictEqual(value, was)) return [];
+    const isAsked = [name, otherOf(name)].some((each) => each && wanted[each] !== undefined);
+    // Another schedule or number of steps gives an option its default again.
+    const isReset = options[name] !== before[name];
+    if (value === undefined || isAsked || isReset || isDeepStrictEqual(value, was)) return [];
     const flag = spell(name);
-    return words`${flag} ${was ?? 'none'}, as ${from} has it, not ${value} as in ${path}; give ${flag} to change it`;
+    const advice = optionRows[name].resume === 'never' ? '' : words`; give ${flag} to change it`;
+    return words`${flag} ${was ?? 'none'}, as ${from} has it, not ${value} as in ${path}${advice}`;
   });
 }
 

@@ -98,7 +98,8 @@ function count(paths: readonly string[], division: Assembly, decision: Decision)
   const tokens = { train: 0, val: 0 };
   /** Tokens without ends of text, whose number depends on the order of files. */
   const content = { train: 0, val: 0 };
-  let [documents, empty] = [0, 0];
+  let documents = 0;
+  let empty = 0;
   /** Whether content decides the role of all blocks. */
   let isSplit = true;
   const losses: Loss[] = [];

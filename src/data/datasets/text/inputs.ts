@@ -65,9 +65,9 @@ export function findInputs(paths: readonly string[], options: Selection = {}): I
       .sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
       .map((file) => ({ path: file, bytes: statusOf(file).size, role }));
   });
-  // A copy in training would hold the text that is chosen for validation.
-  const places = inputs.map(({ path }) => resolve(path));
-  const again = inputs.find((_, index) => places.indexOf(places[index]!) < index);
+  // Of a file that counts twice, the first shard could be validation and the second training.
+  const places = new Set<string>();
+  const again = inputs.find(({ path }) => places.size === places.add(resolve(path)).size);
   if (again) throw gpt2Error`${again.path} is named twice: name it once`;
   if (skipped.length > 0) {
     const files = skipped.length === 1 ? 'file that is' : 'files that are';
