@@ -1,7 +1,7 @@
 // Makes the HTML documents of the report and of the live pages. Each is self-contained, with one script and one style; for runs
 // it has the plot and its controls. The report contains its figure (figure.ts). A live page receives all data as events
 // (live/event-stream.ts), so no text of a run is part of its markup. page/ holds the behaviour.
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { type BundleName, bundled } from './bundle.ts';
 import type { Figure } from './figure.ts';
 import { pack } from './points.ts';
@@ -86,8 +86,8 @@ function documentOf({ script: name, title: text, state, main, end, connects }: P
   const style = bundled('page.css');
   const policy = [
     "default-src 'none'",
-    `script-src ${hash(script)}`,
-    `style-src ${hash(style)}`,
+    `script-src ${sourceOf(script)}`,
+    `style-src ${sourceOf(style)}`,
     'img-src data:',
     ...(connects ? ["connect-src 'self'"] : []),
     "base-uri 'none'",
@@ -122,7 +122,7 @@ ${end}
   return { html, policy };
 }
 
-const hash = (text: string): string => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
+const sourceOf = (text: string): string => `'sha256-${hash('sha256', text, 'base64')}'`;
 
 /** JSON for a script element, which would otherwise end at the first `</script>` or nest at `<!--`. */
 const scriptJson = (value: unknown): string => JSON.stringify(value, pack).replaceAll('<', '\\u003c');

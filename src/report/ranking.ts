@@ -14,12 +14,12 @@ import { formatCount, valueOr } from './format-numbers.ts';
 import { endOfRun, LoggedRun } from './logged-run.ts';
 import type { Table } from './text-table.ts';
 
-/** `failed`: a loss or gradient was not finite. A killed run counts as `stopped`. */
-function runState(folder: string, record: RunRecord) {
-  const { state } = endOfRun(record);
-  if (state === 'finished') return state;
-  if (!whileIdle(folder, () => {})) return 'running';
-  return state === 'notFinite' ? 'failed' : 'stopped';
+/** `failed`: a loss or gradient was not finite. A killed run counts as `stopped`. `gap`: the steps that the log lacks, in words. */
+function standOf(folder: string, record: RunRecord) {
+  const { state, gap } = endOfRun(record);
+  if (state === 'finished') return { state, gap } as const;
+  if (!whileIdle(folder, () => {})) return { state: 'running', gap } as const;
+  return { state: state === 'notFinite' ? 'failed' : 'stopped', gap } as const;
 }
 
 /** Number of updates done. */
@@ -102,8 +102,7 @@ export function rankRuns(runs: readonly NamedRun[]) {
       best: step === undefined ? null : { step, loss: loss! },
       steps: stepsDone(run),
       ofSteps: configuration.steps,
-      state: runState(folder, run),
-      gap: endOfRun(run).gap,
+      ...standOf(folder, run),
     };
   });
   const [warning] = sorted.flatMap(({ run }) => describeUnlike({ run, baseline: first }));
@@ -166,9 +165,7 @@ export function summarizeRun(run: string) {
     bitsPerByte: finite(bitsPerByte(record)),
     /** From the median time of the last steps. */
     tokensPerSecond: new LoggedRun(events).tokensPerSecond ?? null,
-    state: runState(run, record),
-    /** The number of steps that the log lacks, in words; undefined if it lacks none. */
-    gap: endOfRun(record).gap,
+    ...standOf(run, record),
     bytes: bytesIn(run),
     validated: { configuration, events: [lastEvent(record, 'run')!, lastEvent(record, 'val')!].filter(Boolean) },
   };

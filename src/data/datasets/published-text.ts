@@ -1,6 +1,6 @@
 // Data sets of one published text, which is found in the same places: the file of --from, the folder GPT2_DATASETS, or the source
 // from which the data set fetches it.
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { explained, gpt2Error, words } from '../../base/errors.ts';
@@ -51,7 +51,7 @@ async function findText(
     return [bytes, decodeUtf8(bytes)];
   });
   if (text.trim() === '') throw gpt2Error`the text ${path} is empty: name another with --from`;
-  const found = createHash('sha256').update(bytes).digest('hex');
+  const found = hash('sha256', bytes);
   if (found !== sha256) {
     if (!from)
       throw gpt2Error`${path} has sha256 ${found}, not ${sha256}: remove the file, or name the published one with --from`;

@@ -1,5 +1,5 @@
 // Names and reads a data-set folder's files: the roles of its shards, and dataset.json, which describes them.
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import * as z from 'zod';
@@ -69,7 +69,7 @@ export function readDataset(folder: string): Dataset | undefined {
 export const tokenizerRecord = ({ name, vocabularySize, file, encodeAll }: Tokenizer, loss?: Loss) => ({
   tokenizer: name,
   vocabularySize,
-  ...(file === undefined ? {} : { tokenizerSha256: sha256Of(file) }),
+  ...(file === undefined ? {} : { tokenizerSha256: hash('sha256', file) }),
   ...(encodeAll && loss ? { lost: lostShare(loss) } : {}),
 });
 
@@ -93,14 +93,12 @@ export function readDatasetTokenizer(folder: string, dataset = readDataset(folde
   }
   const path = join(folder, tokenizerFile);
   const tokenizer = readTokenizer(path);
-  const found = sha256Of(tokenizer.file ?? '');
+  const found = hash('sha256', tokenizer.file ?? '');
   if (found !== wanted)
     throw gpt2Error`${path} has changed: its sha256 is ${beginning(found)}, but ${datasetFile} says ${beginning(wanted)}; restore it, or run prepro again`;
   if (tokenizer.name === name && tokenizer.vocabularySize === vocabularySize) return { ...tokenizer, lost };
   throw refusal(`but ${tokenizerFile} is ${tokenizer.name} of ${tokenizer.vocabularySize}`);
 }
-
-const sha256Of = (text: string): string => createHash('sha256').update(text).digest('hex');
 
 /**
  * Compares a shard with the dataset.json of its folder, if dataset.json lists shards.

@@ -46,11 +46,11 @@ const gpuSizes = [
 const without = ({ biased }: Sizes): ('bias' | 'dbias')[] => (biased ? [] : ['bias', 'dbias']);
 const flops = ({ N, C, Vp }: Sizes): number => 6 * N * C * Vp;
 
-function fromLogits(
-  logits: Float64Array,
-  { in: x, weight, targets }: Record<'in' | 'weight' | 'targets', Numbers>,
+function computed(
+  { in: x, weight, bias, targets }: Record<'in' | 'weight' | 'bias' | 'targets', Numbers>,
   { N, C, V, Vp, dloss, softcap: cap }: Sizes,
 ) {
+  const logits = linear(x, weight, bias, { N, C, O: Vp });
   const limited = cap > 0 ? logits.map((value) => softcap(value, cap)) : logits;
   const { losses, dlogits } = crossEntropy(limited, targets, { V, Vp, dloss });
   if (cap > 0) {
@@ -96,8 +96,7 @@ export const classifierCases = [
   casesOf('classifier', {
     ...{ sizes, gpuSizes, without, flops },
     scale: ({ weightScale }: Sizes) => ({ weight: weightScale }),
-    formula: ({ bias, ...inputs }, size: Sizes) =>
-      fromLogits(linear(inputs.in, inputs.weight, bias, { ...size, O: size.Vp }), inputs, size),
+    formula: computed,
     bounds(size: Sizes, environment) {
       const inParts = isInParts(size, environment);
       return boundsOf(
@@ -124,9 +123,7 @@ export const classifierCases = [
       };
     },
     // No row saturates.
-    formula({ inValues: _, weightValues: __, bias, step, ...inputs }, size: Sizes) {
-      return { ...fromLogits(linear(inputs.in, inputs.weight, bias, { ...size, O: size.Vp }), inputs, size), step };
-    },
+    formula: ({ step, ...inputs }, size: Sizes) => ({ ...computed(inputs, size), step }),
     // Hopper's sums in FP8 matmuls have about as many bits of mantissa as tf32.
     bounds(size: Sizes, environment) {
       const inParts = isInParts(size, environment);

@@ -1,5 +1,5 @@
 // Identifies the kernels of a card by a hash of the card, its source, and all files that they import and include, without paths.
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { explained } from '../../base/errors.ts';
@@ -15,7 +15,7 @@ export function cardHash({ op, file, folder, source }: LoadedCard): string {
   );
   const included = includedFiles(text, folder, [folder, join(packageRoot, 'cuda')]).values();
   const content = [op, readFileSync(file, 'utf8'), ...importedFiles(file).values(), text, ...included];
-  return createHash('sha256').update(JSON.stringify(content)).digest('hex').slice(0, 16);
+  return hash('sha256', JSON.stringify(content)).slice(0, 16);
 }
 
 /** "gelu_forward 0123456789abcdef, ..." in the order of names; undefined: there are no cards. */

@@ -1,6 +1,6 @@
 // Compiles kernels of a user for a device, caches the result, and loads it.
 import { spawnSync } from 'node:child_process';
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { checkArguments, checkGiven } from '../../base/checks/given.ts';
@@ -145,14 +145,14 @@ export function compiledProgram(
   // Files without a main are compiled only, to say what is wrong with them.
   const isProgram = sources.some(({ text }) => hasMain(text));
   const made = (compiler: unknown, make: () => Buffer) => {
-    const key = hash([nvcc ? 'gpu' : 'cpu', ...sources.map((source) => keyOf(source, compiler))]);
+    const key = hashOf([nvcc ? 'gpu' : 'cpu', ...sources.map((source) => keyOf(source, compiler))]);
     const path = cachedCubin(key, make, isProgram ? 'program' : 'o');
     return isProgram ? path : undefined;
   };
   if (nvcc) return made([nvcc.identity, ownGpus()], () => nvccProgram(nvcc.program, sources, isProgram, added));
   const { program, identity } = hostCompiler();
   const parts = [identity, emulated.library(), emulated.headers(), codeOfCompiling()];
-  const link = (emulator = cachedCubin(hash(parts), () => emulatorObject(program), 'o')) =>
+  const link = (emulator = cachedCubin(hashOf(parts), () => emulatorObject(program), 'o')) =>
     emulatedProgram(program, sources, emulator, isProgram);
   return made(parts, () => {
     const built = builtEmulator();
@@ -222,7 +222,7 @@ function keyOf(source: Source, compiler: unknown): string {
   ]);
   const environment = Object.entries(process.env).filter(([name]) => compilerVariables.test(name));
   const headers = isEmulated ? emulated.headers() : [];
-  return hash([
+  return hashOf([
     source,
     process.cwd(),
     process.arch,
@@ -239,7 +239,7 @@ function keyOf(source: Source, compiler: unknown): string {
 const processorFlags = (): string =>
   existsSync('/proc/cpuinfo') ? (/^(flags|Features).*/m.exec(readFileSync('/proc/cpuinfo', 'utf8'))?.[0] ?? '') : '';
 
-const hash = (content: unknown) => createHash('sha256').update(JSON.stringify(content)).digest('hex');
+const hashOf = (content: unknown) => hash('sha256', JSON.stringify(content));
 
 /** The files of this package with the compilers' flags, NVRTC's extra headers, and the rewriting of CUDA for a CPU. */
 const codeOfCompiling = (): readonly string[] =>

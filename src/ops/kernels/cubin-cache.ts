@@ -2,7 +2,7 @@
 // The least recently used entries are removed. An entry's name contains the sha256 of its content: an entry that a disk or a
 // crash damaged is compiled again, not run. Only this user can write to the folder, and an entry is never written in place, so
 // the file that was checked is the file that is loaded.
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { readdirSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Gpt2Error } from '../../base/errors.ts';
@@ -25,7 +25,7 @@ export function cachedCubin(key: string, make: () => Buffer, kind = 'cubin'): st
   if (known !== undefined) return known;
   const content = make();
   return orRefuse(() => {
-    const path = join(folder, `${key}.${createHash('sha256').update(content).digest('hex')}.${kind}`);
+    const path = join(folder, `${key}.${hash('sha256', content)}.${kind}`);
     // Unique, because another process may compile the same source.
     const unfinished = join(folder, `${key}.${process.pid}.${process.hrtime.bigint()}.tmp`);
     try {

@@ -1,6 +1,6 @@
 // Follows a run's log while it is written, cut by a resume or started again: its newest `run` event, and the lines after a
 // position. event-stream.ts sends them to viewers.
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { fstatSync, openSync, readSync } from 'node:fs';
 import { closing } from '../../base/files/regular-file.ts';
 import { logPath } from '../../runs/paths.ts';
@@ -19,7 +19,7 @@ const windowBytes = 64 * 1024;
 /** Bytes that a mark hashes. Each step's line has its time with all digits, so two logs do not share this many by chance. */
 const markedBytes = 4096;
 
-const markOf = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex').slice(0, 16);
+const markOf = (bytes: Buffer): string => hash('sha256', bytes).slice(0, 16);
 
 /** The start of every log. */
 export const beginning: Position = { offset: 0, mark: markOf(Buffer.alloc(0)) };

@@ -27,10 +27,15 @@ export function loadWeights(
 ): void {
   checkArguments({ checkpoint, model });
   const { path, manifest } = checkpoint;
-  checkModel(path, manifest.model, model.config);
-  checkIdle(model);
   using file = openWeights(path, manifest.model);
-  for (const parameter of parameterTable(model.config)) model.masters.write(parameter, file.read(parameter));
+  fillWeights(path, { ...file, model: manifest.model }, model);
+}
+
+/** As `loadWeights`, from open weights of any format. @param path names the weights in errors */
+export function fillWeights(path: string, stored: Pick<Values, 'read'> & { model: ModelConfig }, model: Model): void {
+  checkModel(path, stored.model, model.config);
+  checkIdle(model);
+  for (const parameter of parameterTable(model.config)) model.masters.write(parameter, stored.read(parameter));
   castWeights(model);
 }
 
@@ -62,7 +67,7 @@ export function loadOptimizer(checkpoint: FoundCheckpoint, model: Model, optimiz
 }
 
 /** @param mayShorten whether the model may have a shorter context. @throws Gpt2Error if weights are of another model */
-export function checkModel(path: string, found: ModelConfig, wanted: ModelConfig, mayShorten = true): void {
+function checkModel(path: string, found: ModelConfig, wanted: ModelConfig, mayShorten = true): void {
   const [stored, other] = [found, wanted].map((config) => ({ ...config, ...architectureOf(config) })) as [
     Required<ModelConfig>,
     Required<ModelConfig>,

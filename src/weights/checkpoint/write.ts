@@ -1,6 +1,6 @@
 // Writes a checkpoint under a temporary name, syncs every file, the manifest last, then renames the folder: a checkpoint with its
 // final name is complete. replace.ts and prune.ts replace and remove checkpoints.
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { existsSync, mkdirSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { argumentKinds, checkGiven, whole } from '../../base/checks/given.ts';
@@ -111,16 +111,14 @@ function writeState(head: CheckpointHead, state: State, make = makeInRun): strin
       { name: weightsFile, ...weights },
       { name: optimizerFile, ...optimizer },
     ];
-    if (tokenizer !== undefined) files.push(writeText(temporary, tokenizerFile, tokenizer));
+    if (tokenizer !== undefined) {
+      const bytes = Buffer.from(tokenizer);
+      writeDurably(join(temporary, tokenizerFile), [bytes]);
+      files.push({ name: tokenizerFile, bytes: bytes.length, sha256: hash('sha256', bytes) });
+    }
     const whole: Manifest = { ...manifestOf(head, state.config), files };
     writeDurably(join(temporary, manifestFile), [Buffer.from(checkedJson(whole))]);
   });
-}
-
-function writeText(folder: string, name: string, text: string): Manifest['files'][number] {
-  const bytes = Buffer.from(text);
-  writeDurably(join(folder, name), [bytes]);
-  return { name, bytes: bytes.length, sha256: createHash('sha256').update(bytes).digest('hex') };
 }
 
 /** Reasons why something could not be removed. Training continues. */

@@ -3,6 +3,7 @@
 import { type Gpt2Error, gpt2Error } from '../../../base/errors.ts';
 import { type Chunk, cutsAtLines, type Encoding, type Input, type Piece } from './format.ts';
 import { bytesOf } from './inputs.ts';
+import { hasByteOrderMark } from './line-and-column.ts';
 import { blockEnd, largestBlock } from './parts.ts';
 
 /** Keeps a thread busy for 0.1 s, and is small enough to hold several chunks per thread. */
@@ -62,7 +63,7 @@ export async function* chunksOf(
       }
       collected.set(part, filled);
       filled += part.length;
-      if (offset === 0 && start + 3 <= filled && hasByteOrderMark(collected, start)) {
+      if (offset === 0 && hasByteOrderMark(collected.subarray(start, filled))) {
         collected.copyWithin(start, start + 3, filled);
         filled -= 3;
         offset = 3;
@@ -87,9 +88,6 @@ export async function* chunksOf(
   }
   if (pieces.length > 0) yield take();
 }
-
-const hasByteOrderMark = (bytes: Uint8Array, at: number): boolean =>
-  bytes[at] === 0xef && bytes[at + 1] === 0xbb && bytes[at + 2] === 0xbf;
 
 function lineBreaks(bytes: Buffer): number {
   let count = 0;

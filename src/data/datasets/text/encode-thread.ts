@@ -1,7 +1,7 @@
 // Runs on a thread: encodes chunks from thread-pool.ts, one at a time, and writes the part of each chunk. It finds the documents
 // in the bytes, cuts long documents into blocks, encodes each block, and records the hash that decides the block's role. For the
 // tokenizer "char" it first runs only to collect characters.
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { parentPort, workerData } from 'node:worker_threads';
 import { explained, Gpt2Error, gpt2Error, shortList, shown, words } from '../../../base/errors.ts';
 import { faultOfUtf8, parseJson } from '../../../base/files/strict-text.ts';
@@ -172,7 +172,7 @@ function encodeWaiting(): void {
   [waiting, waitingBytes] = [[], 0];
 }
 
-const fractionOf = (text: Buffer): number => createHash('sha256').update(text).digest().readUIntBE(0, 6) / 2 ** 48;
+const fractionOf = (text: Buffer): number => hash('sha256', text, 'buffer').readUIntBE(0, 6) / 2 ** 48;
 
 function documentOf(line: string, field: string, where: string): string {
   const key = JSON.stringify(field);

@@ -2,6 +2,7 @@
 import { createReadStream, openSync, readdirSync, readSync, type Stats, statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join, relative, resolve } from 'node:path';
+import { pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { checkArguments, checkGiven } from '../../../base/checks/given.ts';
 import { Gpt2Error, gpt2Error, orElse, shortList } from '../../../base/errors.ts';
@@ -215,13 +216,6 @@ async function* plain(path: string, onRead: (bytes: number) => void): AsyncGener
 
 async function* unpacked(path: string, onRead: (bytes: number) => void): AsyncGenerator<Uint8Array> {
   const packed = createReadStream(path, { highWaterMark: readBytes / 4 });
-  const gunzip = createGunzip({ chunkSize: readBytes });
   packed.on('data', (data) => onRead(data.length));
-  packed.on('error', (error) => gunzip.destroy(error));
-  try {
-    for await (const data of packed.pipe(gunzip)) yield data as Buffer;
-  } finally {
-    packed.destroy();
-    gunzip.destroy();
-  }
+  yield* pipeline(packed, createGunzip({ chunkSize: readBytes }), () => {});
 }

@@ -3,12 +3,13 @@
 /** The column counts characters. */
 export const textStart = { line: 1, column: 1 };
 
-const byteOrderMark = [0xef, 0xbb, 0xbf];
+export const hasByteOrderMark = ([first, second, third]: Uint8Array): boolean =>
+  first === 0xef && second === 0xbb && third === 0xbf;
 
 /** The place after bytes of UTF-8 text that begin at `from`. A byte order mark at the start of a text has no column. */
 export function placeAfter(bytes: Uint8Array, from: typeof textStart): typeof textStart {
   let { line, column } = from;
-  if (from === textStart && byteOrderMark.every((byte, index) => bytes[index] === byte)) column--;
+  if (from === textStart && hasByteOrderMark(bytes)) column--;
   for (const byte of bytes) {
     if (byte === 0x0a) [line, column] = [line + 1, 1];
     else if ((byte & 0xc0) !== 0x80) column++;
