@@ -52,6 +52,7 @@ async function gather(
 ): Promise<void> {
   const { ranks, port, joinSeconds, token } = place;
   const server = await listen(place);
+  const connected: Channel[] = [];
   let timer: NodeJS.Timeout | undefined;
   try {
     await new Promise<void>((resolve, reject) => {
@@ -63,6 +64,7 @@ async function gather(
       if (signal?.aborted) reject(stopped());
       server.on('connection', async (socket) => {
         const channel = new Channel(socket);
+        connected.push(channel);
         const refuse = (rank: number) => {
           if (rank < 1 || rank >= ranks) return `there is no rank ${rank} of ${ranks}`;
           return channels.has(rank) ? `rank ${rank} has already joined` : undefined;
@@ -77,7 +79,8 @@ async function gather(
       });
     });
   } catch (error) {
-    for (const channel of channels.values()) channel.close();
+    // Also those of ranks that are joining: they would wait for this one.
+    for (const channel of connected) channel.close();
     throw error;
   } finally {
     clearTimeout(timer);

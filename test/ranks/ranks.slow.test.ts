@@ -137,8 +137,12 @@ describe('meeting', () => {
       expect(Ranks.join(alone, () => {}, controller.signal)).rejects.toThrow('stopped while waiting'),
     );
     await setTimeout(100);
+    // A rank that has begun to join rank 0.
+    const joining = connect(port, '127.0.0.1');
+    await once(joining, 'data');
     controller.abort(130);
-    await Promise.all(waiting);
+    await Promise.all([...waiting, once(joining, 'end', { signal: AbortSignal.timeout(2000) })]);
+    joining.destroy();
   });
 
   it('a long wait is reported, with the variable that made the rank wait', async () => {
