@@ -66,7 +66,7 @@ export function findInputs(paths: readonly string[], options: Selection = {}): I
       .sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
       .map((file) => ({ path: file, bytes: statusOf(file).size, role }));
   });
-  // Of a file that counts twice, the first shard could be validation and the second training.
+  // A file that counts twice could be validation in its first shard and training in its second.
   const places = new Set<string>();
   const again = inputs.find(({ path }) => places.size === places.add(resolve(path)).size);
   if (again) throw gpt2Error`${again.path} is named twice: name it once`;
