@@ -40,8 +40,10 @@ export function optimizersOf(config: ModelConfig, choice: OptimizerChoice): Opti
     checkValue("an optimizer's enqueue", 'function', enqueue);
     checkValue("an optimizer's scalars", { member: 'flatMap', what: 'an array' }, scalars);
     const row = { name: 'text', dtype: ['fp32'], parameters: 'function', granularity: ['element', 'matrix'] } as const;
-    for (const each of rows) checkGiven(each, row, {});
-    for (const scalar of scalars) checkGiven(scalar, { name: 'text', at: 'function' }, {});
+    // Their members, because they may be objects of classes.
+    for (const { name, dtype, parameters, granularity } of rows)
+      checkGiven({ name, dtype, parameters, granularity }, row, {});
+    for (const { name, at } of scalars) checkGiven({ name, at }, { name: 'text', at: 'function' }, {});
     for (const named of [rows, scalars]) {
       if (new Set(named.map((each) => each.name)).size < named.length)
         throw usageError`two rows or scalars of the optimizer ${name} have one name; give each another`;

@@ -148,6 +148,18 @@ const sum = new GradientSum();
 const [row] = sum.rows;
 const summing = (more: object) => Object.assign(new GradientSum(), more);
 const scalars = (at: (step: number) => unknown) => summing({ scalars: [{ name: 'updates', at }] });
+it('takes scalars that are objects of a class', async () => {
+  class Updates {
+    readonly name = 'updates';
+    at(step: number) {
+      return step + 1;
+    }
+  }
+  using device = Device.open({ kind: 'cpu', accumulates: true });
+  const trainer = tinyTrainer(drawnModel(device), { optimizer: summing({ scalars: [new Updates()] }) });
+  expect((await trainer.step(0, 1e-3, () => recordedBatch)).loss).toBeGreaterThan(0);
+});
+
 it.each<[message: string, optimizer: OptimizerChoice]>([
   ['muon does not update h.0.ln1w, a vector; choose another optimizer for it, such as AdamW', muon()],
   [
