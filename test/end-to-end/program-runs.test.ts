@@ -118,7 +118,7 @@ describe('refusals', () => {
     ['no rate', rateOf2(() => fail(new Error('no rate')))],
     ['no connection', batches(() => fail())],
     ["step 2: a batch's inputs must be 1 x 32 = 32 tokens, not 31", batches(() => short)],
-    ['next() of batches must return { inputs, targets }, not Promise { [Object] }', batches(async () => good)],
+    ['next() of batches must return { inputs, targets }, not a Promise (it is not awaited)', batches(async () => good)],
     ['next() of batches must return { inputs, targets }, not { done: false }', batches(() => ({ done: false }))],
     ["the program threw 'no error'", batches(() => fail('no error'))],
     ['step 2 has no target to learn from: all are -1', batches(() => none)],

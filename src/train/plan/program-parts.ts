@@ -105,7 +105,9 @@ export function sourceOf(
     next: () => {
       const batch = source.next();
       if (batch?.inputs !== undefined) return batch;
-      throw usageError`next() of ${name} must return { inputs, targets }, not ${inspect(batch, { depth: 0 })}`;
+      // Node shows a Promise with more or fewer fields, by what else runs in the process.
+      const found = batch instanceof Promise ? 'a Promise (it is not awaited)' : inspect(batch, { depth: 0 });
+      throw usageError`next() of ${name} must return { inputs, targets }, not ${found}`;
     },
     seek: ({ ofProgram: [position] = [first] }) => seek(position),
     seekAsRoot: ({ ofProgram = [] }) => {
