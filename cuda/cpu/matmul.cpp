@@ -74,34 +74,77 @@ Ahead rows_of(View view, int first, int count, int k, int depth) {
   return {view.at(first, k), along ? view.row_stride : view.column_stride, along ? depth : count, along ? count : depth};
 }
 
-// out (=|+=) a b^T: a is [M,K], b is [N,K]. The threads first run other(0) to other(others - 1), and go on without
-// waiting for each other.
-template <class Other>
-void product(Task task, Output out, View a, View b, int M, int N, int K, int others, const Other &other) {
+// Blocks of B that all threads copy for each other, at most 4.5 MiB at once.
+constexpr int64_t SHARED_FLOATS = 1536 * 768;
+
+// Computes out (=|+=) a b^T by an engine: a is [M,K], b is [N,K].
+struct Product {
+  const Task task;
+  const Output out;
+  const View a, b;
+  const int M, N, K;
   const Engine &engine = *task.engine;
-  const int longest = ceil_divide(ceil_divide(K, ceil_divide(K, engine.block_k)), 32) * 32;
-  const Blocks blocks = choose_blocks(engine, task.pool.threads(), M, N, longest);
-  task.pool.each_free(others + blocks.count, [&](int64_t at, int thread) {
-    if (at < others) return other(static_cast<int>(at));
-    const int index = static_cast<int>(at) - others;
+  const int block_k = ceil_divide(ceil_divide(K, ceil_divide(K, engine.block_k)), 32) * 32;
+  const int64_t panel = static_cast<int64_t>(engine.tile_n) * block_k * engine.b_bytes / 4;  // floats of a copied tile_n columns of B
+  float *const panels = task.scratch + task.pool.threads() * PRODUCT_FLOATS;
+
+  int depth(int k) const { return std::min(block_k, K - k); }
+  int width(int column, int end) const { return std::min(engine.tile_n, end - column); }
+  Blocks choose(int columns) const { return choose_blocks(engine, task.pool.threads(), M, columns, block_k); }
+
+  // A block of the output in columns [first, end), from block_k of K. B is in `panels` if it `is_shared`; else the thread copies it.
+  void compute(Blocks blocks, int index, int first, int end, int k, bool is_shared, int thread) const {
     float *block_of_a = task.scratch + thread * PRODUCT_FLOATS, *block_of_b = block_of_a + A_FLOATS;
     const int m = index / blocks.across * blocks.rows, rows = std::min(blocks.rows, M - m);
-    const int n = index % blocks.across * blocks.columns, last = std::min(n + blocks.columns, N);
-    for (int k = 0; k < K; k += longest) {
-      const int depth = std::min(longest, K - k);
-      const Block copy = engine.copy_a(block_of_a, a, m, rows, k, depth);
-      for (int column = n; column < last; column += engine.block_n) {
-        const int columns = std::min(engine.block_n, last - column), next = column + columns;
-        Output block = out.at(m, column);
-        block.add = out.add || k > 0;
-        block.stream = out.stream && depth == K;
-        if (k + depth < K) block.finish = nullptr;
-        engine.multiply(block, copy, engine.copy_b(block_of_b, b, column, columns, k, depth), depth, rows, columns,
-                        rows_of(b, next, std::min(engine.block_n, last - next), k, depth));
+    const int n = first + index % blocks.across * blocks.columns, last = std::min(n + blocks.columns, end);
+    const Block copy = engine.copy_a(block_of_a, a, m, rows, k, depth(k));
+    for (int column = n; column < last; column += engine.tile_n) {
+      const int columns = width(column, last), next = column + columns, then = width(next, last);
+      Output block = out.at(m, column);
+      block.add = out.add || k > 0;
+      block.stream = out.stream && depth(k) == K;
+      if (k + depth(k) < K) block.finish = nullptr;
+      const float *shared = panels + (column - first) / engine.tile_n * panel;
+      if (is_shared) {
+        const Ahead ahead{shared + panel, 0, static_cast<int>(panel), then > 0};
+        engine.multiply(block, copy, {shared, depth(k)}, depth(k), rows, columns, ahead);
+      } else {
+        const Block of_b = engine.copy_b(block_of_b, b, column, columns, k, depth(k));
+        engine.multiply(block, copy, of_b, depth(k), rows, columns, rows_of(b, next, then, k, depth(k)));
       }
     }
-  });
-}
+  }
+
+  // The threads first run other(0) to other(others - 1), and go on without waiting for each other.
+  template <class Other>
+  void run(int others, const Other &other) const {
+    const Blocks blocks = choose(N);
+    // Copying B across its lines takes longer than along them.
+    if (ceil_divide(M, blocks.rows) <= (b.column_stride == 1 ? 2 : 1)) {
+      return task.pool.each_free(others + blocks.count, [&](int64_t at, int thread) {
+        if (at < others) return other(static_cast<int>(at));
+        for (int k = 0; k < K; k += block_k) compute(blocks, static_cast<int>(at) - others, 0, N, k, false, thread);
+      });
+    }
+    const int all = ceil_divide(N, engine.tile_n), parts = ceil_divide(all, static_cast<int>(SHARED_FLOATS / panel));
+    const int columns = ceil_divide(all, parts) * engine.tile_n;
+    for (int k = 0; k < K; k += block_k) {
+      for (int first = 0; first < N; first += columns) {
+        const int end = std::min(first + columns, N), more = k + first == 0 ? others : 0;
+        task.pool.each_free(more + ceil_divide(end - first, engine.tile_n), [&](int64_t at, int) {
+          if (at < more) return other(static_cast<int>(at));
+          const int64_t index = at - more;
+          const int column = first + static_cast<int>(index) * engine.tile_n;
+          engine.copy_b(panels + index * panel, b, column, width(column, end), k, depth(k));
+        });
+        const Blocks part = choose(end - first);
+        task.pool.each_free(part.count, [&](int64_t index, int thread) {
+          compute(part, static_cast<int>(index), first, end, k, true, thread);
+        });
+      }
+    }
+  }
+};
 
 constexpr auto nothing = [](int) {};
 
@@ -159,8 +202,8 @@ void matmul_forward(Task task, float *out, float *pre, const float *in, const fl
   }
   const Finish each(finish);
   const bool is_sums = !bias && !residual && activation == GPT2_NO_ACTIVATION;
-  product(task, {out, o, false, is_sums && is_large(N, O), is_sums ? nullptr : &each}, {in, c, 1}, {weight, c, 1}, N,
-          O, C, 0, nothing);
+  const Output to{out, o, false, is_sums && is_large(N, O), is_sums ? nullptr : &each};
+  Product{task, to, {in, c, 1}, {weight, c, 1}, N, O, C}.run(0, nothing);
 }
 
 void matmul_backward_input(Task task, float *din, const float *dout, const float *weight, const float *pre,
@@ -178,18 +221,19 @@ void matmul_backward_input(Task task, float *din, const float *dout, const float
     }
   };
   const Finish each(finish);
-  product(task, {din, c, false, false, activation == GPT2_NO_ACTIVATION ? nullptr : &each},
-          {dout, static_cast<size_t>(O), 1}, {weight, 1, c}, N, C, O, 0, nothing);
+  const Output to{din, c, false, false, activation == GPT2_NO_ACTIVATION ? nullptr : &each};
+  Product{task, to, {dout, static_cast<size_t>(O), 1}, {weight, 1, c}, N, C, O}.run(0, nothing);
 }
 
 void matmul_backward_weight(Task task, float *dweight, float *dbias, const float *dout, const float *in, int N, int C,
                             int O, bool accumulate) {
   const size_t c = C;
-  product(task, {dweight, c, accumulate, !accumulate && is_large(O, C)}, {dout, 1, static_cast<size_t>(O)}, {in, 1, c},
-          O, C, N, dbias ? slabs_of(O) : 0, [&](int slab) { slab_sums(dbias, dout, N, O, slab, accumulate); });
+  const Output to{dweight, c, accumulate, !accumulate && is_large(O, C)};
+  Product{task, to, {dout, 1, static_cast<size_t>(O)}, {in, 1, c}, O, C, N}.run(
+      dbias ? slabs_of(O) : 0, [&](int slab) { slab_sums(dbias, dout, N, O, slab, accumulate); });
 }
 
-// A block of A and one of B for each thread, in every direction.
-int64_t matmul_scratch(int threads, int, int, int, bool) { return threads * PRODUCT_FLOATS; }
+// A block of A and one of B for each thread, and blocks of B for all, in every direction.
+int64_t matmul_scratch(int threads, int, int, int, bool) { return threads * PRODUCT_FLOATS + SHARED_FLOATS; }
 
 }  // namespace gpt2::GPT2_PATH

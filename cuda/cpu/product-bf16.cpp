@@ -28,8 +28,7 @@ constexpr int SQUARE = 2 * SIDE;    // rows and columns of the output that are c
 // Sums stay in registers for 1536 in K: a Xeon's 36 products of benchmarks/cpu.md run at 722 GFLOP/s, in blocks of 768 at 673. A
 // block of A (768 KiB) and 32 columns of B (96 KiB) stay in an L2 of 2 MiB.
 constexpr int BLOCK_K = 1536;
-constexpr int BLOCK_N = 32;
-static_assert(BLOCK_N * BLOCK_K / 2 <= B_FLOATS);
+static_assert(SQUARE * BLOCK_K / 2 <= B_FLOATS);
 
 // Where the output goes past the caches, its sums are kept apart, and 32 columns of B, about 256 long in K (16 KiB), stay in L1 while
 // 512 rows of A pass: d12's weight gradients run at 1,100 GFLOP/s a core instead of 960. Elsewhere the copy of the sums costs more.
@@ -39,7 +38,7 @@ constexpr int CHUNK_M = 512;
 // The block of K of operands in three parts. Its sums are added outside of the tiles: at K = 3072 their error is 0.4 of that of
 // sums in tiles.
 constexpr int PARTS_BLOCK_K = 384;
-static_assert(copied_floats(BLOCK_N * PARTS_BLOCK_K) <= B_FLOATS);
+static_assert(copied_floats(SQUARE * PARTS_BLOCK_K) <= B_FLOATS);
 
 int round_up(int value, int multiple) { return (value + multiple - 1) / multiple * multiple; }
 
@@ -368,14 +367,14 @@ void multiply(Output out, Block a, Block b, int depth, int rows, int columns, Ah
 }  // namespace
 
 const Engine bf16_engine = {
-    SQUARE, SQUARE, 2 * A_ELEMENTS, BLOCK_N, BLOCK_K, CYCLES, 0, copy_tiles<1, false>, copy_tiles<1, true>, multiply<1>};
+    SQUARE, SQUARE, 2 * A_ELEMENTS, BLOCK_K, 2, CYCLES, 0, copy_tiles<1, false>, copy_tiles<1, true>, multiply<1>};
 
 #if defined(__AMX_BF16__)
 const Engine fp32_engine = {SQUARE,
                             SQUARE,
                             A_ELEMENTS,
-                            BLOCK_N,
                             PARTS_BLOCK_K,
+                            6,
                             6 * CYCLES,
                             8,
                             copy_tiles<3, false>,

@@ -21,8 +21,7 @@ constexpr int PANEL_M = std::max(TILE_M, WIDTH);
 // A block of A of 384 x 512 (768 KiB) stays in L2, while a panel of B of 384 x 48 (72 KiB) serves all of its tiles, copied
 // just before: 192 columns were 8% slower on a Xeon (benchmarks/cpu.md).
 constexpr int BLOCK_K = 384;
-constexpr int BLOCK_N = TILE_N;
-static_assert(BLOCK_K * BLOCK_N <= B_FLOATS);
+static_assert(BLOCK_K * TILE_N <= B_FLOATS);
 
 // Copies rows [first, first + count) of the view's columns [k, k + depth) in panels [count / width][depth][width]. In the
 // last panel only vectors that hold a row are written.
@@ -127,7 +126,7 @@ void multiply(Output out, Block a, Block b, int depth, int rows, int columns, Ah
 
 }  // namespace
 
-const Engine fp32_engine = {TILE_M,        TILE_N,       A_ELEMENTS, BLOCK_N, BLOCK_K, 0.5f / WIDTH, 8,
+const Engine fp32_engine = {TILE_M,        TILE_N,       A_ELEMENTS, BLOCK_K, 4, 0.5f / WIDTH, 8,
                             copy<PANEL_M>, copy<TILE_N>, multiply};
 
 }  // namespace gpt2::GPT2_PATH

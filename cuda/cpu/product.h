@@ -92,7 +92,8 @@ constexpr int64_t PRODUCT_FLOATS = A_FLOATS + B_FLOATS;
 struct Engine {
   int tile_m, tile_n;    // of the output, in registers
   int a_elements;        // of the largest block of A
-  int block_n, block_k;  // the largest block of B
+  int block_k;           // of a block; its columns of B are tile_n
+  int b_bytes;           // of an element of a copied block of B
   float cycles;          // that a multiplication takes, about
   // A forward matmul of at most this many rows reads the weight in place: copying the weight would take longer than the
   // matmul. 0 where that would change bits.
