@@ -217,7 +217,7 @@ void attention_backward(Task task, float *dqkv, const float *dout, const float *
     keys.copy(head.k);
     values.copy(head.v);
     keys_of_sums.copy(head.k);
-    float *dq = dqkv + (head.q.data - qkv), *dk = dq + C, *dv = dk + C;
+    float *dq = dqkv + (static_cast<const float *>(head.q.data) - qkv), *dk = dq + C, *dv = dk + C;
     for (int t = 0; t < T; t++) {
       std::fill_n(dk + t * stride, HS, 0.0f);
       std::fill_n(dv + t * stride, HS, 0.0f);

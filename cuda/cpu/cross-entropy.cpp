@@ -41,22 +41,24 @@ double denominator(float *terms, const float *x, float largest, int V) {
 
 void cross_entropy(Task task, float *losses, float *dlogits, const float *logits, const int32_t *targets, int N, int V,
                    int Vp, float dloss) {
-  cross_entropy_capped(task, losses, dlogits, logits, targets, N, V, Vp, dloss, 0);
+  cross_entropy_capped(task, losses, dlogits, logits, targets, N, V, Vp, dloss, 0, false);
 }
 
 void cross_entropy_capped(Task task, float *losses, float *dlogits, const float *logits, const int32_t *targets, int N,
-                          int V, int Vp, float dloss, float softcap) {
-  task.pool.each(N, [&](int64_t n) {
+                          int V, int Vp, float dloss, float softcap, bool is_rounded) {
+  task.pool.each_free(N, [&](int64_t n, int thread) {
     const float *x = logits + static_cast<size_t>(n) * Vp;
     const int target = targets[n];
+    float *row = dlogits ? dlogits + static_cast<size_t>(n) * Vp : nullptr;
     if (target < 0) {
       losses[n] = 0;
-      if (dlogits) std::fill_n(dlogits + static_cast<size_t>(n) * Vp, Vp, 0.0f);
+      if (row) std::fill_n(row, Vp, 0.0f);
       return;
     }
     // Read before the gradient replaces the logits, which may be the same memory.
     const float of_target = x[target], largest = largest_of(x, V);
-    float *d = dlogits ? dlogits + static_cast<size_t>(n) * Vp : nullptr;
+    // Rounded, the gradient is half of the row, and floats written to the row would all go to memory.
+    float *d = row && is_rounded ? task.scratch + static_cast<size_t>(thread) * Vp : row;
     const double sum = denominator(softcap > 0 ? nullptr : d, x, largest, V);
     losses[n] = static_cast<float>(std::log(sum) - (static_cast<double>(of_target) - largest));
     if (!d) return;
@@ -65,11 +67,17 @@ void cross_entropy_capped(Task task, float *losses, float *dlogits, const float 
     const float scale = dloss / static_cast<float>(sum);
     if (softcap > 0) {
       for (int j = 0; j < V; j++) d[j] = exponential(x[j] - largest) * scale * softcap_slope(x[j], softcap);
-    } else {
+    } else if (!is_rounded) {
       for (int j = 0; j < V; j++) d[j] *= scale;
     }
     for (int j = V; j < Vp; j++) d[j] = 0;
     d[target] = at_target * dloss * slope_at_target;
+    if (!is_rounded) return;
+    const float factor = softcap > 0 ? 1 : scale;
+    auto *to = reinterpret_cast<uint16_t *>(row);
+#pragma omp simd
+    for (int j = 0; j < Vp; j++) to[j] = static_cast<uint16_t>(bf16_of(d[j] * factor));
+    to[target] = static_cast<uint16_t>(bf16_of(at_target * dloss * slope_at_target));
   });
 }
 

@@ -21,6 +21,12 @@ static inline float float_of(uint32_t bits) {
   return value;
 }
 
+// The bits of a float in bf16, rounded to nearest, ties to even.
+static inline uint32_t bf16_of(float value) {
+  const uint32_t bits = bits_of(value);
+  return (bits & 0x7fffffff) > 0x7f800000 ? bits >> 16 | 0x40 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+
 // e^x = 2^n e^r with n = round(x / ln 2), |r| <= ln 2 / 2, and e^r by its Taylor polynomial of degree 7. Below -87 the
 // result is 0, above 88.7 infinity; NaN stays NaN.
 static inline float exponential(float x) {

@@ -71,7 +71,9 @@ void slab_sums(float *sums, const float *values, int N, int O, int slab, bool ac
 // The memory of rows [first, first + count) of the view's columns [k, k + depth).
 Ahead rows_of(View view, int first, int count, int k, int depth) {
   const bool along = view.column_stride == 1;
-  return {view.at(first, k), along ? view.row_stride : view.column_stride, along ? depth : count, along ? count : depth};
+  const int bytes = static_cast<int>(view.bytes());
+  return {static_cast<const char *>(view.at(first, k)), (along ? view.row_stride : view.column_stride) * bytes,
+          (along ? depth : count) * bytes, along ? count : depth};
 }
 
 // Blocks of B that all threads copy for each other, at most 4.5 MiB at once.
@@ -106,7 +108,7 @@ struct Product {
       if (k + depth(k) < K) block.finish = nullptr;
       const float *shared = panels + (column - first) / engine.tile_n * panel;
       if (is_shared) {
-        const Ahead ahead{shared + panel, 0, static_cast<int>(panel), then > 0};
+        const Ahead ahead{reinterpret_cast<const char *>(shared + panel), 0, static_cast<int>(panel) * 4, then > 0};
         engine.multiply(block, copy, {shared, depth(k)}, depth(k), rows, columns, ahead);
       } else {
         const Block of_b = engine.copy_b(block_of_b, b, column, columns, k, depth(k));
@@ -223,6 +225,14 @@ void matmul_backward_input(Task task, float *din, const float *dout, const float
   const Finish each(finish);
   const Output to{din, c, false, false, activation == GPT2_NO_ACTIVATION ? nullptr : &each};
   Product{task, to, {dout, static_cast<size_t>(O), 1}, {weight, 1, c}, N, C, O}.run(0, nothing);
+}
+
+void matmul_gradients(Task task, float *din, float *dweight, View dout, const float *in, const float *weight, int N,
+                      int C, int O, bool accumulate) {
+  const size_t c = C;
+  if (din) Product{task, {din, c, false}, dout, {weight, 1, c}, N, C, O}.run(0, nothing);
+  const Output to{dweight, c, accumulate, !accumulate && is_large(O, C)};
+  if (dweight) Product{task, to, dout.transposed(), {in, 1, c}, O, C, N}.run(0, nothing);
 }
 
 void matmul_backward_weight(Task task, float *dweight, float *dbias, const float *dout, const float *in, int N, int C,

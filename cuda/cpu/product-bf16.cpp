@@ -42,12 +42,33 @@ static_assert(copied_floats(SQUARE * PARTS_BLOCK_K) <= B_FLOATS);
 
 int round_up(int value, int multiple) { return (value + multiple - 1) / multiple * multiple; }
 
-uint32_t rounded(float value) {
-  const uint32_t bits = bits_of(value);
-  return (bits & 0x7fffffff) > 0x7f800000 ? bits >> 16 | 0x40 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+using gpt2::bf16_of;
+uint32_t bf16_of(uint16_t value) { return value; }
+float exact(float value) { return value; }
+float exact(uint16_t value) { return float_of(uint32_t{value} << 16); }
+
+// A pair of neighbours in K.
+template <class Element>
+uint32_t word_of(Element low, Element high) {
+  return bf16_of(low) | bf16_of(high) << 16;
 }
 
-uint32_t word_of(float low, float high) { return rounded(low) | rounded(high) << 16; }
+// A tile of 16 rows x 16 words, from lines of memory `stride` apart: a line for each row (`along`), or for each of the 32 terms in K.
+template <int, bool along, bool transposed, class Element>
+void tile_words(uint32_t *to, const Element *from, size_t stride) {
+  uint32_t memory[WORDS], *lines = transposed ? memory : to;
+  for (int i = 0; i < SIDE; i++) {
+    const Element *line = from + (along ? i : 2 * i) * stride;
+    for (int j = 0; j < SIDE; j++) {
+      lines[i * SIDE + j] = along ? word_of(line[2 * j], line[2 * j + 1]) : word_of(line[j], line[stride + j]);
+    }
+  }
+  float *out = reinterpret_cast<float *>(to);
+  const float *in = reinterpret_cast<const float *>(lines);
+  for (int i = 0; i < SIDE && transposed; i += WIDTH) {
+    for (int j = 0; j < SIDE; j += WIDTH) transpose_square(out + j * SIDE + i, SIDE, in + i * SIDE + j, SIDE);
+  }
+}
 
 #if defined(__AVX512BF16__)
 
@@ -69,7 +90,6 @@ inline __m512 beside(const float *left, const float *right) {
   return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(left)), _mm256_loadu_ps(right), 1);
 }
 
-// A tile of 16 rows x 16 words, from lines of memory `stride` apart: a line for each row (`along`), or for each of the 32 terms in K.
 // If `transposed`, rounding already does the first step of the transpose, at no cost.
 template <int parts, bool along, bool transposed>
 void tile_words(uint32_t *to, const float *from, size_t stride) {
@@ -99,30 +119,11 @@ void tile_words(uint32_t *to, const float *from, size_t stride) {
   }
 }
 
-#else
-
-template <int, bool along, bool transposed>
-void tile_words(uint32_t *to, const float *from, size_t stride) {
-  uint32_t lines[WORDS];
-  for (int i = 0; i < SIDE; i++) {
-    for (int j = 0; j < SIDE; j++) {
-      const float *at = from + (along ? i * stride + 2 * j : 2 * i * stride + j);
-      lines[i * SIDE + j] = word_of(at[0], at[along ? 1 : stride]);
-    }
-  }
-  if (!transposed) std::copy_n(lines, WORDS, to);
-  float *out = reinterpret_cast<float *>(to);
-  const float *in = reinterpret_cast<const float *>(lines);
-  for (int i = 0; i < SIDE && transposed; i += WIDTH) {
-    for (int j = 0; j < SIDE; j += WIDTH) transpose_square(out + j * SIDE + i, SIDE, in + i * SIDE + j, SIDE);
-  }
-}
-
 #endif
 
 // Copies rows [first, first + count) of the view in tiles [count / 32][depth / 32][part][2], each as [row][pair], or as
 // [pair][row] where `pairs_first`.
-template <int parts, bool pairs_first>
+template <int parts, bool pairs_first, class Element>
 Block copy_tiles(float *memory, View view, int first, int count, int k, int depth) {
   const bool along = view.column_stride == 1;
   const int tiles_of_rows = (count + SIDE - 1) / SIDE, steps = (depth + PAIRS - 1) / PAIRS;
@@ -133,7 +134,7 @@ Block copy_tiles(float *memory, View view, int first, int count, int k, int dept
       const int tile = (row / SQUARE * steps + d / PAIRS) * 2 * parts + row / SIDE % 2;
       uint32_t *to = reinterpret_cast<uint32_t *>(memory) + tile * WORDS;
       const int rows = std::min(SIDE, count - row), elements = std::min(PAIRS, depth - d);
-      const float *from = view.at(first + row, k + d);
+      const auto *from = static_cast<const Element *>(view.at(first + row, k + d));
       if (rows == SIDE && elements == PAIRS) {
         if (along) {
           tile_words<parts, true, pairs_first>(to, from, view.row_stride);
@@ -145,7 +146,7 @@ Block copy_tiles(float *memory, View view, int first, int count, int k, int dept
       for (int i = 0; i < SIDE; i++) {
         for (int pair = 0; pair < SIDE; pair++) {
           const auto value = [&](int element) {
-            return i < rows && element < elements ? from[i * view.row_stride + element * view.column_stride] : 0.0f;
+            return i < rows && element < elements ? exact(from[i * view.row_stride + element * view.column_stride]) : 0.0f;
           };
           float low = value(2 * pair), high = value(2 * pair + 1);
           for (int part = 0; part < parts; part++) {
@@ -159,6 +160,10 @@ Block copy_tiles(float *memory, View view, int first, int count, int k, int dept
     }
   }
   return {memory, depth};
+}
+
+Block copy_a(float *memory, View view, int first, int count, int k, int depth) {
+  return (view.is_rounded ? copy_tiles<1, false, uint16_t> : copy_tiles<1, false, float>)(memory, view, first, count, k, depth);
 }
 
 #if defined(__AMX_BF16__)
@@ -367,7 +372,7 @@ void multiply(Output out, Block a, Block b, int depth, int rows, int columns, Ah
 }  // namespace
 
 const Engine bf16_engine = {
-    SQUARE, SQUARE, 2 * A_ELEMENTS, BLOCK_K, 2, CYCLES, 0, copy_tiles<1, false>, copy_tiles<1, true>, multiply<1>};
+    SQUARE, SQUARE, 2 * A_ELEMENTS, BLOCK_K, 2, CYCLES, 0, copy_a, copy_tiles<1, true, float>, multiply<1>};
 
 #if defined(__AMX_BF16__)
 const Engine fp32_engine = {SQUARE,
@@ -377,8 +382,8 @@ const Engine fp32_engine = {SQUARE,
                             6,
                             6 * CYCLES,
                             8,
-                            copy_tiles<3, false>,
-                            copy_tiles<3, true>,
+                            copy_tiles<3, false, float>,
+                            copy_tiles<3, true, float>,
                             multiply<3>};
 #endif
 

@@ -31,7 +31,7 @@ Block copy(float *to, View view, int first, int count, int k, int depth) {
   for (int row = 0; row < count; row += width, to += depth * width) {
     const int rows = std::min(width, count - row), whole = rows / WIDTH * WIDTH;
     const int padded = (rows + WIDTH - 1) / WIDTH * WIDTH;
-    const float *from = view.at(first + row, k);
+    const float *from = static_cast<const float *>(view.at(first + row, k));
     int done = 0;
     if (view.row_stride == 1) {
       for (int d = 0; d < depth; d++) {

@@ -9,14 +9,19 @@
 
 namespace gpt2 {
 
-// A matrix whose element (row, column) is at data[row * row_stride + column * column_stride]; one stride is 1.
+// A matrix whose element (row, column) is at data[row * row_stride + column * column_stride]; one stride is 1. Its elements
+// are floats, or bf16 if it `is_rounded`, which bf16's engine alone can copy, as A.
 struct View {
-  const float *data;
+  const void *data;
   size_t row_stride;
   size_t column_stride;
+  bool is_rounded = false;
 
-  const float *at(int row, int column) const { return data + row * row_stride + column * column_stride; }
-  View transposed() const { return {data, column_stride, row_stride}; }
+  size_t bytes() const { return is_rounded ? 2 : 4; }  // of an element
+  const void *at(int row, int column) const {
+    return static_cast<const char *>(data) + (row * row_stride + column * column_stride) * bytes();
+  }
+  View transposed() const { return {data, column_stride, row_stride, is_rounded}; }
 };
 
 // A copied block of A or B, `depth` long in K.
@@ -28,16 +33,16 @@ struct Block {
 // Rows of memory that the thread copies next. A micro-kernel has them fetched into L2 while it multiplies; else the copy
 // would wait for memory.
 struct Ahead {
-  const float *data = nullptr;
+  const char *data = nullptr;
   size_t stride = 0;
-  int width = 0, rows = 0;  // in floats, and rows that are left
+  int width = 0, rows = 0;  // in bytes, and rows that are left
   int at = 0;
 
-  int lines() const { return rows * ((width + 15) / 16); }
+  int lines() const { return rows * ((width + 63) / 64); }
   void fetch(int lines) {
     for (; lines > 0 && rows > 0; lines--) {
       __builtin_prefetch(data + at, 0, 2);
-      if ((at += 16) < width) continue;
+      if ((at += 64) < width) continue;
       at = 0;
       data += stride;
       rows--;
