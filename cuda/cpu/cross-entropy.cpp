@@ -57,27 +57,29 @@ void cross_entropy_capped(Task task, float *losses, float *dlogits, const float 
     }
     // Read before the gradient replaces the logits, which may be the same memory.
     const float of_target = x[target], largest = largest_of(x, V);
-    // Rounded, the gradient is half of the row, and floats written to the row would all go to memory.
+    // Floats written to the row would all go to memory; the rounded gradient is half as much.
     float *d = row && is_rounded ? task.scratch + static_cast<size_t>(thread) * Vp : row;
     const double sum = denominator(softcap > 0 ? nullptr : d, x, largest, V);
     losses[n] = static_cast<float>(std::log(sum) - (static_cast<double>(of_target) - largest));
     if (!d) return;
     const float slope_at_target = softcap > 0 ? softcap_slope(of_target, softcap) : 1.0f;
-    const float at_target = exponential(of_target - largest) / static_cast<float>(sum) - 1.0f;
+    const float at_target =
+        (exponential(of_target - largest) / static_cast<float>(sum) - 1.0f) * dloss * slope_at_target;
     const float scale = dloss / static_cast<float>(sum);
-    if (softcap > 0) {
-      for (int j = 0; j < V; j++) d[j] = exponential(x[j] - largest) * scale * softcap_slope(x[j], softcap);
-    } else if (!is_rounded) {
-      for (int j = 0; j < V; j++) d[j] *= scale;
+    for (int j = 0; j < V && softcap > 0; j++) {
+      d[j] = exponential(x[j] - largest) * scale * softcap_slope(x[j], softcap);
     }
-    for (int j = V; j < Vp; j++) d[j] = 0;
-    d[target] = at_target * dloss * slope_at_target;
-    if (!is_rounded) return;
-    const float factor = softcap > 0 ? 1 : scale;
-    auto *to = reinterpret_cast<uint16_t *>(row);
+    const float factor = softcap > 0 ? 1.0f : scale;
+    std::fill_n(d + V, Vp - V, 0.0f);
+    if (is_rounded) {
+      auto *to = reinterpret_cast<uint16_t *>(row);
 #pragma omp simd
-    for (int j = 0; j < Vp; j++) to[j] = static_cast<uint16_t>(bf16_of(d[j] * factor));
-    to[target] = static_cast<uint16_t>(bf16_of(at_target * dloss * slope_at_target));
+      for (int j = 0; j < Vp; j++) to[j] = static_cast<uint16_t>(bf16_of(d[j] * factor));
+      to[target] = static_cast<uint16_t>(bf16_of(at_target));
+    } else {
+      for (int j = 0; j < V && softcap == 0; j++) d[j] *= factor;
+      d[target] = at_target;
+    }
   });
 }
 

@@ -53,7 +53,8 @@ uint32_t word_of(Element low, Element high) {
   return bf16_of(low) | bf16_of(high) << 16;
 }
 
-// A tile of 16 rows x 16 words, from lines of memory `stride` apart: a line for each row (`along`), or for each of the 32 terms in K.
+// A tile of 16 rows x 16 words, from lines of memory `stride` apart: a line for each row (`along`), or for each of the
+// 32 terms in K.
 template <int, bool along, bool transposed, class Element>
 void tile_words(uint32_t *to, const Element *from, size_t stride) {
   uint32_t memory[WORDS], *lines = transposed ? memory : to;
@@ -146,7 +147,8 @@ Block copy_tiles(float *memory, View view, int first, int count, int k, int dept
       for (int i = 0; i < SIDE; i++) {
         for (int pair = 0; pair < SIDE; pair++) {
           const auto value = [&](int element) {
-            return i < rows && element < elements ? exact(from[i * view.row_stride + element * view.column_stride]) : 0.0f;
+            return i < rows && element < elements ? exact(from[i * view.row_stride + element * view.column_stride])
+                                                  : 0.0f;
           };
           float low = value(2 * pair), high = value(2 * pair + 1);
           for (int part = 0; part < parts; part++) {
@@ -163,7 +165,8 @@ Block copy_tiles(float *memory, View view, int first, int count, int k, int dept
 }
 
 Block copy_a(float *memory, View view, int first, int count, int k, int depth) {
-  return (view.is_rounded ? copy_tiles<1, false, uint16_t> : copy_tiles<1, false, float>)(memory, view, first, count, k, depth);
+  const auto copy = view.is_rounded ? copy_tiles<1, false, uint16_t> : copy_tiles<1, false, float>;
+  return copy(memory, view, first, count, k, depth);
 }
 
 #if defined(__AMX_BF16__)

@@ -9,8 +9,8 @@
 
 namespace gpt2 {
 
-// A matrix whose element (row, column) is at data[row * row_stride + column * column_stride]; one stride is 1. Its elements
-// are floats, or bf16 if it `is_rounded`, which bf16's engine alone can copy, as A.
+// A matrix whose element (row, column) is at data[row * row_stride + column * column_stride]; one stride is 1. Its
+// elements are floats, or bf16 if it `is_rounded`, which bf16's engine alone can copy, as A.
 struct View {
   const void *data;
   size_t row_stride;
