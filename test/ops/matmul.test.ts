@@ -1,9 +1,12 @@
-// Matmuls on every code path of the CPU: in bf16 their bits, in fp32 their errors, and what becomes of infinities and NaN.
+// Matmuls on every code path of the CPU: in bf16 their bits, in fp32 their errors, and what becomes of infinities and NaN; that
+// neither the sizes of a product nor the form of a classifier's gradient between its ops change bits.
 import { describe, expect, it, vi } from 'vitest';
 import { GPT2_ACTIVATION } from '../../src/native/bindings.generated.ts';
 import { Device, type Dtype } from '../../src/native/device.ts';
 import { floats, held, Random } from '../../src/ops/cases/case-numbers.ts';
 import {
+  classifier,
+  classifierScratch,
   matmulBackwardInput,
   matmulBackwardWeight,
   matmulForward,
@@ -168,6 +171,70 @@ describeBackends(
           }
         },
       );
+    });
+  },
+  { dtypes: ['fp32'] },
+);
+
+/** din and dweight of a classifier; with a bias's gradient, the gradient of its logits stays in fp32. */
+function classifierGradients(path: string, dtype: Dtype, softcap: number, biased: boolean) {
+  using opened = openPath(path, dtype);
+  using bench = new TensorBench(opened);
+  const { N, C, V, Vp } = { N: 70, C: 100, V: 150, Vp: 160 };
+  const { x, w, before } = drawn({ N, C, O: Vp }, (value) => value);
+  opened.reserveWorkspace(classifierScratch(opened, { N, C, Vp, gradients: true, fp8: false }));
+  const targets = Int32Array.from({ length: N }, (_, n) => (n % 9 === 4 ? -1 : (n * 37) % V));
+  const [din, dweight] = [bench.tensor('din', [N, C]), bench.tensor('dweight', [Vp, C], before)];
+  const none = { step: null, inValues: null, inScale: null, weightValues: null, weightTransposed: null, factors: null };
+  classifier(opened, {
+    ...none,
+    losses: bench.floats('losses', [N]),
+    ...{ din, dweight, dbias: biased ? bench.floats('dbias', [Vp]) : null },
+    ...{ logits: bench.tensor('logits', [N, Vp]), in: bench.tensor('in', [N, C], x) },
+    ...{
+      weight: bench.tensor('weight', [Vp, C], w),
+      bias: null,
+      targets: bench.tensor('targets', [N], targets, 'int32'),
+    },
+    ...{ V, dloss: 0.1, softcap, accumulate: true },
+  });
+  bench.checkGuards();
+  return [floats(din), floats(dweight)];
+}
+
+describeBackends(
+  'matmul',
+  (_, kind) => {
+    describe.runIf(kind === 'cpu').each(['bf16', 'fp32'] as const)('in %s on every code path of this CPU', (dtype) => {
+      it('has the bits of a product of a few rows in each row of many', () => {
+        // Several blocks of rows, which share columns of B; more columns than are shared at once; several blocks of K.
+        const [N, C, O, few] = [600, 3200, 1700, 10];
+        const { x, w, d, before } = drawn({ N, C, O }, (value) => value);
+        const ofFewRows = { x: x.subarray(0, few * C), w, d: d.subarray(0, few * O), before };
+        const ofFewColumns = {
+          ...{ x, w: w.subarray(0, few * C), before: before.subarray(0, few * C) },
+          d: Float32Array.from(each(N, few, (n, o) => d[n * O + o]!)),
+        };
+        for (const path of codePaths()) {
+          const all = products(path, dtype, { N, C, O }, { x, w, d, before });
+          const { out, din } = products(path, dtype, { N: few, C, O }, ofFewRows);
+          const { dweight } = products(path, dtype, { N, C, O: few }, ofFewColumns);
+          for (const [name, values] of Object.entries({ out, din, dweight })) {
+            const found = all[name as keyof typeof all];
+            expect(
+              values.findIndex((value, index) => value !== found[index]),
+              `${path}: ${name}`,
+            ).toBe(-1);
+          }
+        }
+      }, 60_000);
+
+      it.each([0, 3])('has the bits of a gradient in fp32 in a classifier that rounds it, softcap %d', (softcap) => {
+        for (const path of codePaths()) {
+          const [rounded, exact] = [false, true].map((biased) => classifierGradients(path, dtype, softcap, biased));
+          expect(rounded, path).toEqual(exact);
+        }
+      });
     });
   },
   { dtypes: ['fp32'] },
