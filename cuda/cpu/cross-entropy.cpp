@@ -66,8 +66,8 @@ void cross_entropy_capped(Task task, float *losses, float *dlogits, const float 
     const float at_target =
         (exponential(of_target - largest) / static_cast<float>(sum) - 1.0f) * dloss * slope_at_target;
     const float scale = dloss / static_cast<float>(sum);
-    for (int j = 0; j < V && softcap > 0; j++) {
-      d[j] = exponential(x[j] - largest) * scale * softcap_slope(x[j], softcap);
+    if (softcap > 0) {
+      for (int j = 0; j < V; j++) d[j] = exponential(x[j] - largest) * scale * softcap_slope(x[j], softcap);
     }
     const float factor = softcap > 0 ? 1.0f : scale;
     std::fill_n(d + V, Vp - V, 0.0f);
@@ -77,7 +77,7 @@ void cross_entropy_capped(Task task, float *losses, float *dlogits, const float 
       for (int j = 0; j < Vp; j++) to[j] = static_cast<uint16_t>(bf16_of(d[j] * factor));
       to[target] = static_cast<uint16_t>(bf16_of(at_target));
     } else {
-      for (int j = 0; j < V && softcap == 0; j++) d[j] *= factor;
+      for (int j = 0; j < V; j++) d[j] *= factor;
       d[target] = at_target;
     }
   });
