@@ -122,17 +122,17 @@ void tile_words(uint32_t *to, const float *from, size_t stride) {
 
 #endif
 
-// Copies rows [first, first + count) of the view in tiles [count / 32][depth / 32][part][2], each as [row][pair], or as
-// [pair][row] where `pairs_first`.
+// Copies rows [first, first + count) of the view's columns [k, k + depth) in tiles [count / 32][length / 32][part][2],
+// each as [row][pair], or as [pair][row] where `pairs_first`.
 template <int parts, bool pairs_first, class Element>
-Block copy_tiles(float *memory, View view, int first, int count, int k, int depth) {
+Block copy_tiles(float *memory, View view, int first, int count, int k, int depth, int length) {
   const bool along = view.column_stride == 1;
   const int tiles_of_rows = (count + SIDE - 1) / SIDE, steps = (depth + PAIRS - 1) / PAIRS;
   // In the order of memory: a line's tiles are neighbours.
   for (int outer = 0; outer < (along ? tiles_of_rows : steps); outer++) {
     for (int inner = 0; inner < (along ? steps : tiles_of_rows); inner++) {
       const int row = (along ? outer : inner) * SIDE, d = (along ? inner : outer) * PAIRS;
-      const int tile = (row / SQUARE * steps + d / PAIRS) * 2 * parts + row / SIDE % 2;
+      const int tile = (row / SQUARE * (round_up(length, PAIRS) / PAIRS) + d / PAIRS) * 2 * parts + row / SIDE % 2;
       uint32_t *to = reinterpret_cast<uint32_t *>(memory) + tile * WORDS;
       const int rows = std::min(SIDE, count - row), elements = std::min(PAIRS, depth - d);
       const auto *from = static_cast<const Element *>(view.at(first + row, k + d));
@@ -161,12 +161,12 @@ Block copy_tiles(float *memory, View view, int first, int count, int k, int dept
       }
     }
   }
-  return {memory, depth};
+  return {memory, length};
 }
 
-Block copy_a(float *memory, View view, int first, int count, int k, int depth) {
+Block copy_a(float *memory, View view, int first, int count, int k, int depth, int length) {
   const auto copy = view.is_rounded ? copy_tiles<1, false, uint16_t> : copy_tiles<1, false, float>;
-  return copy(memory, view, first, count, k, depth);
+  return copy(memory, view, first, count, k, depth, length);
 }
 
 #if defined(__AMX_BF16__)

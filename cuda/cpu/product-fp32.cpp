@@ -23,12 +23,12 @@ constexpr int PANEL_M = std::max(TILE_M, WIDTH);
 constexpr int BLOCK_K = 384;
 static_assert(BLOCK_K * TILE_N <= B_FLOATS);
 
-// Copies rows [first, first + count) of the view's columns [k, k + depth) in panels [count / width][depth][width]. In the
-// last panel only vectors that hold a row are written.
+// Copies rows [first, first + count) of the view's columns [k, k + depth) in panels [count / width][length][width]. In
+// the last panel only vectors that hold a row are written.
 template <int width>
-Block copy(float *to, View view, int first, int count, int k, int depth) {
-  const Block block{to, depth};
-  for (int row = 0; row < count; row += width, to += depth * width) {
+Block copy(float *to, View view, int first, int count, int k, int depth, int length) {
+  const Block block{to, length};
+  for (int row = 0; row < count; row += width, to += length * width) {
     const int rows = std::min(width, count - row), whole = rows / WIDTH * WIDTH;
     const int padded = (rows + WIDTH - 1) / WIDTH * WIDTH;
     const float *from = static_cast<const float *>(view.at(first + row, k));

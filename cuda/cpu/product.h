@@ -103,11 +103,18 @@ struct Engine {
   // A forward matmul of at most this many rows reads the weight in place: copying the weight would take longer than the
   // matmul. 0 where that would change bits.
   int few_rows;
-  // Copy rows [first, first + count) and columns [k, k + depth) of the view. Rows of `b` are columns of B.
-  Block (*copy_a)(float *to, View a, int first, int count, int k, int depth);
-  Block (*copy_b)(float *to, View b, int first, int count, int k, int depth);
+  // Copy rows [first, first + count) and columns [k, k + depth) of the view into a block that is `length` long in K.
+  // Rows of `b` are columns of B.
+  Block (*copy_rows)(float *to, View a, int first, int count, int k, int depth, int length);
+  Block (*copy_columns)(float *to, View b, int first, int count, int k, int depth, int length);
   void (*multiply_blocks)(Output out, Block a, Block b, int depth, int rows, int columns, Ahead ahead);
 
+  Block copy_a(float *to, View a, int first, int count, int k, int depth) const {
+    return copy_rows(to, a, first, count, k, depth, depth);
+  }
+  Block copy_b(float *to, View b, int first, int count, int k, int depth) const {
+    return copy_columns(to, b, first, count, k, depth, depth);
+  }
   // out[rows, columns] (=|+=) the first `depth` columns of A times as many rows of B.
   void multiply(Output out, Block a, Block b, int depth, int rows, int columns, Ahead ahead = {}) const {
     multiply_blocks(out, a, b, depth, rows, columns, ahead);
