@@ -134,8 +134,8 @@ async function matmulsOf([N, C, O]: [number, number, number]): Promise<string[][
       (repeats) => timed(calls[direction], repeats),
       ask('matmul', direction, dtype, N, C, O),
     ]);
-    // 20 ms and more: a thread that slept may wake on the caller's CPU, and stays there for 10 ms.
-    const ms = await inTurns(programs, Math.ceil(2e10 / flops));
+    // 50 ms and more: a thread that slept may wake on the caller's CPU, and stays there for 10 ms. In a step none sleeps.
+    const ms = await inTurns(programs, Math.ceil(1e11 / flops));
     const rates = ms.map((each) => (flops / median(each) / 1e6).toFixed(0));
     lines.push([`${N} x ${C} x ${O} ${direction}`, ...rates]);
   }
