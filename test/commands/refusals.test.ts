@@ -390,7 +390,7 @@ const tables: Record<string, Row[]> = {
     [1, '--model run --hellaswag questions.bin --seq 3', 'more than a sequence of 3', 'questions.bin'],
     [2, '--model run --hellaswag questions.bin --tokens 9', '--tokens 9 has no effect', '--data'],
     [2, '--model run --hellaswag questions.bin --role train', '--role train has no effect', '--data'],
-    [1, '--model run --batch 64 --max-memory 0.1', /^--batch 64 .* needs 0.2 GiB/, 'allows no more; --batch 15 fits'],
+    [1, '--model run --batch 64 --max-memory 0.1', /^--batch 64 .* needs 0.2 GiB/, 'allows no more; --batch 14 fits'],
   ],
   compare: [
     [2, '', "missing required argument 'RUN'", 'compare --help'],
