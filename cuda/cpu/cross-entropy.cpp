@@ -57,7 +57,7 @@ void cross_entropy_capped(Task task, float *losses, float *dlogits, const float 
     }
     // Read before the gradient replaces the logits, which may be the same memory.
     const float of_target = x[target], largest = largest_of(x, V);
-    // Floats written to the row would all go to memory; the rounded gradient is half as much.
+    // Floats stay in scratch, in the thread's caches; only the rounded gradient, half as many bytes, goes to memory.
     float *d = row && is_rounded ? task.scratch + static_cast<size_t>(thread) * Vp : row;
     const double sum = denominator(softcap > 0 ? nullptr : d, x, largest, V);
     losses[n] = static_cast<float>(std::log(sum) - (static_cast<double>(of_target) - largest));
@@ -70,14 +70,15 @@ void cross_entropy_capped(Task task, float *losses, float *dlogits, const float 
       for (int j = 0; j < V; j++) d[j] = exponential(x[j] - largest) * scale * softcap_slope(x[j], softcap);
     }
     const float factor = softcap > 0 ? 1.0f : scale;
-    std::fill_n(d + V, Vp - V, 0.0f);
     if (is_rounded) {
       auto *to = reinterpret_cast<uint16_t *>(row);
 #pragma omp simd
-      for (int j = 0; j < Vp; j++) to[j] = static_cast<uint16_t>(bf16_of(d[j] * factor));
+      for (int j = 0; j < V; j++) to[j] = static_cast<uint16_t>(bf16_of(d[j] * factor));
+      std::fill_n(to + V, Vp - V, uint16_t{0});
       to[target] = static_cast<uint16_t>(bf16_of(at_target));
     } else {
       for (int j = 0; j < V; j++) d[j] *= factor;
+      std::fill_n(d + V, Vp - V, 0.0f);
       d[target] = at_target;
     }
   });

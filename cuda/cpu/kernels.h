@@ -51,8 +51,8 @@ void fp8_product(Task, float *out, const uint8_t *in, const float *in_scale, con
                  const float *factors, const float *bias, const float *residual, int N, int C, int O);
 int64_t fp8_product_scratch(int threads, int N, int C, int O);
 // cross_entropy of logits that gpt2_softcap_forward has limited to `softcap`, unless `softcap` is 0; dlogits is the
-// gradient of the logits before the limit. If `is_rounded`, they are in bf16, at the start of each row of the memory of
-// the logits, and scratch holds a row for each thread.
+// gradient of the logits before the limit. If `is_rounded`, dlogits is in bf16: each row fills the first half of its
+// row of floats, and scratch holds a row of floats for each thread.
 void cross_entropy_capped(Task, float *losses, float *dlogits, const float *logits, const int32_t *targets, int N,
                           int V, int Vp, float dloss, float softcap, bool is_rounded);
 // din [N,C] = dout * weight and dweight [O,C] (=|+=) dout^T * in, each unless it is NULL.

@@ -4,8 +4,8 @@
 //   backward input   din = dout * weight     A = dout,    B = weight
 //   backward weight  dweight = dout^T * in   A = dout^T,  B = in
 //
-// The output is divided into blocks, which free threads take; a thread computes a block alone, over all of K, by the
-// engine of the context (product.h). So no result depends on the number of threads.
+// The output is divided into blocks, which free threads take and compute by the engine of the context (product.h). Each
+// result is summed in one order over K, however the output is divided, so none depends on the number of threads.
 #include <algorithm>
 #include <cmath>
 
@@ -78,6 +78,7 @@ Ahead rows_of(View view, int first, int count, int k, int depth) {
 
 // Columns of B that all threads copy for each other: 4.5 MiB.
 constexpr int64_t SHARED_FLOATS = 1536 * 768;
+static_assert(SHARED_FLOATS >= B_FLOATS);
 
 // Computes out (=|+=) a b^T by an engine: a is [M,K], b is [N,K].
 struct Product {
@@ -87,7 +88,7 @@ struct Product {
   const int M, N, K;
   const Engine &engine = *task.engine;
   const int block_k = ceil_divide(ceil_divide(K, ceil_divide(K, engine.block_k)), 32) * 32;
-  // Floats of tile_n copied columns of B: of a row, and of block_k rows.
+  // Floats that tile_n copied columns of B take: for one k, and for block_k.
   const int line = engine.tile_n * engine.b_bytes / 4;
   const int64_t panel = static_cast<int64_t>(line) * block_k;
   float *const panels = task.scratch + task.pool.threads() * PRODUCT_FLOATS;
@@ -102,6 +103,7 @@ struct Product {
     float *block_of_a = task.scratch + thread * PRODUCT_FLOATS, *block_of_b = block_of_a + A_FLOATS;
     const int m = index / blocks.across * blocks.rows, rows = std::min(blocks.rows, M - m);
     const int n = first + index % blocks.across * blocks.columns, last = std::min(n + blocks.columns, end);
+    if (n >= end) return;
     const Block copy = engine.copy_a(block_of_a, a, m, rows, k, depth(k));
     for (int column = n; column < last; column += engine.tile_n) {
       const int columns = width(column, last), next = column + columns, then = width(next, last);
@@ -109,8 +111,8 @@ struct Product {
       block.add = out.add || k > 0;
       block.stream = out.stream && depth(k) == K;
       if (k + depth(k) < K) block.finish = nullptr;
-      const float *shared = panels + (column - first) / engine.tile_n * panel;
       if (is_shared) {
+        const float *shared = panels + (column - first) / engine.tile_n * panel;
         const Ahead ahead{reinterpret_cast<const char *>(shared + panel), 0, static_cast<int>(panel) * 4, then > 0};
         engine.multiply(block, copy, {shared, depth(k)}, depth(k), rows, columns, ahead);
       } else {
@@ -120,24 +122,26 @@ struct Product {
     }
   }
 
-  // The threads first run other(0) to other(others - 1), and go on without waiting for each other.
+  // The threads first run other(0) to other(others - 1), and go on with the product without waiting for each other.
   template <class Other>
   void run(int others, const Other &other) const {
     const Blocks blocks = choose(N);
     const bool along = b.column_stride == 1;
-    // Copying columns of B twice along lines of memory, or, beside products in fp32, once across lines, takes no longer
-    // than waiting for copies of other threads.
+    // Threads share copies only where that saves more than waiting for other threads costs: in forward, whose B lies
+    // along lines of memory, from three blocks of rows on; in backward from two on in fp32, and always in bf16.
     if (ceil_divide(M, blocks.rows) <= (along ? 2 : engine.b_bytes == 2 ? 0 : 1)) {
       return task.pool.each_free(others + blocks.count, [&](int64_t at, int thread) {
         if (at < others) return other(static_cast<int>(at));
         for (int k = 0; k < K; k += block_k) compute(blocks, static_cast<int>(at) - others, 0, N, k, false, thread);
       });
     }
-    // Threads copy columns of B for each other, once for all blocks of rows: on a Xeon the products of d12's backward
-    // at 4 x 256 then run 1.2 to 1.5 times as fast in bf16. A piece is a stretch of memory: tile_n whole lines, or all
-    // columns.
+    // Columns of B are copied once for all blocks of rows: on a Xeon the products of d12's backward at 4 x 256 then run
+    // 1.2 to 1.5 times as fast in bf16. A thread reads a piece in the order of memory: tile_n columns that are lines of
+    // memory, or some k of all columns.
     const int all = ceil_divide(N, engine.tile_n), parts = ceil_divide(all, static_cast<int>(SHARED_FLOATS / panel));
     const int columns = ceil_divide(all, parts) * engine.tile_n;
+    // The last part may be narrower, and lack some of these blocks.
+    const Blocks some = choose(std::min(columns, N));
     const int part_of_k = std::clamp(block_k / (4 * task.pool.threads()) / 32 * 32, 32, 128);
     const int wide = along ? engine.tile_n : columns, deep = along ? block_k : part_of_k;
     for (int k = 0; k < K; k += block_k) {
@@ -151,7 +155,6 @@ struct Product {
           engine.copy_columns(to, b, first + n, std::min(wide, end - first - n), k + d, std::min(deep, depth(k) - d),
                               block_k);
         });
-        const Blocks some = choose(end - first);
         task.pool.each_free(some.count, [&](int64_t index, int thread) {
           compute(some, static_cast<int>(index), first, end, k, true, thread);
         });

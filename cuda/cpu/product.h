@@ -1,6 +1,6 @@
-// Products of matrices, out[M,N] (=|+=) A[M,K] * B[K,N], of which a thread computes a block alone. An engine copies
-// blocks of A and B into memory of the thread, in the order in which its micro-kernel reads them, and multiplies them
-// there. Engines differ in the precision of operands. bf16's has the same bits on every path.
+// Products of matrices, out[M,N] (=|+=) A[M,K] * B[K,N], which threads compute in blocks. An engine copies blocks of A
+// and B in the order in which its micro-kernel reads them, and multiplies the copies. Engines differ in the precision of
+// operands. bf16's has the same bits on every path.
 #pragma once
 
 #include <algorithm>
@@ -97,14 +97,14 @@ constexpr int64_t PRODUCT_FLOATS = A_FLOATS + B_FLOATS;
 struct Engine {
   int tile_m, tile_n;    // of the output, in registers
   int a_elements;        // of the largest block of A
-  int block_k;           // of a block; its columns of B are tile_n
+  int block_k;           // the largest length of a block in K; a block of B has tile_n columns
   int b_bytes;           // of an element of a copied block of B
   float cycles;          // that a multiplication takes, about
   // A forward matmul of at most this many rows reads the weight in place: copying the weight would take longer than the
   // matmul. 0 where that would change bits.
   int few_rows;
-  // Copy rows [first, first + count) and columns [k, k + depth) of the view into a block that is `length` long in K.
-  // Rows of `b` are columns of B.
+  // Copy rows [first, first + count) and columns [k, k + depth) of a view into a block that is `length` long in K: rows of
+  // A, and columns of B, which are rows of the view `b`.
   Block (*copy_rows)(float *to, View a, int first, int count, int k, int depth, int length);
   Block (*copy_columns)(float *to, View b, int first, int count, int k, int depth, int length);
   void (*multiply_blocks)(Output out, Block a, Block b, int depth, int rows, int columns, Ahead ahead);

@@ -50,12 +50,18 @@ function products(path: string, dtype: Dtype, { N, C, O }: Sizes, { x, w, d, bef
 const each = (rows: number, columns: number, at: (row: number, column: number) => number) =>
   Float64Array.from({ length: rows * columns }, (_, i) => at(Math.floor(i / columns), i % columns));
 
-/** The same products by `sum`, which adds K products to a number. */
-const wantedBy = (sum: typeof amxSum, { N, C, O }: Sizes, { x, w, d, before }: Operands) => ({
-  out: each(N, O, (n, o) => sum(0, C, [x, n * C, 1], [w, o * C, 1])),
-  din: each(N, C, (n, c) => sum(0, O, [d, n * O, 1], [w, c, C])),
-  dweight: each(O, C, (o, c) => sum(before[o * C + c]!, N, [d, o, O], [x, c, C])),
+/** Numbers of the same products by `sum`, which adds K products to a number. */
+const numbersBy = (sum: typeof amxSum, { N, C, O }: Sizes, { x, w, d, before }: Operands) => ({
+  out: (n: number, o: number) => sum(0, C, [x, n * C, 1], [w, o * C, 1]),
+  din: (n: number, c: number) => sum(0, O, [d, n * O, 1], [w, c, C]),
+  dweight: (o: number, c: number) => sum(before[o * C + c]!, N, [d, o, O], [x, c, C]),
 });
+
+function wantedBy(sum: typeof amxSum, sizes: Sizes, operands: Operands) {
+  const { N, C, O } = sizes;
+  const { out, din, dweight } = numbersBy(sum, sizes, operands);
+  return { out: each(N, O, out), din: each(N, C, din), dweight: each(O, C, dweight) };
+}
 
 function doubleSum(before: number, K: number, [a, ofA, stepA]: Line, [b, ofB, stepB]: Line): number {
   let total = before;
@@ -177,11 +183,12 @@ describeBackends(
 );
 
 /** din and dweight of a classifier; with a bias's gradient, the gradient of its logits stays in fp32. */
-function classifierGradients(path: string, dtype: Dtype, softcap: number, biased: boolean) {
+function classifierGradients(path: string, dtype: Dtype, softcap: number, spoiled: number, biased: boolean) {
   using opened = openPath(path, dtype);
   using bench = new TensorBench(opened);
   const { N, C, V, Vp } = { N: 70, C: 100, V: 150, Vp: 160 };
   const { x, w, before } = drawn({ N, C, O: Vp }, (value) => value);
+  x[5] = spoiled;
   opened.reserveWorkspace(classifierScratch(opened, { N, C, Vp, gradients: true, fp8: false }));
   const targets = Int32Array.from({ length: N }, (_, n) => (n % 9 === 4 ? -1 : (n * 37) % V));
   const [din, dweight] = [bench.tensor('din', [N, C]), bench.tensor('dweight', [Vp, C], before)];
@@ -206,32 +213,51 @@ describeBackends(
   'matmul',
   (_, kind) => {
     describe.runIf(kind === 'cpu').each(['bf16', 'fp32'] as const)('in %s on every code path of this CPU', (dtype) => {
-      it('has the bits of a product of a few rows in each row of many', () => {
-        // Several blocks of rows, which share columns of B; more columns than are shared at once; several blocks of K.
-        const [N, C, O, few] = [600, 3200, 1700, 10];
-        const { x, w, d, before } = drawn({ N, C, O }, (value) => value);
-        const ofFewRows = { x: x.subarray(0, few * C), w, d: d.subarray(0, few * O), before };
-        const ofFewColumns = {
-          ...{ x, w: w.subarray(0, few * C), before: before.subarray(0, few * C) },
-          d: Float32Array.from(each(N, few, (n, o) => d[n * O + o]!)),
-        };
-        for (const path of codePaths()) {
-          const all = products(path, dtype, { N, C, O }, { x, w, d, before });
-          const { out, din } = products(path, dtype, { N: few, C, O }, ofFewRows);
-          const { dweight } = products(path, dtype, { N, C, O: few }, ofFewColumns);
-          for (const [name, values] of Object.entries({ out, din, dweight })) {
-            const found = all[name as keyof typeof all];
-            expect(
-              values.findIndex((value, index) => value !== found[index]),
-              `${path}: ${name}`,
-            ).toBe(-1);
+      // Three blocks of rows, which share columns of B along lines of memory; more columns than are shared at once, across them.
+      it.each([
+        { N: 1100, C: 1700, O: 200 },
+        { N: 600, C: 3700, O: 1700 },
+      ])(
+        'has the bits of a product of a few rows in each row of many, N $N C $C O $O',
+        ({ N, C, O }) => {
+          const few = 10;
+          const { x, w, d, before } = drawn({ N, C, O }, (value) => value);
+          const ofFewRows = { x: x.subarray(0, few * C), w, d: d.subarray(0, few * O), before };
+          const ofFewColumns = {
+            ...{ x, w: w.subarray(0, few * C), before: before.subarray(0, few * C) },
+            d: Float32Array.from(each(N, few, (n, o) => d[n * O + o]!)),
+          };
+          const rounded = { x: held('bf16', x), w: held('bf16', w), d: held('bf16', d), before };
+          const numbers = numbersBy(amxSum, { N, C, O }, rounded);
+          for (const path of codePaths()) {
+            const all = products(path, dtype, { N, C, O }, { x, w, d, before });
+            const { out, din } = products(path, dtype, { N: few, C, O }, ofFewRows);
+            const { dweight } = products(path, dtype, { N, C, O: few }, ofFewColumns);
+            for (const [name, values] of Object.entries({ out, din, dweight })) {
+              const found = all[name as keyof typeof all];
+              expect(
+                values.findIndex((value, index) => value !== found[index]),
+                `${path}: ${name}`,
+              ).toBe(-1);
+              const columns = name === 'out' ? O : C;
+              for (let index = 0; index < found.length && dtype === 'bf16'; index += 20011) {
+                const wanted = numbers[name as keyof typeof all](Math.floor(index / columns), index % columns);
+                expect(found[index], `${path}: ${name}[${index}]`).toBe(wanted);
+              }
+            }
           }
-        }
-      }, 60_000);
+        },
+        60_000,
+      );
 
-      it.each([0, 3])('has the bits of a gradient in fp32 in a classifier that rounds it, softcap %d', (softcap) => {
+      // Padding's gradient is 0 even in a row of NaN.
+      it.each([
+        [0, 1],
+        [3, 1],
+        [0, Number.NaN],
+      ])('has the bits of a gradient in fp32 in a classifier that rounds it, softcap %d, an input %d', (...sizes) => {
         for (const path of codePaths()) {
-          const [rounded, exact] = [false, true].map((biased) => classifierGradients(path, dtype, softcap, biased));
+          const [rounded, exact] = [false, true].map((biased) => classifierGradients(path, dtype, ...sizes, biased));
           expect(rounded, path).toEqual(exact);
         }
       });
