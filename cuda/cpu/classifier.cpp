@@ -98,7 +98,7 @@ void classifier(Task task, float *losses, float *din, float *dweight, float *dbi
     float *dlogits = has_gradient ? logits : nullptr;
     // bf16's matmuls round the logits' gradient anyway. In bf16 it takes half of the time to write and read. A bias's
     // gradient is its sum in fp32, so it then stays in fp32.
-    const bool is_rounded = task.engine->b_bytes == 2 && !dbias;
+    const bool is_rounded = task.engine->is_bf16 && !dbias;
     cross_entropy_capped(task, losses, dlogits, logits, targets, N, V, Vp, dloss, softcap, is_rounded);
     const View dout{dlogits, static_cast<size_t>(is_rounded ? 2 * Vp : Vp), 1, is_rounded};
     matmul_gradients(task, din, dweight, dout, in, weight, N, C, Vp, accumulate);

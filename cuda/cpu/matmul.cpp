@@ -25,19 +25,21 @@ struct Blocks {
   int across, count;  // blocks side by side, and in all
 };
 
-// The blocks with the least estimated time: each thread computes whole rounds of blocks, and then waits for the last thread, for
-// a tenth of a block's time. Copying an element of A or B takes about 1/5 or 1/4 of a cycle.
+// The blocks with the least estimated time: each thread computes whole rounds of blocks, and then waits for the last
+// one, for 1/50 of a block's time if there are 2 threads, and longer if there are more. With 1/10, and so smaller
+// blocks, steps in fp32 took 3 to 7% longer with 2 threads, and less with 8. Copying an element of A or B takes about
+// half a cycle.
 Blocks choose_blocks(const Engine &engine, int threads, int M, int N, int depth) {
   const int tiles_m = ceil_divide(M, engine.tile_m), tiles_n = ceil_divide(N, engine.tile_n);
   const int fewest = ceil_divide(M, engine.a_elements / depth / 32 * 32);
-  const float wait = threads > 1 ? 0.1f : 0;
+  const float wait = threads > 1 ? 0.01f * static_cast<float>(threads) : 0;
   Blocks best{};
   float least = 0;
   for (int down = fewest; down <= std::min(tiles_m, fewest + std::min(2 * threads, 16)); down++) {
     for (int across = 1; across <= std::min({tiles_n, 4 * threads, 512}); across++) {
       const int m = ceil_divide(tiles_m, down), n = ceil_divide(tiles_n, across), side = ceil_divide(tiles_n, n);
       const Blocks blocks{m * engine.tile_m, n * engine.tile_n, side, ceil_divide(tiles_m, m) * side};
-      const float block = blocks.rows * (blocks.columns * engine.cycles + 0.2f) + blocks.columns * 0.25f;
+      const float block = blocks.rows * (blocks.columns * engine.cycles + 0.5f) + blocks.columns * 0.5f;
       const float estimate = (static_cast<float>(ceil_divide(blocks.count, threads)) + wait) * block;
       if (best.count == 0 || estimate < least) {
         best = blocks;
@@ -88,8 +90,8 @@ struct Product {
   const int M, N, K;
   const Engine &engine = *task.engine;
   const int block_k = ceil_divide(ceil_divide(K, ceil_divide(K, engine.block_k)), 32) * 32;
-  // Floats that tile_n copied columns of B take: for one k, and for block_k.
-  const int line = engine.tile_n * engine.b_bytes / 4;
+  // Floats that tile_n shared columns of B take: for one k, and for block_k.
+  const int line = engine.tile_n / 2;
   const int64_t panel = static_cast<int64_t>(line) * block_k;
   float *const panels = task.scratch + task.pool.threads() * PRODUCT_FLOATS;
 
@@ -127,9 +129,10 @@ struct Product {
   void run(int others, const Other &other) const {
     const Blocks blocks = choose(N);
     const bool along = b.column_stride == 1;
-    // Threads share copies only where that saves more than waiting for other threads costs: in forward, whose B lies
-    // along lines of memory, from three blocks of rows on; in backward from two on in fp32, and always in bf16.
-    if (ceil_divide(M, blocks.rows) <= (along ? 2 : engine.b_bytes == 2 ? 0 : 1)) {
+    // Threads share copies only where that saves more than waiting for other threads costs: in bf16, in backward, and
+    // in forward, whose B lies along lines of memory, from three blocks of rows on. In fp32 it saves nothing with 2
+    // threads, and costs a tenth of a step with 16.
+    if (!engine.is_bf16 || (along && ceil_divide(M, blocks.rows) <= 2)) {
       return task.pool.each_free(others + blocks.count, [&](int64_t at, int thread) {
         if (at < others) return other(static_cast<int>(at));
         for (int k = 0; k < K; k += block_k) compute(blocks, static_cast<int>(at) - others, 0, N, k, false, thread);

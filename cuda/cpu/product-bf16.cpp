@@ -375,14 +375,14 @@ void multiply(Output out, Block a, Block b, int depth, int rows, int columns, Ah
 }  // namespace
 
 const Engine bf16_engine = {
-    SQUARE, SQUARE, 2 * A_ELEMENTS, BLOCK_K, 2, CYCLES, 0, copy_a, copy_tiles<1, true, float>, multiply<1>};
+    SQUARE, SQUARE, 2 * A_ELEMENTS, BLOCK_K, true, CYCLES, 0, copy_a, copy_tiles<1, true, float>, multiply<1>};
 
 #if defined(__AMX_BF16__)
 const Engine fp32_engine = {SQUARE,
                             SQUARE,
                             A_ELEMENTS,
                             PARTS_BLOCK_K,
-                            6,
+                            false,
                             6 * CYCLES,
                             8,
                             copy_tiles<3, false, float>,

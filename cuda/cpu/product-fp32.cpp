@@ -126,7 +126,7 @@ void multiply(Output out, Block a, Block b, int depth, int rows, int columns, Ah
 
 }  // namespace
 
-const Engine fp32_engine = {TILE_M,       TILE_N, A_ELEMENTS,    BLOCK_K,      4,
+const Engine fp32_engine = {TILE_M,       TILE_N, A_ELEMENTS,    BLOCK_K,      false,
                             0.5f / WIDTH, 8,      copy<PANEL_M>, copy<TILE_N>, multiply};
 
 }  // namespace gpt2::GPT2_PATH
