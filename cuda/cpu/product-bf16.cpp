@@ -56,7 +56,7 @@ uint32_t word_of(Element low, Element high) {
 // A tile of 16 rows x 16 words, from lines of memory `stride` apart: a line for each row (`along`), or for each of the
 // 32 terms in K.
 template <int, bool along, bool transposed, class Element>
-void tile_words(uint32_t *to, const Element *from, size_t stride) {
+void tile_words(uint32_t *to, const Element *from, const Element *, size_t stride) {
   uint32_t memory[WORDS], *lines = transposed ? memory : to;
   for (int i = 0; i < SIDE; i++) {
     const Element *line = from + (along ? i : 2 * i) * stride;
@@ -91,9 +91,10 @@ inline __m512 beside(const float *left, const float *right) {
   return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(left)), _mm256_loadu_ps(right), 1);
 }
 
-// If `transposed`, rounding already does the first step of the transpose, at no cost.
+// If `transposed`, rounding already does the first step of the transpose, at no cost. Fetches a tile that is copied
+// later: in fp32 a step is then 2% shorter.
 template <int parts, bool along, bool transposed>
-void tile_words(uint32_t *to, const float *from, size_t stride) {
+void tile_words(uint32_t *to, const float *from, const float *ahead, size_t stride) {
   Vector lines[parts][SIDE];
 #pragma GCC unroll 16
   for (int i = 0; i < SIDE; i++) {
@@ -101,9 +102,9 @@ void tile_words(uint32_t *to, const float *from, size_t stride) {
     const int line = transposed ? i / 2 : i, half = transposed ? i % 2 : 0;
     const float *at = from + (along ? line * stride + half * SIDE : 2 * line * stride + half * 8);
     const float *later = from + SIDE * stride + (at - from);
-    if (along) {
-      __builtin_prefetch(from + i * stride + 4 * PAIRS);
-      __builtin_prefetch(from + i * stride + 4 * PAIRS + SIDE);
+    if (along || parts > 1) {
+      __builtin_prefetch(ahead + (along ? i : 2 * i) * stride);
+      __builtin_prefetch(ahead + (along ? i * stride + SIDE : (2 * i + 1) * stride));
     }
     __m512 low = !along && transposed ? beside(at, later) : _mm512_loadu_ps(at);
     __m512 high = !transposed ? _mm512_loadu_ps(at + (along ? SIDE : stride))
@@ -128,19 +129,25 @@ template <int parts, bool pairs_first, class Element>
 Block copy_tiles(float *memory, View view, int first, int count, int k, int depth, int length) {
   const bool along = view.column_stride == 1;
   const int tiles_of_rows = (count + SIDE - 1) / SIDE, steps = (depth + PAIRS - 1) / PAIRS;
+  const int outers = along ? tiles_of_rows : steps, inners = along ? steps : tiles_of_rows;
+  const auto at = [&](int outer, int inner) {
+    return static_cast<const Element *>(
+        view.at(first + (along ? outer : inner) * SIDE, k + (along ? inner : outer) * PAIRS));
+  };
   // In the order of memory: a line's tiles are neighbours.
-  for (int outer = 0; outer < (along ? tiles_of_rows : steps); outer++) {
-    for (int inner = 0; inner < (along ? steps : tiles_of_rows); inner++) {
+  for (int outer = 0; outer < outers; outer++) {
+    for (int inner = 0; inner < inners; inner++) {
       const int row = (along ? outer : inner) * SIDE, d = (along ? inner : outer) * PAIRS;
+      const int later = std::min(outer * inners + inner + 4, outers * inners - 1);
       const int tile = (row / SQUARE * (round_up(length, PAIRS) / PAIRS) + d / PAIRS) * 2 * parts + row / SIDE % 2;
       uint32_t *to = reinterpret_cast<uint32_t *>(memory) + tile * WORDS;
       const int rows = std::min(SIDE, count - row), elements = std::min(PAIRS, depth - d);
-      const auto *from = static_cast<const Element *>(view.at(first + row, k + d));
+      const Element *from = at(outer, inner), *ahead = at(later / inners, later % inners);
       if (rows == SIDE && elements == PAIRS) {
         if (along) {
-          tile_words<parts, true, pairs_first>(to, from, view.row_stride);
+          tile_words<parts, true, pairs_first>(to, from, ahead, view.row_stride);
         } else {
-          tile_words<parts, false, !pairs_first>(to, from, view.column_stride);
+          tile_words<parts, false, !pairs_first>(to, from, ahead, view.column_stride);
         }
         continue;
       }
