@@ -12,7 +12,7 @@ import { TemporaryFolder } from '../../native/temporary-folder.ts';
 import { type Compiler, hostFlags, placeOf, type Source } from './compiler.ts';
 import { readable, refusalOf } from './refusals.ts';
 import { boundOf, type FoundKernel, rewrite } from './rewrite.ts';
-import { replaced, twins } from './twins.ts';
+import { data, replaced, twins } from './twins.ts';
 
 const headers = join(packageRoot, 'cuda/emulator');
 const library = join(packageRoot, 'cuda/cpu/emulator');
@@ -195,7 +195,15 @@ function withGaps(assembly: string): string {
   );
   const sections = new Set<string>();
   let [section, alignment] = ['', ''];
-  const lines = assembly.split('\n').map((line) => {
+  // The linker joins the sections of one kind of device variables (rewrite.ts). Those without a value take no room in the file.
+  const joined = assembly.replaceAll(
+    /^\s*\.section\s+"?(\.gpt2_\w+)\.\d+"?,"\w*w.*\n((?:(?!\s*\.(?:section|text|data|bss)\b).*\n)*)/gm,
+    (_, name: string, body: string) => {
+      const hasValue = body.split('\n').some((line) => data.test(line) && !/^\s*\.(zero|skip|space)\b/.test(line));
+      return `.section ${name}${hasValue ? ',"aw",%progbits' : '.bss,"aw",%nobits'}\n${body}`;
+    },
+  );
+  const lines = joined.split('\n').map((line) => {
     if (/^\s*\.(section|text|data|bss)\b/.test(line)) [section, alignment] = [line, ''];
     if (/^\s*\.(p2|b)?align\b/.test(line)) alignment = line;
     // A variable without a value has no section yet: ".local name", ".comm name,bytes,alignment".
@@ -210,8 +218,9 @@ function withGaps(assembly: string): string {
     sections.add(section);
     return `.zero 64\n${alignment}\n${line}`;
   });
-  // Also after the last variable of each section.
-  return [...lines, ...[...sections].map((each) => `${each}\n.zero 64`), ''].join('\n');
+  // Also after the last variable of each section. Device variables have pages of their own, which the emulator protects.
+  const ends = [...sections].map((each) => `${each}\n.zero 64${each.includes('.gpt2_') ? '\n.balign 4096' : ''}`);
+  return [...lines, ...ends, ''].join('\n');
 }
 
 function run(
