@@ -132,9 +132,9 @@ const faults: Rows = {
   'memory of the device in host code: write': ['', 'a[3] = 1; // WRONG', 'host code writes a (allocated at FILE:MAIN)'],
   'memory of the device in host code: a copy': ['', 'float h[4]; memcpy(h, a, 16); // WRONG', 'host code reads a'],
   'a variable of the device in host code: a read': [
-    '__device__ int count = 3;',
-    'if (count > 7) puts("7"); // WRONG',
-    '::count, which only kernels can access: use cudaMemcpyFromSymbol or cudaMemcpyToSymbol at FILE:LINE',
+    'extern "C" __device__ int x = 3;',
+    'if (x > 7) puts("7"); // WRONG',
+    'host code reads x, which only kernels can access: use cudaMemcpyFromSymbol or cudaMemcpyToSymbol at FILE:LINE',
   ],
   'a variable of the device in host code: a write to a member without a value': [
     'struct S { static __device__ float x[8]; };\n__device__ float S::x[8];',
@@ -221,8 +221,9 @@ const right: Rows = {
     [
       `struct Number { int a; __host__ __device__ Number(int a = 0) : a(a) { asm volatile("" ::: "memory"); } __device__ bool operator==(int b) const { return a == b; } };
 __managed__ __device__ int both = 2; __device__ const float table[4] = {1, 2, 3, 4}; extern __constant__ int one; __constant__ int one = 1; volatile __device__ int count;
-template <class T> struct Of { static __device__ T x; };\ntemplate <class T> __device__ T Of<T>::x = 5;\n__device__ Number number(6); __device__ float twice(float x) { return 2 * x; }\n__device__ float (*operation)(float) = twice;
-__global__ void k(float *x) { static int calls; static __device__ int more = 1; x[0] = operation(table[1]) + one + count + Of<int>::x + number.a + calls + more; both++; }`,
+template <class T, int n = 1> struct Of { static __device__ T x; T y; };\ntemplate <class T, int n> __device__ T Of<T, n>::x = 5;
+__device__ Of<int, (2 + 1) / 2> sized; __device__ decltype(sized) same; __device__ bool is_set(true); __device__ int after __attribute__((aligned(64)));\n__device__ Number number(6); __device__ float twice(float x) { return 2 * x; }\n__device__ float (*operation)(float) = twice;
+__global__ void k(float *x) { static int calls; static __device__ int more = 1; x[0] = operation(table[1]) + one + count + Of<int>::x + number.a + calls + more + sized.y + same.y + is_set - 1 + after; both++; }`,
       `int h = 4; void *p; float r; cudaMemcpyToSymbol(count, &h, 4); cudaGetSymbolAddress(&p, count); cudaMemcpy(&h, p, 4, cudaMemcpyDeviceToHost);
   k<<<1, 1>>>(a); cudaMemcpy(&r, a, 4, cudaMemcpyDeviceToHost); printf("%d %g %d %g", h, r, both, table[h & 3]);`,
       '4 21 3 1',

@@ -51,7 +51,8 @@ std::vector<const void *> enter_variables(const void *code) {
       const char *symbol = text(sections[i].sh_link, name);
       if (std::strstr(symbol, "gpt2_emulat") || std::strstr(symbol, "4gpt28emulator")) continue;
       const bool is_constant = !(sections[home].sh_flags & SHF_WRITE) || is_named(section(home), ".gpt2_constant");
-      const std::string shown = demangled(symbol);
+      // The letter x alone is also a type's name in C++.
+      const std::string shown = is_named(symbol, "_Z") ? demangled(symbol) : symbol;
       // Not static variables in functions of the device, tables of virtual functions, and templates' variables, which stay where they are.
       const bool is_host = (section(home) == ".data" || section(home) == ".bss") && !is_named(symbol, "_ZZ") && !is_named(symbol, "_ZT") &&
                            !is_named(symbol, "_ZG") && shown.find('<') == std::string::npos;

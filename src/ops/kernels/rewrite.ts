@@ -106,7 +106,7 @@ export function rewrite(
 
 /** A word before a variable or function. A value, a size or the end follows a variable's name, and a bracket a function's. */
 const qualified = new RegExp(
-  String.raw`${strings}|\b__(?<kind>device|constant|managed)__\b(?=(?<variable>(?:\b(?:__attribute__\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|alignas\s*\([^()]*\))|[\w\s:<>,*&])*?\w\s*(?:[;={[]|\(\s*[*\d.-]))?)`,
+  String.raw`${strings}|\b__(?<kind>device|constant|managed)__\b(?=(?<variable>(?:(?:\b(?:__attribute__|alignas|decltype|sizeof)|[<,])\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|[\w\s:<>,*&+/-])*?(?<=[\w)])\s*(?:[;={[]|\(\s*(?:[*&\d.-]|true|false)))?)`,
   'g',
 );
 
@@ -117,7 +117,7 @@ function inSections(source: string): string {
     if (kind === undefined) return whole;
     const statement = /[^;{}]*$/.exec(source.slice(Math.max(0, at - 300), at))![0] + variable;
     // The definition of S::x has the section of its declaration in S.
-    const isElsewhere = /\b(extern|operator)\b|::\s*\w+\s*[;={[]$/.test(statement);
+    const isElsewhere = /\bextern\b.*[;[]$|\boperator\b|::\s*\w+\s*[;={[]$/s.test(statement);
     const isOther = variable === undefined || (kind === 'device' && /__(constant|managed)__/.test(statement));
     return isElsewhere || isOther ? '' : `__attribute__((section(".gpt2_${kind}.${at}")))`;
   });
