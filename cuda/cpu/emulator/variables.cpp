@@ -36,7 +36,7 @@ std::vector<const void *> enter_variables(const void *code) {
   std::vector<const void *> found;
   // src/ops/kernels/rewrite.ts puts variables of the device into sections.
   const auto section = [&](unsigned index) { return std::string(text(header->e_shstrndx, sections[index].sh_name)); };
-  const auto is_named = [](const std::string &name, const char *start) { return name.compare(0, std::strlen(start), start) == 0; };
+  const auto is_named = [](const std::string &name, const char *start) { return name.rfind(start, 0) == 0; };
   for (unsigned i = 0; i < header->e_shnum; i++) {
     const bool is_closed = is_named(section(i), ".gpt2_device") || is_named(section(i), ".gpt2_constant");
     if (is_closed && !*map->l_name && (sections[i].sh_flags & SHF_WRITE)) {
@@ -53,8 +53,8 @@ std::vector<const void *> enter_variables(const void *code) {
       const bool is_constant = !(sections[home].sh_flags & SHF_WRITE) || is_named(section(home), ".gpt2_constant");
       // The letter x alone is also a type's name in C++.
       const std::string shown = is_named(symbol, "_Z") ? demangled(symbol) : symbol;
-      // Not static variables in functions of the device, tables of virtual functions, and templates' variables, which stay where they are.
-      const bool is_host = (section(home) == ".data" || section(home) == ".bss") && !is_named(symbol, "_ZZ") && !is_named(symbol, "_ZT") &&
+      // Variables of functions (_ZZ), their guards (_ZG) and templates' variables may be the device's, without a section.
+      const bool is_host = (section(home) == ".data" || section(home) == ".bss") && !is_named(symbol, "_ZZ") &&
                            !is_named(symbol, "_ZG") && shown.find('<') == std::string::npos;
       found.push_back(reinterpret_cast<const void *>(map->l_addr + value));
       gpt2_emulator::insert(found.back(), size, is_constant ? Kind::constant : is_host ? Kind::host : Kind::variable, 0, shown.c_str());

@@ -138,9 +138,8 @@ function assemblyOf(program: string, source: Source, checks: boolean, isProgram 
   const { text: made, kernels } = isCuda
     ? rewrite(preprocessed, { isClang, isProgram })
     : { text: preprocessed, kernels: [] };
-  // GCC has another name for the pragma. Once its loops are unrolled, a thread's tile is in registers. With 16, 8, 4 and no
-  // rounds, fp32 matmuls of 512 took: tiles of 8 x 8 in 8.7, 8.7, 11 and 23 ms, with unrolled loops in a loop over K 7.3, 31, 21 and 34
-  // (2 shared cores, GCC, 2026-11). One file, with five such loops inside each other, compiles for minutes with 16, and 10 s with 8.
+  // GCC's name of the pragma. With 16, 8, 4 and no rounds, fp32 matmuls of 512 took 8.7, 8.7, 11, 23 ms; 7.3, 31, 21, 34; 7.0, 8.9, 22, 6.8;
+  // and, in a file that compiles for over 45 s with 16 rounds, -, 8.7, 11, 6.2: 16 is best for most files (2 shared cores, GCC, 2026-11).
   const code = isClang || checks ? made : made.replaceAll(/^ *#pragma unroll.*(?=\s+for\b)/gm, '#pragma GCC unroll 16');
   const sanitizers = '-fsanitize=thread,bounds,alignment,integer-divide-by-zero';
   const hasChecks = checks && isCuda;

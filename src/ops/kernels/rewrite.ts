@@ -104,7 +104,7 @@ export function rewrite(
   return { text: text.replaceAll(/^#gpt2-header (\d+)$/gm, (_, index: string) => header(index)), kernels };
 }
 
-/** A word before a variable or function. A value, a size or the end follows a variable's name, and a bracket a function's. */
+/** A word before a variable or function. A value, a size or the end follows a variable's name, a parenthesis a function's. */
 const qualified = new RegExp(
   String.raw`${strings}|\b__(?<kind>device|constant|managed)__\b(?=(?<variable>(?:(?:\b(?:__attribute__|alignas|decltype|sizeof)|[<,])\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|[\w\s:<>,*&+/-])*?(?<=[\w)])\s*(?:[;={[]|\(\s*(?:[*&\d.-]|true|false)))?)`,
   'g',
@@ -112,13 +112,12 @@ const qualified = new RegExp(
 
 /** Puts variables of the device into sections by their kind, and by numbers: GCC refuses constants and others in one section. */
 function inSections(source: string): string {
-  return source.replaceAll(qualified, (whole, ...found) => {
-    const [at, , { kind, variable }] = found.slice(-3) as [number, string, { kind?: string; variable?: string }];
+  return source.replaceAll(qualified, (whole, _raw, kind?: string, variable = '', at = 0) => {
     if (kind === undefined) return whole;
     const statement = /[^;{}]*$/.exec(source.slice(Math.max(0, at - 300), at))![0] + variable;
     // The definition of S::x has the section of its declaration in S.
     const isElsewhere = /\bextern\b.*[;[]$|\boperator\b|::\s*\w+\s*[;={[]$/s.test(statement);
-    const isOther = variable === undefined || (kind === 'device' && /__(constant|managed)__/.test(statement));
+    const isOther = variable === '' || (kind === 'device' && /__(constant|managed)__/.test(statement));
     return isElsewhere || isOther ? '' : `__attribute__((section(".gpt2_${kind}.${at}")))`;
   });
 }
