@@ -129,6 +129,8 @@ function assemblyOf(program: string, source: Source, checks: boolean, isProgram 
     ...emulated.folders.flatMap((folder) => ['-isystem', folder]),
     ...Object.entries(defines).map(([macro, value]) => `-D${macro}=${value}`),
     ...(isProgram ? ['-DGPT2_PROGRAM'] : []),
+    // As for nvcc, the words for variables and functions of the device mean nothing in a file of the host.
+    ...(isCuda ? [] : ['-D__device__=', '-D__constant__=', '-D__managed__=']),
     ...(checks ? [] : ['-DGPT2_PLAIN']),
     // Given -fopenmp itself, GCC puts line markers into the middle of lines.
     ...flags.map((flag) => (flag === '-fopenmp' ? '-D_OPENMP=201511' : flag)),
