@@ -106,7 +106,7 @@ export function rewrite(
 
 /** A word before a variable or function. A value, a size or the end follows a variable's name, a parenthesis a function's. */
 const qualified = new RegExp(
-  String.raw`${strings}|\b__(?<kind>device|constant|managed)__\b(?=(?<variable>(?:(?:\b(?:__attribute__|alignas|decltype|sizeof)|[<,])\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|[\w\s:<>,*&+/-])*?(?<=[\w)])\s*(?:[;={[]|\(\s*(?:[*&\d.-]|true|false)))?)`,
+  String.raw`${strings}|\b__(?<kind>device|constant|managed)__\b(?=(?<variable>(?:(?:\b(?:__attribute__|alignas|decltype|sizeof)|[<,])\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|[\w\s:<>,*&+/-])*?(?:\w|(?<=\)))\s*(?:[;={[]|\(\s*(?:[*&\d.-]|true|false)))?)`,
   'g',
 );
 
