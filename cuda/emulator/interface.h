@@ -112,8 +112,8 @@ extern const Host program_host;
 extern Watch program_watch;
 
 // Memory that a kernel may access, in one table of the process. `tensor` is memory of the CPU library, which counts as
-// written; `variable` a __device__ or __constant__ variable. Host code must not access `device`.
-enum class Kind : uint8_t { device, managed, pinned, tensor, variable, constant };
+// written; `variable` a __device__ variable, `host` a variable that kernels must not access. Host code must not access `device`.
+enum class Kind : uint8_t { device, managed, pinned, tensor, variable, constant, host };
 struct Allocation {
   uintptr_t begin;
   size_t bytes;

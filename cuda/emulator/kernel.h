@@ -1,5 +1,5 @@
 // CUDA's language on a CPU, included before every file of kernels that is compiled for a CPU.
-// src/ops/kernels/emulated.ts rewrites __global__ and __shared__, which macros cannot replace.
+// src/ops/kernels/rewrite.ts rewrites __global__, __shared__, __device__, __constant__ and __managed__, which macros cannot replace.
 #pragma once
 
 // Without the special functions of C++17: programs that use namespace std name a variable beta.
@@ -25,13 +25,7 @@
 
 #include "interface.h"
 
-#define __device__
 #define __host__
-// __constant__ variables go into sections by which the library recognizes them.
-#define GPT2_SECTION(number) __attribute__((section(".gpt2_constant." #number)))
-#define GPT2_CONSTANT(number) GPT2_SECTION(number)
-#define __constant__ GPT2_CONSTANT(__COUNTER__)
-#define __managed__
 #define __grid_constant__
 #define __forceinline__ inline
 #define __maxnreg__(...)

@@ -131,6 +131,31 @@ const faults: Rows = {
   ],
   'memory of the device in host code: write': ['', 'a[3] = 1; // WRONG', 'host code writes a (allocated at FILE:MAIN)'],
   'memory of the device in host code: a copy': ['', 'float h[4]; memcpy(h, a, 16); // WRONG', 'host code reads a'],
+  'a variable of the device in host code: a read': [
+    'extern "C" __device__ int x = 3;',
+    'if (x > 7) puts("7"); // WRONG',
+    'host code reads x, which only kernels can access: use cudaMemcpyFromSymbol or cudaMemcpyToSymbol at FILE:LINE',
+  ],
+  'a variable of the device in host code: a write to a member without a value': [
+    'struct S { static __device__ float x[8]; };\n__device__ float S::x[8];',
+    'S::x[1] = 2; // WRONG',
+    '::S::x, which only kernels can access',
+  ],
+  'a variable of the device in host code: a constant, copied': [
+    '__constant__ __align__(16) char k[4096] = "k";',
+    'char h[4096]; memcpy(h, k, sizeof k); if (h[7]) puts("7"); // WRONG',
+    '::k, which only kernels can access',
+  ],
+  'a variable of the device in host code: its address in a copy': [
+    'static volatile __device__ int count;',
+    'int h = 1; cudaMemcpy((void *)&count, &h, 4, cudaMemcpyHostToDevice); // WRONG',
+    '::count, a variable of the device, by an address that only kernels can use: use cudaMemcpyToSymbol',
+  ],
+  'memory of the host in a kernel: a variable': [
+    'float scale = 2;\n__global__ void k(float *x) { x[threadIdx.x] = scale; } // WRONG',
+    'k<<<1, 64>>>(a);',
+    '::scale, a variable of the host: declare it __device__ or __constant__ at FILE:LINE',
+  ],
   'memory of the host in a kernel: the stack': [
     `${fill} // WRONG`,
     'float h[64]; k<<<1, 64>>>(h);',
@@ -192,6 +217,17 @@ const right: Rows = {
     'float *m, *p; cudaMallocManaged(&m, 256); cudaMallocHost(&p, 256); k<<<1, 64>>>(m); k<<<1, 64>>>(p); printf("%g", m[0] + p[63]); cudaFree(m); cudaFreeHost(p);',
     '2',
   ],
+  'variables of the device: managed, constant for both, of templates, by address, in functions; pointers to functions':
+    [
+      `struct Number { int a; __host__ __device__ Number(int a = 0) : a(a) { asm volatile("" ::: "memory"); } __device__ bool operator==(int b) const { return a == b; } };
+__managed__ __device__ int both = 2; __device__ const float table[4] = {1, 2, 3, 4}; extern __constant__ int one; __constant__ int one = 1; volatile __device__ int count;
+template <class T, int n = 1> struct Of { static __device__ T x; T y; };\ntemplate <class T, int n> __device__ T Of<T, n>::x = 5;
+__device__ Of<int, (2 + 1) / 2> sized; __device__ decltype(sized) same; __device__ bool is_set(true); __device__ int after __attribute__((aligned(64)));\n__device__ Number number(6); __device__ float twice(float x) { return 2 * x; }\n__device__ float (*operation)(float) = twice;
+__global__ void k(float *x) { static int calls; static __device__ int more = 1; x[0] = operation(table[1]) + one + count + Of<int>::x + number.a + calls + more + sized.y + same.y + is_set - 1 + after; both++; }`,
+      `int h = 4; void *p; float r; cudaMemcpyToSymbol(count, &h, 4); cudaGetSymbolAddress(&p, count); cudaMemcpy(&h, p, 4, cudaMemcpyDeviceToHost);
+  k<<<1, 1>>>(a); cudaMemcpy(&r, a, 4, cudaMemcpyDeviceToHost); printf("%d %g %d %g", h, r, both, table[h & 3]);`,
+      '4 21 3 1',
+    ],
   'memory that cudaDeviceReset freed, which destructors free later': [
     '',
     'float *b = a; cudaDeviceReset(); printf("%d", cudaFree(b)); cudaGetLastError(); cudaMalloc(&a, 4);',

@@ -76,9 +76,12 @@ describe('links files, passes arguments, and ends as the program does', () => {
     // CLEAR is an instruction of AVX, which compilers refuse without a flag.
     const intrinsics =
       '#ifdef __x86_64__\n#include <immintrin.h>\n#define CLEAR _mm256_zeroupper()\n#else\n#define CLEAR\n#endif\n';
-    place.file('inc/shared.h', `${intrinsics}extern "C" int twice(int);\nvoid launch(int *);\n`);
+    place.file(
+      'inc/shared.h',
+      `${intrinsics}struct By { __device__ int get() const { return BY; } };\nextern "C" int twice(int);\nvoid launch(int *);\n`,
+    );
     const kernels =
-      '\uFEFF#include "shared.h"\n__global__ void add(int *x) { *x += BY; }\nvoid launch(int *x) {\n  CLEAR;\n  if (x) {\n    add<<<1, 1>>>(x);\n  }\n}\n';
+      '\uFEFF#include "shared.h"\n__global__ void add(int *x) { *x += By().get(); }\nvoid launch(int *x) {\n  CLEAR;\n  if (x) {\n    add<<<1, 1>>>(x);\n  }\n}\n';
     place.file('kernels.cu', kernels);
     place.file('plain.c', 'int twice(int x) { int *class = &x; return 2 * *class; }\n');
     const main = `#include <cuda_runtime.h>\n#include <stdlib.h>\n#include "shared.h"

@@ -37,6 +37,7 @@ struct State {
   const void *unread = nullptr;
   std::set<cudaStream_t> destroyed;  // not deleted, so that no other stream has their addresses
   std::set<const void *> reset;      // memory that cudaDeviceReset freed
+  std::set<uintptr_t> symbols;       // variables whose addresses the host has asked for
   std::set<std::string> names;
 };
 
@@ -77,13 +78,17 @@ bool is_usable(const void *memory, size_t bytes, const char *what, bool on_devic
   const Allocation *found = find(memory);
   std::string text = what;
   const size_t offset = found ? reinterpret_cast<uintptr_t>(memory) - found->begin : 0;
-  if (on_device && !found) {
+  if (on_device && (!found || found->kind == Kind::host)) {
     text += " memory of the host, but the call says that it is the device's";
   } else if (found && !found->is_live) {
     text += " memory that was freed";
   } else if (found && bytes > found->bytes - offset) {
     text += " " + bytes_text(bytes) + (offset > 0 ? " from byte " + std::to_string(offset) + " on" : "") + " of an allocation of " +
             bytes_text(found->bytes);
+  } else if (found && found->kind != Kind::device && gpt2::emulator::closed_to_host(found->begin).bytes > 0 &&
+             state().symbols.count(found->begin) == 0) {
+    text += std::string(" ") + found->name + ", a variable of the device, by an address that only kernels can use: use " +
+            "cudaMemcpyToSymbol, cudaMemcpyFromSymbol or cudaGetSymbolAddress";
   } else if (!on_device && found && found->kind == Kind::device) {
     report((text + " memory of the device, but the call says that it is the host's").c_str(), caller);
     return true;
@@ -161,6 +166,11 @@ cudaError_t freed(void *memory, bool is_pinned, const void *caller) {
 }
 
 }  // namespace
+
+void *address_of(const volatile void *symbol) {
+  state().symbols.insert(reinterpret_cast<uintptr_t>(symbol));
+  return const_cast<void *>(symbol);
+}
 
 cudaError_t result(cudaError_t error) {
   State &now = state();

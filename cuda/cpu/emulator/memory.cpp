@@ -331,6 +331,10 @@ Memory::Site *Memory::locate(uintptr_t address, size_t bytes, bool is_write, con
   }
   const LockedTable all;
   Region *region = all->at(address);
+  if (region && region->is.kind == Kind::host) {
+    const std::string does = is_write ? "writes " : "reads ";
+    return refuse(does + name_at(address, bytes) + ", a variable of the host: declare it __device__ or __constant__", caller), nullptr;
+  }
   if (region && region->is.kind != Kind::constant) {
     const uintptr_t begin = region->is.begin;
     if (use(begin, region->is.bytes, region->shadow.words(begin, region->is.bytes), !region->is_written)) return &site;

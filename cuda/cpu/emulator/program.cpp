@@ -46,6 +46,14 @@ void enter_variables() {
   [[maybe_unused]] static const auto entered = gpt2::emulator::enter_variables(reinterpret_cast<const void *>(&enter_variables));
 }
 
+// Without a priority: runs after the constructors of the program's variables, which write to variables of the device, too.
+__attribute__((constructor)) static void close_variables() {
+  if (variable_pages().empty()) return;
+  catch_signals();
+  program_watch = {0, ~uintptr_t{0}};
+  const OpenMemory closes{0};
+}
+
 Outcome run(const Launch &launch) {
   Program &self = program();
   enter_variables();
@@ -109,7 +117,7 @@ namespace gpt2::emulator {
 
 void access_by_host(const void *memory, const char *does, const void *caller) {
   const auto address = reinterpret_cast<uintptr_t>(memory);
-  const bool is_device = is_in(arena_of(true), address);
+  const bool is_device = closed_to_host(address).bytes > 0;
   // While a block is checked, the hooks of other host threads tell of any memory.
   if (is_device) open_memory();
   else if (!open_freed(address)) return;
@@ -122,7 +130,8 @@ void access_by_host(const void *memory, const char *does, const void *caller) {
     const LockedTable all;
     const Region *region = all->find(address);
     defect.text = std::string("host code ") + does + " " + (region ? described(*region) : is_device ? "device memory" : "memory") +
-                  (is_device ? ", which only kernels can access: use cudaMemcpy" : ", which has been freed");
+                  (is_device ? ", which only kernels can access: use cudaMemcpy" : ", which has been freed") +
+                  (is_device && !is_in(arena_of(true), address) ? "FromSymbol or cudaMemcpyToSymbol" : "");
   }
   gpt2_emulator::tell("", defect);
 }

@@ -35,7 +35,7 @@ void handle(int signal, siginfo_t *info, void *data) {
   const auto *context = static_cast<ucontext_t *>(data);
   if (Block *block = in_kernel()) block->signal(signal, info->si_addr, instruction(context) + 1);
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
-  if (signal == SIGSEGV && (is_in(arena_of(true), address) || is_in(arena_of(false), address))) {
+  if (signal == SIGSEGV && (closed_to_host(address).bytes > 0 || is_in(arena_of(false), address))) {
     return access_by_host(info->si_addr, does(context), instruction(context) + 1);
   }
   const struct sigaction &other = others[signal];

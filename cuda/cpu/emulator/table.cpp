@@ -78,13 +78,23 @@ void protect(uintptr_t begin, uintptr_t end, bool is_wanted) {
 
 void set_open(bool is_wanted) {
   const gpt2_emulator::Watch used = arena_of(true);
-  if (used.bytes == 0 || is_open == is_wanted || (!is_wanted && (opened > 0 || changed > most_changed))) return;
+  if (is_open == is_wanted || (!is_wanted && (opened > 0 || changed > most_changed))) return;
   changed += used.bytes / page;
   is_open = is_wanted;
   protect(used.begin, page_end(used.bytes), is_wanted);
+  for (const auto &[begin, bytes] : variable_pages()) protect(begin, begin + bytes, is_wanted);
 }
 
 }  // namespace
+
+gpt2_emulator::Watch closed_to_host(uintptr_t address) {
+  const gpt2_emulator::Watch used = arena_of(true);
+  if (is_in(used, address)) return {used.begin, page_end(used.bytes) - used.begin};
+  for (const gpt2_emulator::Watch &each : variable_pages()) {
+    if (is_in(each, address)) return each;
+  }
+  return {};
+}
 
 void open_memory() {
   const std::lock_guard<std::recursive_mutex> lock(gate);
@@ -199,9 +209,10 @@ OpenMemory::OpenMemory(uint64_t work) : is_range_(false) {
 OpenMemory::OpenMemory(const void *begin, size_t bytes) : is_range_(true) {
   gate.lock();
   const auto first = reinterpret_cast<uintptr_t>(begin);
-  if (is_open || !is_in(arena_of(true), first)) return;
-  begin_ = first / huge * huge;
-  end_ = std::min((first + bytes + huge - 1) / huge * huge, page_end(arena_of(true).bytes));
+  const gpt2_emulator::Watch closed = closed_to_host(first);
+  if (is_open || closed.bytes == 0) return;
+  begin_ = std::max(first / huge * huge, closed.begin);
+  end_ = std::min((first + bytes + huge - 1) / huge * huge, closed.begin + closed.bytes);
   protect(begin_, end_, true);
 }
 
@@ -223,7 +234,7 @@ void *allocate(size_t bytes, Kind kind, int element_bytes, const char *name, con
   from.next += room_of(bytes);
   if (kind == Kind::device) {
     all->device_bytes += bytes;
-    program_watch = arena_of(true);
+    if (variable_pages().empty()) program_watch = arena_of(true);
     catch_signals();
     if (!is_open) protect(page_end(begin - from.begin), page_end(from.next - from.begin), false);
   }

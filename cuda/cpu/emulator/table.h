@@ -73,6 +73,14 @@ struct Table {
 Table &table();
 // The memory that holds all allocations of device memory, or all others: its used part.
 gpt2_emulator::Watch arena_of(bool is_device);
+// The memory with the address that only kernels can access: all of cudaMalloc, or the program's __device__ or __constant__ variables;
+// empty if host code can access it.
+gpt2_emulator::Watch closed_to_host(uintptr_t address);
+// The pages of these variables. Never destroyed: host code accesses variables at its end, too.
+inline std::vector<gpt2_emulator::Watch> &variable_pages() {
+  static auto &made = *new std::vector<gpt2_emulator::Watch>;
+  return made;
+}
 // Makes device memory accessible until an OpenMemory ends.
 void open_memory();
 // Makes the page of freed memory of the host accessible; false if the address is not in such memory.
@@ -92,7 +100,7 @@ struct Heap {
   size_t used = 0;
 };
 
-// Enters the variables of the loaded file that contains the code: __device__, __constant__ and tables of constants, which no
+// Enters the variables of the loaded file that contains the code: of the device, of the host, and tables of constants, which no
 // kernel may write. Returns their addresses.
 std::vector<const void *> enter_variables(const void *code);
 std::string demangled(const char *name);

@@ -34,7 +34,14 @@ std::vector<const void *> enter_variables(const void *code) {
   const auto *sections = reinterpret_cast<const ElfW(Shdr) *>(file.data() + header->e_shoff);
   const auto text = [&](unsigned section, size_t offset) { return file.data() + sections[section].sh_offset + offset; };
   std::vector<const void *> found;
+  // src/ops/kernels/rewrite.ts puts variables of the device into sections.
+  const auto section = [&](unsigned index) { return std::string(text(header->e_shstrndx, sections[index].sh_name)); };
+  const auto is_named = [](const std::string &name, const char *start) { return name.rfind(start, 0) == 0; };
   for (unsigned i = 0; i < header->e_shnum; i++) {
+    const bool is_closed = is_named(section(i), ".gpt2_device") || is_named(section(i), ".gpt2_constant");
+    if (is_closed && !*map->l_name && (sections[i].sh_flags & SHF_WRITE)) {
+      variable_pages().push_back({map->l_addr + sections[i].sh_addr, sections[i].sh_size});
+    }
     if (sections[i].sh_type != SHT_SYMTAB) continue;
     const auto *symbols = reinterpret_cast<const ElfW(Sym) *>(text(i, 0));
     for (size_t j = 0; j < sections[i].sh_size / sizeof *symbols; j++) {
@@ -43,11 +50,14 @@ std::vector<const void *> enter_variables(const void *code) {
       // Skips the emulator's variables, also those in a namespace.
       const char *symbol = text(sections[i].sh_link, name);
       if (std::strstr(symbol, "gpt2_emulat") || std::strstr(symbol, "4gpt28emulator")) continue;
-      // kernel.h puts __constant__ variables into these sections.
-      const char *section = text(header->e_shstrndx, sections[home].sh_name);
-      const bool is_constant = !(sections[home].sh_flags & SHF_WRITE) || std::strncmp(section, ".gpt2_constant", 14) == 0;
+      const bool is_constant = !(sections[home].sh_flags & SHF_WRITE) || is_named(section(home), ".gpt2_constant");
+      // The letter x alone is also a type's name in C++.
+      const std::string shown = is_named(symbol, "_Z") ? demangled(symbol) : symbol;
+      // Variables of functions (_ZZ), their guards (_ZG) and templates' variables may be the device's, without a section.
+      const bool is_host = (section(home) == ".data" || section(home) == ".bss") && !is_named(symbol, "_ZZ") &&
+                           !is_named(symbol, "_ZG") && shown.find('<') == std::string::npos;
       found.push_back(reinterpret_cast<const void *>(map->l_addr + value));
-      gpt2_emulator::insert(found.back(), size, is_constant ? Kind::constant : Kind::variable, 0, demangled(symbol).c_str());
+      gpt2_emulator::insert(found.back(), size, is_constant ? Kind::constant : is_host ? Kind::host : Kind::variable, 0, shown.c_str());
     }
   }
   return found;

@@ -182,6 +182,8 @@ namespace gpt2_emulator {
 
 // The result of a call, which cudaGetLastError gives again.
 cudaError_t result(cudaError_t error);
+// The address of a variable, which copies may use from now on.
+void *address_of(const volatile void *symbol);
 cudaError_t allocate(void **memory, size_t bytes, Kind kind, int element_bytes, const char *text);
 cudaError_t set_attribute(cudaFuncAttribute attribute, int value);
 cudaFuncAttributes attributes();
@@ -240,17 +242,17 @@ GPT2_INLINE cudaError_t cudaMallocPitch(T **memory, size_t *pitch, size_t width,
 template <class T>
 GPT2_INLINE cudaError_t cudaMemcpyToSymbol(const T &symbol, const void *from, size_t bytes, size_t offset = 0,
                                            cudaMemcpyKind kind = cudaMemcpyHostToDevice, cudaStream_t = nullptr) {
-  return cudaMemcpy(reinterpret_cast<char *>(const_cast<std::remove_const_t<T> *>(&symbol)) + offset, from, bytes, kind);
+  return cudaMemcpy(static_cast<char *>(gpt2_emulator::address_of(&symbol)) + offset, from, bytes, kind);
 }
 template <class T>
 GPT2_INLINE cudaError_t cudaMemcpyFromSymbol(void *to, const T &symbol, size_t bytes, size_t offset = 0,
                                              cudaMemcpyKind kind = cudaMemcpyDeviceToHost, cudaStream_t = nullptr) {
-  return cudaMemcpy(to, reinterpret_cast<const char *>(&symbol) + offset, bytes, kind);
+  return cudaMemcpy(to, static_cast<char *>(gpt2_emulator::address_of(&symbol)) + offset, bytes, kind);
 }
 #define cudaMemcpyToSymbolAsync cudaMemcpyToSymbol
 #define cudaMemcpyFromSymbolAsync cudaMemcpyFromSymbol
 template <class T>
-GPT2_VALUE(cudaGetSymbolAddress, (void **address, const T &symbol), *address = const_cast<std::remove_const_t<T> *>(&symbol))
+GPT2_VALUE(cudaGetSymbolAddress, (void **address, const T &symbol), *address = gpt2_emulator::address_of(&symbol))
 template <class T>
 GPT2_VALUE(cudaGetSymbolSize, (size_t *bytes, const T &symbol), *bytes = sizeof symbol)
 

@@ -1,5 +1,5 @@
-// Rewrites preprocessed CUDA as C++17: launches become calls, shared variables become references to the block's memory, and
-// __global__ is removed. Code of the system's headers stays unchanged.
+// Rewrites preprocessed CUDA as C++17: launches become calls, shared variables become references to the block's memory, the device's
+// other variables get sections, and __global__ is removed. Code of the system's headers stays unchanged.
 import { CompileError } from '../../base/errors.ts';
 import { endOf, split, strings } from './brackets.ts';
 import { withoutPtx } from './ptx.ts';
@@ -98,9 +98,28 @@ export function rewrite(
   const attributes = how.isClang
     ? 'convergent, no_sanitize("undefined"), disable_sanitizer_instrumentation'
     : 'no_sanitize("thread", "undefined")';
-  const code = withoutPtx(source, placeOf);
+  const code = inSections(withoutPtx(source, placeOf));
   const { text, kernels } = withoutCuda(code, `__attribute__((${attributes}))`, how.isProgram);
-  return { text: text.replaceAll(/^#gpt2-header (\d+)$/gm, (_, index: string) => headers[Number(index)]!), kernels };
+  const header = (index: string) => headers[Number(index)]!.replaceAll(/\b__(?:device|constant|managed)__\b/g, '');
+  return { text: text.replaceAll(/^#gpt2-header (\d+)$/gm, (_, index: string) => header(index)), kernels };
+}
+
+/** A word before a variable or function. A value, a size or the end follows a variable's name, a parenthesis a function's. */
+const qualified = new RegExp(
+  String.raw`${strings}|\b__(?<kind>device|constant|managed)__\b(?=(?<variable>(?:(?:\b(?:__attribute__|alignas|decltype|sizeof)|[<,])\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|[\w\s:<>,*&+/-])*?(?:\w|(?<=\)))\s*(?:[;={[]|\(\s*(?:[*&\d.-]|true|false)))?)`,
+  'g',
+);
+
+/** Puts variables of the device into sections by their kind, and by numbers: GCC refuses constants and others in one section. */
+function inSections(source: string): string {
+  return source.replaceAll(qualified, (whole, _raw, kind?: string, variable = '', at = 0) => {
+    if (kind === undefined) return whole;
+    const statement = /[^;{}]*$/.exec(source.slice(Math.max(0, at - 300), at))![0] + variable;
+    // The definition of S::x has the section of its declaration in S.
+    const isElsewhere = /\bextern\b.*[;[]$|\boperator\b|::\s*\w+\s*[;={[]$/s.test(statement);
+    const isOther = variable === '' || (kind === 'device' && /__(constant|managed)__/.test(statement));
+    return isElsewhere || isOther ? '' : `__attribute__((section(".gpt2_${kind}.${at}")))`;
+  });
 }
 
 function withoutCuda(

@@ -3,7 +3,7 @@
 // the file with checks.
 
 /** Data directives of GNU's assembler. */
-const data =
+export const data =
   /^\s*\.(zero|skip|space|[bl]?string|asciz?|byte|value|short|hword|word|long|int|quad|xword|octa|[248]byte|base64)\b/;
 
 const namesIn = (assembly: string, lines: string): string[] =>
