@@ -149,7 +149,7 @@ const faults: Rows = {
   'a variable of the device in host code: its address in a copy': [
     'static volatile __device__ int count;',
     'int h = 1; cudaMemcpy((void *)&count, &h, 4, cudaMemcpyHostToDevice); // WRONG',
-    '::count, a variable of the device, by an address that only kernels can use: use cudaMemcpyToSymbol',
+    '::count, a variable of the device, by its address in host code: use cudaMemcpyToSymbol',
   ],
   'memory of the host in a kernel: a variable': [
     'float scale = 2;\n__global__ void k(float *x) { x[threadIdx.x] = scale; } // WRONG',
@@ -219,7 +219,7 @@ const right: Rows = {
   ],
   'variables of the device: managed, constant for both, of templates, by address, in functions; pointers to functions':
     [
-      `struct Number { int a; __host__ __device__ Number(int a = 0) : a(a) { asm volatile("" ::: "memory"); } __device__ bool operator==(int b) const { return a == b; } };
+      `#ifndef __device__\n#define __device__\n#endif\nstruct Number { int a; __host__ __device__ Number(int a = 0) : a(a) { asm volatile("" ::: "memory"); } __device__ bool operator==(int b) const { return a == b; } };
 __managed__ __device__ int both = 2; __device__ const float table[4] = {1, 2, 3, 4}; extern __constant__ int one; __constant__ int one = 1; volatile __device__ int count;
 template <class T, int n = 1> struct Of { static __device__ T x; T y; };\ntemplate <class T, int n> __device__ T Of<T, n>::x = 5;
 __device__ Of<int, (2 + 1) / 2> sized; __device__ decltype(sized) same; __device__ bool is_set(true); __device__ int after __attribute__((aligned(64)));\n__device__ Number number(6); __device__ float twice(float x) { return 2 * x; }\n__device__ float (*operation)(float) = twice;

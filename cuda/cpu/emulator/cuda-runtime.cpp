@@ -87,7 +87,7 @@ bool is_usable(const void *memory, size_t bytes, const char *what, bool on_devic
             bytes_text(found->bytes);
   } else if (found && found->kind != Kind::device && gpt2::emulator::closed_to_host(found->begin).bytes > 0 &&
              state().symbols.count(found->begin) == 0) {
-    text += std::string(" ") + found->name + ", a variable of the device, by an address that only kernels can use: use " +
+    text += std::string(" ") + found->name + ", a variable of the device, by its address in host code: use " +
             "cudaMemcpyToSymbol, cudaMemcpyFromSymbol or cudaGetSymbolAddress";
   } else if (!on_device && found && found->kind == Kind::device) {
     report((text + " memory of the device, but the call says that it is the host's").c_str(), caller);

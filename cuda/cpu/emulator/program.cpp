@@ -46,7 +46,8 @@ void enter_variables() {
   [[maybe_unused]] static const auto entered = gpt2::emulator::enter_variables(reinterpret_cast<const void *>(&enter_variables));
 }
 
-// Without a priority: runs after the constructors of the program's variables, which write to variables of the device, too.
+// The emulator is linked last: this runs after the constructors of the program's variables, which write to the device's, too. Hooks then
+// watch all addresses, because these variables lie outside of the arena.
 __attribute__((constructor)) static void close_variables() {
   if (variable_pages().empty()) return;
   catch_signals();

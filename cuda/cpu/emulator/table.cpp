@@ -82,7 +82,10 @@ void set_open(bool is_wanted) {
   changed += used.bytes / page;
   is_open = is_wanted;
   protect(used.begin, page_end(used.bytes), is_wanted);
-  for (const auto &[begin, bytes] : variable_pages()) protect(begin, begin + bytes, is_wanted);
+  for (const auto &[begin, bytes] : variable_pages()) {
+    changed += bytes / page;
+    protect(begin, begin + bytes, is_wanted);
+  }
 }
 
 }  // namespace

@@ -73,8 +73,8 @@ struct Table {
 Table &table();
 // The memory that holds all allocations of device memory, or all others: its used part.
 gpt2_emulator::Watch arena_of(bool is_device);
-// The memory with the address that only kernels can access: all of cudaMalloc, or the program's __device__ or __constant__ variables;
-// empty if host code can access it.
+// The memory around an address that is closed to host code: all of cudaMalloc, or the program's __device__ or __constant__ variables.
+// Empty if host code may access the address.
 gpt2_emulator::Watch closed_to_host(uintptr_t address);
 // The pages of these variables. Never destroyed: host code accesses variables at its end, too.
 inline std::vector<gpt2_emulator::Watch> &variable_pages() {

@@ -129,8 +129,8 @@ function assemblyOf(program: string, source: Source, checks: boolean, isProgram 
     ...emulated.folders.flatMap((folder) => ['-isystem', folder]),
     ...Object.entries(defines).map(([macro, value]) => `-D${macro}=${value}`),
     ...(isProgram ? ['-DGPT2_PROGRAM'] : []),
-    // As for nvcc, the words for variables and functions of the device mean nothing in a file of the host.
-    ...(isCuda ? [] : ['-D__device__=', '-D__constant__=', '-D__managed__=']),
+    // Macros, as nvcc's: headers ask whether they are defined. In a file of the host they mean nothing; else rewrite.ts reads them.
+    ...['__device__', '__constant__', '__managed__'].map((word) => `-D${word}=${isCuda ? word : ''}`),
     ...(checks ? [] : ['-DGPT2_PLAIN']),
     // Given -fopenmp itself, GCC puts line markers into the middle of lines.
     ...flags.map((flag) => (flag === '-fopenmp' ? '-D_OPENMP=201511' : flag)),
@@ -140,8 +140,8 @@ function assemblyOf(program: string, source: Source, checks: boolean, isProgram 
   const { text: made, kernels } = isCuda
     ? rewrite(preprocessed, { isClang, isProgram })
     : { text: preprocessed, kernels: [] };
-  // GCC's name of the pragma. With 16, 8, 4 and no rounds, fp32 matmuls of 512 took 8.7, 8.7, 11, 23 ms; 7.3, 31, 21, 34; 7.0, 8.9, 22, 6.8;
-  // and, in a file that compiles for over 45 s with 16 rounds, -, 8.7, 11, 6.2: 16 is best for most files (2 shared cores, GCC, 2026-11).
+  // GCC's name of the pragma. Of four files' fp32 matmuls of 512, 16 rounds were best for two (8.7 and 7.3 ms; unrolled by 4 11 and 21),
+  // and within 3% of the best for one; the fourth then compiles for over 45 s (2 shared cores, 2026-11).
   const code = isClang || checks ? made : made.replaceAll(/^ *#pragma unroll.*(?=\s+for\b)/gm, '#pragma GCC unroll 16');
   const sanitizers = '-fsanitize=thread,bounds,alignment,integer-divide-by-zero';
   const hasChecks = checks && isCuda;
