@@ -26,9 +26,9 @@ struct Blocks {
 };
 
 // The blocks with the least estimated time: each thread computes whole rounds of blocks, and then waits for the last
-// one, for 1/50 of a block's time if there are 2 threads, and longer if there are more. With 1/10, and so smaller
-// blocks, steps in fp32 took 3 to 7% longer with 2 threads, and less with 8. Copying an element of A or B takes about
-// half a cycle.
+// thread, for 1/100 of a block's time for each thread. With 1/10 for any number of threads, which makes smaller blocks,
+// steps in fp32 took 3 to 7% longer with 2 threads, but none longer with 8 (Xeons with AMX, 2026-11-28). Copying an
+// element of A or B takes about half a cycle.
 Blocks choose_blocks(const Engine &engine, int threads, int M, int N, int depth) {
   const int tiles_m = ceil_divide(M, engine.tile_m), tiles_n = ceil_divide(N, engine.tile_n);
   const int fewest = ceil_divide(M, engine.a_elements / depth / 32 * 32);
@@ -129,9 +129,9 @@ struct Product {
   void run(int others, const Other &other) const {
     const Blocks blocks = choose(N);
     const bool along = b.column_stride == 1;
-    // Threads share copies only where that saves more than waiting for other threads costs: in bf16, in backward, and
-    // in forward, whose B lies along lines of memory, from three blocks of rows on. In fp32 it saves nothing with 2
-    // threads, and costs a tenth of a step with 16.
+    // Threads share copies only where that saves more than waiting for other threads costs: in bf16, always in backward,
+    // and in forward, whose B lies along lines of memory, from three blocks of rows on. In fp32 it saves nothing with 2
+    // threads, and costs a tenth of a step of d12 at 4 x 256 with 16.
     if (!engine.is_bf16 || (along && ceil_divide(M, blocks.rows) <= 2)) {
       return task.pool.each_free(others + blocks.count, [&](int64_t at, int thread) {
         if (at < others) return other(static_cast<int>(at));

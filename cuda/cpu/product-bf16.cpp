@@ -92,7 +92,7 @@ inline __m512 beside(const float *left, const float *right) {
 }
 
 // If `transposed`, rounding already does the first step of the transpose, at no cost. Fetches a tile that is copied
-// later: in fp32 a step is then 2% shorter.
+// later; in bf16 only along rows, since more saves nothing. In fp32 it makes a step 1 to 3% shorter (a Xeon with AMX).
 template <int parts, bool along, bool transposed>
 void tile_words(uint32_t *to, const float *from, const float *ahead, size_t stride) {
   Vector lines[parts][SIDE];

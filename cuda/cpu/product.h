@@ -98,7 +98,7 @@ struct Engine {
   int tile_m, tile_n;    // of the output, in registers
   int a_elements;        // of the largest block of A
   int block_k;           // the largest length of a block in K; a block of B has tile_n columns
-  bool is_bf16;          // copies are bf16, and threads share those of B
+  bool is_bf16;          // copies are bf16, and threads may share those of B
   float cycles;          // that a multiplication takes, about
   // A forward matmul of at most this many rows reads the weight in place: copying the weight would take longer than the
   // matmul. 0 where that would change bits.
