@@ -221,7 +221,7 @@ function withGaps(assembly: string): string {
     sections.add(section);
     return `.zero 64\n${alignment}\n${line}`;
   });
-  // Also after the last variable of each section. Device variables have pages of their own, which the emulator protects.
+  // Also after the last variable of each section. Device variables have separate pages, which the emulator protects.
   const ends = [...sections].map((each) => `${each}\n.zero 64${each.includes('.gpt2_') ? '\n.balign 4096' : ''}`);
   return [...lines, ...ends, ''].join('\n');
 }
