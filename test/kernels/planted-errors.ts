@@ -215,12 +215,10 @@ const rows: Readonly<Record<string, Readonly<Record<string, Row>>>> = {
     'std::copy of floats': [
       '  if (i == 0) std::copy(in, in + n + 1, out);  // WRONG',
       /reads in\[256\], but in has 256 elements/,
-      { before: '#include <algorithm>' },
     ],
     'std::fill': [
       '  if (i == 0) std::fill(out, out + n + 1, 1.0f);  // WRONG',
       /writes out\[256\], but out has 256 elements/,
-      { before: '#include <algorithm>' },
     ],
   },
   'variables of the file': {
