@@ -1,5 +1,6 @@
 // Runs the loop over the steps of an open run. Each step may log, in this order: validation, HellaSwag, sample, training loss. A
 // checkpoint is logged once it is on the disk, perhaps some steps later.
+import { availableParallelism } from 'node:os';
 import { inspect } from 'node:util';
 import { expected, Gpt2Error, gpt2Error, InterruptedError, NativeError, words } from '../../base/errors.ts';
 import type { Batch } from '../../data/batches/loader.ts';
@@ -59,7 +60,11 @@ export class Session {
     this.#hooks = hooks;
     this.#step = span.startStep;
     this.#position = data.loader.position;
-    this.#throughput = throughputOf(options.totalBatch, span, trained.writer.copyBytes);
+    const { library, threads } = trained.model.device.description;
+    const every = typeof options.saveEvery === 'number' ? options.saveEvery : 0;
+    // A CPU writes a save on one of the cores that train.
+    const slowdown = library === 'cpu' && threads >= availableParallelism() ? 1 / threads : 0;
+    this.#throughput = throughputOf(options.totalBatch, span, trained.writer.copyBytes, { every, slowdown });
     this.#events = eventsOf(run.folder, hooks, this.#throughput);
     this.#saving = new Saving(run, this.#events, hooks.canStop ? hooks.signal : undefined);
     this.#nextBatch = options.overfitBatch

@@ -1,4 +1,4 @@
-// Measures a run's speed and estimates when it ends: the median of recent steps, what is due between steps, and the last save.
+// Measures a run's speed and estimates when it ends: the median of recent steps, what is due between steps, and saves.
 import { median } from '../../base/quantile.ts';
 import { type Outlook, saveSeconds, timesDue } from '../plan/outlook.ts';
 import type { SessionHooks } from './hooks.ts';
@@ -23,7 +23,13 @@ interface Between {
 
 export type Throughput = ReturnType<typeof throughputOf>;
 
-export function throughputOf(tokensPerStep: number, span: Run['span'], checkpointBytes: number) {
+/** @param saves the steps between saves, and the seconds of training that a second of writing one costs */
+export function throughputOf(
+  tokensPerStep: number,
+  span: Run['span'],
+  checkpointBytes: number,
+  saves = { every: 0, slowdown: 0 },
+) {
   let total = 0;
   let isTold = false;
   const latest: number[] = [];
@@ -67,7 +73,8 @@ export function throughputOf(tokensPerStep: number, span: Run['span'], checkpoin
       const between = [...occurrences.values()].map(
         ({ every, begunAt, milliseconds }) => timesDue(every, Math.max(done, begunAt + 1), last) * milliseconds,
       );
-      return between.reduce((sum, each) => sum + each, (last - done) * step) / 1000 + throughput.saveSeconds;
+      const written = 1 + saves.slowdown * Math.max(0, timesDue(saves.every, done, last) - 1);
+      return between.reduce((sum, each) => sum + each, (last - done) * step) / 1000 + written * throughput.saveSeconds;
     },
     /** The outlook of this process's steps, once: after the third step, or later in a long run whose steps have not settled. */
     outlook(epochsOfRun: number): Outlook | undefined {

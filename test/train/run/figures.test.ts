@@ -154,6 +154,10 @@ it.each([
 it('the time left is that of the median step, and of what is due between steps', async () => {
   const span = { steps: 100, startStep: 0, lastStep: 100 };
   const throughput = throughputOf(256, span, 0);
+  // Saves at 40 and 80 of 0.5 s, half of which training loses, and the last one.
+  const saving = throughputOf(256, span, 200e6, { every: 40, slowdown: 0.5 });
+  for (const milliseconds of [5000, 100, 100]) saving.add(milliseconds);
+  expect(saving.remaining()).toBeCloseTo(9.7 + 2 * 0.25 + 0.5, 9);
   let clock = 0;
   const now = () => clock;
   const work = (milliseconds: number) => async () => {
