@@ -52,8 +52,7 @@ __device__ __forceinline__ void probabilities_of_keys(float (&score)[COUNT], con
     }
   }
 }
-// Gradients of scores from gradients of the probabilities `share`: dscore = share * (dscore - D). `D` points at the
-// lane's first query.
+// Scores' gradients from probabilities': dscore = share * (dscore - D). `D` points at the lane's first query.
 template <int COUNT>
 __device__ __forceinline__ void gradients_of_keys(float (&dscore)[COUNT], const float (&share)[COUNT], const float *D) {
 #pragma unroll

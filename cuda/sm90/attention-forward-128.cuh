@@ -3,9 +3,8 @@
 // A block has a producer and two warpgroups of 64 queries. The 240 registers of a thread hold the result of 64 x 128
 // (64 registers), the scores of a block of 128 keys (64) and the probabilities of the previous block as an operand
 // (32). A warpgroup issues the scores of a block, then the matmul of the previous block's probabilities with v, and
-// computes exponentials while the second matmul runs. Blocks of keys go from the diagonal down to key 0: without a mask
-// besides the causal one, only the first block is masked. The ring holds k and v in the order of use: k of a block,
-// then v of the previous block.
+// computes exponentials while that matmul runs. Blocks of keys go from the diagonal down to key 0; causality masks only
+// the first. The ring holds k and v in the order of use: k of a block, then v of the previous block.
 #pragma once
 
 #include "attention.cuh"
@@ -149,8 +148,7 @@ __global__ void __launch_bounds__(threads, 1)
 #pragma unroll
       for (int i = KEYS / 16; i < block_lines / 16; i++) share[i][0] = share[i][1] = share[i][2] = share[i][3] = 0;
     };
-    // Takes a block of keys before the diagonal, from `key` on, while the matmul of the previous block's probabilities
-    // with v runs.
+    // Takes the block of keys at `key`, while the matmul of the previous block's probabilities with v runs.
     const auto take = [&](int key) {
       float score[block_lines / 2], factor[2];
       const uint32_t k_stage = at.stage;

@@ -134,8 +134,7 @@ __global__ void __launch_bounds__(threads, 1)
     }
     int query = tile_first + block_lines;
     if constexpr (MASKED) {
-      // Takes the blocks of queries that attend to all keys of the warpgroup, then to some; skips the blocks after
-      // them.
+      // Takes the blocks of queries that attend to all keys of the warpgroup, then to some; skips the other blocks.
       const int end = uniform(tiles.last().of_last[consumers - 1]) + 1, some = min(end, own_end);
       for (; query + block_lines <= min(all, end); query += block_lines) take(Full{}, std::false_type{}, query);
       for (; query < some; query += block_lines) take(Full{}, std::true_type{}, query);

@@ -1,5 +1,4 @@
-// Attention backward on Hopper, head size 128: the kernel that owns queries. It computes D, dq, and the statistics that
-// the kernel that owns keys reads.
+// Attention backward on Hopper, head size 128: the kernel that owns queries computes D, dq, and queries' statistics.
 //
 // Two stages of k and two of v take 128 KB of shared memory, which leaves room for three strips (64 lines of q and of
 // dout). A tile has two strips, one for each warpgroup; the third takes the first strip of the next tile while both are

@@ -1,5 +1,4 @@
-// Attention backward on Hopper, head size 64: the kernel that owns queries. It computes D, dq, and the statistics that
-// the kernel that owns keys reads.
+// Attention backward on Hopper, head size 64: the kernel that owns queries computes D, dq, and queries' statistics.
 #pragma once
 
 #include "attention-backward.cuh"
@@ -80,8 +79,7 @@ __global__ void __launch_bounds__(threads, 1)
         const int line = (warp - 1) * 32 + lane + i * 96;
         row_lse[i] = line < tile_lines && first + line < T ? lse[unit.statistics + first + line] * log2e : INFINITY;
       }
-      // The first wait repeats the producer's, because racecheck does not track the order through the producer's
-      // copies.
+      // The first wait repeats the producer's, because racecheck does not see the order through the producer's copy.
       barrier_wait(layout.tile_empty + tile_at.stage * 8, tile_at.parity ^ 1);
       barrier_wait(layout.tile_full + tile_at.stage * 8, tile_at.parity);
 #pragma unroll

@@ -76,8 +76,7 @@ struct HeadTile {
 
 // Without a mask: sets `unit` to the index-th tile of this block; false if the block has no more. The tiles of a head
 // go to adjacent blocks at about the same time, so that the blocks find its keys and values in L2; otherwise forward
-// read 503 MB of memory instead of 302. Every second round is in reverse order, so that a block alternates between long
-// and short tiles.
+// read 503 MB of memory instead of 302. Every second round is in reverse order: blocks alternate long and short tiles.
 __device__ __forceinline__ bool tile_of(const AttentionArguments &arguments, int index, HeadTile &unit) {
   const int blocks = gridDim.x;
   const int64_t turn = static_cast<int64_t>(index) * blocks;
@@ -110,8 +109,8 @@ struct Ticket {
   }
 };
 
-// The ring of three tickets: three barriers from address `barrier` on, then the tickets. The producer writes a ticket
-// after the tile two before has been released.
+// A ring of three barriers (at address `barrier`) and three tickets. A tile's ticket is written after the tile two
+// before has been released.
 struct Announcements {
   uint32_t barrier;
   Ticket *tickets;
@@ -238,8 +237,7 @@ __device__ __forceinline__ void multiply_rows(float (&result)[COUNT], const uint
 }
 
 // Forward's online softmax of a block of keys, for a thread's two rows: replaces scores by exp(scale (score -
-// largest)), and updates each row's `largest` score and `sum`. The caller multiplies the rows' results so far by
-// `factor`.
+// largest)), updates each row's `largest` score and `sum`. The caller multiplies the rows' results by `factor`.
 template <bool MASKED, int COUNT>
 __device__ __forceinline__ void exponentiate(float (&score)[COUNT], float (&largest)[2], float (&sum)[2],
                                              float scale_log2, float (&factor)[2]) {
@@ -278,8 +276,7 @@ __device__ __forceinline__ void finish_rows(float (&inverse)[2], float *lse, con
   }
 }
 
-// Stores a warp's 16 lines of accumulators [64,HS], times `scale`, as bf16 from line `row` of a head on, by TMA from
-// the warp's staging in shared memory.
+// Stores a warp's 16 lines of accumulators [64,HS], times `scale`, from line `row` on, through the warp's staging.
 template <int COUNT>
 __device__ __forceinline__ void store_lines(const CUtensorMap &map, int head, int row, int b, uint32_t staging,
                                             const float (&d)[COUNT], const float (&scale)[2]) {

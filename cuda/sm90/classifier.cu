@@ -96,8 +96,7 @@ __global__ void __launch_bounds__(threads)
   derivative[row] = logit.derivative;
 }
 
-// From the sampled row sums of `tiles` tiles: normalizer[i] = z_i - log(fp8_of_estimate), so e_ij = exp(l_ij -
-// normalizer[i]).
+// From sampled row sums of `tiles` tiles: normalizer[i] = z_i - log(fp8_of_estimate), e_ij = exp(l_ij - normalizer[i]).
 __global__ void __launch_bounds__(threads)
     normalizer_kernel(float *normalizer, const float *row_sums, const float *reference, int tiles, int stride, int N) {
   wait_for_previous_kernel();
@@ -226,8 +225,7 @@ int64_t sm90::classifier_scratch(const CudaContext &context, int N, int C, int V
 
 void sm90::classifier(const CudaContext &context, const Classifier &args, void *workspace) {
   const int N = args.N, C = args.C, Vp = args.Vp;
-  // Only the capped epilogue adds a bias. Without a softcap, its cap is far above every logit, where it changes
-  // nothing.
+  // Only the capped epilogue adds a bias. Without a softcap its cap is far above every logit, and changes nothing.
   const float cap = args.softcap > 0 ? args.softcap : args.bias ? 0x1p60f : 0;
   const bool has_gradient = args.din || args.dweight, fp8 = args.in_values;
   const Memory memory = memory_of(context, workspace, N, C, Vp, has_gradient, fp8);

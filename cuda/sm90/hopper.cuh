@@ -126,8 +126,8 @@ __device__ __forceinline__ void prefetch_maps(const Maps &...maps) {
   (prefetch_map(maps), ...);
 }
 
-// Copies a box of a matrix to shared memory; the barrier counts its bytes. The box begins at element x of line y.
-// Elements outside the matrix are zeros.
+// Copies a box of a matrix to shared memory; the barrier counts its bytes. x is the inner coordinate. Elements outside
+// the matrix are zeros.
 __device__ __forceinline__ void load_box(uint32_t shared, const CUtensorMap &map, int x, int y, uint32_t barrier) {
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
@@ -203,8 +203,7 @@ __device__ __forceinline__ uint64_t store_policy(bool streams) {
   return policy;
 }
 
-// Stores a box from shared memory, except elements outside the tensor. Before, the threads that wrote the box call
-// fence_async_proxy() and synchronise.
+// Stores a box from shared memory, except elements outside the tensor. Its writers call fence_async_proxy() first.
 __device__ __forceinline__ void store_box(const CUtensorMap &map, int x, int y, uint32_t shared, uint64_t policy) {
   asm volatile(
       "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group.L2::cache_hint [%0, {%1, %2}], [%3], %4;" ::"l"(&map),
@@ -273,8 +272,8 @@ __device__ __forceinline__ void store_matrices_transposed(uint32_t address, cons
 CUtensorMap matrix_map(const void *matrix, int64_t inner, int64_t lines, int64_t stride,
                        int box_lines, int box_inner = 64);
 
-// matrix_map() of an FP8 matrix. A box_inner of 64 gives lines of 64 bytes, in which the index of each 16-byte chunk is
-// XORed with the line's index / 2 mod 4.
+// matrix_map() of an FP8 matrix. A box_inner of 64 gives lines of 64 bytes, whose 16-byte chunks are XORed with the
+// line's index / 2 mod 4.
 CUtensorMap fp8_matrix_map(const void *matrix, int64_t inner, int64_t lines, int64_t stride,
                            int box_lines, int box_inner = 128);
 

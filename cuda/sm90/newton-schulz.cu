@@ -33,8 +33,8 @@ using SymmetricRing = ProductRing<true, true, 2 * tile_m, (8 + 2 * 4) * buffer_b
 // Stores a warpgroup's 64 rows of a tile and, if `mirrors`, the transposed rows; the tile's columns begin at n0.
 //
 // For each 64 columns, lane 0 of a warp commits two groups of stores; without `mirrors` the second is empty. So a wait
-// until only one group is pending frees the buffer that is written next. All four warps write the transposed buffer;
-// each stores a quarter.
+// until only one group is pending frees the next buffer. All four warps write the transposed buffer; each stores a
+// quarter.
 struct MirroredStores {
   const CUtensorMap &map;
   uint32_t straight, transposed;  // buffers
@@ -72,8 +72,7 @@ struct MirroredStores {
         if (lane == 0) wait_stores_read<1>();
         __syncwarp();
         warpgroup_sync(1 + consumer);
-        // A line of the transposed buffer is a column of the tile, whose chunks 2 warp and 2 warp + 1 are this warp's
-        // rows.
+        // A transposed line is a column of the tile; its chunks 2 warp and 2 warp + 1 are this warp's rows.
         const int line = lane / 16 * 8 + lane % 8, chunk = (warp * 2 + lane / 8 % 2) ^ (lane % 8);
 #pragma unroll
         for (int j = 0; j < 4; j++) {

@@ -100,8 +100,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
   uint32_t others[4];  // a slice of the extra input
   // For FP8. `scale`: the row's scale; the first slice multiplies it by the weight's scale and, with reads_fp8, by the
   // root of activated_scale. to_values, to_columnwise: norms of the input's rows and of its block of rows, which the
-  // first slice replaces by the inverse scales of the FP8 result. columnwise_rows: a mask of the rows inside the
-  // matrix.
+  // first slice replaces by the inverse scales of the FP8 result. columnwise_rows: masks rows past the matrix.
   float scale[2], to_values[2], to_columnwise = 0;
   float activated_scale[2] = {}, activated_columnwise_scale = 0;
   uint32_t columnwise_rows = 0;
@@ -152,8 +151,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
     }
   }
 
-  // Loads the numbers of a tile's rows (scales, references, targets) and the bias of slice 0. A later wait hides the
-  // latency.
+  // Loads the numbers of a tile's rows (such as scales) and the bias of slice 0; a later wait hides the latency.
   __device__ __forceinline__ void prepare() {
     if constexpr (is_fp8<Element>) {
 #pragma unroll
@@ -215,8 +213,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
     }
   }
 
-  // The address of a lane's first FP8 values of slice `s` in a warp's 16 lines of 64 bytes; a slice is 16 bytes of a
-  // line.
+  // The address of a lane's FP8 values of slice `s` in a warp's 16 lines of 64 bytes; a slice is a 16-byte chunk.
   __device__ __forceinline__ static uint32_t line_of(uint32_t lines, int s, int lane) {
     return lines + lane / 4 * 64 + ((s % per_buffer ^ lane / 8) << 4) + lane % 4 * 2;
   }

@@ -12,8 +12,7 @@ namespace gpt2::sm90 {
 // With 8192 x 1600, 7 wide or 8 narrow tiles a row both take four rounds on 66 clusters; narrow rounds are shorter.
 constexpr int plain_tile_n = 256, narrow_plain_tile_n = 208;
 
-// Staging buffers of a warp. E is `bias` (only with a NULL bias), `residual`, `scaled`, or `gradient` (fp32 sums,
-// unstaged).
+// Buffers of a warp. E is `bias` (with a NULL bias), `residual`, `scaled`, or `gradient` (fp32 sums, without buffers).
 template <Epilogue E>
 constexpr int plain_buffers = E == Epilogue::gradient ? 0 : 2;
 // With `gradient`, the staging memory holds ones: a times the ones is the sum of a over k.
@@ -140,8 +139,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
         residual.load_rows(outputs, row0, n0, arguments.M, arguments.N);
       }
       for (; step < unit.steps; step++) {
-        // All tiles in a row of tiles read the same rows of a, and share the sums of a over k: each tile's block adds
-        // every tiles_n-th step.
+        // Tiles side by side read the same rows of a, and share its sums over k: each tile adds every tiles_n-th step.
         if (E == Epilogue::gradient && outputs.sums && (unit.first_step + step) % arguments.tiles_n == unit.n) {
           ring.template multiply<false, true>(result, consumer, at, previous, step > 0, &sums, ring.staging);
         } else {

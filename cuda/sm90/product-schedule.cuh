@@ -9,8 +9,7 @@ namespace gpt2::sm90 {
 
 constexpr int tile_m = 128;  // rows of a block's tile; a cluster's two tiles have 256
 
-// A step of k is a line of 128 bytes: 64 bf16 or 128 FP8. Element is the type of both operands, a and b, except that
-// with E5M2 only a is E5M2 and b is E4M3.
+// A step of k is a line of 128 bytes: 64 bf16 or 128 FP8. With Element E5M2, a is E5M2 and b is E4M3.
 using e4m3 = __nv_fp8_e4m3;
 using e5m2 = __nv_fp8_e5m2;
 template <class Element>

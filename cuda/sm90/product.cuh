@@ -4,9 +4,8 @@
 // memory. A line of 128 bytes is 64 bf16 or 128 E4M3, and an instruction takes 32 bytes of k of either type in the same
 // time, so both types (Arguments::Element) have the same ring, swizzle and descriptors. An FP8 step multiplies twice as
 // much, so a tile has half as many steps during which the previous tile is finished. Both FP8 operands are K-major,
-// because the FP8 instruction cannot transpose. The epilogue first multiplies FP8 sums by the row's scale times the
-// weight's scale: powers of two, so nothing is rounded. In backward through the squared ReLU the root of forward's
-// scale is a further factor.
+// because the FP8 instruction cannot transpose. The epilogue first multiplies FP8 sums by the row's scale, the weight's
+// scale and, in backward through the squared ReLU, the root of forward's scale: powers of two, except the root.
 //
 // One block of three warpgroups runs on each SM for the whole matmul (persistent) and computes tile after tile. The
 // first warpgroup's first thread is the producer: it fills a ring of stages, each with a step of both operands, as far
@@ -74,8 +73,7 @@ __device__ __forceinline__ uint32_t matrices_at(uint32_t buffer, int j, uint32_t
   return buffer + row * 128 + ((chunk ^ (row & 7)) << 4);
 }
 
-// The length of a line of weights for weighted sums of a over k: [2,weights_line(K)] in bf16, a weight being the sum of
-// two; lines begin at multiples of 16 bytes.
+// The length of a line of weights [2,weights_line(K)], for weighted sums of a; a weight is the sum of two bf16.
 __host__ __device__ constexpr int64_t weights_line(int64_t K) { return (K + 7) / 8 * 8; }
 
 // The eight lines after b in a stage. `weights`: two lines of weights and six of zeros, for weighted sums of a. `ones`:

@@ -90,8 +90,7 @@ __device__ __forceinline__ void store_ones(uint32_t shared) {
 template <int TILE_N>
 constexpr int part_floats = 2 * tile_m * TILE_N;  // floats of a part of a cluster's split tile
 
-// Stores a warp's 16 rows of a tile, or of a part, and the sums of a over k: `sums` of the lane's row and the row 8
-// below.
+// Stores a warp's 16 rows of a tile, or of a part, and the `sums` of a over k, of the lane's row and the row 8 below.
 template <int TILE_N>
 __device__ __forceinline__ void store_gradient(const ProductArguments &arguments, const ProductOutputs &outputs,
                                                const Unit &unit, int row0, const float (&result)[TILE_N / 2],

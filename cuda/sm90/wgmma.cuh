@@ -16,11 +16,10 @@ struct Operand {
   __device__ __forceinline__ operator uint64_t() const { return static_cast<uint64_t>(high) << 32 | low; }
 };
 
-// A K-major operand: a line for each m or n, with 128 bytes of k. The next instruction's k (16 bf16 or 32 FP8) are 32
-// bytes further.
+// A K-major operand: a line of 128 bytes of k for each m or n. The next k (16 bf16 or 32 FP8) are 32 bytes further.
 __device__ __forceinline__ Operand k_major(uint32_t shared) { return {(shared & 0x3ffff) >> 4, 1u << 30 | 1024 >> 4}; }
-// An MN-major operand: a line for each k, with 64 m or n; the lines of the next 64 begin after LINES lines. The next
-// instruction's k (16 bf16) are 2048 bytes further.
+// An MN-major operand: a line of 64 m or n for each k; the next 64 begin after LINES lines, the next 16 k after 2048
+// bytes.
 template <int LINES>
 __device__ __forceinline__ Operand mn_major(uint32_t shared) {
   return {(shared & 0x3ffff) >> 4 | static_cast<uint32_t>(LINES * 128 >> 4) << 16, 1u << 30 | 1024 >> 4};
@@ -85,9 +84,8 @@ __device__ __forceinline__ void hold(uint32_t (&a)[STEPS][4]) {
                : GPT2_SUMS_##COUNT                                                                  \
                : __VA_ARGS__, "r"(static_cast<int>(adds)))
 
-// d = a b^T, or d += a b^T if `adds`, by a warpgroup: a [64,16] and b [N,16] in bf16, sums in fp32. In lane l of warp
-// w, d[i] is at row 16 w + l / 4 + i / 2 % 2 * 8, column i / 4 * 8 + l % 4 * 2 + i % 2. A_MN (B_MN) is 0 for a K-major
-// a (b), 1 for an MN-major one.
+// d (=|+= if `adds`) a b^T by a warpgroup: a [64,16] and b [N,16] in bf16, sums in fp32. In lane l of warp w, d[i] is
+// at row 16 w + l / 4 + i / 2 % 2 * 8, column i / 4 * 8 + l % 4 * 2 + i % 2. A_MN, B_MN: 0 for K-major, 1 for MN-major.
 template <int A_MN, int B_MN, int COUNT>
 __device__ __forceinline__ void wgmma(float (&d)[COUNT], uint64_t a, uint64_t b, bool adds) {
 #define GPT2_WGMMA_BF16(COUNT, N, A, B, A_MAJOR, B_MAJOR, ADDS)                                                  \
