@@ -1,7 +1,7 @@
 // The last linear layer with its loss and backward, as a sequence of other ops. `logits` is overwritten with the
 // logits' gradient. With FP8 copies, for logits l[i,j] of token i, r[i] its target's, and every s-th column j sampled
 // (sample_stride):
-//   z[i] = r[i] + log(1/16 + s * sum over sampled j of exp(l[i,j] - r[i])), an estimate of softmax's denominator
+//   z[i] = r[i] + log(1/16 + s * sum over sampled j of exp(l[i,j] - r[i])), which estimates log(softmax's denominator)
 //   e[i,j] = 128 exp(l[i,j] - z[i]) for j other than the target, D[i] = sum of e[i,j], d[i] = D[i] + 128 exp(r[i] - z[i])
 //   din = dloss / d * E5M2(e) / 0.99722 * weight_values * factors[SCALE] - dloss D / d * weight[target]
 //   dweight = E5M2(e)^T * (dloss / d / 0.99722 * in), the factor in E4M3 with a scale for GPT2_FP8_BLOCK rows;

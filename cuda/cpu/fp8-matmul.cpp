@@ -57,7 +57,7 @@ struct Fp8Result {
   const float *activated_columnwise_scale = nullptr;
 };
 
-// Stores `result` [N,C] in FP8. bound(norm, activated_scale) is the upper bound for a row, or for a block of rows.
+// Stores `result` [N,C] in FP8. bound(norm, activated_scale) bounds the elements of a row, or of a block of rows.
 template <class Bound>
 void store(Task task, const Fp8Result &to, const float *result, int N, int C, const Bound &bound) {
   const auto scale_of = [&](const float *norm, const float *activated_scale, int64_t index) {

@@ -40,7 +40,7 @@ GPT2_DECLARE(square_sum)
 #undef GPT2_DECLARE
 
 extern const Engine fp32_engine, bf16_engine;
-// sums (=|+=) the columns of values [N,O].
+// sums [O] (=|+=) the sums over the rows of values [N,O].
 void column_sums(Task, float *sums, const float *values, int N, int O, bool accumulate);
 // out = relu(in)^2; NaN stays NaN.
 void relu_squared_forward(Task, float *out, const float *in, int64_t count);

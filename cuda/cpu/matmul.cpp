@@ -22,7 +22,7 @@ int ceil_divide(int value, int divisor) { return (value + divisor - 1) / divisor
 
 struct Blocks {
   int rows, columns;  // of a block of the output
-  int across, count;  // blocks side by side, and in all
+  int across, count;  // the number of blocks side by side, and in all
 };
 
 // Chooses the blocks with the least estimated time: each thread computes whole rounds of blocks, then waits for the

@@ -22,7 +22,7 @@ namespace {
 
 constexpr int SIDE = 16;            // rows, columns and pairs of a tile
 constexpr int PAIRS = 2 * SIDE;     // elements of K in a tile
-constexpr int WORDS = SIDE * SIDE;  // of a tile
+constexpr int WORDS = SIDE * SIDE;  // words of a tile
 constexpr int SQUARE = 2 * SIDE;    // rows and columns of the output that are computed together
 
 // The length of a block in K, in which sums stay in registers: a Xeon's 36 matmuls of benchmarks/cpu.md run at 722 GFLOP/s, in
@@ -345,8 +345,7 @@ void multiply(Output out, Block a, Block b, int depth, int rows, int columns, Ah
   const int lines = (ahead.lines() * SQUARE + rows * steps - 1) / (rows * steps);
   alignas(64) float memory[CHUNK_M * SQUARE];
 
-  // Adds a chunk's steps, from `first` on, to the sums of the square at row m, column n. The last chunk writes the
-  // sums.
+  // Adds a chunk's steps, from `first` on, to the sums of the square at row m, column n. The last chunk writes them.
   const auto add_chunk = [&](int m, int n, int first, float *sums) {
     const uint32_t *of_a = reinterpret_cast<const uint32_t *>(a.data) + m / SQUARE * panel_a + first * step;
     const uint32_t *of_b = reinterpret_cast<const uint32_t *>(b.data) + n / SQUARE * panel_b + first * step;

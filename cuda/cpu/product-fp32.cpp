@@ -91,7 +91,7 @@ void micro_kernel(Output out, const float *a, const float *b, int depth, Ahead &
 
 using MicroKernel = void (*)(Output, const float *, const float *, int, Ahead &, int);
 
-// Micro-kernels of 1 to TILE_M rows, for each of 1 to VECTORS vectors.
+// The micro-kernels for 1 to TILE_M rows, each for 1 to VECTORS vectors, in this order.
 template <int... index>
 constexpr std::array<MicroKernel, TILE_M * VECTORS> micro_kernels(std::integer_sequence<int, index...>) {
   return {micro_kernel<index / VECTORS + 1, index % VECTORS + 1>...};

@@ -6,7 +6,7 @@
 
 namespace gpt2::sm90 {
 
-constexpr int consumers = 2;  // warpgroups
+constexpr int consumers = 2;  // warpgroups that multiply
 constexpr int tile_lines = consumers * 64;
 static_assert(tile_lines == block_lines,
               "a launch counts tiles of block_lines; a step of keys takes a tile of queries");
@@ -82,7 +82,7 @@ struct Layout {
 
   uint32_t ring, tile, staging, full, empty, tile_full, tile_empty, statistics_full;
   float *statistics;
-  Announcements tiles;  // with a mask
+  Announcements tiles;  // only with a mask
 
   __device__ explicit Layout(unsigned char *memory) {
     const uint32_t begin = shared_address(memory);

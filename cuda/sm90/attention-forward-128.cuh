@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(threads, 1)
   const uint32_t staging = q_shared + 2 * tile_bytes;
   const uint32_t full = staging + tile_bytes, empty = full + stages * 8;
   const uint32_t q_full = empty + stages * 8, q_empty = q_full + 2 * 8;
-  Announcements tiles(memory, q_empty + 2 * 8);  // with a mask
+  Announcements tiles(memory, q_empty + 2 * 8);  // only with a mask
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
   const auto init = [&] {
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(threads, 1)
   const int consumer = warpgroup - 1;
   const uint32_t warp_staging = staging + (consumer * 4 + warp) * (2 * 16 * line_bytes);
   for (int index = 0; tiles.take<MASKED>(arguments, index, unit); index++) {
-    const int tile_first = first_of(unit), line = warp * 16 + lane / 4;  // and line + 8, of 64
+    const int tile_first = first_of(unit), line = warp * 16 + lane / 4;  // the thread's rows of 64: line, line + 8
     // The first keys of the warpgroup's first and last query: blocks from `until` on need only the causal mask.
     const int begin = MASKED ? uniform(tiles.last().of_first[consumer]) : 0;
     const int until = MASKED ? uniform(tiles.last().of_last[consumer]) : 0;
@@ -123,7 +123,8 @@ __global__ void __launch_bounds__(threads, 1)
         if (range[i / 2 % 2].hides(key + i / 4 * 8 + lane % 4 * 2 + i % 2)) score[i] = -INFINITY;
       }
     };
-    // Takes the first KEYS keys of the block on the diagonal. The causal mask affects only the last 64 of these.
+    // Computes the probabilities of the first KEYS keys of the diagonal block; causality hides only keys of the last
+    // 64.
     const auto take_first = [&](auto keys) {
       constexpr int KEYS = decltype(keys)::value;
       float score[KEYS / 2], factor[2];
@@ -148,7 +149,7 @@ __global__ void __launch_bounds__(threads, 1)
 #pragma unroll
       for (int i = KEYS / 16; i < block_lines / 16; i++) share[i][0] = share[i][1] = share[i][2] = share[i][3] = 0;
     };
-    // Takes the block of keys at `key`, while the matmul of the previous block's probabilities with v runs.
+    // Computes the probabilities of the block of keys at `key`, while the last block's matmul with v runs.
     const auto take = [&](int key) {
       float score[block_lines / 2], factor[2];
       const uint32_t k_stage = at.stage;

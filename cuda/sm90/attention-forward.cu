@@ -19,7 +19,7 @@ constexpr int consumers = 3;
 constexpr int tile_lines = consumers * 64;
 constexpr int threads = (1 + consumers) * 128;
 constexpr int stages = 4;
-constexpr int stage_bytes = 2 * block_bytes;  // k, v
+constexpr int stage_bytes = 2 * block_bytes;  // blocks of k and v
 constexpr int q_bytes = tile_lines * line_bytes;
 constexpr int staging_bytes = consumers * 64 * line_bytes;
 constexpr int shared_bytes = stages * stage_bytes + 2 * q_bytes + staging_bytes + 2048;
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(threads, 1)
   const uint32_t staging = q_shared + 2 * q_bytes;
   const uint32_t full = staging + staging_bytes, empty = full + stages * 8;
   const uint32_t q_full = empty + stages * 8, q_empty = q_full + 2 * 8;
-  Announcements tiles(memory, q_empty + 2 * 8);  // with a mask
+  Announcements tiles(memory, q_empty + 2 * 8);  // only with a mask
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
   const auto init = [&] {

@@ -9,8 +9,8 @@ namespace gpt2::sm90::backward_128 {
 
 constexpr int keys_stages = 3;
 constexpr int query_lines = statistics_lines;              // queries of a step
-constexpr int query_bytes = 2 * query_lines * line_bytes;  // of a step
-constexpr int keys_stage_bytes = 2 * query_bytes;          // q and dout
+constexpr int query_bytes = 2 * query_lines * line_bytes;  // a step's q or dout
+constexpr int keys_stage_bytes = 2 * query_bytes;          // a step's q and dout
 // 1024 bytes serve to align the ring, 256 are for barriers and tickets.
 constexpr int keys_shared_bytes =
     keys_stages * (keys_stage_bytes + statistics_bytes) + 2 * consumers * strip_pair_bytes + 1024 + 256;
@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(threads, 1)
   const uint32_t all_statistics_shared = strips + 2 * consumers * strip_pair_bytes;
   const uint32_t full = all_statistics_shared + keys_stages * statistics_bytes, empty = full + keys_stages * 8;
   const uint32_t strip_full = empty + keys_stages * 8, strip_empty = strip_full + 2 * 8;
-  Announcements tiles(memory, strip_empty + 2 * 8);  // with a mask
+  Announcements tiles(memory, strip_empty + 2 * 8);  // only with a mask
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
   const auto init = [&] {
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(threads, 1)
   const float scale_log2 = scale * log2e;
   for (int index = 0; tiles.take<MASKED>(arguments, index, unit); index++) {
     const int tile_first = unit.tile * tile_lines, first = tile_first + consumer * strip_lines;
-    const int line = warp * 16 + lane / 4;  // and line + 8, of this warpgroup's
+    const int line = warp * 16 + lane / 4;  // the thread's keys of 64: line, line + 8
     const uint32_t strip = uniform(strips + (strip_at.stage * consumers + consumer) * strip_pair_bytes);
     const Operand k = k_major(strip), v = k_major(strip + strip_bytes);
     float dkey[64] = {}, dvalue[64] = {};
@@ -87,8 +87,8 @@ __global__ void __launch_bounds__(threads, 1)
     // Queries before `all` attend to all keys of this warpgroup, queries from own_end on to none.
     const int all = MASKED ? uniform(tiles.last().of_first[consumer]) + 1 : T;
     const int own_end = MASKED ? uniform(tiles.last().of_last[consumer]) + 1 : T;
-    // Takes the block of queries from `query` on. `masks`: some queries do not attend to some keys, as in the first
-    // block, whose queries may precede a key, and in the last blocks with a mask besides the causal one.
+    // Adds the block of queries at `query` to dk and dv. `masks`: some queries do not attend to some keys, as in the
+    // first block, whose queries may precede a key, and in the last blocks with a mask besides the causal one.
     const auto take = [&](auto is_first, auto masks, int query) {
       constexpr bool IS_FIRST = decltype(is_first)::value, MASKS = decltype(masks)::value;
       const uint32_t shared = uniform(ring + at.stage * keys_stage_bytes);

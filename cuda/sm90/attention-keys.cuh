@@ -1,4 +1,4 @@
-// Attention backward on Hopper: the kernel that owns keys and computes dk and dv.
+// Attention backward on Hopper, head size 64: the kernel that owns keys and computes dk and dv.
 #pragma once
 
 #include "attention-backward.cuh"
@@ -73,8 +73,9 @@ __global__ void __launch_bounds__(threads, 1)
     // Queries before `all` attend to all keys of this warpgroup, queries from own_end on to none.
     const int all = MASKED ? uniform(tiles.last().of_first[consumer]) + 1 : T;
     const int own_end = MASKED ? uniform(tiles.last().of_last[consumer]) + 1 : T;
-    // Takes the last QUERIES queries of the block at `query`. `masks`: some queries do not attend to some keys, as in
-    // the first block, whose queries may precede a key, and in the last blocks with a mask besides the causal one.
+    // Adds the last QUERIES queries of the block at `query` to dk and dv. `masks`: some queries do not attend to some
+    // keys, as in the first block, whose queries may precede a key, and in the last blocks with a mask besides the
+    // causal one.
     const auto take = [&](auto queries, auto masks, int query) {
       constexpr int QUERIES = decltype(queries)::value, skipped = block_lines - QUERIES;
       const uint32_t shared = layout.ring + at.stage * stage_bytes + skipped * line_bytes;

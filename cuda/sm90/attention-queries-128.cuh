@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(threads, 1)
   const uint32_t v_full = k_empty + stages * 8, v_empty = v_full + stages * 8;
   const uint32_t strip_full = v_empty + stages * 8, strip_empty = strip_full + strips * 8;
   const uint32_t statistics_full = strip_empty + strips * 8, statistics_empty = statistics_full + ahead * 8;
-  Announcements tiles(memory, statistics_empty + ahead * 8);  // with a mask
+  Announcements tiles(memory, statistics_empty + ahead * 8);  // only with a mask
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
   const auto init = [&] {

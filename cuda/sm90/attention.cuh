@@ -29,7 +29,7 @@ using Half = std::integral_constant<int, block_lines / 2>;
 
 struct AttentionArguments {
   int B, T, NH;
-  int tiles;  // per head
+  int tiles;  // tiles of a head
   Mask mask;
   Grid *grid;
 
@@ -59,7 +59,7 @@ __device__ __forceinline__ void init_ring(uint32_t full, uint32_t empty, int rea
 // A unit of work of a block: a tile of queries (or keys) of one head.
 struct HeadTile {
   int tile, b, head;
-  int row;             // index in [B*NH]
+  int row;             // b * NH + head
   int64_t statistics;  // offset of the head's T values in lse [B,NH,T]
 
   // Sets the tile with index `place` in the order of all tiles; false if there are fewer tiles.

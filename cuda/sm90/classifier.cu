@@ -184,8 +184,8 @@ struct Memory {
   int64_t bytes;
 };
 
-// Memory for gradients comes last: a smaller N may need more of it, because k is split differently, and a forward pass
-// with fewer rows than the workspace was allocated for must not need more.
+// Lays out the workspace. Memory for gradients comes last: a smaller N may need more of it, because k is split
+// otherwise, but its forward pass must fit into a workspace for a larger N.
 Memory memory_of(const CudaContext &context, void *workspace, int N, int C, int padded, bool has_gradient, bool fp8) {
   Scratch scratch(workspace);
   Memory memory{};

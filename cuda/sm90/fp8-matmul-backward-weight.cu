@@ -24,7 +24,7 @@ using GradientRing =
 template <class E>
 struct Fp8GradientArguments : ProductArguments {
   using Element = E;
-  const float *a_scale, *b_scale;  // for each block of k
+  const float *a_scale, *b_scale;  // a scale for each block of 512 k
 };
 
 template <class Element>

@@ -26,7 +26,7 @@ __device__ __forceinline__ void fence_barrier_init() {
 __device__ __forceinline__ void barrier_arrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-// Arrives, and adds to the bytes that must be loaded before the phase completes.
+// Arrives at a barrier, and adds `bytes` to the bytes that TMA must load before the phase completes.
 __device__ __forceinline__ void barrier_expect(uint32_t barrier, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
@@ -283,8 +283,8 @@ CUtensorMap matrices_map(const void *tensor, int64_t inner, int64_t lines, int64
                          int box_lines);
 
 // A map of the heads of a bf16 tensor [B,T,...] whose positions are `stride` elements apart. Coordinates are channel
-// (of 64), position, half (head * HS / 64 + which 64 of the head's channels), batch. A box is box_lines positions of a
-// head; at head size 128 shared memory has one half after the other.
+// (below 64), position, group of 64 channels (HS / 64 for each head), batch. A box is box_lines positions of a head; at
+// head size 128 its two groups follow each other in shared memory.
 CUtensorMap heads_map(const void *tensor, int heads, int HS, int64_t T, int64_t B, int64_t stride,
                       int box_lines);
 

@@ -37,7 +37,7 @@ using SymmetricRing = ProductRing<true, true, 2 * tile_m, (8 + 2 * 4) * buffer_b
 // quarter.
 struct MirroredStores {
   const CUtensorMap &map;
-  uint32_t straight, transposed;  // buffers
+  uint32_t straight, transposed;  // addresses of buffers in shared memory
   int consumer;
 
   template <class Pairs>

@@ -36,7 +36,7 @@ struct Interleaved {
       E == Epilogue::residual || E == Epilogue::combination || is_activation_backward<E>;
   static constexpr bool is_exponential = gpt2::is_exponential<E>;
   static constexpr bool stores_fp8 = gpt2::stores_fp8<E, is_fp8<Element>>;
-  static constexpr bool has_scales = stores_fp8 && !is_exponential;  // of the result
+  static constexpr bool has_scales = stores_fp8 && !is_exponential;  // whether the result has scales
   static constexpr bool reads_fp8 = gpt2::reads_fp8<E, is_fp8<Element>>;
   static constexpr bool reads_derivative = gpt2::reads_derivative<E, is_fp8<Element>>;
   // Whether the extra input, or GELU's second result (its derivative), has one byte an element.
@@ -83,7 +83,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
   using Element = typename Arguments::Element;
   using Shape = Interleaved<E, Element>;
   static constexpr int per_step = slices_per_step<Element>;
-  static constexpr int per_buffer = 4;  // slices per buffer
+  static constexpr int per_buffer = 4;  // slices of 16 columns in a buffer
 
   const typename Arguments::Maps &maps;
   const Arguments &arguments;
@@ -124,7 +124,8 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
     if constexpr (is_fp8<Element>) asm volatile("" : "+r"(value));
   }
 
-  // Loads 64 columns of the extra input into buffer i, whose last store, if any, was issued some time ago.
+  // Loads 64 columns of the extra input into buffer i. The last store from the buffer, if any, was issued some time
+  // ago.
   __device__ __forceinline__ void load_extra(typename Arguments::Matrix of, int row, int column, int i) const {
     if (threadIdx.x % 32 != 0) return;
     if constexpr (!Shape::stores_fp8) wait_stores_read<0>();

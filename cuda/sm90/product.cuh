@@ -42,7 +42,7 @@ struct ProductMaps {
 };
 
 struct Fp8Maps : ProductMaps {
-  CUtensorMap values, columnwise;  // the result in FP8
+  CUtensorMap values, columnwise;  // the result in FP8: rowwise and columnwise copy
 };
 
 // The tensors that ordinary loads and stores access. Each comment begins with the epilogue that uses the member.
@@ -51,15 +51,15 @@ struct ProductOutputs {
   void *gradient = nullptr;          // gradient: [M,N], the result of unsplit tiles
   bool is_bf16 = false;              // gradient: whether it is bf16 instead of fp32
   bool accumulate = false;           // gradient: whether unsplit tiles add to it
-  float *parts = nullptr;            // gradient: [parts, split tiles, 256, TILE_N]
+  float *parts = nullptr;            // gradient: [parts, split tiles, 256, TILE_N], the sums of split tiles
   float *sums = nullptr;             // gradient: [parts * tiles_n,M] or NULL: (weighted) sums of a over k
   const bf16 *residual = nullptr;    // residual, in plain tiles: [M,N], or rows that `targets` choose
   const float *rows = nullptr;       // exponentials: reference [M]; scaled: scale [M]; residual: factor of chosen rows
   const int32_t *targets = nullptr;  // exponentials: [M], the column of each row that becomes 0
   int columns = 0;                   // exponentials: columns from this one on are padding
-  float *row_sums = nullptr;         // exponentials: [tiles_n,M]
+  float *row_sums = nullptr;         // exponentials: [tiles_n,M], the sum of each tile's row
   bool stores = true;                // exponentials: whether they are stored, or only their sums
-  float alpha = 1, beta = 1;         // combination
+  float alpha = 1, beta = 1;         // combination: alpha * result + beta * extra input
   float softcap = 0;                 // capped_exponentials
 };
 

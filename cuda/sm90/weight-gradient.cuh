@@ -11,13 +11,13 @@ namespace gpt2::sm90 {
 
 // The cost of a cluster's tile of a gradient, measured on an H100.
 struct TileCosts {
-  double step;    // microseconds of a step
+  double step;    // microseconds that a step takes
   int more;       // a unit's begin and end take as long as this many steps
   int64_t bytes;  // of the tile's sums in fp32
 };
 
-// Finds the split with the least time in a model, measured on an H100: the tiles' costs, 3.5 TB/s for partial sums
-// written and read, 4 microseconds for the kernel that adds them.
+// Finds the split with the least time in a model whose numbers were measured on an H100: the tiles' costs, 3.5 TB/s for
+// partial sums written and read, 4 microseconds for the kernel that adds them.
 class Planner {
  public:
   Planner(int64_t tiles, int64_t steps, int clusters, const TileCosts &costs)
@@ -26,7 +26,7 @@ class Planner {
   Split choose() {
     for (int64_t rounds = 0; rounds * clusters_ <= tiles_; rounds++) {
       const int64_t left = tiles_ - rounds * clusters_;
-      // Unsplit rounds pay off until the remaining tiles are fewer than two rounds.
+      // More unsplit rounds are better until the remaining tiles are fewer than two rounds.
       if (left >= 2 * clusters_) continue;
       if (left == 0) {
         consider(rounds, 0, 0, 0, 1);
@@ -101,7 +101,7 @@ __device__ __forceinline__ void store_gradient(const ProductArguments &arguments
 #pragma unroll
     for (int half = 0; half < 2; half++) {
       const int row = row0 + half * 8 + lane / 4;
-      // An unsplit tile writes zeros for the other parts.
+      // An unsplit tile writes zeros as the sums of all further parts, because every part is added later.
       for (int part = unit.part < 0 ? 0 : unit.part; row < arguments.M && part < parts; part++) {
         const int64_t line = static_cast<int64_t>(part) * arguments.tiles_n + unit.n;
         outputs.sums[line * arguments.M + row] = unit.part >= 0 || part == 0 ? sums[half] : 0.0f;
@@ -168,7 +168,7 @@ __global__ void __launch_bounds__(TILE_N)
 // The split of a weight gradient, and its scratch.
 struct GradientPlan {
   Split split;
-  int64_t tiles;  // split tiles
+  int64_t tiles;  // the number of split tiles
   int64_t sums;   // rows of partial column sums
 
   GradientPlan(const Split &split, int64_t all_tiles, int64_t tiles_n, int clusters)
