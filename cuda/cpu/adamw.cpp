@@ -1,5 +1,5 @@
 // AdamW with decoupled weight decay: one pass that reads master, m, v, gradient and writes master, m, v. Memory limits
-// it: prefetching 2 KiB ahead takes 73 ms for d12 instead of 86 (2 cores); streaming stores took 96 to 120.
+// it: with a prefetch 2 KiB ahead d12 takes 73 ms (2 cores), without 86, with streaming stores 96 to 120.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -9,8 +9,8 @@
 
 namespace gpt2::GPT2_PATH {
 
-// Quotients by a constant, rounded as divisions are (Markstein), but for numbers under 1e-30, which eps hides. Divisions kept
-// a Xeon's AdamW from the rate of its memory (benchmarks/cpu.md).
+// Divides by a constant without a division. Results are rounded as by division (Markstein), except under 1e-30, where
+// eps hides the error. With divisions, AdamW on a Xeon did not reach the rate of its memory (benchmarks/cpu.md).
 struct Divisor {
   float value, inverse;
 
@@ -30,7 +30,7 @@ void adamw(Task task, float *weight, float *master, float *m, float *v, const fl
   if (step[GPT2_STEP_UPDATED] == 0) return;
   const float learning_rate = rate * step[GPT2_STEP_LEARNING_RATE], clip = step[GPT2_STEP_CLIP];
   const Divisor beta1_correction(step[first_scalar]), beta2_correction(step[first_scalar + 1]);
-  // Copies, not references: a store through a pointer could otherwise change them.
+  // Captures copies: by reference, the compiler would assume that stores through the pointers change these values.
   const auto update_range = [=](int64_t first, int64_t last) {
     constexpr int64_t piece = 64, ahead = 512;
     for (int64_t begin = first; begin < last; begin += piece) {

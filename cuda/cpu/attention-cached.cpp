@@ -1,5 +1,4 @@
-// Causal attention of new positions over a cache of keys and values, for growing text; each thread takes whole heads of
-// a sequence.
+// Causal attention of new positions over a cache of keys and values, for generation. A thread takes whole heads.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -11,7 +10,7 @@ namespace gpt2::GPT2_PATH {
 
 namespace {
 
-// out = softmax(q keys^T * scale) values over `count` positions.
+// out [HS] = softmax(q keys^T * scale) values: q [HS], keys and values [count,HS], scores [count] as scratch.
 void attend(float *__restrict out, float *__restrict scores, const float *q, const float *keys, const float *values,
             int count, int HS, float scale) {
   float largest = -INFINITY;
@@ -35,7 +34,7 @@ void attend(float *__restrict out, float *__restrict scores, const float *q, con
 
 }  // namespace
 
-// A line of scores per thread.
+// Floats of scratch: a row of S scores for each thread.
 int64_t attention_cached_scratch(int threads, int S) { return static_cast<int64_t>(threads) * S; }
 
 void attention_cached_forward(Task task, float *out, float *keys, float *values, const float *qkv,

@@ -12,10 +12,10 @@ namespace gpt2::GPT2_PATH {
 
 namespace {
 
-// Scores of 32 x 256 fit into L1. Fewer queries waste less work above the diagonal: half a block a query.
+// A block of 32 x 256 scores fits into L1. A query wastes QUERIES / 2 scores above the diagonal on average.
 constexpr int QUERIES = 32;
 constexpr int KEYS = 256;
-// Between rows of scores: a multiple of 4 KiB would put them into one set of L1.
+// Floats from a row of scores to the next: rows a multiple of 4 KiB apart would share one set of L1.
 constexpr int STRIDE = KEYS + 16;
 constexpr int64_t SCORES = QUERIES * STRIDE;
 
@@ -31,29 +31,29 @@ struct Head {
   }
 };
 
-// The keys that a query t attends to: in a block of `count` keys from key u on, those in [begin, end).
+// The keys that a query attends to. In a block of `count` keys from key u on, query t attends to keys [begin, end).
 struct Visible {
-  const int32_t *first;  // of the sequence, or NULL
+  const int32_t *first;  // each query's first key, or NULL
 
   Visible(const int32_t *all, int b, int T) : first(all ? all + static_cast<size_t>(b) * T : nullptr) {}
-  // Where the first block of keys begins for the queries from t on.
+  // The beginning of the first block of keys for the queries from t on.
   int block(int t) const { return first ? first[t] / KEYS * KEYS : 0; }
   int begin(int t, int u, int count) const { return first ? std::max(0, std::min(count, first[t] - u)) : 0; }
   static int end(int t, int u, int count) { return std::max(0, std::min(count, t + 1 - u)); }
 };
 
-// Lines and terms of a copied block are padded, to whole tiles of 48 or 32.
+// Rounds up to whole tiles, of 48 or 32 (for bf16), to which lines and terms of a copied block are padded.
 int64_t padded(int count) { return (static_cast<int64_t>(count) + 95) / 96 * 96; }
 
-// The keys of a block from key u on.
+// The number of keys in the block that begins at key u.
 int keys_from(int u, int T) { return std::min(KEYS, T - u); }
 
-// Floats of the blocks of the first T keys; blocks from key u on begin after those of the first u.
+// Floats that the copied blocks of T keys take; with T = u, the offset of the block that begins at key u.
 int64_t head_floats(int T, int HS) {
   return copied_floats((T / KEYS * padded(KEYS) + padded(T % KEYS)) * padded(HS));
 }
 
-// `rows` [T,HS] in blocks of keys, copied as operand B of two matmuls: scores (sums over HS), and sums over keys.
+// Copies `rows` [T,HS] (k or v) in blocks of keys, as operand B of sums over HS: scores and their gradients.
 struct ByChannel {
   const Engine &engine;
   float *memory;
@@ -81,7 +81,7 @@ struct ByChannel {
   }
 };
 
-// `rows` [T,HS] as operand B of sums over keys.
+// Copies `rows` [T,HS] in blocks of keys, as operand B of matmuls that sum over keys: out and dq.
 struct ByKey {
   const Engine &engine;
   float *memory;
@@ -100,12 +100,12 @@ struct ByKey {
   }
 };
 
-// Loops over part of a row of scores run to the end of a vector, which is memory of the row: a rest of single elements
-// would be slow.
+// Rounds up to whole vectors. Loops over part of a row of scores run to the end of a vector, inside the row's memory,
+// because single elements at the end would be slow.
 int whole_vectors(int count) { return (count + WIDTH - 1) / WIDTH * WIDTH; }
 
-// row = exp(scale * row - high), where high, which is returned, is the largest of scale * row and `high`; 0 after `count`,
-// to the end of a vector. Not inlined, or GCC makes no vectors of it.
+// row = exp(scale * row - m) for `count` scores, with m the maximum of `high` and scale * row; returns m. The rest of
+// the last vector becomes 0. Not inlined, because GCC would not vectorise it.
 __attribute__((noinline)) float exponentials(float *__restrict row, int count, float scale, float high) {
   const int whole = whole_vectors(count);
   std::fill(row + count, row + whole, -INFINITY);
@@ -116,7 +116,7 @@ __attribute__((noinline)) float exponentials(float *__restrict row, int count, f
   return high;
 }
 
-// Adds each row in order; the chains of 8 rows at a time hide an addition's latency.
+// sums[i] = the sum of row i of `rows` [count,columns], in order; 8 rows at a time hide an addition's latency.
 void add_rows(float *sums, const float *rows, int count, int columns) {
   for (int first = 0; first < count; first += 8) {
     float total[8] = {};
@@ -128,8 +128,8 @@ void add_rows(float *sums, const float *rows, int count, int columns) {
   }
 }
 
-// Keys, values and, in backward, keys again; queries and their gradients; scores and their gradients, a block of A, and
-// two floats for each query.
+// Floats of scratch for a thread: copies of keys, values and (in backward) keys again, of a block of queries and their
+// dout; scores and their gradients; a block of A; two floats for each query.
 int64_t scratch_of_thread(int T, int HS) {
   return 3 * head_floats(T, HS) + 2 * head_floats(QUERIES, HS) + 2 * SCORES + A_FLOATS + 2 * QUERIES;
 }
@@ -143,7 +143,7 @@ void attention_forward(Task task, float *out, float *lse, const float *qkv, cons
   const int HS = C / NH;
   const float scale = 1.0f / std::sqrt(static_cast<float>(HS));
   const Engine &engine = *task.engine;
-  // Backward sums over the queries of a block, so a step of 16 would change its bits, and it would be slower from T = 1024 on.
+  // Queries of a step. In backward 16 would change bits, as it sums over a step's queries, and be slower from T = 1024 on.
   const int step = std::max(16, engine.tile_m);
   task.pool.each_free(B * NH, [&](int64_t bh, int thread) {
     const int b = bh / NH, h = bh % NH;
@@ -246,7 +246,7 @@ void attention_backward(Task task, float *dqkv, const float *dout, const float *
           std::fill(p_row + visible, p_row + count, 0.0f);
           std::fill(ds_row + visible, ds_row + count, 0.0f);
         }
-        // dk (ds^T q) and dv (p^T dout), whose operand A is transposed.
+        // Adds ds^T q to dk and p^T dout to dv: matmuls whose operand A is transposed.
         const auto add = [&](float *sums, const float *weights, Block rows) {
           engine.multiply({sums + u * stride, stride, true},
                           engine.copy_a(block, {weights, 1, STRIDE}, 0, count, 0, queries), rows, queries, count, HS);

@@ -1,12 +1,13 @@
 // The last linear layer with its loss and backward, as a sequence of other ops. `logits` is overwritten with the
-// logits' gradient. With FP8 copies, for logits l[i,j], r[i] the target's, of which every s-th is sampled (sample_stride):
-//   z[i] = r[i] + log(1/16 + s * sum over sampled j of exp(l[i,j] - r[i])), an estimate of softmax's denominator
+// logits' gradient. With FP8 copies, for logits l[i,j] of token i, r[i] its target's, and every s-th column j sampled
+// (sample_stride):
+//   z[i] = r[i] + log(1/16 + s * sum over sampled j of exp(l[i,j] - r[i])), which estimates log(softmax's denominator)
 //   e[i,j] = 128 exp(l[i,j] - z[i]) for j other than the target, D[i] = sum of e[i,j], d[i] = D[i] + 128 exp(r[i] - z[i])
 //   din = dloss / d * E5M2(e) / 0.99722 * weight_values * factors[SCALE] - dloss D / d * weight[target]
 //   dweight = E5M2(e)^T * (dloss / d / 0.99722 * in), the factor in E4M3 with a scale for GPT2_FP8_BLOCK rows;
 //   row target of dweight -= dloss D / d * in
-// A softcap's derivative is a factor of E5M2's argument and of the target's terms. Rounding to E5M2 makes the sum of many
-// numbers 0.99722 times as large, a bias where sum and target's terms nearly cancel.
+// A softcap's derivative multiplies E5M2's argument and the target's terms. Rounding to E5M2 makes the sum of many
+// numbers 0.99722 times as large, a bias where the sum and the target's term nearly cancel.
 #include <algorithm>
 #include <cmath>
 
@@ -19,7 +20,7 @@ namespace gpt2::GPT2_PATH {
 
 namespace {
 
-// Scratch of gradients in FP8: numbers of each row, `in` and the weight as the matmuls read them, then the matmuls' scratch.
+// Scratch for gradients in FP8: three arrays [N]; in [N,C] and weight [Vp,C] as matmuls read them; the matmuls' scratch.
 struct Fp8Memory {
   float *scale, *of_target, *saturated, *in, *weight;
   Task rest;
@@ -33,7 +34,7 @@ struct Fp8Memory {
         rest(task.with(weight + Vp * C)) {}
 };
 
-// Losses of capped logits. The logits become E5M2(e), 0 for the target; scale = dloss / d, of_target = -dloss D / d.
+// Losses from capped logits, which become E5M2(e), 0 for the target. scale = dloss / d / 0.99722, of_target = -dloss D / d.
 void fp8_cross_entropy(Task task, float *losses, const Fp8Memory &memory, float *logits, const int32_t *targets, int N,
                        int V, int Vp, float dloss, float softcap) {
   constexpr float limit = 77;
@@ -51,7 +52,7 @@ void fp8_cross_entropy(Task task, float *losses, const Fp8Memory &memory, float 
     for (int j = 0; j < V; j += stride) {
       if (j != target) sampled += exponential(std::min(x[j] - reference, limit));
     }
-    // The estimate over the reference.
+    // z[i] - log(128) less the reference, so that e = exp(x - reference - above).
     const auto above = static_cast<float>(std::log((fp8_of_target + stride * sampled) / fp8_of_estimate));
     double sum = 0;
     for (int j = 0; j < V; j++) {
@@ -68,7 +69,7 @@ void fp8_cross_entropy(Task task, float *losses, const Fp8Memory &memory, float 
   });
 }
 
-// out = scale * in, rounded to E4M3 with a scale for each block of rows.
+// out [N,C] = scale * in, rounded to E4M3 with a scale for each block of GPT2_FP8_BLOCK rows.
 void round_rows(Task task, float *out, const float *in, const float *in_scale, const float *scale, int N, int C) {
   task.pool.each((N + GPT2_FP8_BLOCK - 1) / GPT2_FP8_BLOCK, [&](int64_t block) {
     const int64_t first = block * GPT2_FP8_BLOCK, last = std::min<int64_t>(first + GPT2_FP8_BLOCK, N);
@@ -96,8 +97,8 @@ void classifier(Task task, float *losses, float *din, float *dweight, float *dbi
   const bool has_gradient = din || dweight || dbias;
   if (!in_values || !has_gradient) {
     float *dlogits = has_gradient ? logits : nullptr;
-    // bf16's matmuls round the logits' gradient anyway. In bf16 it takes half of the time to write and read. A bias's
-    // gradient is its sum in fp32, so it then stays in fp32.
+    // The bf16 matmuls round the logits' gradient anyway, and bf16 takes half of the time to write and read. With a
+    // bias the gradient stays in fp32, because dbias is its sum in fp32.
     const bool is_rounded = task.engine->is_bf16 && !dbias;
     cross_entropy_capped(task, losses, dlogits, logits, targets, N, V, Vp, dloss, softcap, is_rounded);
     const View dout{dlogits, static_cast<size_t>(is_rounded ? 2 * Vp : Vp), 1, is_rounded};
@@ -114,7 +115,7 @@ void classifier(Task task, float *losses, float *din, float *dweight, float *dbi
     });
     matmul_backward_input(memory.rest, din, logits, memory.weight, nullptr, nullptr, N, C, Vp, GPT2_NO_ACTIVATION);
     task.pool.each(N, [&](int64_t n) {
-      // Without a target the factor is 0.
+      // For a target of -1 the factor is 0, and any row of the weight serves.
       const float *of_target = weight + static_cast<size_t>(std::max(targets[n], 0)) * C;
       for (int c = 0; c < C; c++) {
         din[n * C + c] = memory.scale[n] * din[n * C + c] + memory.of_target[n] * of_target[c];

@@ -13,13 +13,13 @@ namespace {
 
 float largest_of(const float *values, int count) {
   float largest = values[0];
-  // GCC makes no vectors of std::max, which takes references: a row would take 68 us instead of 13.
+  // GCC does not vectorise std::max, which takes references: a row would take 68 us instead of 13.
 #pragma omp simd reduction(max : largest)
   for (int j = 0; j < count; j++) largest = values[j] > largest ? values[j] : largest;
   return largest;
 }
 
-// The sum of exp(x - largest); if `terms` is not NULL, it gets them. It may be `x`.
+// The sum over V logits of exp(x - largest). `terms`, unless NULL, receives the exponentials; it may be `x`.
 double denominator(float *terms, const float *x, float largest, int V) {
   constexpr int block = 1024;
   double sum = 0;
@@ -55,9 +55,9 @@ void cross_entropy_capped(Task task, float *losses, float *dlogits, const float 
       if (row) std::fill_n(row, Vp, 0.0f);
       return;
     }
-    // Read before the gradient replaces the logits, which may be the same memory.
+    // Read first, because the gradient may replace the logits in the same memory.
     const float of_target = x[target], largest = largest_of(x, V);
-    // Floats stay in scratch, in the thread's caches; only the rounded gradient, half as many bytes, goes to memory.
+    // With `is_rounded`, floats stay in scratch, in the thread's caches; only bf16, half as many bytes, goes to memory.
     float *d = row && is_rounded ? task.scratch + static_cast<size_t>(thread) * Vp : row;
     const double sum = denominator(softcap > 0 ? nullptr : d, x, largest, V);
     losses[n] = static_cast<float>(std::log(sum) - (static_cast<double>(of_target) - largest));

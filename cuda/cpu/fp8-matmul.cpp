@@ -1,5 +1,5 @@
-// FP8 matmuls by the fp32 matmuls: floats hold the operands exactly, because scales are powers of two. Scratch: a
-// result that is stored in FP8 only, both operands as floats, then the scratch of the fp32 matmul.
+// FP8 matmuls, computed by the fp32 matmuls: floats hold the operands exactly, because scales are powers of two.
+// Scratch: a result that is stored in FP8 only, both operands as floats, then the scratch of the fp32 matmul.
 #include "../gpt2.h"
 #include "fp8.h"
 #include "kernels.h"
@@ -8,7 +8,7 @@ namespace gpt2::GPT2_PATH {
 
 namespace {
 
-// GELU's derivative from its byte.
+// The derivative of GELU that gelu_derivative() stored in a byte.
 inline float gelu_derivative_of(int8_t byte) { return byte == INT8_MAX ? NAN : (byte + 100) / 200.0f; }
 
 // The squared ReLU's derivative from its result value * scale, in double: the product may exceed the range of fp32.
@@ -35,7 +35,7 @@ Operands expand(Task task, const uint8_t *in, const float *in_scale, const uint8
   return {task.with(weight_floats + static_cast<int64_t>(O) * C), in_floats, weight_floats};
 }
 
-// Expands a columnwise copy to rows [N,C].
+// Expands a columnwise FP8 copy to floats in rows [N,C].
 void expand_columnwise(Task task, float *rows, const uint8_t *values, const float *scale, int N, int C) {
   each_columnwise(task, N, C, [&](int64_t first, int c, const auto &row) {
     for (int i = 0; i < GPT2_FP8_GROUP; i++) {
@@ -44,8 +44,8 @@ void expand_columnwise(Task task, float *rows, const uint8_t *values, const floa
   });
 }
 
-// A matmul's result in FP8, and the inputs of its bound: norms of the input and, in backward through the squared ReLU,
-// forward's scales. `columnwise` may be NULL.
+// The FP8 outputs of a matmul, and the inputs of the bound that gives their scales: norms of the matmul's input and, in
+// backward through the squared ReLU, forward's scales. `columnwise` may be NULL.
 struct Fp8Result {
   uint8_t *values;
   float *scale;
@@ -57,7 +57,7 @@ struct Fp8Result {
   const float *activated_columnwise_scale = nullptr;
 };
 
-// Stores `result` [N,C]; bound(norm, activated_scale) is the bound of a row, or of a block of rows.
+// Stores `result` [N,C] in FP8. bound(norm, activated_scale) bounds the elements of a row, or of a block of rows.
 template <class Bound>
 void store(Task task, const Fp8Result &to, const float *result, int N, int C, const Bound &bound) {
   const auto scale_of = [&](const float *norm, const float *activated_scale, int64_t index) {
@@ -103,7 +103,7 @@ void fp8_matmul_forward(Task task, float *out, uint8_t *values, float *scale, ui
         });
 }
 
-// Forward with the transposed weight, C and O swapped, then the activation's derivative.
+// The forward matmul with the transposed weight and C and O swapped, times the activation's derivative.
 void fp8_matmul_backward_input(Task task, float *din, uint8_t *values, float *scale, uint8_t *columnwise,
                                float *columnwise_scale, const uint8_t *dout, const float *dout_scale,
                                const float *dout_norm, const float *dout_columnwise_norm, const uint8_t *transposed,
@@ -146,7 +146,7 @@ int64_t fp8_product_scratch(int threads, int N, int C, int O) {
   return (static_cast<int64_t>(N) + O) * C + matmul_scratch(threads, N, C, O, false);
 }
 
-// The gradient of the weight needs less than the other directions.
+// The gradient of the weight needs less scratch than the other directions.
 int64_t fp8_matmul_scratch(int threads, int N, int C, int O, bool) {
   return static_cast<int64_t>(N) * O + fp8_product_scratch(threads, N, C, O);
 }

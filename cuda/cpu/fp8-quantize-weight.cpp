@@ -8,7 +8,7 @@ namespace gpt2::GPT2_PATH {
 
 namespace {
 
-// The sum in double is exact.
+// The norm of FP8 values times `scale`; the sum of squares in double is exact.
 float norm_of(const uint8_t *values, int count, float scale) {
   double squares = 0;
   for (int i = 0; i < count; i++) {
@@ -20,7 +20,7 @@ float norm_of(const uint8_t *values, int count, float scale) {
 
 }  // namespace
 
-// Scratch: a number for each row or column; the factors are the largest of them.
+// Scratch: a number for each row or column, the largest of which becomes a factor.
 void fp8_quantize_weight(Task task, uint8_t *values, uint8_t *transposed, float *factors, const float *weight,
                          const float *bias, int C, int O) {
   float *each = task.scratch;

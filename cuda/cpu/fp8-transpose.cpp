@@ -1,5 +1,4 @@
-// The columnwise copy of a matrix in FP8. Scales are powers of two, so a value is rounded only where it becomes
-// subnormal.
+// A matrix's columnwise copy in FP8. Scales are powers of two, so values are rounded only where they become subnormal.
 #include "fp8.h"
 #include "kernels.h"
 

@@ -1,5 +1,5 @@
-// FP8 and its scales, as gpt2.h defines them: values and scales are those of common/fp8.cuh, bit for bit; norms agree
-// within rounding. Static, because it is compiled with the instructions of each code path.
+// FP8 and its scales, as gpt2.h defines them: values and scales equal the GPU's (common/fp8.cuh) bit for bit, norms
+// within rounding. Functions are static, because each code path compiles them with other instructions.
 #pragma once
 
 #include "../common/fp8-numbers.h"
@@ -9,7 +9,7 @@
 
 namespace gpt2 {
 
-// Exponents differ by 120, fractions by 20 bits. The numbers below 2^-6 are multiples of 2^-9.
+// E4M3's exponent bias is 120 less than fp32's, its fraction 20 bits shorter. Below 2^-6 it has multiples of 2^-9.
 static inline float from_e4m3(uint8_t bits) {
   const uint32_t size = bits & 0x7f;
   const float value = size < 8 ? size * 0x1p-9f : float_of((size << 20) + 0x3c000000);
@@ -26,7 +26,7 @@ static inline uint8_t to_e4m3(float value) {
   return static_cast<uint8_t>(size > 0x7f800000 ? 0x7f : number | (bits >> 24 & 0x80));
 }
 
-// A number, not negative, rounded to E5M2; more than 57344, the largest, becomes that. Below 2^-14 numbers are
+// Rounds a number, at least 0, to E5M2; numbers over 57344, the largest of E5M2, become 57344. Below 2^-14 E5M2 has
 // multiples of 2^-16.
 static inline float rounded_to_e5m2(float value) {
   if (value < 0x1p-14f) return value + 0x1p7f - 0x1p7f;
@@ -92,8 +92,8 @@ static inline void quantize_rows_and_norms(Task task, uint8_t *fp8, float *scale
   });
 }
 
-// Calls line_of(first, c, row) for each group of a columnwise copy of [N,C]: the group's bytes begin at `first`, and
-// byte i belongs to column c and row(i). Rows from N on are padding.
+// Calls line_of(first, c, row) for each group (16 rows of a column) of a columnwise copy of [N,C]: the group's bytes
+// begin at `first`, and byte i belongs to column c and row(i). Rows from N on are padding.
 template <class Line>
 static inline void each_columnwise(Task task, int64_t N, int C, const Line &line_of) {
   constexpr int half = GPT2_FP8_GROUP / 2;

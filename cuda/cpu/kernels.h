@@ -14,7 +14,7 @@ namespace gpt2 {
 struct Task {
   ThreadPool &pool;
   float *scratch;
-  const Engine *engine;  // of its products
+  const Engine *engine;  // computes the matmuls
 
   Task with(float *other_scratch) const { return {pool, other_scratch, engine}; }
 };
@@ -40,13 +40,13 @@ GPT2_DECLARE(square_sum)
 #undef GPT2_DECLARE
 
 extern const Engine fp32_engine, bf16_engine;
-// sums (=|+=) the columns of values [N,O].
+// sums [O] (=|+=) the sums over the rows of values [N,O].
 void column_sums(Task, float *sums, const float *values, int N, int O, bool accumulate);
 // out = relu(in)^2; NaN stays NaN.
 void relu_squared_forward(Task, float *out, const float *in, int64_t count);
-// gelu'(in) in one byte (gpt2.h, FP8).
+// out = the derivative of GELU at `in`, in one byte (gpt2.h, FP8).
 void gelu_derivative(Task, int8_t *out, const float *in, int64_t count);
-// out = in * weight^T + bias + residual with FP8 operands, and its scratch, which is part of fp8_matmul_scratch.
+// out [N,O] = in * weight^T + bias + residual with FP8 operands, and its scratch, which fp8_matmul_scratch includes.
 void fp8_product(Task, float *out, const uint8_t *in, const float *in_scale, const uint8_t *weight,
                  const float *factors, const float *bias, const float *residual, int N, int C, int O);
 int64_t fp8_product_scratch(int threads, int N, int C, int O);

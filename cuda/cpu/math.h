@@ -1,5 +1,5 @@
-// exp and a dot product, written so that compilers vectorise them. The error of exp is under 1.5 units in the last
-// place over the whole range.
+// exp, GELU, a dot product and loops over lines, written so that compilers vectorise them. The error of exp is under
+// 1.5 units in the last place over the whole range.
 #pragma once
 
 #include <algorithm>
@@ -32,11 +32,11 @@ static inline uint32_t bf16_of(float value) {
 static inline float exponential(float x) {
   const float low = -87.0f;
   const float high = 88.8f;
-  // Masks, because GCC would compile choices into several computations of whatever follows.
+  // Masks instead of ?:, from which GCC would compile several copies of the computation below.
   const uint32_t is_low = -static_cast<uint32_t>(x < low), is_high = -static_cast<uint32_t>(x > high);
   const float clamped = float_of(bits_of(x) & ~(is_low | is_high));
-  // Adding 1.5 * 2^23 leaves no bits for a fraction: the sum is rounded to an integer, to nearest even, which its bits
-  // hold. NaN stays NaN; its bits choose the factors below, which do not matter.
+  // Adding 1.5 * 2^23 rounds to an integer, to nearest even, because no bits are left for a fraction; the sum's low
+  // bits hold the integer. For NaN the factors below are arbitrary, but the result is NaN.
   const float round = 12582912.0f;
   const float sum = clamped * 1.44269504f + round;
   const float n = sum - round;
@@ -57,7 +57,7 @@ static inline float exponential(float x) {
   return e * float_of(bits1) * float_of(bits2);
 }
 
-// d/dx of c = cap * x / sqrt(x^2 + cap^2), from c. Rounding may put c above the cap.
+// The derivative by x of c = cap * x / sqrt(x^2 + cap^2), computed from c. Rounding may put c above the cap.
 static inline float softcap_slope(float c, float cap) {
   const float share = std::max(1.0f - c / cap * (c / cap), 0.0f);
   return share * std::sqrt(share);
@@ -79,13 +79,13 @@ static inline float gelu_sigmoid(float x) {
   return 1.0f / (1.0f + exponential(-gelu_twice_root * (x + gelu_cubic * x * x * x)));
 }
 
-// The loops below stand in one place, so that an op alone and the same op at the end of a matmul have the same bits.
+// One loop for an op alone and for the op fused into a matmul, so that both have the same bits.
 static inline void gelu_line(float *out, const float *in, int64_t count) {
 #pragma omp simd
   for (int64_t i = 0; i < count; i++) out[i] = in[i] * gelu_sigmoid(in[i]);
 }
 
-// d/dx x s(2u) = s + x s (1 - s) 2u'
+// The derivative of GELU: d/dx x s(2u) = s + x s (1 - s) 2u', with s the sigmoid.
 static inline float gelu_slope(float x) {
   const float s = gelu_sigmoid(x);
   return s + x * s * (1.0f - s) * gelu_twice_root * (1.0f + 3.0f * gelu_cubic * x * x);

@@ -5,7 +5,7 @@
 //   backward weight  dweight = dout^T * in   A = dout^T,  B = in
 //
 // The output is divided into blocks, which free threads take and compute by the engine of the context (product.h). Each
-// result is summed in one order over K, however the output is divided, so none depends on the number of threads.
+// result is summed in one order over K, however the output is divided, so no result depends on the number of threads.
 #include <algorithm>
 #include <cmath>
 
@@ -22,13 +22,13 @@ int ceil_divide(int value, int divisor) { return (value + divisor - 1) / divisor
 
 struct Blocks {
   int rows, columns;  // of a block of the output
-  int across, count;  // blocks side by side, and in all
+  int across, count;  // the number of blocks side by side, and in all
 };
 
-// The blocks with the least estimated time: each thread computes whole rounds of blocks, and then waits for the last
-// thread, for 1/100 of a block's time for each thread. With 1/10 for any number of threads, which makes smaller blocks,
-// steps in fp32 took 3 to 7% longer with 2 threads, but none longer with 8 (Xeons with AMX, 2026-11-28). Copying an
-// element of A or B takes about half a cycle.
+// Chooses the blocks with the least estimated time: each thread computes whole rounds of blocks, then waits for the
+// last thread. This wait is taken as 1/100 of a block's time for each thread. Taken as 1/10 for any number of threads,
+// which makes smaller blocks, steps in fp32 took 3 to 7% longer with 2 threads, but not with 8 (Xeons with AMX,
+// 2026-11-28). Copying an element of A or B takes about half a cycle.
 Blocks choose_blocks(const Engine &engine, int threads, int M, int N, int depth) {
   const int tiles_m = ceil_divide(M, engine.tile_m), tiles_n = ceil_divide(N, engine.tile_n);
   const int fewest = ceil_divide(M, engine.a_elements / depth / 32 * 32);
@@ -50,7 +50,7 @@ Blocks choose_blocks(const Engine &engine, int threads, int M, int N, int depth)
   return best;
 }
 
-// Whether an output is too large for the caches near a core, from which nothing would read it soon.
+// Whether an output [M,N] is too large for a core's caches, so that nothing would read it from there.
 bool is_large(int M, int N) { return static_cast<int64_t>(M) * N >= 1 << 18; }
 
 constexpr int SLAB = 64;
@@ -70,7 +70,7 @@ void slab_sums(float *sums, const float *values, int N, int O, int slab, bool ac
   }
 }
 
-// The memory of rows [first, first + count) of the view's columns [k, k + depth).
+// The memory to prefetch for rows [first, first + count) and columns [k, k + depth) of the view.
 Ahead rows_of(View view, int first, int count, int k, int depth) {
   const bool along = view.column_stride == 1;
   const int bytes = static_cast<int>(view.bytes());
@@ -78,7 +78,7 @@ Ahead rows_of(View view, int first, int count, int k, int depth) {
           (along ? depth : count) * bytes, along ? count : depth};
 }
 
-// Columns of B that all threads copy for each other: 4.5 MiB.
+// Floats of the columns of B that threads copy once and share: 4.5 MiB.
 constexpr int64_t SHARED_FLOATS = 1536 * 768;
 static_assert(SHARED_FLOATS >= B_FLOATS);
 
@@ -90,7 +90,7 @@ struct Product {
   const int M, N, K;
   const Engine &engine = *task.engine;
   const int block_k = ceil_divide(ceil_divide(K, ceil_divide(K, engine.block_k)), 32) * 32;
-  // Floats that tile_n shared columns of B take: for one k, and for block_k.
+  // Floats that tile_n shared columns of B take as bf16: `line` for one k, `panel` for block_k.
   const int line = engine.tile_n / 2;
   const int64_t panel = static_cast<int64_t>(line) * block_k;
   float *const panels = task.scratch + task.pool.threads() * PRODUCT_FLOATS;
@@ -99,8 +99,8 @@ struct Product {
   int width(int column, int end) const { return std::min(engine.tile_n, end - column); }
   Blocks choose(int columns) const { return choose_blocks(engine, task.pool.threads(), M, columns, block_k); }
 
-  // A block of the output in columns [first, end), over block_k of K from `k` on. If B `is_shared`, all these columns
-  // are in `panels`; else the thread copies its block's.
+  // Computes a block of the output in columns [first, end), over block_k of K from `k` on. If `is_shared`, `panels`
+  // holds all these columns of B; else the thread copies the columns of its block.
   void compute(Blocks blocks, int index, int first, int end, int k, bool is_shared, int thread) const {
     float *block_of_a = task.scratch + thread * PRODUCT_FLOATS, *block_of_b = block_of_a + A_FLOATS;
     const int m = index / blocks.across * blocks.rows, rows = std::min(blocks.rows, M - m);
@@ -124,14 +124,14 @@ struct Product {
     }
   }
 
-  // The threads first run other(0) to other(others - 1), and go on with the product without waiting for each other.
+  // Runs other(0) to other(others - 1), then computes the product; no thread waits for another in between.
   template <class Other>
   void run(int others, const Other &other) const {
     const Blocks blocks = choose(N);
     const bool along = b.column_stride == 1;
-    // Threads share copies only where that saves more than waiting for other threads costs: in bf16, always in backward,
-    // and in forward, whose B lies along lines of memory, from three blocks of rows on. In fp32 it saves nothing with 2
-    // threads, and costs a tenth of a step of d12 at 4 x 256 with 16.
+    // Threads share copies of B where that saves more than waiting for other threads costs: in bf16, always in
+    // backward, and in forward, whose B lies along lines of memory, from three blocks of rows on. In fp32 sharing saves
+    // nothing with 2 threads, and with 16 costs a tenth of a step of d12 at batch 4 x 256.
     if (!engine.is_bf16 || (along && ceil_divide(M, blocks.rows) <= 2)) {
       return task.pool.each_free(others + blocks.count, [&](int64_t at, int thread) {
         if (at < others) return other(static_cast<int>(at));
@@ -139,11 +139,11 @@ struct Product {
       });
     }
     // Columns of B are copied once for all blocks of rows: on a Xeon the products of d12's backward at 4 x 256 then run
-    // 1.2 to 1.5 times as fast in bf16. A thread reads a piece in the order of memory: tile_n columns that are lines of
-    // memory, or some k of all columns.
+    // 1.2 to 1.5 times as fast in bf16. A thread copies a piece that it reads in the order of memory: tile_n columns of
+    // B that are lines of memory, or some k of all columns.
     const int all = ceil_divide(N, engine.tile_n), parts = ceil_divide(all, static_cast<int>(SHARED_FLOATS / panel));
     const int columns = ceil_divide(all, parts) * engine.tile_n;
-    // The last part may be narrower, and lack some of these blocks.
+    // The blocks of a part of the columns; the last part may be narrower, and lack some of these blocks.
     const Blocks some = choose(std::min(columns, N));
     const int part_of_k = std::clamp(block_k / (4 * task.pool.threads()) / 32 * 32, 32, 128);
     const int wide = along ? engine.tile_n : columns, deep = along ? block_k : part_of_k;
@@ -168,7 +168,7 @@ struct Product {
 
 constexpr auto nothing = [](int) {};
 
-// Fetches what finish reads or writes some rows later: rows far apart are no stream that the CPU would fetch ahead.
+// Prefetches a line that `finish` reads or writes some rows later: the CPU does not prefetch rows that are far apart.
 void fetch_line(const float *line, int columns) {
   for (int i = 0; i < columns; i += 16) __builtin_prefetch(line + i, 1);
 }
@@ -203,7 +203,7 @@ void matmul_forward(Task task, float *out, float *pre, const float *in, const fl
     float *to = out + first;
     if (residual) fetch_line(residual + first + 8 * o, columns);
     if (bias) add_line(sums, sums, bias + column, columns);
-    // Backward alone reads the sums before the activation.
+    // `pre`, the sums before the activation, bypasses the caches, because only backward reads it.
     if (pre && pre + first != sums) stream_line(pre + first, sums, columns);
     if (activation == GPT2_GELU) gelu_line(to, sums, columns);
     if (activation == GPT2_RELU_SQUARED) relu_squared_line(to, sums, columns);
@@ -261,7 +261,7 @@ void matmul_backward_weight(Task task, float *dweight, float *dbias, const float
       dbias ? slabs_of(O) : 0, [&](int slab) { slab_sums(dbias, dout, N, O, slab, accumulate); });
 }
 
-// A block of A and one of B for each thread, and blocks of B for all, in every direction.
+// Floats of scratch in every direction: a block of A and one of B for each thread, and blocks of B that all share.
 int64_t matmul_scratch(int threads, int, int, int, bool) { return threads * PRODUCT_FLOATS + SHARED_FLOATS; }
 
 }  // namespace gpt2::GPT2_PATH

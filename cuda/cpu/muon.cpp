@@ -1,4 +1,4 @@
-// Muon (Jordan 2024) without its Newton-Schulz iteration (newton-schulz.cpp).
+// Muon (Jordan 2024): momentum, norm and update; its Newton-Schulz iteration is in newton-schulz.cpp.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -10,7 +10,7 @@ namespace gpt2::GPT2_PATH {
 
 namespace {
 
-// Rows that a thread takes together: 64 bytes of a line of the transpose.
+// Rows that a thread takes together: 64 bytes of a line of the transposed direction.
 constexpr int slab = 16;
 
 int slabs_of(int rows) { return (rows + slab - 1) / slab; }

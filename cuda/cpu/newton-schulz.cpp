@@ -33,7 +33,7 @@ void newton_schulz(Task task, float *out, const float *in, int M, int R, int K, 
   }
 }
 
-// Serves normalize_matrices, too.
+// Floats of scratch, enough for normalize_matrices, too.
 int64_t newton_schulz_scratch(int threads, int, int R, int K) {
   const int64_t products = 2 * static_cast<int64_t>(R) * R + matmul_scratch(threads, R, K, R, false);
   return std::max(products, global_norm_scratch(threads, static_cast<int64_t>(R) * K, 0));

@@ -1,4 +1,4 @@
-// The layernorm and the matmul after it, by the two ops. Scratch: the layernorm's outputs, then the matmul's scratch.
+// A layernorm and the matmul after it, by the two ops. Scratch: the layernorm's outputs, then the matmul's scratch.
 #include "kernels.h"
 
 namespace gpt2::GPT2_PATH {

@@ -1,7 +1,7 @@
 // Layernorm and RMSNorm. Rows are independent, except in the gradients of weight and bias, which sum over all rows.
 // These sums are per column, in double and in the order of the rows, so that the number of threads does not change
-// them. A result in FP8 is quantised row by row, by the row's largest element, with a bound of the stored row's norm.
-// Forward then computes a row twice, in pieces, because the result may be stored in FP8 only.
+// them. A result in FP8 has a scale for each row, from the row's largest element, and a bound of the stored row's norm.
+// Forward then computes a row twice, 256 elements at a time, because the result may be stored in FP8 only.
 #include <algorithm>
 #include <cmath>
 
@@ -33,7 +33,7 @@ Statistics rmsnorm_statistics(const float *x, int C, float eps) {
   return {0, 1.0f / std::sqrt(dot(x, x, C) / C + eps)};
 }
 
-// Only layernorm has a `bias`.
+// Normalizes `count` elements of a row. Only layernorm, which is `centered`, has a `bias`.
 template <bool centered>
 void normalize(float *out, const float *x, Statistics row, const float *weight, const float *bias, int count) {
   for (int c = 0; c < count; c++) {
@@ -41,7 +41,7 @@ void normalize(float *out, const float *x, Statistics row, const float *weight, 
   }
 }
 
-// Stores a row in FP8, and in `out` if that is not NULL.
+// Normalizes a row [C] and stores it in FP8, and in `out` unless that is NULL.
 template <bool centered>
 void normalize_to_fp8(float *out, uint8_t *values, float *scale, float *norm, const float *x, Statistics row,
                       const float *weight, const float *bias, int C) {
@@ -105,7 +105,7 @@ void row_backward(float *dx, const float *d, const float *residual, const float 
   }
 }
 
-// Only layernorm has `mean` and `dbias`. The sums over rows come first if din is dout.
+// Only layernorm has `mean` and `dbias`. If din is dout, the sums over rows come first, because din replaces dout.
 template <bool centered>
 void backward(Task task, float *din, float *dweight, float *dbias, const float *dout, const float *dresidual,
               const float *in, const float *weight, const float *mean, const float *rstd, int N, int C,

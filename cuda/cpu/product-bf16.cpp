@@ -1,14 +1,14 @@
-// Products whose operands are rounded to bf16 (to nearest, ties to even) as they are copied, with sums in fp32: as
-// AMX computes them, or by vectors with the same bits. Both operands are tiles of 16 x 16 words, a word being a pair of
-// neighbours in K: A as [M / 32][K / 32][part][2][row][pair], B as [N / 32][K / 32][part][2][pair][column], padded with zeros. The
-// micro-kernel reads both in order: on a Xeon L2 then feeds it 1.2 times as fast.
+// Matmuls whose operands are rounded to bf16 (to nearest, ties to even) as they are copied, with sums in fp32: by AMX,
+// or by vectors with the same bits. Both operands are tiles of 16 x 16 words, a word being a pair of neighbours in K: A
+// as [M / 32][K / 32][part][2][row][pair], B as [N / 32][K / 32][part][2][pair][column], padded with zeros. The
+// micro-kernel reads both operands in order: on a Xeon L2 then feeds it 1.2 times as fast.
 //
-// On AMX, products in fp32 have operands of three parts. A float is the sum of three bf16: itself rounded, what is left
-// rounded, and the rest. Of the nine products of two floats' parts, six are added; the others are below fp32's precision.
+// On AMX, fp32 matmuls have operands of three parts. A float is the sum of three bf16: the float rounded, then twice
+// the remainder rounded. Of the nine products of two floats' parts, six are added; others are below fp32's precision.
 //
-// Order of a sum, AMX's: of each 32 terms, the 16 even ones and the 16 odd ones are two chains of fused multiply-adds
-// from 0; the sum of both is added to the total. Denormals, as operands and as results, are zero. A total continues
-// over blocks of K, so it does not depend on their length.
+// All sums are in AMX's order: of each 32 terms, the 16 even ones and the 16 odd ones are two chains of fused
+// multiply-adds from 0; the sum of both chains is added to the total. Denormal operands and results are zero. A total
+// continues over blocks of K, so it does not depend on their length.
 #include "kernels.h"
 #include "math.h"
 #include "vectors.h"
@@ -22,21 +22,21 @@ namespace {
 
 constexpr int SIDE = 16;            // rows, columns and pairs of a tile
 constexpr int PAIRS = 2 * SIDE;     // elements of K in a tile
-constexpr int WORDS = SIDE * SIDE;  // of a tile
+constexpr int WORDS = SIDE * SIDE;  // words of a tile
 constexpr int SQUARE = 2 * SIDE;    // rows and columns of the output that are computed together
 
-// Sums stay in registers for 1536 in K: a Xeon's 36 products of benchmarks/cpu.md run at 722 GFLOP/s, in blocks of 768 at 673. A
-// block of A (768 KiB) and 32 columns of B (96 KiB) stay in an L2 of 2 MiB.
+// The length of a block in K, in which sums stay in registers: a Xeon's 36 matmuls of benchmarks/cpu.md run at 722 GFLOP/s, in
+// blocks of 768 at 673. A block of A (768 KiB) and 32 columns of B (96 KiB) stay in an L2 of 2 MiB.
 constexpr int BLOCK_K = 1536;
 static_assert(SQUARE * BLOCK_K / 2 <= B_FLOATS);
 
-// Where the output goes past the caches, its sums are kept apart, and 32 columns of B, about 256 long in K (16 KiB), stay in L1 while
-// 512 rows of A pass: d12's weight gradients run at 1,100 GFLOP/s a core instead of 960. Elsewhere the copy of the sums costs more.
+// For an output that bypasses the caches, sums are kept in a buffer and K is divided into chunks of about 256: 32 columns of B (16
+// KiB) stay in L1 while 512 rows of A pass. d12's weight gradients then run at 1,100 GFLOP/s a core instead of 960.
 constexpr int CHUNK_STEPS = 256 / PAIRS;
 constexpr int CHUNK_M = 512;
 
-// The block of K of operands in three parts. Its sums are added outside of the tiles: at K = 3072 their error is 0.4 of that of
-// sums in tiles.
+// The length of a block in K for operands in three parts. Its sums are added to the output outside of the AMX tiles: at
+// K = 3072 the error is 0.4 times the error of sums that stay in tiles.
 constexpr int PARTS_BLOCK_K = 384;
 static_assert(copied_floats(SQUARE * PARTS_BLOCK_K) <= B_FLOATS);
 
@@ -47,14 +47,14 @@ uint32_t bf16_of(uint16_t value) { return value; }
 float exact(float value) { return value; }
 float exact(uint16_t value) { return float_of(uint32_t{value} << 16); }
 
-// A pair of neighbours in K.
+// A word: two neighbours in K as bf16, the first in the low half.
 template <class Element>
 uint32_t word_of(Element low, Element high) {
   return bf16_of(low) | bf16_of(high) << 16;
 }
 
-// A tile of 16 rows x 16 words, from lines of memory `stride` apart: a line for each row (`along`), or for each of the
-// 32 terms in K.
+// Copies a tile of 16 rows x 16 words from lines of memory `stride` apart: a line for each row (`along`), or for each
+// of the 32 terms in K. `transposed`: exchanges the tile's lines and columns.
 template <int, bool along, bool transposed, class Element>
 void tile_words(uint32_t *to, const Element *from, const Element *, size_t stride) {
   uint32_t memory[WORDS], *lines = transposed ? memory : to;
@@ -73,7 +73,7 @@ void tile_words(uint32_t *to, const Element *from, const Element *, size_t strid
 
 #if defined(__AVX512BF16__)
 
-// 32 bf16: the 16 floats of `low`, then the 16 of `high`, or (`across`) of each in turn. What rounding leaves replaces the floats.
+// Rounds 32 floats to bf16: 16 of `low`, then 16 of `high`, or alternately (`across`). The remainders replace the floats.
 template <bool across>
 inline Vector rounded(__m512 &low, __m512 &high) {
   constexpr auto order = [](int word) { return word | (word + SIDE) << 16; };
@@ -91,8 +91,8 @@ inline __m512 beside(const float *left, const float *right) {
   return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(left)), _mm256_loadu_ps(right), 1);
 }
 
-// If `transposed`, rounding already does the first step of the transpose, at no cost. Fetches a tile that is copied
-// later; in bf16 only along rows, since more saves nothing. In fp32 it makes a step 1 to 3% shorter (a Xeon with AMX).
+// If `transposed`, rounding already does the first step of the transpose, at no cost. Prefetches the tile at `ahead`,
+// copied later: in fp32 this makes a training step 1 to 3% shorter (a Xeon with AMX), in bf16 it helps only along rows.
 template <int parts, bool along, bool transposed>
 void tile_words(uint32_t *to, const float *from, const float *ahead, size_t stride) {
   Vector lines[parts][SIDE];
@@ -134,7 +134,7 @@ Block copy_tiles(float *memory, View view, int first, int count, int k, int dept
     return static_cast<const Element *>(
         view.at(first + (along ? outer : inner) * SIDE, k + (along ? inner : outer) * PAIRS));
   };
-  // In the order of memory: a line's tiles are neighbours.
+  // In the order of memory, in which the tiles of a line are neighbours.
   for (int outer = 0; outer < outers; outer++) {
     for (int inner = 0; inner < inners; inner++) {
       const int row = (along ? outer : inner) * SIDE, d = (along ? inner : outer) * PAIRS;
@@ -178,7 +178,7 @@ Block copy_a(float *memory, View view, int first, int count, int k, int depth, i
 
 #if defined(__AMX_BF16__)
 
-// Tiles are configured for each call: the configuration belongs to the thread, and while set it makes thread switches slower.
+// AMX's tiles are configured for each call: a configuration belongs to a thread, and while set slows thread switches.
 class TileState {
  public:
   TileState() {
@@ -192,7 +192,7 @@ class TileState {
   ~TileState() { _tile_release(); }
 };
 
-// Adds the products of tiles 4 and 5, of A, and 6 and 7, of B, to tiles 0 to 3.
+// Multiplies tiles 4 and 5 (of A) by tiles 6 and 7 (of B), and adds the four products to tiles 0 to 3.
 inline void multiply_tiles() {
   _tile_dpbf16ps(0, 4, 6);
   _tile_dpbf16ps(2, 5, 6);
@@ -200,7 +200,7 @@ inline void multiply_tiles() {
   _tile_dpbf16ps(3, 5, 7);
 }
 
-// 2 x 2 tiles of sums: each tile of an operand serves two products.
+// Computes 2 x 2 tiles of sums over `steps` steps of 32 in K: each tile of an operand serves two products.
 template <int parts>
 void square(float *sums, size_t stride, bool add, const uint32_t *a, const uint32_t *b, int second_a, int second_b,
             int steps, Ahead &ahead, int lines, Output to) {
@@ -276,7 +276,7 @@ class TileState {
 typedef float Sums __attribute__((vector_size(SIDE * sizeof(float)), aligned(sizeof(float)), may_alias));
 typedef uint32_t Words __attribute__((vector_size(SIDE * sizeof(uint32_t)), aligned(sizeof(uint32_t)), may_alias));
 
-// sum = a * b + sum, rounded once. Without a fused instruction in double: a product of bf16 is exact there, and
+// sum = a * b + sum, rounded once. Without a fused instruction in double, where a product of two bf16 is exact, and
 // rounding the sum to double first does not change how it rounds to float.
 inline void fuse(Sums &sum, float a, const Sums &b) {
 #if defined(__FMA__) || defined(__aarch64__)
@@ -319,7 +319,7 @@ constexpr float CYCLES = 1 / 8.0f;
 
 #endif
 
-// Writes the finished sums of a square.
+// Writes a square's finished sums [rows,columns] to the output, or passes them to its `finish`.
 void write(Output to, float *sums, int rows, int columns) {
   if (to.finish) return (*to.finish)(to.row, to.column, sums, SQUARE, rows, columns);
   for (int i = 0; i < rows; i++) {
@@ -341,16 +341,16 @@ void multiply(Output out, Block a, Block b, int depth, int rows, int columns, Ah
   const int steps = round_up(depth, PAIRS) / PAIRS;
   const int chunks = parts == 1 && out.stream ? std::max(1, steps / CHUNK_STEPS) : 1;
   const int chunk = (steps + chunks - 1) / chunks;
-  // How much of `ahead` a step of a square fetches.
+  // Cache lines of `ahead` that each step of a square prefetches.
   const int lines = (ahead.lines() * SQUARE + rows * steps - 1) / (rows * steps);
   alignas(64) float memory[CHUNK_M * SQUARE];
 
-  // Adds the steps of a chunk from `first` on to the sums of the square at row m and column n, and writes it after the last chunk.
+  // Adds a chunk's steps, from `first` on, to the sums of the square at row m, column n. The last chunk writes them.
   const auto add_chunk = [&](int m, int n, int first, float *sums) {
     const uint32_t *of_a = reinterpret_cast<const uint32_t *>(a.data) + m / SQUARE * panel_a + first * step;
     const uint32_t *of_b = reinterpret_cast<const uint32_t *>(b.data) + n / SQUARE * panel_b + first * step;
     const int height = std::min(SQUARE, rows - m), width = std::min(SQUARE, columns - n);
-    // At an edge of the output, a second tile may be missing; what the first is multiplied by instead is not stored.
+    // At an edge of the output a second tile may be missing: the first takes its place, and the result is not stored.
     const int second_a = height > SIDE ? WORDS : 0, second_b = width > SIDE ? WORDS : 0;
     const int count = std::min(chunk, steps - first);
     const Output to = out.at(m, n);

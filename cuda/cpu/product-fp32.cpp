@@ -1,6 +1,6 @@
-// Products in fp32. A micro-kernel keeps a tile of TILE_M x TILE_N sums in registers; it broadcasts elements of A and
-// reads vectors of B. Both are copied in panels, of A [M / PANEL_M][K][PANEL_M], of B [N / TILE_N][K][TILE_N], so that
-// it reads them in order; the last panel is padded with zeros. After Goto and van de Geijn (2008).
+// Matmuls in fp32. A micro-kernel keeps a tile of TILE_M x TILE_N sums in registers; it broadcasts elements of A and
+// reads vectors of B. A is copied in panels [M / PANEL_M][K][PANEL_M], B in panels [N / TILE_N][K][TILE_N], so that the
+// micro-kernel reads both in order; the last panel is padded with zeros. After Goto and van de Geijn (2008).
 #include <array>
 #include <cstring>
 #include <utility>
@@ -12,14 +12,14 @@ namespace gpt2::GPT2_PATH {
 
 namespace {
 
-// Sums: 8 x 3 vectors (of 32 registers) or 4 x 3 (of 16); three vectors of B and one broadcast of A.
+// Registers hold 8 x 3 vectors of sums (of 32) or 4 x 3 (of 16), and three vectors of B and one broadcast of A.
 constexpr int TILE_M = REGISTERS == 32 ? 8 : 4;
 constexpr int VECTORS = 3;
 constexpr int TILE_N = VECTORS * WIDTH;
 constexpr int PANEL_M = std::max(TILE_M, WIDTH);
 
-// A block of A of 384 x 512 (768 KiB) stays in L2, while a panel of B of 384 x 48 (72 KiB) serves all of its tiles, copied
-// just before: 192 columns were 8% slower on a Xeon (benchmarks/cpu.md).
+// A block of A, 384 in K x 512 rows (768 KiB), stays in L2. All of its tiles read a panel of B, 384 x 48 (72 KiB), that
+// was copied just before: 192 columns of B were 8% slower on a Xeon (benchmarks/cpu.md).
 constexpr int BLOCK_K = 384;
 static_assert(BLOCK_K * TILE_N <= B_FLOATS);
 
@@ -43,7 +43,7 @@ Block copy(float *to, View view, int first, int count, int k, int depth, int len
     }
     for (; done + WIDTH <= depth; done += WIDTH) {
       for (int part = 0; part < whole; part += WIDTH) {
-        // Rows far apart are no stream that the CPU would fetch ahead.
+        // Prefetches, because the CPU does not by itself for rows that are far apart.
         for (int i = 0; i < WIDTH; i++) __builtin_prefetch(from + (part + i) * view.row_stride + done + 64);
         transpose_square(to + done * width + part, width, from + part * view.row_stride + done, view.row_stride);
       }
@@ -57,11 +57,11 @@ Block copy(float *to, View view, int first, int count, int k, int depth, int len
   return block;
 }
 
-// out[rows, vectors * WIDTH] (=|+=) a tile's rows of A times a panel of B. Before each of `rows` parts of the depth it has a row
-// of the output and `lines` lines of `ahead` fetched: all at once would hold up other loads.
+// out[rows, vectors * WIDTH] (=|+=) a tile's rows of A times a panel of B. Before each of `rows` parts of the depth, prefetches
+// a row of the output and `lines` lines of `ahead`: all at once would hold up other loads.
 template <int rows, int vectors>
 void micro_kernel(Output out, const float *a, const float *b, int depth, Ahead &ahead, int lines) {
-  // Nothing may take the address of the sums: then they would not stay in registers.
+  // Nothing may take the address of the sums, because they would then not stay in registers.
   Vector sums[rows][vectors] = {};
   for (int row = 0, k = 0; row < rows; row++) {
     for (int n = 0; n < vectors * WIDTH; n += 16) __builtin_prefetch(out.data + row * out.stride + n, 1);
@@ -91,7 +91,7 @@ void micro_kernel(Output out, const float *a, const float *b, int depth, Ahead &
 
 using MicroKernel = void (*)(Output, const float *, const float *, int, Ahead &, int);
 
-// Micro-kernels of 1 to TILE_M rows, for each of 1 to VECTORS vectors.
+// The micro-kernels for 1 to TILE_M rows, each for 1 to VECTORS vectors, in this order.
 template <int... index>
 constexpr std::array<MicroKernel, TILE_M * VECTORS> micro_kernels(std::integer_sequence<int, index...>) {
   return {micro_kernel<index / VECTORS + 1, index % VECTORS + 1>...};
@@ -99,7 +99,7 @@ constexpr std::array<MicroKernel, TILE_M * VECTORS> micro_kernels(std::integer_s
 
 void multiply(Output out, Block a, Block b, int depth, int rows, int columns, Ahead ahead) {
   static constexpr auto kernels = micro_kernels(std::make_integer_sequence<int, TILE_M * VECTORS>{});
-  // How much of `ahead` a row of a tile fetches.
+  // Cache lines of `ahead` that each row of a tile prefetches.
   const int lines = (ahead.lines() + rows - 1) / rows;
   for (int n = 0; n < columns; n += TILE_N) {
     const int width = std::min(TILE_N, columns - n);

@@ -1,6 +1,6 @@
 // Products of matrices, out[M,N] (=|+=) A[M,K] * B[K,N], which threads compute in blocks. An engine copies blocks of A
-// and B in the order in which its micro-kernel reads them, and multiplies the copies. Engines differ in the precision of
-// operands. bf16's has the same bits on every path.
+// and B in the order in which its micro-kernel reads them, and multiplies the copies. Engines differ in the precision
+// of operands. The bf16 engine has the same bits on every code path.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 
 namespace gpt2 {
 
-// A matrix whose element (row, column) is at data[row * row_stride + column * column_stride]; one stride is 1. Its
-// elements are floats, or bf16 if it `is_rounded`, which bf16's engine alone can copy, as A.
+// A matrix whose element (row, column) is at data[row * row_stride + column * column_stride]; one stride is 1. Elements
+// are floats, or bf16 if `is_rounded`; only the bf16 engine can copy such a view, and only as A.
 struct View {
   const void *data;
   size_t row_stride;
@@ -30,12 +30,11 @@ struct Block {
   int depth;
 };
 
-// Rows of memory that the thread copies next. A micro-kernel has them fetched into L2 while it multiplies; else the copy
-// would wait for memory.
+// Rows of memory that a thread copies next. Micro-kernels prefetch them into L2, so that the copy need not wait.
 struct Ahead {
   const char *data = nullptr;
   size_t stride = 0;
-  int width = 0, rows = 0;  // in bytes, and rows that are left
+  int width = 0, rows = 0;  // bytes of a row, and rows still to fetch
   int at = 0;
 
   int lines() const { return rows * ((width + 63) / 64); }
@@ -50,8 +49,8 @@ struct Ahead {
   }
 };
 
-// Computes the output from finished sums: line(row, column, sums, columns) gets each line of a part of the output once, may
-// change its sums, and writes the output, where the sums may be, too.
+// Computes the output from finished sums: line(row, column, sums, columns) is called once for each line of each block of
+// the output. It may change the sums, and writes the output, in whose memory the sums may be.
 class Finish {
  public:
   template <class Line>
@@ -63,7 +62,7 @@ class Finish {
  private:
   template <class Line>
   static void each(const void *line, int row, int column, float *sums, size_t stride, int rows, int columns) {
-    // A count that the compiler knows makes whole vectors of what engines compute at once.
+    // With a count that the compiler knows, 32 as engines compute at once, loops become whole vectors.
     constexpr int usual = 32;
     const Line &of = *static_cast<const Line *>(line);
     for (int i = 0; i < rows && columns == usual; i++) of(row + i, column, sums + i * stride, usual);
@@ -77,10 +76,10 @@ class Finish {
 struct Output {
   float *data;
   size_t stride;
-  bool add;                        // to what `data` holds, instead of replacing it
-  bool stream = false;             // write past the caches, which an engine may ignore: nothing reads the output soon
-  const Finish *finish = nullptr;  // what becomes of the sums; NULL: they are the output
-  int row = 0, column = 0;         // of `data` in the output
+  bool add;                        // add to `data` instead of replacing it
+  bool stream = false;             // bypass the caches, because nothing reads the output soon; an engine may ignore it
+  const Finish *finish = nullptr;  // computes the output from the sums; NULL: the sums are the output
+  int row = 0, column = 0;         // position of `data` in the output
 
   Output at(int m, int n) const { return {data + m * stride + n, stride, add, stream, finish, row + m, column + n}; }
 };
@@ -95,11 +94,11 @@ constexpr int64_t B_FLOATS = 384 * 64;
 constexpr int64_t PRODUCT_FLOATS = A_FLOATS + B_FLOATS;
 
 struct Engine {
-  int tile_m, tile_n;    // of the output, in registers
-  int a_elements;        // of the largest block of A
+  int tile_m, tile_n;    // rows and columns of the output in registers
+  int a_elements;        // elements of the largest block of A
   int block_k;           // the largest length of a block in K; a block of B has tile_n columns
-  bool is_bf16;          // copies are bf16, and threads may share those of B
-  float cycles;          // that a multiplication takes, about
+  bool is_bf16;          // copies are bf16, and threads may share copies of B
+  float cycles;          // about how many cycles a multiplication takes
   // A forward matmul of at most this many rows reads the weight in place: copying the weight would take longer than the
   // matmul. 0 where that would change bits.
   int few_rows;

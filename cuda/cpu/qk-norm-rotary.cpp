@@ -41,7 +41,7 @@ void qk_norm_rotary_forward(Task task, float *qkv, float *rstd, float *values, c
   });
 }
 
-// A rotation preserves the mean of dy * y and is linear, so it is undone once, on the difference.
+// A rotation is linear and preserves the mean of dy * y, so only the result of RMSNorm's backward is rotated back.
 void qk_norm_rotary_backward(Task task, float *dqkv, float *dvalue_factors, float *dembedded, const float *qkv,
                              const float *rstd, const float *rotations, const float *value_factors,
                              const float *values, const float *embedded, int B, int T, int C, int NH,

@@ -34,10 +34,10 @@ struct CodePath {
   const char *name;
   const Kernels *kernels;
   const Engine *fp32, *bf16;
-  std::string lacks;  // what it would need; empty if it can run
+  std::string lacks;  // why it cannot run here; empty if it can
 };
 
-// A path without separate engines.
+// A code path that uses the engines of its table of kernels.
 CodePath path_of(const char *name, const Kernels &kernels, bool supported) {
   return {name, &kernels, kernels.fp32, kernels.bf16, supported ? "" : "this CPU lacks its instructions"};
 }
@@ -72,7 +72,7 @@ CodePath choose_path(std::string &why) {
   paths.push_back(path_of("avx2", avx2::kernels, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")));
 #endif
 #ifdef GPT2_HAS_neon
-  // Every such CPU has NEON.
+  // Every arm64 CPU has NEON.
   paths.push_back(path_of("neon", neon::kernels, true));
 #endif
 #ifdef GPT2_HAS_portable
@@ -121,7 +121,6 @@ namespace {
 
 constexpr size_t alignment = 64, huge_page = 2 << 20;
 
-// Recording a step is not supported.
 [[noreturn]] void cannot_capture() {
   throw Failure{GPT2_UNSUPPORTED, "the CPU library cannot record a step; enqueue its ops instead"};
 }
@@ -133,9 +132,8 @@ void runtime::allocate(Context &context, void **memory, int64_t bytes) {
   const size_t rounded = (static_cast<size_t>(bytes) + alignment - 1) / alignment * alignment;
   size_t boundary = 2 * alignment, start = 0;
 #ifdef MADV_HUGEPAGE
-  // In pages of 2 MiB AdamW's pass over all parameters takes 64 ms instead of 73, a norm 16 instead of 23 (d12, 2
-  // cores). Arrays start at different places of their pages: four that start at the same place pass a Xeon's memory at
-  // 25 GB/s instead of 40.
+  // In pages of 2 MiB AdamW's pass over all parameters takes 64 ms instead of 73, a norm 16 ms instead of 23 (d12, 2
+  // cores). Arrays start at different offsets in pages: with equal offsets a Xeon streams four at 25, not 40 GB/s.
   if (rounded >= huge_page) {
     boundary = huge_page;
     start = alignment + 1024 * (context.large_allocations++ % 8);

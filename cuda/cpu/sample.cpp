@@ -17,11 +17,11 @@ struct Cut {
   uint64_t ties;
 };
 
-// The cut that keeps the fewest of the largest weights whose measures sum to at least `target`; the sum over all
-// weights reaches it. Finds the least kept weight byte by byte, from the highest byte down.
+// The cut that keeps the fewest of the largest weights whose measures sum to at least `target`; all weights' measures
+// must reach `target`. Finds the least kept weight byte by byte, from the highest byte down.
 template <class Measure>
 Cut cut_at(const uint32_t *weights, int V, uint64_t target, Measure measure) {
-  uint64_t found = 0, before = 0;  // the bytes so far, and the sum over the weights above them
+  uint64_t found = 0, before = 0;  // the cut's bytes so far, and the measure of larger weights
   for (int shift = 24; shift >= 0; shift -= 8) {
     uint64_t sums[256] = {};
     for (int i = 0; i < V; i++) {
@@ -55,7 +55,7 @@ int choose(uint32_t *weights, const float *logits, int V, float temperature, int
   for (int i = 0; i < V; i++) {
     weights[i] = static_cast<uint32_t>(exponential((logits[i] - largest) / temperature) * 0x1p31f + 0.5f);
   }
-  // Without a cut, every weight over 0 is kept; it does not matter how many zeros are.
+  // This cut keeps every weight over 0. The number of zeros does not matter, because a weight of 0 is never chosen.
   Cut cut = {0, 0};
   if (top_k > 0 && top_k < V) cut = cut_at(weights, V, top_k, [](uint32_t) { return uint64_t{1}; });
   uint64_t total = sum_of_kept(weights, V, cut);

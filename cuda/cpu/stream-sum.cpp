@@ -1,4 +1,4 @@
-// The sum of streams that a layer reads, a (in + c skip) + b embedded, and its gradients.
+// The sum that a layer reads, out = a (in + c skip) + b embedded, where factors are a, b, c; and its gradients.
 #include "factor-sums.h"
 #include "fp8.h"
 #include "math.h"

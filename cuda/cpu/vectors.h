@@ -1,4 +1,4 @@
-// Vectors of a code path, by the compiler's vector extensions.
+// SIMD vectors of floats, as wide as the code path's registers, by the compiler's vector extensions.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace gpt2::GPT2_PATH {
 
-// Floats in a register, and registers.
+// WIDTH: floats in a vector register. REGISTERS: the number of vector registers.
 #if defined(__AVX512F__)
 constexpr int WIDTH = 16, REGISTERS = 32;
 #elif defined(__AVX2__)
@@ -25,8 +25,8 @@ constexpr int WIDTH = 4, REGISTERS = 16;
 
 typedef float Vector __attribute__((vector_size(WIDTH * sizeof(float)), aligned(sizeof(float)), may_alias));
 
-// Copies, whole vectors past the caches where `to` is aligned: memory is then not read to be written. The next atomic operation of the
-// thread, with which each parallel loop ends, makes other threads see them.
+// Copies `count` floats. If `to` is aligned, whole vectors bypass the caches, so that memory is not read before it is
+// written. Other threads see the copy after this thread's next atomic operation, with which each parallel loop ends.
 inline void stream_line(float *to, const float *from, int count) {
   int done = 0;
 #if defined(__AVX512F__)

@@ -1,10 +1,10 @@
-// Attention backward on Hopper, head size 64, in the two kernels of ../attention.cuh: one owns queries and computes D
-// and dq, the other owns keys and computes dk and dv. The two need seven matmuls, a single kernel would need five. But
-// in a single kernel several blocks of keys would add to dq: fp32 sums in memory, in a fixed order. Here probabilities
-// and their gradients stay in registers as operands of the next matmul, and every sum has one owner.
+// Attention backward on Hopper, head sizes 64 and 128, by two kernels: one owns queries and computes dq and D (the row
+// sums of dout * out), the other owns keys and computes dk and dv. They need seven matmuls, a single kernel would need
+// five. But in a single kernel several blocks of keys would add to dq: fp32 sums in memory, in a fixed order. In two
+// kernels, probabilities and their gradients stay in registers as operands of the next matmul.
 //
-// A block has two warpgroups of 64 lines each and takes steps of 128 lines of the other side: the accumulators of two
-// [64,128] matmuls and of the results fill the 232 registers that a thread may have.
+// At head size 64, a block has two warpgroups of 64 lines (queries or keys) and reads the other side in steps of 128
+// lines. The accumulators of two [64,128] matmuls and of the results fill the 232 registers that a thread may have.
 #include "../common/tensor-cores.h"
 #include "attention-keys-128.cuh"
 #include "attention-keys.cuh"

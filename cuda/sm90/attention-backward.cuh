@@ -1,20 +1,20 @@
-// Attention backward on Hopper: what its kernels share; attention-backward.cu explains the kernels. In kernels for keys
-// scores are transposed: lines are keys, columns are queries, whose statistics are in shared memory.
+// Shared code of attention backward on Hopper; attention-backward.cu explains the two kernels. The kernel that owns
+// keys computes transposed scores: lines are keys, columns are queries, whose statistics it reads from shared memory.
 #pragma once
 
 #include "attention.cuh"
 
 namespace gpt2::sm90 {
 
-constexpr int consumers = 2;  // warpgroups
+constexpr int consumers = 2;  // warpgroups that multiply
 constexpr int tile_lines = consumers * 64;
 static_assert(tile_lines == block_lines,
               "a launch counts tiles of block_lines; a step of keys takes a tile of queries");
 constexpr int threads = (1 + consumers) * 128;
 
-// The statistics of LINES queries: lse in units of log2, then D. The kernel for queries stores them for all queries of
-// each head in scratch, and the kernel for keys reads them. Past the end of a sequence lse is infinity, which makes
-// probabilities 0.
+// The address of the statistics of LINES queries from `query` on: lse in base 2, then D. The kernel that owns queries
+// stores the statistics of all queries in scratch, and the kernel that owns keys reads them. Past the end of a sequence
+// lse is infinity, which makes probabilities 0.
 template <int LINES>
 __device__ __forceinline__ float *statistics_of(float *all, const AttentionArguments &arguments, const HeadTile &unit,
                                                 int query) {
@@ -34,8 +34,8 @@ __device__ __forceinline__ float dot_chunks(const uint4 &a, const uint4 &b) {
   return sum;
 }
 
-// score = exp(score * scale - lse). lse, in units of log2, begins at the lane's first column. With MASKS
-// hides(j, i) says whether the mask hides score j * 4 + i.
+// Probabilities from transposed scores: score = exp(score * scale - lse). `lse`, in base 2, points at the lane's first
+// query. With MASKS, hides(j, i) tells whether the mask hides score[j * 4 + i].
 template <bool MASKS, int COUNT, class Hides>
 __device__ __forceinline__ void probabilities_of_keys(float (&score)[COUNT], const float *lse, float scale_log2,
                                                       Hides hides) {
@@ -52,7 +52,7 @@ __device__ __forceinline__ void probabilities_of_keys(float (&score)[COUNT], con
     }
   }
 }
-// dscore = share * (dscore - D); D begins at the lane's first column.
+// Scores' gradients from probabilities': dscore = share * (dscore - D). `D` points at the lane's first query.
 template <int COUNT>
 __device__ __forceinline__ void gradients_of_keys(float (&dscore)[COUNT], const float (&share)[COUNT], const float *D) {
 #pragma unroll
@@ -67,14 +67,14 @@ __device__ __forceinline__ void gradients_of_keys(float (&dscore)[COUNT], const 
 // Head size 64: sizes and shared memory of both kernels.
 namespace backward {
 
-constexpr int stage_bytes = 2 * block_bytes;  // k, v; or q, dout
+constexpr int stage_bytes = 2 * block_bytes;  // blocks of k and v, or of q and dout
 constexpr int staging_bytes = consumers * 64 * line_bytes;
 constexpr int statistics_lines = tile_lines;
 constexpr int statistics_count = 2 * statistics_lines;
 constexpr int statistics_bytes = statistics_count * static_cast<int>(sizeof(float));
 
-// The layout of shared memory: a ring of STAGES for the other side, two buffers for a tile of the TENSORS that the
-// block owns, staging for results, and statistics for each stage or each tile.
+// The layout of shared memory: a ring of STAGES blocks of the other side, two buffers for tiles of the TENSORS that the
+// block owns lines of, staging for results, and queries' statistics for each stage or tile.
 template <int STAGES, int TENSORS>
 struct Layout {
   static constexpr int tile_bytes = TENSORS * tile_lines * line_bytes;
@@ -82,7 +82,7 @@ struct Layout {
 
   uint32_t ring, tile, staging, full, empty, tile_full, tile_empty, statistics_full;
   float *statistics;
-  Announcements tiles;  // with a mask
+  Announcements tiles;  // only with a mask
 
   __device__ explicit Layout(unsigned char *memory) {
     const uint32_t begin = shared_address(memory);
@@ -104,18 +104,17 @@ using KeysLayout = Layout<4, 2>;     // tile: k, v
 
 }  // namespace backward
 
-// Head size 128. The two kernels are those of head size 64, except that twice the channels need another division of
-// registers and of shared memory: rings are shorter, and results are staged where the warpgroup's strip of operands
-// was.
+// Head size 128: the two kernels of head size 64 with another division of registers and of shared memory, because a
+// line has twice the channels. Rings are shorter, and results are staged in the memory of the warpgroup's operands.
 namespace backward_128 {
 
-// A strip: the 64 lines of an operand that a warpgroup owns, loaded as one box. At the end it stages results.
+// A strip: the 64 lines of an operand that a warpgroup owns, loaded as one TMA box. Its memory later stages results.
 constexpr int strip_lines = 64;
 constexpr int strip_bytes = 2 * strip_lines * line_bytes;
 constexpr int staging_bytes = strip_bytes / 4;
 constexpr int strip_pair_bytes = 2 * strip_bytes;  // q, dout; or k, v
 
-constexpr int statistics_lines = 64;  // the keys' kernel takes 64 queries a step
+constexpr int statistics_lines = 64;  // the kernel that owns keys takes 64 queries a step
 constexpr int statistics_count = 2 * statistics_lines;
 constexpr int statistics_bytes = statistics_count * static_cast<int>(sizeof(float));
 

@@ -1,10 +1,10 @@
-// Attention forward on Hopper, head size 128: the softmax of attention-forward.cu with the matmuls in another order.
+// Attention forward on Hopper, head size 128: attention-forward.cu's online softmax, with matmuls in another order.
 //
 // A block has a producer and two warpgroups of 64 queries. The 240 registers of a thread hold the result of 64 x 128
 // (64 registers), the scores of a block of 128 keys (64) and the probabilities of the previous block as an operand
 // (32). A warpgroup issues the scores of a block, then the matmul of the previous block's probabilities with v, and
-// computes exponentials while that matmul runs. Blocks go from the diagonal down to key 0: without `first`, only the
-// first is masked. The ring holds k and v separately, in the order of use: k of a block, then v of the previous block.
+// computes exponentials while that matmul runs. Blocks of keys go from the diagonal down to key 0; causality masks only
+// the first. The ring holds k and v in the order of use: k of a block, then v of the previous block.
 #pragma once
 
 #include "attention.cuh"
@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(threads, 1)
   const uint32_t staging = q_shared + 2 * tile_bytes;
   const uint32_t full = staging + tile_bytes, empty = full + stages * 8;
   const uint32_t q_full = empty + stages * 8, q_empty = q_full + 2 * 8;
-  Announcements tiles(memory, q_empty + 2 * 8);  // with a mask
+  Announcements tiles(memory, q_empty + 2 * 8);  // only with a mask
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
   const auto init = [&] {
@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(threads, 1)
   begin_kernel<MASKED>(tiles, init, qkv_map, out_map);
 
   const int T = arguments.T, NH = arguments.NH;
-  // The tile with the most keys is the last of the sequence.
+  // Tile 0 is the last of the sequence, which has the most keys.
   const auto first_of = [&](const HeadTile &unit) { return (arguments.tiles - 1 - unit.tile) * tile_lines; };
   HeadTile unit;
   RingPosition<stages> at;
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(threads, 1)
   if (warpgroup == 0) {
     decrease_registers<24>();
     if (warp != 0 || lane != 0) return;
-    // Loads a block of the head of index `head` in qkv.
+    // Loads a block of one of the 3 NH heads of qkv (q, then k, then v), from position `key` on, into the next stage.
     const auto load_block = [&](int head, int key, int b) {
       barrier_wait(empty + at.stage * 8, at.parity ^ 1);
       barrier_expect(full + at.stage * 8, tile_bytes);
@@ -78,15 +78,15 @@ __global__ void __launch_bounds__(threads, 1)
   const int consumer = warpgroup - 1;
   const uint32_t warp_staging = staging + (consumer * 4 + warp) * (2 * 16 * line_bytes);
   for (int index = 0; tiles.take<MASKED>(arguments, index, unit); index++) {
-    const int tile_first = first_of(unit), line = warp * 16 + lane / 4;  // and line + 8, of this warpgroup's
-    // This warpgroup's first key, and the largest first key of its queries: blocks from there on need no mask.
+    const int tile_first = first_of(unit), line = warp * 16 + lane / 4;  // the thread's rows of 64: line, line + 8
+    // The first keys of the warpgroup's first and last query: blocks from `until` on need only the causal mask.
     const int begin = MASKED ? uniform(tiles.last().of_first[consumer]) : 0;
     const int until = MASKED ? uniform(tiles.last().of_last[consumer]) : 0;
     float result[64] = {};
     float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {};
     uint32_t share[block_lines / 16][4];
     const Operand q = k_major(uniform(q_shared + q_at.stage * tile_bytes + consumer * (64 * line_bytes)));
-    // These two issue a matmul with the next stage.
+    // Each of these two functions waits for the next stage and issues the matmul with it.
     const auto multiply_keys = [&](auto &score) {
       barrier_wait(full + at.stage * 8, at.parity);
       const Operand k = k_major(uniform(ring + at.stage * tile_bytes));
@@ -108,14 +108,14 @@ __global__ void __launch_bounds__(threads, 1)
       if (lane == 0) barrier_arrive(empty + stage * 8);
     };
     const auto skip = [&] { at.skip(full, empty, lane == 0); };
-    // Reads each row's range of keys again for each block that needs the ranges: no register is free to keep them.
+    // Reads the keys that each row attends to, again for each block of keys: no register is free to keep the ranges.
     Range range[2];
     const auto read_ranges = [&](int key) {
       if (!MASKED || key >= until) return;
       const int row = tile_first + consumer * 64 + line;
       for (int half = 0; half < 2; half++) range[half] = arguments.mask.keys_of(unit.b, row + half * 8, T);
     };
-    // Hides keys from `key` on that are outside of the rows' ranges.
+    // Sets the scores of keys outside of a row's range to -inf; the block begins at `key`.
     const auto mask = [&](auto &score, int key) {
       constexpr int COUNT = std::extent_v<std::remove_reference_t<decltype(score)>>;
 #pragma unroll
@@ -123,7 +123,8 @@ __global__ void __launch_bounds__(threads, 1)
         if (range[i / 2 % 2].hides(key + i / 4 * 8 + lane % 4 * 2 + i % 2)) score[i] = -INFINITY;
       }
     };
-    // Takes the first KEYS of the block on the diagonal; without `first`, the last 64 of them are masked.
+    // Computes the probabilities of the first KEYS keys of the diagonal block; causality hides only keys of the last
+    // 64.
     const auto take_first = [&](auto keys) {
       constexpr int KEYS = decltype(keys)::value;
       float score[KEYS / 2], factor[2];
@@ -148,8 +149,7 @@ __global__ void __launch_bounds__(threads, 1)
 #pragma unroll
       for (int i = KEYS / 16; i < block_lines / 16; i++) share[i][0] = share[i][1] = share[i][2] = share[i][3] = 0;
     };
-    // Takes the block from `key` on, before the diagonal, while the matmul of the last block's probabilities with v
-    // runs.
+    // Computes the probabilities of the block of keys at `key`, while the last block's matmul with v runs.
     const auto take = [&](int key) {
       float score[block_lines / 2], factor[2];
       const uint32_t k_stage = at.stage;
@@ -180,7 +180,7 @@ __global__ void __launch_bounds__(threads, 1)
     }
     int key = tile_first;
     for (; key > begin; key -= block_lines) take(key - block_lines);
-    // The other warpgroup may need blocks before this one's first key: the next stage then holds k of such a block.
+    // If the other warpgroup needs earlier keys than this one, the next stage holds k of a block to skip.
     const int all = MASKED ? uniform(tiles.last().of_first[0]) : 0;
     const bool skips = MASKED && key > all;
     if (skips) skip();

@@ -3,9 +3,9 @@
 //
 // A block has a producer and three warpgroups of 64 queries, 192 in all, which share blocks of 128 keys and values: the
 // 160 registers of a thread hold the scores of 64 x 128 (64 registers), the result (32) and the probabilities as an
-// operand (32). A warpgroup issues its next scores before its last matmul with v is complete. Tiles of 192 queries are
-// counted from the end of the sequence, so that the partial tile is the tile with the fewest keys. The end is rounded
-// up to the 16 lines that a warp stores, because a box may not begin before the tensor.
+// operand (32). A warpgroup issues the matmul for its next scores before its last matmul with v is complete. Tiles of
+// 192 queries are counted from the end of the sequence, so that the partial tile is the tile with the fewest keys. The
+// end is rounded up to the 16 lines that a warp stores, because a stored box may not begin before the tensor.
 #include "../common/tensor-cores.h"
 #include "attention-forward-128.cuh"
 
@@ -19,7 +19,7 @@ constexpr int consumers = 3;
 constexpr int tile_lines = consumers * 64;
 constexpr int threads = (1 + consumers) * 128;
 constexpr int stages = 4;
-constexpr int stage_bytes = 2 * block_bytes;  // k, v
+constexpr int stage_bytes = 2 * block_bytes;  // blocks of k and v
 constexpr int q_bytes = tile_lines * line_bytes;
 constexpr int staging_bytes = consumers * 64 * line_bytes;
 constexpr int shared_bytes = stages * stage_bytes + 2 * q_bytes + staging_bytes + 2048;
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(threads, 1)
   const uint32_t staging = q_shared + 2 * q_bytes;
   const uint32_t full = staging + staging_bytes, empty = full + stages * 8;
   const uint32_t q_full = empty + stages * 8, q_empty = q_full + 2 * 8;
-  Announcements tiles(memory, q_empty + 2 * 8);  // with a mask
+  Announcements tiles(memory, q_empty + 2 * 8);  // only with a mask
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
   const auto init = [&] {
@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(threads, 1)
   begin_kernel<MASKED>(tiles, init, q_map, kv_map, out_map);
 
   const int T = arguments.T, NH = arguments.NH;
-  // The end of a tile of queries.
+  // The index after the last query of a tile; tile 0 is the last of the sequence.
   const auto end_of = [&](const HeadTile &unit) { return (T + 15) / 16 * 16 - unit.tile * tile_lines; };
   HeadTile unit;
   RingPosition<stages> at;
@@ -81,21 +81,21 @@ __global__ void __launch_bounds__(threads, 1)
   const auto skip = [&] { at.skip(full, empty, lane == 0); };
   for (int index = 0; tiles.take<MASKED>(arguments, index, unit); index++) {
     const int end = end_of(unit);
-    const int first = end - tile_lines + consumer * 64;  // this warpgroup's queries; negative indices do not exist
-    const int row = first + warp * 16 + lane / 4;        // and row + 8
+    const int first = end - tile_lines + consumer * 64;  // the warpgroup's first query; below 0 in a partial tile
+    const int row = first + warp * 16 + lane / 4;        // the thread's rows are row and row + 8
     float result[32] = {};
     float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {};
     uint32_t previous = 0;
     const Operand q = k_major(uniform(q_shared + q_at.stage * q_bytes + consumer * (64 * line_bytes)));
     barrier_wait(q_full + q_at.stage * 8, q_at.parity);
-    int key = 0, begin = 0, until = 0;  // from key `until` on, no key precedes those of a query
-    Range range[2];  // the keys of each row
+    int key = 0, begin = 0, until = 0;  // until: the largest first key of the warpgroup's queries
+    Range range[2];  // the keys that each row attends to
     if constexpr (MASKED) {
       for (int half = 0; half < 2; half++) range[half] = arguments.mask.keys_of(unit.b, row + half * 8, T);
       begin = key = skip_to_own(tiles.last(), consumer, skip);
       until = uniform(tiles.last().of_last[consumer]);
     }
-    // Takes the first KEYS of the block of keys from `key` on.
+    // Adds the first KEYS keys of the block that begins at `key` to the softmax and to the result.
     const auto take = [&](auto keys) {
       constexpr int KEYS = decltype(keys)::value;
       barrier_wait(full + at.stage * 8, at.parity);

@@ -1,6 +1,6 @@
 // Attention backward on Hopper, head size 128: the kernel that owns keys and computes dk and dv.
 //
-// dk and dv of 64 keys are 128 registers of a thread, so a step takes 64 queries.
+// A thread has 128 registers of dk and dv for its warpgroup's 64 keys, so a step takes only 64 queries.
 #pragma once
 
 #include "attention-backward.cuh"
@@ -8,14 +8,14 @@
 namespace gpt2::sm90::backward_128 {
 
 constexpr int keys_stages = 3;
-constexpr int query_lines = statistics_lines;              // a step
-constexpr int query_bytes = 2 * query_lines * line_bytes;  // q or dout
-constexpr int keys_stage_bytes = 2 * query_bytes;          // both
-// 1024 bytes align the ring, 256 are barriers and tickets.
+constexpr int query_lines = statistics_lines;              // queries of a step
+constexpr int query_bytes = 2 * query_lines * line_bytes;  // a step's q or dout
+constexpr int keys_stage_bytes = 2 * query_bytes;          // a step's q and dout
+// 1024 bytes serve to align the ring, 256 are for barriers and tickets.
 constexpr int keys_shared_bytes =
     keys_stages * (keys_stage_bytes + statistics_bytes) + 2 * consumers * strip_pair_bytes + 1024 + 256;
 
-// Everything is transposed: lines are keys, columns are queries.
+// Scores, probabilities and their gradients are transposed: lines are keys, columns are queries.
 template <bool MASKED>
 __global__ void __launch_bounds__(threads, 1)
     keys_kernel(const __grid_constant__ CUtensorMap qkv_map, const __grid_constant__ CUtensorMap dout_map,
@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(threads, 1)
   const uint32_t all_statistics_shared = strips + 2 * consumers * strip_pair_bytes;
   const uint32_t full = all_statistics_shared + keys_stages * statistics_bytes, empty = full + keys_stages * 8;
   const uint32_t strip_full = empty + keys_stages * 8, strip_empty = strip_full + 2 * 8;
-  Announcements tiles(memory, strip_empty + 2 * 8);  // with a mask
+  Announcements tiles(memory, strip_empty + 2 * 8);  // only with a mask
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
   const auto init = [&] {
@@ -78,17 +78,17 @@ __global__ void __launch_bounds__(threads, 1)
   const float scale_log2 = scale * log2e;
   for (int index = 0; tiles.take<MASKED>(arguments, index, unit); index++) {
     const int tile_first = unit.tile * tile_lines, first = tile_first + consumer * strip_lines;
-    const int line = warp * 16 + lane / 4;  // and line + 8, of this warpgroup's
+    const int line = warp * 16 + lane / 4;  // the thread's keys of 64: line, line + 8
     const uint32_t strip = uniform(strips + (strip_at.stage * consumers + consumer) * strip_pair_bytes);
     const Operand k = k_major(strip), v = k_major(strip + strip_bytes);
     float dkey[64] = {}, dvalue[64] = {};
     uint32_t previous = 0;
     barrier_wait(strip_full + strip_at.stage * 8, strip_at.parity);
-    // Queries before `all` see all keys of this warpgroup, queries from own_end on none.
+    // Queries before `all` attend to all keys of this warpgroup, queries from own_end on to none.
     const int all = MASKED ? uniform(tiles.last().of_first[consumer]) + 1 : T;
     const int own_end = MASKED ? uniform(tiles.last().of_last[consumer]) + 1 : T;
-    // Takes the block of queries from `query` on. In the first block some queries precede their key (masks); with a
-    // mask the last blocks hide others.
+    // Adds the block of queries at `query` to dk and dv. `masks`: some queries do not attend to some keys, as in the
+    // first block, whose queries may precede a key, and in the last blocks with a mask besides the causal one.
     const auto take = [&](auto is_first, auto masks, int query) {
       constexpr bool IS_FIRST = decltype(is_first)::value, MASKS = decltype(masks)::value;
       const uint32_t shared = uniform(ring + at.stage * keys_stage_bytes);
@@ -109,8 +109,8 @@ __global__ void __launch_bounds__(threads, 1)
       wgmma_fence();
       multiply_channels<128, strip_lines, query_lines>(dscore, v, gradient);
       wgmma_commit();
-      // Read again for each block: no register is free to keep the range.
-      [[maybe_unused]] Range range[2];  // the queries of each key
+      // The mask is read again for each block of queries: no register is free to keep the ranges.
+      [[maybe_unused]] Range range[2];  // the queries that attend to each key
       if constexpr (MASKED && MASKS) {
         for (int half = 0; half < 2; half++) {
           const int key = first + line + half * 8;
@@ -151,7 +151,7 @@ __global__ void __launch_bounds__(threads, 1)
       take(std::true_type{}, std::true_type{}, query);
       query += query_lines;
       if constexpr (MASKED) {
-        // Blocks of queries that see all keys of the warpgroup, then those that see some.
+        // Takes the blocks of queries that attend to all keys of the warpgroup, then the blocks that attend to some.
         const int end = uniform(tiles.last().of_last[consumers - 1]) + 1, some = min(end, own_end);
         for (; query + query_lines <= min(all, end); query += query_lines) {
           take(std::false_type{}, std::false_type{}, query);

@@ -1,11 +1,11 @@
-// Attention backward on Hopper: the kernel that owns keys and computes dk and dv.
+// Attention backward on Hopper, head size 64: the kernel that owns keys and computes dk and dv.
 #pragma once
 
 #include "attention-backward.cuh"
 
 namespace gpt2::sm90::backward {
 
-// Everything is transposed: lines are keys, columns are queries.
+// Scores, probabilities and their gradients are transposed: lines are keys, columns are queries.
 template <bool MASKED>
 __global__ void __launch_bounds__(threads, 1)
     keys_kernel(const __grid_constant__ CUtensorMap qkv_map, const __grid_constant__ CUtensorMap dout_map,
@@ -65,16 +65,17 @@ __global__ void __launch_bounds__(threads, 1)
   const float scale_log2 = scale * log2e;
   for (int index = 0; tiles.take<MASKED>(arguments, index, unit); index++) {
     const int tile_first = unit.tile * tile_lines, first = tile_first + consumer * 64;
-    const int key = first + warp * 16 + lane / 4;  // and key + 8
+    const int key = first + warp * 16 + lane / 4;  // the thread's keys are key and key + 8
     const uint32_t tile = layout.tile + tile_at.stage * tile_bytes + consumer * (64 * line_bytes);
     const Operand k = k_major(tile), v = k_major(tile + block_bytes);
     float dkey[32] = {}, dvalue[32] = {};
     barrier_wait(layout.tile_full + tile_at.stage * 8, tile_at.parity);
-    // Queries before `all` see all keys of this warpgroup, queries from own_end on none.
+    // Queries before `all` attend to all keys of this warpgroup, queries from own_end on to none.
     const int all = MASKED ? uniform(tiles.last().of_first[consumer]) + 1 : T;
     const int own_end = MASKED ? uniform(tiles.last().of_last[consumer]) + 1 : T;
-    // Takes the last QUERIES of the block from `query` on. In the first block some queries precede their key (masks);
-    // with a mask the last blocks hide others.
+    // Adds the last QUERIES queries of the block at `query` to dk and dv. `masks`: some queries do not attend to some
+    // keys, as in the first block, whose queries may precede a key, and in the last blocks with a mask besides the
+    // causal one.
     const auto take = [&](auto queries, auto masks, int query) {
       constexpr int QUERIES = decltype(queries)::value, skipped = block_lines - QUERIES;
       const uint32_t shared = layout.ring + at.stage * stage_bytes + skipped * line_bytes;
@@ -91,8 +92,8 @@ __global__ void __launch_bounds__(threads, 1)
       wgmma_commit();
       multiply_channels<64>(dscore, v, gradient);
       wgmma_commit();
-      // Read again for each block: no register is free to keep the range.
-      [[maybe_unused]] Range range[2];  // the queries of each key
+      // The mask is read again for each block of queries: no register is free to keep the ranges.
+      [[maybe_unused]] Range range[2];  // the queries that attend to each key
       if constexpr (MASKED && decltype(masks)::value) {
         for (int half = 0; half < 2; half++) {
           range[half] = {key + half * 8, INT32_MAX};
@@ -126,7 +127,7 @@ __global__ void __launch_bounds__(threads, 1)
       barrier_arrive(layout.empty + at.stage * 8);
       at.advance();
     };
-    // On the diagonal only the last 64 queries attend to the last 64 keys.
+    // On the diagonal only the last 64 queries attend to the last 64 keys, which the second warpgroup has.
     if (consumer == 0) {
       take(Full{}, std::true_type{}, tile_first);
     } else {
@@ -134,7 +135,7 @@ __global__ void __launch_bounds__(threads, 1)
     }
     int query = tile_first + block_lines;
     if constexpr (MASKED) {
-      // Blocks of queries that see all keys of the warpgroup, those that see some, and those for the other warpgroup.
+      // Takes the blocks of queries that attend to all keys of the warpgroup, then to some; skips the other blocks.
       const int end = uniform(tiles.last().of_last[consumers - 1]) + 1, some = min(end, own_end);
       for (; query + block_lines <= min(all, end); query += block_lines) take(Full{}, std::false_type{}, query);
       for (; query < some; query += block_lines) take(Full{}, std::true_type{}, query);

@@ -1,9 +1,8 @@
-// Attention backward on Hopper, head size 128: the kernel that owns queries and computes D, dq, and statistics for the
-// other kernel.
+// Attention backward on Hopper, head size 128: the kernel that owns queries computes D, dq, and queries' statistics.
 //
-// Two stages of k and of v are 128 KB, which leaves room for three strips of q and dout. A tile has two strips, one for
-// each warpgroup; the third place of this ring takes the first strip of the next tile while both strips are in use.
-// Blocks of keys go from the diagonal down to key 0.
+// Two stages of k and two of v take 128 KB of shared memory, which leaves room for three strips (64 lines of q and of
+// dout). A tile has two strips, one for each warpgroup; the third takes the first strip of the next tile while both are
+// in use. Blocks of keys go from the diagonal down to key 0.
 #pragma once
 
 #include "attention-backward.cuh"
@@ -29,7 +28,7 @@ __global__ void __launch_bounds__(threads, 1)
   const uint32_t v_full = k_empty + stages * 8, v_empty = v_full + stages * 8;
   const uint32_t strip_full = v_empty + stages * 8, strip_empty = strip_full + strips * 8;
   const uint32_t statistics_full = strip_empty + strips * 8, statistics_empty = statistics_full + ahead * 8;
-  Announcements tiles(memory, statistics_empty + ahead * 8);  // with a mask
+  Announcements tiles(memory, statistics_empty + ahead * 8);  // only with a mask
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
   const auto init = [&] {
@@ -48,7 +47,7 @@ __global__ void __launch_bounds__(threads, 1)
   begin_kernel<MASKED>(tiles, init, keys_map, queries_map, dout_map, dqkv_map);
 
   const int T = arguments.T, NH = arguments.NH;
-  // The tile with the most keys is the last of the sequence.
+  // Tile 0 is the last of the sequence, which has the most keys.
   const auto first_of = [&](const HeadTile &unit) { return (arguments.tiles - 1 - unit.tile) * tile_lines; };
   HeadTile unit;
   RingPosition<stages> at;
@@ -81,17 +80,17 @@ __global__ void __launch_bounds__(threads, 1)
           load_box(v_ring + at.stage * key_bytes, keys_map, 0, key, (2 * NH + unit.head) * 2, unit.b,
                    v_full + at.stage * 8);
           at.advance();
-          // The second strip's load waits until a warpgroup has finished the last tile. The loads above come first,
-          // because that warpgroup needs them next.
+          // The second strip is loaded after the first k and v, because its load waits until a warpgroup has finished
+          // the previous tile, and that warpgroup needs k and v next.
           if (key == first) load_strip(first + strip_lines);
         }
       };
       produce<MASKED, consumers, false>(arguments, unit, tiles, first_of, load_tile);
       return;
     }
-    // The other warps compute D = row sums of dout * out, up to two tiles ahead of the consumers, from memory: shared
-    // memory has no room for out. Four lanes take a row. The time of these loads bounds the kernel: without them it
-    // takes 0.30 ms at d12's size on an H200, with them 0.36 to 0.38, and 0.40 to 0.41 without the prefetch.
+    // Warps 1 to 3 compute D = row sums of dout * out, up to two tiles ahead of the consumers. They read global memory,
+    // because shared memory has no room for `out`. Four lanes take a row. These loads bound the kernel: at d12's size
+    // on an H200 it takes 0.36 to 0.38 ms, 0.30 without the loads, and 0.40 to 0.41 without the prefetch to L2.
     RingPosition<ahead> statistics_at;
     for (int index = 0; tiles.take<MASKED>(arguments, index, unit); index++) {
       const int first = first_of(unit);
@@ -105,7 +104,7 @@ __global__ void __launch_bounds__(threads, 1)
       barrier_wait(statistics_empty + statistics_at.stage * 8, statistics_at.parity ^ 1);
 #pragma unroll 1
       for (int line = first + (warp - 1) * 8 + lane / 4; line < first + tile_lines; line += 3 * 8) {
-        // Rows past the end have no effect: their probabilities are 0.
+        // Past the end row T - 1 is read again, without effect: the probabilities of such queries are 0.
         const int64_t row = static_cast<int64_t>(unit.b) * T + min(line, T - 1);
         const int64_t at_row = (row * NH + unit.head) * 128 + lane % 4 * 8;
         const auto *x = reinterpret_cast<const uint4 *>(dout + at_row);
@@ -140,10 +139,10 @@ __global__ void __launch_bounds__(threads, 1)
   if (consumer == 1) strip_at.advance();
   for (int index = 0; tiles.take<MASKED>(arguments, index, unit); index++) {
     const int tile_first = first_of(unit), first = tile_first + consumer * strip_lines;
-    const int row = first + warp * 16 + lane / 4;  // and row + 8
+    const int row = first + warp * 16 + lane / 4;  // the thread's rows are row and row + 8
     const uint32_t strip = uniform(strip_ring + strip_at.stage * strip_pair_bytes);
     const Operand q = k_major(strip), gradient = k_major(strip + strip_bytes);
-    Range range[2];  // the keys of each row
+    Range range[2];  // the keys that each row attends to
     if constexpr (MASKED) {
       for (int half = 0; half < 2; half++) range[half] = arguments.mask.keys_of(unit.b, row + half * 8, T);
     }
@@ -169,7 +168,7 @@ __global__ void __launch_bounds__(threads, 1)
       wgmma_fence();
       multiply_channels<128, strip_lines>(score, q, k);
       wgmma_commit();
-      // dP takes the registers that are an operand of the last block's matmul with k, so that matmul must end first.
+      // dshare takes the registers of an operand of the previous block's matmul with k, so that matmul must end first.
       wgmma_wait<1>();
       if (key < tile_first && lane == 0) barrier_arrive(k_empty + previous * 8);
       barrier_wait(v_full + at.stage * 8, at.parity);
@@ -209,7 +208,7 @@ __global__ void __launch_bounds__(threads, 1)
     hold(result);
     if (lane == 0) barrier_arrive(k_empty + previous * 8);
     if constexpr (MASKED) {
-      // Releases the blocks before this warpgroup's first key.
+      // Releases the blocks of keys before this warpgroup's first key.
       const int all = uniform(tiles.last().of_first[0]);
       for (; key > all - block_lines; key -= block_lines) {
         barrier_wait(k_full + at.stage * 8, at.parity);

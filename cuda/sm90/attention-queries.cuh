@@ -1,4 +1,4 @@
-// Attention backward on Hopper: the kernel that owns queries and computes D, dq, and statistics for the other kernel.
+// Attention backward on Hopper, head size 64: the kernel that owns queries computes D, dq, and queries' statistics.
 #pragma once
 
 #include "attention-backward.cuh"
@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(threads, 1)
   begin_kernel<MASKED>(layout.tiles, init, qkv_map, dout_map, dqkv_map);
 
   const int T = arguments.T, NH = arguments.NH;
-  // The tile with the most keys is the last of the sequence.
+  // Tile 0 is the last of the sequence, which has the most keys.
   const auto first_of = [&](const HeadTile &unit) { return (arguments.tiles - 1 - unit.tile) * tile_lines; };
   HeadTile unit;
   RingPosition<stages> at;
@@ -66,20 +66,20 @@ __global__ void __launch_bounds__(threads, 1)
       produce<MASKED, consumers, false>(arguments, unit, tiles, first_of, load_tile);
       return;
     }
-    // The other warps compute D = row sums of dout * out, one tile ahead of the consumers. Eight lanes take a row.
+    // Warps 1 to 3 compute D = row sums of dout * out, one tile ahead of the consumers. Eight lanes take a row.
     for (int index = 0; tiles.take<MASKED>(arguments, index, unit); index++) {
       const int first = first_of(unit);
       float *statistics = layout.statistics + tile_at.stage * statistics_count;
       float *kept = statistics_of<statistics_lines>(all_statistics, arguments, unit, first);
       const uint32_t gradient = layout.tile + tile_at.stage * tile_bytes + block_bytes;
-      // lse is loaded before the wait.
+      // Loads lse before the wait, which hides the latency of the loads.
       float row_lse[2];
 #pragma unroll
       for (int i = 0; i < 2; i++) {
         const int line = (warp - 1) * 32 + lane + i * 96;
         row_lse[i] = line < tile_lines && first + line < T ? lse[unit.statistics + first + line] * log2e : INFINITY;
       }
-      // The producer has already waited for this barrier; racecheck does not track the order through its copies.
+      // The first wait repeats the producer's, because racecheck does not see the order through the producer's copy.
       barrier_wait(layout.tile_empty + tile_at.stage * 8, tile_at.parity ^ 1);
       barrier_wait(layout.tile_full + tile_at.stage * 8, tile_at.parity);
 #pragma unroll
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(threads, 1)
   const auto skip = [&] { at.skip(layout.full, layout.empty, lane == 0); };
   for (int index = 0; tiles.take<MASKED>(arguments, index, unit); index++) {
     const int tile_first = first_of(unit), first = tile_first + consumer * 64;
-    const int line = consumer * 64 + warp * 16 + lane / 4, row = tile_first + line;  // and row + 8
+    const int line = consumer * 64 + warp * 16 + lane / 4, row = tile_first + line;  // the thread's rows: row, row + 8
     const uint32_t tile = layout.tile + tile_at.stage * tile_bytes + consumer * (64 * line_bytes);
     const Operand q = k_major(tile), gradient = k_major(tile + block_bytes);
     float result[32] = {};
@@ -117,8 +117,8 @@ __global__ void __launch_bounds__(threads, 1)
     const float *statistics = layout.statistics + tile_at.stage * statistics_count;
     const float lse_log2[2] = {statistics[line], statistics[line + 8]};
     const float row_D[2] = {statistics[tile_lines + line], statistics[tile_lines + line + 8]};
-    int key = 0, begin = 0, until = 0;  // until: the largest first key of the queries
-    Range range[2];                     // the keys of each row
+    int key = 0, begin = 0, until = 0;  // until: the largest first key of the warpgroup's queries
+    Range range[2];                     // the keys that each row attends to
     if constexpr (MASKED) {
       for (int half = 0; half < 2; half++) range[half] = arguments.mask.keys_of(unit.b, row + half * 8, T);
       begin = key = skip_to_own(tiles.last(), consumer, skip);

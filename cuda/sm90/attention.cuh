@@ -1,8 +1,8 @@
-// The Hopper attention kernels (head sizes 64 and 128): tiles, the order of work, and stores.
+// Shared code of the Hopper attention kernels (head sizes 64 and 128): tiles, the order of work, stores.
 //
 // In each kernel one block stays on each SM (persistent). A producer warp loads tiles by TMA into a ring, and
 // warpgroups of 64 lines (queries or keys) multiply the tiles by wgmma. A warpgroup's matmuls and its exponentials take
-// about the same time, so one warpgroup computes exponentials while the others multiply; only the ring orders them.
+// about the same time, so one warpgroup computes exponentials while others multiply. Only the ring orders warpgroups.
 #pragma once
 
 #include <type_traits>
@@ -13,23 +13,23 @@
 
 namespace gpt2::sm90 {
 
-// A tile of a head in shared memory is lines of 64 channels; at head size 128 a second tile has the other 64 channels.
+// A line (query or key) of a tile in shared memory: 64 bf16 channels; at head size 128 a second tile has the others.
 constexpr int line_bytes = 64 * 2;
-// The number of keys, or queries, in a stage of the ring.
+// Lines (keys or queries) in a stage of the ring.
 constexpr int block_lines = 128;
 constexpr int block_bytes = block_lines * line_bytes;
-// The offset of channels 16 i to 16 i + 15, K-major, in a tile of LINES lines.
+// The offset in bytes of channels 16 i to 16 i + 15 in a K-major tile of LINES lines.
 template <int LINES>
 __device__ __forceinline__ constexpr int channels_at(int i) {
   return i / 4 * (LINES * line_bytes) + i % 4 * 32;
 }
-// How much of a block a warpgroup takes: on the diagonal, half of a block may be masked for all lines of the warpgroup.
+// Lines of a block that a warpgroup takes: half, if the causal mask hides the other half from all of its lines.
 using Full = std::integral_constant<int, block_lines>;
 using Half = std::integral_constant<int, block_lines / 2>;
 
 struct AttentionArguments {
   int B, T, NH;
-  int tiles;  // per head
+  int tiles;  // tiles of a head
   Mask mask;
   Grid *grid;
 
@@ -47,7 +47,7 @@ struct AttentionArguments {
   }
 };
 
-// Initialises the barriers of a ring: `full` waits for one copy, `empty` for so many readers.
+// Initialises a ring's barriers: `full` waits for one arrival (the producer's), `empty` for `readers` arrivals.
 template <int STAGES>
 __device__ __forceinline__ void init_ring(uint32_t full, uint32_t empty, int readers) {
   for (int i = 0; i < STAGES; i++) {
@@ -56,13 +56,13 @@ __device__ __forceinline__ void init_ring(uint32_t full, uint32_t empty, int rea
   }
 }
 
-// A unit of work: a tile of a head.
+// A unit of work of a block: a tile of queries (or keys) of one head.
 struct HeadTile {
   int tile, b, head;
-  int row;             // index in [B*NH]
-  int64_t statistics;  // where the head's [T] of lse begins
+  int row;             // b * NH + head
+  int64_t statistics;  // offset of the head's T values in lse [B,NH,T]
 
-  // The tile at a place in the order of all tiles; false if there are fewer.
+  // Sets the tile with index `place` in the order of all tiles; false if there are fewer tiles.
   __device__ __forceinline__ bool set(const AttentionArguments &arguments, int64_t place) {
     if (place >= static_cast<int64_t>(arguments.B * arguments.NH) * arguments.tiles) return false;
     row = static_cast<int>(place / arguments.tiles);
@@ -74,10 +74,9 @@ struct HeadTile {
   }
 };
 
-// Sets `unit` to the index-th unit of a block; false if the block has no more. The tiles of a head go to adjacent
-// blocks at about the same time, so that the blocks find the head's keys and values in L2 (with groups of as many heads
-// as blocks, forward read 503 MB of memory where 302 MB are needed). Every other turn is in reverse order, so that a
-// block alternates between long and short tiles.
+// Without a mask: sets `unit` to the index-th tile of this block; false if the block has no more. The tiles of a head
+// go to adjacent blocks at about the same time, so that the blocks find its keys and values in L2; otherwise forward
+// read 503 MB of memory instead of 302. Every second round is in reverse order: blocks alternate long and short tiles.
 __device__ __forceinline__ bool tile_of(const AttentionArguments &arguments, int index, HeadTile &unit) {
   const int blocks = gridDim.x;
   const int64_t turn = static_cast<int64_t>(index) * blocks;
@@ -85,13 +84,13 @@ __device__ __forceinline__ bool tile_of(const AttentionArguments &arguments, int
   return unit.set(arguments, place);
 }
 
-// The lengths of masked tiles follow no rule, so a block takes the next tile whenever it is free. Its producer draws a
-// place in the order of all tiles, and announces the tile to the other warps in a ring in shared memory while the tile
-// before is computed, because an atomic or a read of the mask takes about 1000 clocks. At heads of 128 this made a
-// window of 512 16% faster than an announcement with the tile's first load.
+// With a mask, the lengths of tiles follow no rule, so a block takes the next tile whenever it is free. Its producer
+// draws the tile's index from a counter in global memory, and announces the tile to the block's other warps by a Ticket
+// in shared memory. An atomic or a read of the mask takes about 1000 clocks, so both happen while the previous tile is
+// computed: at head size 128 and a window of 512 this was 16% faster than announcing a tile with its first load.
 struct Ticket {
   int tile, b, head, row;  // row -1: no tile is left
-  // For the first and for the last of each warpgroup's 64 lines: a query's first key, or a key's last query.
+  // A query's first key, or a key's last query, for the first and for the last of each warpgroup's 64 lines.
   int of_first[3], of_last[3];
 
   template <int WARPGROUPS, bool OWNS_KEYS>
@@ -110,20 +109,21 @@ struct Ticket {
   }
 };
 
-// The ring: barriers from `barrier` on, then tickets. A ticket is written when the tile two before has been released.
+// A ring of three barriers (at address `barrier`) and three tickets. A tile's ticket is written after the tile two
+// before has been released.
 struct Announcements {
   uint32_t barrier;
   Ticket *tickets;
   RingPosition<3> at;
 
   Announcements() = default;
-  // `memory` is the beginning of shared memory.
+  // `memory` is the beginning of the block's dynamic shared memory.
   __device__ __forceinline__ Announcements(unsigned char *memory, uint32_t barrier)
       : barrier(barrier), tickets(reinterpret_cast<Ticket *>(memory + (barrier + 3 * 8 - shared_address(memory)))) {}
   __device__ __forceinline__ void init() const {
     for (int i = 0; i < 3; i++) barrier_init(barrier + i * 8, 1);
   }
-  // Takes the next tile, in warps other than the producer; `index` counts tiles without a mask.
+  // Sets `unit` to the block's next tile (without a mask the index-th); false if none is left. Not for the producer.
   template <bool MASKED>
   __device__ __forceinline__ bool take(const AttentionArguments &arguments, int index, HeadTile &unit) {
     if constexpr (MASKED) {
@@ -144,7 +144,7 @@ struct Announcements {
   __device__ __forceinline__ const Ticket &last() const { return tickets[at.stage == 0 ? 2 : at.stage - 1]; }
 };
 
-// Begins a kernel, called by all threads: one initialises the barriers by init() and prefetches the maps.
+// Begins a kernel; called by all threads. Thread 0 initialises the barriers by init() and prefetches the tensor maps.
 template <bool MASKED, class Init, class... Maps>
 __device__ __forceinline__ void begin_kernel(const Announcements &tiles, Init init, const Maps &...maps) {
   if (threadIdx.x == 0) {
@@ -157,8 +157,8 @@ __device__ __forceinline__ void begin_kernel(const Announcements &tiles, Init in
   wait_for_previous_kernel();
 }
 
-// With a mask: calls skip() for the tile's blocks of keys before the first key of a warpgroup's queries; returns the first
-// key of the next block.
+// With a mask: calls skip() for each block of keys that ends before the first key of this warpgroup's queries, because
+// another warpgroup needs the block. Returns the first key of the next block.
 template <class Skip>
 __device__ __forceinline__ int skip_to_own(const Ticket &ticket, int consumer, Skip skip) {
   const int own = uniform(ticket.of_first[consumer]);
@@ -167,9 +167,9 @@ __device__ __forceinline__ int skip_to_own(const Ticket &ticket, int consumer, S
   return key;
 }
 
-// Calls load(ticket, announce) for each tile of a producer. `load` calls announce() after it has waited for the tile's
-// memory. first_of(unit) is the first line of a tile. The last block to find no tile resets the counter for the next
-// kernel.
+// The producer's loop: calls load(ticket, announce) for each tile of this block. `load` waits for free memory for its
+// tile, then calls announce(), which draws the next tile. first_of(unit) is a tile's first line. The last block to find
+// no tile resets the counter of tiles for the next kernel.
 template <bool MASKED, int WARPGROUPS, bool OWNS_KEYS, class First, class Load>
 __device__ __forceinline__ void produce(const AttentionArguments &arguments, HeadTile &unit,
                                         Announcements announcements, First first_of, Load load) {
@@ -200,28 +200,28 @@ __device__ __forceinline__ void produce(const AttentionArguments &arguments, Hea
   }
 }
 
-// Calls `body` with whether there is a mask, as a constant.
+// Calls body(std::true_type) with a mask, body(std::false_type) without.
 template <class Body>
 void with_mask(const AttentionSizes &sizes, Body body) {
   if (sizes.mask.first) return body(std::true_type{});
   body(std::false_type{});
 }
 
-// Packs columns 16 i to 16 i + 15 of accumulators [64, N] as an operand of 16 k's.
+// Packs columns 16 i to 16 i + 15 of accumulators [64,N] in bf16, as operand a of a wgmma with these 16 k.
 template <int COUNT>
 __device__ __forceinline__ void as_operand(uint32_t (&a)[4], const float (&d)[COUNT], int i) {
 #pragma unroll
   for (int p = 0; p < 4; p++) a[p] = pack_bf16(d[i * 8 + p * 2], d[i * 8 + p * 2 + 1]);
 }
 
-// All columns of accumulators, packed for multiply_rows().
+// Packs all 16 STEPS columns of accumulators for multiply_rows().
 template <int STEPS, int COUNT>
 __device__ __forceinline__ void as_operands(uint32_t (&a)[STEPS][4], const float (&d)[COUNT]) {
 #pragma unroll
   for (int i = 0; i < STEPS; i++) as_operand(a[i], d, i);
 }
 
-// result = lines of a times lines of b, over HS channels; the tiles of a and b have A_LINES and B_LINES lines.
+// result[i,j] = line i of a times line j of b, over HS channels; tiles of a (b) have A_LINES (B_LINES) lines.
 template <int HS, int A_LINES = block_lines, int B_LINES = block_lines, int COUNT>
 __device__ __forceinline__ void multiply_channels(float (&result)[COUNT], const Operand &a, const Operand &b) {
 #pragma unroll
@@ -229,15 +229,15 @@ __device__ __forceinline__ void multiply_channels(float (&result)[COUNT], const 
     wgmma<0, 0>(result, a.at(channels_at<A_LINES>(i)), b.at(channels_at<B_LINES>(i)), i > 0);
   }
 }
-// result += a times b, whose rows are lines in shared memory.
+// result += a b, with a [64,16 STEPS] in registers and b [16 STEPS,N] in shared memory, a line for each k.
 template <int STEPS, int COUNT>
 __device__ __forceinline__ void multiply_rows(float (&result)[COUNT], const uint32_t (&a)[STEPS][4], const Operand &b) {
 #pragma unroll
   for (int i = 0; i < STEPS; i++) wgmma<1>(result, a[i], b.at(i * 2048), true);
 }
 
-// A step of forward's softmax for two rows: replaces scores by exp(score - largest), updates `largest` and `sum`; the
-// caller multiplies the result by the factors.
+// Forward's online softmax of a block of keys, for a thread's two rows: replaces scores by exp(scale (score -
+// largest)), updates each row's `largest` score and `sum`. The caller multiplies the rows' results by `factor`.
 template <bool MASKED, int COUNT>
 __device__ __forceinline__ void exponentiate(float (&score)[COUNT], float (&largest)[2], float (&sum)[2],
                                              float scale_log2, float (&factor)[2]) {
@@ -247,7 +247,7 @@ __device__ __forceinline__ void exponentiate(float (&score)[COUNT], float (&larg
 #pragma unroll
     for (int i = half * 2; i < COUNT; i += 4) most = fmaxf(most, fmaxf(score[i], score[i + 1]));
     most = quad_max(most);
-    // While all keys of a row have been masked, every term is exp(-inf).
+    // If all keys of a row so far are masked, an offset of 0 makes each term exp(-inf) = 0 instead of NaN.
     const float offset = MASKED && most == -INFINITY ? 0.0f : most * scale_log2;
     factor[half] = exp2_approximate(fmaf(largest[half], scale_log2, -offset));
     largest[half] = most;
@@ -262,7 +262,7 @@ __device__ __forceinline__ void exponentiate(float (&score)[COUNT], float (&larg
   }
 }
 
-// Ends forward's softmax for `row` and row + 8: stores lse, and returns the factors of the result in `inverse`.
+// Ends forward's softmax for a thread's rows, `row` and row + 8: stores lse, and sets `inverse` to 1 / sum.
 __device__ __forceinline__ void finish_rows(float (&inverse)[2], float *lse, const HeadTile &unit, int row, int T,
                                             const float (&largest)[2], float (&sum)[2], float scale_log2) {
 #pragma unroll
@@ -276,7 +276,7 @@ __device__ __forceinline__ void finish_rows(float (&inverse)[2], float *lse, con
   }
 }
 
-// Stores a warp's 16 lines of accumulators [64,HS] to memory, from line `row` on, through its 16 lines of staging.
+// Stores a warp's 16 lines of accumulators [64,HS], times `scale`, from line `row` on, through the warp's staging.
 template <int COUNT>
 __device__ __forceinline__ void store_lines(const CUtensorMap &map, int head, int row, int b, uint32_t staging,
                                             const float (&d)[COUNT], const float (&scale)[2]) {

@@ -1,20 +1,20 @@
 // The last linear layer with softmax and cross-entropy on Hopper, without a pass over the logits (docs/classifier.md).
 //
-// With l_ij the logits and r_i the target's logit, the matmul's epilogue writes e_ij = exp(l_ij - r_i) instead of l_ij,
-// with 0 for the target and for padding, and sums each row over the tile. With S_i the sum of the whole row, the loss
-// is log(1 + S_i). With a_i = dloss / (1 + S_i) the gradient of the logits is a_i e_ij, if the target's element of e is
-// then set to -S_i:
+// With l_ij the logit of token i for vocabulary entry j, and r_i the logit of i's target, the matmul's epilogue writes
+// e_ij = exp(l_ij - r_i) instead of l_ij, with 0 for the target and for padding, and sums e over each row of its tile.
+// With S_i the sum over the whole row, the loss is log(1 + S_i). With a_i = dloss / (1 + S_i) the gradient of the
+// logits is a_i e_ij, once the target's element of e is set to -S_i:
 //   din_i = a_i (e * weight)_i      (a_i in the matmul's epilogue)
 //   dweight = e^T * (a_i in_i)      (rows of the input scaled before)
 //   dbias = e^T * a                 (weighted sums in the matmul of dweight)
 // With a softcap, whose derivative is d_ij, the epilogue sums e_ij but stores e_ij d_ij, and the target's element
-// becomes -S_i d_ij. exponential() in product-finisher.cuh limits exponents.
+// becomes -S_i d_ij. exponential() in product-finisher.cuh limits the exponents.
 //
-// With FP8 (docs/fp8.md), e_ij = 128 exp(l_ij - z_i) in E5M2, rowwise for din and columnwise for dweight, in the memory
-// of bf16 logits. z_i estimates softmax's denominator, by the same matmul with every 64th row of the weight. With T_i
-// the target's exponential, a_i = dloss / (T_i + S_i). The target's term is not rounded to FP8: the epilogue of din
-// adds -a_i S_i times the target's row of the weight, and a sorted sum adds rows to dweight. r_i is the dot product of
-// the same FP8 values.
+// With FP8 (docs/fp8.md), e_ij = 128 exp(l_ij - z_i) is stored in E5M2, in the memory of bf16 logits: rowwise for din
+// and columnwise for dweight. z_i estimates the log of softmax's denominator, by the same matmul with every s-th row of
+// the weight (sample_stride). With T_i the target's exponential, a_i = dloss / (T_i + S_i). The target's term is not
+// rounded to FP8: the epilogue of din adds -a_i S_i times the target's row of the weight, and a sorted sum adds such
+// terms to rows of dweight. r_i is the dot product of the same FP8 values.
 #include "../common/tensor-cores.h"
 #include "../cross-entropy.cuh"
 #include "../embedding-backward.cuh"
@@ -32,7 +32,7 @@ constexpr int threads = 256;
 constexpr int warps = threads / 32;
 
 using gpt2::load;
-// 16 adjacent values.
+// Converts 16 adjacent values from E4M3.
 __device__ __forceinline__ void load(float (&values)[16], const e4m3 *source) {
   const auto pack = *reinterpret_cast<const Pack<uint16_t, 8> *>(source);
 #pragma unroll
@@ -43,15 +43,17 @@ __device__ __forceinline__ void load(float (&values)[16], const e4m3 *source) {
   }
 }
 
-// The outputs that FP8 gradients sample: every `stride`-th (0: no gradients), their biases, and each row's target among them, or -1.
+// The sampled rows of the weight (FP8 gradients): `count` rows, every `stride`-th, or none if 0; their biases; and for
+// each token the index of its target in the sample, or -1.
 struct Sample {
   int stride = 0, count = 0;
   int32_t *targets = nullptr;
   bf16 *bias = nullptr;
 };
 
-// reference[i] = the target's logit, capped if cap > 0, and derivative[i] = the cap's derivative there. The reference
-// is infinite for a target of -1, so that each e is 0, and NaN for others outside the vocabulary. A warp takes a row. The scales are only for FP8.
+// reference[i] = the logit of token i's target, capped if cap > 0, and derivative[i] = the cap's derivative there. The
+// reference is infinite for a target of -1, so that each e is 0, and NaN for other targets outside the vocabulary. A
+// warp takes a row. The scales are for FP8 only.
 template <class T>
 __global__ void __launch_bounds__(threads)
     reference_kernel(float *reference, float *derivative, const T *in, const T *weight, const bf16 *bias,
@@ -94,7 +96,7 @@ __global__ void __launch_bounds__(threads)
   derivative[row] = logit.derivative;
 }
 
-// normalizer[i] = z_i - log(fp8_of_estimate), from the sampled row sums of `tiles` tiles.
+// From sampled row sums of `tiles` tiles: normalizer[i] = z_i - log(fp8_of_estimate), e_ij = exp(l_ij - normalizer[i]).
 __global__ void __launch_bounds__(threads)
     normalizer_kernel(float *normalizer, const float *row_sums, const float *reference, int tiles, int stride, int N) {
   wait_for_previous_kernel();
@@ -105,14 +107,14 @@ __global__ void __launch_bounds__(threads)
   normalizer[row] = reference[row] + logf(fp8_of_target + static_cast<float>(stride) * sum) - logf(fp8_of_estimate);
 }
 
-// Numbers of rows for gradients in FP8; NULL without these.
+// Arrays [N], a number for each row, for gradients in FP8; else NULL.
 struct Fp8Rows {
   float *normalizer = nullptr, *of_target = nullptr, *saturated = nullptr;
 };
 
-// Computes from the row sums of `tiles` tiles: losses, the scale of each row (also as weights, see product.cuh), the
-// target's element of e, and the scaled input. With FP8: instead of these two the target's factor, and whether the row may have
-// saturated. A block takes 32 rows; 8 threads add each row.
+// Adds each row's sums of `tiles` tiles, and computes the row's loss and the scale of its gradient. In bf16 also: the
+// scale as weights (product.cuh), the target's element of e, the scaled input. In FP8 also: the target's factor, and
+// whether the row may have saturated. A block takes 32 rows, with 8 threads for each row.
 __global__ void __launch_bounds__(threads)
     finish_kernel(float *losses, float *scale, bf16 *weights, bf16 *exponentials, bf16 *scaled, const bf16 *in,
                   const float *row_sums, const float *reference, const float *derivative, const int32_t *targets,
@@ -132,7 +134,7 @@ __global__ void __launch_bounds__(threads)
     sum = 0;
 #pragma unroll
     for (int i = 0; i < 8; i++) sum += sums[i][threadIdx.x];
-    // A target outside the vocabulary makes everything NaN.
+    // A target outside the vocabulary, except -1, makes the loss and the gradient NaN.
     if (isnan(reference[row])) sum = NAN;
     const int target = targets[row];
     if (fp8.normalizer) {
@@ -173,7 +175,7 @@ struct Memory {
   float *reference, *derivative, *scale, *row_sums;
   bf16 *scaled, *weights;
   void *rest;
-  // With gradients in FP8.
+  // Only with gradients in FP8:
   Fp8Rows rows;
   Sample sample;
   uint8_t *values_columnwise, *in_columnwise, *fp8_weights;
@@ -182,8 +184,8 @@ struct Memory {
   int64_t bytes;
 };
 
-// The memory for gradients comes last: a smaller N may need more of it, because k is split differently, and a forward
-// pass with fewer rows than the workspace was allocated for must not need more.
+// Lays out the workspace. Memory for gradients comes last: a smaller N may need more of it, because k is split
+// otherwise, but its forward pass must fit into a workspace for a larger N.
 Memory memory_of(const CudaContext &context, void *workspace, int N, int C, int padded, bool has_gradient, bool fp8) {
   Scratch scratch(workspace);
   Memory memory{};
@@ -194,7 +196,7 @@ Memory memory_of(const CudaContext &context, void *workspace, int N, int C, int 
   if (has_gradient && fp8) {
     const int64_t tokens = columnwise_groups(N) * GPT2_FP8_GROUP;
     memory.rows = {scratch.take<float>(N), scratch.take<float>(N), scratch.take<float>(N)};
-    // The logits' memory holds two copies of N rows.
+    // The memory of bf16 logits holds two FP8 copies of N rows, but not a columnwise copy with padding.
     memory.values_columnwise = scratch.take<uint8_t>(tokens > N ? tokens * padded : 0);
     memory.sample.stride = sample_stride(padded);
     memory.sample.count = static_cast<int>(ceil_divide(padded, memory.sample.stride));
@@ -223,7 +225,7 @@ int64_t sm90::classifier_scratch(const CudaContext &context, int N, int C, int V
 
 void sm90::classifier(const CudaContext &context, const Classifier &args, void *workspace) {
   const int N = args.N, C = args.C, Vp = args.Vp;
-  // A bias without a softcap is capped far above every logit, where the cap changes nothing.
+  // Only the capped epilogue adds a bias. Without a softcap its cap is far above every logit, and changes nothing.
   const float cap = args.softcap > 0 ? args.softcap : args.bias ? 0x1p60f : 0;
   const bool has_gradient = args.din || args.dweight, fp8 = args.in_values;
   const Memory memory = memory_of(context, workspace, N, C, Vp, has_gradient, fp8);

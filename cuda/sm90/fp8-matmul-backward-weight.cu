@@ -1,12 +1,12 @@
-// dweight = dout^T * in and the column sums of dout, from columnwise copies in FP8: both operands K-major. Scales
-// change with each block of k, so a block is summed in separate registers, multiplied by both scales, and added to the
-// tile's sums in fp32. A long k needs this promotion anyway (fp8-matmul.cu).
+// dweight = dout^T * in and the column sums of dout, from columnwise copies in FP8: both operands K-major. Each block
+// of 512 k has two scales, so it is summed in separate registers, multiplied by both scales, and added to the tile's
+// sums in fp32. A long k needs this promotion anyway (fp8-matmul.cu).
 //
-// The column sums are 8 more columns of the matmul. With one instruction of 200 columns the two gradients of an MLP
-// took 6.62 ms of d12's step (batch 64, H100); with instructions of 192 and 8 columns, which read dout twice, 6.72 ms.
+// The column sums come from 8 columns of ones after the columns of `in`. With an instruction of 200 columns both
+// gradients of an MLP took 6.62 ms of d12's step (batch 64, H100); with 192 and 8, which read dout twice, 6.72 ms.
 //
-// In the classifier dout is in E5M2 without scales, and its column sums are weighted: the first two of the 8 columns
-// are the weights, as a number in E4M3 and 2^-6 times another, scaled like `in`.
+// For the classifier, dout is in E5M2 without scales, and its column sums are weighted: the first two of the 8 columns
+// hold each row's weight, as the sum of an E4M3 number and 2^-6 times another, scaled like `in`.
 #include "../common/tensor-cores.h"
 #include "weight-gradient.cuh"
 
@@ -24,7 +24,7 @@ using GradientRing =
 template <class E>
 struct Fp8GradientArguments : ProductArguments {
   using Element = E;
-  const float *a_scale, *b_scale;  // for each block of k
+  const float *a_scale, *b_scale;  // a scale for each block of 512 k
 };
 
 template <class Element>
@@ -46,7 +46,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
     const int consumer = ring.start_consumer(warpgroup);
     Unit unit;
     RingPosition<Ring::stages> at;
-    // part: the tile's columns, then 8 columns of ones; zeros, because hold() reads these even if the block never sums.
+    // part: sums of the tile's columns, then of the 8 columns of ones. hold() reads even unused sums, so these are 0.
     float result[tile_n / 2], part[tile_n / 2 + 4] = {};
     auto &part_of_tile = reinterpret_cast<float(&)[tile_n / 2]>(part);
     for (int index = 0; unit_of(arguments, ring.cluster, index, unit); index++) {
@@ -54,13 +54,13 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
 #pragma unroll
       for (int i = 0; i < tile_n / 2; i++) result[i] = 0;
       float sums[2] = {};
-      // Each unit begins at a block of k.
+      // Every unit of work begins at a block of k, so each pass of this loop takes one block.
       for (int step = 0; step < unit.steps;) {
         const int block = (unit.first_step + step) / promoted_steps, end = min(step + promoted_steps, unit.steps);
         const float b_scale = arguments.b_scale[block], a_scale = weighs ? b_scale : arguments.a_scale[block];
         const float scale = weighs ? b_scale : a_scale * b_scale;
         uint32_t previous = Ring::no_stage;
-        // The blocks of a row of tiles have the same a: each sums every tiles_n-th block of k.
+        // All tiles of a row have the same a and share its sums over k: each adds every tiles_n-th block of k.
         const bool adds_sums = outputs.sums && block % arguments.tiles_n == unit.n;
         const auto multiply_block = [&](auto &sums_of_block) {
           for (bool adds = false; step < end; step++, adds = true) {

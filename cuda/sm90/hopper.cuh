@@ -26,7 +26,7 @@ __device__ __forceinline__ void fence_barrier_init() {
 __device__ __forceinline__ void barrier_arrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-// Arrives, and adds to the bytes that must be loaded before the phase completes.
+// Arrives at a barrier, and adds `bytes` to the bytes that TMA must load before the phase completes.
 __device__ __forceinline__ void barrier_expect(uint32_t barrier, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
@@ -36,8 +36,8 @@ __device__ __forceinline__ uint32_t address_at(uint32_t shared, uint32_t rank) {
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared), "r"(rank));
   return there;
 }
-// Arrives at a barrier of a block of the cluster. The release orders memory for this block only, which is enough for
-// stages that were only read; .release.cluster, a fence over the whole GPU, took a third of a matmul's time.
+// Arrives at a barrier of either block of the cluster. The release orders memory for this block only, which is enough
+// for stages that were only read; .release.cluster, a fence over the whole GPU, took a third of a matmul's time.
 __device__ __forceinline__ void barrier_arrive_there(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
@@ -53,7 +53,7 @@ __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) 
       "r"(parity)
       : "memory");
 #else
-  // Ends the kernel by a write to address 0: with a trap, ptxas ignores setmaxnreg, and spills.
+  // Ends the kernel by a write to address 0: with a trap instruction, ptxas ignores setmaxnreg, and spills registers.
   asm volatile(
       "{.reg .pred done, late;\n"
       ".reg .u64 begin, now;\n"
@@ -154,7 +154,7 @@ __device__ __forceinline__ void load_box(uint32_t shared, const CUtensorMap &map
       : "memory");
 }
 
-// The matrix index for a map of one matrix (matrix_map). For a map of several (matrices_map) the index is an int.
+// The type of `matrix` below for a map of one matrix (matrix_map); for a map of several (matrices_map) it is int.
 struct OnlyMatrix {};
 
 // load_box() and load_box_to_both() of one of the map's matrices.
@@ -192,7 +192,7 @@ __device__ __forceinline__ void load_bytes(uint32_t shared, const void *memory, 
                : "memory");
 }
 
-// How long L2 keeps stored results. `streams` is for results far larger than L2, which should not evict operands.
+// The L2 policy of stored results. `streams`: evict them first, for results far larger than L2, so that operands stay.
 __device__ __forceinline__ uint64_t store_policy(bool streams) {
   uint64_t policy;
   if (streams) {
@@ -203,7 +203,7 @@ __device__ __forceinline__ uint64_t store_policy(bool streams) {
   return policy;
 }
 
-// Stores a box from shared memory, except elements outside the tensor. The box's writers fence and synchronise first.
+// Stores a box from shared memory, except elements outside the tensor. Its writers call fence_async_proxy() first.
 __device__ __forceinline__ void store_box(const CUtensorMap &map, int x, int y, uint32_t shared, uint64_t policy) {
   asm volatile(
       "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group.L2::cache_hint [%0, {%1, %2}], [%3], %4;" ::"l"(&map),
@@ -230,7 +230,7 @@ __device__ __forceinline__ void store_box(const CUtensorMap &map, int x, int y, 
   }
 }
 __device__ __forceinline__ void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-// Waits until at most PENDING of this thread's latest groups still read shared memory.
+// Waits until at most PENDING of this thread's latest groups of stores still read shared memory.
 template <int PENDING>
 __device__ __forceinline__ void wait_stores_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
@@ -272,8 +272,8 @@ __device__ __forceinline__ void store_matrices_transposed(uint32_t address, cons
 CUtensorMap matrix_map(const void *matrix, int64_t inner, int64_t lines, int64_t stride,
                        int box_lines, int box_inner = 64);
 
-// matrix_map() of an FP8 matrix. A box_inner of 64 gives lines of 64 bytes, whose chunks are XORed with the line's
-// index / 2 mod 4.
+// matrix_map() of an FP8 matrix. A box_inner of 64 gives lines of 64 bytes, whose 16-byte chunks are XORed with the
+// line's index / 2 mod 4.
 CUtensorMap fp8_matrix_map(const void *matrix, int64_t inner, int64_t lines, int64_t stride,
                            int box_lines, int box_inner = 128);
 
@@ -282,9 +282,9 @@ CUtensorMap fp8_matrix_map(const void *matrix, int64_t inner, int64_t lines, int
 CUtensorMap matrices_map(const void *tensor, int64_t inner, int64_t lines, int64_t matrices,
                          int box_lines);
 
-// A map of the heads of a [B,T,...] tensor of bf16 whose positions are `stride` elements apart. Coordinates are channel
-// (of 64), position, half (of the heads' halves of 64 channels; at head size 64 the head), batch; a box is box_lines
-// positions of a head, in shared memory one half after the other.
+// A map of the heads of a bf16 tensor [B,T,...] whose positions are `stride` elements apart. Coordinates are channel
+// (below 64), position, group of 64 channels (HS / 64 for each head), batch. A box is box_lines positions of a head; at
+// head size 128 its two groups follow each other in shared memory.
 CUtensorMap heads_map(const void *tensor, int heads, int HS, int64_t T, int64_t B, int64_t stride,
                       int box_lines);
 

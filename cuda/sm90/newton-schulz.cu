@@ -3,8 +3,8 @@
 //   out = a X + B X                interleaved_kernel; its tensor maps have the matrix as outermost dimension
 //
 // A and B are symmetric: only tiles on and above the diagonal are computed. A tile is stored twice, the second time
-// transposed, except on the diagonal. Tiles that cross the diagonal waste work. Multiplications of a symmetric matmul,
-// relative to the R^2 K / 2 that are needed, by the tile of a cluster:
+// transposed, except on the diagonal. Tiles that cross the diagonal waste work. The table has the multiplications of a
+// symmetric matmul, relative to the R^2 K / 2 that are needed, for several tiles of a cluster:
 //
 //   R                                               768    1024    1280    1600
 //   256 x 256                                      1.33    1.25    1.20    1.43
@@ -32,12 +32,12 @@ using SymmetricRing = ProductRing<true, true, 2 * tile_m, (8 + 2 * 4) * buffer_b
 
 // Stores a warpgroup's 64 rows of a tile and, if `mirrors`, the transposed rows; the tile's columns begin at n0.
 //
-// A warp's lane 0 commits two groups for each 64 columns, the second one empty without `mirrors`. So a wait until only
-// one group is pending frees the buffer that is written next. All four warps write the transposed buffer; each stores a
+// For each 64 columns, lane 0 of a warp commits two groups of stores; without `mirrors` the second is empty. So a wait
+// until only one group is pending frees the next buffer. All four warps write the transposed buffer; each stores a
 // quarter.
 struct MirroredStores {
   const CUtensorMap &map;
-  uint32_t straight, transposed;  // buffers
+  uint32_t straight, transposed;  // addresses of buffers in shared memory
   int consumer;
 
   template <class Pairs>
@@ -72,7 +72,7 @@ struct MirroredStores {
         if (lane == 0) wait_stores_read<1>();
         __syncwarp();
         warpgroup_sync(1 + consumer);
-        // A line is a column of the tile; 16-byte chunks 2 warp and 2 warp + 1 are this warp's rows.
+        // A transposed line is a column of the tile; its chunks 2 warp and 2 warp + 1 are this warp's rows.
         const int line = lane / 16 * 8 + lane % 8, chunk = (warp * 2 + lane / 8 % 2) ^ (lane % 8);
 #pragma unroll
         for (int j = 0; j < 4; j++) {
@@ -87,7 +87,7 @@ struct MirroredStores {
   }
 };
 
-// out [matrices,M,M] = in in^T; with COMBINES alpha in in^T + beta in, where `in` must be symmetric.
+// out [matrices,M,M] = in in^T; with COMBINES alpha in in^T + beta in, where in [matrices,M,M] must be symmetric.
 template <bool COMBINES>
 __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
     symmetric_kernel(const __grid_constant__ ProductMaps maps, const BatchArguments arguments,
@@ -145,7 +145,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
   ring.end();
 }
 
-// Launches a kernel for `matrices` matmuls [M,N] over k = K.
+// Launches a kernel that computes `matrices` results [M,N], each in `steps` steps of k.
 template <class Kernel>
 void launch_batch(const CudaContext &context, Kernel kernel, int shared_bytes, const ProductMaps &maps,
                   const ProductOutputs &outputs, int matrices, int M, int N, int tile_n, int steps, bool symmetric) {

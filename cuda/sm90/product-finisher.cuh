@@ -4,15 +4,15 @@
 // loads the epilogue's extra input (the residual, an activation's input or output) into the same buffers, where the
 // results then replace the input. The load is issued while the tile is multiplied, as soon as the buffer is free.
 //
-// With FP8 operands, activations and their backward store their result in FP8, with scales from an upper bound
-// (gpt2.h), so no maximum is gathered. Rowwise, a lane's two adjacent values are 2 bytes, fewer than stmatrix moves, so
+// With FP8 operands, results of activations and of their backward are stored in FP8. Scales come from an upper bound
+// (gpt2.h), so no maximum is computed. Rowwise, a lane's two adjacent values are 2 bytes, fewer than stmatrix moves, so
 // each lane stores them itself; the swizzle of 64-byte lines avoids bank conflicts. Columnwise, a lane's two values of
-// a column are of rows 8 apart. Columnwise copies store such rows next to each other, so that stmatrix can transpose
-// two values at once. A warp has 16 bytes of a column, a warpgroup 64, which TMA stores together. The classifier's exponentials are in E5M2 with
-// one scale, so both copies have the same bytes.
+// a column are of rows 8 apart, which a columnwise copy stores next to each other, so that stmatrix can transpose two
+// values at once. A warp has 16 bytes of a column, a warpgroup 64, which TMA stores together. The classifier's
+// exponentials are in E5M2 with one scale, so both copies have the same bytes.
 //
 // A warp that issues a second TMA store waits some 300 cycles for the first. So with several results, a warpgroup
-// collects its 64 rows of each result, and a different warp stores each of them. This took 9% off fc's matmul with GELU.
+// collects its 64 rows of each result, and a different warp stores each result. This took 9% off fc's matmul with GELU.
 #pragma once
 
 #include "product.cuh"
@@ -23,11 +23,11 @@ constexpr int interleaved_tile_n = 192;
 constexpr int slices = interleaved_tile_n / 16;
 template <class Element>
 constexpr int slices_per_step = is_fp8<Element> ? 2 : 1;
-// A shorter k is padded with zeros.
+// The fewest steps of k of a tile, in which all slices of another are finished; a shorter k is padded with zeros.
 template <class Element>
 constexpr int least_steps = slices / slices_per_step<Element>;
 
-// Bytes that stage 64 columns in FP8: rowwise for a warp, columnwise for a warpgroup.
+// Bytes of staging for 64 columns in FP8: of a warp's 16 rows (rowwise), of a warpgroup's 64 rows (columnwise).
 constexpr int values_bytes = 16 * 64, columnwise_bytes = 4 * values_bytes;
 
 template <Epilogue E, class Element>
@@ -36,35 +36,36 @@ struct Interleaved {
       E == Epilogue::residual || E == Epilogue::combination || is_activation_backward<E>;
   static constexpr bool is_exponential = gpt2::is_exponential<E>;
   static constexpr bool stores_fp8 = gpt2::stores_fp8<E, is_fp8<Element>>;
-  static constexpr bool has_scales = stores_fp8 && !is_exponential;  // of the result
+  static constexpr bool has_scales = stores_fp8 && !is_exponential;  // whether the result has scales
   static constexpr bool reads_fp8 = gpt2::reads_fp8<E, is_fp8<Element>>;
   static constexpr bool reads_derivative = gpt2::reads_derivative<E, is_fp8<Element>>;
-  // Whether the extra input, or GELU's other result, has one byte an element.
+  // Whether the extra input, or GELU's second result (its derivative), has one byte an element.
   static constexpr bool has_bytes = reads_fp8 || reads_derivative || (E == Epilogue::gelu && stores_fp8);
   static constexpr bool stores_several = E == Epilogue::gelu || stores_fp8;
-  // Buffers of 64 columns: for the extra input, which a bf16 result replaces, or for bf16 results, two for each of
-  // several. Each FP8 result has two more buffers.
+  // The number of buffers of 64 columns, besides two for each FP8 result. A bf16 result replaces the extra input in its
+  // buffer; without an extra input, results have buffers: two each, if there are several results.
   static constexpr int buffers = E == Epilogue::gelu          ? (stores_fp8 ? 2 : 4)
                                  : reads_extra || !stores_fp8 ? interleaved_tile_n / 64
                                                               : 0;
   static constexpr int warp_bytes = has_bytes ? values_bytes : buffer_bytes;  // a warp's rows of a buffer
-  // A warpgroup's staging holds buffers, rowwise FP8, columnwise FP8. The buffers of a warp are adjacent; with several
-  // results, the rows of the four warps are adjacent instead.
+  // A warpgroup's staging holds buffers, then rowwise FP8, then columnwise FP8. The buffers of a warp are adjacent;
+  // with several results, the four warps' rows of a buffer are adjacent instead.
   static constexpr int buffer_stride = (stores_several ? 4 : 1) * warp_bytes;
   static constexpr int warp_stride = (stores_several ? 1 : buffers) * warp_bytes;
   static constexpr int values_at = buffers * 4 * warp_bytes, columnwise_at = values_at + 2 * 4 * values_bytes;
   static constexpr int warpgroup_bytes = stores_fp8 ? columnwise_at + 2 * columnwise_bytes : values_at;
   static constexpr int more_bytes = warpgroup_bytes - 4 * warp_stride;
   static constexpr int staging_bytes = 2 * warpgroup_bytes;
-  // Whether loads are issued early: a slice's bias and extra input one slice before use, the values of a tile's rows
-  // one tile before. If a slice is shorter than a step, the wait for the step's matmul hides the loads' latency with
-  // fewer registers.
+  // Whether loads are issued early: a slice's bias and extra input one slice before use, the numbers of a tile's rows
+  // (such as scales) one tile before. Otherwise, because a slice is shorter than a step, the wait for the step's matmul
+  // hides the loads' latency with fewer registers.
   static constexpr bool loads_early = stores_fp8;
-  // With these epilogues a slice takes longer than a step's matmul, so waiting for the matmul first costs nothing.
+  // Whether a step waits for the previous matmul before it issues the next. With these epilogues a slice takes longer
+  // than a step's matmul, so this wait costs nothing.
   static constexpr bool eager = E == Epilogue::gelu || E == Epilogue::gelu_backward || stores_fp8;
 };
 
-// e^x, limited to e^77, so that the sum of 50,304 exponentials is finite in fp32. NaN stays NaN.
+// e^x from x log2(e), limited to e^77, so that the sum of 50,304 exponentials is finite in fp32. NaN stays NaN.
 __device__ __forceinline__ float exponential(float x_log2) {
   float limited;
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(limited) : "f"(x_log2), "f"(77 * log2e));
@@ -82,7 +83,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
   using Element = typename Arguments::Element;
   using Shape = Interleaved<E, Element>;
   static constexpr int per_step = slices_per_step<Element>;
-  static constexpr int per_buffer = 4;  // slices per buffer
+  static constexpr int per_buffer = 4;  // slices of 16 columns in a buffer
 
   const typename Arguments::Maps &maps;
   const Arguments &arguments;
@@ -97,9 +98,9 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
   uint32_t turn = 0;  // with several results, which of the two buffers take the next 64 columns
   uint32_t bias[2] = {};
   uint32_t others[4];  // a slice of the extra input
-  // Only with FP8. `scale`: the scales of the rows, from the first slice on times the weight's scale and, with
-  // reads_fp8, the root of activated_scale. to_values, to_columnwise: norms of the input's rows and block, which the
-  // first slice replaces by the inverse scales of the FP8 result. columnwise_rows masks rows past the matrix.
+  // For FP8. `scale`: the row's scale; the first slice multiplies it by the weight's scale and, with reads_fp8, by the
+  // root of activated_scale. to_values, to_columnwise: norms of the input's rows and of its block of rows, which the
+  // first slice replaces by the inverse scales of the FP8 result. columnwise_rows: masks rows past the matrix.
   float scale[2], to_values[2], to_columnwise = 0;
   float activated_scale[2] = {}, activated_columnwise_scale = 0;
   uint32_t columnwise_rows = 0;
@@ -117,13 +118,14 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
     return row0 + half * 8 + static_cast<int>(threadIdx.x % 32) / 4;
   }
 
-  // With FP8, no registers are left to keep values that depend on `value`: hides that `value` does not change.
+  // With FP8, hides from the compiler that `value` is constant: no registers are left for values derived from it.
   template <class T>
   __device__ __forceinline__ static void hide(T &value) {
     if constexpr (is_fp8<Element>) asm volatile("" : "+r"(value));
   }
 
-  // Loads the extra input of 64 columns; the buffer's last store, if any, was issued some time ago.
+  // Loads 64 columns of the extra input into buffer i. The last store from the buffer, if any, was issued some time
+  // ago.
   __device__ __forceinline__ void load_extra(typename Arguments::Matrix of, int row, int column, int i) const {
     if (threadIdx.x % 32 != 0) return;
     if constexpr (!Shape::stores_fp8) wait_stores_read<0>();
@@ -131,7 +133,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
     load_box(staging + i * Shape::buffer_stride, maps.other, column + i * 64, row, of, barriers + i * 8);
   }
 
-  // Loads the bias of slice `s` for later.
+  // Loads the bias of slice `s` into registers, for finish<s>().
   __device__ __forceinline__ void load_bias(int s) {
     if constexpr (adds_bias<E>) {
       if (!outputs.bias) return;
@@ -140,8 +142,8 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
 #pragma unroll
       for (int p = 0; p < 2; p++) {
         const int column = n0 + s * 16 + p * 8 + static_cast<int>(thread % 4) * 2;
-        // Early loads are unconditional: after a conditional one, the compiler waited immediately for its value.
-        // Results of columns past the matrix are not stored.
+        // Early loads are unconditional: after a conditional load, the compiler waited immediately for its value.
+        // Columns past the matrix load another bias, but their results are not stored.
         const int from = Shape::loads_early ? min(column, (arguments.N - 1) & ~1) : column;
         if (Shape::loads_early || column < arguments.N) {
           bias[p] = *reinterpret_cast<const uint32_t *>(outputs.bias + from);
@@ -150,7 +152,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
     }
   }
 
-  // Loads the values of a tile's rows and the bias of slice 0, before a wait that hides the latency.
+  // Loads the numbers of a tile's rows (such as scales) and the bias of slice 0; a later wait hides the latency.
   __device__ __forceinline__ void prepare() {
     if constexpr (is_fp8<Element>) {
 #pragma unroll
@@ -175,19 +177,19 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
 #pragma unroll
       for (int half = 0; half < 2; half++) {
         const int row = row_of(half);
-        // Columnwise copies end with zeros.
+        // Rows past the matrix get exponentials of 0, with which columnwise copies are padded.
         of_row[half] = row < arguments.M ? outputs.rows[row] * log2e : INFINITY;
         target[half] = row < arguments.M ? outputs.targets[row] : -1;
         leaves_out = leaves_out || (target[half] >= n0 && target[half] < n0 + interleaved_tile_n);
         row_sum[half] = 0;
       }
-      // Few tiles contain a target or padding columns; the others need no check of each column.
+      // Few tiles contain a target or padding columns; other tiles skip the check of each column.
       leaves_out = __any_sync(0xffffffffu, leaves_out) || n0 + interleaved_tile_n > outputs.columns;
     }
     load_bias(0);
   }
 
-  // Computes the scales of a tile's rows.
+  // Computes the scales of a tile's rows with FP8 operands, and of its results in FP8.
   __device__ __forceinline__ void scale_rows() {
     if constexpr (Shape::has_scales) {
       if (arguments.fp8.columnwise) {
@@ -212,14 +214,14 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
     }
   }
 
-  // The address of the lane's FP8 values of slice `s` in a warp's 16 lines of 64 columns; a slice is a chunk of a line.
+  // The address of a lane's FP8 values of slice `s` in a warp's 16 lines of 64 bytes; a slice is a 16-byte chunk.
   __device__ __forceinline__ static uint32_t line_of(uint32_t lines, int s, int lane) {
     return lines + lane / 4 * 64 + ((s % per_buffer ^ lane / 8) << 4) + lane % 4 * 2;
   }
-  // The offset of pair p from line_of().
+  // The offset in bytes of a lane's pair p of values in finish(), from line_of().
   __device__ static constexpr int offset_of(int p) { return p % 2 * (8 * 64) + p / 2 * 8; }
 
-  // Loads slice `s` of the extra input, which is in `buffer`.
+  // Loads a lane's values of slice `s` of the extra input from `buffer` in shared memory.
   __device__ __forceinline__ void load_others(uint32_t buffer, int s, uint32_t thread) {
     if constexpr (Shape::has_bytes) {
 #pragma unroll
@@ -242,7 +244,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
     const uint32_t pre_buffer = first_buffer + turn * Shape::buffer_stride;
     const uint32_t buffer =
         E == Epilogue::gelu ? pre_buffer + 2 * Shape::buffer_stride : first_buffer + i * Shape::buffer_stride;
-    // The warpgroup's staging.
+    // The beginning of the warpgroup's staging.
     const uint32_t all_rows = first_buffer - warp * Shape::warp_stride;
     const uint32_t values_buffer = all_rows + Shape::values_at + turn * (4 * values_bytes);
     const uint32_t columnwise_buffer = all_rows + Shape::columnwise_at + turn * columnwise_bytes;
@@ -254,7 +256,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
       }
     }
     if constexpr (is_fp8<Element> && s == 0) scale_rows();
-    // Pairs of columns: for this row and the row 8 below, then likewise for the next 8 columns.
+    // A lane's pairs of adjacent columns: of its row, of the row 8 below, then of both rows 8 columns to the right.
     float2 pairs[4];
 #pragma unroll
     for (int p = 0; p < 4; p++) {
@@ -360,7 +362,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
       fence_async_proxy();
       const int column = n0 + i * 64;
       if constexpr (Shape::stores_several) {
-        // The stores from the other buffers were issued 64 columns ago; after the barrier these are free.
+        // The other buffers' stores were issued 64 columns ago; after this wait and barrier, these buffers are free.
         if (lane == 0) wait_stores_read<0>();
         warpgroup_sync(1 + static_cast<int>(thread / 256));
         if (lane == 0 && (!Shape::is_exponential || outputs.stores)) {

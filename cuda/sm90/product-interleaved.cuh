@@ -1,4 +1,4 @@
-// Matmuls in tiles of 128 x 192; each tile is finished while the next is multiplied.
+// Matmuls in tiles of 128 x 192; each tile is finished (epilogue and store) while the next is multiplied.
 //
 // A thread has the accumulators of two tiles, 2 x 96: while the tensor cores work on a step of one tile, its warp
 // finishes 16 columns of the previous tile. With k = 768, finishing a tile after its last step took a fifth of the
@@ -18,7 +18,7 @@ template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, class Element = bf16>
 using InterleavedRing =
     ProductRing<A_K_MAJOR, B_K_MAJOR, interleaved_tile_n, Interleaved<E, Element>::staging_bytes, Element>;
 
-// Calls body(0), ..., body(COUNT - 1) with constants.
+// Calls body(0), ..., body(COUNT - 1) with compile-time constants.
 template <int COUNT, int I = 0, class Body>
 __device__ __forceinline__ void unroll(Body &body) {
   if constexpr (I < COUNT) {
@@ -27,7 +27,7 @@ __device__ __forceinline__ void unroll(Body &body) {
   }
 }
 
-// A consumer warpgroup's loop over its tiles.
+// The loop of a consumer warpgroup over its tiles; multiplies one tile while it finishes the previous one.
 template <class Ring, Epilogue E, class Arguments>
 struct Multiplier {
   using Result = float[interleaved_tile_n / 2];
@@ -50,7 +50,7 @@ struct Multiplier {
     return ring.first_row(unit) + consumer * 64 + static_cast<int>(threadIdx.x % 128 / 32) * 16;
   }
   __device__ __forceinline__ int n0() const { return unit.n * interleaved_tile_n; }
-  // Hands this tile to the finisher.
+  // Hands the tile that was just multiplied to the finisher.
   __device__ __forceinline__ void pass() {
     finisher.set_matrix(unit.matrix());
     finisher.row0 = row0();
@@ -80,8 +80,8 @@ struct Multiplier {
       if constexpr (s == 0) hold(finished);
       finisher.template finish<s>(finished);
       if constexpr (reads_extra) {
-        // A slice is 16 columns, a buffer four slices. A buffer gets its next input at least two slices after its last
-        // use: the store of its results or, if other buffers take the results, the last read of its input.
+        // A buffer holds four slices of 16 columns. It gets its next input at least two slices after its last use: the
+        // store of its results or, if other buffers take the results, the last read of its input.
         if constexpr (s == 1) finisher.load_extra(finisher.matrix(), finisher.row0, finisher.n0, 2);
         if constexpr (s == 6) finisher.load_extra(unit.matrix(), row0(), n0(), 0);
         if constexpr (s == 10) finisher.load_extra(unit.matrix(), row0(), n0(), 1);
@@ -92,7 +92,7 @@ struct Multiplier {
     pass();
   }
 
-  // Finishes the last tile.
+  // Finishes the last tile; there is no later tile to multiply.
   __device__ __forceinline__ void end(Result &finished) {
     wgmma_wait<0>();
     hold(finished);

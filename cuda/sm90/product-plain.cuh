@@ -12,10 +12,10 @@ namespace gpt2::sm90 {
 // With 8192 x 1600, 7 wide or 8 narrow tiles a row both take four rounds on 66 clusters; narrow rounds are shorter.
 constexpr int plain_tile_n = 256, narrow_plain_tile_n = 208;
 
-// E is `bias` (only with a NULL bias), `residual`, `scaled` or `gradient` (partial sums of a split k in fp32).
+// Buffers of a warp. E is `bias` (with a NULL bias), `residual`, `scaled`, or `gradient` (fp32 sums, without buffers).
 template <Epilogue E>
 constexpr int plain_buffers = E == Epilogue::gradient ? 0 : 2;
-// With `gradient`, the staging memory holds ones in place of buffers: a times these ones sums a over k.
+// With `gradient`, the staging memory holds ones: a times the ones is the sum of a over k.
 template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, int TILE_N = plain_tile_n, bool WEIGHS = false>
 using PlainRing = ProductRing<A_K_MAJOR, B_K_MAJOR, TILE_N,
                               E == Epilogue::gradient ? eight_lines : 8 * plain_buffers<E> * buffer_bytes, bf16,
@@ -26,7 +26,7 @@ using PlainRing = ProductRing<A_K_MAJOR, B_K_MAJOR, TILE_N,
 // memory is full.
 template <int TILE_N>
 struct Residual {
-  uint32_t of_rows[2][TILE_N / 8], bias[2][8];  // bias: of these 64 columns and of the next
+  uint32_t of_rows[2][TILE_N / 8], bias[2][8];  // bias: of the current 64 columns and of the next 64
 
   __device__ __forceinline__ void load_bias(const bf16 *from, int n0, int N, int i) {
     if (!from) return;
@@ -45,7 +45,7 @@ struct Residual {
       const int row = row0 + half * 8 + static_cast<int>(threadIdx.x % 32) / 4;
       int from = row;
       if constexpr (CHOSEN) {
-        // The factor of a row that does not exist is NaN, or 0 for a target of -1.
+        // A target outside of [0, columns) reads row 0, which changes nothing: its factor is 0 (for -1) or NaN.
         const int target = row < M ? outputs.targets[row] : 0;
         from = target >= 0 && target < outputs.columns ? target : 0;
       }
@@ -61,15 +61,15 @@ struct Residual {
     const float2 first = unpack_bf16(bias[group / 8 % 2][group % 8]), second = unpack_bf16(of_rows[half][group]);
     return make_float2(values.x + first.x + second.x, values.y + first.y + second.y);
   }
-  // Without a bias.
+  // values + factor * residual; there is no bias.
   __device__ __forceinline__ float2 add_scaled(float2 values, int half, int group, float factor) const {
     const float2 row = unpack_bf16(of_rows[half][group]);
     return make_float2(fmaf(row.x, factor, values.x), fmaf(row.y, factor, values.y));
   }
 };
 
-// Stores a warp's 16 rows of a tile by 64 columns, each through the next buffer. Before, prepare(i) is called, and
-// finished(pair, half, group) turns two adjacent columns of the sums into results.
+// Stores a warp's 16 rows of a tile, 64 columns at a time, each time through the next of BUFFERS buffers. prepare(i) is
+// called before the i-th 64 columns. finished(pair, half, group) turns the sums of two adjacent columns into results.
 template <int BUFFERS, int COUNT, class Maps, class Prepare, class Finished>
 __device__ __forceinline__ void store_rows(const Maps &maps, uint32_t staging, int lane, int row0, int n0,
                                            uint64_t policy, const float (&sums)[COUNT], const Prepare &prepare,
@@ -122,7 +122,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
   } else {
     const int consumer = ring.start_consumer(warpgroup);
     const uint32_t staging = ring.staging + (consumer * 4 + warp) * (buffers * buffer_bytes);
-    // With a residual, no registers are left to keep the policy in.
+    // With a residual, no registers are left to keep the store policy in: it is set after the matmul.
     uint64_t policy = 0;
     if constexpr (E != Epilogue::residual) policy = store_policy(arguments.streams);
     Unit unit;
@@ -139,8 +139,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
         residual.load_rows(outputs, row0, n0, arguments.M, arguments.N);
       }
       for (; step < unit.steps; step++) {
-        // All blocks of a row of tiles read the same rows of a, and share the sums of a over k: each block adds every
-        // tiles_n-th step.
+        // Tiles side by side read the same rows of a, and share its sums over k: each tile adds every tiles_n-th step.
         if (E == Epilogue::gradient && outputs.sums && (unit.first_step + step) % arguments.tiles_n == unit.n) {
           ring.template multiply<false, true>(result, consumer, at, previous, step > 0, &sums, ring.staging);
         } else {
@@ -153,7 +152,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
       ring.release(previous);
 
       if constexpr (E == Epilogue::gradient) {
-        // The two halves of each weight gave two columns of sums.
+        // A weight is the sum of two bf16, so each weighted sum is the sum of two columns.
         const float of_rows[2] = {WEIGHS ? sums[0] + sums[1] : sums[0], WEIGHS ? sums[2] + sums[3] : sums[2]};
         store_gradient<TILE_N>(arguments, outputs, unit, row0, result, of_rows);
       } else {

@@ -7,9 +7,9 @@
 
 namespace gpt2::sm90 {
 
-constexpr int tile_m = 128;  // a block's tile; a cluster has two
+constexpr int tile_m = 128;  // rows of a block's tile; a cluster's two tiles have 256
 
-// A step of k is a line of 128 bytes, whether of bf16 or of FP8. If Element is E5M2, only a is: b is then E4M3.
+// A step of k is a line of 128 bytes: 64 bf16 or 128 FP8. With Element E5M2, a is E5M2 and b is E4M3.
 using e4m3 = __nv_fp8_e4m3;
 using e5m2 = __nv_fp8_e5m2;
 template <class Element>
@@ -20,22 +20,22 @@ template <class Element>
 constexpr int step_k_of = 128 / static_cast<int>(sizeof(Element));
 constexpr int step_k = step_k_of<bf16>;
 
-// With a long k, FP8 sums are promoted: after this many steps, a partial sum in separate registers is added in fp32.
+// Steps after which a partial FP8 sum in separate registers is added in fp32 (promotion, fp8-matmul.cu).
 constexpr int promoted_steps = GPT2_FP8_BLOCK / step_k_of<e4m3>;
 
 // The division of tiles and steps of k among clusters. All clusters should be busy to the end, and concurrent clusters
 // should be at the same k, so that they find each other's operands in L2.
 //
 // Each cluster first computes `rounds` tiles unsplit: over all of k. The remaining tiles are fewer than twice the
-// clusters; their k is split into parts that are summed separately. Of every such tile, `wide` parts of `wide_steps`
-// steps take one cluster each; the remaining clusters take the rest of k, in `narrow` parts of `narrow_steps`, tile
-// after tile. With one part (narrow is 1) these tiles are unsplit too.
+// clusters; their k is split into parts that are summed separately. A remaining tile has `wide` parts of `wide_steps`
+// steps, each of which takes a cluster; the clusters without a wide part take the rest of k, in `narrow` parts of
+// `narrow_steps`, tile after tile. With one part (narrow is 1) these tiles are unsplit too.
 struct Split {
   int rounds, wide, wide_steps, narrow, narrow_steps;
   __host__ __device__ int parts() const { return wide + narrow; }
 };
 
-// The matrix of a batch that a tile belongs to; empty without a batch.
+// The index of a tile's matrix in a batch of matmuls; no member without a batch.
 template <class Matrix>
 struct MatrixOfTile {
   Matrix index;
@@ -132,7 +132,7 @@ __device__ __forceinline__ bool unit_of(const BatchArguments &arguments, int clu
   return true;
 }
 
-// An FP8 matmul, all tiles unsplit.
+// The arguments of an FP8 matmul, whose tiles are all unsplit.
 template <class E>
 struct Fp8ArgumentsOf : ProductArguments {
   using Element = E;

@@ -1,12 +1,11 @@
 // The matmul kernels' ring of operands in shared memory, and their launch; product-schedule.cuh has the order of work.
 //
 // Matmuls of bf16 or FP8 on Hopper's tensor cores, sums in fp32: TMA loads tiles, wgmma multiplies them from shared
-// memory. A line of 128 bytes is 64 bf16 or 128 E4M3, and an instruction takes 32 bytes of k of either in the same
-// time, so both elements (Arguments::Element) have the same ring, swizzle and descriptors. An FP8 step multiplies twice
-// as much, so a tile has half as many steps during which the previous tile is finished. Both FP8 operands are K-major,
-// because the FP8 instruction cannot transpose. The epilogue first multiplies FP8 sums by the row's scale times the
-// weight's scale: powers of two, which round nothing. In backward through the squared ReLU the root of forward's scale
-// is a further factor.
+// memory. A line of 128 bytes is 64 bf16 or 128 E4M3, and an instruction takes 32 bytes of k of either type in the same
+// time, so both types (Arguments::Element) have the same ring, swizzle and descriptors. An FP8 step multiplies twice as
+// much, so a tile has half as many steps during which the previous tile is finished. Both FP8 operands are K-major,
+// because the FP8 instruction cannot transpose. The epilogue first multiplies FP8 sums by the row's scale, the weight's
+// scale and, in backward through the squared ReLU, the root of forward's scale: powers of two, except the root.
 //
 // One block of three warpgroups runs on each SM for the whole matmul (persistent) and computes tile after tile. The
 // first warpgroup's first thread is the producer: it fills a ring of stages, each with a step of both operands, as far
@@ -43,43 +42,43 @@ struct ProductMaps {
 };
 
 struct Fp8Maps : ProductMaps {
-  CUtensorMap values, columnwise;  // the result in FP8
+  CUtensorMap values, columnwise;  // the result in FP8: rowwise and columnwise copy
 };
 
-// The tensors that ordinary loads and stores access.
+// The tensors that ordinary loads and stores access. Each comment begins with the epilogue that uses the member.
 struct ProductOutputs {
   const bf16 *bias = nullptr;        // [N] or NULL
   void *gradient = nullptr;          // gradient: [M,N], the result of unsplit tiles
-  bool is_bf16 = false;              // gradient: its type, else fp32
-  bool accumulate = false;           // gradient: for unsplit tiles
-  float *parts = nullptr;            // gradient: [parts, split tiles, 256, TILE_N]
+  bool is_bf16 = false;              // gradient: whether it is bf16 instead of fp32
+  bool accumulate = false;           // gradient: whether unsplit tiles add to it
+  float *parts = nullptr;            // gradient: [parts, split tiles, 256, TILE_N], the sums of split tiles
   float *sums = nullptr;             // gradient: [parts * tiles_n,M] or NULL: (weighted) sums of a over k
-  const bf16 *residual = nullptr;    // residual, in plain tiles: [M,N]; with `targets`, rows that these choose
+  const bf16 *residual = nullptr;    // residual, in plain tiles: [M,N], or rows that `targets` choose
   const float *rows = nullptr;       // exponentials: reference [M]; scaled: scale [M]; residual: factor of chosen rows
   const int32_t *targets = nullptr;  // exponentials: [M], the column of each row that becomes 0
   int columns = 0;                   // exponentials: columns from this one on are padding
-  float *row_sums = nullptr;         // exponentials: [tiles_n,M]
+  float *row_sums = nullptr;         // exponentials: [tiles_n,M], the sum of each tile's row
   bool stores = true;                // exponentials: whether they are stored, or only their sums
-  float alpha = 1, beta = 1;         // combination
+  float alpha = 1, beta = 1;         // combination: alpha * result + beta * extra input
   float softcap = 0;                 // capped_exponentials
 };
 
-// The staging of results: each consumer warp has buffers of 16 rows x 64 columns.
+// Bytes of a buffer that stages results: a consumer warp's 16 rows x 64 columns in bf16.
 constexpr int buffer_bytes = 16 * 128;
 
-// The address of a lane's row of four 8 x 8 matrices in a buffer, from column 8 j on: two matrices one below the other,
-// then the two of the next 8 columns.
+// The address that a lane passes to stmatrix or ldmatrix for four 8 x 8 matrices in a buffer, from column 8 j on: two
+// matrices one below the other, then the two of the next 8 columns.
 __device__ __forceinline__ uint32_t matrices_at(uint32_t buffer, int j, uint32_t thread = threadIdx.x) {
   const int row = thread % 16, chunk = j + thread % 32 / 16;
   return buffer + row * 128 + ((chunk ^ (row & 7)) << 4);
 }
 
-// In weighted sums of a over k, a weight is the sum of two bf16: [2,weights_line(K)], lines on multiples of 16 bytes.
+// The length of a line of weights [2,weights_line(K)], for weighted sums of a; a weight is the sum of two bf16.
 __host__ __device__ constexpr int64_t weights_line(int64_t K) { return (K + 7) / 8 * 8; }
 
-// Eight lines after b in a stage. Weights: two lines of weights and six of zeros, for weighted sums of a. Ones: for
-// sums of a, as 8 more columns of b in the same instruction. An instruction has at most 256 columns, so tiles of 256
-// multiply ones separately, and keep them outside the ring.
+// The eight lines after b in a stage. `weights`: two lines of weights and six of zeros, for weighted sums of a. `ones`:
+// for sums of a, as 8 more columns of b in the same instruction. An instruction has at most 256 columns, so tiles of
+// 256 multiply ones separately, and keep the ones outside the ring.
 enum class AfterB { nothing, weights, ones };
 constexpr int eight_lines = 8 * 128;
 
@@ -101,7 +100,7 @@ struct ProductRing {
   static_assert(stages >= 3, "too few stages");
   static constexpr int shared_bytes = stages * stage_bytes + STAGING_BYTES + other_bytes;
 
-  uint32_t ring, staging, full, empty, barriers;  // barriers: the kernel's, besides the ring's
+  uint32_t ring, staging, full, empty, barriers;  // barriers: for the kernel, after the ring's
   uint32_t empty_there;                           // `empty` of the block that this lane arrives at, 0 or 1
   uint32_t rank;
   int cluster;
@@ -117,7 +116,7 @@ struct ProductRing {
     empty_there = address_at(empty, threadIdx.x % 2);
   }
 
-  // Called by one thread, before the cluster synchronises.
+  // Initialises the ring's barriers; called by one thread, before the cluster synchronises.
   __device__ void init() const {
     for (int i = 0; i < stages; i++) {
       barrier_init(full + i * 8, 1);
@@ -161,7 +160,7 @@ struct ProductRing {
     return warpgroup - 1;
   }
 
-  // The producer, one thread; called by the first warpgroup.
+  // The producer's loop: loads the operands of each step, in one thread. Called by the first warpgroup.
   template <class Arguments>
   __device__ __forceinline__ void produce(const Arguments &arguments, const ProductMaps &maps) const {
     decrease_registers<producer_registers>();
@@ -184,7 +183,7 @@ struct ProductRing {
             load_box(a + i * (step_k * 128), maps.a, m0 + i * 64, k, unit.matrix(), barrier);
           }
         }
-        // This block's half of b is half of its lines.
+        // This block loads half of the lines of b, into both blocks of the cluster.
         if constexpr (B_K_MAJOR) {
           constexpr int half = TILE_N / 2;
           load_box_to_both(b + rank * (half * 128), maps.b, k, n0 + static_cast<int>(rank) * half, unit.matrix(),
@@ -282,7 +281,7 @@ inline int64_t relative_time(const Product &product, int tile_n, int clusters, i
   return ceil_divide(tiles, clusters) * (tile_n + overhead);
 }
 
-// The map of the result's rows that a warp stores (16), or a warpgroup (64): `tensor` is [M,N] or NULL.
+// The tensor map of a result [M,N] or NULL, in boxes of the rows that a warp (16) or a warpgroup (64) stores.
 inline CUtensorMap result_map(const Product &product, const bf16 *tensor, int columns = 64,
                               int rows = 16) {
   return tensor ? matrix_map(tensor, product.N, product.M, product.N, rows, columns) : CUtensorMap{};
@@ -313,7 +312,7 @@ Arguments launch_product(const CudaContext &context, Kernel kernel, int shared_b
     if (!B_K_MAJOR) maps.b_tail = operand_map(product.b, false, product.N, product.ldb, step_k / 2, tail);
     maps.out_tail = result_map(product, out, tail);
   }
-  // An unsplit tile may have more steps than k: TMA loads zeros for the rest.
+  // An unsplit tile may have more steps than k fills: TMA loads zeros for the other steps.
   const int needed = unsplit<Element>(product).narrow_steps;
   const int steps = split.parts() == 1 && split.narrow_steps > needed ? split.narrow_steps : needed;
   const bool streams = static_cast<int64_t>(product.M) * product.N * static_cast<int64_t>(sizeof(bf16)) > (64ll << 20);

@@ -1,4 +1,4 @@
-// Encodes tensor maps by a driver function.
+// Encodes the tensor maps of hopper.cuh, which TMA reads, by the driver function cuTensorMapEncodeTiled.
 #include "hopper.cuh"
 
 namespace gpt2::sm90 {

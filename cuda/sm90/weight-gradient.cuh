@@ -1,7 +1,7 @@
-// Helpers of the weight gradients in bf16 and in FP8: k is as long as the batch has tokens. If the tiles do not divide
-// evenly over the SMs, the k of some tiles is split (Split). The parts go to scratch in fp32 and are added in order: no
-// atomics, the same bits every time. The column sums of dout are matmuls with 8 columns of ones; the blocks of a row of
-// tiles share the steps to sum.
+// Helpers of the weight gradients in bf16 and in FP8, matmuls whose k is the number of tokens. If the tiles do not
+// divide evenly over the clusters, the k of some tiles is split (Split). The parts go to scratch in fp32 and are added
+// in order: no atomics, the same bits every time. The column sums of dout are matmuls with 8 columns of ones, whose
+// steps the tiles of a row divide among themselves.
 #pragma once
 
 #include "../common/partial-sums.cuh"
@@ -11,13 +11,13 @@ namespace gpt2::sm90 {
 
 // The cost of a cluster's tile of a gradient, measured on an H100.
 struct TileCosts {
-  double step;    // microseconds of a step
+  double step;    // microseconds that a step takes
   int more;       // a unit's begin and end take as long as this many steps
-  int64_t bytes;  // the tile in fp32
+  int64_t bytes;  // of the tile's sums in fp32
 };
 
-// Finds the split with the least time in a model, measured on an H100: the tiles' costs, 3.5 TB/s for partial sums
-// written and read, 4 microseconds for the kernel that adds them.
+// Finds the split with the least time in a model whose numbers were measured on an H100: the tiles' costs, 3.5 TB/s for
+// partial sums written and read, 4 microseconds for the kernel that adds them.
 class Planner {
  public:
   Planner(int64_t tiles, int64_t steps, int clusters, const TileCosts &costs)
@@ -26,7 +26,7 @@ class Planner {
   Split choose() {
     for (int64_t rounds = 0; rounds * clusters_ <= tiles_; rounds++) {
       const int64_t left = tiles_ - rounds * clusters_;
-      // Unsplit rounds pay off until the remaining tiles are fewer than two rounds.
+      // More unsplit rounds are better until the remaining tiles are fewer than two rounds.
       if (left >= 2 * clusters_) continue;
       if (left == 0) {
         consider(rounds, 0, 0, 0, 1);
@@ -88,9 +88,9 @@ __device__ __forceinline__ void store_ones(uint32_t shared) {
 }
 
 template <int TILE_N>
-constexpr int part_floats = 2 * tile_m * TILE_N;  // a part of a cluster's split tile
+constexpr int part_floats = 2 * tile_m * TILE_N;  // floats of a part of a cluster's split tile
 
-// Stores a warp's 16 rows of a tile, or of its part, and the sums of a. `sums`: of this row and the row 8 below.
+// Stores a warp's 16 rows of a tile, or of a part, and the `sums` of a over k, of the lane's row and the row 8 below.
 template <int TILE_N>
 __device__ __forceinline__ void store_gradient(const ProductArguments &arguments, const ProductOutputs &outputs,
                                                const Unit &unit, int row0, const float (&result)[TILE_N / 2],
@@ -101,7 +101,7 @@ __device__ __forceinline__ void store_gradient(const ProductArguments &arguments
 #pragma unroll
     for (int half = 0; half < 2; half++) {
       const int row = row0 + half * 8 + lane / 4;
-      // An unsplit tile writes zeros for the other parts.
+      // An unsplit tile writes zeros as the sums of all further parts, because every part is added later.
       for (int part = unit.part < 0 ? 0 : unit.part; row < arguments.M && part < parts; part++) {
         const int64_t line = static_cast<int64_t>(part) * arguments.tiles_n + unit.n;
         outputs.sums[line * arguments.M + row] = unit.part >= 0 || part == 0 ? sums[half] : 0.0f;
@@ -141,7 +141,7 @@ __device__ __forceinline__ void store_gradient(const ProductArguments &arguments
   }
 }
 
-// gradient (=|+=) the sum over parts of a tile of 256 x TILE_N; a block takes 4 rows, a thread 4 adjacent columns.
+// gradient (=|+=) the sum of the parts of each split tile of 256 x TILE_N; a block takes 4 rows, a thread 4 columns.
 template <int TILE_N, class G>
 __global__ void __launch_bounds__(TILE_N)
     add_tiles_kernel(G *gradient, const float *parts, const ProductArguments arguments, int tiles, bool accumulate) {
@@ -165,10 +165,10 @@ __global__ void __launch_bounds__(TILE_N)
   store_or_add(gradient + static_cast<int64_t>(to_row) * arguments.N + to_column, sum, accumulate);
 }
 
-// How a gradient is split, and its scratch.
+// The split of a weight gradient, and its scratch.
 struct GradientPlan {
   Split split;
-  int64_t tiles;  // split tiles
+  int64_t tiles;  // the number of split tiles
   int64_t sums;   // rows of partial column sums
 
   GradientPlan(const Split &split, int64_t all_tiles, int64_t tiles_n, int clusters)
@@ -176,7 +176,7 @@ struct GradientPlan {
         tiles(split.parts() > 1 ? all_tiles - split.rounds * clusters : 0),
         sums(tiles_n * split.parts()) {}
 
-  // Takes the partial column sums of `rows` rows, then the parts of tiles.
+  // Takes scratch for the partial column sums of `rows` rows of the gradient, then for the parts of split tiles.
   template <int TILE_N>
   void take(Scratch &scratch, int64_t rows, ProductOutputs &outputs) const {
     outputs.sums = scratch.take<float>(sums * rows);

@@ -16,10 +16,10 @@ struct Operand {
   __device__ __forceinline__ operator uint64_t() const { return static_cast<uint64_t>(high) << 32 | low; }
 };
 
-// K-major: lines are m or n, 128 bytes of k each. The next instruction's k's (16 bf16 or 32 FP8) are 32 bytes further.
+// A K-major operand: a line of 128 bytes of k for each m or n. The next k (16 bf16 or 32 FP8) are 32 bytes further.
 __device__ __forceinline__ Operand k_major(uint32_t shared) { return {(shared & 0x3ffff) >> 4, 1u << 30 | 1024 >> 4}; }
-// MN-major: lines are k, 64 m's or n's each; the next 64 begin after LINES lines. The next 16 k's are 2048 bytes
-// further.
+// An MN-major operand: a line of 64 m or n for each k; the next 64 begin after LINES lines, the next 16 k after 2048
+// bytes.
 template <int LINES>
 __device__ __forceinline__ Operand mn_major(uint32_t shared) {
   return {(shared & 0x3ffff) >> 4 | static_cast<uint32_t>(LINES * 128 >> 4) << 16, 1u << 30 | 1024 >> 4};
@@ -84,9 +84,8 @@ __device__ __forceinline__ void hold(uint32_t (&a)[STEPS][4]) {
                : GPT2_SUMS_##COUNT                                                                  \
                : __VA_ARGS__, "r"(static_cast<int>(adds)))
 
-// d (=|+=) a * b for a warpgroup: a [64,16], b [N,16], bf16 in, sums in fp32; d is kept if `adds`. Of accumulator i,
-// warp w and lane l of the warpgroup hold row 16 w + l / 4 + i / 2 % 2 * 8, column i / 4 * 8 + l % 4 * 2 + i % 2.
-// Operands are K-major where A_MN and B_MN are 0.
+// d (=|+= if `adds`) a b^T by a warpgroup: a [64,16] and b [N,16] in bf16, sums in fp32. In lane l of warp w, d[i] is
+// at row 16 w + l / 4 + i / 2 % 2 * 8, column i / 4 * 8 + l % 4 * 2 + i % 2. A_MN, B_MN: 0 for K-major, 1 for MN-major.
 template <int A_MN, int B_MN, int COUNT>
 __device__ __forceinline__ void wgmma(float (&d)[COUNT], uint64_t a, uint64_t b, bool adds) {
 #define GPT2_WGMMA_BF16(COUNT, N, A, B, A_MAJOR, B_MAJOR, ADDS)                                                  \
@@ -109,7 +108,7 @@ __device__ __forceinline__ void wgmma(float (&d)[COUNT], uint64_t a, uint64_t b,
   }
 }
 
-// wgmma() of E4M3, or with a in E5M2: a [64,32], b [N,32], both K-major, in the same layout and number of bytes.
+// wgmma() of FP8: a [64,32] in E4M3 or E5M2, b [N,32] in E4M3, both K-major, with the layout and bytes of bf16.
 template <bool A_IS_E5M2, int COUNT>
 __device__ __forceinline__ void wgmma_fp8(float (&d)[COUNT], uint64_t a, uint64_t b, bool adds) {
 #define GPT2_WGMMA_FP8(COUNT, N, A, B, ADDS)                                                              \
@@ -129,7 +128,7 @@ __device__ __forceinline__ void wgmma_fp8(float (&d)[COUNT], uint64_t a, uint64_
   }
 }
 
-// wgmma() with a in registers, in the layout of the PTX ISA, as as_operand() packs it from accumulators.
+// wgmma() with a in registers, in the PTX ISA's layout, to which as_operand() packs accumulators.
 template <int B_MN>
 __device__ __forceinline__ void wgmma(float (&d)[32], const uint32_t (&a)[4], uint64_t b, bool adds) {
   GPT2_WGMMA(32, "m64n64k16.f32.bf16.bf16", "{%32, %33, %34, %35}, %36, p, 1, 1, %37", 38, "r"(a[0]), "r"(a[1]),
