@@ -5,11 +5,12 @@
 
 namespace gpt2 {
 
-// The most tokens that can be sorted.
+// The largest vocabulary whose tokens can be sorted.
 constexpr int most_sorted_tokens = 65536;
 
-// sums[token,:] += factor * rows[position,:], [N,C], into a gradient; without factors, += rows[position,:]. Unless
-// NULL, factor_sums[token] += factor. Positions with a token outside the vocabulary are added nowhere.
+// For each of N positions: sums[token,:] += factors[position] * rows[position,:], and, unless factor_sums is NULL,
+// factor_sums[token] += factors[position]. Without `factors`, every factor is 1. rows [N,C]; sums [V,C] has the dtype
+// of weight gradients. Positions whose token is outside the vocabulary are added nowhere.
 void add_token_sums(const CudaContext &, void *sums, float *factor_sums, const void *rows, const float *factors,
                     const int32_t *tokens, int N, int C, int V, void *scratch);
 int64_t token_sums_scratch(int64_t N, int C);

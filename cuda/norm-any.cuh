@@ -1,6 +1,5 @@
-// Layernorm and RMSNorm of rows of any length and alignment: these kernels read a row several times instead of holding
-// it in registers. CENTERED is layernorm. Without CENTERED, in RMSNorm, the mean counts as 0, and `mean` and `bias` are
-// not accessed.
+// Layernorm (CENTERED) and RMSNorm for rows of any length and alignment: these kernels read a row several times instead
+// of holding it in registers. In RMSNorm the mean counts as 0, and `mean` and `bias` are not accessed.
 #pragma once
 
 #include "common/fp8.cuh"
@@ -22,7 +21,7 @@ __device__ __forceinline__ void store_scale_and_norm(float *scale, float *norm, 
   norm[row] = fp8_norm(squares, C, row_scale);
 }
 
-// Stores a row in FP8. value(c) returns an element; `largest` is the lane's largest.
+// A warp stores a row in FP8. value(c) is element c; `largest` is the largest absolute value that the lane has seen.
 template <class Value>
 __device__ __forceinline__ void quantize_row(uint8_t *values, float *scale, float *norm, int64_t row, int C,
                                              float largest, const Value &value) {
@@ -36,7 +35,8 @@ __device__ __forceinline__ void quantize_row(uint8_t *values, float *scale, floa
   store_scale_and_norm(scale, norm, row, s, warp_sum(squares), C);
 }
 
-// With FP8 a row's result is computed twice, for its scale and for its values, because `out` may be NULL.
+// With FP8 a row's result is computed twice, for its scale and then for its values, because `out`, which could keep the
+// result, may be NULL.
 template <bool CENTERED, bool FP8, class T>
 __global__ void __launch_bounds__(threads)
     forward_any_kernel(T *out, float *mean, float *rstd, const T *in, const T *weight, const T *bias, int N, int C,
