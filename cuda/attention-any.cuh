@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(threads)
     }
 #pragma unroll
     for (int offset = 4; offset > 0; offset /= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, offset));
-    // If all keys so far were masked, `top` is -inf. With base 0 every exponential is then exp(-inf) = 0, not NaN.
+    // If all keys so far were masked, `top` is -inf; base 0 then makes every exponential 0 instead of NaN.
     const float base = top == -INFINITY ? 0.0f : top;
     const float shrink = expf(maximum - base);
     maximum = top;

@@ -20,14 +20,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The first message of every rank but 0.
+// The first message of a rank to rank 0.
 struct Hello {
   unsigned char secret[32];
   int32_t rank;
   int32_t ranks;
 };
 
-// The first message of every exchange, which detects ranks that begin different exchanges.
+// Begins every exchange: name, size and index, by which rank 0 detects that ranks begin different exchanges.
 struct Head {
   char what[16];
   uint64_t bytes;
