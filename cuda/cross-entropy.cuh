@@ -15,7 +15,7 @@ void capped_cross_entropy(const CudaContext &, float *losses, void *dlogits, con
 struct Fp8Row {
   float loss, scale, of_target, saturated;
 
-  // `above`: log(estimated denominator / fp8_of_estimate) - target's logit. Loss: log1p(sum exp(above)), where exp may overflow.
+  // `above`: log(estimated denominator / fp8_of_estimate) - target's logit. Loss: log1p(sum * exp(above)), without overflow.
   __device__ __forceinline__ static Fp8Row of(float sum, float above, float derivative, float dloss) {
     const float log_of_ratio = logf(sum) + above, scale = dloss / (sum + expf(-above));
     const float loss = log_of_ratio > 0 ? log_of_ratio + log1pf(expf(-log_of_ratio)) : log1pf(expf(log_of_ratio));

@@ -17,8 +17,8 @@ struct Grid {
   unsigned taken;  // units of work that blocks have taken
 };
 
-// The table of kernels for this GPU, or the table that GPT2_KERNELS names; NULL, with a reason in `why`, if
-// unavailable.
+// The table of kernels for this GPU, or the table that GPT2_KERNELS names; if there is none, NULL and the reason,
+// `why`.
 const TensorCoreKernels *choose_kernels(const cudaDeviceProp &gpu, std::string &why);
 const char *name_of(const TensorCoreKernels &);
 
