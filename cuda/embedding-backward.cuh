@@ -9,8 +9,7 @@ namespace gpt2 {
 constexpr int most_sorted_tokens = 65536;
 
 // For each position: sums[token,:] += factors[position] * rows[position,:], with rows [N,C], sums [V,C] a weight
-// gradient; unless NULL, factor_sums[token] += factors[position]. NULL factors are 1. Tokens outside the vocabulary are
-// skipped.
+// gradient; unless NULL, factor_sums[token] += factors[position]. NULL factors are 1; other tokens are skipped.
 void add_token_sums(const CudaContext &, void *sums, float *factor_sums, const void *rows, const float *factors,
                     const int32_t *tokens, int N, int C, int V, void *scratch);
 int64_t token_sums_scratch(int64_t N, int C);

@@ -28,8 +28,7 @@ __device__ __forceinline__ uint32_t rescale(uint32_t pair, __half2 factor) {
   return __nv_cvt_halfraw2_to_fp8x2(__hmul2(halves, factor), __NV_SATFINITE, __NV_E4M3);
 }
 
-// T is uint8_t for values in FP8, or bf16 for rows to be multiplied by `factor`; `scale` then belongs to their FP8
-// copies.
+// T is uint8_t for FP8, or bf16 for rows that are multiplied by `factor`, whose FP8 copies have the scales `scale`.
 template <class T>
 __global__ void __launch_bounds__(threads, std::is_same_v<T, bf16> ? 4 : 5)
     transpose_kernel(uint8_t *columnwise, float *columnwise_scale, float *columnwise_norm, const T *values,

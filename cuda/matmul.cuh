@@ -1,4 +1,4 @@
-// The product that all matmul kernels compute, its epilogues, and the kernels that other files call.
+// The matrix product that all matmul kernels compute, its epilogues, and the kernels that other files call.
 //
 // Every direction is result[m,n] = sum over k of a[m,k] * b[n,k]. An operand whose elements are adjacent in memory
 // along k is K-major, else MN-major:
@@ -90,8 +90,7 @@ __device__ __forceinline__ float activation_derivative(float x) {
 template <class T, class O>
 struct Outputs {
   O *out;
-  // GELU's input (in FP8 its derivative), written by gelu, read by gelu_backward; or relu_squared_backward's
-  // `activated`.
+  // GELU's input (in FP8 its derivative), from gelu for gelu_backward; in relu_squared_backward `activated`.
   T *pre;
   const T *bias;
   const T *residual;

@@ -19,7 +19,7 @@ constexpr int tile = 64;
 constexpr int group = 4;  // adjacent elements of a row that a thread takes at a time
 constexpr int groups = tile / group;
 constexpr int turns = tile * groups / threads;
-// Rows have 65 floats, so that at most two threads read a column from the same bank.
+// A tile in shared memory. Rows have 65 floats, so that at most two threads read a column from the same bank.
 using SharedTile = float[tile][tile + 1];
 
 // Loads the first `valid` of COUNT adjacent elements; in one access if all are valid and aligned (`vectors`).

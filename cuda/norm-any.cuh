@@ -35,8 +35,7 @@ __device__ __forceinline__ void quantize_row(uint8_t *values, float *scale, floa
   store_scale_and_norm(scale, norm, row, s, warp_sum(squares), C);
 }
 
-// With FP8 a row's result is computed twice, for its scale and then for its values, because `out`, which could keep the
-// result, may be NULL.
+// With FP8 a row's result is computed twice, for its scale and for its values, because `out` may be NULL.
 template <bool CENTERED, bool FP8, class T>
 __global__ void __launch_bounds__(threads)
     forward_any_kernel(T *out, float *mean, float *rstd, const T *in, const T *weight, const T *bias, int N, int C,
@@ -119,7 +118,7 @@ __global__ void __launch_bounds__(threads) parameters_any_kernel(float *partial,
   partial[(static_cast<int64_t>(blockIdx.y) * parameters<CENTERED> + warp) * C + column] = total;
 }
 
-// Quantises the rows of a result.
+// Stores the rows of `in` [N,C], a result in bf16, in FP8.
 __global__ void __launch_bounds__(threads) static quantize_any_kernel(uint8_t *values, float *scale, float *norm,
                                                                       const bf16 *in, int N, int C) {
   const int lane = threadIdx.x % 32;

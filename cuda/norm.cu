@@ -226,7 +226,7 @@ __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
   }
 }
 
-// The number of partial sums in backward: one for each concurrent block, or one for each 4 rows a warp if fewer.
+// The number of partial sums in backward: at most one for each concurrent block, and one for every 32 rows.
 int parts_of(const CudaContext &context, int N, int C) {
   const int64_t most = static_cast<int64_t>(context.multiprocessors) * (C <= 768 ? 2 : 1);
   const int64_t needed = ceil_divide(N, warps * 4);

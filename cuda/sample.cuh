@@ -1,4 +1,4 @@
-// Sampling: the data that its kernels pass to each other in scratch, and the helpers of sample.cu and
+// Sampling of tokens: the data that the kernels pass to each other in scratch, and helpers of sample.cu and
 // sample-selection.cu.
 #pragma once
 

@@ -70,7 +70,7 @@ void prepare(int socket) {
   throw Failure{GPT2_RANK_ERROR, std::string(what) + ": " + std::strerror(errno)};
 }
 
-// The result of poll on one socket: positive when it is ready, 0 when the time is over.
+// The result of poll on one socket: positive if the socket is ready, 0 if the time is over, negative on an error.
 int poll_until(Clock::time_point end, int socket, short direction) {
   for (;;) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();

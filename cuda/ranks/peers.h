@@ -29,9 +29,9 @@ class Peers {
   // Sizes of shared memory are multiples of this: the driver puts smaller allocations together, and maps whole blocks.
   static constexpr int64_t granule = 2 << 20;
 
-  // Called by all ranks. If some GPU cannot reach another's memory, then at every rank `peers` stays NULL, the loopback
-  // is not moved from, and `why` has the reason: no path between the GPUs, containers that isolate processes, or
-  // GPT2_PEER_COPIES=0.
+  // Connects the GPUs; called by all ranks. If some GPU cannot reach another's memory, then at every rank `peers` stays
+  // NULL, the loopback is not moved from, and `why` has the reason: no path between the GPUs, containers that isolate
+  // processes, or GPT2_PEER_COPIES=0.
   static void create(const CudaContext &, std::unique_ptr<Peers> &peers, std::unique_ptr<Loopback> &loopback,
                      std::string &why);
   // Waits until all ranks destroy their Peers; no copy may be running.

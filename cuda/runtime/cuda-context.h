@@ -17,8 +17,7 @@ struct Grid {
   unsigned taken;  // units of work that blocks have taken
 };
 
-// The table of kernels for this GPU, or the table that GPT2_KERNELS names; if there is none, NULL and the reason,
-// `why`.
+// The table of kernels for this GPU, or the table named by GPT2_KERNELS. If none, NULL and the reason in `why`.
 const TensorCoreKernels *choose_kernels(const cudaDeviceProp &gpu, std::string &why);
 const char *name_of(const TensorCoreKernels &);
 

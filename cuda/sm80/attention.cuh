@@ -2,12 +2,12 @@
 // 2023).
 //
 // A block of 4 warps owns 64 * groups lines (queries, or keys in the kernel for dk and dv), each warp 16 * groups
-// lines. The block loops over lines of the other side, which cp.async loads into two buffers. The accumulators of a
-// matmul, packed in pairs, are operand a of the next matmul, so scores, P and dS stay in registers. A warp has two
-// groups where registers allow it (HS up to 64): each fragment read from shared memory then serves 32 lines. One group
-// and twice the warps was 8% slower forward and 5% slower backward on an H100, at HS 64 and T 1024. Lines in shared
-// memory are padded by 16 bytes: an odd number of 16-byte chunks, so ldmatrix has no bank conflicts at any head size
-// that is a multiple of 16.
+// lines. The block loops over lines of the other side (keys, or queries for dk and dv), which cp.async loads into two
+// buffers. The accumulators of a matmul, packed in pairs, are operand a of the next matmul, so scores, P and dS stay in
+// registers. A warp has two groups where registers allow it (HS up to 64): each fragment read from shared memory then
+// serves 32 lines. One group and twice the warps was 8% slower forward and 5% slower backward on an H100, at HS 64 and
+// T 1024. Lines in shared memory are padded by 16 bytes: an odd number of 16-byte chunks, so ldmatrix has no bank
+// conflicts at any head size that is a multiple of 16.
 #pragma once
 
 #include "../attention.cuh"
@@ -21,8 +21,8 @@ template <int HS>
 struct Shape {
   static constexpr int groups = HS <= 64 ? 2 : 1;
   static constexpr int lines = 64 * groups;             // queries or keys that a block owns
-  static constexpr int keys = 64;                       // forward's blocks of keys
-  static constexpr int others = groups == 2 ? 32 : 64;  // backward's blocks of the other side
+  static constexpr int keys = 64;                       // keys that forward takes per iteration
+  static constexpr int others = groups == 2 ? 32 : 64;  // lines of the other side that backward takes per iteration
   static constexpr int stride = HS + 8;                 // elements of a line in shared memory
   static constexpr int steps = HS / 16;                 // steps of k in matmuls over a head
   static constexpr int line_bytes = stride * 2;

@@ -48,7 +48,7 @@ int splits_of(const CudaContext &context, int N, int C, int O) {
       best = splits;
     }
   }
-  // Fewer parts if a part would be empty.
+  // Drops parts that would be empty.
   return static_cast<int>(ceil_divide(blocks, ceil_divide(blocks, best)));
 }
 

@@ -17,8 +17,7 @@ struct Tile {
   // The byte offset of a 16-byte chunk. K-major: a chunk of 8 k's in line mn; MN-major: a chunk of 8 mn's in line k.
   __device__ static uint32_t offset(int line, int chunk) { return line * line_bytes + ((chunk ^ (line & 7)) << 4); }
 
-  // A thread's copies: the same chunk of every `lines_a_turn`-th line. The constructor computes all that stays
-  // constant.
+  // A thread's copies: the same chunk of every `lines_a_turn`-th line. The constructor computes what all steps share.
   struct Copier {
     static constexpr int chunks = line_bytes / 16;
     static constexpr int lines_a_turn = THREADS / chunks;
