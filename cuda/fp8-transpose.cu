@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(threads, std::is_same_v<T, bf16> ? 4 : 5)
   if (const int row = row0 + static_cast<int>(threadIdx.x);
       rounds && channel0 == 0 && threadIdx.x < rows && row < groups_a_channel * group) {
     const float weight = row < N ? factor[row] * inverse : 0.0f, high = unpack_fp8(pack_fp8(weight, 0)).x;
-    uint8_t *to = weights + row / group * group + row % 8 * 2 + row / 8 % 2;  // in the order of a group
+    uint8_t *to = weights + row / group * group + row % 8 * 2 + row / 8 % 2;  // in the row order of a columnwise group
     to[0] = static_cast<uint8_t>(pack_fp8(high, 0));
     to[groups_a_channel * group] = static_cast<uint8_t>(pack_fp8((weight - high) * 0x1p6f, 0));
   }

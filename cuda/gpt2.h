@@ -282,8 +282,8 @@ GPT2_API int gpt2_embedding_forward(gpt2_context *context, void *out, const int3
                                     int32_t S, int32_t C, int32_t V);
 
 /* dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in an order that depends only on the tokens;
- * dwpe[t,:] (=|+=) sum over b of dout[b,t,:]. dwte already holds the gradient from gpt2_classifier, whose weight wte
- * may be. On CUDA V is at most 65536, the limit of a token file, and a token outside [0, V) counts only in dwpe.
+ * dwpe[t,:] (=|+=) sum over b of dout[b,t,:]. In training dwte may already hold the gradient of gpt2_classifier, whose
+ * weight can be wte. On CUDA V is at most 65536, the limit of a token file, and a token outside [0, V) counts only in dwpe.
  *   dwte += [>=V,C]: gradient by tokens, dwpe (accumulate) [>=T,C]: gradient or NULL, dout [B,T,C], tokens [B,T] < V;
  *   workspace (B,T,C,V) */
 GPT2_API int gpt2_embedding_backward(gpt2_context *context, void *dwte, void *dwpe, const void *dout,
@@ -479,7 +479,7 @@ GPT2_API int gpt2_loss_sum(gpt2_context *context, float *step, const float *loss
  * rows' largest scale and norm, except NaN. Matmuls scale a block like a row, by a bound from the block's norm and scale.
  *
  *   elements                               bound of absolute values, with ROW_NORM, COLUMN_NORM and BIAS in `factors`
- *   a weight; a row, except a matmul's     the largest absolute value
+ *   a weight; a row not from a matmul      the largest absolute value
  *   gelu(in * weight^T + bias)             in_norm * ROW_NORM + BIAS: no element of in * weight^T exceeds the norm of its
  *                                          row of `in` times the largest norm of a row of the weight (Cauchy and Schwarz)
  *   relu(in * weight^T + bias)^2           (in_norm * ROW_NORM + BIAS)^2
@@ -619,7 +619,7 @@ GPT2_API int gpt2_muon_update(gpt2_context *context, void *weight, float *master
  *
  * B sequences of at most S tokens. positions[b] is the position of the next tokens of sequence b; the keys and values
  * of all positions before it are in the cache. The position is in device memory, so that one token's ops can be recorded
- * once as a graph, and steps enqueued before the last result is known. A sequence that does not fit (positions[b] outside
+ * once as a graph, and enqueued before the last token is known. A sequence that does not fit (positions[b] outside
  * [0, S - T]) gets rows of NaN (from gpt2_qk_norm_rotary only tokens outside) and leaves its cache unchanged. */
 
 /* out = activation(layernorm(in) * weight^T + bias), for few rows; the layernorm's eps is 1e-5, `pre` is GELU's input.
@@ -645,7 +645,7 @@ GPT2_API int gpt2_attention_cached_scratch(gpt2_context *context, GPT2_HOST int6
  * Otherwise token i has the weight w[i] = round(2^31 e^((logits[i] - largest) / temperature)). Top-k keeps the top_k
  * largest weights (0: all); then top-p (nucleus sampling, Holtzman et al. 2019) keeps the fewest largest kept weights with
  * at least top_p of the kept sum (1: all); of equal weights the first. The choice is the first i where the running sum
- * of the kept w, in integers, exceeds r * (sum of the kept w) / 2^64, with r number seeds[b] * 2^32 + positions[b] of
+ * of the kept w, in integers, exceeds r * (sum of the kept w) / 2^64, with r the number seeds[b] * 2^32 + positions[b] of
  * SplitMix64 (Steele et al. 2014) seeded with 0.
  *   tokens (updated) [B,S+1], positions (updated) [B], logits [B,Vp], seeds [B]; V <= Vp; temperature >= 0; top_k >= 0;
  *   top_p >= 0; top_p <= 1; workspace (B,V) */
@@ -658,8 +658,8 @@ GPT2_API int gpt2_sample_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes
  *
  * All ranks of a communicator enqueue the same collectives in the same order. A collective starts after everything
  * enqueued before it, and runs concurrently with what is enqueued after it (on CUDA in a separate stream): its tensors
- * may be used again after gpt2_collectives_join. Sums are the same at every rank: in the order of ranks, or in NCCL's,
- * which is the same for the same ranks, groups and NCCL. R is the number of ranks, P the communicator's "parts". */
+ * may be used again after gpt2_collectives_join. Sums are the same at every rank: added in the order of ranks, or in
+ * NCCL's order, which depends only on ranks, groups and NCCL. R is the number of ranks, P the communicator's "parts". */
 
 /* data = the sum of every rank's data.
  *   data (updated) [count]: dtype */

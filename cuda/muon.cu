@@ -40,7 +40,7 @@ __device__ __forceinline__ void store_part(T *destination, const float (&values)
 
 struct Matrix {
   int rows, columns;
-  bool vectors;  // whether every line begins on a multiple of 16 bytes
+  bool vectors;  // whether every row begins on a multiple of 16 bytes
 };
 
 // The tile of a thread block, and the 4 adjacent elements that a thread takes in each iteration (`turn`).

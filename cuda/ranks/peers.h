@@ -119,7 +119,7 @@ class Peers {
   cudaStream_t last_ = nullptr;   // for abandon(), which has to run while all other streams wait
   cudaEvent_t fork_ = nullptr, joined_ = nullptr;
   const char *ordering_ = "";
-  unsigned wait_flags_ = CU_STREAM_WAIT_VALUE_EQ;  // of every wait for a word
+  unsigned wait_flags_ = CU_STREAM_WAIT_VALUE_EQ;  // of every wait for a signal
   decltype(&cuStreamBatchMemOp) batch_memory_operations_ = nullptr;
 };
 

@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(threads) keys_kernel(bf16 *dqkv, const float *
 #pragma unroll
         for (int g = 0; g < S::groups; g++) {
           const int line = first + warp_line + g * 16 + lane / 4;
-          [[maybe_unused]] Range range[2];  // the queries that attend to each key; for each block, as registers are few
+          [[maybe_unused]] Range range[2];  // the queries that attend to each key; not kept, to save registers
           if (MASKED && masks) {
             for (int half = 0; half < 2; half++) range[half] = sizes.mask.queries_of(unit.b, line + half * 8, T);
           }
