@@ -146,7 +146,7 @@ bool few_rows_product(const CudaContext &context, Epilogue epilogue, const Produ
   if (product.M > most_few_rows || product.K % V != 0 || !on_16_bytes(product.a, product.b)) {
     return false;
   }
-  // The last warp's share of a weight row is the longest.
+  // The packs per lane if `split` warps share a weight row; the last warp's share is the longest.
   const auto packs_of = [&](int split) {
     const int share = product.K / split / V * V;
     return static_cast<int>(ceil_divide(product.K - (split - 1) * share, 32 * V));

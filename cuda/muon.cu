@@ -182,7 +182,7 @@ unsigned tiles_of(int rows, int columns) {
 // Blocks per matrix in both passes of normalize_matrices. A batch of matrices fills a GPU many times over.
 constexpr int blocks = 64;
 
-// partial [M,blocks] = each block's sum of squares.
+// partial [M,blocks] = the sum of squares over each block's part of a matrix.
 template <class T>
 __global__ void __launch_bounds__(threads)
     square_sum_kernel(double *partial, const T *matrices, int64_t count, bool vectors) {

@@ -100,9 +100,9 @@ constexpr int backward_shared_bytes = warps * ROWS * 3 * PACKS * 32 * 16;
 // would launch are not compiled.
 constexpr int least_shared_limit = 99 << 10, largest_shared_limit = 227 << 10;
 
-// Two blocks share an SM where the lanes' sums leave enough registers. cp.async loads rows into shared memory, so
-// pending loads take no registers. Each lane reads only the 16-byte packs that it has copied itself, so no thread waits
-// for another. ROWS is 2, the current row and the next, or 1 if shared memory does not fit two.
+// Two blocks share an SM where the lanes' sums of dweight and dbias leave enough registers. cp.async loads rows into
+// shared memory, so pending loads take no registers. Each lane reads only 16-byte packs that it has copied itself, so
+// no thread waits for another. ROWS is 2, the current row and the next, or 1 if two rows do not fit.
 template <bool CENTERED, class T, int V, int PACKS, int ROWS, bool FP8>
 __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
     backward_kernel(T *din, float *partial, const T *dout, const T *dresidual, const T *in, const T *weight,

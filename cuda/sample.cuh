@@ -27,7 +27,7 @@ struct Search {
   bool is_count;
 };
 
-// The kept weights: all weights over `weight`, and the first `ties` weights that equal it. `total` is their sum.
+// A cut keeps all weights over `weight`, and the first `ties` weights that equal it. `total` is the kept weights' sum.
 struct Cut {
   uint32_t weight;
   Sum ties, total;

@@ -154,7 +154,7 @@ __device__ __forceinline__ float relu_squared_derivative(float activated) {
   return 2 * (sizeof(T) == 4 ? sqrtf(activated) : sqrt_approximate(activated));
 }
 
-// value = cap x / sqrt(x^2 + cap^2), and its derivative by x.
+// The softcap of x, value = cap x / sqrt(x^2 + cap^2), and its derivative by x.
 struct Softcapped {
   float value, derivative;
 };

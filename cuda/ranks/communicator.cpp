@@ -183,7 +183,7 @@ void runtime::communicator_destroy(Context &gpu, gpt2_communicator &communicator
 }
 
 void runtime::communicator_check(Context &, gpt2_communicator &communicator) {
-  // With copy engines, a failed copy is reported by the next wait for the stream.
+  // Copy engines (`peers`) need no check: the next wait for the stream reports a failed copy.
   if (communicator.peers) return;
   int result = nccl::kSuccess;
   const int asked = communicator.library.comm_get_async_error(communicator.joined, &result);

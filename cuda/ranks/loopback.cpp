@@ -89,7 +89,7 @@ void Loopback::Connection::move(void *data, size_t bytes, bool receives) {
     const ssize_t moved =
         receives ? recv(socket_, at, bytes, MSG_DONTWAIT) : ::send(socket_, at, bytes, MSG_DONTWAIT | no_signal);
     if (moved < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    // A process that is killed with unread data resets its connection; sending after that is EPIPE.
+    // A process that is killed with unread data resets its connection; later sends fail with EPIPE.
     const bool closed = moved == 0 || errno == ECONNRESET || errno == EPIPE;
     if (moved <= 0) refuse(std::string("is gone: ") + (closed ? "its connection is closed" : std::strerror(errno)));
     at += moved;

@@ -93,7 +93,7 @@ class Peers {
   // Maps `memory` [bytes] into the other processes. `why` stays empty if all ranks could map it.
   void map(void *memory, int64_t bytes, Mapped &mapped, std::string &why);
   static void unmap(Mapped &);
-  // Exchanges every rank's reason to give up: afterwards `why` is empty at all ranks or set at all ranks.
+  // Exchanges the reasons why ranks cannot use copies: afterwards `why` is empty at all ranks or set at all ranks.
   void agree(std::string &why);
   void wait_for_all();
   const Mapped &find(const void *memory, int64_t bytes) const;

@@ -70,7 +70,7 @@ class ThreadPool {
     const void *body;
   };
 
-  // Takes a function pointer, so that one thread and several run the same compiled loop.
+  // Takes the loop as a function pointer, so that one thread and several run the same compiled code.
   void share(int64_t parts, Job job);
   void start();
   void work(int thread);

@@ -61,7 +61,7 @@ int64_t scratch_of(const CudaContext &context, int N, int C, int O) {
   return scratch.bytes();
 }
 
-// `product` counts k as product.cuh does, in FP8 in pairs; `k` counts elements.
+// `product` has sizes in k in the units of product.cuh, in FP8 pairs of values; `k` is in elements.
 template <bool FP8>
 void backward_weight(const CudaContext &context, const Product &product, int k,
                      const Scales<Epilogue::gradient, FP8> &scales, void *dweight, float *dbias, bool accumulate,
