@@ -1,5 +1,5 @@
-// AdamW (Loshchilov and Hutter 2019) over a whole arena, and the rounding of master weights to bf16. Memory-bound: 28
-// bytes per parameter with bf16 gradients and weights (g 2, m 8, v 8, master 8, weight 2).
+// AdamW (Loshchilov and Hutter 2019) over an array of parameters, and the rounding of master weights to bf16.
+// Memory-bound: 28 bytes per parameter with bf16 gradients and weights (gradient 2; m, v, master 8 each; weight 2).
 #include "common/device.cuh"
 #include "runtime/checks.h"
 #include "runtime/ops.generated.h"
@@ -13,7 +13,7 @@ struct Scalars {
   float rate, beta1, beta2, eps, weight_decay;
 };
 
-// W is the type of the weights; if it is float, the masters are the weights.
+// W is the weights' type, G the gradients'. If W is float, `weight` and `master` are the same memory.
 template <class W, class G, int V>
 __device__ __forceinline__ void update(W *weight, float *master, float *m, float *v, const G *gradient, int64_t at,
                                        const Scalars &scalars, float learning_rate, float correction1,

@@ -1,5 +1,5 @@
-// Causal attention of any head size up to 256, in fp32, tf32 and bf16: fp32 sums, tiles of 32 queries by 32 keys in
-// shared memory, as flash attention (attention.cuh).
+// Causal attention for any head size up to 256, in fp32, tf32 and bf16: the flash attention of attention.cuh with fp32
+// sums and tiles of 32 queries by 32 keys in shared memory.
 #pragma once
 
 #include "attention.cuh"
@@ -10,7 +10,7 @@ constexpr int threads = 256;
 constexpr int tile = 32;
 constexpr int most_head_size = 256;
 
-// A tile of lines in shared memory, padded by one float against bank conflicts.
+// The stride of a tile's rows in shared memory, in floats. One float of padding avoids bank conflicts.
 __device__ __forceinline__ int line_of(int HS) { return HS + 1; }
 
 template <class T>
@@ -21,7 +21,7 @@ __device__ __forceinline__ void copy_tile(float *shared, const T *source, int64_
   }
 }
 
-// The 2 x 2 dot products that a thread owns: lines row and row + 16 of a by lines column and column + 16 of b.
+// A thread's 2 x 2 dot products: rows `row` and `row` + 16 of tile a with rows `column` and `column` + 16 of tile b.
 struct Cell {
   int row = static_cast<int>(threadIdx.x) / 16, column = static_cast<int>(threadIdx.x) % 16;
   float values[2][2] = {};
@@ -39,13 +39,13 @@ struct Cell {
   }
 };
 
-// A thread's part of a tile of results: columns `begin`, begin + 8, ... of one line.
+// A thread's elements of a result tile: columns `begin`, `begin` + 8, ... of row `line`.
 template <int COLUMNS>
 struct Line {
   int line = static_cast<int>(threadIdx.x) / 8, begin = static_cast<int>(threadIdx.x) % 8;
   float values[COLUMNS] = {};
 
-  // += sum over i of weight[i] * lines[i], with weight[i] at weights[i * stride].
+  // values += the sum over the rows i of a tile of weights[i * stride] * row i of `lines`.
   __device__ void add_weighted(const float *weights, int stride, const float *lines, int HS) {
     for (int i = 0; i < tile; i++) {
       const float weight = weights[i * stride];
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(threads)
       score[cell.row + i / 2 * 16][cell.column + i % 2 * 16] = cell.values[i / 2][i % 2] * scale;
     }
     __syncthreads();
-    // The 8 threads of a line share its 32 scores.
+    // 8 threads share the 32 scores of a query, 4 each.
     float mine[tile / 8], top = maximum;
 #pragma unroll
     for (int i = 0; i < tile / 8; i++) {
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(threads)
     }
 #pragma unroll
     for (int offset = 4; offset > 0; offset /= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, offset));
-    // While all keys of a line have been masked, every term is exp(-inf).
+    // If all keys so far were masked, `top` is -inf; base 0 then makes every exponential 0 instead of NaN.
     const float base = top == -INFINITY ? 0.0f : top;
     const float shrink = expf(maximum - base);
     maximum = top;
@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(threads)
   if (result.begin == 0 && row < t) lse[unit.statistics + row] = maximum + logf(sum);
 }
 
-// P and dS of a tile, from Q K^T and dout V^T; zero where the query does not attend to the key.
+// `share` = P and `dscore` = dS (attention.cuh) from Q K^T and dout V^T; 0 where the query does not attend to the key.
 __device__ __forceinline__ void shares_of_tile(float (*share)[tile + 1], float (*dscore)[tile + 1], const Cell &scores,
                                                const Cell &dshares, const float *lse, const float *D, int query0,
                                                int key0, const AttentionSizes &sizes, int b, float scale) {
@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(threads)
   if (lane == 0) D[line] = sum;
 }
 
-// dk and dv of a tile of keys, or dq of a tile of queries.
+// With OWNS_KEYS a block computes dk and dv of a tile of keys, else dq of a tile of queries.
 template <bool OWNS_KEYS, class T, int COLUMNS>
 __global__ void __launch_bounds__(threads)
     backward_any_kernel(T *dqkv, const float *D, const T *dout, const T *qkv, const float *lse, AttentionSizes sizes,

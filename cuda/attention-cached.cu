@@ -1,8 +1,8 @@
-// Causal attention of new positions over a cache of keys and values, for growing text. A block computes one query of
-// one head: groups of lanes loop over the cached positions, each with the online softmax of flash attention (Dao et al.
-// 2022) and 16 bytes of keys and values per lane; at the end the groups' results are merged in order. The kernel is
-// tuned for a single new token, whose key and value the block itself writes to the cache; for several tokens a separate
-// kernel writes them first.
+// Causal attention of new positions over a cache of keys and values, for text generation. A block computes one query of
+// one head: groups of lanes loop over the cached positions, each group with the online softmax of flash attention (Dao
+// et al. 2022) and 16 bytes of keys and values per lane; at the end the groups' results are merged in order. The kernel
+// is tuned for a single new token, whose key and value the block itself writes to the cache. If there are several new
+// tokens, a separate kernel first writes their keys and values.
 #include "common/device.cuh"
 #include "runtime/ops.generated.h"
 
@@ -11,7 +11,7 @@ namespace gpt2 {
 namespace {
 
 constexpr int threads = 512;
-// Cached positions that a group loads at a time.
+// The number of cached positions that a group of lanes loads at a time.
 constexpr int unroll = 4;
 
 struct Sizes {
@@ -21,7 +21,7 @@ struct Sizes {
   __device__ int first_of(int position) const { return window > 0 ? max(0, position + 1 - window) : 0; }
 };
 
-// The offset of head h of sequence b in the cache, and in a row of qkv.
+// Element offsets of head h of sequence b: in the cache of keys or values [B,NH,S,HS], and at token t in qkv [B,T,3C].
 __device__ __forceinline__ int64_t cache_of(const Sizes &sizes, int b, int h) {
   return (static_cast<int64_t>(b) * sizes.NH + h) * sizes.S * sizes.HS;
 }
@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(threads)
   if (fits(sizes, first)) append(keys, values, qkv, sizes, first, b, t, h);
 }
 
-// Loads a lane's E adjacent elements of a line of HS; elements past the line's end are 0.
+// Loads E elements from `begin` on, of a vector of HS elements; elements past the vector's end are 0.
 template <int E, bool VECTOR, class T>
 __device__ __forceinline__ void load_share(float (&share)[E], const T *line, int begin, int HS) {
   if constexpr (VECTOR) {
@@ -60,7 +60,7 @@ __device__ __forceinline__ void load_share(float (&share)[E], const T *line, int
   }
 }
 
-// GROUP lanes share a position, E elements each.
+// A group of GROUP lanes computes the dot product of the query and one cached key; a lane holds E of the HS elements.
 template <int GROUP, int E, bool VECTOR, class T>
 __global__ void __launch_bounds__(threads)
     attend_kernel(T *out, T *keys, T *values, const T *qkv, const int32_t *positions, Sizes sizes, float scale) {
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(threads)
   const int HS = sizes.HS, group = threadIdx.x / GROUP;
   const T *k = keys + cache_of(sizes, b, h), *v = values + cache_of(sizes, b, h);
   release_next_kernel();
-  // This read of the positions only bounds prefetches, so it may precede the wait (docs/programmatic-launch.md).
+  // Before the wait, `positions` may be out of date. This read only bounds prefetches (docs/programmatic-launch.md).
   const int last = min(positions[b] + t, sizes.S);
   for (int at = sizes.first_of(last) + group; at < last; at += groups) {
     if (threadIdx.x % GROUP == 0) prefetch_to_l2(k + static_cast<int64_t>(at) * HS);
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(threads)
   v += static_cast<int64_t>(seen) * HS;
   float q[E], sum = 0, maximum = -INFINITY, part[E] = {};
   load_share<E, VECTOR>(q, qkv + row_of(sizes, b, t, h), begin, HS);
-  // All groups take the same number of turns, because the shuffles below need all lanes of a warp.
+  // All groups run the same number of iterations, because the shuffles below need all lanes of a warp.
   for (int turn = 0; turn < count; turn += groups * unroll) {
     float key[unroll][E], value[unroll][E], score[unroll];
 #pragma unroll
@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(threads)
       score[u] = turn + u * groups + group < count ? product * scale : -INFINITY;
       top = fmaxf(top, score[u]);
     }
-    // A group without any position so far has nothing to rescale.
+    // Without any position so far both maxima are -inf, whose difference is NaN.
     const float shrink = top == -INFINITY ? 1.0f : expf(maximum - top);
     maximum = top;
     sum *= shrink;
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(threads)
     }
   }
 
-  // Merges the groups of each warp, then the warps.
+  // Merges the partial softmax results of each warp's groups, then of the warps.
 #pragma unroll
   for (int offset = GROUP; offset < 32; offset *= 2) {
     const float other = __shfl_xor_sync(0xffffffffu, maximum, offset), top = fmaxf(maximum, other);

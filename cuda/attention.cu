@@ -11,7 +11,7 @@ namespace {
 
 using namespace attention_any;
 
-// 8 threads share a row of a head. Calls `body` with the columns that each of them holds, as a compile-time constant.
+// 8 threads share a row of HS elements. Calls `body` with the elements per thread, as a compile-time constant.
 template <class Body>
 void with_columns(int HS, Body body) {
   if (HS <= 64) return body(std::integral_constant<int, 8>{});
@@ -21,7 +21,7 @@ void with_columns(int HS, Body body) {
 
 struct BackwardScratch {
   float *statistics;
-  int32_t *last;  // with a mask
+  int32_t *last;  // [B,T], used only with a mask
   int64_t bytes;
 
   BackwardScratch(void *memory, int B, int T, int NH) {
@@ -52,8 +52,8 @@ __global__ void __launch_bounds__(threads)
   last[i] = low;
 }
 
-// Fails if the head size is over 256, or if this GPU has too little shared memory for it: `shared` bytes of tiles, and
-// at most two matrices of scores.
+// Throws if the head size is over 256, or if the tiles (`shared` bytes) and two 32 x 32 score matrices do not fit in a
+// block's shared memory.
 void check_head_size(const CudaContext &gpu, int HS, int shared) {
   if (HS <= most_head_size && shared + 2 * tile * (tile + 1) * 4 <= gpu.shared_limit) return;
   throw Failure{GPT2_UNSUPPORTED, "head size " + std::to_string(HS) + " is more than the kernels support on this GPU"};

@@ -6,15 +6,15 @@
 // has one owner, so there are no atomic sums, no fp32 buffer for dq, and enough blocks at any batch size.
 //
 // With a mask, query t attends to keys first[t] to t. Because `first` never decreases, key u is seen by the queries u
-// to last[u], which backward computes from `first` beforehand. So each line of either side has a range of the other
-// side: blocks outside the ranges are not loaded, and only blocks across an end of a range are masked.
+// to last[u], which backward computes from `first` beforehand. So each query has one range of keys, and each key one
+// range of queries. Kernels skip blocks outside the range, and mask single elements only at the ends of the range.
 #pragma once
 
 #include "common/device.cuh"
 
 namespace gpt2 {
 
-// The positions of the other side that a line of a masked head takes: those from `begin` to begin + `after`.
+// The keys that a query attends to, or the queries that attend to a key: positions `begin` to `begin` + `after`.
 struct Range {
   int begin = 0;
   unsigned after = 0;
@@ -22,8 +22,8 @@ struct Range {
   __device__ __forceinline__ bool hides(int position) const { return static_cast<unsigned>(position - begin) > after; }
 };
 
-// Which keys a query attends to; without a mask `first` is NULL. For a line outside the sequence the functions return
-// the position of the nearest line, and for an invalid mask a valid position.
+// The keys that queries attend to; `first` is NULL without a mask. A position outside the sequence counts as the
+// nearest position inside, and an invalid value in `first` as the nearest valid value.
 struct Mask {
   const int32_t *first;  // [B,T]
   const int32_t *last;   // [B,T], in backward
@@ -50,17 +50,17 @@ struct AttentionSizes {
 
   // Elements from one position's qkv to the next position's; q, k and v are C elements apart.
   __host__ __device__ int64_t stride() const { return 3 * static_cast<int64_t>(C); }
-  // The offsets at position 0 of a head's q in qkv, and of the head in a [B,T,C] tensor.
+  // The offset of head `head` of sequence b, at position 0: its q in qkv [B,T,3C], and the head in a [B,T,C] tensor.
   __device__ int64_t qkv_at(int b, int head) const { return b * static_cast<int64_t>(T) * stride() + head * HS; }
   __device__ int64_t out_at(int b, int head) const { return b * static_cast<int64_t>(T) * C + head * HS; }
 };
 
-// The lines of a head that a block computes. The grid has one dimension, because there may be more heads than a grid's
-// second dimension holds. The blocks of a head are adjacent, so that they share its keys and values in L2.
+// A thread block's head, and its rows (queries or keys) of the head. The grid has one dimension, because B * NH may
+// exceed the limit of a second. The blocks of a head are adjacent, to share its keys and values in L2.
 struct HeadBlock {
-  int block, blocks;  // this block's index and the number of blocks in the head, each `lines` long
+  int block, blocks;  // this block's index in the head, and the head's number of blocks, of `lines` rows each
   int b, head;
-  int64_t statistics;  // where the head's [T] of lse and of D begin
+  int64_t statistics;  // the offset of the head's row in lse and in D [B,NH,T]
 
   __device__ HeadBlock(const AttentionSizes &sizes, int lines) {
     blocks = (sizes.T + lines - 1) / lines;

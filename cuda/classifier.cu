@@ -1,6 +1,6 @@
-// The last linear layer with its loss. The kernels for this GPU's generation compute it if they support the case (bf16;
-// dbias only with dweight); otherwise a sequence of other ops does. With FP8 the matmul of the logits differs, and
-// their gradient is rounded to E5M2 before it is multiplied in bf16.
+// gpt2_classifier: the last linear layer, its loss and the gradients. A fused kernel computes them if this GPU has one
+// and supports the case (bf16; dbias only with dweight); otherwise a sequence of other ops does. With FP8, that
+// sequence multiplies the logits in FP8, rounds their gradient to E5M2, and multiplies the gradient in bf16.
 #include <algorithm>
 #include <string>
 
@@ -20,7 +20,7 @@ bool has_kernel(const CudaContext &context, int C, int Vp) {
 
 constexpr int threads = 256;
 
-// Losses of logits, a block per row, and their gradient in place, rounded to E5M2 but for the target's.
+// A block replaces a row of logits by its gradient, rounded to E5M2 except at the target, and stores the row's loss.
 __global__ void __launch_bounds__(threads)
     fp8_cross_entropy_kernel(float *losses, float *saturated, bf16 *logits, const float *in_scale,
                              const int32_t *targets, int vocabulary, int padded, float dloss, float cap) {
@@ -32,10 +32,10 @@ __global__ void __launch_bounds__(threads)
     return cap > 0 ? softcapped(logit, cap) : Softcapped{logit, 1};
   };
   const bool exists = target >= 0 && target < vocabulary && !is_not_finite(in_scale[row]);
-  // Above an infinite logit every e, and so the loss and the row, are 0.
+  // With the target -1, subtracting infinity makes every exponential, the loss and the gradient 0.
   const float missing = target == -1 ? INFINITY : NAN;
   const Softcapped wanted = exists ? limited(target) : Softcapped{missing, 1};
-  // e, unless the column is the target's or padding; NaN stays NaN.
+  // exp(value - target's logit - above), at most exp(77); 0 for the target's column and for padding. NaN stays NaN.
   const auto exponential = [&](int column, float value, float above) {
     const float difference = value - wanted.value - above;
     return column == target || column >= vocabulary ? 0 : expf(difference > 77 ? 77 : difference);
@@ -104,7 +104,7 @@ void ops::classifier(Context &gpu, float *losses, void *din, void *dweight, floa
 }
 
 int64_t ops::classifier_scratch(const Context &gpu, int N, int C, int Vp, bool gradients, bool fp8) {
-  // Misaligned memory always takes the sequence of ops.
+  // Even where a fused kernel exists, misaligned tensors need the scratch of the sequence of ops.
   const int64_t in_parts = std::max({gradients ? matmul_scratch(gpu, N, C, Vp, true) : 0,
                                      fp8 ? fp8_matmul_scratch(gpu, N, C, Vp, false) : 0,
                                      fp8 ? N * static_cast<int64_t>(sizeof(float)) : 0});

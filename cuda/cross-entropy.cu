@@ -1,8 +1,8 @@
 // Softmax and cross-entropy, a block per row of logits: one sweep keeps a running maximum and sum (Milakov and
 // Gimelshein 2018), a second writes the gradient. Where the row fits shared memory (100 KB in bf16 at GPT-2's
 // vocabulary, two rows on an H100's SM), it stays there between the sweeps, so device memory is read and written once
-// per logit. If the row does not stay there, the second sweep is a third pass over device memory: L2 does not hold the
-// rows, which together are as large as L2.
+// per logit. Otherwise the second sweep reads the row from device memory again: the rows of all running blocks together
+// are as large as L2.
 #include "cross-entropy.cuh"
 
 #include "common/device.cuh"
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int threads = 1024;
 
-// The maximum and the sum of exp(x - maximum) so far.
+// The maximum of the logits x read so far, and the sum of exp(x - maximum).
 struct Running {
   float maximum, sum;
 };
@@ -39,7 +39,7 @@ __device__ __forceinline__ Running merge_block(Running running) {
   return all;
 }
 
-// Adds V more logits.
+// Adds V logits to the running maximum and sum.
 template <int V>
 __device__ __forceinline__ void take(Running &running, const float (&values)[V]) {
   float maximum = running.maximum;
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(threads)
   const T *x = logits + row * padded;
   extern __shared__ __align__(16) unsigned char memory[];
   [[maybe_unused]] auto *kept = reinterpret_cast<Pack<T, V> *>(memory);
-  // Packs of columns within the vocabulary; the few columns after them are read one by one.
+  // The number of whole packs (V columns) in the vocabulary. The columns after the packs are read one by one.
   const int packs = vocabulary / V;
   Running running{-INFINITY, 0.0f};
 #pragma unroll 4
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(threads)
   const int target = targets[row];
   const bool exists = target >= 0 && target < vocabulary;
   const float missing = target == -1 ? 0.0f : NAN;
-  // The target's logit is read before any thread can overwrite it.
+  // The target's logit is read before the gradient overwrites it: dlogits may be logits.
   const Softcapped wanted = limited<CAPPED>(exists ? to_float(x[target]) : NAN, cap);
   if (threadIdx.x == 0) losses[row] = exists ? logf(all.sum) + all.maximum - wanted.value : missing;
   if (!dlogits) return;
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(threads)
   };
 #pragma unroll 4
   for (int i = threadIdx.x; i < packs; i += threads) {
-    // Each thread reads only elements that the same thread has written, so no barrier is needed.
+    // Each thread reads only elements of `kept` that the same thread has written, so no barrier is needed.
     float values[V];
     if constexpr (KEEPS) {
 #pragma unroll

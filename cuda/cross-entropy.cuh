@@ -9,13 +9,14 @@ namespace gpt2 {
 void capped_cross_entropy(const CudaContext &, float *losses, void *dlogits, const void *logits, const int32_t *targets,
                           int N, int V, int Vp, float dloss, float softcap);
 
-// One row's results of gpt2_classifier with gradients in FP8 (formulas: cpu/classifier.cpp). In the row's gradient,
-// `scale` is the factor of the exponentials, `of_target` the target's term. `saturated` is 1 if the exponentials' sum is
-// over E5M2's largest number, else 0.
+// A row's results in gpt2_classifier with gradients in FP8 (formulas: cpu/classifier.cpp). The row's gradient is
+// `scale` times the exponentials, but `of_target` at the target. `saturated` is 1 if the exponentials' sum is over
+// E5M2's largest number, else 0.
 struct Fp8Row {
   float loss, scale, of_target, saturated;
 
-  // `above`: z - log(fp8_of_estimate) less the target's logit. The loss is log1p(sum * exp(above)); the argument may exceed fp32.
+  // `above` = log(E / fp8_of_estimate) - the target's logit, with E the estimate of softmax's denominator. The loss is
+  // log1p(sum * exp(above)), computed from logarithms, because sum * exp(above) may exceed fp32.
   __device__ __forceinline__ static Fp8Row of(float sum, float above, float derivative, float dloss) {
     const float log_of_ratio = logf(sum) + above, scale = dloss / (sum + expf(-above));
     const float loss = log_of_ratio > 0 ? log_of_ratio + log1pf(expf(-log_of_ratio)) : log1pf(expf(log_of_ratio));
@@ -23,7 +24,7 @@ struct Fp8Row {
   }
 };
 
-// step[element] (=|+=) scale times the sum of values [N].
+// In the step block (gpt2.h): step[element] (=|+=) scale times the sum of values [N].
 void add_to_step(const CudaContext &, float *step, int element, const float *values, int N, float scale,
                  bool accumulate);
 

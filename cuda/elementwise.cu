@@ -48,7 +48,7 @@ struct Sum {
   __device__ float operator()(float a, float b) const { return a + b; }
 };
 
-// Enqueues F with these constants. An op of one tensor passes it as `a` and as `b`.
+// Enqueues the kernel of F. `constants` are F's members. An op with one input passes the input as `a` and as `b`.
 template <template <class> class F, class... Constants>
 void enqueue(const CudaContext &gpu, void *out, const void *a, const void *b, int64_t count, Constants... constants) {
   with_element_type(gpu, [&](auto element) {

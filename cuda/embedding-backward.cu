@@ -1,4 +1,4 @@
-// Embedding backward. It adds the rows of dout that share a token, without atomics: positions are sorted by token (a
+// Embedding backward: adds the rows of dout that share a token, without atomics. Positions are sorted by token (a
 // stable radix sort, two passes of 8 bits), then each warp adds a fixed window of the sorted positions. A token that
 // spans several windows leaves partial sums, which a last kernel adds in order.
 #include "embedding-backward.cuh"
@@ -15,7 +15,7 @@ namespace {
 constexpr int threads = 256;
 constexpr int warps = threads / 32;
 
-// A thread adds V adjacent columns of one position over all sequences.
+// The gradient of wpe: a thread adds V adjacent columns of one position over all sequences.
 template <int V, class T, class G>
 __global__ void __launch_bounds__(threads)
     position_kernel(G *dwpe, const T *dout, int B, int64_t plane, bool accumulate) {
@@ -40,13 +40,13 @@ static_assert(most_sorted_tokens == digits * digits, "what two passes can sort")
 constexpr int tile = 2048;                    // positions per block; each warp ranks 256 of them in order
 constexpr int rounds = tile / threads;
 
-// The tokens to sort positions by, and the order after the previous pass.
+// The input of a radix sort pass: the positions in the previous pass's order, and their tokens as sort keys.
 struct Keys {
   const int32_t *tokens;
   const int32_t *order;  // NULL in the first pass: 0, 1, 2, ...
   int count, vocabulary, shift;
 
-  // Tokens outside the vocabulary sort last and are added nowhere; at V = 65,536 every token of a file is inside.
+  // A token outside the vocabulary sorts last and is added nowhere. At V = 65,536 no 16-bit token is outside.
   __device__ int token(int position) const {
     const int token = tokens[position];
     return token >= 0 && token < vocabulary ? token : 0xffff;
@@ -55,8 +55,8 @@ struct Keys {
   __device__ int digit(int i) const { return token(position(i)) >> shift & (digits - 1); }
 };
 
-// Ranks a thread's digits in the block's order: warp by warp, round by round, lane by lane. `seen` counts each warp's
-// digits; rank is the number of equal digits earlier in the warp.
+// Reads the block's digits in the order of warps, rounds, lanes. `seen` counts each warp's digits; `rank` is the number
+// of equal digits earlier in the same warp.
 __device__ __forceinline__ void rank_digits(const Keys &keys, int (&seen)[warps][digits], int (&digit)[rounds],
                                             int (&rank)[rounds]) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -76,7 +76,7 @@ __device__ __forceinline__ void rank_digits(const Keys &keys, int (&seen)[warps]
   __syncthreads();
 }
 
-// Counts digits: counts[digit, tile].
+// counts[digit,tile] = the number of positions in the block's tile that have this digit.
 __global__ void __launch_bounds__(threads) count_kernel(int32_t *counts, Keys keys) {
   __shared__ int seen[warps][digits];
   int digit[rounds], rank[rounds];
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(threads) count_kernel(int32_t *counts, Keys ke
   counts[threadIdx.x * gridDim.x + blockIdx.x] = total;
 }
 
-// Turns counts into starts (an exclusive prefix sum), with one block.
+// Replaces the counts by their exclusive prefix sum, where each digit of each tile starts in the output. One block.
 __global__ void __launch_bounds__(1024) start_kernel(int32_t *counts, int count) {
   __shared__ int sums[32];
   int before = 0;
@@ -130,9 +130,9 @@ __global__ void __launch_bounds__(threads) scatter_kernel(int32_t *sorted, const
 
 constexpr int window = 32;
 
-// A warp adds a window of sorted positions, one of 32 columns per lane. Runs of a token that lie inside the window are
-// complete. The first run, if it began in an earlier window, and the last run, if it continues in the next, become
-// partial sums [windows, 2, C].
+// A warp adds the rows of a window of 32 sorted positions, one of 32 columns per lane. A run (equal tokens) that lies
+// inside the window is added to dwte. The first run, if it began in an earlier window, and the last run, if it
+// continues in the next, become partial sums [windows,2,C].
 template <class T, class G>
 __global__ void __launch_bounds__(threads)
     window_kernel(G *dwte, float *partial, const T *dout, const float *factors, const int32_t *sorted, Keys keys, int C,
@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(threads)
     const float factor = __shfl_sync(0xffffffffu, factor_of_mine, i);
     if (column < C) sum = fmaf(to_float(dout[position * C + column]), factor, sum);
     if (next == token) continue;
-    // The run ends here, or at the window's end.
+    // The run of equal tokens ends at position i, or the window does.
     const bool began_before = token == before && __shfl_sync(0xffffffffu, token_of_mine, 0) == token;
     const bool goes_on = i + 1 == last - first && token == after;
     if (column < C && token < keys.vocabulary) {
@@ -170,7 +170,7 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-// Completes runs over several windows: the blocks of a run's first window add the later windows' partial sums.
+// Adds the runs that span several windows: the blocks of a run's first window add the later windows' partial sums.
 template <class G>
 __global__ void __launch_bounds__(threads)
     join_kernel(G *dwte, const float *partial, const int32_t *sorted, Keys keys, int C, int windows) {
@@ -182,8 +182,9 @@ __global__ void __launch_bounds__(threads)
   const int first = index * window;
   const bool began_before = first > 0 && keys.token(sorted[first]) == token && keys.token(sorted[first - 1]) == token;
   if (began_before) return;
-  // The first later window that does not begin with the token. A frequent token spans hundreds: one thread that looked
-  // for the end took half of the kernel's 0.27 ms (32,768 positions of Python sources, H100).
+  // `end` is the first later window that does not begin with the token. All threads search for the end, because a
+  // frequent token spans hundreds of windows: a search by one thread took half of the kernel's 0.27 ms (32,768
+  // positions of Python sources, H100).
   int end = index + 1;
   for (int same = threads; same == threads; end += same) {
     const int next = end + static_cast<int>(threadIdx.x);
@@ -263,7 +264,7 @@ void ops::embedding_backward(Context &gpu, void *dwte, void *dwpe, const void *d
     with_types(gpu, !gpu.accumulates, [&](auto element, auto gradient) {
       auto *out = static_cast<decltype(gradient) *>(dwpe);
       auto *dy = static_cast<const decltype(element) *>(dout);
-      // 4 columns per thread in every type, because there are only T x C of them.
+      // 4 columns per thread even in bf16: with 8, T x C would give too few threads.
       with_vectors<float>(
           plane,
           [&](auto V) {

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int threads = 256;
 
-// A thread takes V adjacent columns of a row. `ids` are the tokens, or with positions the texts.
+// A thread writes V adjacent columns of a row of `out`. `ids` is tokens [B,T], or texts [B,S+1] if `positions` is set.
 template <class T, int V>
 __global__ void __launch_bounds__(threads)
     forward_kernel(T *out, const int32_t *ids, const int32_t *positions, const T *wte, const T *wpe, int64_t packs,

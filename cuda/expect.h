@@ -1,6 +1,6 @@
-// Included after a user's file in a program that `gpt2 kernel test FILE --expect` makes: reads the arguments of a function as
-// doubles, and writes the arrays after the call. CUDA for nvcc and for the emulator. Each test compiles it: with <string> and
-// <algorithm> a small test took 4.7 s instead of 3.7.
+// Driver that `gpt2 kernel test FILE --expect` compiles after the user's FILE: reads a function's arguments as doubles,
+// calls the function, and writes the arrays. CUDA for nvcc and for the emulator. Each test compiles this file, so
+// headers are few: with <string> and <algorithm> a small test took 4.7 s instead of 3.7.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -12,7 +12,7 @@
 namespace gpt2_expect {
 
 static FILE *input;
-// Names of the parameters that are not yet read.
+// Names of the parameters whose arguments are not yet read.
 static const char *const *names;
 
 inline double next() {
@@ -24,7 +24,7 @@ inline dim3 next_sizes() {
   const double x = next(), y = next(), z = next();
   return dim3(unsigned(x), unsigned(y), unsigned(z));
 }
-// Throws, so that memory is freed.
+// Throws `status` if a CUDA call failed. The destructors then free device memory.
 inline void check(cudaError_t status, const char *what) {
   if (status == cudaSuccess) return;
   fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(status));
@@ -34,20 +34,20 @@ struct Free {
   void operator()(void *memory) const { cudaFree(memory); }
 };
 
-// Ends the program because the case does not fit a parameter, without notices of memory that is not freed.
+// Ends the program because the test case does not fit a parameter. _Exit skips reports of memory that is not freed.
 template <class... Values>
 [[noreturn]] void refuse(const char *format, Values... values) {
   fprintf(stderr, format, values...);
   std::_Exit(78);
 }
 
-// A 16-bit float becomes a double by way of fp32.
+// The value as a double. A 16-bit float is converted by way of fp32.
 template <class T>
 double wide(T value) {
   return std::conditional_t<std::is_arithmetic_v<T>, T, float>(value);
 }
 
-// Whether T holds a number: floats may round it. From 2^53 on a double may stand for another whole number.
+// Whether T can hold `value`. Floats may round it; integers must be below 2^53, where doubles are still exact.
 template <class T>
 bool holds(double value) {
   if constexpr (!std::is_integral_v<T>) return !std::isfinite(value) || std::isfinite(wide(T(value)));
@@ -56,7 +56,7 @@ bool holds(double value) {
   return value >= (std::is_signed_v<T> ? -end : 0) && value < end && value == std::trunc(value);
 }
 
-// The next number, of a parameter or, with an index, in its array.
+// Reads the next number: the argument of parameter `name`, or, with an index, an element of its array.
 template <class T>
 T next_as(const char *name, long index = -1) {
   const double value = next();
@@ -78,7 +78,7 @@ struct Argument {
   void write(FILE *) const {}
 };
 
-// An array on the device: its length, whether it has values and expected values, and these.
+// An array argument, on the device. Input: length, flags (has values, has expected values), values, expected values.
 template <class T>
 struct Argument<T *> {
   using Element = std::remove_cv_t<T>;
@@ -98,10 +98,10 @@ struct Argument<T *> {
     const bool has_values = next() != 0, is_expected = next() != 0;
     count = size_t(length);
     bytes = count * sizeof(Element);
-    // A byte: an empty array is no null pointer.
+    // At least one byte, so that an empty array is not a null pointer.
     const size_t allocated = bytes + (bytes == 0);
 #ifdef GPT2_PROGRAM
-    // Without a caller: reports would name a line of this file.
+    // The caller is NULL, because the emulator's reports would name a line of this file.
     memory.reset(static_cast<Element *>(
         gpt2_emulator::allocate(allocated, gpt2_emulator::Kind::device, sizeof(Element), name, nullptr)));
     check(memory ? cudaSuccess : cudaErrorMemoryAllocation, name);
@@ -113,13 +113,13 @@ struct Argument<T *> {
     if (has_values) check(cudaMemcpy(get(), read().get(), bytes, cudaMemcpyHostToDevice), name);
     if (is_expected) read();
   }
-  // Whether the elements are integers, and the elements.
+  // Writes 1 if the elements are integers, else 0; then the elements as doubles.
   void write(FILE *output) const {
 #ifdef GPT2_PROGRAM
     const void *first;
     if (!gpt2_emulator::is_written(get(), bytes, &first)) {
       fprintf(stderr, "warning: no kernel wrote %s[%td]\n", name, static_cast<const Element *>(first) - get());
-      // The copy would be reported too.
+      // Without this the emulator would also report the copy below.
       gpt2_emulator::written(get(), bytes);
     }
 #endif
@@ -131,7 +131,7 @@ struct Argument<T *> {
   }
 };
 
-// The arguments of a function, read in their order.
+// Reads the arguments of a function, in the order of its parameters.
 template <class... P>
 std::tuple<Argument<std::remove_cv_t<P>>...> arguments(void (*)(P...)) {
   return {Argument<std::remove_cv_t<P>>()...};

@@ -1,7 +1,7 @@
 // A weight in FP8 and its transposed copy, in one kernel. The scale depends on all elements, so the blocks first find
 // the largest element, wait for each other, and then quantise. The block that finishes last takes the largest norms of
 // rows and columns. Each warp keeps the last tile that it read in registers; on 132 SMs these tiles hold a whole weight
-// of up to 2.7 million elements.
+// of up to 2.7 million elements, which is then read only once.
 //
 // Blocks that wait for each other must all be on SMs. The grid has one block per SM although two fit, so that a second
 // context may run the kernel at the same time, or another stream may fill half of the GPU. The previous kernel of the
@@ -26,7 +26,7 @@ constexpr int side = 8, tile_rows = 4 * side, tile_columns = 8 * side;
 // The largest block whose threads have enough registers while two blocks fit on an SM.
 constexpr int threads = 320, warps = threads / 32;
 
-// Sums in scratch; the kernel clears them.
+// The sum of squares of each row and column of the weight, in scratch; the kernel clears the sums first.
 struct Sums {
   Sum *of_rows;     // [O]
   Sum *of_columns;  // [C]
@@ -34,7 +34,7 @@ struct Sums {
   Sums(Scratch &scratch, int C, int O) : of_rows(scratch.take<Sum>(O)), of_columns(scratch.take<Sum>(C)) {}
 };
 
-// The largest of the block's numbers, not negative or NaN; every thread gets it. May be called repeatedly.
+// The largest `value` of a block's threads, in every thread. No value is negative or NaN. May be called repeatedly.
 __device__ __forceinline__ float block_largest(float value) {
   __shared__ float of_warp[warps];
   value = warp_largest(value);
@@ -46,7 +46,7 @@ __device__ __forceinline__ float block_largest(float value) {
   return value;
 }
 
-// 8 adjacent elements of a line, in pairs: 16-bit elements would each take a register during the wait for other blocks.
+// 8 adjacent elements of a row, in pairs: 16-bit variables would take a whole register each while the block waits.
 struct Line {
   uint32_t pairs[side / 2];
 };
@@ -65,9 +65,9 @@ __device__ __forceinline__ float largest_of(const Line &line, float largest) {
   return largest;
 }
 
-// sums[i] += values[i], added over the lanes whose numbers differ only in bits LOW to HIGH - 1. For each of these bits,
-// from the highest on, a lane passes on half of its values and keeps the others. A float of up to 64 squares may be
-// rounded, but to a multiple of the unit. NaN counts as 0.
+// sums[i] += values[i], added over the lanes whose indices differ only in bits LOW to HIGH - 1. For each of these bits,
+// from the highest on, a lane passes on half of its values and keeps the other half. An fp32 sum of up to 64 squares
+// may be rounded, but stays a multiple of the unit 2^-18. NaN counts as 0.
 template <int LOW, int HIGH>
 __device__ __forceinline__ void add_sums(Sum *sums, float (&values)[side], bool exist) {
   int kept = side, first = 0;
@@ -89,7 +89,7 @@ __device__ __forceinline__ void add_sums(Sum *sums, float (&values)[side], bool 
   }
 }
 
-// The root of the largest sum, in every thread of the block; `count` is even.
+// The largest norm, in units of the scale: the square root of the largest of `count` sums (even). Every thread gets it.
 __device__ __forceinline__ float largest_norm(const Sum *sums, int count) {
   float largest = 0;
 #pragma unroll 8
@@ -100,7 +100,7 @@ __device__ __forceinline__ float largest_norm(const Sum *sums, int count) {
   return sqrtf(block_largest(largest) / units);
 }
 
-// A lane's square of a tile. O and C are multiples of `side`, so the square lies inside or, as zeros, outside.
+// A lane's 8 x 8 elements of a tile: all inside the weight, or all outside and 0 (O and C are multiples of 8).
 struct Square {
   int row, column;
   bool exists;
@@ -119,7 +119,7 @@ struct Square {
   }
 };
 
-// Stores a square, and adds its squares to the sums.
+// Stores a lane's 8 x 8 square in FP8, and adds the squares of its values to the sums of rows and columns.
 __device__ __forceinline__ void quantize(uint8_t *values, uint8_t *transposed, const Sums &sums, const Square &from,
                                          float inverse, int C, int O) {
   const int row = from.row, column = from.column;
@@ -188,7 +188,7 @@ __global__ void __launch_bounds__(threads, 2)
   wait_for_previous_kernel();
   const int block = static_cast<int>(blockIdx.x), blocks = static_cast<int>(gridDim.x);
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  // The warps that have the fewest tiles come first in the rest of the work.
+  // Threads of the warps that have the fewest tiles come first in the loops over `thread`.
   const int thread = ((warps - 1 - warp) * blocks + block) * 32 + lane;
   for (int i = thread; i < O; i += blocks * threads) sums.of_rows[i] = 0;
   for (int i = thread; i < C; i += blocks * threads) sums.of_columns[i] = 0;
@@ -225,7 +225,7 @@ __global__ void __launch_bounds__(threads, 2)
   __syncthreads();
   const float scale = fp8_scale(largest_of_all), inverse = inverse_of(scale);
 
-  // Backwards from the last tile, which is still in registers; the tiles just before it are still in L2.
+  // Tiles go in reverse order: the last is still in registers, and the tiles just before it are still in L2.
   for (tile -= stride; tile >= 0; tile -= stride) {
     quantize(values, transposed, sums, square, inverse, C, O);
     if (tile >= stride) square.read(weight, tile - stride, C, O);

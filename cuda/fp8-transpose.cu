@@ -1,9 +1,9 @@
-// The columnwise copy of a matrix in FP8, at the speed of memory: transposes bytes, and rescales rows with a scale
-// below the block's.
+// The columnwise copy of a matrix in FP8. Memory-bound: transposes bytes, and rescales the rows whose scale is below
+// the scale of their block of GPT2_FP8_BLOCK rows.
 //
-// A block takes 128 rows of 128 channels, so that both reads and writes are whole lines of 128 bytes. Each warp reads a
-// group of 16 rows, 4 channels in a lane, and transposes them in registers. Shared memory then gathers the 8 groups of
-// a channel. For the classifier the kernel also scales and rounds rows of bf16.
+// A thread block takes 128 rows of 128 channels, so that both reads and writes are whole lines of 128 bytes. Each warp
+// reads a group of 16 rows, 4 channels in a lane, and transposes them in registers. Shared memory then gathers the 8
+// groups of a channel. For the classifier the kernel also scales and rounds rows of bf16.
 #include "fp8-transpose.cuh"
 
 #include <type_traits>
@@ -21,14 +21,14 @@ constexpr int threads = groups * 32, warps = groups;
 constexpr int lines_a_turn = threads / groups;  // channels that are stored at a time
 constexpr int scales_a_thread = GPT2_FP8_BLOCK / threads;
 
-// Two values times a power of two that is at most 1. In half precision this is exact, except below 2^-14, where E4M3
-// rounds to 0 in any case.
+// Multiplies a pair of E4M3 values by a power of two that is at most 1. In half precision this is exact, except below
+// 2^-14, where E4M3 rounds to 0 in any case.
 __device__ __forceinline__ uint32_t rescale(uint32_t pair, __half2 factor) {
   const __half2 halves = __nv_cvt_fp8x2_to_halfraw2(static_cast<uint16_t>(pair), __NV_E4M3);
   return __nv_cvt_halfraw2_to_fp8x2(__hmul2(halves, factor), __NV_SATFINITE, __NV_E4M3);
 }
 
-// T is uint8_t for values in FP8, or bf16 for rows times `factor`; `scale` is then the scale of the rows' rowwise copies.
+// T is uint8_t for FP8, or bf16 for rows that are multiplied by `factor`, whose FP8 copies have the scales `scale`.
 template <class T>
 __global__ void __launch_bounds__(threads, std::is_same_v<T, bf16> ? 4 : 5)
     transpose_kernel(uint8_t *columnwise, float *columnwise_scale, float *columnwise_norm, const T *values,
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(threads, std::is_same_v<T, bf16> ? 4 : 5)
         if (i < count) loaded[i] = *reinterpret_cast<const Word *>(source + static_cast<int64_t>(i) * C);
       }
     };
-    // Nearly all groups are full; their reads need no checks.
+    // Nearly all groups have 16 rows below N; their reads need no checks.
     if (N - first >= group) {
       read(group);
     } else {
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(threads, std::is_same_v<T, bf16> ? 4 : 5)
   if (const int row = row0 + static_cast<int>(threadIdx.x);
       rounds && channel0 == 0 && threadIdx.x < rows && row < groups_a_channel * group) {
     const float weight = row < N ? factor[row] * inverse : 0.0f, high = unpack_fp8(pack_fp8(weight, 0)).x;
-    uint8_t *to = weights + row / group * group + row % 8 * 2 + row / 8 % 2;  // in the order of a group
+    uint8_t *to = weights + row / group * group + row % 8 * 2 + row / 8 % 2;  // in the row order of a columnwise group
     to[0] = static_cast<uint8_t>(pack_fp8(high, 0));
     to[groups_a_channel * group] = static_cast<uint8_t>(pack_fp8((weight - high) * 0x1p6f, 0));
   }
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(threads, std::is_same_v<T, bf16> ? 4 : 5)
     const float by = __shfl_sync(0xffffffffu, of_row * inverse, i);
     if constexpr (rounds) {
       const float2 low = unpack_bf16(loaded[i].x), high = unpack_bf16(loaded[i].y);
-      // A factor that is NaN must not reach the padding.
+      // Rows past N are 0, even if the factor (the last row's) is NaN.
       x[i] = first + i >= N ? 0
                             : pack_fp8(low.x * by, low.y * by) |
                                   static_cast<uint32_t>(pack_fp8(high.x * by, high.y * by)) << 16;
@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(threads, std::is_same_v<T, bf16> ? 4 : 5)
 #pragma unroll
     for (int j = 0; j < 4; j++) lines[j][word] = bytes[j];
   }
-  // Without the exclusive or, the lanes of a write would share 4 banks.
+  // Without the exclusive or, the lanes of a warp would write to the same 4 banks.
 #pragma unroll
   for (int j = 0; j < 4; j++) {
     staging[(lane * 4 + j) * groups + (warp ^ lane % groups)] =

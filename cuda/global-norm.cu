@@ -12,9 +12,9 @@ namespace {
 constexpr int threads = 256;
 constexpr int blocks = 1024;
 
-// Each block's sum of squares. With SUMS, of the sums over `parts` rows of values [parts,count]; the sums replace the
-// first row. Each sum is added in fp32 in the order of rows and rounded before it is squared, so that the norm belongs to
-// the stored values; count is then a multiple of the vector.
+// partial[block] = the block's sum of squares of values [count]. With SUMS, values is [parts,count]: the rows are added
+// in fp32, in order, and the sums replace the first row. The norm belongs to the stored values: a sum is rounded before
+// it is squared. With SUMS, count is a multiple of the vector's elements.
 template <bool SUMS, class T>
 __global__ void __launch_bounds__(threads) square_sum_kernel(double *partial, T *values, int64_t count, int parts) {
   constexpr int V = vector_size<T>;
@@ -83,7 +83,7 @@ void ops::global_norm(Context &gpu, float *step, void *matrices, const float *ve
   double *squares = partial;
   int count = 2 * blocks;
   if (communicator) {
-    // The matrices' sum replaces the last of their partial sums, directly before the vectors' partial sums.
+    // Only the matrices are summed over ranks. Their sum goes directly before the vectors' partial sums.
     squares = partial + blocks - 1;
     count = 1 + blocks;
     sum_kernel<<<1, threads, 0, gpu.stream>>>(squares, partial, blocks);

@@ -7,17 +7,17 @@
  *  - Arguments: context, outputs, inputs, sizes, scalars.
  *  - `void *` tensors have the context's dtype (see GPT2_DTYPE); `float *`, `int32_t *`, `uint8_t *` and `int8_t *` always
  *    are fp32, int32, FP8 and GELU's derivative (see "FP8").
- *  - Pointers are device memory from gpt2_allocate, 64-byte aligned in ops, except `pinned` and those marked GPT2_HOST: memory
- *    of the caller (in TypeScript a typed array); without a shape such a pointer takes one result.
+ *  - Pointers are device memory from gpt2_allocate, in ops 64-byte aligned. `pinned` and pointers marked GPT2_HOST are
+ *    memory of the caller (in TypeScript a typed array); a GPT2_HOST pointer without a shape takes one result.
  *  - The result is a status. After a failure nothing was launched, and gpt2_last_error(context) says what was expected,
  *    what was passed, and where. Nothing exits, aborts or asserts on a caller's input. Only signal handlers are global.
  *  - A returned text belongs to the object that it describes, and is valid until the next call with that object.
- *  - Graphs are freed before what they use (after a communicator that was abandoned), and all that before their context.
- *  - Ops are enqueued in order on the context's stream and may return before they finish (the CPU's finish first).
+ *  - Free a graph before the objects that it uses (but after an abandoned communicator), and all of these before the context.
+ *  - Ops are enqueued in order on the context's stream, and may return before they finish (on the CPU they finish first).
  *  - No op allocates. Scratch is the context's workspace (gpt2_set_workspace); *_scratch functions give the bytes that
  *    an op needs. Ops run one after another, so one workspace of the largest size serves all of them.
- *  - Bitwise deterministic: same inputs, same bits, at any thread count on one code path (the set of kernels in use, as
- *    "avx512" or "sm90"). No floating-point atomics. */
+ *  - Bitwise deterministic: same inputs, same bits, at any thread count on one code path (the set of kernels in use, such
+ *    as "avx512" or "sm90"). No floating-point atomics. */
 #ifndef GPT2_H
 #define GPT2_H
 
@@ -49,16 +49,16 @@ enum GPT2_STATUS {
  *   bias and layernorm gradients, mean, rstd, lse,
  *   losses, norm                                     fp32         fp32
  *   master weights, moments                          fp32         fp32
- * In fp32 and tf32 the master weights are the weights. fp8 is bf16 with the ops on FP8 tensors (see "FP8"). In the CPU
- * library all tensors are fp32: its bf16 is fp32 with matmuls and attention that round their operands to bf16, its fp8 is
- * fp32 with the ops on FP8 tensors. */
+ * In fp32 and tf32 the master weights are the weights. fp8 is bf16 plus the ops on FP8 tensors (see "FP8"). In the CPU
+ * library all tensors are fp32: in bf16, matmuls and attention round their operands to bf16; fp8 is fp32 plus the ops on
+ * FP8 tensors. */
 enum GPT2_DTYPE { GPT2_FP32 = 0, GPT2_TF32 = 1, GPT2_BF16 = 2, GPT2_FP8 = 3 };
 
-/* The activation of the MLP that a matmul computes too: GELU (see gpt2_gelu_forward) or relu(x)^2 (So et al. 2021). */
+/* The activation that a matmul applies to its result: GELU (see gpt2_gelu_forward) or relu(x)^2 (So et al. 2021). */
 enum GPT2_ACTIVATION { GPT2_NO_ACTIVATION = 0, GPT2_GELU = 1, GPT2_RELU_SQUARED = 2 };
 
-/* The step block: 64 floats in device memory that change from step to step, so that a recorded step can run again. The
- * host writes LEARNING_RATE to STOP before a step and reads TARGETS to UPDATED after it. step[NORM]: GPT2_STEP_NORM. */
+/* The step block: 64 floats in device memory for values that change from step to step, so that a graph can run again. The
+ * host writes elements 0 to STOP before a step, reads TARGETS to UPDATED after it. step[NORM] is element GPT2_STEP_NORM. */
 enum GPT2_STEP {
   GPT2_STEP_LEARNING_RATE = 0,
   GPT2_STEP_LOSS_LIMIT = 1,   /* finite; if the loss is NaN or above it, the step changes no weight */
@@ -77,7 +77,7 @@ enum GPT2_STEP {
 
 typedef struct gpt2_context gpt2_context;           /* device, stream, dtype, workspace, last error */
 typedef struct gpt2_event gpt2_event;               /* a point in the context's stream */
-typedef struct gpt2_graph gpt2_graph;               /* a recorded step */
+typedef struct gpt2_graph gpt2_graph;               /* recorded ops, launched together */
 typedef struct gpt2_generator gpt2_generator;       /* MT19937, seeded as PyTorch's CPU generator */
 typedef struct gpt2_communicator gpt2_communicator; /* the connection between the ranks of a job */
 typedef struct gpt2_module gpt2_module;             /* kernels from outside this library, loaded on the device */
@@ -87,14 +87,14 @@ typedef struct gpt2_module gpt2_module;             /* kernels from outside this
 /* The GPT2_ABI_VERSION the library was built with. */
 GPT2_API int gpt2_abi_version(void);
 
-/* Ends the process after `milliseconds`, with `text` on standard error, even if its threads hang in a driver or
- * exit(3). `text` is [bytes] of UTF-8. */
+/* Ends the process after `milliseconds`, with `text` on standard error, even if the process's threads hang in a driver or
+ * in exit(3). `text` is [bytes] of UTF-8. */
 GPT2_API int gpt2_end_later(GPT2_HOST const void *text, int64_t bytes, int32_t milliseconds, int32_t exit_code);
 
-/* For the whole process; later calls change nothing. The second of `signals` [count] ends it with exit code 128 + signal,
- * unless it ends by itself within `grace` milliseconds, also while a kernel keeps the host language's handlers, which are
- * called as before, from running. Signals without a handler, or within `apart` milliseconds of the first, do not count.
- * A line on standard error names the kernel that runs on a CPU. */
+/* Makes the second of the `signals` [count] end the process with exit code 128 + signal, unless the process ends by itself
+ * within `grace` milliseconds. This works even while a kernel blocks the host language. Installed handlers are still called;
+ * signals without a handler, or within `apart` milliseconds of the first, do not count. A line on standard error names the
+ * kernel that runs on a CPU. Later calls change nothing. */
 GPT2_API int gpt2_end_at_second_signal(GPT2_HOST const int32_t *signals, int64_t count, int32_t apart, int32_t grace);
 
 /* Opens a device. On failure *context is still set (unless memory ran out: then NULL) so that gpt2_last_error works;
@@ -119,16 +119,16 @@ GPT2_API const char *gpt2_context_description(gpt2_context *context);
 /* Gives ops their scratch: `workspace` [bytes] of device memory, owned by the caller. */
 GPT2_API int gpt2_set_workspace(gpt2_context *context, void *workspace, int64_t bytes);
 
-/* Zeroed memory: of the device, or page-locked memory of the host for the asynchronous copies. gpt2_memory_info gives the
- * bytes of the device's memory. */
+/* Allocate and free zeroed memory: on the device, or page-locked on the host for asynchronous copies. gpt2_memory_info
+ * gives the free and the total bytes of the device's memory. */
 GPT2_API int gpt2_allocate(gpt2_context *context, GPT2_HOST void **memory, int64_t bytes);
 GPT2_API int gpt2_free(gpt2_context *context, void *memory);
 GPT2_API int gpt2_allocate_pinned(gpt2_context *context, GPT2_HOST void **memory, int64_t bytes);
 GPT2_API int gpt2_free_pinned(gpt2_context *context, void *memory);
 GPT2_API int gpt2_memory_info(gpt2_context *context, GPT2_HOST int64_t *available, GPT2_HOST int64_t *total);
 
-/* Synchronous copies; the other copies and zeros are in stream order. `source` and `destination` on the host are [bytes];
- * `pinned` is memory of gpt2_allocate_pinned, in use until an event recorded after the copy is reached. */
+/* The first two copies return when they are done; the others and gpt2_fill_zero run in stream order. Host memory is
+ * [bytes]. `pinned` is memory of gpt2_allocate_pinned, in use until an event recorded after the copy is reached. */
 GPT2_API int gpt2_copy_to_device(gpt2_context *context, void *destination, GPT2_HOST const void *source, int64_t bytes);
 GPT2_API int gpt2_copy_to_host(gpt2_context *context, GPT2_HOST void *destination, const void *source, int64_t bytes);
 GPT2_API int gpt2_copy_to_device_async(gpt2_context *context, void *destination, const void *pinned, int64_t bytes);
@@ -136,12 +136,12 @@ GPT2_API int gpt2_copy_to_host_async(gpt2_context *context, void *pinned, const 
 GPT2_API int gpt2_copy_on_device(gpt2_context *context, void *destination, const void *source, int64_t bytes);
 GPT2_API int gpt2_fill_zero(gpt2_context *context, void *destination, int64_t bytes);
 
-/* weight [count] = master [count], rounded to nearest even. In fp32 and tf32 this copies, or does nothing if both are the
- * same memory. */
+/* weight [count] = master [count], rounded to nearest even. In fp32 and tf32 the call copies, or does nothing if weight
+ * and master are the same memory. */
 GPT2_API int gpt2_cast_weights(gpt2_context *context, void *weight, const float *master, int64_t count);
 
 /* An event is reached when all work enqueued before it was recorded has finished. gpt2_event_query does not block;
- * gpt2_event_elapsed gives the time between two reached events. What is enqueued after gpt2_event_wait starts after the
+ * gpt2_event_elapsed gives the time between two reached events. Work enqueued after gpt2_event_wait starts after the
  * event is reached; in a graph, the event must be recorded in the same graph. */
 GPT2_API int gpt2_event_create(gpt2_context *context, GPT2_HOST gpt2_event **event);
 GPT2_API int gpt2_event_destroy(gpt2_context *context, gpt2_event *event);
@@ -161,7 +161,7 @@ GPT2_API int gpt2_graph_destroy(gpt2_context *context, gpt2_graph *graph);
  *
  * TypeScript compiles a file of kernels (src/ops/kernels); the CPU library runs them by emulating a GPU (cpu/emulator). */
 
-/* Loads a cubin for this GPU, or what was compiled for the CPU library. `path` is [bytes] of UTF-8. */
+/* Loads a file of compiled kernels: a cubin for this GPU, or a shared library for the CPU. `path` is [bytes] of UTF-8. */
 GPT2_API int gpt2_module_load(gpt2_context *context, GPT2_HOST gpt2_module **module, GPT2_HOST const void *path,
                               int64_t bytes);
 GPT2_API int gpt2_module_free(gpt2_context *context, gpt2_module *module);
@@ -169,7 +169,7 @@ GPT2_API int gpt2_module_free(gpt2_context *context, gpt2_module *module);
 /* The module's kernels as a JSON array, with an object for each kernel:
  *   "signature"   demangled: "add(float*, float const*, int)"; an extern "C" kernel has only a name
  *   "parameters"  an object for each, with its "offset" and "bytes" in the arguments of a launch
- *   "registers", "localBytes" (spills and arrays) of a thread, "sharedBytes" (static) and "threads" (the most) of a block;
+ *   "registers", "localBytes" (spills and arrays) of a thread, "sharedBytes" (static) and "threads" (at most) of a block;
  *   "sharedLimit", the most shared memory that a block can have */
 GPT2_API const char *gpt2_module_description(gpt2_module *module);
 
@@ -187,7 +187,7 @@ GPT2_API int gpt2_module_launch(gpt2_context *context, gpt2_module *module, int3
 GPT2_API gpt2_generator *gpt2_generator_create(uint32_t seed);
 GPT2_API int gpt2_generator_destroy(gpt2_generator *generator);
 
-/* `normals` [count] as torch.Tensor.normal_ draws them on the CPU for count >= 16; else GPT2_INVALID_ARGUMENT. */
+/* `normals` [count] as torch.Tensor.normal_ draws them on the CPU. A count below 16 gives GPT2_INVALID_ARGUMENT. */
 GPT2_API int gpt2_generator_normal(gpt2_generator *generator, GPT2_HOST float *normals, int64_t count, float mean,
                                    float standard_deviation);
 
@@ -202,8 +202,8 @@ enum GPT2_COMMUNICATOR { GPT2_COMMUNICATOR_ID_SIZE = 192 };
 GPT2_API int gpt2_communicator_id(gpt2_context *context, GPT2_HOST void *id, int32_t is_one_machine);
 
 /* Joins the ranks; returns when all have joined. On one machine they connect over TCP on its loopback, and copy engines
- * carry the data if each GPU reaches the memory of the others. Otherwise, and with GPT2_PEER_COPIES=0, NCCL does; only
- * then is it opened (libnccl.so.2, or the file that GPT2_NCCL_LIB names).
+ * carry the data if each GPU reaches the memory of the others. Otherwise, or with GPT2_PEER_COPIES=0, NCCL carries the
+ * data; only then is NCCL opened (libnccl.so.2, or the file that GPT2_NCCL_LIB names).
  *   id [GPT2_COMMUNICATOR_ID_SIZE]
  *   timeout_milliseconds  how long rank 0 waits for another rank in the functions of this section; the others wait for
  *                         rank 0 five seconds longer, and two minutes for NCCL to join */
@@ -218,7 +218,7 @@ GPT2_API int gpt2_communicator_destroy(gpt2_context *context, gpt2_communicator 
 
 /* The communicator, as JSON:
  *   "carrier"   "copies" (the GPUs' copy engines), "nccl" or "loopback" (the CPU library)
- *   "parts"     the rows P that gpt2_reduce_scatter gives: R, or 1 if NCCL adds
+ *   "parts"     the rows P of gpt2_reduce_scatter's result: R (the ranks), or 1 if NCCL adds the rows
  *   "ordering"  the guarantee that a signalled rank sees the copies before the signal: "flushed" (the wait flushes
  *               remote writes) or "nvlink" (NVLink keeps their order); "" if no copy engines are used
  *   "reason"    on one machine: why NCCL is used instead of copy engines; else "" */
@@ -258,7 +258,7 @@ GPT2_API int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator
  *   name (scratch) [N,C]     is overwritten; its content is private to the library
  * A dimension is an argument, a number, or an expression of one argument (3C, S+1, C/NH, N/16); a quotient is rounded up.
  * >=T allows more rows than T, of which the first T are used. These may follow the shape, in this order:
- *   : gradient, : ARGUMENT   the dtype of weight gradients (see GPT2_DTYPE); that in ARGUMENT, GPT2_FP32 or GPT2_BF16
+ *   : gradient, : ARGUMENT   the dtype of weight gradients (see GPT2_DTYPE); the dtype that ARGUMENT is, fp32 or bf16
  *   < V, < V or -1           ids from 0 to V-1; -1 stands for no id. On another id the CPU library fails; CUDA gives NaN
  *   <= t                     0 <= element [b,t] <= t, and no element is less than the one before it in row b
  *   by tokens                only rows whose number is an id in this tensor are read or written
@@ -268,10 +268,10 @@ GPT2_API int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator
  *   where A == VALUE         NULL unless A == VALUE (A != VALUE) holds; if it holds, not NULL without "or NULL"
  *   may be X, may be X or Y  may be the same memory; an output overlaps no other tensor
  * Then, each after a semicolon: relations between arguments, in C, with NULL for tensors, and `workspace` with the
- * arguments of the next scratch function, or of the named one. Integer arguments are sizes of at least 1, except
- * `accumulate`, dtypes, those in relations, and `activation`, a GPT2_ACTIVATION. Sizes of FP8 tensors but N are multiples of
- * 16. A scratch function with `gradients` 0 leaves out the bytes for dweight, gpt2_classifier_scratch also those for din and
- * dbias; the rest for the largest N serves every smaller N. */
+ * arguments of the scratch function: the next in this file, or the named function. Integer arguments are sizes of at least
+ * 1, except `accumulate`, dtypes, arguments in relations, and `activation`, a GPT2_ACTIVATION. Sizes of FP8 tensors, except
+ * N, are multiples of 16. With `gradients` 0 a scratch function leaves out the bytes for dweight, gpt2_classifier_scratch
+ * also the bytes for din and dbias. The scratch without them for the largest N serves every smaller N. */
 
 /* out[b,t,:] = wte[id,:] + wpe[p,:]. Without positions id = tokens[b,t] and p = t; with positions id = texts[b,p] and
  * p = positions[b] + t (see "generation").
@@ -282,8 +282,8 @@ GPT2_API int gpt2_embedding_forward(gpt2_context *context, void *out, const int3
                                     int32_t S, int32_t C, int32_t V);
 
 /* dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in an order that depends only on the tokens;
- * dwpe[t,:] (=|+=) sum over b of dout[b,t,:]. dwte is also the weight of gpt2_classifier, whose backward comes first.
- * On CUDA V is at most 65536, the limit of a token file, and a token outside [0, V) counts only in dwpe.
+ * dwpe[t,:] (=|+=) sum over b of dout[b,t,:]. In training dwte may already hold the gradient of gpt2_classifier, whose
+ * weight can be wte. On CUDA V is at most 65536, the limit of a token file, and a token outside [0, V) counts only in dwpe.
  *   dwte += [>=V,C]: gradient by tokens, dwpe (accumulate) [>=T,C]: gradient or NULL, dout [B,T,C], tokens [B,T] < V;
  *   workspace (B,T,C,V) */
 GPT2_API int gpt2_embedding_backward(gpt2_context *context, void *dwte, void *dwpe, const void *dout,
@@ -293,7 +293,7 @@ GPT2_API int gpt2_embedding_scratch(gpt2_context *context, GPT2_HOST int64_t *by
                                     int32_t V);
 
 /* ---------------------------------------------------------------- norms: layernorm (Ba et al. 2016); RMSNorm (Zhang and
- * Sennrich 2019), without mean and biases. With `values` the rounded result is also stored in FP8, rowwise (see "FP8"). */
+ * Sennrich 2019), without mean and biases. If `values` is set, the rounded result is also stored in FP8, rowwise. */
 
 /* out = (in - mean) * rstd * weight + bias over the last dimension, rstd = 1/sqrt(population variance + eps); or in RMSNorm
  * out = in * rstd * weight, rstd = 1/sqrt(mean of in^2 + eps).
@@ -356,7 +356,7 @@ GPT2_API int gpt2_qk_norm_rotary_forward(gpt2_context *context, void *qkv, float
                                          float eps, float query_factor);
 
 /* Turns the gradient of forward's result (`qkv`, without positions) into that of its input, in place; v's is unchanged.
- * Let y be a result and dy its gradient, both rotated back; for q, y is also divided and dy multiplied by query_factor.
+ * Let y be forward's result and dy its gradient, both rotated back; for q, divide y and multiply dy by query_factor.
  * Then dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL. With value_factors: dvalue_factors (=|+=) the sums of
  * dv * values and of dv * embedded; dembedded = value_factors[1] dv; dv = value_factors[0] dv.
  *   dqkv (updated) [B,T,3C] first 2C, dvalue_factors (accumulate) [2] with value_factors, dembedded = [B,T,C] with embedded,
@@ -371,17 +371,17 @@ GPT2_API int gpt2_qk_norm_rotary_backward(gpt2_context *context, void *dqkv, flo
 GPT2_API int gpt2_factors_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t K);
 
 /* Softmax of q*k^T/sqrt(HS) over the positions from first[b,t], or 0 if `first` is NULL, up to and including the query's t,
- * times v, per head; qkv holds q, k, v, each [NH,HS]. first[b,t] = max(0, t - w + 1) makes a window of w positions, the
- * start of t's document separates documents, the larger of both does both. The CPU library refuses a row that decreases
- * or exceeds t. On CUDA its results are undefined, but the op ends and reads no other memory. lse is the natural log of
+ * times v, per head; qkv holds q, k, v, each [NH,HS]. first[b,t] = max(0, t - w + 1) makes a window of w positions; the
+ * start of t's document separates documents; the larger of both does both. If a row of `first` decreases or exceeds t,
+ * the CPU library refuses it; on CUDA results are undefined, but the op ends and reads no other memory. lse is the log of
  * the softmax's denominator, from which backward recomputes the probabilities (Dao et al. 2022). On CUDA HS is at most
- * 256, and less on GPUs whose blocks have little shared memory: larger ones give GPT2_UNSUPPORTED.
+ * 256, and less on GPUs whose blocks have little shared memory: a larger HS gives GPT2_UNSUPPORTED.
  *   out = [B,T,C], lse = [B,NH,T], qkv [B,T,3C], first [B,T] <= t or NULL; C % NH == 0; workspace (B,T,C,NH) */
 GPT2_API int gpt2_attention_forward(gpt2_context *context, void *out, float *lse, const void *qkv, const int32_t *first,
                                     int32_t B, int32_t T, int32_t C, int32_t NH);
 
 /* With p = exp(q*k^T/sqrt(HS) - lse) where a query attends to a key, else 0: dv = p^T * dout;
- * ds[t,s] = p[t,s] ((dout * v^T)[t,s] - sum of dout[t] out[t]) / sqrt(HS); dq = ds * k; dk = ds^T * q. `first` is forward's.
+ * ds[t,s] = p[t,s] ((dout * v^T)[t,s] - sum of dout[t] out[t]) / sqrt(HS); dq = ds * k; dk = ds^T * q. `first` as in forward.
  *   dqkv = [B,T,3C], dout [B,T,C], out [B,T,C], qkv [B,T,3C], lse [B,NH,T], first [B,T] <= t or NULL; C % NH == 0;
  *   workspace (B,T,C,NH) */
 GPT2_API int gpt2_attention_backward(gpt2_context *context, void *dqkv, const void *dout, const void *out,
@@ -429,7 +429,7 @@ GPT2_API int gpt2_stream_sum_backward(gpt2_context *context, void *din, uint8_t 
 /* ---------------------------------------------------------------- cross-entropy */
 
 /* losses[i] = -log softmax(logits[i,:V])[targets[i]]; dlogits[i,:V] = (softmax - onehot) * dloss, dlogits[i,V:] = 0. Here and
- * in gpt2_classifier a target of -1 gives a loss and a row of 0. dloss is 1 / the tokens of a step, for a mean loss.
+ * in gpt2_classifier a row with target -1 has loss and gradient 0. dloss is 1 / the tokens of a step, for a mean loss.
  *   losses = [N], dlogits = [N,Vp] or NULL may be logits, logits [N,Vp], targets [N] < V or -1; V <= Vp */
 GPT2_API int gpt2_cross_entropy(gpt2_context *context, float *losses, void *dlogits, const void *logits,
                                 const int32_t *targets, int32_t N, int32_t V, int32_t Vp, float dloss);
@@ -462,11 +462,11 @@ GPT2_API int gpt2_loss_sum(gpt2_context *context, float *step, const float *loss
 
 /* ---------------------------------------------------------------- FP8 (Micikevicius et al. 2022), in a context of GPT2_FP8
  *
- * An element of a matrix in FP8 is a value in E4M3 times a scale, a power of two of at least 2^-126, so that scaling rounds
- * nothing. Values are rounded to nearest even: from fp32 in matmuls, from the context's dtype in other ops. Values beyond
- * 448, the largest number of E4M3, become 448. NaN stays NaN.
+ * An element of a matrix in FP8 is a value in E4M3 times a scale. A scale is a power of two, at least 2^-126, so scaling
+ * rounds nothing. Values are rounded to nearest even: from fp32 in matmuls, from the context's dtype in other ops. Values
+ * beyond 448, the largest number of E4M3, become 448. NaN stays NaN.
  *
- *   copy        values        scale and norm                       for
+ *   copy        values        scale and norm                       used by
  *   rowwise     [N,C]         one for each row                     forward, backward to the input
  *   columnwise  [C,N/16,16]   one for each block of rows           backward to the weight, which sums over rows
  *   weight      [O,C], [C,O]  in its `factors` (GPT2_FP8_FACTOR)   forward; [C,O]: backward to the input
@@ -475,11 +475,11 @@ GPT2_API int gpt2_loss_sum(gpt2_context *context, float *step, const float *loss
  * block is GPT2_FP8_BLOCK rows. Columnwise copies store rows in groups of 16: row 8 b + r of a group, with b 0 or 1 and r
  * from 0 to 7, is at 2 r + b. Values of rows past N are 0.
  *
- * A scale depends on no earlier step: it is the smallest with which bound / scale is at most 448. A block of rows gets their
- * largest scale and norm, except NaN. Matmuls scale a block like a row: by its bound, with columnwise norms and scales.
+ * A scale depends on no earlier step: it is the smallest with which bound / scale is at most 448. A block of rows gets its
+ * rows' largest scale and norm, except NaN. Matmuls scale a block like a row, by a bound from the block's norm and scale.
  *
  *   elements                               bound of absolute values, with ROW_NORM, COLUMN_NORM and BIAS in `factors`
- *   a weight; a row, except a matmul's     the largest absolute value
+ *   a weight; a row not from a matmul      the largest absolute value
  *   gelu(in * weight^T + bias)             in_norm * ROW_NORM + BIAS: no element of in * weight^T exceeds the norm of its
  *                                          row of `in` times the largest norm of a row of the weight (Cauchy and Schwarz)
  *   relu(in * weight^T + bias)^2           (in_norm * ROW_NORM + BIAS)^2
@@ -490,7 +490,7 @@ GPT2_API int gpt2_loss_sum(gpt2_context *context, float *step, const float *loss
  * error is at most 0.0025, and 0 and 1 are exact. 127 is NaN. */
 enum GPT2_FP8_COLUMNWISE { GPT2_FP8_GROUP = 16, GPT2_FP8_BLOCK = 512 };
 
-/* The factors of a weight: its scale, and norms that bound a matmul's results. */
+/* Elements of a weight's `factors`: its scale, and norms that bound the results of its matmuls. */
 enum GPT2_FP8_FACTOR {
   GPT2_FP8_SCALE = 0,
   GPT2_FP8_ROW_NORM = 1,    /* the largest norm of a row of the weight in FP8; 0 without `values` */
@@ -507,7 +507,7 @@ GPT2_API int gpt2_fp8_quantize_weight(gpt2_context *context, uint8_t *values, ui
                                       const void *weight, const void *bias, int32_t C, int32_t O);
 GPT2_API int gpt2_fp8_quantize_weight_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t C, int32_t O);
 
-/* The columnwise copy of a matrix in FP8. Values are rounded again only where they are subnormal at the block's scale.
+/* The columnwise copy of a matrix in FP8. Values are rounded again only if they become subnormal at the block's scale.
  *   columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], columnwise_norm = [N/GPT2_FP8_BLOCK], values [N,C],
  *   scale [N], norm [N] */
 GPT2_API int gpt2_fp8_transpose(gpt2_context *context, uint8_t *columnwise, float *columnwise_scale,
@@ -564,10 +564,10 @@ GPT2_API int gpt2_fp8_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *b
  * step[LOSS] *= f; step[NORM] = f * sqrt of the sum of squares over `matrices` and `vectors`;
  * step[CLIP] = f * max_norm / step[NORM] if step[NORM] > max_norm > 0, else f;
  * step[UPDATED] = 1 if step[LOSS] <= step[LOSS_LIMIT] and step[NORM] <= step[NORM_LIMIT] and (step[AFTER_UPDATE] = 0 or
- * step[UPDATED] was not 0), else 0. The device decides: the host enqueues a step before it knows the previous loss.
+ * step[UPDATED] was not 0), else 0. The device decides, because the host enqueues a step before it knows the previous loss.
  * With a communicator each rank passes its share of the matrices, as the `parts` rows that gpt2_reduce_scatter wrote,
- * and all vectors, which are the same at every rank. The first row becomes the sum of the rows, added in fp32 in their
- * order and rounded once. The op waits for the collectives enqueued before.
+ * and all vectors, which are the same at every rank. The first row becomes the sum of the rows, added in fp32 in row
+ * order and rounded once. The op waits for all collectives enqueued before it.
  *   step (updated) [GPT2_STEP_SIZE], matrices (updated) [parts,matrix_count]: gradient, vectors [vector_count],
  *   communicator or NULL; communicator != NULL || parts == 1; parts == 1 || matrix_count % 32 == 0;
  *   workspace (matrix_count,vector_count) */
@@ -578,8 +578,8 @@ GPT2_API int gpt2_global_norm_scratch(gpt2_context *context, GPT2_HOST int64_t *
                                       int64_t vector_count);
 
 /* AdamW (Loshchilov and Hutter 2019), with g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
- * master -= lr * (m / c1 / (sqrt(v / c2) + eps) + weight_decay * master). c1 = 1 - beta1^t and c2 = 1 - beta2^t (t counted
- * from 1) are first_scalar and first_scalar + 1 of the step block.
+ * master -= lr * (m / c1 / (sqrt(v / c2) + eps) + weight_decay * master). c1 = 1 - beta1^t and c2 = 1 - beta2^t (step t
+ * counted from 1) are step[first_scalar] and step[first_scalar + 1].
  *   weight (kept) [count] may be master, master (updated) [count], m (updated) [count], v (updated) [count],
  *   gradient [count]: gradient_dtype, step [GPT2_STEP_SIZE]; first_scalar >= GPT2_STEP_SCALARS;
  *   first_scalar + 2 <= GPT2_STEP_TARGETS */
@@ -589,7 +589,7 @@ GPT2_API int gpt2_adamw(gpt2_context *context, void *weight, float *master, floa
 
 /* With g = gradient * step[CLIP] and mu = step[scalar]: momentum = mu momentum + (1-mu) g, then (Nesterov's)
  * direction = mu momentum + (1-mu) g. Muon (Jordan 2024) updates a matrix by this op, gpt2_normalize_matrices,
- * gpt2_newton_schulz several times, and gpt2_muon_update. If rows > columns, direction is [columns,rows] in all four.
+ * gpt2_newton_schulz several times, and gpt2_muon_update. If rows > columns, direction is [columns,rows] in all four ops.
  *   direction (kept) [rows,columns], momentum (updated) [rows,columns], gradient [rows,columns]: gradient_dtype,
  *   step [GPT2_STEP_SIZE]; scalar >= GPT2_STEP_SCALARS; scalar < GPT2_STEP_TARGETS */
 GPT2_API int gpt2_muon_momentum(gpt2_context *context, void *direction, float *momentum, const void *gradient,
@@ -619,8 +619,8 @@ GPT2_API int gpt2_muon_update(gpt2_context *context, void *weight, float *master
  *
  * B sequences of at most S tokens. positions[b] is the position of the next tokens of sequence b; the keys and values
  * of all positions before it are in the cache. The position is in device memory, so that one token's ops can be recorded
- * once as a graph, and steps enqueued before the last result is known: a sequence that does not fit (positions[b] outside
- * [0, S - T]) gets rows of NaN (of gpt2_qk_norm_rotary: those outside) and leaves its cache unchanged. */
+ * once as a graph, and enqueued before the last token is known. A sequence that does not fit (positions[b] outside
+ * [0, S - T]) gets rows of NaN (from gpt2_qk_norm_rotary only tokens outside) and leaves its cache unchanged. */
 
 /* out = activation(layernorm(in) * weight^T + bias), for few rows; the layernorm's eps is 1e-5, `pre` is GELU's input.
  *   out = [N,O], pre = [N,O] where activation == GPT2_GELU, in [N,C], norm_weight [C], norm_bias [C], weight [O,C],
@@ -643,9 +643,9 @@ GPT2_API int gpt2_attention_cached_scratch(gpt2_context *context, GPT2_HOST int6
  * positions[b] += 1. A sequence with positions[b] outside [0, S) is left unchanged. A logit that is NaN or infinite
  * makes the choice -1: the model has diverged. Temperature 0 chooses the largest logit, the first of equal ones.
  * Otherwise token i has the weight w[i] = round(2^31 e^((logits[i] - largest) / temperature)). Top-k keeps the top_k
- * largest weights (0: all); then top-p (nucleus sampling, Holtzman et al. 2019) keeps the fewest largest of these whose
- * sum is at least top_p of their sum (1: all); of equal weights the first. The choice is the first i where the running sum
- * of the kept w, in integers, exceeds r * (sum of the kept w) / 2^64, with r number seeds[b] * 2^32 + positions[b] of
+ * largest weights (0: all); then top-p (nucleus sampling, Holtzman et al. 2019) keeps the fewest largest kept weights with
+ * at least top_p of the kept sum (1: all); of equal weights the first. The choice is the first i where the running sum
+ * of the kept w, in integers, exceeds r * (sum of the kept w) / 2^64, with r the number seeds[b] * 2^32 + positions[b] of
  * SplitMix64 (Steele et al. 2014) seeded with 0.
  *   tokens (updated) [B,S+1], positions (updated) [B], logits [B,Vp], seeds [B]; V <= Vp; temperature >= 0; top_k >= 0;
  *   top_p >= 0; top_p <= 1; workspace (B,V) */
@@ -658,8 +658,8 @@ GPT2_API int gpt2_sample_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes
  *
  * All ranks of a communicator enqueue the same collectives in the same order. A collective starts after everything
  * enqueued before it, and runs concurrently with what is enqueued after it (on CUDA in a separate stream): its tensors
- * may be touched again after gpt2_collectives_join. Sums are the same at every rank: in the order of ranks, or in NCCL's,
- * which is the same for the same ranks, groups and NCCL. R is the number of ranks, P the communicator's "parts". */
+ * may be used again after gpt2_collectives_join. Sums are the same at every rank: added in the order of ranks, or in
+ * NCCL's order, which depends only on ranks, groups and NCCL. R is the number of ranks, P the communicator's "parts". */
 
 /* data = the sum of every rank's data.
  *   data (updated) [count]: dtype */

@@ -1,6 +1,6 @@
 // The forward matmul for few rows (one token for each of a few sequences), where reading the weight takes all the time.
-// A warp takes a line of the weight, or a share of a long line, holds it in registers and multiplies it with every row.
-// A single row can be normalised first, which every block does for itself. Warps prefetch their lines of the weight
+// A warp, or several warps for a long row, holds a row of the weight in registers and multiplies it with every input
+// row. A single input row can be layernormed first, which every block repeats. Warps prefetch their rows of the weight
 // before the kernel waits for the previous one, so that memory stays busy from one op of a token to the next.
 #include <algorithm>
 
@@ -12,20 +12,20 @@ namespace {
 
 constexpr int threads = 256;
 constexpr int warps = threads / 32;
-// Blocks per SM. With more columns than warps, blocks loop, so that each block normalises the row once.
+// The most blocks per SM. Blocks loop over output columns, so that each block normalizes the input row only once.
 constexpr int blocks_of_multiprocessor = 6;
 
-// The longest row that is normalised.
+// The longest input row, in elements, that the kernel can normalize.
 constexpr int most_normalised = 8 * threads;
 
-// Packs of V adjacent elements that a lane holds, 32 packs apart. The warps of a block may share a line. In bf16, 3
-// packs hold lines of 768, with 4 warps 3072; 4 packs 1024, with two warps 1600, with four 4096, with eight 6400.
+// The numbers of packs (16 bytes) of a weight row that a lane can hold; 1 to 8 warps share a row. In bf16, 3 packs fit
+// rows of 768 (1 warp) and 3072 (4 warps); 4 packs fit 1024 (1), 1600 (2), 4096 (4) and 6400 (8).
 template <class T>
 using Packs = std::conditional_t<sizeof(T) == 2, std::integer_sequence<int, 3, 4>, std::integer_sequence<int, 3, 4, 7>>;
 template <class T>
 constexpr int most_packs = sizeof(T) == 2 ? 4 : 7;
 
-// NORMALISED is the number of elements of the row that each thread normalises, 0 without normalisation.
+// Each thread normalizes NORMALISED elements of the input row; 0 without layernorm.
 template <Epilogue E, int ROWS, int PACKS, int NORMALISED, class T>
 __global__ void __launch_bounds__(threads)
     few_rows_kernel(Outputs<T, T> outputs, const T *in, const T *weight, const T *norm_weight, const T *norm_bias,
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(threads)
   __shared__ float parts[warps][ROWS];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, part = warp % split;
   const int share = K / split / V * V, begin = part * share, end = part == split - 1 ? K : begin + share;
-  const int columns = warps / split;  // per block and turn
+  const int columns = warps / split;  // output columns per block and iteration
   const int first = blockIdx.x * columns + warp / split, step = gridDim.x * columns;
   const auto prefetch = [&](int column) {
     constexpr int per_line = 128 / sizeof(T);
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(threads)
     __syncthreads();
   }
 
-  // All warps of a block take the same number of turns, because warps that share a line synchronise the block.
+  // All warps of a block run the same number of iterations: warps that share a weight row synchronize the block.
   for (int column = first; column - warp / split < N; column += step) {
     const T *line = weight + static_cast<int64_t>(column < N ? column : 0) * K;
     Vector w[PACKS];
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(threads)
       if (place(p) < end) w[p] = *reinterpret_cast<const Vector *>(line + place(p));
     }
     prefetch(column + step);
-    // Lane m finishes row m; its inputs are loaded together with the rest.
+    // Lane m applies the epilogue to row m. Its inputs are loaded early, together with the weights.
     const bool finishes = part == 0 && lane < M && column < N;
     const int64_t to = static_cast<int64_t>(lane) * N + column;
     float bias[1] = {0};
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(threads)
     float result[1] = {0};
 #pragma unroll
     for (int m = 0; m < ROWS; m++) {
-      // Rows past M repeat the last one: without a branch the loads can be issued together.
+      // Rows past M repeat row M - 1: without a branch the loads can be issued together.
       const T *row = in + static_cast<int64_t>(min(m, M - 1)) * K;
       float sum = 0;
 #pragma unroll
@@ -146,7 +146,7 @@ bool few_rows_product(const CudaContext &context, Epilogue epilogue, const Produ
   if (product.M > most_few_rows || product.K % V != 0 || !on_16_bytes(product.a, product.b)) {
     return false;
   }
-  // The last share of a line is the longest.
+  // The packs per lane if `split` warps share a weight row; the last warp's share is the longest.
   const auto packs_of = [&](int split) {
     const int share = product.K / split / V * V;
     return static_cast<int>(ceil_divide(product.K - (split - 1) * share, 32 * V));

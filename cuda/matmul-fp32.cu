@@ -1,5 +1,5 @@
-// Matmuls of any size and alignment, sums in fp32: fp32 exactly, fp32 as tf32 on tensor cores, and bf16 that the
-// tensor-core kernels do not support (lines that are not a multiple of 16 bytes).
+// Matmuls of any size and alignment, with sums in fp32: fp32 exactly, fp32 as tf32 on tensor cores, and bf16 whose rows
+// are not a multiple of 16 bytes, which the tensor-core kernels do not support.
 //
 // A block of 256 threads computes 128 x 128 results in steps of 16 in k. The next step's operands are read into
 // registers while the current one is computed from shared memory, where the operands are [k][m] and [k][n]. Exact: each
@@ -14,10 +14,10 @@ namespace {
 constexpr int tile = 128;
 constexpr int step_k = 16;
 constexpr int threads = 256;
-// Lines of 136 floats: each k is 8 banks after the previous one, so that tf32 fragments are read without conflicts.
+// Rows of 136 floats: each k is 8 banks after the previous one, so tf32 fragments are read without bank conflicts.
 constexpr int line = tile + 8;
 
-// A thread's share of an operand's tile: 8 elements, in two groups of 4 adjacent in memory.
+// Copies a thread's share of an operand's tile: 8 elements, in two groups of 4 adjacent in memory.
 template <class T, bool K_MAJOR>
 struct Loader {
   const T *source;

@@ -1,4 +1,4 @@
-// The directions of the linear layer, each as one matmul (matmul.cuh); chooses the kernel for the dtype and the sizes.
+// The linear layer: forward, backward to the input and to the weight, each as one matmul (matmul.cuh); kernel choice.
 #include "common/partial-sums.cuh"
 #include "common/tensor-cores.h"
 #include "runtime/ops.generated.h"
@@ -11,7 +11,7 @@ constexpr int threads = 256;
 constexpr int warps = threads / 32;
 constexpr int most_parts = 64;
 
-// Partial column sums of dout [N,O]: a block takes 32 columns and every gridDim.y-th group of rows.
+// partial [gridDim.y,O]: column sums of dout [N,O]. A block takes 32 columns and every gridDim.y-th group of 8 rows.
 template <class T>
 __global__ void __launch_bounds__(threads) column_sums_kernel(float *partial, const T *dout, int N, int O) {
   __shared__ float sums[warps][32];
@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(threads) column_sums_kernel(float *partial, co
   partial[static_cast<int64_t>(blockIdx.y) * O + column] = sum;
 }
 
-// Whether the tensor-core kernels support the case: bf16, lines that are a multiple of 16 bytes.
+// Whether the tensor-core kernels support the case: bf16, and rows that are a multiple of 16 bytes.
 bool takes_tensor_cores(const CudaContext &context, int C, int O) {
   return context.dtype == GPT2_BF16 && C % 8 == 0 && O % 8 == 0;
 }
@@ -46,7 +46,7 @@ Outputs<T, T> outputs_of(void *out, void *pre, const void *bias, const void *res
           false};
 }
 
-// Layernorm's output in scratch, which the matmul after it reads.
+// The scratch of gpt2_norm_matmul_forward if no fused kernel supports the case: layernorm's results.
 struct Normed {
   Scratch scratch;
   void *rows;

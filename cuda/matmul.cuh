@@ -1,4 +1,4 @@
-// The product that all matmul kernels compute, its epilogues, and the kernels that other files call.
+// The matrix product that all matmul kernels compute, its epilogues, and the kernels that other files call.
 //
 // Every direction is result[m,n] = sum over k of a[m,k] * b[n,k]. An operand whose elements are adjacent in memory
 // along k is K-major, else MN-major:
@@ -26,7 +26,7 @@ enum class Epilogue {
   scaled                  // out = result * scale of the row, for the classifier
 };
 
-// The epilogues of a GPT2_ACTIVATION.
+// The epilogue that applies a GPT2_ACTIVATION in forward, and the epilogue that applies its derivative in backward.
 constexpr Epilogue forward_epilogue(int activation) {
   if (activation == GPT2_NO_ACTIVATION) return Epilogue::bias;
   return activation == GPT2_GELU ? Epilogue::gelu : Epilogue::relu_squared;
@@ -41,13 +41,13 @@ template <Epilogue... EPILOGUES, class Body>
 void with_epilogue(Epilogue epilogue, Body body) {
   ((epilogue == EPILOGUES ? body(std::integral_constant<Epilogue, EPILOGUES>{}) : void()), ...);
 }
-// The same for the epilogues of products whose b is K-major, as in forward.
+// with_epilogue for matmuls whose operand b is K-major, as in forward.
 template <class Body>
 void with_forward_epilogue(Epilogue epilogue, Body body) {
   using E = Epilogue;
   with_epilogue<E::bias, E::gelu, E::relu_squared, E::residual>(epilogue, body);
 }
-// The same for the epilogues of products whose b is MN-major, as in backward to the input.
+// with_epilogue for matmuls whose operand b is MN-major, as in backward to the input.
 template <class Body>
 void with_backward_epilogue(Epilogue epilogue, Body body) {
   using E = Epilogue;
@@ -69,7 +69,7 @@ constexpr bool is_exponential = E == Epilogue::exponentials || E == Epilogue::ca
 // Whether the epilogue stores its result in FP8 only. FP8 is whether the operands are in FP8.
 template <Epilogue E, bool FP8>
 constexpr bool stores_fp8 = FP8 && (is_activation<E> || is_activation_backward<E> || is_exponential<E>);
-// Whether backward reads the squared ReLU's output in FP8, or GELU's derivative in one byte.
+// Whether the epilogue reads the squared ReLU's output in FP8, or GELU's derivative in one byte.
 template <Epilogue E, bool FP8>
 constexpr bool reads_fp8 = FP8 && E == Epilogue::relu_squared_backward;
 template <Epilogue E, bool FP8>
@@ -80,7 +80,7 @@ __device__ __forceinline__ float activation(float pre) {
   return E == Epilogue::gelu ? gelu<T>(pre) : relu_squared(pre);
 }
 
-// The derivative from GELU's input, or from the squared ReLU's output.
+// The activation's derivative; x is GELU's input, or the squared ReLU's output.
 template <Epilogue E, class T>
 __device__ __forceinline__ float activation_derivative(float x) {
   return E == Epilogue::gelu_backward ? gelu_derivative<T>(x) : relu_squared_derivative<T>(x);
@@ -90,7 +90,7 @@ __device__ __forceinline__ float activation_derivative(float x) {
 template <class T, class O>
 struct Outputs {
   O *out;
-  // Written by gelu, read by gelu_backward, in FP8 as derivatives in one byte; for relu_squared_backward `activated`.
+  // GELU's input (in FP8 its derivative), from gelu for gelu_backward; in relu_squared_backward `activated`.
   T *pre;
   const T *bias;
   const T *residual;
@@ -98,7 +98,7 @@ struct Outputs {
   float alpha = 1, beta = 1;  // for combination
 };
 
-// COUNT adjacent elements of an epilogue's extra tensor: residual, an activation's input or output, or old gradient.
+// COUNT elements of the tensor that an epilogue also reads: residual, activation's input or output, gradient to add to.
 template <Epilogue E, class T, class O, int COUNT, bool FP8 = false>
 struct Extra {
   using Byte = std::conditional_t<E == Epilogue::gelu_backward, int8_t, __nv_fp8_e4m3>;
@@ -106,7 +106,7 @@ struct Extra {
       std::conditional_t<E == Epilogue::gradient, O, std::conditional_t<FP8 && is_activation_backward<E>, Byte, T>>;
   Pack<Element, COUNT> pack;
 
-  // The extra tensor, or NULL.
+  // The tensor that the epilogue also reads, or NULL.
   __device__ static __forceinline__ const Element *source(const Outputs<T, O> &outputs) {
     if constexpr (E == Epilogue::residual || E == Epilogue::combination) return outputs.residual;
     if constexpr (is_activation_backward<E>) return reinterpret_cast<const Element *>(outputs.pre);
@@ -167,11 +167,11 @@ struct Product {
 struct Fp8Operands {
   const float *scale;    // [M], for a's rows
   const float *factors;  // the factors of b, the weight
-  // The result in FP8, [M,N] and [M], and the norms of a's rows, which bound the result.
+  // The result in FP8: values [M,N], scales [M]; and the norms [M] of a's rows, which bound the result.
   uint8_t *values = nullptr;
   float *values_scale = nullptr;
   const float *norm = nullptr;
-  // The result's columnwise copy, or NULL, with the scales of its blocks and the norms of the blocks of a.
+  // The result's columnwise copy, or NULL; its scales, and a's norms, one for each block of GPT2_FP8_BLOCK rows.
   uint8_t *columnwise = nullptr;
   float *columnwise_scale = nullptr;
   const float *columnwise_norm = nullptr;
@@ -180,7 +180,7 @@ struct Fp8Operands {
   const float *activated_columnwise_scale = nullptr;
 };
 
-// The scales of a result in FP8 from norms of the input, by the bounds in gpt2.h.
+// The scale of a row or block of rows of an FP8 result, from the norm of the same rows of a, by the bounds in gpt2.h.
 template <Epilogue E>
 struct Fp8Bound {
   float weight_norm, bias;
@@ -192,7 +192,7 @@ struct Fp8Bound {
   // Only relu_squared_backward needs `activated_scale`, the scale of the same row or block.
   __device__ __forceinline__ float scale(float norm, [[maybe_unused]] float activated_scale) const {
     if constexpr (is_activation_backward<E>) {
-      // 2 sqrt(448 s) = 32 sqrt(1.75 s), which no scale s makes infinite.
+      // 2 sqrt(448 s), as 32 sqrt(1.75 s), because 448 s may exceed fp32.
       const float derivative = E == Epilogue::gelu_backward
                                    ? largest_gelu_derivative
                                    : 16 * relu_squared_derivative<bf16>(fp8_largest / 256 * activated_scale);
@@ -203,8 +203,8 @@ struct Fp8Bound {
   }
 };
 
-// The position of the index-th tile of a product. Tiles go in groups of 8 in m, all of n within a group, so that tiles
-// that are computed concurrently share operands in L2.
+// The position (m, n), in tiles, of the index-th tile of a result. A group of 8 tiles in m goes through all n before
+// the next group begins, so that concurrently computed tiles share operands in L2.
 __device__ __forceinline__ void place_of(int index, int tiles_m, int tiles_n, int &m, int &n) {
   constexpr int group = 8;
   const int in_group = group * tiles_n;
@@ -217,14 +217,14 @@ __device__ __forceinline__ void place_of(int index, int tiles_m, int tiles_n, in
 template <class T, class O>
 void any_product(const CudaContext &, Epilogue, const Product &, const Outputs<T, O> &);
 
-// Forward (bias, gelu, relu_squared or residual) of at most most_few_rows rows, matmul-few-rows.cu. With a norm_weight,
-// M is 1, the epilogue bias or gelu, and the row is normalised first. False, with nothing launched, if unsupported.
+// Forward (bias, gelu, relu_squared, residual) of at most most_few_rows rows (matmul-few-rows.cu). If norm_weight is
+// set (M 1, bias or gelu), the row is layernormed first. Returns false, without a launch, if unsupported.
 constexpr int most_few_rows = 8;
 template <class T>
 bool few_rows_product(const CudaContext &, Epilogue, const Product &, const Outputs<T, T> &,
                       const T *norm_weight = nullptr, const T *norm_bias = nullptr);
 
-// dbias (=|+=) column sums of dout [N,O], with the workspace of a weight gradient.
+// dbias [O] (=|+=) column sums of dout [N,O]. Uses the workspace that a weight gradient needs (gpt2_matmul_scratch).
 void column_sums(const CudaContext &, float *dbias, const void *dout, int N, int O, bool accumulate);
 
 }  // namespace gpt2

@@ -2,8 +2,8 @@
 // weights, a parameter takes 12 bytes in muon_momentum (gradient 2, momentum 8, direction 2), 6 in normalize_matrices
 // and 12 in muon_update (direction 2, master 8, weight 2).
 //
-// muon_momentum and muon_update take tiles of 64 x 64 elements, whose lines are whole sectors of DRAM in every type.
-// The direction of a tall matrix is stored transposed. Its tiles go through shared memory, so that reads and writes
+// muon_momentum and muon_update take tiles of 64 x 64 elements, whose rows are whole sectors of DRAM in every type.
+// If rows > columns the direction is stored transposed. Its tiles go through shared memory, so that reads and writes
 // both access 16 adjacent bytes.
 #include "common/device.cuh"
 #include "newton-schulz.cuh"
@@ -16,13 +16,13 @@ namespace {
 
 constexpr int threads = 256;
 constexpr int tile = 64;
-constexpr int group = 4;  // neighbours of a row that a thread takes at a time
+constexpr int group = 4;  // adjacent elements of a row that a thread takes at a time
 constexpr int groups = tile / group;
 constexpr int turns = tile * groups / threads;
-// Lines of 65 floats: a column is read with at most two threads on a bank.
+// A tile in shared memory. Rows have 65 floats, so that at most two threads read a column from the same bank.
 using SharedTile = float[tile][tile + 1];
 
-// Loads the first `valid` of COUNT neighbours; in one access if all are valid and `vectors` (alignment allows it).
+// Loads the first `valid` of COUNT adjacent elements; in one access if all are valid and aligned (`vectors`).
 template <class T, int COUNT>
 __device__ __forceinline__ void load_part(float (&values)[COUNT], const T *source, int valid, bool vectors) {
   if (vectors && valid >= COUNT) return load(values, source);
@@ -40,10 +40,10 @@ __device__ __forceinline__ void store_part(T *destination, const float (&values)
 
 struct Matrix {
   int rows, columns;
-  bool vectors;  // whether every line begins on a multiple of 16 bytes
+  bool vectors;  // whether every row begins on a multiple of 16 bytes
 };
 
-// The tile of a block, and in each turn the thread's group of neighbours.
+// The tile of a thread block, and the 4 adjacent elements that a thread takes in each iteration (`turn`).
 struct Place {
   int m0, n0;
   __device__ explicit Place(const Matrix &matrix) {
@@ -61,8 +61,8 @@ struct Place {
   }
 };
 
-// Calls body(address, shared row, shared column, valid) for the thread's parts of a tile of the transpose [columns,rows],
-// COUNT neighbours each.
+// Calls body(address, shared row, shared column, valid) for each group of COUNT adjacent elements that a thread takes
+// of a tile of the transpose [columns,rows].
 template <int COUNT, class T, class Body>
 __device__ __forceinline__ void for_transposed(T *transpose, const Matrix &matrix, const Place &place, Body body) {
   constexpr int parts = tile / COUNT;
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-// W is the type of the weights; if it is float, the masters are the weights.
+// W is the weights' type. If W is float, `weight` and `master` are the same memory.
 template <bool TRANSPOSES, class W>
 __global__ void __launch_bounds__(threads) update_kernel(W *weight, float *master, const W *direction,
                                                          const float *step, Matrix matrix, float rate,
@@ -171,7 +171,7 @@ __global__ void __launch_bounds__(threads) update_kernel(W *weight, float *maste
 
 template <class... Pointers>
 Matrix matrix_of(int rows, int columns, Pointers... pointers) {
-  // 8 elements of any type are a multiple of 16 bytes.
+  // In every type, rows of a multiple of 8 elements begin on multiples of 16 bytes.
   return {rows, columns, rows % 8 == 0 && columns % 8 == 0 && on_16_bytes(pointers...)};
 }
 
@@ -182,7 +182,7 @@ unsigned tiles_of(int rows, int columns) {
 // Blocks per matrix in both passes of normalize_matrices. A batch of matrices fills a GPU many times over.
 constexpr int blocks = 64;
 
-// partial [M,blocks] = each block's sum of squares.
+// partial [M,blocks] = the sum of squares over each block's part of a matrix.
 template <class T>
 __global__ void __launch_bounds__(threads)
     square_sum_kernel(double *partial, const T *matrices, int64_t count, bool vectors) {

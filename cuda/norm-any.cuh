@@ -1,6 +1,5 @@
-// Layernorm and RMSNorm of rows of any length and alignment: these kernels read a row several times instead of holding
-// it in registers. CENTERED is layernorm. Without CENTERED, in RMSNorm, the mean counts as 0, and `mean` and `bias` are
-// not accessed.
+// Layernorm (CENTERED) and RMSNorm for rows of any length and alignment: these kernels read a row several times instead
+// of holding it in registers. In RMSNorm the mean counts as 0, and `mean` and `bias` are not accessed.
 #pragma once
 
 #include "common/fp8.cuh"
@@ -22,7 +21,7 @@ __device__ __forceinline__ void store_scale_and_norm(float *scale, float *norm, 
   norm[row] = fp8_norm(squares, C, row_scale);
 }
 
-// Stores a row in FP8. value(c) returns an element; `largest` is the lane's largest.
+// A warp stores a row in FP8. value(c) is element c; `largest` is the largest absolute value that the lane has seen.
 template <class Value>
 __device__ __forceinline__ void quantize_row(uint8_t *values, float *scale, float *norm, int64_t row, int C,
                                              float largest, const Value &value) {
@@ -119,7 +118,7 @@ __global__ void __launch_bounds__(threads) parameters_any_kernel(float *partial,
   partial[(static_cast<int64_t>(blockIdx.y) * parameters<CENTERED> + warp) * C + column] = total;
 }
 
-// Quantises the rows of a result.
+// Stores the rows of `in` [N,C], a result in bf16, in FP8.
 __global__ void __launch_bounds__(threads) static quantize_any_kernel(uint8_t *values, float *scale, float *norm,
                                                                       const bf16 *in, int N, int C) {
   const int lane = threadIdx.x % 32;

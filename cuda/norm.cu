@@ -93,16 +93,16 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-// Shared memory for ROWS rows of dout, in and dresidual for each warp.
+// Bytes of shared memory that hold ROWS rows of dout, in and dresidual for each warp.
 template <int PACKS, int ROWS>
 constexpr int backward_shared_bytes = warps * ROWS * 3 * PACKS * 32 * 16;
-// Shared memory of a block, at least and at most, on GPUs from compute capability 8.0 on: kernels that no GPU launches
-// are not compiled.
+// Bytes of shared memory of a block on GPUs from compute capability 8.0 on: the least and the most. Kernels that no GPU
+// would launch are not compiled.
 constexpr int least_shared_limit = 99 << 10, largest_shared_limit = 227 << 10;
 
-// Two blocks share an SM where the lanes' sums leave enough registers. cp.async loads rows into shared memory, so
-// pending loads take no registers. Each lane reads only the 16-byte packs that it has copied itself, so no thread waits
-// for another. ROWS is 2, the current row and the next, or 1 if shared memory does not fit two.
+// Two blocks share an SM where the lanes' sums of dweight and dbias leave enough registers. cp.async loads rows into
+// shared memory, so pending loads take no registers. Each lane reads only 16-byte packs that it has copied itself, so
+// no thread waits for another. ROWS is 2, the current row and the next, or 1 if two rows do not fit.
 template <bool CENTERED, class T, int V, int PACKS, int ROWS, bool FP8>
 __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
     backward_kernel(T *din, float *partial, const T *dout, const T *dresidual, const T *in, const T *weight,
@@ -201,10 +201,10 @@ __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
   }
   wait_copies<0>();
   __syncthreads();
-  // The block's warps add their sums in shared memory one after the other. Lanes are adjacent there, so there are no
-  // bank conflicts.
+  // The block's warps add their sums in shared memory, one warp after the other. The sums of adjacent lanes are
+  // adjacent, so there are no bank conflicts.
   auto *sums = reinterpret_cast<float *>(memory);
-  constexpr int lines = PACKS * V;  // lines of 32 lanes for dweight; dbias has as many
+  constexpr int lines = PACKS * V;  // rows of 32 sums, one per lane, for dweight; dbias has as many
   for (int turn = 0; turn < warps; turn++) {
     if (warp == turn) {
 #pragma unroll
@@ -226,20 +226,20 @@ __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
   }
 }
 
-// The number of partial sums in backward: one for each concurrent block, or fewer, so that each warp has a few rows.
+// The number of partial sums in backward: at most one for each concurrent block, and one for every 32 rows.
 int parts_of(const CudaContext &context, int N, int C) {
   const int64_t most = static_cast<int64_t>(context.multiprocessors) * (C <= 768 ? 2 : 1);
   const int64_t needed = ceil_divide(N, warps * 4);
   return static_cast<int>(needed < most ? needed : most);
 }
 
-// d12, d24, d36 and d48 need 3, 4, 5 and 7 packs of 8 bf16.
+// The packs per lane for which kernels are compiled. d12, d24, d36 and d48 need 3, 4, 5 and 7 packs of 8 bf16.
 template <class T>
 using Packs = std::conditional_t<sizeof(T) == 2, std::integer_sequence<int, 1, 2, 3, 4, 5, 7, 8>,
                                  std::integer_sequence<int, 1, 2, 3, 6, 8, 10, 13, 16>>;
 
-// Calls body(element, centered, fp8): a value of the element type, which is bf16 with FP8, and constants that choose the
-// kernel, from layernorm's `mean` and FP8's `values`.
+// Calls body(element, centered, fp8): a value of the element type, and constants that choose the kernel. `mean` is set
+// in layernorm (centered), `values` with FP8, whose element type is bf16.
 template <class Body>
 void with_variant(const CudaContext &gpu, const float *mean, const uint8_t *values, Body body) {
   const auto with_mean = [&](auto element, auto fp8) {
@@ -314,7 +314,7 @@ void ops::norm_backward(Context &gpu, void *din, uint8_t *values, float *scale, 
           }
         });
     if (!done) {
-      // The parameters come first, because din may be dout.
+      // dweight and dbias are computed before din, because din may overwrite dout.
       const dim3 grid(static_cast<unsigned>(ceil_divide(C, 32)), static_cast<unsigned>(parts));
       const auto blocks = static_cast<unsigned>(ceil_divide(N, warps));
       parameters_any_kernel<CENTERED><<<grid, threads, 0, gpu.stream>>>(partial, dy, x, mean, rstd, N, C);

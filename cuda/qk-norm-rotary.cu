@@ -13,19 +13,19 @@ constexpr int threads = factor_threads, warps = factor_warps;
 struct Sizes {
   int tokens, T, S, C, NH;  // tokens = B * T
 
-  // A token's heads of q and of k.
+  // The number of heads of q and k together.
   __host__ __device__ int heads() const { return 2 * NH; }
   // The offset of a token's q.
   __device__ int64_t at(int token) const { return static_cast<int64_t>(token) * 3 * C; }
 };
 
-// A token's position, or -1 if it does not fit.
+// A token's position, or -1 if the T tokens do not fit in S positions.
 __device__ __forceinline__ int64_t position_of(int token, const int32_t *positions, const Sizes &sizes) {
   const int64_t first = positions ? positions[token / sizes.T] : 0, position = first + token % sizes.T;
   return position >= 0 && first <= sizes.S - sizes.T ? position : -1;
 }
 
-// Rotates a pair by an angle; with the negative sine, back.
+// Rotates the pair (low, high) by an angle; a negated sine rotates back.
 __device__ __forceinline__ void rotate(float &low, float &high, float cosine, float sine) {
   const float x = low;
   low = x * cosine + high * sine;
@@ -34,8 +34,8 @@ __device__ __forceinline__ void rotate(float &low, float &high, float cosine, fl
 
 // ---- head sizes of 64 and 128 ----
 
-// A lane's part of each head: V adjacent elements of the first half, and their partners in the second. A warp takes
-// `groups` heads at a time.
+// A lane's part of a head: V adjacent elements of the first half, and the elements of the second half that they are
+// rotated with. A warp takes `groups` heads at a time.
 template <class T, int HS>
 struct Lane {
   static constexpr int V = vector_size<T>, half = HS / 2, lanes = half / V, groups = 32 / lanes;
@@ -64,7 +64,7 @@ struct Lane {
     for (int offset = lanes / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, offset);
     return sum / HS;
   }
-  // Rotates by the position's angles times `direction`, and stores.
+  // Rotates by the position's angles (back if `direction` is -1), and stores.
   __device__ void store_rotated(T *head, float (&low)[V], float (&high)[V], float direction) const {
 #pragma unroll
     for (int j = 0; j < V; j++) rotate(low[j], high[j], cosines[j / 4][j % 4], direction * sines[j / 4][j % 4]);
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(threads, 4)
   if (token >= sizes.tokens) return;
   const int64_t position = position_of(token, positions, sizes);
   const Lane<T, HS> lane(rotations + (position >= 0 ? position : 0) * HS);
-  // All groups take the same number of turns, because the shuffles below need all lanes of a warp.
+  // All groups run the same number of iterations, because the shuffles below need all lanes of a warp.
   for (int first = 0; first < sizes.heads(); first += lane.groups) {
     const int head = first + lane.group;
     const bool exists = head < sizes.heads();
@@ -103,8 +103,8 @@ __global__ void __launch_bounds__(threads, 4)
   }
 }
 
-// A rotation preserves dot products, so the mean of dy * y is taken before the rotation is undone; query_factor cancels
-// in this mean. The rotation is linear, so it is undone once, on the difference.
+// y is forward's result, dy its gradient. A rotation preserves dot products, so mean(dy * y) is taken before dy is
+// rotated back; query_factor cancels in this mean. The rotation is linear, so it is undone once, on the difference.
 template <class T, int HS>
 __global__ void __launch_bounds__(threads, 3)
     backward_kernel(T *dqkv, const T *qkv, const float *rstd, const float *rotations, Sizes sizes, float query_factor) {
@@ -198,7 +198,7 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-// Calls `with_size` with the head size as a constant if kernels and addresses allow vectors; otherwise `with_any`.
+// Calls `with_size` with a constant head size if HS is 64 or 128 and addresses allow vectors; otherwise `with_any`.
 template <class WithSize, class WithAny>
 void with_head_size(int HS, bool vectors, WithSize with_size, WithAny with_any) {
   if (vectors && HS == 64) {

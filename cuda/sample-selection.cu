@@ -1,5 +1,5 @@
-// Selects the tokens that top-k and top-p keep: finds the least weight that is kept, byte by byte, from histograms (a
-// radix select, no sort), then sums each chunk's kept weights for the choice (sample.cu).
+// Selects the tokens that top-k and top-p keep: finds the least weight (a likelihood as an integer) that is kept, byte
+// by byte, from histograms (a radix select, no sort), then sums each chunk's kept weights for the choice (sample.cu).
 #include "sample.cuh"
 
 namespace gpt2 {
@@ -8,12 +8,12 @@ namespace {
 
 using namespace sampling;
 
-// The sum that top_p requires, of a total.
+// The least sum that the kept weights must reach under top_p, if all weights sum to `total`.
 __device__ __forceinline__ Sum share_of(float top_p, Sum total) {
   return max(static_cast<Sum>(ceil(static_cast<double>(top_p) * static_cast<double>(total))), Sum{1});
 }
 
-// The search before step `step` of choice.steps(). Called by a whole warp.
+// The search before a step (one byte of a cut's weight: 4 steps for top-k, if used, then 4 for top-p). A warp calls it.
 __device__ Search search_at(const Memory &memory, const Choice &choice, int step, int chunks) {
   if (step % levels > 0) return advanced(memory.searches[step - 1], memory.histograms[step - 1]);
   if (step == 0 && choice.cuts_count()) return {0, 0, 0, static_cast<Sum>(choice.top_k), true};
@@ -27,8 +27,8 @@ __device__ Search search_at(const Memory &memory, const Choice &choice, int step
   return {0, 0, 0, share_of(choice.top_p, total), false};
 }
 
-// Adds each participating lane's weight to its digit. Lanes with the same digit are summed first, because atomics on
-// the same address would be serialised. The sums are taken in halves of 16 bits, because a warp adds 32 bits at a time.
+// Adds each participating lane's weight to the sum of its digit. Lanes with the same digit are summed first, because
+// atomics on one address are serialized. Weights are summed in halves of 16 bits: __reduce_add_sync has 32 bits.
 __device__ __forceinline__ void add_by_digit(Histogram &sums, int digit, uint32_t weight, bool takes_part) {
   const unsigned active = __ballot_sync(0xffffffffu, takes_part);
   if (!takes_part) return;
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-// After the last step, sums the kept weights of each chunk.
+// After the last step: each chunk's sum of the weights above the cut, and its number of weights equal to the cut.
 __global__ void __launch_bounds__(threads) kept_kernel(Scratches scratch, const int32_t *positions, Choice choice) {
   __shared__ uint32_t cut_weight;
   int b, c;

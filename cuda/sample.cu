@@ -15,7 +15,7 @@ namespace {
 
 using namespace sampling;
 
-// An integer that orders values of either sign, equal ones by falling index; never all ones for a finite value.
+// A sort key for logits: a larger value, then a smaller index, gives a larger key. Finite values never give all ones.
 __device__ __forceinline__ Sum rank_of(float value, int index) {
   if (!isfinite(value)) return not_finite;
   const uint32_t bits = __float_as_uint(value + 0.0f);
@@ -67,13 +67,13 @@ __global__ void __launch_bounds__(threads)
   }
   sum = block_sum<threads>(sum);
   if (threadIdx.x == 0) {
-    // Without a cut every weight counts as over the cut.
+    // If nothing is cut, every weight counts as above the cut.
     memory.over[c] = sum;
     memory.ties[c] = 0;
   }
 }
 
-// The sum over the threads before this one; `all` is the sum over all.
+// The sum of `value` over the block's threads before this one; `all` becomes the sum over all its threads.
 __device__ Sum sum_before_thread(Sum value, Sum &all) {
   __shared__ Sum partial[warps];
   const int warp = threadIdx.x / 32;
@@ -91,7 +91,7 @@ __device__ Sum sum_before_thread(Sum value, Sum &all) {
   return before;
 }
 
-// A block per sequence finds the first index at which the running sum of the kept weights is over `place`.
+// A block per sequence chooses the first token at which the running sum of the kept weights exceeds `place`.
 __global__ void __launch_bounds__(threads)
     choose_kernel(int32_t *tokens, int32_t *positions, Scratches scratch, const int32_t *seeds, Choice choice) {
   __shared__ Cut cut;
@@ -121,10 +121,10 @@ __global__ void __launch_bounds__(threads)
   }
   __syncthreads();
 
-  // Each iteration takes as many chunks as there are threads: 262,144 tokens.
+  // The loop over `first` takes a chunk per thread: 256 chunks, 262,144 tokens, at a time.
   Sum place = 0, running = 0, ties = cut.ties;
   for (int turn = 0; turn < 2; turn++) {
-    // The first turn sums all chunks, for the total; the second finds the chunk of the place.
+    // Turn 0 sums the kept weights of all chunks, for the random `place`; turn 1 finds the chunk that contains `place`.
     if (turn == 1) place = __umul64hi(chance_of(seeds[b], position), running);
     running = 0;
     ties = cut.ties;
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(threads)
   }
   __syncthreads();
 
-  // A thread takes adjacent elements, so that elements are in the order of threads.
+  // A thread takes adjacent weights, so that sums over threads are in the order of tokens.
   uint32_t weights[each];
   Sum equal = 0;
   const int begin = found_chunk * chunk + threadIdx.x * each;
@@ -202,7 +202,7 @@ void ops::sample(Context &gpu, int32_t *tokens, int32_t *positions, const void *
   const int chunks = chunks_of(V);
   const int64_t blocks = static_cast<int64_t>(B) * chunks;
   const Scratches scratch{take(memory, B, V), {S, V, Vp, chunks}};
-  // Nothing is cut at temperature 0, nor by a top_k of V or more.
+  // At temperature 0, top_k and top_p are ignored. A top_k of V or more keeps all tokens.
   const Choice choice{temperature, temperature > 0 && top_k < V ? top_k : 0, temperature > 0 ? top_p : 1.0f};
   with_element_type(gpu, [&](auto element) {
     using T = decltype(element);

@@ -1,4 +1,4 @@
-// Sampling: the data that its kernels pass to each other in scratch, and the helpers of sample.cu and
+// Sampling of tokens: the data that the kernels pass to each other in scratch, and helpers of sample.cu and
 // sample-selection.cu.
 #pragma once
 
@@ -14,7 +14,7 @@ constexpr int digits = 256;
 constexpr int levels = 4;  // bytes of a weight
 using Sum = unsigned long long;
 
-// For each value of a byte, the number and the sum of the weights that have it.
+// For each value of a byte: the number of weights that have this byte, and their sum.
 struct Histogram {
   Sum counts[digits], weights[digits];
 };
@@ -27,7 +27,7 @@ struct Search {
   bool is_count;
 };
 
-// The kept weights: all weights over `weight`, and the first `ties` weights that equal it. `total` is their sum.
+// A cut keeps all weights over `weight`, and the first `ties` weights that equal it. `total` is the kept weights' sum.
 struct Cut {
   uint32_t weight;
   Sum ties, total;
@@ -36,7 +36,7 @@ struct Cut {
 // The scratch of a sequence.
 struct Memory {
   uint32_t *weights;  // [V]
-  Sum *largest;       // [chunks] the largest logit's rank and its index counted from the end; all ones if not finite
+  Sum *largest;       // [chunks] the sort key of the chunk's largest logit (rank_of); all ones if not finite
   Sum *over, *ties;   // [chunks] the sum of the weights over the cut's weight, the number of weights equal to it
   Histogram *histograms;  // [2 * levels], of top-k and of top-p
   Search *searches;       // [2 * levels]
@@ -52,7 +52,7 @@ struct Choice {
   float top_p;
   __host__ __device__ bool cuts_count() const { return top_k > 0; }
   __host__ __device__ bool cuts_weight() const { return top_p < 1; }
-  // The number of histograms.
+  // The number of histograms: one for each byte of a weight, for each cut in use.
   __host__ __device__ int steps() const { return levels * (cuts_count() + cuts_weight()); }
 };
 
@@ -98,7 +98,7 @@ __device__ __forceinline__ bool begin(const Scratches &scratch, const int32_t *p
   return is_open(positions, b, scratch.sizes.S);
 }
 
-// The rank of a sequence's largest logit.
+// The sort key (rank_of) of a sequence's largest logit.
 __device__ __forceinline__ Sum largest_of(const Memory &memory, int chunks) {
   Sum rank = 0;
   for (int c = threadIdx.x; c < chunks; c += threads) rank = max(rank, memory.largest[c]);
@@ -113,7 +113,7 @@ __device__ inline Cut cut_of(const Search &search) {
   return {weight, ties, search.weight + ties * weight};
 }
 
-// The search after one more byte. Called by a whole warp: each lane has 8 digits, lane 0 the largest.
+// The search after one more byte. Called by a whole warp: each lane has 8 of the byte's values, lane 0 the largest 8.
 __device__ inline Search advanced(Search search, const Histogram &histogram) {
   const int lane = threadIdx.x % 32, top = digits - 1 - lane * 8;
   Sum counts[8], weights[8], count = 0, weight = 0;
@@ -124,7 +124,7 @@ __device__ inline Search advanced(Search search, const Histogram &histogram) {
   }
   const Sum count_to = search.count + sum_up_to_lane(count), weight_to = search.weight + sum_up_to_lane(weight);
   const unsigned reached = __ballot_sync(0xffffffffu, (search.is_count ? count_to : weight_to) >= search.target);
-  // The sum over all lanes reaches the target, so the last lane does if no earlier one.
+  // The first lane that reaches the target, or else the last lane, because the sum over all lanes reaches it.
   const int lane_of_it = reached ? __ffs(static_cast<int>(reached)) - 1 : 31;
   search.count = count_to - count;
   search.weight = weight_to - weight;

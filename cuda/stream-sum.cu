@@ -1,5 +1,5 @@
-// The sum of streams that a layer reads, and its gradients. Memory-bound. In backward a warp takes a row: it reads
-// dout, in, embedded, dembedded and the optional tensors once; for FP8 it reads din's row again, from L1.
+// A layer's input (weighted sum of residual stream, earlier layer's output, embedding) and its gradients. Memory-bound.
+// In backward a warp reads a row of each tensor once; for FP8 it reads the row of din again, from L1.
 #include "common/factor-sums.cuh"
 #include "norm-any.cuh"
 #include "runtime/ops.generated.h"
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(factor_threads)
       store(din + at, d);
     }
     if (values) {
-      __syncwarp();  // lanes read what other lanes have stored
+      __syncwarp();  // below, lanes read elements that other lanes have stored
       norm_any::quantize_row(values, scale, norm, row, C, largest, [&](int i) { return to_float(din[row * C + i]); });
     }
   }

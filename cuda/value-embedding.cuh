@@ -68,7 +68,7 @@ void mix_values(const CudaContext &gpu, T *qkv, T *values, const void *factors, 
       qkv, values, e);
 }
 
-// Uses the workspace for gpt2_factors_scratch(2).
+// Needs gpt2_factors_scratch(2) bytes of the workspace.
 template <class T>
 void mix_values_backward(const CudaContext &gpu, T *dqkv, T *dembedded, float *dfactors, const void *factors,
                          const void *values, const void *embedded, int tokens, int C, bool accumulate) {

@@ -53,7 +53,7 @@ __device__ __forceinline__ void store(T *destination, const float (&values)[COUN
   *reinterpret_cast<Pack<T, COUNT> *>(destination) = pack;
 }
 
-// destination (=|+=) values, which are changed.
+// destination = values, or destination += values; `values` gets the stored numbers before rounding.
 template <class T, int COUNT>
 __device__ __forceinline__ void store_or_add(T *destination, float (&values)[COUNT], bool accumulate) {
   if (accumulate) {
@@ -107,8 +107,8 @@ __device__ __forceinline__ float exp2_approximate(float x) {
   return y;
 }
 
-// tanh. For fp32 the function of CUDA's math library. For bf16 one instruction: its error of 2^-11 is an eighth of the
-// error of the rounding to bf16 that follows.
+// tanh(x). For fp32, the function of CUDA's math library. For bf16, one instruction: its error of 2^-11 is an eighth of
+// the error of the rounding to bf16 that follows.
 template <class T>
 __device__ __forceinline__ float tanh_for(float x) {
   if constexpr (sizeof(T) == 4) return tanhf(x);
@@ -117,7 +117,7 @@ __device__ __forceinline__ float tanh_for(float x) {
   return y;
 }
 
-// The argument of tanh is x (gelu_scale + gelu_cubic x^2).
+// In GELU the argument of tanh is x (gelu_scale + gelu_cubic x^2).
 constexpr float gelu_scale = 0.7978845608028654f;  // sqrt(2/pi)
 constexpr float gelu_cubic = 0.044715f * gelu_scale;
 
@@ -154,7 +154,7 @@ __device__ __forceinline__ float relu_squared_derivative(float activated) {
   return 2 * (sizeof(T) == 4 ? sqrtf(activated) : sqrt_approximate(activated));
 }
 
-// value = cap x / sqrt(x^2 + cap^2), and its derivative by x.
+// The softcap of x, value = cap x / sqrt(x^2 + cap^2), and its derivative by x.
 struct Softcapped {
   float value, derivative;
 };
@@ -173,7 +173,7 @@ __device__ __forceinline__ void wait_for_previous_kernel() {
 #endif
 }
 
-// Lets the next kernel be launched before this one has waited: for kernels that prefetch before they wait
+// Lets the next kernel be launched before this one calls wait_for_previous_kernel(): for kernels that first prefetch
 // (docs/programmatic-launch.md).
 __device__ __forceinline__ void release_next_kernel() {
 #if __CUDA_ARCH__ >= 900
@@ -212,8 +212,8 @@ void launch_overlapping(const CudaContext &context, void (*kernel)(Parameters...
   cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...);
 }
 
-// Calls `body` with the first of COUNTS that is at least `needed`, as a constant, and returns the result of `body`;
-// false if every count is smaller.
+// Calls `body` with the first of COUNTS that is at least `needed`, as a constant, and returns the result of `body`.
+// Returns false if every count is smaller.
 template <int... COUNTS, class Body>
 bool with_count(int needed, std::integer_sequence<int, COUNTS...>, Body body) {
   bool found = false, done = false;
@@ -233,21 +233,21 @@ auto with_gradient_type(const CudaContext &context, Body body) {
   return context.dtype == GPT2_BF16 && !context.accumulates ? body(bf16{}) : body(float{});
 }
 
-// Calls body(element, gradient) with a value of the context's element type, and one of the type of gradients, which
-// in fp32 are fp32 too.
+// Calls body(element, gradient) with values of the context's element type and of the gradients' type: bf16 if
+// has_bf16_gradients and the elements are bf16, else fp32.
 template <class Body>
 void with_types(const CudaContext &context, bool has_bf16_gradients, Body body) {
   if (context.dtype != GPT2_BF16) return body(float{}, float{});
   has_bf16_gradients ? body(bf16{}, bf16{}) : body(bf16{}, float{});
 }
 
-// Calls `body` with a truth value as a constant.
+// Calls `body` with `flag` as a compile-time constant.
 template <class Body>
 void with_flag(bool flag, Body body) {
   flag ? body(std::true_type{}) : body(std::false_type{});
 }
 
-// Whether every address is a multiple of 16, so that vectors may be used.
+// Whether every address is a multiple of 16, so that 16-byte vectors may be used.
 template <class... Pointers>
 bool on_16_bytes(Pointers... pointers) {
   return ((reinterpret_cast<uintptr_t>(pointers) % 16 == 0) && ...);

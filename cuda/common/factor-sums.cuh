@@ -1,4 +1,4 @@
-// Gradients of a few factors, each the sum of a product over all elements of a matrix: every block adds its rows, and a second
+// Gradients of a few scalar factors, each a sum over all elements of a matrix: every block adds its rows, and a second
 // kernel adds the blocks' sums in order.
 #pragma once
 
@@ -8,10 +8,10 @@ namespace gpt2 {
 
 constexpr int factor_threads = 256, factor_warps = factor_threads / 32;
 
-// As many blocks as the GPU runs at a time.
+// Two blocks per SM, as many as the GPU runs at a time.
 inline int factor_blocks(const CudaContext &context) { return 2 * context.multiprocessors; }
 
-// Stores the block's part of K sums.
+// partial [blocks,K]: adds each of K sums over the block's threads and stores it in the block's row.
 template <int K>
 __device__ __forceinline__ void store_factor_sums(float *partial, const float (&sums)[K]) {
 #pragma unroll

@@ -6,16 +6,17 @@
 namespace gpt2 {
 
 constexpr float fp8_largest = 448, e5m2_largest = 57344;
-// The factor by which rounding to E5M2 changes a sum of many numbers: the mean of rounded / exact from one power of two to the next.
+// The factor by which rounding to E5M2 changes a sum of many numbers: the mean of rounded / exact over one binade.
 constexpr float e5m2_loss = 0.99722f;
-// The target's weight in the classifier's estimate. With 1, if the target is nearly certain, the other numbers would be subnormal.
+// The weight of the target's exponential in the classifier's estimate of softmax's denominator. With weight 1, the
+// other exponentials would be subnormal if the target is nearly certain.
 constexpr float fp8_of_target = 0.0625f;
-// The classifier's exponentials in E5M2, relative to that estimate. With 256, 1.8e-3 of the modern recipe's tokens saturated after 600
-// steps; with 64, 73 of 65,536 rows of the input's gradient had a cosine below 0.95, with 256 two.
+// The classifier scales exponentials in E5M2 so that its estimate of softmax's denominator becomes 128. With 256, 1.8e-3 of the modern
+// recipe's tokens saturated after 600 steps; with 64, 73 of 65,536 rows of the input's gradient had a cosine below 0.95, with 256 two.
 constexpr float fp8_of_estimate = 128;
 constexpr float largest_gelu_derivative = 1.13f;  // an upper bound of gelu'
 
-// The classifier's estimate of softmax's denominator takes every n-th output of `padded`.
+// The classifier's estimate of softmax's denominator samples every n-th of `padded` outputs. Returns n.
 GPT2_ANYWHERE constexpr int sample_stride(int padded) {
   return padded < 1024 ? 1 : padded < 64 * 512 ? padded / 512 : 64;
 }

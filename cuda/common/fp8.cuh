@@ -9,37 +9,36 @@
 namespace gpt2 {
 
 // The smallest power of two, at least 2^-126, with which `largest` / scale is at most 448 = 1.75 * 2^8: the exponent is
-// rounded up where the fraction exceeds 0.75. Infinity and NaN of either sign give 2^120: canonical NaN is 0x7fffffff,
-// whose exponent would be rounded up.
+// rounded up where the fraction exceeds 0.75. Infinity and NaN give 2^120: bits are clamped to infinity's, because
+// canonical NaN is 0x7fffffff, whose exponent would be rounded up.
 __device__ __forceinline__ float fp8_scale(float largest) {
   const uint32_t exponent = (min(__float_as_uint(largest) & 0x7fffffff, 0x7f800000u) + 0x1fffff) >> 23;
   return __uint_as_float((exponent > 9 ? exponent - 8 : 1) << 23);
 }
 
-// The upper bound of a row's norm (`norm` in gpt2.h); `squares` is the sum of squares of the row divided by `scale`.
+// The upper bound of a row's L2 norm (`norm` in gpt2.h); `squares` is the sum of squares of the row divided by `scale`.
 __device__ __forceinline__ float fp8_norm(float squares, int C, float scale) {
   return scale * fmaf(1.0625f, sqrtf(squares), 0x1p-10f * sqrtf(static_cast<float>(C)));
 }
 
-// Whether a row with this scale holds infinity or NaN: not every matmul of its numbers and the scale would show them.
+// Whether a row with this scale holds infinity or NaN. A matmul of the row's FP8 values and the scale may be finite.
 __device__ __forceinline__ bool is_not_finite(float scale) { return scale >= 0x1p120f; }
 
-// 1 / scale, exactly.
+// 1 / scale, exactly: a scale is a power of two.
 __device__ __forceinline__ float inverse_of(float scale) {
   return __uint_as_float((254u << 23) - __float_as_uint(scale));
 }
 
-// The groups of rows of a columnwise copy.
+// The number of groups of GPT2_FP8_GROUP rows in a columnwise copy.
 __host__ __device__ constexpr int64_t columnwise_groups(int64_t rows) {
   return (rows + GPT2_FP8_GROUP - 1) / GPT2_FP8_GROUP;
 }
 
-// Two adjacent values, the first in the lower byte.
+// Two values rounded to E4M3, saturated at 448; `low` goes to the lower byte.
 __device__ __forceinline__ uint16_t pack_fp8(float low, float high) {
   return __nv_cvt_float2_to_fp8x2(make_float2(low, high), __NV_SATFINITE, __NV_E4M3);
 }
 
-// pack_fp8() in E5M2.
 __device__ __forceinline__ uint16_t pack_e5m2(float low, float high) {
   return __nv_cvt_float2_to_fp8x2(make_float2(low, high), __NV_SATFINITE, __NV_E5M2);
 }
@@ -49,16 +48,16 @@ __device__ __forceinline__ float2 unpack_fp8(uint16_t pair) {
   return __half22float2(halves);
 }
 
-// The first of two values in E5M2, which are the upper bytes of halves.
+// The lower of two packed E5M2 values. An E5M2 value is the upper byte of a half.
 __device__ __forceinline__ float unpack_e5m2(uint16_t pair) {
   return __half2float(__ushort_as_half(static_cast<uint16_t>(pair << 8)));
 }
 
 __device__ __forceinline__ float to_float(__nv_fp8_e4m3 value) { return static_cast<float>(value); }
 
-// GELU, and its derivative in one byte (gpt2.h): bits 8 to 15 of `bits` are the byte plus 128, for NaN 255, because
-// 2^15 was added. With s = (1 + tanh) / 2 and u' = gelu_scale + 3 gelu_cubic x^2, gelu(x) = x s and gelu'(x) = s +
-// gelu(x) (1 - s) 2 u'.
+// GELU, and its derivative in one byte (gpt2.h). Adding 2^15 to the derivative puts the byte plus 128 into bits 8 to 15
+// of `bits`, 255 for NaN. With s = (1 + tanh) / 2 and u' = gelu_scale + 3 gelu_cubic x^2, gelu(x) = x s and gelu'(x) =
+// s + gelu(x) (1 - s) 2 u'.
 struct GeluAndDerivative {
   float value;
   uint32_t bits;
@@ -77,7 +76,7 @@ __device__ __forceinline__ uint16_t pack_bytes(const GeluAndDerivative &low, con
   return static_cast<uint16_t>(__byte_perm(low.bits, high.bits, 0x51) ^ 0x8080);
 }
 
-// The derivative from 2^23 plus the byte plus 128.
+// Decodes GELU's derivative from the bits of the float 2^23 + byte + 128.
 __device__ __forceinline__ float derivative_of(uint32_t bits) {
   return bits == 0x4b0000ff ? __int_as_float(0x7fffffff) : (__uint_as_float(bits) - (0x1p23f + 28)) * 0.005f;
 }
@@ -90,7 +89,7 @@ __device__ __forceinline__ float2 unpack_derivatives(uint16_t pair) {
                      derivative_of(__byte_perm(bits, 0x4b000000, 0x7441)));
 }
 
-// Stores COUNT adjacent values of x * inverse in one access. Returns the sum of their squares, before rounding.
+// Stores COUNT values of x * inverse as E4M3 in one access. Returns the sum of their squares before rounding.
 template <int COUNT>
 __device__ __forceinline__ float store_fp8(uint8_t *destination, const float (&x)[COUNT], float inverse) {
   Pack<uint16_t, COUNT / 2> pack;
@@ -115,7 +114,7 @@ __device__ __forceinline__ void transpose_bytes(uint32_t (&rows)[4]) {
   rows[3] = __byte_perm(b, d, 0x7632);
 }
 
-// The largest of a warp's numbers. None may be negative or NaN: then their bits, read as integers, have the same order.
+// The largest of a warp's numbers. None is negative or NaN, so that their bits have the same order as integers.
 __device__ __forceinline__ float warp_largest(float value) {
   return __uint_as_float(__reduce_max_sync(0xffffffffu, __float_as_uint(value)));
 }

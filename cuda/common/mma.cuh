@@ -1,5 +1,5 @@
-// Tensor-core instructions of sm_80 and later, and the asynchronous copies that load their operands. Layouts are those
-// of the PTX ISA: of a 16x8 result, lane l of a warp holds rows l/4 and l/4+8, columns 2(l%4) and the next.
+// Tensor-core instructions of sm_80 and later, and the asynchronous copies that load their operands. Layouts are
+// defined by the PTX ISA: of a 16x8 result, lane l of a warp holds rows l/4 and l/4+8, columns 2(l%4) and 2(l%4)+1.
 #pragma once
 
 #include "device.cuh"
@@ -16,7 +16,7 @@ __device__ __forceinline__ void copy_async(uint32_t destination, const void *sou
                : "memory");
 }
 __device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// Waits until at most PENDING of this thread's groups of copies are incomplete.
+// Waits until at most PENDING of this thread's committed groups of copies are incomplete.
 template <int PENDING>
 __device__ __forceinline__ void wait_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
@@ -42,8 +42,8 @@ __device__ __forceinline__ void multiply_bf16(float (&d)[4], const uint32_t (&a)
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// d += a * b with a [16,32] and b [32,8] of E4M3. Operands have as many bytes as in multiply_bf16: four values
-// along k in place of two bf16. Compute capability 8.9 and later.
+// d += a * b with a [16,32] and b [32,8] of E4M3. Registers hold four values along k where multiply_bf16 has two.
+// Compute capability 8.9 and later; on earlier ones d is unchanged.
 __device__ __forceinline__ void multiply_fp8([[maybe_unused]] float (&d)[4], [[maybe_unused]] const uint32_t (&a)[4],
                                              [[maybe_unused]] uint32_t b0, [[maybe_unused]] uint32_t b1) {
 #if __CUDA_ARCH__ >= 890
@@ -68,14 +68,14 @@ __device__ __forceinline__ uint32_t to_tf32(float value) {
   return bits;
 }
 
-// Two floats as adjacent bf16, the first in the lower half.
+// Two floats as bf16 in one word, the first in the lower half.
 __device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
   uint32_t bits;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
   return bits;
 }
 
-// The sum over the four lanes that hold a row of a result.
+// The sum over the four lanes that hold a row of an mma result.
 __device__ __forceinline__ float quad_sum(float value) {
   value += __shfl_xor_sync(0xffffffffu, value, 1);
   return value + __shfl_xor_sync(0xffffffffu, value, 2);

@@ -5,9 +5,9 @@
 
 namespace gpt2 {
 
-// partial [parts, count]: out (=|+=) the sums over parts of the first `width` columns, `second` the sums of the columns
-// after them (count = width if `second` is NULL). A block takes 32 columns; each of its 32 warps adds every 32nd part,
-// and the first warp adds the warps' sums.
+// partial [parts,count]: out (=|+=) the sums over parts of the first `width` columns, and `second`, unless NULL, the
+// sums of the next `width`. A block takes 32 columns; each of its 32 warps adds every 32nd part, and the first warp
+// adds the warps' sums.
 __global__ void __launch_bounds__(1024) static add_partials_kernel(float *out, float *second, const float *partial,
                                                                    int parts, int width, int count, bool accumulate) {
   wait_for_previous_kernel();
@@ -35,7 +35,7 @@ inline void launch_add_partials(const CudaContext &context, float *out, float *s
                      count, accumulate);
 }
 
-// The sums over few parts of many columns, as in a split weight gradient: 4 columns per thread (count % 4 == 0).
+// out [count] (=|+=) the sums over few parts of partial [parts,count]. A thread takes 4 columns; count % 4 == 0.
 template <class T>
 __global__ void __launch_bounds__(256)
     add_parts_kernel(T *out, const float *partial, int parts, int64_t count, bool accumulate) {

@@ -1,4 +1,4 @@
-// An empty kernel. Opening a context asks the driver whether it can load this kernel, and so any kernel of the library.
+// An empty kernel. Opening a context asks the driver for it, to learn whether this library has code for the GPU.
 namespace gpt2 {
 
 namespace {

@@ -19,7 +19,7 @@ GPT2_ANYWHERE inline uint64_t splitmix64(uint64_t index) {
   return mixed ^ (mixed >> 31);
 }
 
-// The random number r of gpt2_sample.
+// The random number r of gpt2_sample (gpt2.h), for a sequence's seed and position.
 GPT2_ANYWHERE inline uint64_t chance_of(int32_t seed, int32_t position) {
   return splitmix64(static_cast<uint64_t>(static_cast<uint32_t>(seed)) << 32 | static_cast<uint32_t>(position));
 }

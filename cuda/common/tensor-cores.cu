@@ -49,7 +49,7 @@ const TensorCoreKernels sm90_kernels{
 }  // namespace
 
 const TensorCoreKernels *choose_kernels(const cudaDeviceProp &gpu, std::string &why) {
-  // The fastest first.
+  // The tables that run on this GPU, the fastest first.
   std::vector<const TensorCoreKernels *> tables;
 #ifdef GPT2_SM90
   if (gpu.major == 9 && gpu.minor == 0) tables.push_back(&sm90_kernels);

@@ -7,7 +7,7 @@
 
 namespace gpt2 {
 
-// Tensors, sizes and scalars of gpt2_classifier, in bf16.
+// The arguments of gpt2_classifier (gpt2.h) in bf16.
 struct Classifier {
   float *losses;
   bf16 *din;
@@ -32,19 +32,19 @@ namespace sm80 {
 
 void matmul_forward(const CudaContext &, Epilogue, const Product &, const Outputs<bf16, bf16> &);
 void matmul_backward_input(const CudaContext &, Epilogue, const Product &, const Outputs<bf16, bf16> &);
-// Also dbias (=|+=) the sums of a over k, unless dbias is NULL.
+// Also computes dbias (=|+=) the sums of operand a over k, unless dbias is NULL.
 void matmul_backward_weight(const CudaContext &, const Product &, void *dweight, float *dbias, bool accumulate,
                             void *scratch);
 int64_t matmul_backward_weight_scratch(const CudaContext &, int N, int C, int O);
 bool takes_head_size(const CudaContext &, int HS);
 void attention_forward(const CudaContext &, bf16 *out, float *lse, const bf16 *qkv, const AttentionSizes &);
-// scratch: 2 [B,NH,T], with T rounded up to a multiple of 128.
+// scratch [2,B,NH,T], with T rounded up to a multiple of 128.
 void attention_backward(const CudaContext &, bf16 *dqkv, float *scratch, const bf16 *dout, const bf16 *out,
                         const bf16 *qkv, const float *lse, const AttentionSizes &);
-// Forward, and backward to the input with the transposed weight: bias, gelu, relu_squared, residual, gelu_backward and
-// relu_squared_backward. N and K are multiples of 16.
+// The FP8 matmul of forward, and of backward to the input with the transposed weight as b. Epilogues: bias, gelu,
+// relu_squared, residual, gelu_backward, relu_squared_backward. N and K are multiples of 16.
 void fp8_matmul(const CudaContext &, Epilogue, const Product &, const Fp8Operands &, const Outputs<bf16, bf16> &);
-// matmul_backward_weight of columnwise copies: both operands K-major, a scale for each block of k, K % 16 == 0.
+// matmul_backward_weight with columnwise FP8 copies: both operands K-major, a scale for each block of k, K % 16 == 0.
 void fp8_matmul_backward_weight(const CudaContext &, const Product &, const float *a_scale, const float *b_scale,
                                 void *dweight, float *dbias, bool accumulate, void *scratch);
 int64_t fp8_matmul_backward_weight_scratch(const CudaContext &, int N, int C, int O);
@@ -59,17 +59,18 @@ namespace sm90 {
 
 decltype(sm80::matmul_forward) matmul_forward, matmul_backward_input;
 decltype(sm80::matmul_backward_weight) matmul_backward_weight;
-// With `weights` [2,weights_line(K)], dbias sums a times a weight for each k: weights[0,k] + weights[1,k].
+// dbias (=|+=) the sums over k of a[m,k] * (weights[0,k] + weights[1,k]), with `weights` [2,weights_line(K)].
 void matmul_backward_weight(const CudaContext &, const Product &, void *dweight, float *dbias, const bf16 *weights,
                             bool accumulate, void *scratch);
 decltype(sm80::matmul_backward_weight_scratch) matmul_backward_weight_scratch, fp8_matmul_backward_weight_scratch;
 decltype(sm80::attention_forward) attention_forward;
 decltype(sm80::attention_backward) attention_backward;
-// gpt2_classifier without a pass over the logits. C and Vp are multiples of 8; dbias only with dweight.
+// gpt2_classifier fused: no separate pass over the logits. C and Vp are multiples of 8; dbias only with dweight.
 void classifier(const CudaContext &, const Classifier &, void *scratch);
 int64_t classifier_scratch(const CudaContext &, int N, int C, int Vp, bool has_gradient, bool fp8);
-// The classifier's matmuls in FP8, a in E5M2: din, with the target's row of the weight times a factor added to each
-// row; dweight, with the scales of b; `weights` [2,K] weigh the sums in dbias.
+// The classifier's FP8 matmuls, with operand a in E5M2. classifier_backward_input: din, to whose rows it adds
+// factor_of_target times the target's row of the weight. classifier_backward_weight: dweight, where b has a scale for
+// each block of k, and dbias, the sums of a times `weights` [2,K].
 void classifier_backward_input(const CudaContext &, const Product &, const Fp8Operands &, const Classifier &,
                                const float *factor_of_target);
 void classifier_backward_weight(const CudaContext &, const Product &, const uint8_t *weights, const float *b_scale,

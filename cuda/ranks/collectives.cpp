@@ -22,7 +22,7 @@ int type_of(int dtype) { return dtype == GPT2_BF16 ? nccl::kBfloat16 : nccl::kFl
 }  // namespace
 
 void runtime::collectives_join(Context &gpu, gpt2_communicator &communicator) {
-  // Without work since the last join `end` may precede a graph's capture, which must not wait for such an event.
+  // Without collectives since the last join, `end` may date from before a graph's capture, and must not be waited for.
   if (!communicator.pending) return;
   communicator.pending = false;
   GPT2_TRY(cudaEventRecord(communicator.end, communicator.stream));

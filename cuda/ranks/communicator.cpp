@@ -45,11 +45,11 @@ struct Id {
 };
 static_assert(sizeof(Id) <= GPT2_COMMUNICATOR_ID_SIZE, "an id must hold it");
 
-// Longer than the timeout of the ranks, because NCCL first opens connections and measures them.
+// How long NCCL may take to join the ranks: long, because NCCL first opens connections and measures them.
 constexpr int nccl_milliseconds = 120'000;
 
-// NCCL waits for the other ranks without a timeout, so a separate thread calls it. If a rank does not come, this thread
-// remains; the process is about to end then.
+// Joins the ranks by NCCL, which waits for other ranks without a timeout, so a separate thread calls NCCL. If a rank
+// does not come, that thread remains; the process is about to end then.
 void join_ranks(Context &gpu, gpt2_communicator &communicator, const nccl::Id &id, int rank, int ranks) {
   struct Joined {
     int result;
@@ -72,7 +72,7 @@ void join_ranks(Context &gpu, gpt2_communicator &communicator, const nccl::Id &i
   check_nccl(communicator, joined.result);
 }
 
-// Sends rank 0's NCCL id over the loopback: for one machine whose GPUs cannot copy into each other's memory.
+// Sends rank 0's NCCL id to all ranks over the loopback: for GPUs of one machine without copies between them.
 nccl::Id send_nccl_id(gpt2_communicator &communicator, Loopback &loopback, const std::string &reason) {
   struct Offer {
     nccl::Id id;
@@ -95,8 +95,8 @@ nccl::Id send_nccl_id(gpt2_communicator &communicator, Loopback &loopback, const
   return offers[0].id;
 }
 
-// Ends running collectives, in a separate thread: NCCL ends them at once, then waits until the graphs that contain them
-// are freed, which the caller can do only afterwards. The process is about to end.
+// Ends running collectives by ncclCommAbort, in a separate thread: NCCL ends them at once, then waits until their
+// graphs are freed, which the caller can do only afterwards. The process is about to end.
 void abort_in_background(const gpt2_communicator &communicator, int device) {
   std::thread([abort = communicator.library.comm_abort, joined = communicator.joined, device] {
     cudaSetDevice(device);
@@ -127,7 +127,7 @@ void runtime::communicator_create(Context &gpu, gpt2_communicator **communicator
   check_tensors({{"id", id}});
   check_rank(rank, ranks, timeout_milliseconds);
   auto created = std::make_unique<gpt2_communicator>();
-  // These come before the ranks meet: after that, a failure of one rank would fail all ranks.
+  // Stream and events are created before the ranks meet, because after that a failure of one rank would fail all ranks.
   int least = 0, greatest = 0;
   GPT2_TRY(cudaDeviceGetStreamPriorityRange(&least, &greatest));
   GPT2_TRY(cudaStreamCreateWithPriority(&created->stream, cudaStreamNonBlocking, greatest));
@@ -166,13 +166,13 @@ void runtime::communicator_unshare(Context &, gpt2_communicator &communicator, v
 void runtime::communicator_destroy(Context &gpu, gpt2_communicator &communicator, int32_t abandon) {
   std::unique_ptr<gpt2_communicator> owner(&communicator);
   if (abandon) {
-    // The streams, events and mappings are not freed: that would wait for their work.
+    // Streams, events and mappings are not freed, because freeing them would wait for their work.
     owner.release();
     if (communicator.peers) return communicator.peers->abandon(gpu.stream, communicator.stream);
     return abort_in_background(communicator, gpu.device);
   }
   if (communicator.peers) {
-    // A graph runs its collectives in the context's stream.
+    // Waits for both streams, because a graph runs its collectives in the context's stream.
     GPT2_TRY(cudaStreamSynchronize(communicator.stream));
     GPT2_TRY(cudaStreamSynchronize(gpu.stream));
     return;
@@ -183,7 +183,7 @@ void runtime::communicator_destroy(Context &gpu, gpt2_communicator &communicator
 }
 
 void runtime::communicator_check(Context &, gpt2_communicator &communicator) {
-  // With peers, the wait for a copy reports the copy's failure.
+  // Copy engines (`peers`) need no check: the next wait for the stream reports a failed copy.
   if (communicator.peers) return;
   int result = nccl::kSuccess;
   const int asked = communicator.library.comm_get_async_error(communicator.joined, &result);

@@ -1,4 +1,4 @@
-// The CUDA library's communicator: peers or NCCL, and the stream of its collectives.
+// The CUDA library's communicator: peers (the GPUs' copy engines) or NCCL, and the stream of its collectives.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ struct gpt2_communicator {
   gpt2::nccl::Library library{};
   gpt2::nccl::Communicator *joined = nullptr;
   cudaStream_t stream = nullptr;
-  // Mark where a collective begins, and where the last one has ended.
+  // Events: the context's stream reached a collective; the communicator's stream ended the last collective.
   cudaEvent_t begin = nullptr, end = nullptr;
   bool pending = false;  // whether collectives were enqueued since the last join
   std::string description;
@@ -22,7 +22,7 @@ struct gpt2_communicator {
 
 namespace gpt2 {
 
-// Throws NCCL's error.
+// Throws the error of an NCCL call, unless `result` is success or in progress.
 void check_nccl(const gpt2_communicator &, int result);
 
 // value [1] in device memory = the sum of all ranks' values (collectives.cpp); the context's stream waits for it.

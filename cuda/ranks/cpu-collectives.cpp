@@ -16,7 +16,7 @@
 
 struct gpt2_communicator {
   gpt2::Loopback loopback;
-  // A buffer for received floats; at rank 0, a chunk for each rank.
+  // A buffer for received floats: chunk_size of them; at rank 0, chunk_size for each rank.
   std::vector<float> chunk;
   std::vector<double> parts;  // one value from each rank
   std::string description;
@@ -30,7 +30,7 @@ namespace {
 
 static_assert(sizeof(Loopback::Id) <= GPT2_COMMUNICATOR_ID_SIZE, "an id must hold it");
 
-// Floats sent at a time.
+// The most floats that are sent at a time.
 constexpr int64_t chunk_size = 1 << 16;
 
 size_t bytes_of(int64_t count) { return static_cast<size_t>(count) * sizeof(float); }
@@ -65,11 +65,11 @@ void runtime::communicator_create(Context &context, gpt2_communicator **communic
 
 void runtime::communicator_destroy(Context &, gpt2_communicator &communicator, int32_t) { delete &communicator; }
 
-// Sharing does nothing, because all data goes over sockets.
+// Sharing memory does nothing, because all data goes over sockets.
 void runtime::communicator_share(Context &, gpt2_communicator &, void *, int64_t) {}
 void runtime::communicator_unshare(Context &, gpt2_communicator &, void *) {}
 
-// Collectives are synchronous, so nothing is pending that could have failed.
+// Collectives are synchronous, so none is pending, and none can have failed since it returned.
 void runtime::communicator_check(Context &, gpt2_communicator &) {}
 void runtime::collectives_join(Context &, gpt2_communicator &) {}
 void runtime::collectives_record(Context &context, gpt2_communicator &, gpt2_event &event) {

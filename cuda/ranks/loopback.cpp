@@ -20,14 +20,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The first message of every rank but 0.
+// The first message of a rank to rank 0.
 struct Hello {
   unsigned char secret[32];
   int32_t rank;
   int32_t ranks;
 };
 
-// The first message of every exchange, which detects ranks that begin different exchanges.
+// Begins every exchange: name, size and index, by which rank 0 detects that ranks begin different exchanges.
 struct Head {
   char what[16];
   uint64_t bytes;
@@ -70,7 +70,7 @@ void prepare(int socket) {
   throw Failure{GPT2_RANK_ERROR, std::string(what) + ": " + std::strerror(errno)};
 }
 
-// The result of poll on one socket: positive when it is ready, 0 when the time is over.
+// The result of poll on one socket: positive if the socket is ready, 0 if the time is over, negative on an error.
 int poll_until(Clock::time_point end, int socket, short direction) {
   for (;;) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
@@ -89,7 +89,7 @@ void Loopback::Connection::move(void *data, size_t bytes, bool receives) {
     const ssize_t moved =
         receives ? recv(socket_, at, bytes, MSG_DONTWAIT) : ::send(socket_, at, bytes, MSG_DONTWAIT | no_signal);
     if (moved < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    // A process that is killed with unread data resets its connection; sending after that is EPIPE.
+    // A process that is killed with unread data resets its connection; later sends fail with EPIPE.
     const bool closed = moved == 0 || errno == ECONNRESET || errno == EPIPE;
     if (moved <= 0) refuse(std::string("is gone: ") + (closed ? "its connection is closed" : std::strerror(errno)));
     at += moved;

@@ -12,13 +12,13 @@ namespace gpt2 {
 
 class Loopback {
  public:
-  // Rank 0 sends this to the others.
+  // How ranks find rank 0's port, and prove that they belong to the job. Rank 0 sends the Id to the others.
   struct Id {
     uint16_t port;
     unsigned char secret[32];
   };
 
-  // A connection to a rank, which errors name. Both functions return after all bytes have passed.
+  // A connection to a rank; errors name the rank. `send` and `receive` return after all bytes have passed.
   class Connection {
    public:
     void send(const void *data, size_t bytes) { move(const_cast<void *>(data), bytes, false); }
@@ -48,7 +48,7 @@ class Loopback {
 
   // The connection to rank 0; at rank 0, the connection to `rank`.
   Connection to(int rank);
-  // Called by every rank before it uses `to`. Fails at rank 0 if another rank begins a different exchange.
+  // Begins an exchange; every rank calls it before `to`. Fails at rank 0 if another rank begins a different exchange.
   void begin(const char *what, size_t bytes);
   // all [ranks,bytes] = every rank's in [bytes]. Calls `begin`.
   void all_gather(const void *in, void *all, size_t bytes);

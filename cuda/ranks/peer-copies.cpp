@@ -44,7 +44,7 @@ void Peers::gather(cudaStream_t stream, void *out, const void *in, int64_t bytes
 void Peers::reduce(cudaStream_t stream, void *values, int64_t count, Number number) {
   const int64_t size = size_of(number);
   for (int64_t start = 0; start < count;) {
-    // If the sums of a group fill the row, the pending operations run first.
+    // If the pending sums of a group fill the row of `sums_`, the pending copies and sums run first.
     if (summed_bytes_ == sum_row_bytes) run(stream);
     const int64_t piece = std::min(count - start, (sum_row_bytes - summed_bytes_) / size);
     char *from = static_cast<char *>(values) + start * size;
@@ -52,15 +52,15 @@ void Peers::reduce(cudaStream_t stream, void *values, int64_t count, Number numb
       copies_[step].push_back({sums_.at[rank_at(step)] + rank_ * sum_row_bytes + summed_bytes_, from, piece * size});
     }
     pending_sums_.push_back({from, sums_.local + summed_bytes_, piece, number});
-    // The next sum begins at a 256-byte boundary, which any kernel can read.
+    // The next sum begins at a multiple of 256 bytes, an address that a kernel can read any element type from.
     summed_bytes_ = std::min(sum_row_bytes, (summed_bytes_ + piece * size + 255) / 256 * 256);
     start += piece;
   }
   enqueue(stream);
 }
 
-// Writes every signal in place of the ranks that are gone, repeatedly, because the streams may wait several times. One
-// second is enough for a step; if the streams still wait then, the process can still be ended.
+// Sets every signal that this rank waits for, in place of ranks that are gone; repeatedly, because the streams may wait
+// several times. One second is enough for a step; if the streams still wait then, the process can still be ended.
 void Peers::abandon(cudaStream_t first, cudaStream_t second) const {
   loopback_->abandon();
   const std::vector<uint32_t> words(static_cast<size_t>(2 * ranks_), 1);
@@ -81,10 +81,10 @@ void Peers::enqueue(cudaStream_t stream) {
   if (!is_group_) run(stream);
 }
 
-// A signal is a word that another rank sets and the word's owner clears. kReady and kDone alternate, and a rank clears
-// its words of one kind before it sends the other kind, so no word is set again before it is cleared. A word is sent
-// after the copies that precede it, but a GPU may reorder incoming remote writes. The wait flushes these writes if the
-// GPU supports that; otherwise NVLink keeps their order (choose_ordering).
+// Sends a signal to every other rank and waits for theirs. A signal is a word in a rank's memory that another rank sets
+// and the rank itself clears. kReady and kDone alternate, and a rank clears its words of one kind before it sends the
+// other kind, so no word is set again before it is cleared. Copies precede their word, but a GPU may reorder incoming
+// remote writes. The wait flushes these writes if the GPU can; otherwise NVLink keeps their order (choose_ordering).
 void Peers::meet(cudaStream_t stream, Sign sign) {
   std::vector<CUstreamBatchMemOpParams> operations;
   const auto word = [&](char *flags, int rank) {

@@ -22,7 +22,7 @@ void Peers::create(const CudaContext &gpu, std::unique_ptr<Peers> &peers, std::u
   try {
     made->open(gpu.device, why);
   } catch (...) {
-    // The other ranks must not wait for steps that this rank never reaches.
+    // Closes the connections, so that the other ranks do not wait for steps that this rank never reaches.
     made->loopback_->abandon();
     throw;
   }
@@ -39,7 +39,7 @@ void Peers::open(int device, std::string &why) {
   GPT2_TRY(cudaGetDeviceProperties(&gpu, device));
   std::vector<cudaUUID_t> gpus(static_cast<size_t>(ranks_));
   loopback_->all_gather(&gpu.uuid, gpus.data(), sizeof gpu.uuid);
-  // All ranks compare the same list, so all of them find the same pair.
+  // All ranks compare the same list of GPUs, so all of them report the same pair of ranks.
   for (int second = 1; second < ranks_; second++) {
     for (int first = 0; first < second; first++) {
       if (std::memcmp(&gpus[first], &gpus[second], sizeof gpu.uuid) != 0) continue;
@@ -75,7 +75,7 @@ void Peers::choose_ordering(int device, const std::vector<cudaUUID_t> &gpus, std
   std::vector<bool> has_nvlink(gpus.size(), false);
   for (int other = 0; other < devices; other++) {
     cudaDeviceProp gpu;
-    // Atomics in another GPU's memory need NVLink. A GPU counts as linked to itself.
+    // Native atomics in another GPU's memory are only supported over NVLink. A GPU counts as linked to itself.
     int has_atomics = other == device;
     GPT2_TRY(cudaGetDeviceProperties(&gpu, other));
     if (other != device) {
@@ -109,7 +109,7 @@ void Peers::close() {
   try {
     wait_for_all();
   } catch (const Failure &) {
-    // A rank is gone, and then it maps nothing.
+    // A rank that is gone maps nothing.
   }
   cudaFree(flags_.local);
   cudaFree(sums_.local);

@@ -19,19 +19,19 @@ namespace gpt2 {
 // The type of values that are summed over ranks.
 enum class Number { kFloat32, kBfloat16, kFloat64 };
 
-// values [count] = the sum over ranks, in the order of ranks (sum-of-ranks.cu); the other ranks' rows are at rank *
-// stride bytes. Sums are in fp32; sums of doubles are in double.
+// values [count] = the sum over ranks, in the order of ranks (sum-of-ranks.cu). Rank r's values are at rows + r *
+// stride bytes, this rank's in `values`. Sums are in fp32; sums of doubles are in double.
 void launch_sum_of_ranks(cudaStream_t, void *values, const char *rows, int64_t stride, int64_t count, Number, int rank,
                          int ranks);
 
 class Peers {
  public:
-  // Shared memory is a multiple of this size: the driver puts smaller allocations together, and maps whole blocks.
+  // Sizes of shared memory are multiples of this: the driver puts smaller allocations together, and maps whole blocks.
   static constexpr int64_t granule = 2 << 20;
 
-  // Called by all ranks. If some GPU cannot reach another's memory, then at every rank `peers` stays NULL, the loopback
-  // is not moved from, and `why` has the reason: no path between the GPUs, containers that isolate processes, or
-  // GPT2_PEER_COPIES=0.
+  // Connects the GPUs; called by all ranks. If some GPU cannot reach another's memory, then at every rank `peers` stays
+  // NULL, the loopback is not moved from, and `why` has the reason: no path between the GPUs, containers that isolate
+  // processes, or GPT2_PEER_COPIES=0.
   static void create(const CudaContext &, std::unique_ptr<Peers> &peers, std::unique_ptr<Loopback> &loopback,
                      std::string &why);
   // Waits until all ranks destroy their Peers; no copy may be running.
@@ -40,16 +40,16 @@ class Peers {
   // Maps `memory` [bytes], of one size at every rank, into the other processes. Called in the same order at all ranks.
   void share(void *memory, int64_t bytes);
   void unshare(void *memory);
-  // The guarantee that a rank that sees a word also sees the copies before that word: "flushed" or "nvlink".
+  // The guarantee that a rank that sees a signal also sees the copies sent before the signal: "flushed" or "nvlink".
   const char *ordering() const { return ordering_; }
   // Ends running collectives in both streams without their results, even if they wait for a rank that is gone.
   void abandon(cudaStream_t, cudaStream_t) const;
 
   // The collectives, in the order of `stream`. The collectives of a group begin together, after the work in the stream
-  // at the group's end. Sizes are in bytes; `out` is shared memory. exchange: out[r] = rank r's in[rank]; rows are
-  // `stride` bytes apart, of which `bytes` are written.
+  // at the group's end. Sizes are in bytes; `out` is shared memory.
+  // out[r] = rank r's in[this rank]. Rows of `in` have `bytes`; rows of `out` are `stride` bytes apart.
   void exchange(cudaStream_t stream, void *out, const void *in, int64_t bytes, int64_t stride);
-  // out[r] = rank r's in (may be out[rank]).
+  // out[r] = rank r's `in` [bytes], which may be out[this rank].
   void gather(cudaStream_t stream, void *out, const void *in, int64_t bytes);
   // values [count] = the sum of all ranks' values; `values` need not be shared memory.
   void reduce(cudaStream_t stream, void *values, int64_t count, Number);
@@ -57,7 +57,7 @@ class Peers {
   void end_group(cudaStream_t stream);
 
  private:
-  // Memory that every rank allocates, and that every other rank maps.
+  // Memory that every rank allocates, in one size, and that every other rank maps.
   struct Mapped {
     char *local;
     int64_t bytes;
@@ -75,10 +75,10 @@ class Peers {
     int64_t count;
     Number number;
   };
-  // The signals, each a word from each rank in the flags: the rank's memory may be written; the rank has written.
+  // The two signals of a rank to each other rank: its memory may be written; it has written its copies.
   enum Sign { kReady, kDone };
 
-  // A rank's row for sums: the vectors of GPT-2 124M take 0.5 MB, the vectors of 1.5B take 4 MB.
+  // Bytes of a rank's row in `sums_`. The vectors of GPT-2 124M take 0.5 MB, the vectors of 1.5B take 4 MB.
   static constexpr int64_t sum_row_bytes = 8 << 20;
 
   explicit Peers(std::unique_ptr<Loopback> loopback)
@@ -90,28 +90,28 @@ class Peers {
   void close();
   // Allocates zeroed memory that all ranks map.
   void allocate(int64_t bytes, Mapped &mapped, std::string &why);
-  // `why` stays empty if all ranks could map the memory.
+  // Maps `memory` [bytes] into the other processes. `why` stays empty if all ranks could map it.
   void map(void *memory, int64_t bytes, Mapped &mapped, std::string &why);
   static void unmap(Mapped &);
-  // Exchanges every rank's reason to give up: afterwards `why` is empty at all ranks or set at all ranks.
+  // Exchanges the reasons why ranks cannot use copies: afterwards `why` is empty at all ranks or set at all ranks.
   void agree(std::string &why);
   void wait_for_all();
   const Mapped &find(const void *memory, int64_t bytes) const;
-  // The rank to copy to in a step; each rank begins with a different rank.
+  // The rank that this rank copies to in a step. In each step, every rank copies to a different rank.
   int rank_at(int step) const { return (rank_ + step) % ranks_; }
   // Signals every other rank, and waits for the signals of all others.
   void meet(cudaStream_t, Sign);
-  // Runs the pending copies and sums, unless they belong to a group.
+  // Runs the pending copies and sums, unless a group is open.
   void enqueue(cudaStream_t);
   void run(cudaStream_t);
 
   std::unique_ptr<Loopback> loopback_;
   int rank_, ranks_;
-  // `sums_` holds a row from each rank with the values that one run sums.
+  // flags_: the words of the signals. sums_: for each rank a row with the values that are being summed.
   Mapped flags_{}, sums_{};
   std::vector<Mapped> shared_;
   bool is_group_ = false;
-  // Copies to other ranks by the step from this rank to them, from 1 on; at 0 the copies within this GPU.
+  // copies_[step]: pending copies to rank_at(step); copies_[0] are copies within this GPU.
   std::vector<std::vector<Copy>> copies_;
   std::vector<PendingSum> pending_sums_;
   int64_t summed_bytes_ = 0;      // bytes of a row of `sums_` that pending sums use
@@ -119,7 +119,7 @@ class Peers {
   cudaStream_t last_ = nullptr;   // for abandon(), which has to run while all other streams wait
   cudaEvent_t fork_ = nullptr, joined_ = nullptr;
   const char *ordering_ = "";
-  unsigned wait_flags_ = CU_STREAM_WAIT_VALUE_EQ;  // of every wait for a word
+  unsigned wait_flags_ = CU_STREAM_WAIT_VALUE_EQ;  // of every wait for a signal
   decltype(&cuStreamBatchMemOp) batch_memory_operations_ = nullptr;
 };
 

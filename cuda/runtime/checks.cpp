@@ -1,4 +1,4 @@
-// Argument checks of the exported functions, and what becomes of a failure; see checks.h.
+// Argument checks of the exported functions, and the conversion of exceptions to a status and an error text.
 #include "checks.h"
 
 #include <exception>
@@ -6,7 +6,7 @@
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
-// koffi calls on a stack that AddressSanitizer does not know: there it keeps the marks of the frames that a throw has left.
+// koffi runs calls on a stack that AddressSanitizer does not know: there the poison of frames stays after a throw.
 #define FORGET_FRAMES_BELOW() __asan_unpoison_memory_region(static_cast<char *>(__builtin_frame_address(0)) - 65536, 65536)
 #define WITHOUT_MARKS __attribute__((no_sanitize("address")))
 #else
@@ -31,11 +31,11 @@ WITHOUT_MARKS int thrown(gpt2_context *context, const char *function) noexcept {
     } catch (const std::bad_alloc &) {
       return keep(GPT2_OUT_OF_MEMORY, "out of host memory");
     } catch (const std::exception &error) {
-      // For example, a thread could not be started.
+      // For example std::system_error, if a thread could not be started.
       return keep(GPT2_DEVICE_ERROR, error.what());
     }
   } catch (...) {
-    // Not even memory for the message.
+    // The message itself could not be allocated.
     return GPT2_OUT_OF_MEMORY;
   }
 }

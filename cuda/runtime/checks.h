@@ -11,24 +11,22 @@ namespace gpt2 {
 using NamedSizes = std::initializer_list<std::pair<const char *, int64_t>>;
 using NamedPointers = std::initializer_list<std::pair<const char *, const void *>>;
 
-// A condition that must hold; `expected` says in the error what must hold.
+// Throws unless `holds`; the error's text is "expected " and `expected`.
 void check_that(bool holds, const std::string &expected);
 // Sizes that must be at least 1.
 void check_sizes(NamedSizes);
-// Tensors that must not be NULL.
 void check_tensors(NamedPointers);
-// Everything else that must not be NULL: events, graphs, communicators, host values.
+// Events, graphs, communicators and host memory that must not be NULL.
 void check_handles(NamedPointers);
-// The bytes and pointers of a copy, which may be of nothing.
+// Bytes of a copy (0 is allowed), and its pointers, which may be NULL only for 0 bytes.
 void check_copy(const void *destination, const void *source, int64_t bytes);
 // A valid rank out of at least two, and a valid timeout.
 void check_rank(int rank, int ranks, int timeout_milliseconds);
 // Host values that must be in [least, limit); `values` may be NULL.
 void check_ids(const char *name, const int32_t *values, int64_t count, int32_t least, int32_t limit);
-// Host values [lines,length], each from the one before it in its line (the first from 0) to its index in the line;
-// `values` may be NULL.
+// Attention's `first` on the host [lines,length]: each value is at least the value before it in its line (the first at
+// least 0) and at most its index in the line. `values` may be NULL.
 void check_causal(const char *name, const int32_t *values, int lines, int length);
-// The workspace must hold `bytes`.
 void check_scratch(const gpt2_context &, int64_t bytes);
 
 }  // namespace gpt2

@@ -12,9 +12,9 @@ struct gpt2_context {
   virtual ~gpt2_context() {
     if (listener >= 0) close(listener);
   }
-  // Throws what went wrong in the launches of an op.
+  // Throws the error of the kernel launches since the last check, if there is one.
   virtual void check_launches() {}
-  // Throws unless the context has the ops on FP8 tensors.
+  // Throws unless the context supports the ops on FP8 tensors.
   virtual void check_fp8() const {}
 
   void *workspace = nullptr;
@@ -29,16 +29,16 @@ struct gpt2_context {
 
 namespace gpt2 {
 
-// Why a function of gpt2.h fails. `rank` is the rank with which the text begins ("rank 2 is gone"), -1 if the text does not
-// blame another rank.
+// The exception that makes a function of gpt2.h fail. `rank` is the rank that the text blames ("rank 2 is gone"), -1 if the
+// text blames no other rank.
 struct Failure {
   int status;
   std::string text;
   int rank = -1;
 };
 
-// For catch blocks, because no exception may pass through C: stores "function: text" as the context's last error, returns the
-// status.
+// Called in catch blocks, because no exception may pass through C: stores "function: text" of the current exception as the
+// context's last error, and returns its status.
 int thrown(gpt2_context *context, const char *function) noexcept;
 
 }  // namespace gpt2

@@ -44,7 +44,7 @@ std::string version_text(int version) {
 
 [[noreturn]] void unsupported(const std::string &text) { throw Failure{GPT2_UNSUPPORTED, text}; }
 
-// The error when the driver lists no device: the reason, and what to do.
+// Throws the error for a driver that lists no device: the reason, and how to fix it.
 void no_device(cudaError_t error) {
   int driver = 0, runtime = 0;
   cudaDriverGetVersion(&driver);
@@ -61,7 +61,7 @@ void no_device(cudaError_t error) {
   GPT2_TRY(error);
 }
 
-// Makes the GPU the thread's device, if this library has code for it; returns the attributes of the probe kernel.
+// Makes the GPU the thread's device; throws if this library has no code for it. Returns the probe kernel's attributes.
 cudaFuncAttributes use_device(int device, const cudaDeviceProp &gpu, const std::string &capability) {
 #ifdef GPT2_CHECK_ONLY
   unsupported(
@@ -82,8 +82,8 @@ cudaFuncAttributes use_device(int device, const cudaDeviceProp &gpu, const std::
   return attributes;
 }
 
-// FP8 needs tensor cores of compute capability 8.9 or later, and code compiled for them: on a GPU for which the library
-// has no machine code, PTX of 8.0 runs, which has no FP8 instructions.
+// FP8 needs compute capability 8.9 or later, and code compiled for it: where the library has no machine code for the
+// GPU, the driver compiles its PTX of 8.0, which has no FP8 instructions.
 bool has_fp8(const cudaFuncAttributes &attributes) { return attributes.ptxVersion >= 89; }
 
 std::string describe(const CudaContext &context, const cudaDeviceProp &gpu, const cudaFuncAttributes &attributes,

@@ -1,4 +1,4 @@
-// The CUDA library's gpt2_context, and how its host code reports CUDA errors and takes scratch.
+// The CUDA library's gpt2_context, and helpers for its host code: CUDA errors, driver functions, scratch.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,12 +12,12 @@ struct TensorCoreKernels;  // common/tensor-cores.h
 // State through which the blocks of a kernel wait for each other (fp8-quantize-weight.cu), or share out work
 // (sm90/attention.cuh). Floats that are not negative are stored as integers, which keeps their order.
 struct Grid {
-  unsigned arrivals;  // blocks that have found their largest element, then blocks that have finished
+  unsigned arrivals;  // blocks that found their largest element, plus blocks that finished
   unsigned largest, largest_of_bias;
-  unsigned taken;  // units of work
+  unsigned taken;  // units of work that blocks have taken
 };
 
-// The table of kernels for this GPU, or the table that GPT2_KERNELS names; otherwise NULL with the reason in `why`.
+// The table of kernels for this GPU, or the table named by GPT2_KERNELS. If none, NULL and the reason in `why`.
 const TensorCoreKernels *choose_kernels(const cudaDeviceProp &gpu, std::string &why);
 const char *name_of(const TensorCoreKernels &);
 
@@ -34,7 +34,7 @@ struct CudaContext : gpt2_context {
   // Whether kernels may be launched before the previous one ends (docs/programmatic-launch.md): true if the code that
   // runs was compiled for compute capability 9.0 or later.
   bool overlaps = false;
-  // Whether the next kernel also has to wait for an event: then it is not launched early. The launch resets this.
+  // Whether the next kernel must also wait for an event, and so must not be launched early. Every launch resets this.
   mutable bool follows_event = false;
   int shared_limit = 0;               // bytes of shared memory that one block can have
   int shared_per_multiprocessor = 0;  // bytes of shared memory that an SM has for all of its blocks
@@ -46,22 +46,22 @@ struct CudaContext : gpt2_context {
 
 using Context = CudaContext;
 void open_context(Context &, int device, int dtype, int threads, bool accumulates);
-// The context; also makes its device the calling thread's current device.
+// The context as a CudaContext; also makes its GPU the calling thread's current device.
 inline Context &opened(gpt2_context &context) {
   auto &gpu = static_cast<Context &>(context);
   cudaSetDevice(gpu.device);
   return gpu;
 }
 
-// The name and the text of an error. Clears it, unless sticky, so that the next call does not report it again.
+// The name and the text of a CUDA error. Clears the error, unless sticky, so that the next call does not report it.
 std::string error_text(cudaError_t error);
 
-// Throws the error of a CUDA call, with the place of the call.
+// Throws a Failure if a CUDA call failed, with the file and line of the call.
 void check_cuda(cudaError_t error, const char *file, int line);
 #define GPT2_TRY(call) ::gpt2::check_cuda(call, __FILE__, __LINE__)
 
-// A driver function, of CUDA 12.0 unless stated otherwise; NULL if the driver lacks the function. Looked up at run
-// time, so that the library links only the CUDA runtime.
+// A driver function by name, as of CUDA `version` (12000: 12.0); NULL if the driver lacks the function. Looked up at
+// run time, so that the library links only the CUDA runtime.
 template <class Function>
 Function driver_function(const char *name, unsigned version = 12000) {
   void *function = nullptr;
@@ -70,7 +70,7 @@ Function driver_function(const char *name, unsigned version = 12000) {
   return error == cudaSuccess && result == cudaDriverEntryPointSuccess ? reinterpret_cast<Function>(function) : nullptr;
 }
 
-// Divides scratch into pieces aligned to 256 bytes. Without memory, only counts bytes: *_scratch functions and their
+// Divides scratch into arrays aligned to 256 bytes. Without memory, only counts bytes: *_scratch functions and their
 // ops call the same code, and so agree on the size.
 class Scratch {
  public:

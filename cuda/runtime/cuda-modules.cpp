@@ -1,4 +1,4 @@
-// Kernels from outside this library on CUDA: cubins, loaded and launched through the driver.
+// Kernels from outside this library, on CUDA: loads a user's compiled cubins and launches their kernels by the driver.
 #include <cuda.h>
 #include <cxxabi.h>
 
@@ -15,7 +15,7 @@ struct gpt2_module {
   CUmodule handle = nullptr;
   std::vector<CUfunction> kernels;
   std::vector<std::string> names;
-  // Bytes of dynamic shared memory that were requested for each kernel so far.
+  // For each kernel, the dynamic shared memory in bytes that the driver was asked to allow.
   std::vector<int64_t> shared_limits;
   std::string description;
 };
@@ -24,7 +24,6 @@ namespace gpt2 {
 
 namespace {
 
-// The driver functions that this file calls.
 struct Driver {
   decltype(&cuGetErrorName) error_name = driver_function<decltype(error_name)>("cuGetErrorName");
   decltype(&cuGetErrorString) error_string = driver_function<decltype(error_string)>("cuGetErrorString");
@@ -51,7 +50,7 @@ const Driver &driver() {
   return functions;
 }
 
-// Throws unless the driver succeeded; `what` names what failed.
+// Throws if a driver call failed; `what` begins the error's text.
 void check_driver(CUresult result, const std::string &what) {
   if (result == CUDA_SUCCESS) return;
   const char *name = "an unknown error", *text = "";
@@ -70,7 +69,7 @@ std::string demangled(const char *name) {
 CUresult add(gpt2_module &module, CUfunction listed, int shared_limit) {
   const char *name = nullptr;
   if (const CUresult result = driver().name(&name, listed)) return result;
-  // A function that was only listed is not loaded yet, and has no attributes.
+  // A listed function is not loaded yet and has no attributes; looking it up by name loads it.
   CUfunction kernel = nullptr;
   if (const CUresult result = driver().function(&kernel, module.handle, name)) return result;
   std::string text = "{\"signature\":\"" + demangled(name) + "\",\"parameters\":[";
@@ -143,7 +142,7 @@ void runtime::module_launch(Context &gpu, gpt2_module &module, int32_t kernel, i
   check_that(kernel >= 0 && kernel < static_cast<int64_t>(module.kernels.size()),
              "a kernel below " + std::to_string(module.kernels.size()) + ", got " + std::to_string(kernel));
   const CUfunction function = module.kernels[static_cast<size_t>(kernel)];
-  // A block gets more than 48 KB, static and dynamic together, only on request.
+  // A block gets more than 48 KB of shared memory, static and dynamic together, only on request.
   int64_t &limit = module.shared_limits[static_cast<size_t>(kernel)];
   if (shared_bytes > limit) {
     check_driver(driver().set_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes),

@@ -100,7 +100,7 @@ void runtime::event_wait(Context &gpu, gpt2_event &event) {
   gpu.follows_event = true;
 }
 
-// Relaxed, because other threads of this process (another context) may allocate at the same time.
+// Relaxed capture, because other threads of this process (with another context) may allocate at the same time.
 void runtime::capture_begin(Context &gpu) {
   GPT2_TRY(cudaStreamBeginCapture(gpu.stream, cudaStreamCaptureModeRelaxed));
 }
@@ -113,7 +113,7 @@ void runtime::capture_end(Context &gpu, gpt2_graph **graph) {
   const cudaError_t error = cudaGraphInstantiate(&made, recorded, cudaGraphInstantiateFlagUseNodePriority);
   cudaGraphDestroy(recorded);
   GPT2_TRY(error);
-  // Otherwise the first launch would include the upload.
+  // Uploads the graph now, so that the first launch does not have to.
   const cudaError_t uploaded = cudaGraphUpload(made, gpu.stream);
   if (uploaded != cudaSuccess) cudaGraphExecDestroy(made);
   GPT2_TRY(uploaded);

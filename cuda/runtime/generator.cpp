@@ -1,4 +1,4 @@
-// MT19937, and normal numbers equal to PyTorch's, for equal initial weights. Host code of both libraries.
+// MT19937, and normally distributed numbers equal to PyTorch's, so that initial weights are equal. In both libraries.
 #include <algorithm>
 #include <cmath>
 #include <new>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr int group = 16;
 
-// Fewer groups take less time than starting a thread.
+// The least groups per thread: fewer take less time than starting a thread.
 constexpr int64_t groups_of_thread = 1024;
 
 // The Box-Muller transform (1958) of 16 uniform numbers: the first 8 give radii, the others angles. Angles are computed
@@ -48,7 +48,7 @@ int gpt2_generator_normal(gpt2_generator *generator, float *normals, int64_t cou
   if (!generator || !normals || count < group) return GPT2_INVALID_ARGUMENT;
   const int64_t grouped = count / group * group;
   for (int64_t i = 0; i < count; i++) normals[i] = generator->uniform();
-  // Drawing is serial. The transform takes several times as long, and runs in parallel.
+  // Drawing uniform numbers is serial. The transform takes several times as long, and runs in parallel.
   const int64_t groups = grouped / group;
   const int64_t useful = std::min<int64_t>(gpt2::processor_count(), groups / groups_of_thread + 1);
   gpt2::ThreadPool(static_cast<int>(useful)).each(groups, [&](int64_t i) {

@@ -20,13 +20,13 @@ std::atomic<const char *> running_kernel{nullptr};
 
 namespace {
 
-// Signal handlers get no pointer to data, so their data is global: the write end of a pipe, and the previous handlers.
+// Global, because signal handlers get no pointer to data: the write end of a pipe, and the handlers installed before.
 int arrivals = -1;
 struct sigaction handlers[NSIG];
 
 void end_later(std::chrono::milliseconds after, const std::string &line, int exit_code) {
   std::this_thread::sleep_for(after);
-  // A failed write cannot be reported.
+  // Nothing can report a failed write.
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
   _exit(exit_code);
 }

@@ -13,8 +13,8 @@ namespace gpt2 {
 
 namespace {
 
-// About 50 microseconds. The next loop of a step usually begins sooner, and waking a sleeping thread takes as long. A
-// longer spin would slow other work on the cores.
+// Iterations that an idle thread spins before it sleeps, about 50 microseconds. The next loop of a step usually begins
+// sooner, and waking a sleeping thread takes as long. A longer spin would slow other work on the cores.
 constexpr int spins = 2000;
 
 void pause() {
@@ -25,7 +25,7 @@ void pause() {
 #endif
 }
 
-// A process that unloads the library at its exit, as koffi does, would unmap the code of waiting threads.
+// Keeps this library loaded: koffi unloads libraries at exit, which would unmap the code of waiting threads.
 void keep_loaded() {
   Dl_info library;
   if (dladdr(reinterpret_cast<void *>(&keep_loaded), &library)) dlopen(library.dli_fname, RTLD_NOW | RTLD_NODELETE);
@@ -41,7 +41,7 @@ int processor_count() {
   return std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
-// If threads share a core, a spinning thread would only keep others from work.
+// Without a core for each thread there is no spinning: a spinning thread would only keep others from work.
 ThreadPool::ThreadPool(int threads) : threads_(threads), spins_(threads <= processor_count() ? spins : 0) {}
 
 ThreadPool::~ThreadPool() {
@@ -61,7 +61,7 @@ void ThreadPool::start() try {
     others_.emplace_back(&ThreadPool::work, this, static_cast<int>(others_.size()) + 1);
   }
 } catch (const std::exception &) {
-  // The system allows no more threads; those that started do the work.
+  // The system allows no more threads; the threads that did start do the work.
 }
 
 template <class Ready>

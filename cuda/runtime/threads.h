@@ -1,5 +1,5 @@
-// The threads that share the loops of an op. No result depends on the number of threads or on which thread takes which
-// indices.
+// The threads that share the loops of a CPU op. No result depends on the number of threads or on which thread takes
+// which indices.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@ namespace gpt2 {
 /** The processors that this process may use. */
 int processor_count();
 
-// The calling thread and threads - 1 others, from the first loop to the end of the pool. One thread may use it at a
-// time.
+// A pool of the calling thread and threads - 1 others, which run from the first loop until the pool is destroyed. Only
+// one thread may use the pool at a time.
 class ThreadPool {
  public:
   explicit ThreadPool(int threads);
@@ -26,8 +26,8 @@ class ThreadPool {
 
   int threads() const { return threads_; }
 
-  // Calls body(first, last) with one contiguous range per thread. Fewer than 2 * least indices, which take less time than
-  // waking a thread, are left to this one.
+  // Calls body(first, last) with one contiguous range per thread. Fewer than 2 * least indices, which take less time
+  // than waking a thread, are left to the calling thread.
   template <class Body>
   void ranges(int64_t count, const Body &body, int64_t least = 1) {
     run(count < 2 * least ? 1 : count, [&](int thread, int threads) {
@@ -37,7 +37,7 @@ class ThreadPool {
     });
   }
 
-  // Calls body(index) for each index; a thread takes neighbours. `least` as in `ranges`.
+  // Calls body(index) for each index; a thread takes adjacent indices. `least` as in `ranges`.
   template <class Body>
   void each(int64_t count, const Body &body, int64_t least = 1) {
     ranges(
@@ -70,7 +70,7 @@ class ThreadPool {
     const void *body;
   };
 
-  // Takes a function pointer, so that one thread and several run the same compiled loop.
+  // Takes the loop as a function pointer, so that one thread and several run the same compiled code.
   void share(int64_t parts, Job job);
   void start();
   void work(int thread);

@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(threads)
   const uint32_t kv_shared = q_shared + S::lines * S::line_bytes;
   constexpr int buffer_bytes = 2 * S::keys * S::line_bytes;  // k, then v
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  // The last queries, which attend to the most keys, go first.
+  // Blocks with the last queries, which attend to the most keys, go first.
   const HeadBlock unit(sizes, S::lines);
   const int first = (unit.blocks - 1 - unit.block) * S::lines;
   const bf16 *q = qkv + sizes.qkv_at(unit.b, unit.head);
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(threads)
     maximum[g][0] = maximum[g][1] = -INFINITY;
     sum[g][0] = sum[g][1] = 0;
   }
-  Range range[S::groups][2];  // the keys of each line
+  Range range[S::groups][2];  // the keys that each of the lane's queries attends to
   if constexpr (MASKED) ranges_of_queries<HS>(range, sizes, unit.b, first + warp_line + lane / 4);
 
   for (int block = first_block; block < blocks; block++) {
@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(threads)
             top = fmaxf(top, fmaxf(score[g][j][half * 2], score[g][j][half * 2 + 1]));
           }
           top = quad_max(top);
-          // While all keys of a line have been masked, every term is exp(-inf).
+          // If all keys so far were masked, `top` is -inf; base 0 then makes every exponential 0 instead of NaN.
           const float base = top == -INFINITY ? 0.0f : top * scale_log2;
           const float shrink = exp2_approximate(maximum[g][half] * scale_log2 - base);
           maximum[g][half] = top;

@@ -1,4 +1,4 @@
-// Attention backward, sm_80 and later: the kernel whose blocks own keys and compute dk and dv. Everything is
+// Attention backward, sm_80 and later: the kernel whose blocks compute dk and dv of keys. All tiles (S, P, dS) are
 // transposed: lines are keys, columns are queries.
 #pragma once
 
@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(threads) keys_kernel(bf16 *dqkv, const float *
   constexpr int buffer_bytes = 2 * S::others * S::line_bytes;  // q, then dout
   __shared__ float lse_log2[2][S::others], other_D[2][S::others];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  // The first keys, which the most queries attend to, go first.
+  // Blocks with the first keys, which the most queries attend to, go first.
   const HeadBlock unit(sizes, S::lines);
   const int first = unit.block * S::lines;
   const bf16 *q = qkv + sizes.qkv_at(unit.b, unit.head);
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(threads) keys_kernel(bf16 *dqkv, const float *
   const float scale_log2 = scale * log2e;
   const int warp_line = warp * 16 * S::groups;
   float dkey[S::groups][HS / 8][4] = {}, dvalue[S::groups][HS / 8][4] = {};
-  // The last query that sees all keys of a warp.
+  // The last query that attends to all keys of this warp.
   const int all = MASKED ? sizes.mask.last_query(unit.b, first + warp_line, T) : T;
   for (int block = first_block; block < blocks; block++) {
     if (block + 1 < blocks) copy_block(block + 1);
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(threads) keys_kernel(bf16 *dqkv, const float *
 #pragma unroll
         for (int g = 0; g < S::groups; g++) {
           const int line = first + warp_line + g * 16 + lane / 4;
-          [[maybe_unused]] Range range[2];  // the queries of each key; read for each block, because registers are few
+          [[maybe_unused]] Range range[2];  // the queries that attend to each key; not kept, to save registers
           if (MASKED && masks) {
             for (int half = 0; half < 2; half++) range[half] = sizes.mask.queries_of(unit.b, line + half * 8, T);
           }

@@ -1,4 +1,4 @@
-// Attention backward, sm_80 and later: the kernel whose blocks own queries and compute D and dq.
+// Attention backward, sm_80 and later: the kernel whose blocks compute D (row sums of dout * out) and dq of queries.
 #pragma once
 
 #include "attention.cuh"
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(threads)
   const float *lse_line = lse + unit.statistics;
   float *D_line = D + unit.statistics;
   float lse_log2[S::groups][2], row_D[S::groups][2];
-  // A quad of lanes computes D of the lines that its fragments hold.
+  // The four lanes that hold a line's fragments compute D of the line.
 #pragma unroll
   for (int g = 0; g < S::groups; g++) {
 #pragma unroll
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(threads)
 
   uint32_t query[S::steps][S::groups][4], gradient[S::steps][S::groups][4];
   float result[S::groups][HS / 8][4] = {};
-  Range range[S::groups][2];  // the keys of each line
+  Range range[S::groups][2];  // the keys that each of the lane's queries attends to
   if constexpr (MASKED) ranges_of_queries<HS>(range, sizes, unit.b, first + warp_line + lane / 4);
   for (int block = first_block; block < blocks; block++) {
     if (block + 1 < blocks) copy_block(block + 1);

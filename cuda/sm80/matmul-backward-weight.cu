@@ -13,23 +13,23 @@ namespace {
 
 using namespace sm80;
 
-// The smallest unit of k that a split can assign, in steps and in elements.
+// The unit of k in which k is split: in steps of step_k, and in elements.
 template <bool FP8>
 constexpr int block_steps = Warps<Epilogue::gradient, FP8>::steps_a_block;
 template <bool FP8>
 constexpr int block_k = block_steps<FP8> * step_k * (FP8 ? 2 : 1);
 
-// The number of blocks that run at a time: two per SM if the shared memory (with 1 KB that CUDA reserves for each
-// block) and the registers suffice (not for FP8's 8 warps), else one.
+// The number of thread blocks that run at a time: two per SM if shared memory (with 1 KB that CUDA reserves for each
+// block) and registers suffice (registers do not for FP8's 8 warps), else one.
 template <bool FP8>
 int slots_of(const CudaContext &context) {
   const bool two = !FP8 && context.shared_per_multiprocessor >= 2 * (shared_bytes + 1024);
   return context.multiprocessors * (two ? 2 : 1);
 }
 
-// The number of parts that the weight gradient's k is split into: the number with the least time in a model of full
-// waves of blocks plus the traffic of the partial sums. On an H100: 1.2 microseconds for a step of two blocks on an SM,
-// the time of 6 steps for a block's begin and end, 2 TB/s for partial sums.
+// The number of parts that k is split into: the number with the least time in a model of full waves of blocks plus the
+// traffic of the partial sums. On an H100: 1.2 microseconds for a step of two blocks on an SM, the time of 6 steps for
+// a block's begin and end, 2 TB/s for partial sums.
 template <bool FP8>
 int splits_of(const CudaContext &context, int N, int C, int O) {
   const int64_t tiles = ceil_divide(O, tile) * ceil_divide(C, tile);
@@ -48,7 +48,7 @@ int splits_of(const CudaContext &context, int N, int C, int O) {
       best = splits;
     }
   }
-  // Every part has at least one block of k.
+  // Drops parts that would be empty.
   return static_cast<int>(ceil_divide(blocks, ceil_divide(blocks, best)));
 }
 
@@ -61,7 +61,7 @@ int64_t scratch_of(const CudaContext &context, int N, int C, int O) {
   return scratch.bytes();
 }
 
-// `product` in the layout of product.cuh; k is its length in elements.
+// `product` has sizes in k in the units of product.cuh, in FP8 pairs of values; `k` is in elements.
 template <bool FP8>
 void backward_weight(const CudaContext &context, const Product &product, int k,
                      const Scales<Epilogue::gradient, FP8> &scales, void *dweight, float *dbias, bool accumulate,

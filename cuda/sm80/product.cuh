@@ -29,7 +29,7 @@ constexpr int tile_bytes = tile * step_k * 2;
 constexpr int stage_bytes = 2 * tile_bytes;
 constexpr int shared_bytes = stages * stage_bytes;
 
-// The warps of a block: each computes 64 rows and `columns` columns of the tile.
+// The warps of a thread block: each computes 64 rows and `columns` columns of the 128 x 128 tile.
 template <Epilogue E, bool FP8>
 struct Warps {
   static constexpr bool scales_blocks = FP8 && E == Epilogue::gradient;
@@ -42,7 +42,7 @@ struct Warps {
   static constexpr int staging_stride = columns + 8;
 };
 
-// The scales of both operands of a weight gradient in FP8, one for each GPT2_FP8_BLOCK of k.
+// The scales of both operands of an FP8 weight gradient, one for each GPT2_FP8_BLOCK values of k.
 struct BlockScales {
   const float *a, *b;
 };
@@ -66,7 +66,6 @@ __device__ __forceinline__ void multiply(float (&d)[4], const uint32_t (&a)[4], 
   }
 }
 
-// total += sums * scale; sums = 0.
 __device__ __forceinline__ void add_scaled(float (&total)[4], float (&sums)[4], float scale) {
 #pragma unroll
   for (int i = 0; i < 4; i++) {
@@ -98,7 +97,7 @@ __global__ void __launch_bounds__(Warps<E, FP8>::threads)
   const int first_k = first_step * step_k;
   typename TileA::Copier copier_a(arguments.a, arguments.lda, m0, arguments.M, first_k, arguments.K);
   typename TileB::Copier copier_b(arguments.b, arguments.ldb, n0, arguments.N, first_k, arguments.K);
-  // The ring's stages that are filled and read next; `filled` counts the steps whose copies were issued.
+  // Shared addresses of the ring's stages to fill and to read next; `filled` counts the steps whose copies were issued.
   uint32_t fill = shared, read = shared;
   int filled = 0;
   const auto next_stage = [&](uint32_t stage) {
@@ -115,16 +114,16 @@ __global__ void __launch_bounds__(Warps<E, FP8>::threads)
   };
 
   float result[4][columns / 8][4] = {};
-  // Sums of a over k, by multiplying a with ones; all columns of a fragment are equal.
+  // The bias gradient: sums of a over k, by multiplying a with ones; all columns of a fragment are equal.
   constexpr bool has_sums = E == Epilogue::gradient;
   [[maybe_unused]] float a_sums[has_sums ? 4 : 1][4] = {};
   [[maybe_unused]] const bool adds_sums = has_sums && sums && tile_n == 0 && warp_n == 0;
   constexpr uint32_t ones = FP8 ? 0x38383838 : 0x3f803f80;
-  // The scaled sums over the blocks of k (see above), and the current block's scales.
+  // In an FP8 weight gradient: sums times their blocks' scales, and the current block's scales.
   [[maybe_unused]] float total[scales_blocks ? 4 : 1][columns / 8][4] = {}, a_total[scales_blocks ? 4 : 1][4] = {};
   [[maybe_unused]] float a_scale = 0, b_scale = 0;
 
-  // Prefetches the epilogue's input into L2, in lines of 128 bytes.
+  // Prefetches the tensor that the epilogue reads into L2, in lines of 128 bytes.
   if (const auto *source = Extra<E, bf16, O, 4, FP8>::source(outputs)) {
     constexpr int elements = 128 / sizeof(*source), lines_a_row = tile / elements;
     for (int i = threadIdx.x; i < tile * lines_a_row; i += threads) {
@@ -227,8 +226,8 @@ __global__ void __launch_bounds__(Warps<E, FP8>::threads)
     }
   }
 
-  // The results go through shared memory, so that a warp's columns of a row are stored contiguously: a lane takes 4
-  // adjacent columns of a row in every turn.
+  // The results go through shared memory, so that a warp's columns of a row are stored contiguously: in each iteration
+  // a lane takes 4 adjacent columns of a row.
   constexpr int lanes_a_row = columns / 4, rows_a_turn = 32 / lanes_a_row, turns = 16 / rows_a_turn;
   auto *staging = reinterpret_cast<float *>(shared_memory) + warp * 16 * staging_stride;
   const int column = n0 + warp_n + lane % lanes_a_row * 4;
@@ -306,7 +305,7 @@ __global__ void __launch_bounds__(Warps<E, FP8>::threads)
       }
     }
     if constexpr (stores_fp8) {
-      // Columnwise, a lane takes the 16 rows of two columns.
+      // For the columnwise copy, a lane takes 16 rows of two columns.
       __syncwarp();
       const int row0 = m0 + warp_m + i * 16;
       if (!fp8.columnwise || row0 >= arguments.M) continue;
@@ -326,7 +325,7 @@ __global__ void __launch_bounds__(Warps<E, FP8>::threads)
   }
 }
 
-// An FP8 product with its sizes in k in pairs of values, as launch_product expects.
+// A matmul of FP8 operands with its sizes in k in pairs of values, as launch_product expects.
 inline Product in_pairs(Product product) {
   product.K /= 2;
   product.lda /= 2;

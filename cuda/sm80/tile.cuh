@@ -1,5 +1,5 @@
-// A tile of a matmul's operand (product.cuh): its layout in shared memory, the copies into the tile, the fragments
-// loaded from it.
+// A tile of a matmul's operand (product.cuh): 128 rows (mn) by 64 of k. Its layout in shared memory, the copies into
+// the tile, the fragments loaded from it.
 #pragma once
 
 #include "../common/mma.cuh"
@@ -14,10 +14,10 @@ template <bool K_MAJOR, int THREADS = product_threads>
 struct Tile {
   static constexpr int line_bytes = K_MAJOR ? step_k * 2 : tile * 2;
 
-  // The offset of a 16-byte chunk. K-major: a chunk of 8 k's in line mn; MN-major: a chunk of 8 mn's in line k.
+  // The byte offset of a 16-byte chunk. K-major: a chunk of 8 k's in line mn; MN-major: a chunk of 8 mn's in line k.
   __device__ static uint32_t offset(int line, int chunk) { return line * line_bytes + ((chunk ^ (line & 7)) << 4); }
 
-  // A thread's share of copying tiles: the same chunk of every `lines_a_turn`-th line. Computes constant values once.
+  // A thread's copies: the same chunk of every `lines_a_turn`-th line. The constructor computes what all steps share.
   struct Copier {
     static constexpr int chunks = line_bytes / 16;
     static constexpr int lines_a_turn = THREADS / chunks;
@@ -73,7 +73,7 @@ struct Tile {
     }
   };
 
-  // Loads fragment a: 16 mn's by 16 k's.
+  // Loads an mma fragment of operand a: 16 mn's by 16 k's.
   __device__ static void load_a(uint32_t (&r)[4], uint32_t shared, int mn, int k) {
     const int lane = threadIdx.x % 32;
     if constexpr (K_MAJOR) {
@@ -83,7 +83,7 @@ struct Tile {
     }
   }
 
-  // Loads two fragments b of 8 mn's by 16 k's each: r[0], r[1] and r[2], r[3].
+  // Loads two mma fragments of operand b, of 8 mn's by 16 k's each: r[0], r[1] and r[2], r[3].
   __device__ static void load_b(uint32_t (&r)[4], uint32_t shared, int mn, int k) {
     const int lane = threadIdx.x % 32;
     if constexpr (K_MAJOR) {
