@@ -355,7 +355,7 @@ GPT2_API int gpt2_qk_norm_rotary_forward(gpt2_context *context, void *qkv, float
                                          const void *embedded, int32_t B, int32_t T, int32_t S, int32_t C, int32_t NH,
                                          float eps, float query_factor);
 
-/* Turns the gradient of forward's result (`qkv`, without positions) into that of its input, in place; v's is unchanged.
+/* Turns the gradient of forward's result (`qkv`, without positions) into its input's gradient, in place; v's is unchanged.
  * Let y be forward's result and dy its gradient, both rotated back; for q, divide y and multiply dy by query_factor.
  * Then dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL. With value_factors: dvalue_factors (=|+=) the sums of
  * dv * values and of dv * embedded; dembedded = value_factors[1] dv; dv = value_factors[0] dv.
@@ -631,7 +631,7 @@ GPT2_API int gpt2_norm_matmul_forward(gpt2_context *context, void *out, void *pr
 GPT2_API int gpt2_norm_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C, int32_t O);
 
 /* Writes the T new keys and values of each sequence to rows positions[b] to positions[b]+T-1 of the cache, then attention of
- * the T new queries, each over all positions up to its own or, if `window` is not 0, over the last `window` of these.
+ * the T new queries: each attends to all rows up to its position or, if `window` is not 0, to the last `window` of them.
  *   out = [B,T,C], keys (updated) [B,NH,S,C/NH], values (updated) [B,NH,S,C/NH], qkv [B,T,3C], positions [B]; C % NH == 0;
  *   C / NH <= 256; window >= 0; workspace (S) */
 GPT2_API int gpt2_attention_cached_forward(gpt2_context *context, void *out, void *keys, void *values, const void *qkv,
@@ -666,8 +666,8 @@ GPT2_API int gpt2_sample_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes
 GPT2_API int gpt2_all_reduce(gpt2_context *context, void *data, gpt2_communicator *communicator, int64_t count,
                              int32_t dtype);
 
-/* out[r,:count] = rank r's in[this rank]; where P is 1, out[0,:count] = the sum of these over the ranks. `count` and `stride`
- * are elements of a row.
+/* out[r,:count] = rank r's in[this rank]; where P is 1, out[0,:count] = the sum of all ranks' in[this rank]. `count` and
+ * `stride` are elements of a row.
  *   out = [P,stride]: dtype, in [R,count]: dtype; stride >= count */
 GPT2_API int gpt2_reduce_scatter(gpt2_context *context, void *out, const void *in, gpt2_communicator *communicator,
                                  int64_t count, int64_t stride, int32_t dtype);

@@ -71,15 +71,15 @@ export interface Bindings {
   /** The GPT2_ABI_VERSION the library was built with. */
   abiVersion(): number;
   /**
-   * Ends the process after `milliseconds`, with `text` on standard error, even if its threads hang in a driver or
-   * exit(3). `text` is [bytes] of UTF-8.
+   * Ends the process after `milliseconds`, with `text` on standard error, even if the process's threads hang in a driver or
+   * in exit(3). `text` is [bytes] of UTF-8.
    */
   endLater(args: { text: HostMemory; bytes: Int64; milliseconds: Int32; exitCode: Int32 }): number;
   /**
-   * For the whole process; later calls change nothing. The second of `signals` [count] ends it with exit code 128 + signal,
-   * unless it ends by itself within `grace` milliseconds, also while a kernel keeps the host language's handlers, which are
-   * called as before, from running. Signals without a handler, or within `apart` milliseconds of the first, do not count.
-   * A line on standard error names the kernel that runs on a CPU.
+   * Makes the second of the `signals` [count] end the process with exit code 128 + signal, unless the process ends by itself
+   * within `grace` milliseconds. This works even while a kernel blocks the host language. Installed handlers are still called;
+   * signals without a handler, or within `apart` milliseconds of the first, do not count. A line on standard error names the
+   * kernel that runs on a CPU. Later calls change nothing.
    */
   endAtSecondSignal(args: { signals: HostMemory; count: Int64; apart: Int32; grace: Int32 }): number;
   /**
@@ -103,8 +103,8 @@ export interface Bindings {
   /** Gives ops their scratch: `workspace` [bytes] of device memory, owned by the caller. */
   setWorkspace(args: { context: Pointer | null; workspace: Pointer | null; bytes: Int64 }): number;
   /**
-   * Zeroed memory: of the device, or page-locked memory of the host for the asynchronous copies. gpt2_memory_info gives the
-   * bytes of the device's memory.
+   * Allocate and free zeroed memory: on the device, or page-locked on the host for asynchronous copies. gpt2_memory_info
+   * gives the free and the total bytes of the device's memory.
    */
   allocate(args: { context: Pointer | null; memory: HostMemory; bytes: Int64 }): number;
   free(args: { context: Pointer | null; memory: Pointer | null }): number;
@@ -112,8 +112,8 @@ export interface Bindings {
   freePinned(args: { context: Pointer | null; memory: Pointer | null }): number;
   memoryInfo(args: { context: Pointer | null; available: HostMemory; total: HostMemory }): number;
   /**
-   * Synchronous copies; the other copies and zeros are in stream order. `source` and `destination` on the host are [bytes];
-   * `pinned` is memory of gpt2_allocate_pinned, in use until an event recorded after the copy is reached.
+   * The first two copies return when they are done; the others and gpt2_fill_zero run in stream order. Host memory is
+   * [bytes]. `pinned` is memory of gpt2_allocate_pinned, in use until an event recorded after the copy is reached.
    */
   copyToDevice(args: { context: Pointer | null; destination: Pointer | null; source: HostMemory; bytes: Int64 }): number;
   copyToHost(args: { context: Pointer | null; destination: HostMemory; source: Pointer | null; bytes: Int64 }): number;
@@ -122,13 +122,13 @@ export interface Bindings {
   copyOnDevice(args: { context: Pointer | null; destination: Pointer | null; source: Pointer | null; bytes: Int64 }): number;
   fillZero(args: { context: Pointer | null; destination: Pointer | null; bytes: Int64 }): number;
   /**
-   * weight [count] = master [count], rounded to nearest even. In fp32 and tf32 this copies, or does nothing if both are the
-   * same memory.
+   * weight [count] = master [count], rounded to nearest even. In fp32 and tf32 the call copies, or does nothing if weight
+   * and master are the same memory.
    */
   castWeights(args: { context: Pointer | null; weight: Pointer | null; master: Pointer | null; count: Int64 }): number;
   /**
    * An event is reached when all work enqueued before it was recorded has finished. gpt2_event_query does not block;
-   * gpt2_event_elapsed gives the time between two reached events. What is enqueued after gpt2_event_wait starts after the
+   * gpt2_event_elapsed gives the time between two reached events. Work enqueued after gpt2_event_wait starts after the
    * event is reached; in a graph, the event must be recorded in the same graph.
    */
   eventCreate(args: { context: Pointer | null; event: HostMemory }): number;
@@ -145,14 +145,14 @@ export interface Bindings {
   captureEnd(args: { context: Pointer | null; graph: HostMemory }): number;
   graphLaunch(args: { context: Pointer | null; graph: Pointer | null }): number;
   graphDestroy(args: { context: Pointer | null; graph: Pointer | null }): number;
-  /** Loads a cubin for this GPU, or what was compiled for the CPU library. `path` is [bytes] of UTF-8. */
+  /** Loads a file of compiled kernels: a cubin for this GPU, or a shared library for the CPU. `path` is [bytes] of UTF-8. */
   moduleLoad(args: { context: Pointer | null; module: HostMemory; path: HostMemory; bytes: Int64 }): number;
   moduleFree(args: { context: Pointer | null; module: Pointer | null }): number;
   /**
    * The module's kernels as a JSON array, with an object for each kernel:
    *   "signature"   demangled: "add(float*, float const*, int)"; an extern "C" kernel has only a name
    *   "parameters"  an object for each, with its "offset" and "bytes" in the arguments of a launch
-   *   "registers", "localBytes" (spills and arrays) of a thread, "sharedBytes" (static) and "threads" (the most) of a block;
+   *   "registers", "localBytes" (spills and arrays) of a thread, "sharedBytes" (static) and "threads" (at most) of a block;
    *   "sharedLimit", the most shared memory that a block can have
    */
   moduleDescription(args: { module: Pointer | null }): string;
@@ -167,7 +167,7 @@ export interface Bindings {
   /** MT19937 (Matsumoto and Nishimura 1998) seeded as torch.manual_seed does on the CPU. NULL if memory ran out. */
   generatorCreate(args: { seed: Uint32 }): Pointer | null;
   generatorDestroy(args: { generator: Pointer | null }): number;
-  /** `normals` [count] as torch.Tensor.normal_ draws them on the CPU for count >= 16; else GPT2_INVALID_ARGUMENT. */
+  /** `normals` [count] as torch.Tensor.normal_ draws them on the CPU. A count below 16 gives GPT2_INVALID_ARGUMENT. */
   generatorNormal(args: { generator: Pointer | null; normals: HostMemory; count: Int64; mean: Float; standardDeviation: Float }): number;
   /**
    * The unique id of a new communicator, `id` = [GPT2_COMMUNICATOR_ID_SIZE] bytes, which rank 0 requests and sends to every
@@ -176,8 +176,8 @@ export interface Bindings {
   communicatorId(args: { context: Pointer | null; id: HostMemory; isOneMachine: Int32 }): number;
   /**
    * Joins the ranks; returns when all have joined. On one machine they connect over TCP on its loopback, and copy engines
-   * carry the data if each GPU reaches the memory of the others. Otherwise, and with GPT2_PEER_COPIES=0, NCCL does; only
-   * then is it opened (libnccl.so.2, or the file that GPT2_NCCL_LIB names).
+   * carry the data if each GPU reaches the memory of the others. Otherwise, or with GPT2_PEER_COPIES=0, NCCL carries the
+   * data; only then is NCCL opened (libnccl.so.2, or the file that GPT2_NCCL_LIB names).
    *   id [GPT2_COMMUNICATOR_ID_SIZE]
    *   timeout_milliseconds  how long rank 0 waits for another rank in the functions of this section; the others wait for
    *                         rank 0 five seconds longer, and two minutes for NCCL to join
@@ -192,7 +192,7 @@ export interface Bindings {
   /**
    * The communicator, as JSON:
    *   "carrier"   "copies" (the GPUs' copy engines), "nccl" or "loopback" (the CPU library)
-   *   "parts"     the rows P that gpt2_reduce_scatter gives: R, or 1 if NCCL adds
+   *   "parts"     the rows P of gpt2_reduce_scatter's result: R (the ranks), or 1 if NCCL adds the rows
    *   "ordering"  the guarantee that a signalled rank sees the copies before the signal: "flushed" (the wait flushes
    *               remote writes) or "nvlink" (NVLink keeps their order); "" if no copy engines are used
    *   "reason"    on one machine: why NCCL is used instead of copy engines; else ""
@@ -230,8 +230,8 @@ export interface Bindings {
   embeddingForward(args: { context: Pointer | null; out: Pointer | null; tokens: Pointer | null; texts: Pointer | null; positions: Pointer | null; wte: Pointer | null; wpe: Pointer | null; B: Int32; T: Int32; S: Int32; C: Int32; V: Int32 }): number;
   /**
    * dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in an order that depends only on the tokens;
-   * dwpe[t,:] (=|+=) sum over b of dout[b,t,:]. dwte is also the weight of gpt2_classifier, whose backward comes first.
-   * On CUDA V is at most 65536, the limit of a token file, and a token outside [0, V) counts only in dwpe.
+   * dwpe[t,:] (=|+=) sum over b of dout[b,t,:]. In training dwte may already hold the gradient of gpt2_classifier, whose
+   * weight can be wte. On CUDA V is at most 65536, the limit of a token file, and a token outside [0, V) counts only in dwpe.
    *   dwte += [>=V,C]: gradient by tokens, dwpe (accumulate) [>=T,C]: gradient or NULL, dout [B,T,C], tokens [B,T] < V;
    *   workspace (B,T,C,V)
    */
@@ -286,8 +286,8 @@ export interface Bindings {
    */
   qkNormRotaryForward(args: { context: Pointer | null; qkv: Pointer | null; rstd: Pointer | null; values: Pointer | null; rotations: Pointer | null; positions: Pointer | null; valueFactors: Pointer | null; embedded: Pointer | null; B: Int32; T: Int32; S: Int32; C: Int32; NH: Int32; eps: Float; queryFactor: Float }): number;
   /**
-   * Turns the gradient of forward's result (`qkv`, without positions) into that of its input, in place; v's is unchanged.
-   * Let y be a result and dy its gradient, both rotated back; for q, y is also divided and dy multiplied by query_factor.
+   * Turns the gradient of forward's result (`qkv`, without positions) into its input's gradient, in place; v's is unchanged.
+   * Let y be forward's result and dy its gradient, both rotated back; for q, divide y and multiply dy by query_factor.
    * Then dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL. With value_factors: dvalue_factors (=|+=) the sums of
    * dv * values and of dv * embedded; dembedded = value_factors[1] dv; dv = value_factors[0] dv.
    *   dqkv (updated) [B,T,3C] first 2C, dvalue_factors (accumulate) [2] with value_factors, dembedded = [B,T,C] with embedded,
@@ -299,17 +299,17 @@ export interface Bindings {
   factorsScratch(args: { context: Pointer | null; bytes: HostMemory; K: Int32 }): number;
   /**
    * Softmax of q*k^T/sqrt(HS) over the positions from first[b,t], or 0 if `first` is NULL, up to and including the query's t,
-   * times v, per head; qkv holds q, k, v, each [NH,HS]. first[b,t] = max(0, t - w + 1) makes a window of w positions, the
-   * start of t's document separates documents, the larger of both does both. The CPU library refuses a row that decreases
-   * or exceeds t. On CUDA its results are undefined, but the op ends and reads no other memory. lse is the natural log of
+   * times v, per head; qkv holds q, k, v, each [NH,HS]. first[b,t] = max(0, t - w + 1) makes a window of w positions; the
+   * start of t's document separates documents; the larger of both does both. If a row of `first` decreases or exceeds t,
+   * the CPU library refuses it; on CUDA results are undefined, but the op ends and reads no other memory. lse is the log of
    * the softmax's denominator, from which backward recomputes the probabilities (Dao et al. 2022). On CUDA HS is at most
-   * 256, and less on GPUs whose blocks have little shared memory: larger ones give GPT2_UNSUPPORTED.
+   * 256, and less on GPUs whose blocks have little shared memory: a larger HS gives GPT2_UNSUPPORTED.
    *   out = [B,T,C], lse = [B,NH,T], qkv [B,T,3C], first [B,T] <= t or NULL; C % NH == 0; workspace (B,T,C,NH)
    */
   attentionForward(args: { context: Pointer | null; out: Pointer | null; lse: Pointer | null; qkv: Pointer | null; first: Pointer | null; B: Int32; T: Int32; C: Int32; NH: Int32 }): number;
   /**
    * With p = exp(q*k^T/sqrt(HS) - lse) where a query attends to a key, else 0: dv = p^T * dout;
-   * ds[t,s] = p[t,s] ((dout * v^T)[t,s] - sum of dout[t] out[t]) / sqrt(HS); dq = ds * k; dk = ds^T * q. `first` is forward's.
+   * ds[t,s] = p[t,s] ((dout * v^T)[t,s] - sum of dout[t] out[t]) / sqrt(HS); dq = ds * k; dk = ds^T * q. `first` as in forward.
    *   dqkv = [B,T,3C], dout [B,T,C], out [B,T,C], qkv [B,T,3C], lse [B,NH,T], first [B,T] <= t or NULL; C % NH == 0;
    *   workspace (B,T,C,NH)
    */
@@ -352,7 +352,7 @@ export interface Bindings {
   streamSumBackward(args: { context: Pointer | null; din: Pointer | null; values: Pointer | null; scale: Pointer | null; norm: Pointer | null; dembedded: Pointer | null; dfactors: Pointer | null; dout: Pointer | null; later: Pointer | null; laterFactors: Pointer | null; in: Pointer | null; skip: Pointer | null; embedded: Pointer | null; factors: Pointer | null; N: Int32; C: Int32; accumulate: Int32 }): number;
   /**
    * losses[i] = -log softmax(logits[i,:V])[targets[i]]; dlogits[i,:V] = (softmax - onehot) * dloss, dlogits[i,V:] = 0. Here and
-   * in gpt2_classifier a target of -1 gives a loss and a row of 0. dloss is 1 / the tokens of a step, for a mean loss.
+   * in gpt2_classifier a row with target -1 has loss and gradient 0. dloss is 1 / the tokens of a step, for a mean loss.
    *   losses = [N], dlogits = [N,Vp] or NULL may be logits, logits [N,Vp], targets [N] < V or -1; V <= Vp
    */
   crossEntropy(args: { context: Pointer | null; losses: Pointer | null; dlogits: Pointer | null; logits: Pointer | null; targets: Pointer | null; N: Int32; V: Int32; Vp: Int32; dloss: Float }): number;
@@ -387,7 +387,7 @@ export interface Bindings {
   fp8QuantizeWeight(args: { context: Pointer | null; values: Pointer | null; transposed: Pointer | null; factors: Pointer | null; weight: Pointer | null; bias: Pointer | null; C: Int32; O: Int32 }): number;
   fp8QuantizeWeightScratch(args: { context: Pointer | null; bytes: HostMemory; C: Int32; O: Int32 }): number;
   /**
-   * The columnwise copy of a matrix in FP8. Values are rounded again only where they are subnormal at the block's scale.
+   * The columnwise copy of a matrix in FP8. Values are rounded again only if they become subnormal at the block's scale.
    *   columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], columnwise_norm = [N/GPT2_FP8_BLOCK], values [N,C],
    *   scale [N], norm [N]
    */
@@ -426,10 +426,10 @@ export interface Bindings {
    * step[LOSS] *= f; step[NORM] = f * sqrt of the sum of squares over `matrices` and `vectors`;
    * step[CLIP] = f * max_norm / step[NORM] if step[NORM] > max_norm > 0, else f;
    * step[UPDATED] = 1 if step[LOSS] <= step[LOSS_LIMIT] and step[NORM] <= step[NORM_LIMIT] and (step[AFTER_UPDATE] = 0 or
-   * step[UPDATED] was not 0), else 0. The device decides: the host enqueues a step before it knows the previous loss.
+   * step[UPDATED] was not 0), else 0. The device decides, because the host enqueues a step before it knows the previous loss.
    * With a communicator each rank passes its share of the matrices, as the `parts` rows that gpt2_reduce_scatter wrote,
-   * and all vectors, which are the same at every rank. The first row becomes the sum of the rows, added in fp32 in their
-   * order and rounded once. The op waits for the collectives enqueued before.
+   * and all vectors, which are the same at every rank. The first row becomes the sum of the rows, added in fp32 in row
+   * order and rounded once. The op waits for all collectives enqueued before it.
    *   step (updated) [GPT2_STEP_SIZE], matrices (updated) [parts,matrix_count]: gradient, vectors [vector_count],
    *   communicator or NULL; communicator != NULL || parts == 1; parts == 1 || matrix_count % 32 == 0;
    *   workspace (matrix_count,vector_count)
@@ -438,8 +438,8 @@ export interface Bindings {
   globalNormScratch(args: { context: Pointer | null; bytes: HostMemory; matrixCount: Int64; vectorCount: Int64 }): number;
   /**
    * AdamW (Loshchilov and Hutter 2019), with g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
-   * master -= lr * (m / c1 / (sqrt(v / c2) + eps) + weight_decay * master). c1 = 1 - beta1^t and c2 = 1 - beta2^t (t counted
-   * from 1) are first_scalar and first_scalar + 1 of the step block.
+   * master -= lr * (m / c1 / (sqrt(v / c2) + eps) + weight_decay * master). c1 = 1 - beta1^t and c2 = 1 - beta2^t (step t
+   * counted from 1) are step[first_scalar] and step[first_scalar + 1].
    *   weight (kept) [count] may be master, master (updated) [count], m (updated) [count], v (updated) [count],
    *   gradient [count]: gradient_dtype, step [GPT2_STEP_SIZE]; first_scalar >= GPT2_STEP_SCALARS;
    *   first_scalar + 2 <= GPT2_STEP_TARGETS
@@ -448,7 +448,7 @@ export interface Bindings {
   /**
    * With g = gradient * step[CLIP] and mu = step[scalar]: momentum = mu momentum + (1-mu) g, then (Nesterov's)
    * direction = mu momentum + (1-mu) g. Muon (Jordan 2024) updates a matrix by this op, gpt2_normalize_matrices,
-   * gpt2_newton_schulz several times, and gpt2_muon_update. If rows > columns, direction is [columns,rows] in all four.
+   * gpt2_newton_schulz several times, and gpt2_muon_update. If rows > columns, direction is [columns,rows] in all four ops.
    *   direction (kept) [rows,columns], momentum (updated) [rows,columns], gradient [rows,columns]: gradient_dtype,
    *   step [GPT2_STEP_SIZE]; scalar >= GPT2_STEP_SCALARS; scalar < GPT2_STEP_TARGETS
    */
@@ -480,7 +480,7 @@ export interface Bindings {
   normMatmulScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32 }): number;
   /**
    * Writes the T new keys and values of each sequence to rows positions[b] to positions[b]+T-1 of the cache, then attention of
-   * the T new queries, each over all positions up to its own or, if `window` is not 0, over the last `window` of these.
+   * the T new queries: each attends to all rows up to its position or, if `window` is not 0, to the last `window` of them.
    *   out = [B,T,C], keys (updated) [B,NH,S,C/NH], values (updated) [B,NH,S,C/NH], qkv [B,T,3C], positions [B]; C % NH == 0;
    *   C / NH <= 256; window >= 0; workspace (S)
    */
@@ -491,9 +491,9 @@ export interface Bindings {
    * positions[b] += 1. A sequence with positions[b] outside [0, S) is left unchanged. A logit that is NaN or infinite
    * makes the choice -1: the model has diverged. Temperature 0 chooses the largest logit, the first of equal ones.
    * Otherwise token i has the weight w[i] = round(2^31 e^((logits[i] - largest) / temperature)). Top-k keeps the top_k
-   * largest weights (0: all); then top-p (nucleus sampling, Holtzman et al. 2019) keeps the fewest largest of these whose
-   * sum is at least top_p of their sum (1: all); of equal weights the first. The choice is the first i where the running sum
-   * of the kept w, in integers, exceeds r * (sum of the kept w) / 2^64, with r number seeds[b] * 2^32 + positions[b] of
+   * largest weights (0: all); then top-p (nucleus sampling, Holtzman et al. 2019) keeps the fewest largest kept weights with
+   * at least top_p of the kept sum (1: all); of equal weights the first. The choice is the first i where the running sum
+   * of the kept w, in integers, exceeds r * (sum of the kept w) / 2^64, with r the number seeds[b] * 2^32 + positions[b] of
    * SplitMix64 (Steele et al. 2014) seeded with 0.
    *   tokens (updated) [B,S+1], positions (updated) [B], logits [B,Vp], seeds [B]; V <= Vp; temperature >= 0; top_k >= 0;
    *   top_p >= 0; top_p <= 1; workspace (B,V)
@@ -506,8 +506,8 @@ export interface Bindings {
    */
   allReduce(args: { context: Pointer | null; data: Pointer | null; communicator: Pointer | null; count: Int64; dtype: Int32 }): number;
   /**
-   * out[r,:count] = rank r's in[this rank]; where P is 1, out[0,:count] = the sum of these over the ranks. `count` and `stride`
-   * are elements of a row.
+   * out[r,:count] = rank r's in[this rank]; where P is 1, out[0,:count] = the sum of all ranks' in[this rank]. `count` and
+   * `stride` are elements of a row.
    *   out = [P,stride]: dtype, in [R,count]: dtype; stride >= count
    */
   reduceScatter(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; communicator: Pointer | null; count: Int64; stride: Int64; dtype: Int32 }): number;

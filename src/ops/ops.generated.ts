@@ -156,7 +156,7 @@ export const contracts = {
   qkNormRotaryBackward: {
     name: 'qkNormRotaryBackward',
     symbol: 'gpt2_qk_norm_rotary_backward',
-    formula: "Turns the gradient of forward's result (`qkv`, without positions) into that of its input, in place; v's is unchanged",
+    formula: "Turns the gradient of forward's result (`qkv`, without positions) into its input's gradient, in place; v's is unchanged",
     tensors: {
       dqkv: { access: 'updated', type: 'element', shape: ['B', 'T', '3C'], columns: '2C' },
       dvalueFactors: { access: 'accumulate', type: 'fp32', shape: ['2'], isOptional: true, together: 'valueFactors' },
@@ -575,7 +575,7 @@ export const contracts = {
   attentionCachedForward: {
     name: 'attentionCachedForward',
     symbol: 'gpt2_attention_cached_forward',
-    formula: "Writes the T new keys and values of each sequence to rows positions[b] to positions[b]+T-1 of the cache, then attention of the T new queries, each over all positions up to its own or, if `window` is not 0, over the last `window` of these",
+    formula: "Writes the T new keys and values of each sequence to rows positions[b] to positions[b]+T-1 of the cache, then attention of the T new queries: each attends to all rows up to its position or, if `window` is not 0, to the last `window` of them",
     tensors: {
       out: { access: '=', type: 'element', shape: ['B', 'T', 'C'] },
       keys: { access: 'updated', type: 'element', shape: ['B', 'NH', 'S', 'C/NH'] },
@@ -621,7 +621,7 @@ export const contracts = {
   reduceScatter: {
     name: 'reduceScatter',
     symbol: 'gpt2_reduce_scatter',
-    formula: "out[r,:count] = rank r's in[this rank]; where P is 1, out[0,:count] = the sum of these over the ranks",
+    formula: "out[r,:count] = rank r's in[this rank]; where P is 1, out[0,:count] = the sum of all ranks' in[this rank]",
     tensors: {
       out: { access: '=', type: 'dtype', shape: ['P', 'stride'] },
       in: { access: 'read', type: 'dtype', shape: ['R', 'count'] },
@@ -660,8 +660,8 @@ export function embeddingForward(device: Device, args: { out: Tensor; tokens: Te
 
 /**
  * dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in an order that depends only on the tokens;
- * dwpe[t,:] (=|+=) sum over b of dout[b,t,:]. dwte is also the weight of gpt2_classifier, whose backward comes first.
- * On CUDA V is at most 65536, the limit of a token file, and a token outside [0, V) counts only in dwpe.
+ * dwpe[t,:] (=|+=) sum over b of dout[b,t,:]. In training dwte may already hold the gradient of gpt2_classifier, whose
+ * weight can be wte. On CUDA V is at most 65536, the limit of a token file, and a token outside [0, V) counts only in dwpe.
  *   dwte += [>=V,C]: gradient by tokens, dwpe (accumulate) [>=T,C]: gradient or NULL, dout [B,T,C], tokens [B,T] < V;
  *   workspace (B,T,C,V)
  */
@@ -734,8 +734,8 @@ export function qkNormRotaryForward(device: Device, args: { qkv: Tensor; rstd: T
 }
 
 /**
- * Turns the gradient of forward's result (`qkv`, without positions) into that of its input, in place; v's is unchanged.
- * Let y be a result and dy its gradient, both rotated back; for q, y is also divided and dy multiplied by query_factor.
+ * Turns the gradient of forward's result (`qkv`, without positions) into its input's gradient, in place; v's is unchanged.
+ * Let y be forward's result and dy its gradient, both rotated back; for q, divide y and multiply dy by query_factor.
  * Then dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL. With value_factors: dvalue_factors (=|+=) the sums of
  * dv * values and of dv * embedded; dembedded = value_factors[1] dv; dv = value_factors[0] dv.
  *   dqkv (updated) [B,T,3C] first 2C, dvalue_factors (accumulate) [2] with value_factors, dembedded = [B,T,C] with embedded,
@@ -749,11 +749,11 @@ export function qkNormRotaryBackward(device: Device, args: { dqkv: Tensor; dvalu
 
 /**
  * Softmax of q*k^T/sqrt(HS) over the positions from first[b,t], or 0 if `first` is NULL, up to and including the query's t,
- * times v, per head; qkv holds q, k, v, each [NH,HS]. first[b,t] = max(0, t - w + 1) makes a window of w positions, the
- * start of t's document separates documents, the larger of both does both. The CPU library refuses a row that decreases
- * or exceeds t. On CUDA its results are undefined, but the op ends and reads no other memory. lse is the natural log of
+ * times v, per head; qkv holds q, k, v, each [NH,HS]. first[b,t] = max(0, t - w + 1) makes a window of w positions; the
+ * start of t's document separates documents; the larger of both does both. If a row of `first` decreases or exceeds t,
+ * the CPU library refuses it; on CUDA results are undefined, but the op ends and reads no other memory. lse is the log of
  * the softmax's denominator, from which backward recomputes the probabilities (Dao et al. 2022). On CUDA HS is at most
- * 256, and less on GPUs whose blocks have little shared memory: larger ones give GPT2_UNSUPPORTED.
+ * 256, and less on GPUs whose blocks have little shared memory: a larger HS gives GPT2_UNSUPPORTED.
  *   out = [B,T,C], lse = [B,NH,T], qkv [B,T,3C], first [B,T] <= t or NULL; C % NH == 0; workspace (B,T,C,NH)
  */
 export function attentionForward(device: Device, args: { out: Tensor; lse: Tensor; qkv: Tensor; first: Tensor | null }): void {
@@ -762,7 +762,7 @@ export function attentionForward(device: Device, args: { out: Tensor; lse: Tenso
 
 /**
  * With p = exp(q*k^T/sqrt(HS) - lse) where a query attends to a key, else 0: dv = p^T * dout;
- * ds[t,s] = p[t,s] ((dout * v^T)[t,s] - sum of dout[t] out[t]) / sqrt(HS); dq = ds * k; dk = ds^T * q. `first` is forward's.
+ * ds[t,s] = p[t,s] ((dout * v^T)[t,s] - sum of dout[t] out[t]) / sqrt(HS); dq = ds * k; dk = ds^T * q. `first` as in forward.
  *   dqkv = [B,T,3C], dout [B,T,C], out [B,T,C], qkv [B,T,3C], lse [B,NH,T], first [B,T] <= t or NULL; C % NH == 0;
  *   workspace (B,T,C,NH)
  */
@@ -825,7 +825,7 @@ export function streamSumBackward(device: Device, args: { din: Tensor; values: T
 
 /**
  * losses[i] = -log softmax(logits[i,:V])[targets[i]]; dlogits[i,:V] = (softmax - onehot) * dloss, dlogits[i,V:] = 0. Here and
- * in gpt2_classifier a target of -1 gives a loss and a row of 0. dloss is 1 / the tokens of a step, for a mean loss.
+ * in gpt2_classifier a row with target -1 has loss and gradient 0. dloss is 1 / the tokens of a step, for a mean loss.
  *   losses = [N], dlogits = [N,Vp] or NULL may be logits, logits [N,Vp], targets [N] < V or -1; V <= Vp
  */
 export function crossEntropy(device: Device, args: { losses: Tensor; dlogits: Tensor | null; logits: Tensor; targets: Tensor; V: number; dloss: number }): void {
@@ -870,7 +870,7 @@ export function fp8QuantizeWeight(device: Device, args: { values: Tensor | null;
 }
 
 /**
- * The columnwise copy of a matrix in FP8. Values are rounded again only where they are subnormal at the block's scale.
+ * The columnwise copy of a matrix in FP8. Values are rounded again only if they become subnormal at the block's scale.
  *   columnwise = [C,N/16,16], columnwise_scale = [N/GPT2_FP8_BLOCK], columnwise_norm = [N/GPT2_FP8_BLOCK], values [N,C],
  *   scale [N], norm [N]
  */
@@ -920,10 +920,10 @@ export function fp8MatmulBackwardWeight(device: Device, args: { dweight: Tensor;
  * step[LOSS] *= f; step[NORM] = f * sqrt of the sum of squares over `matrices` and `vectors`;
  * step[CLIP] = f * max_norm / step[NORM] if step[NORM] > max_norm > 0, else f;
  * step[UPDATED] = 1 if step[LOSS] <= step[LOSS_LIMIT] and step[NORM] <= step[NORM_LIMIT] and (step[AFTER_UPDATE] = 0 or
- * step[UPDATED] was not 0), else 0. The device decides: the host enqueues a step before it knows the previous loss.
+ * step[UPDATED] was not 0), else 0. The device decides, because the host enqueues a step before it knows the previous loss.
  * With a communicator each rank passes its share of the matrices, as the `parts` rows that gpt2_reduce_scatter wrote,
- * and all vectors, which are the same at every rank. The first row becomes the sum of the rows, added in fp32 in their
- * order and rounded once. The op waits for the collectives enqueued before.
+ * and all vectors, which are the same at every rank. The first row becomes the sum of the rows, added in fp32 in row
+ * order and rounded once. The op waits for all collectives enqueued before it.
  *   step (updated) [GPT2_STEP_SIZE], matrices (updated) [parts,matrix_count]: gradient, vectors [vector_count],
  *   communicator or NULL; communicator != NULL || parts == 1; parts == 1 || matrix_count % 32 == 0;
  *   workspace (matrix_count,vector_count)
@@ -934,8 +934,8 @@ export function globalNorm(device: Device, args: { step: Tensor; matrices: Tenso
 
 /**
  * AdamW (Loshchilov and Hutter 2019), with g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
- * master -= lr * (m / c1 / (sqrt(v / c2) + eps) + weight_decay * master). c1 = 1 - beta1^t and c2 = 1 - beta2^t (t counted
- * from 1) are first_scalar and first_scalar + 1 of the step block.
+ * master -= lr * (m / c1 / (sqrt(v / c2) + eps) + weight_decay * master). c1 = 1 - beta1^t and c2 = 1 - beta2^t (step t
+ * counted from 1) are step[first_scalar] and step[first_scalar + 1].
  *   weight (kept) [count] may be master, master (updated) [count], m (updated) [count], v (updated) [count],
  *   gradient [count]: gradient_dtype, step [GPT2_STEP_SIZE]; first_scalar >= GPT2_STEP_SCALARS;
  *   first_scalar + 2 <= GPT2_STEP_TARGETS
@@ -947,7 +947,7 @@ export function adamw(device: Device, args: { weight: Tensor; master: Tensor; m:
 /**
  * With g = gradient * step[CLIP] and mu = step[scalar]: momentum = mu momentum + (1-mu) g, then (Nesterov's)
  * direction = mu momentum + (1-mu) g. Muon (Jordan 2024) updates a matrix by this op, gpt2_normalize_matrices,
- * gpt2_newton_schulz several times, and gpt2_muon_update. If rows > columns, direction is [columns,rows] in all four.
+ * gpt2_newton_schulz several times, and gpt2_muon_update. If rows > columns, direction is [columns,rows] in all four ops.
  *   direction (kept) [rows,columns], momentum (updated) [rows,columns], gradient [rows,columns]: gradient_dtype,
  *   step [GPT2_STEP_SIZE]; scalar >= GPT2_STEP_SCALARS; scalar < GPT2_STEP_TARGETS
  */
@@ -992,7 +992,7 @@ export function normMatmulForward(device: Device, args: { out: Tensor; pre: Tens
 
 /**
  * Writes the T new keys and values of each sequence to rows positions[b] to positions[b]+T-1 of the cache, then attention of
- * the T new queries, each over all positions up to its own or, if `window` is not 0, over the last `window` of these.
+ * the T new queries: each attends to all rows up to its position or, if `window` is not 0, to the last `window` of them.
  *   out = [B,T,C], keys (updated) [B,NH,S,C/NH], values (updated) [B,NH,S,C/NH], qkv [B,T,3C], positions [B]; C % NH == 0;
  *   C / NH <= 256; window >= 0; workspace (S)
  */
@@ -1005,9 +1005,9 @@ export function attentionCachedForward(device: Device, args: { out: Tensor; keys
  * positions[b] += 1. A sequence with positions[b] outside [0, S) is left unchanged. A logit that is NaN or infinite
  * makes the choice -1: the model has diverged. Temperature 0 chooses the largest logit, the first of equal ones.
  * Otherwise token i has the weight w[i] = round(2^31 e^((logits[i] - largest) / temperature)). Top-k keeps the top_k
- * largest weights (0: all); then top-p (nucleus sampling, Holtzman et al. 2019) keeps the fewest largest of these whose
- * sum is at least top_p of their sum (1: all); of equal weights the first. The choice is the first i where the running sum
- * of the kept w, in integers, exceeds r * (sum of the kept w) / 2^64, with r number seeds[b] * 2^32 + positions[b] of
+ * largest weights (0: all); then top-p (nucleus sampling, Holtzman et al. 2019) keeps the fewest largest kept weights with
+ * at least top_p of the kept sum (1: all); of equal weights the first. The choice is the first i where the running sum
+ * of the kept w, in integers, exceeds r * (sum of the kept w) / 2^64, with r the number seeds[b] * 2^32 + positions[b] of
  * SplitMix64 (Steele et al. 2014) seeded with 0.
  *   tokens (updated) [B,S+1], positions (updated) [B], logits [B,Vp], seeds [B]; V <= Vp; temperature >= 0; top_k >= 0;
  *   top_p >= 0; top_p <= 1; workspace (B,V)
