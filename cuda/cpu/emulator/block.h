@@ -1,5 +1,4 @@
-// Runs a block of a CUDA kernel on one OS thread. The CUDA threads are fibers, which run in turn and switch where they wait for each
-// other.
+// Runs a block of a CUDA kernel on one OS thread. Its CUDA threads are fibers, which run in turn and switch where they must wait.
 #pragma once
 
 #include <atomic>

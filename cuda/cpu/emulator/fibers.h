@@ -29,8 +29,7 @@ class Fibers {
   void give(Fiber *fiber) { free_.push_back(fiber); }
   // Called on the OS thread's stack: runs fibers, from this one on, until one calls `leave`.
   void enter(Fiber *fiber);
-  // Called on fiber `from`: `change` continues fiber `to`, `leave` returns from `enter`. Both return when `from`
-  // continues.
+  // Called on fiber `from`: `change` continues `to`, `leave` returns from `enter`; both return when `from` continues.
   static void change(Fiber *from, Fiber *to) { gpt2_emulator_switch(&from->place, to->place); }
   void leave(Fiber *from);
   // Like `leave`, but never returns. `forget` must follow: it discards the content of all stacks.
