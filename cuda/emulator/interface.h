@@ -123,11 +123,10 @@ struct Allocation {
   const char *name;     // "" if unknown
   const void *caller;   // code address of the allocation
 };
-// Allocates memory of a kind, and enters it in the table; NULL if memory ran out. Freed addresses are not used again.
-// The memory is cleared, because programs rely on the cleared pages that a GPU's driver gives.
-// With element bytes, reports name elements: "d_in[256]".
+// Allocates memory of a kind and adds it to the table; NULL if memory ran out. The memory is cleared, because programs rely on the
+// cleared pages that a GPU's driver gives. Freed addresses are not used again. With element bytes, reports name elements: "d_in[256]".
 void *allocate(size_t bytes, Kind kind, int element_bytes, const char *name, const void *caller);
-// Frees what `allocate` returned. False, with a defect reported, if the address is no live allocation's beginning.
+// Frees memory of `allocate`. False, with a defect reported, if `memory` is not the start of a live allocation.
 bool release(void *memory, const void *caller);
 // While an OpenMemory lives, host code may access device memory: all, or a range. At other times such an access raises a signal, which
 // is reported. Closing all memory takes 4 ns a page: it stays open after launches of little `work` (threads).
@@ -172,7 +171,7 @@ struct Launch {
   Watch *watch = &program_watch;
 };
 Outcome run(const Launch &launch);
-// The version with checks, or without, of a function or of its twin; the function itself if it has no twin.
+// `function` is one of twins, compiled with and without checks: returns the twin with or without. A function without a twin is returned.
 using Function = void (*)();
 Function twin_of(Function function, bool has_checks);
 
@@ -186,7 +185,7 @@ struct Settings {
 extern Settings settings;
 // Reports a defect, or a warning, once for each line, on standard error. `caller` is an address after the call.
 void report(const char *text, const void *caller, bool is_warning = false);
-// All defects so far, without warnings.
+// The number of defects so far, without warnings.
 unsigned defects();
 // Prints counts, leaks and the share of checked blocks. Called once, at the end of the program.
 void finish();

@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-// Declares clock(), which C has, too.
+// Declares clock(), which C and CUDA have.
 #include <time.h>
 
 #include <type_traits>
@@ -96,7 +96,7 @@ struct Layout {
   }
 };
 
-// Runs a kernel's body: in a file compiled without checks (GPT2_PLAIN), in a loop over threads of the block that wait for nothing.
+// Runs a kernel's body. Without checks (GPT2_PLAIN), one fiber repeats it for the following threads of the block until one has to wait.
 inline bool is_next_thread();
 #ifdef GPT2_PLAIN
 constexpr bool is_plain = true;

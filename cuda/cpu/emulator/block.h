@@ -63,7 +63,7 @@ class Block {
   void commit();
   void wait_for_copies(size_t prior, const void *caller);
   void access(const void *memory, size_t bytes, bool is_write, const void *caller) {
-    // Unchecked blocks call this hook, too, in functions without an unchecked twin.
+    // An unchecked block gets here, too, from a function that exists only in a version with checks.
     if (!memory_) return;
     Memory &checker = *memory_;
     if (checker.has_suspect()) checker.resolve();
@@ -102,7 +102,7 @@ class Block {
   }
   void wait(State state);
   void let_others_run(const void *caller = nullptr);
-  // Called before each operation, when the last write is in memory: resolves a Suspect. Lets others run after many operations.
+  // Called before each operation, when the last write is in memory: decides a suspected race. Lets others run after many operations.
   void step(int operations, const void *caller = nullptr) {
     if (memory_ && memory_->has_suspect()) memory_->resolve();
     if (*here_.fresh != looped_) end_looped();
@@ -132,7 +132,7 @@ class Block {
   std::vector<Thread> threads_;
   uint64_t all_[16] = {}, ready_[16] = {};  // bits: every thread; threads that have not begun or can continue
   unsigned begun_ = 0;       // number of the first thread that has not begun
-  unsigned looped_ = 0;      // threads, not begun, that the running body's loop may run
+  unsigned looped_ = 0;      // threads, not begun, that the running fiber may run in a loop
   std::vector<Warp> warps_;
   std::vector<Declaration> declarations_;
   Fibers fibers_;

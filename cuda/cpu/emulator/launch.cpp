@@ -61,7 +61,7 @@ class Blocks {
       const bool is_first_checked = is_checked(index);
       is_sample_ &= !is_first_checked;
       int64_t end = index + is_first_checked;
-      // The unchecked blocks up to the next sample run beside the checked block, in the order of blocks, because a block may wait for an
+      // The unchecked blocks up to the next sample run while the first is checked, in the order of blocks, because a block may wait for an
       // earlier one. The first block runs alone, so that its error is reported before unchecked blocks make it.
       const bool is_followed = !is_first_checked || (index > 0 && end < count_ - 1 && !are_all_checked());
       if (is_followed) end = std::min(end + gap(), std::max(count_ - 1, end + 1));
@@ -91,7 +91,7 @@ class Blocks {
     return true;
   }
 
-  // The number of blocks to the next sample, pseudo-random, at most 256.
+  // The number of unchecked blocks until the next checked one, pseudo-random, at most 256.
   int64_t gap() {
     is_sample_ = true;
     counts_.draw = counts_.draw * 6364136223846793005u + 1442695040888963407u;
@@ -149,7 +149,7 @@ class Blocks {
     count(static_cast<uint64_t>(count_), memory, before);
   }
 
-  // Counts `blocks` more blocks. If `memory` is not NULL, it checked them, and its accesses from number `before` on are theirs.
+  // Adds `blocks` blocks that ran to the kernel's counts. If `memory` checked them, also its accesses since its count was `before`.
   void count(uint64_t blocks, const Memory *memory, uint64_t before) {
     *launch_.watch = {0, 0};
     counts_.blocks += blocks;

@@ -58,8 +58,8 @@ std::vector<uintptr_t> Memory::touched() const {
   return found;
 }
 
-// Finds a site in a hash table with linear probing; the hash is the last bits of the address. A full table, which no program
-// has filled, shares its last site.
+// The entry (site) of a code address in a hash table with linear probing; the hash is the last bits of the address. A full table, which no
+// program has filled, shares its last entry.
 Memory::Site *Memory::site_of(const void *caller) {
   uintptr_t at = reinterpret_cast<uintptr_t>(caller) % site_count;
   while (sites_[at].caller && sites_[at].caller != caller && used_sites_.size() < site_count) at = (at + 1) % site_count;
@@ -244,7 +244,7 @@ void Memory::check(uint64_t *slots, uint64_t now, const Site &site, uintptr_t ad
     }
   }
   int mine = -1, unused = -1, reads = 0, last_read = 0;
-  // Writes search the words from the first, reads from the second and the first last, as check_word expects.
+  // The order of search: writes from the first word on, reads from the second on and the first word last, as check_word expects.
   for (int j = 0; j < 4; j++) {
     const int i = is_write ? j : j < 2 ? j + 1 : j == 2 ? 3 : 0;
     const uint64_t before = slots[i];
@@ -300,7 +300,7 @@ bool Memory::access_bytes(uintptr_t address, size_t bytes, uint64_t now, const S
   return true;
 }
 
-// Finds the region of an access, and stores it in the site for its next accesses. NULL: the launch must fail.
+// Finds the region of an access, and stores it in the entry of the code address (site) for the next accesses. NULL: the launch must fail.
 Memory::Site *Memory::locate(uintptr_t address, size_t bytes, bool is_write, const void *caller) {
   Site &site = *site_of(caller);
   // Stores the range in the site if it contains the whole access.
@@ -366,8 +366,8 @@ void Memory::conflict(uint64_t before, uint64_t now, uintptr_t address, size_t b
   }
 }
 
-// Finds where a __syncthreads is missing. If the thread ran the other site since the last barrier, that site comes first. Otherwise, if no
-// thread ran it before that barrier, no loop has repeated, so the earlier line comes first.
+// Finds after which of two racing accesses a __syncthreads is missing. If the running thread ran the other access's code since the last
+// barrier, that code comes first. Else, if no thread ran it before that barrier, no loop has repeated: the earlier line comes first.
 Defect::Barrier Memory::barrier_of(uint64_t before, uint64_t now, uintptr_t address) const {
   if (!is_shared(address)) return Defect::Barrier::unknown;
   const Site &other = sites_[before & 0xffff];

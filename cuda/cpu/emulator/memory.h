@@ -82,7 +82,7 @@ class Memory {
     }
     return access_bytes(address, bytes, now, *site);
   }
-  // Called once the running thread has made its write: reports the Suspect, as a race if the write changed the bytes, else as a warning.
+  // Called once the write of a Suspect is in memory: reports a race if the write changed the bytes, else a warning.
   void resolve();
   bool has_suspect() const { return suspect_.address != 0; }
   void add(Defect defect) {
@@ -94,7 +94,7 @@ class Memory {
   // Frees memory of a kernel's malloc. False: malloc did not return that address, or it is already freed.
   bool release(uintptr_t address);
   void forget_sites();
-  // The first address of each region that a site of this launch accessed last.
+  // The start of each region that a code address of this launch (a site) accessed last.
   std::vector<uintptr_t> touched() const;
   std::string name_of_thread(unsigned thread) const;
 
@@ -114,7 +114,7 @@ class Memory {
     const void *caller = nullptr;
     uintptr_t begin = 0;
     size_t bytes = 0;
-    uintptr_t words = 0;  // base for words_at; 0: no checks
+    uintptr_t words = 0;  // shadow, for words_at; 0: not checked
     const uint64_t *floor = nullptr;  // accesses before this moment do not matter
     bool is_tracked = false;          // reads of unwritten bytes are reported
     unsigned index = 0;

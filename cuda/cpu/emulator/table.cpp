@@ -131,7 +131,7 @@ uintptr_t Shadow::words(uintptr_t begin, size_t bytes) {
 }
 
 Table &table() {
-  // Never destroyed: kernels are freed after static objects.
+  // Never destroyed, because kernels may be unloaded after the destruction of static objects.
   static Table &made = *new Table;
   return made;
 }

@@ -81,7 +81,7 @@ inline std::vector<gpt2_emulator::Watch> &variable_pages() {
   static auto &made = *new std::vector<gpt2_emulator::Watch>;
   return made;
 }
-// Makes device memory accessible to host code until an OpenMemory ends.
+// Makes device memory accessible to host code until the next OpenMemory object is destroyed.
 void open_memory();
 // Makes a page of freed managed or pinned memory accessible again; false if the address is not in such memory.
 bool open_freed(uintptr_t address);

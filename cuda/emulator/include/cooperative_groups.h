@@ -1,4 +1,4 @@
-// Groups of threads: the grid, the block, tiles of a warp, and the threads of a warp that are active.
+// cooperative_groups in kernels on a CPU: the grid, the block, tiles of a warp, and the active threads of a warp.
 #pragma once
 
 namespace cooperative_groups {

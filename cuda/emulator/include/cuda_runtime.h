@@ -305,7 +305,7 @@ struct Call {
   std::tuple<A...> arguments;
 };
 
-// Returns the kernel to call. A pointer in host code points to the twin without checks: the version with checks replaces it.
+// Returns the kernel to call. A pointer from host code is to the twin compiled without checks: the one with checks replaces it.
 template <class F>
 GPT2_INLINE decltype(auto) called(F &&kernel) {
   using Pointer = std::decay_t<F>;
@@ -313,7 +313,7 @@ GPT2_INLINE decltype(auto) called(F &&kernel) {
   else return reinterpret_cast<Pointer>(twin_of(reinterpret_cast<Function>(+kernel), true));
 }
 
-// The emulator finds the twin of this function by its name (src/ops/kernels/twins.ts).
+// The emulator finds the twin of this function, compiled without checks, by its name (src/ops/kernels/twins.ts).
 template <class Made>
 GPT2_UNCHECKED void gpt2_body(const void *data) {
   auto &made = *static_cast<Made *>(const_cast<void *>(data));
