@@ -1,5 +1,5 @@
-// CUDA's functions of numbers: minima, bits, conversions, rounding, mathematics. Included by functions.h. The system's
-// <math.h> has the functions that C has, too.
+// CUDA's device functions on numbers: minima, bits, conversions, rounding, mathematics. Included by functions.h. Functions that C has,
+// too, come from the system's <math.h>.
 #pragma once
 
 #include <fenv.h>
@@ -41,7 +41,7 @@ inline unsigned long long __brevll(unsigned long long bits) {
   return result;
 }
 inline unsigned __brev(unsigned bits) { return unsigned(__brevll(bits) >> 32); }
-// A function of two integers that is computed in a wider type: the upper half of a product, the half of a sum.
+// Defines a function of two integers, computed in a wider type: the upper half of their product, or half of their sum.
 #define GPT2_WIDE(name, T, Wide, expression) \
   inline T name(T left, T right) { const Wide a = left, b = right; return (T)(expression); }
 GPT2_WIDE(__mulhi, int, long long, a * b >> 32) GPT2_WIDE(__umulhi, unsigned, unsigned long long, a * b >> 32)
@@ -55,14 +55,14 @@ inline unsigned __umul24(unsigned a, unsigned b) { return (a & 0xffffff) * (b & 
 inline int __mul24(int a, int b) { return int(unsigned(int(unsigned(a) << 8) >> 8) * unsigned(int(unsigned(b) << 8) >> 8)); }
 inline unsigned __sad(int a, int b, unsigned sum) { return sum + (a < b ? unsigned(b) - unsigned(a) : unsigned(a) - unsigned(b)); }
 inline unsigned __usad(unsigned a, unsigned b, unsigned sum) { return sum + (a < b ? b - a : a - b); }
-// Four bytes of b:a, by the lower three bits of each digit of the selector.
+// Byte i of the result is the byte of b:a whose number is in bits 4i to 4i + 2 of the selector.
 inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
   const unsigned long long both = (unsigned long long)(b) << 32 | a;
   unsigned result = 0;
   for (int i = 0; i < 4; i++) result |= unsigned(both >> 8 * (selector >> 4 * i & 7) & 255) << 8 * i;
   return result;
 }
-// Shifts of high:low by at most 31 bits, or with c by at most 32.
+// Shifts the 64 bits high:low. Shifts over 32 bits count as 32 with suffix c; else the shift is taken modulo 32.
 inline unsigned __funnelshift_lc(unsigned low, unsigned high, unsigned shift) {
   return unsigned(((unsigned long long)(high) << 32 | low) << min(shift, 32u) >> 32);
 }
@@ -109,7 +109,7 @@ inline double __hiloint2double(int high, int low) { return __longlong_as_double(
 
 namespace gpt2_emulator {
 
-// The integer nearest to an integral float: the smallest or largest for values outside of its range, 0 for NaN.
+// Converts a float without a fraction to an integer. Values out of range become the smallest or largest integer, NaN becomes 0.
 template <class To, class From>
 To saturated(From value) {
   constexpr bool is_signed = To(-1) < To(0);
@@ -129,7 +129,7 @@ __attribute__((noinline)) auto rounded(int mode, const Compute &compute) {
   return decltype(compute())(result);
 }
 
-// A value that is not contracted with another operation to a fused multiply-add.
+// Returns the value through a volatile, so that the compiler does not contract its operation with another to a fused multiply-add.
 template <class T>
 T uncontracted(T value) {
   const volatile T result = value;
@@ -138,7 +138,7 @@ T uncontracted(T value) {
 
 }  // namespace gpt2_emulator
 
-// Calls X with the suffix of each rounding and its mode.
+// Expands X for each rounding of CUDA: suffix, mode of <fenv.h>, function that rounds to an integral value.
 #define GPT2_ROUNDINGS(X, ...)                                                                        \
   X(_rn, FE_TONEAREST, rint, __VA_ARGS__) X(_rz, FE_TOWARDZERO, trunc, __VA_ARGS__)                   \
   X(_rd, FE_DOWNWARD, floor, __VA_ARGS__) X(_ru, FE_UPWARD, ceil, __VA_ARGS__)
@@ -183,7 +183,7 @@ GPT2_ARITHMETIC(double, __d, __fma)
   GPT2_MATH(name, (double x), __VA_ARGS__)        \
   inline float name(float x) { return name##f(x); }
 GPT2_MATH1(rcbrt, return 1 / cbrt(x);)
-// remainder() is exact, and so is the distance to the nearest multiple of a half turn.
+// `turn` is x reduced to -1 to 1 half turns: remainder() is exact, and so is the reflection of values over 0.5.
 GPT2_MATH1(sinpi, const double turn = remainder(x, 2); return sin(M_PI * (fabs(turn) > 0.5 ? copysign(1, turn) - turn : turn));)
 GPT2_MATH1(cospi, return sinpi(0.5 - fabs(remainder(x, 2)));)
 GPT2_MATH(rhypot, (double x, double y), return 1 / hypot(x, y);)
@@ -194,7 +194,7 @@ GPT2_MATH(rnorm4d, (double x, double y, double z, double w), return 1 / norm4d(x
 GPT2_MATH1(erfcx, if (x < 25) return exp(x * x) * erfc(x);
            const double square = x * x;
            return (1 - 0.5 / square + 0.75 / square / square) / x * M_2_SQRTPI / 2;)
-// From Abramowitz and Stegun 26.2.23, whose error is 4.5e-4, by three of Halley's steps.
+// Starts from Abramowitz and Stegun 26.2.23, whose error is 4.5e-4, and refines it by three steps of Halley.
 GPT2_MATH1(erfcinv, if (x > 1) return -erfcinv(2 - x);
            if (!(x > 0)) return x == 0 ? INFINITY : NAN;
            const double t = sqrt(-2 * log(x / 2));

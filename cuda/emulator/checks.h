@@ -14,10 +14,10 @@ GPT2_UNCHECKED inline void gpt2_misaligned(const void *memory, int bytes, const 
   if (uintptr_t(memory) - watch.begin < watch.bytes) fail(text, nullptr, 0, caller, Outcome::misaligned);
 }
 
-// Weak, because a program may link several files.
+// Hooks are weak symbols, because a program may link several files that define them.
 #define GPT2_HOOK extern "C" __attribute__((GPT2_NO_CHECKS, visibility("hidden"), used, weak))
 
-// `alignment` is what the compiler relies on. -fsanitize=alignment leaves out some reads. Tail calls need no frame.
+// `alignment`: bytes that the compiler assumes; -fsanitize=alignment skips some reads. Tail calls need no stack frame.
 #define GPT2_ACCESS(kind, bytes, alignment)                                                                  \
   GPT2_HOOK void __tsan_##kind##read##bytes(void *memory) {                                                  \
     const bool is_wrong = uintptr_t(memory) % (alignment) != 0;                                              \
@@ -38,8 +38,8 @@ GPT2_ACCESSES(16)
 GPT2_HOOK void __tsan_read_range(void *memory, size_t bytes) { GPT2_TELL(memory, bytes, false); }
 GPT2_HOOK void __tsan_write_range(void *memory, size_t bytes) { GPT2_TELL(memory, bytes, true); }
 
-// Every call of these functions comes here (wrappedFunctions in src/ops/kernels/emulated.ts), whether the user, a header or
-// the compiler wrote the call: in the assembly memcpy becomes __wrap_memcpy, and then __real_memcpy becomes memcpy.
+// Every call of memcpy, memmove and memset comes here (wrappedFunctions in src/ops/kernels/emulated.ts), whether the user,
+// a header or the compiler wrote it: in the assembly memcpy becomes __wrap_memcpy, and then __real_memcpy becomes memcpy.
 #define GPT2_WRAP(name, parameters, reads, ...)                                     \
   extern "C" void *__real_##name parameters;                                        \
   GPT2_HOOK void *__wrap_##name parameters {                                        \
@@ -50,11 +50,11 @@ GPT2_HOOK void __tsan_write_range(void *memory, size_t bytes) { GPT2_TELL(memory
 GPT2_WRAP(memcpy, (void *to, const void *from, size_t bytes), from, to, from, bytes)
 GPT2_WRAP(memmove, (void *to, const void *from, size_t bytes), from, to, from, bytes)
 GPT2_WRAP(memset, (void *to, int value, size_t bytes), (void *)nullptr, to, value, bytes)
-// Clang's checks call these.
+// Clang's checks call memcpy and the like by these names.
 GPT2_HOOK void *__tsan_memcpy(void *to, const void *from, size_t bytes) __attribute__((alias("__wrap_memcpy")));
 GPT2_HOOK void *__tsan_memmove(void *to, const void *from, size_t bytes) __attribute__((alias("__wrap_memmove")));
 GPT2_HOOK void *__tsan_memset(void *to, int value, size_t bytes) __attribute__((alias("__wrap_memset")));
-// A header's call with a constant length would be expanded without checks.
+// The compiler would expand a __builtin_memcpy of constant length in a header without checks.
 #define __builtin_memcpy memcpy
 #define __builtin_memmove memmove
 #define __builtin_memset memset
@@ -80,7 +80,7 @@ GPT2_DELETE(_ZdaPv)
 GPT2_DELETE(_ZdlPvm, , size_t)
 GPT2_DELETE(_ZdaPvm, , size_t)
 
-// A launch that prints or reads a clock is not left out.
+// A launch that prints or reads a clock is not skipped when it is repeated.
 #define GPT2_EFFECT(...)                                             \
   if (gpt2_emulator::host->is_kernel()) gpt2_emulator::host->effect(); \
   return __VA_ARGS__;

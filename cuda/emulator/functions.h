@@ -18,7 +18,7 @@ inline __attribute__((always_inline, GPT2_NO_CHECKS)) T changed(T *memory, const
   return before;
 }
 
-// The threads of a group copy together: each thread copies some units.
+// An asynchronous copy by all threads of a group: in turns each copies 4 bytes, or 1 if addresses or size are unaligned.
 template <class Group>
 inline __attribute__((always_inline, GPT2_NO_CHECKS)) void copy_together(const Group &group, void *to, const void *from, size_t bytes,
                                                                          const void *caller) {
@@ -73,7 +73,7 @@ GPT2_INLINE void __stcs(T *memory, T value) {
 #define __stcg __stcs
 #define __stwb __stcs
 #define __stwt __stcs
-// The lower 32 bits of an address in shared memory. The upper 32 bits follow from an address in dynamic shared memory.
+// Converts a pointer to shared memory to PTX's 32-bit address, its lower 32 bits; the upper bits are those of dynamic shared memory.
 inline size_t __cvta_generic_to_shared(const void *memory) { return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(memory)); }
 inline void *__cvta_shared_to_generic(size_t address) {
   char *const near = gpt2_emulator::dynamic_shared<char>();
@@ -81,7 +81,7 @@ inline void *__cvta_shared_to_generic(size_t address) {
 }
 inline size_t __cvta_generic_to_global(const void *memory) { return reinterpret_cast<uintptr_t>(memory); }
 inline void __nanosleep(unsigned) {}
-// Nanoseconds in place of a GPU's cycles.
+// Returns nanoseconds, where a GPU returns clock cycles.
 GPT2_UNCHECKED inline long long clock64() {
   gpt2_emulator::host->effect();
   timespec now;

@@ -15,22 +15,22 @@ struct Sizes {
   unsigned x, y, z;
 };
 
-// Where a compiled file keeps the position of the running thread: CUDA's threadIdx, blockIdx, blockDim and gridDim; and the
-// number of next threads that its body may run in a loop.
+// Addresses of the variables in which a compiled file keeps the running thread's position: threadIdx, blockIdx, blockDim, gridDim.
+// `fresh`: the number of following threads, not begun, that its body may run in a loop.
 struct Position {
   Sizes *thread, *block, *threads, *blocks;
   unsigned *fresh;
 };
 
-// The addresses whose accesses the hooks of a compiled file report: all in a checked block, none in another block, device
-// memory in host code, which has hooks only in memcpy and the like. Tested inline by each hook.
+// The address range whose accesses the hooks of a compiled file report, which each hook tests inline: all in a checked block, none in an
+// unchecked block, device memory in host code (which has hooks only in memcpy and the like).
 struct Watch {
   uintptr_t begin, bytes;
 };
 
-// How a launch ends, and kinds of defects.
+// How a launch ends; also the kinds of defects.
 enum class Outcome : uint8_t {
-  ok,             // also with defects that do not end a launch, which are reported: the next three
+  ok,             // the launch may have had defects of the next three kinds, which are only reported
   warning,
   race,
   unwritten,
@@ -40,21 +40,21 @@ enum class Outcome : uint8_t {
   stuck,          // a barrier that is not reached, an instruction that traps: cudaErrorLaunchFailure
 };
 
-// Functions that kernels call. `caller` is the address after the call in the user's code, for the line in errors.
+// Functions that compiled kernels call. `caller`: the code address after the call in the user's code, for the line in reports.
 struct Host {
   // The memory of a __shared__ declaration, the same for all threads of the block.
   void *(*shared)(const void *declaration, size_t bytes, size_t alignment, const char *names, const void *caller);
   void *(*dynamic_shared)();
   // __syncthreads; returns the number of threads whose predicate was not 0.
   unsigned (*barrier)(int predicate, const void *caller);
-  // Waits for the lanes of the mask. Returns their values, by lane, and in `lanes` the lanes that have not ended. With
-  // `orders_memory`, orders memory between the lanes.
+  // A warp operation: waits for the lanes of `mask`. Returns each lane's `value`, and in `lanes` the lanes that have not ended. With
+  // `orders_memory` (__syncwarp), also orders the lanes' accesses to memory.
   const uint64_t *(*exchange)(unsigned mask, uint64_t value, bool orders_memory, unsigned *lanes, const void *caller);
-  // Reports a read of a lane that has ended, or that the block does not have.
+  // Reports that the thread reads the value of a lane that has ended, or that the block does not have.
   void (*undefined)(unsigned lane, const void *caller);
-  // The lanes of the caller's warp that make this call before they wait or end.
+  // __activemask: the lanes of the caller's warp that make this call before they wait or end.
   unsigned (*active)();
-  // Called before an atomic operation, and for __threadfence.
+  // `atomic` is called before an atomic operation, `fence` for __threadfence.
   void (*atomic)(const void *memory, size_t bytes, const void *caller);
   void (*fence)();
   // An asynchronous copy. The copy is done at once, but its bytes of shared memory must not be used before the thread
@@ -67,7 +67,7 @@ struct Host {
   void (*access)(const void *memory, size_t bytes, bool is_write, const void *caller);
   // Called before a function's body, if the file is compiled with checks, because the stack may be full.
   void (*enter)(const void *caller);
-  // Whether the OS thread runs a kernel, not host code; malloc and free of a kernel.
+  // `is_kernel`: whether the OS thread runs a kernel, not host code. `allocate`, `release`: malloc and free of a kernel.
   bool (*is_kernel)();
   void *(*allocate)(size_t bytes);
   void (*release)(void *memory, const void *caller);
@@ -75,14 +75,14 @@ struct Host {
   void (*fail)(const char *text, const char *file, unsigned line, const void *caller, Outcome outcome);
   // A barrier of the grid, in a cooperative launch.
   void (*grid_barrier)(const void *caller);
-  // The kernel prints, or reads a clock: launches like this one must not be left out.
+  // The kernel prints or reads a clock: a repetition of the launch must not be skipped.
   void (*effect)();
 };
 
 struct Parameter {
   const char *mangled_type;
   int offset, bytes;
-  int element_bytes;  // of an element that a pointer points to; otherwise 0
+  int element_bytes;  // of the element that a pointer points to; 0: not a pointer
 };
 
 struct Kernel {
@@ -100,19 +100,19 @@ struct Module {
   bool has_checks;
   int kernel_count;
   const Kernel *kernels;
-  // The variables of the calling OS thread.
+  // Returns the addresses of the calling OS thread's position variables.
   Position (*here)();
   Watch *watch;
 };
 
 // ---------------------------------------------------------------- for those who link the emulator
 
-// The functions above, and the hooks' switch in a program.
+// For a program: the functions of the emulator that kernels call, and the range that hooks report.
 extern const Host program_host;
 extern Watch program_watch;
 
-// Memory that a kernel may access, in one table of the process. `tensor` is memory of the CPU library, which counts as
-// written; `variable` a __device__ variable, `host` a variable that kernels must not access. Host code must not access `device`.
+// Kinds of memory in the process's table. `device`: closed to host code; `tensor`: memory of the CPU library, counts as written;
+// `variable`: a __device__ variable; `host`: a variable that kernels must not access.
 enum class Kind : uint8_t { device, managed, pinned, tensor, variable, constant, host };
 struct Allocation {
   uintptr_t begin;
@@ -121,16 +121,15 @@ struct Allocation {
   bool is_live;         // false: freed, kept for reports of use after free
   int element_bytes;    // for names in reports; 0 if unknown
   const char *name;     // "" if unknown
-  const void *caller;   // that allocated it
+  const void *caller;   // code address of the allocation
 };
-// Allocates memory of a kind, and enters it in the table; NULL if memory ran out. Freed addresses are not used again.
-// The memory is cleared, because programs rely on the cleared pages that a GPU's driver gives.
-// With element bytes, reports name elements: "d_in[256]".
+// Allocates memory of a kind and adds it to the table; NULL if memory ran out. The memory is cleared, because programs rely on the
+// cleared pages that a GPU's driver gives. Freed addresses are not used again. With element bytes, reports name elements: "d_in[256]".
 void *allocate(size_t bytes, Kind kind, int element_bytes, const char *name, const void *caller);
-// Frees what `allocate` returned. False, with a defect reported, if the address is no live allocation's beginning.
+// Frees memory of `allocate`. False, with a defect reported, if `memory` is not the start of a live allocation.
 bool release(void *memory, const void *caller);
-// While one lives, device memory is accessible: all of it, or a range. Otherwise host code that accesses it raises a signal, which is
-// reported. Each change of all memory takes 4 ns a page, so that changes are left out where the work of launches, in threads, is little.
+// While an OpenMemory lives, host code may access device memory: all, or a range. At other times such an access raises a signal, which
+// is reported. Closing all memory takes 4 ns a page: it stays open after launches of little `work` (threads).
 struct OpenMemory {
   explicit OpenMemory(uint64_t work);
   OpenMemory(const void *begin, size_t bytes);
@@ -142,16 +141,16 @@ struct OpenMemory {
   uintptr_t begin_ = 0, end_ = 0;
   bool is_range_;
 };
-// Enters and removes memory that the emulator did not allocate.
+// Adds memory that the emulator did not allocate to the table, and removes it.
 void insert(const void *begin, size_t bytes, Kind kind, int element_bytes, const char *name);
 void erase(const void *begin);
-// Enters the variables of the program, once.
+// Adds the variables of the program to the table, at the first call.
 void enter_variables();
 // The live allocation that contains the address, else the freed one, else NULL. Valid until the next change of the table.
 const Allocation *find(const void *address);
-// The host wrote these bytes, as by cudaMemcpy or cudaMemset, and perhaps changed them. Memory that is not in the table is left out.
+// Called after the host wrote these bytes, as by cudaMemcpy; `is_changed`: to other values. Ignores memory that is not in the table.
 void written(const void *begin, size_t bytes, bool is_changed = true);
-// Whether every byte was written; `first` is the first one that was not.
+// Whether every byte was written; *first gets the address of the first byte that was not.
 bool is_written(const void *begin, size_t bytes, const void **first);
 
 struct Launch {
@@ -165,28 +164,28 @@ struct Launch {
   // Called by each thread of the grid with `data`.
   void (*body)(const void *data) = nullptr;
   const void *data = nullptr;
-  // The arguments. Pointers in them are found by their values. The same bytes are the same launch.
+  // The raw bytes of the arguments. Words that are addresses count as pointers. Launches with equal bytes count as repetitions.
   const void *arguments = nullptr;
   size_t argument_bytes = 0;
   Position (*here)() = nullptr;
   Watch *watch = &program_watch;
 };
 Outcome run(const Launch &launch);
-// The function with checks, or its twin without, of either; the same function if it has no twin.
+// `function` is one of twins, compiled with and without checks: returns the twin with or without. A function without a twin is returned.
 using Function = void (*)();
 Function twin_of(Function function, bool has_checks);
 
 enum class Checks : uint8_t { sampled, all, none };
 struct Settings {
   Checks checks = Checks::sampled;
-  bool every_launch = false;  // leave none out
+  bool every_launch = false;  // do not skip repeated launches
   bool counts = true;         // print the share of checked blocks at the end
   uint64_t all_checked = 100'000'000;  // accesses of a kernel before blocks are sampled
 };
 extern Settings settings;
 // Reports a defect, or a warning, once for each line, on standard error. `caller` is an address after the call.
 void report(const char *text, const void *caller, bool is_warning = false);
-// All defects so far, without warnings.
+// The number of defects so far, without warnings.
 unsigned defects();
 // Prints counts, leaks and the share of checked blocks. Called once, at the end of the program.
 void finish();

@@ -2,7 +2,7 @@
 // src/ops/kernels/rewrite.ts rewrites __global__, __shared__, __device__, __constant__ and __managed__, which macros cannot replace.
 #pragma once
 
-// Without the special functions of C++17: programs that use namespace std name a variable beta.
+// Removes the special functions of C++17, such as std::beta: programs that use namespace std name a variable beta.
 #if __has_include(<bits/c++config.h>)
 #include <bits/c++config.h>
 #undef _GLIBCXX_USE_STD_SPEC_FUNCS
@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-// Declares clock(), which C has, too.
+// Declares clock(), which C and CUDA have.
 #include <time.h>
 
 #include <type_traits>
@@ -32,11 +32,11 @@
 #define __forceinline__ inline
 #define __maxnreg__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
-// Ampere: code for later GPUs uses instructions that are not emulated.
+// Compute capability 8.0 (Ampere), because code for later GPUs uses instructions that are not emulated.
 #define __CUDA_ARCH__ 800
 #define __CUDACC__ 1
 
-// Excludes functions that are called, not inlined, from the compiler's checks.
+// Attributes that exclude a function, unless it is inlined, from the compiler's checks.
 #ifdef __clang__
 // `convergent`: calls in two branches are not merged.
 #define GPT2_NO_CHECKS convergent, no_sanitize("undefined"), disable_sanitizer_instrumentation
@@ -98,7 +98,7 @@ struct Layout {
   }
 };
 
-// Calls the threads of a block that wait for nothing in a loop, where a file is compiled without checks.
+// Runs a kernel's body. Without checks (GPT2_PLAIN), one fiber repeats it for the following threads of the block until one has to wait.
 inline bool is_next_thread();
 #ifdef GPT2_PLAIN
 constexpr bool is_plain = true;
@@ -132,12 +132,12 @@ GPT2_UNCHECKED Kernel kernel(const char *name, const char *parameter_names, int 
   return {name, parameter_names, parameters, int(sizeof...(P)), threads, untyped, &Caller<P...>::call};
 }
 
-// The number of threads in __launch_bounds__, which may also name blocks.
+// The most threads of a block, which is the first argument of __launch_bounds__. The other arguments are ignored.
 constexpr int launch_bounds(int threads, int = 0, int = 0) { return threads; }
 
 // ---------------------------------------------------------------- shared memory
 
-// The shared variable `name`, the INDEX-th of its declaration.
+// The memory of the __shared__ variable `name`, the INDEX-th of its declaration.
 template <class Declaration, int INDEX, class T>
 GPT2_UNCHECKED T &shared(const char *name) {
   static const char key = 0;
@@ -206,10 +206,10 @@ struct dim3 {
   constexpr operator uint3() const { return {x, y, z}; }
 };
 
-// Variables, because host code may name its own variable gridDim. The emulator sets them.
+// Variables, not macros, because host code may declare a variable gridDim. The emulator sets them for each thread.
 inline thread_local uint3 threadIdx, blockIdx;
 inline thread_local dim3 blockDim, gridDim;
-// Threads after the running one that have not begun, if the same fiber may run them.
+// The number of following threads, not begun, that the running fiber may run in a loop; 0 with checks.
 inline thread_local unsigned gpt2_fresh;
 constexpr int warpSize = 32;
 
@@ -220,7 +220,7 @@ GPT2_UNCHECKED inline Position here() {
   return {sizes(threadIdx), sizes(blockIdx), sizes(blockDim), sizes(gridDim), &gpt2_fresh};
 }
 
-// Makes the next thread the running one.
+// Moves on to the next thread that this fiber may run in its loop; false if there is none.
 inline bool is_next_thread() {
   if (gpt2_fresh == 0) return false;
   gpt2_fresh--;
@@ -232,7 +232,7 @@ inline bool is_next_thread() {
   return true;
 }
 
-// Without the hooks of an access to threadIdx and blockDim.
+// The running thread's index in its block. Unchecked, so that reads of threadIdx and blockDim call no hooks.
 GPT2_UNCHECKED inline unsigned linear_thread() {
   return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
 }
@@ -257,14 +257,14 @@ GPT2_UNCHECKED inline void __syncwarp(unsigned mask = 0xffffffffu) {
 GPT2_UNCHECKED inline void __threadfence_block() { gpt2_emulator::host->fence(); }
 inline void __threadfence() { __threadfence_block(); }
 inline void __threadfence_system() { __threadfence_block(); }
-// CUDA leaves open which lanes are active at a moment. As on a GPU: those that took the same branch.
+// The active lanes. CUDA leaves them undefined; here, as on a GPU, they are the lanes that took the same branch.
 GPT2_UNCHECKED inline unsigned __activemask() { return gpt2_emulator::host->active(); }
 
 // Shuffles return the value of another lane, or the caller's value if that lane is outside the caller's group of
 // `width` lanes. The value of a lane that has ended, or that the block does not have, is undefined on a GPU: here it is
 // reported, and all its bits are set, a NaN of every type.
 inline constexpr uint64_t gpt2_undefined = ~uint64_t{0};
-// A GPU uses only the lowest bits of other distances than 0 to 32, and of other widths; here they are errors.
+// Distances outside of 0 to 32, and widths that are no power of two up to 32, are errors here. A GPU uses only their lowest bits.
 #define GPT2_SHUFFLE(name, parameter, is_near, condition, source)                                                   \
   template <class T>                                                                                                \
   GPT2_UNCHECKED T name(unsigned mask, T value, parameter, int width = 32) {                                        \

@@ -1,4 +1,4 @@
-// Instructions of PTX, as src/ops/kernels/ptx.ts calls them, and the products of matrices that a warp's lanes hold together.
+// PTX instructions as functions, which code from src/ops/kernels/ptx.ts calls, and the mma operations of a warp's lanes.
 #pragma once
 
 #include "include/cuda_pipeline.h"
@@ -6,7 +6,7 @@
 
 namespace gpt2_emulator {
 
-// Lets lanes[l] point to lane l's `own`, a variable of its stack. The lanes' variables stay until all have called `part`.
+// Called by all 32 lanes: lets lanes[l] point to lane l's `own`, on its stack, until all lanes have called `part`.
 template <class T>
 GPT2_UNCHECKED void meet(const T &own, const T *(&lanes)[32], const void *caller) {
   unsigned there;
@@ -41,7 +41,7 @@ GPT2_INLINE uint64_t field(uint64_t value, uint32_t first, uint32_t bits) {
   return first > 63 ? 0 : value >> first & (bits > 63 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1);
 }
 
-// The memory at an address that a register holds.
+// A pointer to the memory at an address that a register holds.
 template <bool IS_SHARED, class Address>
 GPT2_INLINE char *at(Address address, long offset = 0) {
   if constexpr (IS_SHARED) return static_cast<char *>(__cvta_shared_to_generic(as<uint64_t>(address))) + offset;
@@ -63,7 +63,7 @@ GPT2_INLINE void store(char *memory, const From &...from) {
   *reinterpret_cast<Vector<T, sizeof...(From)> *>(memory) = {{as<T>(from)...}};
 }
 
-// Exchanges the addresses of a matrix's rows: the first `count` lanes have one each.
+// Passes the addresses of matrix rows, one from each of the first `count` lanes, to all lanes.
 GPT2_UNCHECKED inline void exchange_rows(const char *own, unsigned count, const char *(&rows)[32]) {
   if (lane() < count && uintptr_t(own) % 16 != 0) {
     fail("loads a row of a matrix from an address that is not a multiple of 16", nullptr, 0, GPT2_CALLER, Outcome::misaligned);
@@ -89,7 +89,7 @@ GPT2_INLINE void load_matrices(const char *row, To &...to) {
    ...);
 }
 
-// The elements of a 32-bit register.
+// Access to the elements of a 32-bit register: two bf16 or fp16, or one tf32.
 template <auto TO_FLOAT, auto FROM_FLOAT>
 struct Half {
   static constexpr int count = 2;
@@ -98,7 +98,7 @@ struct Half {
 };
 using bf16 = Half<bf16_to_float, float_to_bf16>;
 using f16 = Half<fp16_to_float, float_to_fp16>;
-// Tensor cores ignore the lower 13 bits.
+// A tf32 number is an fp32 number whose lower 13 bits tensor cores ignore.
 struct tf32 {
   static constexpr int count = 1;
   GPT2_INLINE static float get(uint32_t bits, int) { return __uint_as_float(bits & 0xffffe000u); }
@@ -107,15 +107,15 @@ template <class T>
 uint32_t packed(float high, float low) {
   return T::put(high) << 16 | T::put(low);
 }
-// Rounds the lower 13 bits, ties away from zero.
+// Rounds fp32 to tf32, without its lower 13 bits; ties away from zero.
 inline float to_tf32(float value) {
   const unsigned bits = __float_as_uint(value);
   return (bits & 0x7f800000u) == 0x7f800000u ? value : __uint_as_float((bits + 0x1000) & 0xffffe000u);
 }
 
-// mma.sync.m16n8: d = a * b + c. Lane l has, with g = l / 4 and p = l % 4 and COUNT elements in a register, elements p COUNT and the
-// following of each step of 4 COUNT along k: of a, rows g and g + 8 in turn; of b, column g. It has columns 2p and 2p + 1 of rows
-// g and g + 8 of c and d: four registers, or two of two fp16 each. Products are summed in fp64 and rounded once.
+// mma.sync.m16n8: d = a * b + c. A register has COUNT elements. Lane l, with g = l / 4 and p = l % 4, holds elements p COUNT to p
+// COUNT + COUNT - 1 of each step of 4 COUNT along k: rows g and g + 8 of a in turn, column g of b. Of c and d it holds columns 2p and
+// 2p + 1 of rows g and g + 8, in four registers, or two of two fp16 each. Sums are fp64, rounded once.
 template <class T, int STEPS, class C, int REGISTERS, class... D>
 GPT2_UNCHECKED void multiply(const uint32_t (&a)[2 * STEPS], const uint32_t (&b)[STEPS], const C (&c)[REGISTERS], D &...d) {
   struct Operands {

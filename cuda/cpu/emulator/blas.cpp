@@ -1,5 +1,5 @@
-// cuBLAS's products and vector operations (emulator/include/cublas_v2.h) for programs on a CPU, by blocked loops on all cores. Sums
-// are float where cuBLAS's are, else double.
+// cuBLAS's matmuls and vector operations (emulator/include/cublas_v2.h) for programs on a CPU. Matmuls run in blocks on all cores, with
+// fp32 sums for the compute types fp16 and fp32, else fp64. Vector operations sum in fp64.
 #define GPT2_PROGRAM
 #include "../../emulator/kernel.h"
 
@@ -27,7 +27,7 @@ namespace {
   ROW(CUDA_R_32F, float) ROW(CUDA_R_64F, double) ROW(CUDA_R_16F, __half) ROW(CUDA_R_16BF, __nv_bfloat16) \
   ROW(CUDA_R_8I, int8_t) ROW(CUDA_R_32I, int)
 
-// visit(data as a pointer to the type), or 0 for a type that is not supported.
+// Calls visit with `data` as a pointer to the C++ type of `type`, and returns the result; 0 for an unsupported type.
 template <class Visit>
 double visited(cudaDataType_t type, const void *data, const Visit &visit) {
 #define GPT2_ROW(name, T) \
@@ -46,7 +46,7 @@ void store(cudaDataType_t type, const void *data, int64_t i, double value) {
   visited(type, data, [=](auto *to) { return to[i] = std::decay_t<decltype(*to)>(value), 0; });
 }
 
-// Whether the elements are in one live allocation; if not, reports a defect.
+// Whether an operand of `elements` elements is in one live allocation; if not, reports a defect.
 bool is_operand(const char *what, const void *data, cudaDataType_t type, long long elements, const void *caller) {
   const Allocation *found = find(data);
   const size_t bytes = elements * bytes_of(type), rest = found ? found->begin + found->bytes - reinterpret_cast<uintptr_t>(data) : 0;
@@ -62,12 +62,12 @@ bool is_operand(const char *what, const void *data, cudaDataType_t type, long lo
 
 template <class T>
 using Vector __attribute__((vector_size(64))) = T;
-// Lines and columns of a block of sums; columns of a panel of b.
+// A block of sums has 8 x 256 elements; a panel of b has the columns that fill two vectors of 64 bytes.
 constexpr int block_lines = 8, block_columns = 256;
 template <class T>
 constexpr int panel_columns = 128 / sizeof(T);
 
-// sums[lines, columns] = a[k, lines] b[k, columns], by panels of b. The sums of a panel are in registers.
+// sums[lines, columns] = the transpose of a[k, lines] times b[k, columns], a panel of b at a time, with the panel's sums in registers.
 template <class T>
 GPT2_CLONES void product(const T *a, const T *b, int columns, int k, T (&sums)[block_lines][block_columns]) {
   for (int first = 0; first < columns; first += panel_columns<T>) {
@@ -85,7 +85,7 @@ GPT2_CLONES void product(const T *a, const T *b, int columns, int k, T (&sums)[b
   }
 }
 
-// A matrix of a batch as [lines / panel, steps, panel], or its transpose.
+// Copies matrix number `batch`, or its transpose, to the layout [lines / panel, steps, panel], padded with zeros.
 template <class T>
 std::vector<T> converted(const Matrix &from, int batch, bool is_transposed, int lines, int64_t steps, int panel) {
   std::vector<T> to(size_t((lines + panel - 1) / panel * panel) * steps);
@@ -114,7 +114,7 @@ void multiply(gpt2::ThreadPool &pool, const Gemm &gemm, int batch, double alpha,
     for (int column = 0; column < columns; column++) {
       for (int row = first; row < std::min(first + block_lines, m); row++) {
         const int64_t at = batch * c.stride + row + int64_t{left + column} * c.leading;
-        // With a beta of 0 the old value does not count, even if it is no number.
+        // If beta is 0, the old value of c is not read: it may be NaN.
         store(c.type, c.data, at, alpha * double(sums[row - first][column]) + (beta == 0 ? 0 : beta * load(c.type, c.data, at)));
       }
     }
@@ -126,7 +126,7 @@ void multiply(gpt2::ThreadPool &pool, const Gemm &gemm, int batch, double alpha,
 cublasStatus_t gemm(cublasHandle_t handle, const Gemm &gemm) {
   const void *caller = GPT2_CALLER;
   const OpenMemory open(uint64_t(std::max(gemm.m, 0)) * std::max(gemm.n, 0));
-  // Its threads are never joined: destructors of the program may multiply.
+  // The pool is never destroyed, because destructors of the program may still multiply.
   static gpt2::ThreadPool &pool = *new gpt2::ThreadPool(gpt2::processor_count());
   const auto &[a_op, b_op, m, n, k, alpha_at, beta_at, a, b, c, sum, count] = gemm;
   if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
@@ -146,7 +146,7 @@ cublasStatus_t gemm(cublasHandle_t handle, const Gemm &gemm) {
     return CUBLAS_STATUS_EXECUTION_FAILED;
   }
   const double alpha = load(sum, alpha_at, 0), beta = load(sum, beta_at, 0);
-  // Left out as a launch is that ran before.
+  // A repeated call is skipped like a repeated launch (repeats.h), with these words as its arguments.
   std::vector<uint64_t> words{bits_of(a_op), bits_of(b_op), bits_of(m), bits_of(n), bits_of(k), bits_of(sum), bits_of(count), bits_of(alpha), bits_of(beta)};
   for (const Matrix &each : {a, b, c}) words.insert(words.end(), {bits_of(each.data), bits_of(each.type), bits_of(each.leading), bits_of(each.stride)});
   Launch launch;

@@ -13,28 +13,28 @@ namespace gpt2::emulator {
 
 using gpt2_emulator::Sizes;
 
-// The block that runs on this OS thread. Initial-exec: other models cost a call for each access.
+// The block that runs on this OS thread. Initial-exec, because other TLS models cost a call for each access.
 static thread_local Block *own_block __attribute__((tls_model("initial-exec")));
 
 namespace {
 
-constexpr size_t static_shared_bytes = 48 << 10;  // for declared arrays
+constexpr size_t static_shared_bytes = 48 << 10;  // the most bytes of declared __shared__ arrays in a block
 // Bytes between arrays, so that an access past the end of an array lies in no array.
 constexpr size_t gap = 64;
-// A block's shared memory, and room for gaps.
+// Bytes of a block's shared memory and of the gaps between its arrays.
 constexpr size_t arena_bytes = shared_limit + (4 << 10);
 // The offset of dynamic shared memory if a launch requests none: after all arrays, so that its use is detected.
 constexpr size_t none_at = 64 << 10;
-// The stack of signal handlers: a kernel's stack may be full.
+// Bytes of the separate stack on which signal handlers run, because a kernel's stack may be full.
 constexpr size_t signal_stack_bytes = 256 << 10;
-// Stack that the emulator's functions need on top of a kernel's.
+// Bytes of stack that the emulator's functions need below a kernel's frames.
 constexpr size_t stack_reserve = 64 << 10;
 }  // namespace
 
 Block *in_kernel() { return own_block; }
 
 Block &block_of_thread(size_t index) {
-  // Kept with their stacks for the next launch.
+  // Blocks, with their fibers' stacks, are kept for the next launch.
   static thread_local std::vector<std::unique_ptr<Block>> blocks;
   while (blocks.size() <= index) blocks.push_back(std::make_unique<Block>());
   return *blocks[index];
@@ -108,7 +108,7 @@ bool Block::run(const gpt2_emulator::Launch &launch, uint64_t id, Memory *memory
   launch_ = &launch;
   memory_ = memory;
   if (id != id_) {
-    // Shared arrays keep their places in all blocks of a launch.
+    // Shared arrays have the same addresses in all blocks of a launch.
     declarations_.clear();
     shared_used_ = launch_->dynamic_shared + gap;
     id_ = id;
@@ -130,14 +130,14 @@ bool Block::run(const gpt2_emulator::Launch &launch, uint64_t id, Memory *memory
   return !has_failed_;
 }
 
-// Ends threads. Lanes that wait for a whole warp now wait for the remaining lanes only.
+// Marks `count` threads from `first` on as ended. Warp operations that wait for them now wait for the remaining lanes only.
 void Block::end(unsigned first, unsigned count) {
   ended_ += count;
   for (unsigned number = first, stop = first + count; number < stop; number = (number / 32 + 1) * 32) {
     const unsigned lanes = std::min(stop, (number / 32 + 1) * 32) - number, bits = ~0u >> (32 - lanes) << number % 32;
     Warp &warp = warps_[number / 32];
     warp.ended |= bits;
-    // The running thread goes on until its lanes are complete.
+    // The running thread's ready bit stays set, because complete_warp may let other threads run.
     if (number != number_of(*current_)) ready_[number / 64] &= ~(uint64_t{bits} << number / 32 % 2 * 32);
     for (unsigned left = warp.waiting; left > 0; left &= left - 1) {
       complete_warp(number / 32 * 32, threads_[number / 32 * 32 + static_cast<unsigned>(__builtin_ctz(left))].mask);
@@ -145,7 +145,7 @@ void Block::end(unsigned first, unsigned count) {
   }
 }
 
-// Ends the threads that the running body's loop has left behind.
+// A fiber without checks runs several CUDA threads in a loop. Ends those that are complete; the one in the loop becomes current.
 void Block::end_looped() {
   const unsigned first = number_of(*current_), count = looped_ - *here_.fresh;
   Fiber *fiber = current_->fiber;
@@ -210,7 +210,7 @@ void Block::fail(const Defect &defect) {
   if (*here_.fresh != looped_) end_looped();
   failure = defect;
   failure.text = name_of(*current_) + " " + defect.text;
-  // A read of memory that nobody has written may be the cause.
+  // The cause may be an earlier read of shared memory that nobody had written: report it, too.
   if (memory_) memory_->report_unwritten();
   has_failed_ = true;
   fibers_.abandon();
@@ -292,7 +292,7 @@ using gpt2::emulator::Block;
 using gpt2::emulator::Defect;
 using gpt2::emulator::own_block;
 
-// Calls a method of the block that the OS thread runs.
+// Makes a function of a method of Block: it calls the method on the block that the OS thread runs.
 template <auto METHOD>
 struct OfBlock;
 template <class R, class... A, R (Block::*METHOD)(A...)>

@@ -1,5 +1,4 @@
-// A block of a kernel on one thread of the CPU: its threads are fibers, which run in turn and switch where they wait
-// for each other.
+// Runs a block of a CUDA kernel on one OS thread. Its CUDA threads are fibers, which run in turn and switch where they must wait.
 #pragma once
 
 #include <atomic>
@@ -20,12 +19,12 @@ constexpr int shared_limit = 232448;
 
 enum class State : uint8_t { ready, at_barrier, in_warp, ended };
 
-// One line of the cache: a switch of fibers touches two of them.
+// An emulated CUDA thread. One cache line, because a switch of fibers touches two Threads.
 struct alignas(64) Thread {
   gpt2_emulator::Sizes position{};
-  State state = State::ready;  // `state_of` also knows the ended threads
+  State state = State::ready;  // not set to `ended`: see `state_of`
   Fiber *fiber = nullptr;
-  // The place where the thread waits, and the arguments of its operation.
+  // The code address at which the thread waits, and the arguments of the operation that it waits for.
   const void *caller = nullptr;
   uint64_t value = 0;
   unsigned mask = 0;
@@ -35,7 +34,7 @@ struct alignas(64) Thread {
   int spins = 0;  // operations since the thread last let the others run
 };
 
-// The emulated block of an OS thread. Fibers and shared memory are kept from block to block.
+// Runs one CUDA block after another on an OS thread. Fibers and shared memory are kept from block to block.
 class Block {
  public:
   Block();
@@ -50,7 +49,7 @@ class Block {
 
   Defect failure;
 
-  // Called by kernels, through the table in block.cpp.
+  // Called by kernels through `program_host` in block.cpp.
   void *shared(const void *declaration, size_t bytes, size_t alignment, const char *names, const void *caller);
   void *dynamic_shared();
   unsigned barrier(int predicate, const void *caller);
@@ -64,7 +63,7 @@ class Block {
   void commit();
   void wait_for_copies(size_t prior, const void *caller);
   void access(const void *memory, size_t bytes, bool is_write, const void *caller) {
-    // A function without a twin is also called by unchecked blocks, while another block is checked.
+    // An unchecked block gets here, too, from a function that exists only in a version with checks.
     if (!memory_) return;
     Memory &checker = *memory_;
     if (checker.has_suspect()) checker.resolve();
@@ -74,9 +73,9 @@ class Block {
   void enter(const void *caller);
   void *allocate(size_t bytes);
   void release(void *memory, const void *caller);
-  // Adds the name of the running thread to the text.
+  // Fails the launch with the defect, to whose text the name of the running thread is added.
   [[noreturn]] void fail(const Defect &defect);
-  // Reports a signal that the kernel raised by an access to `address`, at the instruction before `caller`.
+  // Fails the launch after a signal that the kernel raised by an access to `address`, at the instruction before `caller`.
   [[noreturn]] void signal(int signal, const void *address, const void *caller);
 
  private:
@@ -88,8 +87,8 @@ class Block {
   };
   struct Warp {
     uint64_t results[32];
-    // Lanes that an operation has released, and that have not read its results; those that wait; those that have ended or that
-    // the block does not have; those that look for the active lanes.
+    // Masks of lanes. unread: an operation is complete, but the lane has not read its results; waiting: in an operation; ended: also
+    // lanes that the block does not have; looking: in __activemask.
     unsigned unread = 0, waiting = 0, ended = 0, looking = 0;
   };
 
@@ -103,7 +102,7 @@ class Block {
   }
   void wait(State state);
   void let_others_run(const void *caller = nullptr);
-  // Called before each operation: the thread's last write is in memory now. Lets the others run after many operations.
+  // Called before each operation, when the last write is in memory: decides a suspected race. Lets others run after many operations.
   void step(int operations, const void *caller = nullptr) {
     if (memory_ && memory_->has_suspect()) memory_->resolve();
     if (*here_.fresh != looped_) end_looped();
@@ -121,9 +120,9 @@ class Block {
   std::string name_of(const Thread &thread) const;
   static void fiber_main();
 
-  // A thread that may be waiting in a loop lets the others run after this many atomic operations, or this many accesses.
+  // After this many atomic operations, or accesses, a thread lets the others run: it may be waiting for them in a loop.
   static constexpr int most_spins = 1000, most_accesses = 100000;
-  // A lane that looks for the active ones lets the others run as often, because one of them may wait for it in a loop.
+  // In __activemask a lane lets the others run at most this often, because one of them may wait for the lane in a loop.
   static constexpr int most_looks = 100;
 
   const gpt2_emulator::Launch *launch_ = nullptr;
@@ -131,9 +130,9 @@ class Block {
   gpt2_emulator::Position here_{};
   uint64_t id_ = 0;
   std::vector<Thread> threads_;
-  uint64_t all_[16] = {}, ready_[16] = {};  // a bit for each thread, and for each that has not begun or can go on
-  unsigned begun_ = 0;       // the threads from this one on have not begun
-  unsigned looped_ = 0;      // threads that have not begun, for the loop of the running body
+  uint64_t all_[16] = {}, ready_[16] = {};  // bits: every thread; threads that have not begun or can continue
+  unsigned begun_ = 0;       // number of the first thread that has not begun
+  unsigned looped_ = 0;      // threads, not begun, that the running fiber may run in a loop
   std::vector<Warp> warps_;
   std::vector<Declaration> declarations_;
   Fibers fibers_;
@@ -147,16 +146,16 @@ class Block {
   std::vector<char> signal_stack_;
 };
 
-// The OS thread's block, made when it is first used. Other indices are further blocks, of a cooperative launch.
+// The calling OS thread's Block number `index`, made at its first use. A cooperative launch uses one Block for each block.
 Block &block_of_thread(size_t index = 0);
 // The block that the calling OS thread runs, or NULL if it runs no kernel.
 Block *in_kernel();
 // Turns signals that a kernel raises into the block's failure. Only the first call has an effect.
 void catch_signals();
 
-// A kernel printed or read a clock.
+// Set if a kernel prints or reads a clock: such a launch is not skipped when it is repeated.
 extern std::atomic<bool> has_effect;
-// Reports that host code of a program "reads" or "writes" device memory, and makes that memory accessible for a while.
+// Reports that host code `does` ("reads", "writes") access device memory or freed memory, and makes that memory accessible for a while.
 void access_by_host(const void *memory, const char *does, const void *caller);
 
 // "thread 3 of block (0, 1, 0)", by indices in a launch.

@@ -1,5 +1,5 @@
-// CUDA's runtime API (emulator/include/cuda_runtime.h) for programs on a CPU: memory, errors, events, and the checks of a launch's
-// shape against the model GPU.
+// CUDA's runtime API (emulator/include/cuda_runtime.h) for programs on a CPU: memory, errors, events, and checks of a launch's grid and
+// block sizes against the limits of the emulated GPU.
 #define GPT2_PROGRAM
 #include "../../emulator/include/cuda_runtime.h"
 
@@ -31,11 +31,11 @@ const cudaDeviceProp model;
 
 struct State {
   cudaError_t last = cudaSuccess, sticky = cudaSuccess;
-  // The most dynamic shared memory that the program has asked for, for any kernel.
+  // Bytes: the most dynamic shared memory that cudaFuncSetAttribute has allowed for any kernel.
   size_t dynamic_shared = model.sharedMemPerBlock;
-  // The launch whose error nobody has read.
+  // The code address of a refused launch whose error the program has not read, or NULL.
   const void *unread = nullptr;
-  std::set<cudaStream_t> destroyed;  // not deleted, so that no other stream has their addresses
+  std::set<cudaStream_t> destroyed;  // not deleted, so that no new stream gets their addresses
   std::set<const void *> reset;      // memory that cudaDeviceReset freed
   std::set<uintptr_t> symbols;       // variables whose addresses the host has asked for
   std::set<std::string> names;
@@ -59,7 +59,7 @@ void ended(int code, void *) {
 __attribute__((constructor(101))) void begin() {
   on_exit(ended, nullptr);
   enter_variables();
-  // `kernel run` and `kernel test` pass their options here.
+  // The commands `kernel run` and `kernel test` set this environment variable to their options.
   const char *options = std::getenv("GPT2_EMULATOR");
   const auto has = [&](const char *option) { return options && std::strstr(options, option); };
   settings.checks = has("all") ? Checks::all : has("none") ? Checks::none : Checks::sampled;
@@ -71,9 +71,9 @@ size_t free_bytes() { return model.totalGlobalMem - gpt2::emulator::table().devi
 
 std::string bytes_text(size_t bytes) { return std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes"); }
 
-// Whether the bytes can be copied or set; a defect is reported otherwise. `on_device`: where the call says that they are. A
-// variable may be the host's or the device's. Memory of the device that the call says is the host's is reported and copied:
-// CUDA leaves the result open, and GPUs copy.
+// Whether the bytes may be copied or set; otherwise reports a defect. `on_device`: the call treats them as device memory. __device__
+// variables are accepted either way. Device memory passed as host memory is reported, but copied as on GPUs: CUDA leaves the result
+// undefined.
 bool is_usable(const void *memory, size_t bytes, const char *what, bool on_device, const void *caller) {
   const Allocation *found = find(memory);
   std::string text = what;
@@ -155,7 +155,7 @@ cudaError_t set(void *to, size_t pitch, int value, size_t width, size_t height, 
 }
 
 cudaError_t freed(void *memory, bool is_pinned, const void *caller) {
-  // Destructors free memory after a reset.
+  // cudaDeviceReset has freed this memory. Destructors that free it again are not reported.
   if (state().reset.count(memory) > 0) return result(cudaErrorInvalidValue);
   const Allocation *found = memory ? find(memory) : nullptr;
   if (found && found->is_live && (found->kind == Kind::pinned) != is_pinned) {
@@ -185,13 +185,13 @@ cudaError_t allocate(void **memory, size_t bytes, Kind kind, int element_bytes, 
   if (!memory) return result(cudaErrorInvalidValue);
   *memory = nullptr;
   if (kind == Kind::device && bytes > free_bytes()) {
-    // A larger GPU may have them.
+    // Only a warning: a larger GPU may have that much memory.
     report(("allocates " + bytes_text(bytes) + ", but " + bytes_text(free_bytes()) + " of the emulated GPU are free").c_str(), GPT2_CALLER,
            true);
     return result(cudaErrorMemoryAllocation);
   }
   if (bytes == 0) return result(kind == Kind::managed ? cudaErrorInvalidValue : cudaSuccess);
-  // "(void **)&self->values" is "values". Names stay until the program ends.
+  // The name for reports is the last identifier: "values" of "(void **)&self->values". Names stay until the program ends.
   std::string name = text;
   while (!name.empty() && !std::isalnum(name.back()) && name.back() != '_') name.pop_back();
   name.erase(0, name.find_last_of(" \t&*()>.:") + 1);
@@ -367,7 +367,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t, unsigned) {
 }
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t end) {
   if (!start || !end || !start->is_recorded || !end->is_recorded) return result(cudaErrorInvalidResourceHandle);
-  // At least a GPU's unit, because programs divide by the time.
+  // At least 0.5 us, the resolution of a GPU's events, because programs divide by the time.
   *milliseconds = std::max(std::chrono::duration<float, std::milli>(end->time - start->time).count(), 0.0005f);
   return state().sticky;
 }

@@ -36,7 +36,7 @@ namespace {
 constexpr size_t most_fibers = 1024;
 constexpr size_t guard_bytes = 64 << 10;  // a multiple of any page size
 constexpr size_t reserve_bytes = 64 << 10;
-// The stacks begin at different places of their first page: at the same place all would share a few lines of the caches.
+// Stacks begin at staggered offsets: at equal offsets all would compete for a few sets of the CPU's caches.
 constexpr size_t stagger_bytes = 64 << 10;
 constexpr size_t stack_bytes = guard_bytes + reserve_bytes + Fibers::usable_bytes + stagger_bytes;
 
@@ -63,12 +63,12 @@ Fiber *Fibers::take() {
   return fiber;
 }
 
-// Lets the next switch to the fiber begin `main`.
+// Prepares the stack so that the next switch to the fiber starts `main`.
 void Fibers::restart(Fiber &fiber) const {
   const auto number = static_cast<size_t>(fiber.stack - memory_) / stack_bytes;
   char *const end = fiber.stack + stack_bytes - number * 832 % stagger_bytes;
-  // The registers that the switch restores. Where it goes on is the last on x86-64, before main's return address, of
-  // which there is none; on arm64 it is register x30.
+  // The registers that gpt2_emulator_switch restores. Number `next` is the address at which the switch continues: on
+  // x86-64 the return address, before an empty word for main's, on arm64 register x30.
 #ifdef __x86_64__
   constexpr int words = 8, next = 6;
 #else

@@ -1,44 +1,44 @@
-// The stacks on which the threads of a block run in turn, on one thread of the CPU.
+// Fibers: stacks for the CUDA threads of a block, which run in turn on one OS thread by switching stacks.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <vector>
 
-// Saves the registers that a function must keep on the stack and the stack pointer in *from, and goes on at `to`. A
-// switch takes some 3 ns; swapcontext, which also asks the system for the signal mask, 300.
+// Saves the callee-saved registers on the stack and the stack pointer in *from, then continues the stack `to`. A
+// switch takes some 3 ns; swapcontext takes 300 ns, because it also asks the kernel for the signal mask.
 extern "C" __attribute__((visibility("hidden"))) void gpt2_emulator_switch(void **from, void *to);
 
 namespace gpt2::emulator {
 
 struct Fiber {
   char *stack;
-  void *place;  // where the fiber goes on: its stack pointer
+  void *place;  // the stack pointer from which a switch continues the fiber
 };
 
 class Fibers {
  public:
-  // `main` runs on a fiber when the fiber is first entered. It never returns.
+  // `main` starts on a fiber when the fiber is first entered, and must never return.
   explicit Fibers(void (*main)());
   ~Fibers();
   Fibers(const Fibers &) = delete;
   Fibers &operator=(const Fibers &) = delete;
 
-  // An unused fiber. There are at most as many fibers as a block has threads.
+  // Returns an unused fiber. At most 1024 exist, as a CUDA block has at most 1024 threads.
   Fiber *take();
   void give(Fiber *fiber) { free_.push_back(fiber); }
-  // Called from outside of fibers: runs the fiber until one calls `leave`.
+  // Called on the OS thread's stack: runs fibers, from this one on, until one calls `leave`.
   void enter(Fiber *fiber);
-  // Called on a fiber: runs another, or returns to the caller of `enter`, until this fiber is entered or switched to.
+  // Called on fiber `from`: `change` continues `to`, `leave` returns from `enter`; both return when `from` continues.
   static void change(Fiber *from, Fiber *to) { gpt2_emulator_switch(&from->place, to->place); }
   void leave(Fiber *from);
-  // Like `leave`, but no fiber is used again before `forget`, which discards the content of all stacks.
+  // Like `leave`, but never returns. `forget` must follow: it discards the content of all stacks.
   [[noreturn]] void abandon();
   void forget();
 
-  // The size of a stack without its guard: the largest local memory of a GPU's thread, and the emulator's needs.
+  // The bytes of a stack that a kernel may use, without guard and reserve: the most local memory of a GPU's thread.
   static constexpr size_t usable_bytes = 512 << 10;
-  // The bytes of the fiber's stack below a frame, and whether an address is in the guard below the stack.
+  // `room`: the stack's free bytes below `frame`. `is_guard`: whether `address` is in the guard below the stack.
   static size_t room(const Fiber *fiber, const void *frame);
   static bool is_guard(const Fiber *fiber, const void *address);
 

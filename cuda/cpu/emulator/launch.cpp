@@ -17,17 +17,17 @@ using gpt2_emulator::Sizes;
 
 std::atomic<bool> has_effect{false};
 
-// Pairs of a function with checks and its twin without (src/ops/kernels/twins.ts), between two symbols of the linker.
+// Table of pairs between two linker symbols: a function compiled with checks, then its twin without (src/ops/kernels/twins.ts).
 extern "C" const gpt2_emulator::Function __start_gpt2_twins[] __attribute__((weak, visibility("hidden"))), __stop_gpt2_twins[] __attribute__((weak, visibility("hidden")));
 
 namespace {
 
-// One of this many blocks of a kernel is checked once the kernel's accesses exceed settings.all_checked. A check makes a block 20 to 40
-// times slower; other threads run the next blocks meanwhile. Not by the clock: every run checks the same blocks.
+// Once a kernel's accesses exceed settings.all_checked, one of this many blocks is checked: checks make a block 20 to 40 times slower. The
+// choice depends on counts, not on time, so every run checks the same blocks.
 constexpr uint64_t sample_of = 128;
 
 struct Launches {
-  std::mutex mutex;  // of launches with checks
+  std::mutex mutex;  // held while a launch with checks runs
   std::map<std::string, Counts> counts;
 };
 
@@ -38,7 +38,7 @@ Launches &launches() {
 
 uint64_t block_threads(const Launch &launch) { return uint64_t{launch.threads.x} * launch.threads.y * launch.threads.z; }
 
-// The blocks of a launch.
+// Runs the blocks of one launch, some of them checked.
 class Blocks {
  public:
   Blocks(const Job &job, Counts &counts, uint64_t id)
@@ -61,8 +61,8 @@ class Blocks {
       const bool is_first_checked = is_checked(index);
       is_sample_ &= !is_first_checked;
       int64_t end = index + is_first_checked;
-      // Neighbours of the next sample, in the order of blocks, because a block may wait for an earlier one. The first block is checked
-      // alone, before others make the same error unseen.
+      // The unchecked blocks up to the next sample run while the first is checked, in the order of blocks, because a block may wait for an
+      // earlier one. The first block runs alone, so that its error is reported before unchecked blocks make it.
       const bool is_followed = !is_first_checked || (index > 0 && end < count_ - 1 && !are_all_checked());
       if (is_followed) end = std::min(end + gap(), std::max(count_ - 1, end + 1));
       blocks(index, end, is_first_checked);
@@ -84,14 +84,14 @@ class Blocks {
 
   bool is_checked(int64_t index) {
     if (are_all_checked()) return true;
-    // The first and the last block of a large launch always: kernels go wrong at the ends of arrays.
+    // Always sample the first and last block of a large launch: kernels often fail at the ends of arrays.
     const bool is_end = index == 0 || index == count_ - 1, is_due = counts_.samples * sample_of <= counts_.blocks - counts_.checked;
     if (is_end ? !is_due && uint64_t(count_) < 2 * sample_of : !is_due || !is_sample_) return false;
     counts_.samples++;
     return true;
   }
 
-  // The number of blocks to the next sample.
+  // The number of unchecked blocks until the next checked one, pseudo-random, at most 256.
   int64_t gap() {
     is_sample_ = true;
     counts_.draw = counts_.draw * 6364136223846793005u + 1442695040888963407u;
@@ -106,7 +106,7 @@ class Blocks {
     return memory;
   }
 
-  // Runs blocks on all threads, of which the first may be checked.
+  // Runs blocks `first` to `end` - 1 on all OS threads. Only block `first` may be checked.
   void blocks(int64_t first, int64_t end, bool is_first_checked) {
     if (first + is_first_checked < end) end_checks();
     Memory *memory = is_first_checked ? &begin_checks() : nullptr;
@@ -126,7 +126,7 @@ class Blocks {
     count(static_cast<uint64_t>(end - first) - is_first_checked, nullptr, 0);
   }
 
-  // All blocks at the same time, on one OS thread: each runs to the next barrier of the grid.
+  // Runs all blocks of a cooperative launch on one OS thread: each block runs to the next grid barrier before any block continues.
   void together() {
     const bool checks = launch_.has_checks && job_.checks != Checks::none && are_all_checked();
     Memory *memory = checks ? &begin_checks() : nullptr;
@@ -149,7 +149,7 @@ class Blocks {
     count(static_cast<uint64_t>(count_), memory, before);
   }
 
-  // Counts blocks that ran, with the checks of `memory` since its number of accesses was `before`.
+  // Adds `blocks` blocks that ran to the kernel's counts. If `memory` checked them, also its accesses since its count was `before`.
   void count(uint64_t blocks, const Memory *memory, uint64_t before) {
     *launch_.watch = {0, 0};
     counts_.blocks += blocks;
@@ -164,7 +164,7 @@ class Blocks {
     has_failed_ = true;
   }
 
-  // Blocks without checks may write whatever the launch was given, or its other blocks touched: all of that counts as written.
+  // Unchecked blocks may write all memory that the arguments point to or that other blocks accessed: mark it as written.
   void end_checks() {
     *launch_.watch = {0, 0};
     if (!launch_.has_checks || std::exchange(is_marked_, true)) return;

@@ -30,7 +30,7 @@ std::string count_of(size_t count, const char *what) {
 
 Place place_of(const Region &region) { return {region.is.begin, region.is.bytes, region.is.element_bytes, region.name}; }
 
-// Names the address as an element of its type, or without one as an element as large as the access.
+// Names an address in reports: "out[3]" by the element type, or "element 3 of out" by the size of the access if the type is unknown.
 std::string element(const Place &of, uintptr_t address, size_t bytes) {
   const auto at = static_cast<int64_t>(address) - static_cast<int64_t>(of.begin), size = static_cast<int64_t>(bytes);
   if (of.element_bytes > 0) return of.name + "[" + std::to_string(at / of.element_bytes) + "]";
@@ -58,8 +58,8 @@ std::vector<uintptr_t> Memory::touched() const {
   return found;
 }
 
-// Finds a site in a hash table with linear probing; the hash is the last bits of the address. A full table, which no program
-// has filled, shares its last site.
+// The entry (site) of a code address in a hash table with linear probing; the hash is the last bits of the address. A full table, which no
+// program has filled, shares its last entry.
 Memory::Site *Memory::site_of(const void *caller) {
   uintptr_t at = reinterpret_cast<uintptr_t>(caller) % site_count;
   while (sites_[at].caller && sites_[at].caller != caller && used_sites_.size() < site_count) at = (at + 1) % site_count;
@@ -120,14 +120,14 @@ void Memory::begin_block(unsigned block, unsigned threads, std::pair<char *, siz
 void Memory::declare_shared(const void *memory, size_t bytes, const std::string &names) {
   const auto begin = reinterpret_cast<uintptr_t>(memory);
   shared_.push_back({begin, bytes, 0, names + " (shared memory)"});
-  // Dynamic shared memory that no launch asks for lies behind all arrays.
+  // The dynamic array has 0 bytes, and lies after all arrays, if the launch asks for no dynamic shared memory.
   if (bytes > 0) shared_shadow_->used = std::max<size_t>(shared_shadow_->used, begin + bytes - shared_begin_);
 }
 
 void Memory::barrier() { phase_first_ = (moment_ + 1) << moment_shift; }
 
-// Each lane learns the moments that any lane of the mask knows or acquired, and that the other lanes' accesses are before its next
-// ones.
+// __syncwarp: the accesses so far of all lanes in `mask` come before the next accesses of each. The lanes also share the orders that any of
+// them has from earlier warp barriers (clocks_) and atomic operations (acquired).
 void Memory::order_warp(unsigned first, unsigned mask) {
   if (clocks_.empty()) clocks_.assign(threads_.size() * 32, 0);
   uint64_t joined[32] = {}, acquired = 0;
@@ -157,7 +157,7 @@ void Memory::atomic(unsigned thread) {
     resume(thread);
     clock->released = last_release_ = moment_;
   }
-  // It also releases the accesses of other lanes that __syncwarp put before it.
+  // The release includes accesses of other lanes that an earlier __syncwarp put before it.
   for (unsigned i = 0; i < 32 && threads_[thread].is_fenced && !clocks_.empty(); i++) {
     const uint64_t known = clocks_[thread * 32 + i];
     if (known > 0) threads_[thread / 32 * 32 + i].released = std::max(threads_[thread / 32 * 32 + i].released, known);
@@ -186,7 +186,7 @@ void Memory::end_copies(unsigned thread, size_t prior, const void *caller) {
   const std::vector<Copies::Copy> ended(first, copies.pending.end());
   copies.pending.erase(first, copies.pending.end());
   pending_ -= ended.size();
-  // To other threads, the copies write now. No thread has used their bytes since the copies began.
+  // For other threads, the copies write now: no thread has used their bytes since the copies began without a report.
   for (const Copies::Copy &copy : ended) {
     std::fill_n(copying_.begin() + static_cast<ptrdiff_t>(copy.to - shared_begin_), copy.bytes, uint16_t{0});
     access(copy.to, copy.bytes, true, false, caller);
@@ -232,7 +232,7 @@ uint64_t Memory::block_of(uint64_t moment) const {
   return next == begun_.begin() ? block_ : (next - 1)->second;
 }
 
-// Checks an access to four bytes with those in its words, and enters it.
+// Checks an access to four bytes against the accesses in their shadow words, and stores it there.
 void Memory::check(uint64_t *slots, uint64_t now, const Site &site, uintptr_t address, size_t bytes) {
   const uint64_t mask = now & all_bytes, floor = *site.floor;
   const bool is_write = now & is_write_bit;
@@ -244,7 +244,7 @@ void Memory::check(uint64_t *slots, uint64_t now, const Site &site, uintptr_t ad
     }
   }
   int mine = -1, unused = -1, reads = 0, last_read = 0;
-  // Writes prefer the first words, reads the last: see check_word.
+  // The order of search: writes from the first word on, reads from the second on and the first word last, as check_word expects.
   for (int j = 0; j < 4; j++) {
     const int i = is_write ? j : j < 2 ? j + 1 : j == 2 ? 3 : 0;
     const uint64_t before = slots[i];
@@ -253,12 +253,12 @@ void Memory::check(uint64_t *slots, uint64_t now, const Site &site, uintptr_t ad
       continue;
     }
     if (!(before & mask)) continue;
-    // An atomic operation hides no plain write: the next thread's atomic operation races with the write. A write hides no read,
-    // which also races with writes of the same value.
+    // `is_hidden`: the new access may replace the old one. An atomic operation does not replace a plain write, with which a third thread's
+    // atomic operation still races. A write does not replace a read, which races with later writes even of an equal value.
     const bool is_hidden = !((before ^ now) & is_write_bit) && (!(now & is_atomic_bit) || (before & is_atomic_bit));
     const bool is_replaced = (before & ~now & all_bytes) == 0 && is_hidden;
     if ((before ^ now) >> moment_shift == 0) {
-      // The thread's access in this moment: no other thread has run since.
+      // An access of the running thread in the same moment: no other thread has run since.
       if ((before & mask) == mask && (is_write <= ((before & is_write_bit) != 0)) && !((before ^ now) & is_atomic_bit)) return;
     } else if (!((before | now) & is_write_bit)) {
       if (!is_ordered(before, now)) {
@@ -277,7 +277,7 @@ void Memory::check(uint64_t *slots, uint64_t now, const Site &site, uintptr_t ad
     slots[mine] = 0;
     mine = 0;
   }
-  // Two unordered reads are kept: a write conflicts with at least one of them.
+  // Keep two unordered reads: a write that conflicts with any read conflicts with at least one of them.
   int to = mine >= 0 ? mine : reads >= 2 ? last_read : unused;
   if (to < 0) {
     for (int i = 0; i < 4; i++) {
@@ -289,7 +289,7 @@ void Memory::check(uint64_t *slots, uint64_t now, const Site &site, uintptr_t ad
   slots[to] = to == 0 ? (slots[0] & written_bits) | now : now;
 }
 
-// An access that is not of whole words, or that an asynchronous copy may concern.
+// Checks an access that is not of aligned groups of four bytes, or made while asynchronous copies are pending.
 bool Memory::access_bytes(uintptr_t address, size_t bytes, uint64_t now, const Site &site) {
   if (pending_ > 0 && is_shared(address) && is_pending(address, bytes, now)) return true;
   for (uintptr_t at = address, end = address + bytes; at < end; at = (at & ~uintptr_t{3}) + 4) {
@@ -300,10 +300,10 @@ bool Memory::access_bytes(uintptr_t address, size_t bytes, uint64_t now, const S
   return true;
 }
 
-// Finds the site and the region of an access, for the site's next accesses too. NULL: a fault.
+// Finds the region of an access, and stores it in the entry of the code address (site) for the next accesses. NULL: the launch must fail.
 Memory::Site *Memory::locate(uintptr_t address, size_t bytes, bool is_write, const void *caller) {
   Site &site = *site_of(caller);
-  // Remembers the memory if the access is in it.
+  // Stores the range in the site if it contains the whole access.
   const auto use = [&](uintptr_t begin, size_t size, uintptr_t words, bool is_tracked) {
     if (address - begin >= size || size - (address - begin) < bytes) return false;
     site.begin = begin;
@@ -319,7 +319,7 @@ Memory::Site *Memory::locate(uintptr_t address, size_t bytes, bool is_write, con
     if (use(reinterpret_cast<uintptr_t>(each), sizeof *each, 0, false)) return &site;
   }
   if (use(reinterpret_cast<uintptr_t>(launch_->arguments), launch_->argument_bytes, 0, false)) return &site;
-  // Constants are not remembered: a write must be found.
+  // The site does not store constants, so that a write to one is always detected.
   site.bytes = 0;
   site.words = 0;
   if (is_shared(address)) {
@@ -345,7 +345,7 @@ Memory::Site *Memory::locate(uintptr_t address, size_t bytes, bool is_write, con
 }
 
 void Memory::conflict(uint64_t before, uint64_t now, uintptr_t address, size_t bytes) {
-  // The race explains a read before any write.
+  // Report only the race, if it explains why shared memory was read before any write.
   if (unwritten_at_ / 4 == address / 4) unwritten_.text.clear();
   const bool is_read_of_atomic = ((before & is_atomic_bit) && !(now & is_write_bit)) || ((now & is_atomic_bit) && !(before & is_write_bit));
   const void *caller = caller_of(now), *other = caller_of(before);
@@ -366,8 +366,8 @@ void Memory::conflict(uint64_t before, uint64_t now, uintptr_t address, size_t b
   }
 }
 
-// If the thread has made the other access since the last barrier, too, that access comes first in the program. If it has not, and
-// no thread had before the last barrier, no loop has come round: the earlier line comes first.
+// Finds after which of two racing accesses a __syncthreads is missing. If the running thread ran the other access's code since the last
+// barrier, that code comes first. Else, if no thread ran it before that barrier, no loop has repeated: the earlier line comes first.
 Defect::Barrier Memory::barrier_of(uint64_t before, uint64_t now, uintptr_t address) const {
   if (!is_shared(address)) return Defect::Barrier::unknown;
   const Site &other = sites_[before & 0xffff];
@@ -392,8 +392,8 @@ std::string Memory::raced(uint64_t before, uint64_t now, uintptr_t address, size
          (before & is_write_bit ? " wrote" : " read") + (is_same_block ? " with no barrier between" : " with nothing that orders blocks");
 }
 
-// A read of bytes that nobody has written: reported now, and of shared memory if no other thread writes there before the
-// next barrier.
+// Reports a read of bytes that nobody has written. For shared memory the report waits until the next barrier: if another thread writes
+// there before, the read is a race.
 void Memory::unwritten(uint64_t now, uintptr_t address, size_t bytes) {
   const bool is_in_block = is_shared(address);
   if (is_in_block ? !unwritten_.text.empty() : defects_->count(Defect::Kind::unwritten, caller_of(now))) return;
@@ -437,8 +437,7 @@ bool Memory::release(uintptr_t address) {
   return true;
 }
 
-// The shared arrays or regions, one of which contains the address or should contain it. The table is locked or does not
-// change.
+// The memory by which an address can be named: the shared arrays, or all regions. The caller holds the table's lock if it can change.
 std::vector<Place> Memory::places(uintptr_t address) const {
   if (is_shared(address)) return shared_;
   std::vector<Place> all;
@@ -458,13 +457,13 @@ bool Memory::refuse(std::string text, const void *caller) {
   return false;
 }
 
-// The fault of an access that is in no region, or past its end. True if the access is allowed.
+// Finds the fault of an access outside of all regions or past the end of one. Returns true if the access is allowed nonetheless.
 bool Memory::outside(uintptr_t address, size_t bytes, bool is_write, const void *caller) {
   const std::string verb = is_write ? "writes " : "reads ";
   if (address < 4096) return refuse(verb + "through a null pointer", caller);
   const bool is_program = launch_->watch == &gpt2_emulator::program_watch;
   if (const Region *freed = table().freed_at(address)) return refuse(verb + element(place_of(*freed), address, bytes) + ", which has been freed", caller);
-  // In shared memory and among allocations of this emulator, the last one before the address is meant.
+  // An address in shared memory is named by the last array before it, any other by the nearest region.
   const auto distance = [&](const Place &each) {
     if (address >= each.begin) return address - std::min(each.begin + each.bytes - (each.bytes > 0), address);
     return is_shared(address) ? SIZE_MAX : each.begin - address;
@@ -475,7 +474,7 @@ bool Memory::outside(uintptr_t address, size_t bytes, bool is_write, const void 
   if (is_shared(address) && nearest->bytes == 0) {
     return refuse("uses extern __shared__ memory, but the launch gives it 0 bytes: add `shared` to the launch", caller);
   }
-  // A constant without a name is in the kernel's file.
+  // Allow reads of unnamed constants, which lie in the loaded file of the kernel.
   Dl_info there{}, code{};
   if (!is_write && away > gap && dladdr(reinterpret_cast<void *>(address), &there) &&
       dladdr(reinterpret_cast<void *>(launch_->here), &code) && there.dli_fbase == code.dli_fbase) {
@@ -495,7 +494,7 @@ bool Memory::outside(uintptr_t address, size_t bytes, bool is_write, const void 
                 caller);
 }
 
-// Called every 2^28 moments: what happened before is forgotten, except which bytes were written.
+// Called every 2^28 moments: forgets all earlier accesses, but not which bytes were written.
 void Memory::forget_accesses() {
   const auto forget = [](Shadow &shadow) {
     if (!shadow.is_there()) return;

@@ -1,20 +1,19 @@
 // Checks every access of a kernel: bounds of allocations and shared arrays, reads of memory that nobody wrote, and races.
 // Checked blocks run one after the other on one thread, so nothing here is locked.
 //
-// A race is found by order, not by chance: two accesses of two threads to the same bytes, at least one a write, not
-// both atomic, and unordered. The race is only a warning if one access is a plain read and the other atomic, as in
-// loops around atomicCAS, or if both write the same value. Two accesses are ordered by __syncthreads in a block; by
-// __syncwarp between its lanes; and between any two threads by a __threadfence and an atomic operation of the first
-// thread (or of its block), then an atomic operation of the second (or of its block), as where the last block to finish
-// adds the sums of all. An asynchronous copy writes at any moment until its thread waits.
+// Races are detected by order, not by timing. A race is two accesses of two threads to the same bytes that nothing orders, at least one
+// a write, not both atomic. It is only a warning if one access is a plain read and the other atomic, as in loops around atomicCAS, or if
+// both write the same value. Accesses are ordered by __syncthreads in a block; by __syncwarp between its lanes; and between any two
+// threads if the first (or its block) runs __threadfence and then an atomic operation, and later the second (or its block) an atomic
+// operation, as where the last block to finish adds the sums of all. An asynchronous copy may write until its thread waits.
 //
-// Time is counted in moments. A thread gets a new moment when the emulator switches to it, and when it orders its accesses. A
-// comparison of moments orders most accesses: one with a smaller moment than the block's last barrier was before the barrier.
-// Every four bytes of memory have a shadow of four words of 64 bits. A word holds an access:
+// Time is counted in moments. A thread gets a new moment when the emulator switches to it, and when it orders its accesses. Comparing
+// moments orders most accesses: an access with a smaller moment than the block's last barrier happened before that barrier.
+// Every four bytes of memory have a shadow of four words of 64 bits. Each word holds one access:
 //   63..36 moment   35..32 written   31..22 thread   21 atomic   20 write   19..16 bytes   15..0 site
-// `bytes` has a bit for each of the four bytes, set if the access includes the byte. `written` has a bit for each byte too, set
-// if the byte was ever written; only the first word has it. A site is a place in the kernel's code, found by a hash table. It
-// remembers the region that it accessed last.
+// `bytes` has a bit for each of the four bytes, set if the access includes the byte. `written`, used in the first word only, has a bit
+// for each byte that was ever written. `site` is the entry of the accessing code address in a hash table, which also holds the
+// region that this code accessed last.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +28,7 @@
 
 namespace gpt2::emulator {
 
-// Memory that a launch may access, by its name in reports.
+// A range of memory that a launch may access, with its name for reports. element_bytes: 0 if the element type is unknown.
 struct Place {
   uintptr_t begin;
   size_t bytes;
@@ -43,13 +42,13 @@ class Memory {
 
   // `found` gets the launch's defects and warnings, in the order of occurrence.
   void begin_launch(const gpt2_emulator::Launch &launch, Heap &heap, Defects &found);
-  // `goes_on`: after a barrier of the grid.
+  // `shared`: the shared memory and its bytes; `stacks`: the range of all fibers' stacks; `goes_on`: continues after a grid barrier.
   void begin_block(unsigned block, unsigned threads, std::pair<char *, size_t> shared, std::pair<const char *, const char *> stacks,
                    bool goes_on);
   void declare_shared(const void *memory, size_t bytes, const std::string &names);
-  // Everything before is ordered: a launch, a barrier of the grid.
+  // Orders all earlier accesses before all later ones, at the start of a launch and at a barrier of the grid.
   void order_all();
-  // The thread runs from now on, or orders its accesses.
+  // Gives the thread a new moment: called when it begins to run, and when an operation orders its accesses.
   void resume(unsigned thread) {
     if (++moment_ >= most_moments) forget_accesses();
     now_ = moment_ << moment_shift | uint64_t{thread} << thread_shift;
@@ -60,9 +59,9 @@ class Memory {
   void atomic(unsigned thread);
   void begin_copy(uintptr_t to, size_t bytes, unsigned thread, const void *caller);
   void commit(unsigned thread);
-  // Ends the copies of all groups but the last `prior`.
+  // Completes the thread's asynchronous copies, except those of its last `prior` groups.
   void end_copies(unsigned thread, size_t prior, const void *caller);
-  // Called before an access. False: a fault that ends the launch, `fatal`; other faults are reported.
+  // Checks an access before it happens. False: the launch must fail with `fatal`. All other defects are only reported.
   bool access(uintptr_t address, size_t bytes, bool is_write, bool is_atomic, const void *caller) {
     Site *site = &sites_[reinterpret_cast<uintptr_t>(caller) % site_count];
     const uintptr_t offset = address - site->begin;
@@ -83,7 +82,7 @@ class Memory {
     }
     return access_bytes(address, bytes, now, *site);
   }
-  // Called after the running thread may have written: reports a race if the write changed the bytes of a Suspect.
+  // Called once the write of a Suspect is in memory: reports a race if the write changed the bytes, else a warning.
   void resolve();
   bool has_suspect() const { return suspect_.address != 0; }
   void add(Defect defect) {
@@ -92,16 +91,16 @@ class Memory {
   // Reports a read of shared memory that no thread had written, if no race explained it.
   void report_unwritten();
   void *allocate(size_t bytes);
-  // False: malloc did not return that address, or it was freed.
+  // Frees memory of a kernel's malloc. False: malloc did not return that address, or it is already freed.
   bool release(uintptr_t address);
   void forget_sites();
-  // An address in each region that sites have accessed.
+  // The start of each region that a code address of this launch (a site) accessed last.
   std::vector<uintptr_t> touched() const;
   std::string name_of_thread(unsigned thread) const;
 
-  // Without the name of the thread.
+  // The defect with which the launch must fail. Its text lacks the name of the thread, which Block::fail adds.
   Defect fatal;
-  // The accesses of the process, and the number after which the running thread lets the others run.
+  // `accesses`: checked accesses of the process so far. Beyond `accesses_to_rest`, the running thread lets the others run.
   uint64_t accesses = 0, accesses_to_rest = 0;
 
  private:
@@ -115,14 +114,14 @@ class Memory {
     const void *caller = nullptr;
     uintptr_t begin = 0;
     size_t bytes = 0;
-    uintptr_t words = 0;  // 0: no checks
+    uintptr_t words = 0;  // shadow, for words_at; 0: not checked
     const uint64_t *floor = nullptr;  // accesses before this moment do not matter
     bool is_tracked = false;          // reads of unwritten bytes are reported
     unsigned index = 0;
-    uint64_t first = 0, last = 0;     // the first access of the block, and the last
+    uint64_t first = 0, last = 0;     // the site's first access in this block, and its last
   };
-  // The moments of the last release, a fence and then an atomic operation, and of the last release before the last atomic
-  // operation.
+  // Moments of a thread or a block. `released`: of its last release, a fence followed by an atomic operation. `acquired`: of the last
+  // release by any thread before its last atomic operation.
   struct Clock {
     uint64_t released = 0, acquired = 0;
     bool is_fenced = false;
@@ -137,20 +136,20 @@ class Memory {
     std::vector<Copy> pending;
     size_t groups = 0;
   };
-  // A write to bytes that another thread wrote, and their old values: a race, unless the values stay the same.
+  // A write to bytes that another thread wrote without order, and their old values: a race, unless the values stay the same.
   struct Suspect {
     uintptr_t address = 0;
     uint64_t before = 0, now = 0;
     std::vector<char> bytes;
   };
 
-  // Whether the access is before every later one of the block's threads that run now: the running thread's, or before the
+  // Whether an earlier access of the block is ordered before the running one because it is the running thread's, or was made before the
   // block's last barrier.
   bool is_past(uint64_t before) const {
     return before >= block_first_ && (before < phase_first_ || !((before ^ now_) & thread_bits));
   }
-  // Checks and enters an access to all four bytes in the usual case, in which nothing is to be reported. The last write is in
-  // the first word then, and two reads, of which a write conflicts with at least one, are in the next.
+  // Fast path for an access to all four bytes: checks and stores it, or returns false if `check` must decide. The words then hold the
+  // last write (first word) and two reads; a write that conflicts with any read conflicts with one of these.
   bool check_word(uint64_t *slots, uint64_t now, const Site &site) {
     const uint64_t floor = *site.floor, write = slots[0], read = slots[1], other = slots[2];
     if (slots[3] >= floor || (write >= floor && !(is_past(write) && (write & is_write_bit)))) return false;
@@ -182,7 +181,7 @@ class Memory {
   const void *caller_of(uint64_t access) const { return sites_[access & 0xffff].caller; }
   static unsigned thread_of(uint64_t access) { return access >> thread_shift & 1023; }
   bool is_shared(uintptr_t address) const { return address - shared_begin_ < shared_bytes_; }
-  // Between which accesses a barrier is missing.
+  // Where a __syncthreads is missing to order the two accesses.
   Defect::Barrier barrier_of(uint64_t before, uint64_t now, uintptr_t address) const;
   void forget_accesses();
   void clear_shared();
@@ -193,7 +192,7 @@ class Memory {
   Heap *heap_ = nullptr;
   Defects *defects_ = nullptr;
   uint64_t moment_ = 1, now_ = 0;
-  // Words with the moments in which the launch (or its last grid barrier), the block and its last barrier were.
+  // Shadow words with the first moment of the launch (or after its last grid barrier), of the block, and after the block's last barrier.
   uint64_t launch_first_ = 0, block_first_ = 0, phase_first_ = 0;
   std::vector<void *> freed_;
   Suspect suspect_;
@@ -204,7 +203,7 @@ class Memory {
   unsigned block_ = 0;
   uintptr_t stacks_begin_ = 0, stacks_bytes_ = 0, shared_begin_ = 0, shared_bytes_ = 0;
   std::vector<Place> shared_;
-  // The first `used` bytes are to be cleared for the next block.
+  // The shadow of the first `used` bytes of shared memory must be cleared for the next block.
   struct SharedShadow : Shadow {
     size_t used = 0;
   };
@@ -213,11 +212,11 @@ class Memory {
   std::vector<Copies> copies_;     // by thread
   std::vector<uint16_t> copying_;  // by byte of shared memory: the thread whose copy is pending, + 1
   size_t pending_ = 0;
-  // [threads, 32]: the moment before which a thread knows the accesses of each lane of its warp. Empty before the block's
-  // first __syncwarp.
+  // [threads, 32]: for each lane of the thread's warp, the moment before which the lane's accesses are ordered before the thread's.
+  // Empty before the block's first __syncwarp.
   std::vector<uint64_t> clocks_;
   std::vector<Clock> threads_;
-  // State of all blocks: the first moment of each block that ran, and releases.
+  // State over all blocks: the first moment of each block that ran, and releases by block.
   std::vector<std::pair<uint64_t, unsigned>> begun_;
   std::map<unsigned, Clock> blocks_;
   Clock *block_clock_ = nullptr;

@@ -1,4 +1,4 @@
-// Kernels from outside this library on the CPU: shared libraries that src/ops/kernels/emulated.ts compiled, run by the emulator.
+// Kernels of users on a CPU: loads shared libraries from src/ops/kernels/emulated.ts, and runs their kernels in the emulator.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -48,7 +48,7 @@ std::string describe(const gpt2_emulator::Kernel &kernel) {
          ",\"sharedLimit\":" + std::to_string(shared_limit) + "}";
 }
 
-// The pointers among the arguments, with the bytes that may be accessed from each, in the order of addresses.
+// The pointer arguments as tensors, sorted by address; reach[i] is the number of bytes that may be accessed from argument i.
 std::vector<emulator::Place> tensors_of(const gpt2_emulator::Kernel &kernel, const char *arguments, const int64_t *reach) {
   std::vector<emulator::Place> tensors;
   std::istringstream names(kernel.parameter_names);
@@ -63,7 +63,7 @@ std::vector<emulator::Place> tensors_of(const gpt2_emulator::Kernel &kernel, con
     tensors.push_back({begin, static_cast<size_t>(reach[i]), parameter.element_bytes, name.empty() ? "an argument" : name});
   }
   std::stable_sort(tensors.begin(), tensors.end(), [](const auto &a, const auto &b) { return a.begin < b.begin; });
-  // Two arguments may be the same memory.
+  // Arguments that overlap become one tensor.
   std::vector<emulator::Place> joined;
   for (const emulator::Place &each : tensors) {
     const bool is_apart = joined.empty() || each.begin >= joined.back().begin + joined.back().bytes;

@@ -1,4 +1,4 @@
-// Functions that programs call: launches, reports on standard error, and the last lines.
+// The functions of the emulator that programs call: launches, reports on standard error, and the summary at the end.
 #include <cstdio>
 
 #include "block.h"
@@ -46,8 +46,8 @@ void enter_variables() {
   [[maybe_unused]] static const auto entered = gpt2::emulator::enter_variables(reinterpret_cast<const void *>(&enter_variables));
 }
 
-// The emulator is linked last: this runs after the constructors of the program's variables, which write to the device's, too. Hooks then
-// watch all addresses, because these variables lie outside of the arena.
+// Makes __device__ variables inaccessible to host code, after the program's constructors, which may write to them: the emulator is linked
+// last. Hooks then watch all addresses, because these variables lie outside of the arena of cudaMalloc.
 __attribute__((constructor)) static void close_variables() {
   if (variable_pages().empty()) return;
   catch_signals();
@@ -119,7 +119,7 @@ namespace gpt2::emulator {
 void access_by_host(const void *memory, const char *does, const void *caller) {
   const auto address = reinterpret_cast<uintptr_t>(memory);
   const bool is_device = closed_to_host(address).bytes > 0;
-  // While a block is checked, the hooks of other host threads tell of any memory.
+  // While a block is checked, hooks report every access of other host threads: ignore accesses to memory that host code may use.
   if (is_device) open_memory();
   else if (!open_freed(address)) return;
   Defect defect{Defect::Kind::bad_access, "", caller};

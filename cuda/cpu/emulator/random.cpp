@@ -1,4 +1,4 @@
-// cuRAND's generators for host code (emulator/include/curand.h): number n of a generator is number n of Philox's sequence.
+// cuRAND's host API (emulator/include/curand.h) on a CPU. Every generator is Philox: its n-th number is Philox's n-th.
 #define GPT2_PROGRAM
 #include "../../emulator/include/curand_kernel.h"
 

@@ -13,9 +13,9 @@ using gpt2_emulator::Launch;
 namespace {
 
 constexpr size_t page = 4096;
-// Changed pages that all records hold, 1 GiB.
+// The most changed pages that all records together hold: 1 GiB.
 constexpr size_t most_pages = size_t{1} << 18;
-// Earlier launches that are remembered.
+// The most records of earlier launches.
 constexpr size_t most_records = 10000;
 
 struct Records {
@@ -43,8 +43,8 @@ uint64_t hash_of(const char *at, size_t bytes) {
 
 size_t bytes_of_page(const Region &region, size_t index) { return std::min(page, region.is.bytes - index * page); }
 
-// Hashes the pages of a region, and finds what its words may point to. Only a launch and a call of the host, which the emulator sees,
-// change device memory.
+// Hashes the pages of a region, and finds the regions that its words may point to. Earlier hashes of device memory stay valid until a
+// launch or an API call writes to it, because nothing else does.
 void examine(Region &region, gpt2::ThreadPool &pool) {
   const bool is_known = region.is.kind == Kind::device || region.is.kind == Kind::constant;
   if (is_known && region.hashed == table().launches) return;
@@ -71,7 +71,8 @@ void examine(Region &region, gpt2::ThreadPool &pool) {
 
 }  // namespace
 
-// The key of equal launches. An allocation enters as a number, not as an address: the host may allocate it anew for each launch. Finds the regions of the arguments, and all memory outside of the arenas: variables, and what kernels and the host have allocated.
+// The key under which equal launches have one record: allocations enter as numbers, because the host may allocate anew for each launch.
+// Also fills regions_: those of the arguments, then all outside of the arenas (variables, malloc of kernels, registered host memory).
 std::string Repeat::key(const Launch &launch) {
   std::string key = launch.kernel;
   const auto add = [&](const auto &...values) { (key.append(reinterpret_cast<const char *>(&values), sizeof values), ...); };
@@ -108,12 +109,12 @@ Repeat::Repeat(const Launch &launch, gpt2::ThreadPool &pool, bool always_runs, d
   record_ = &all.of[key(launch)];
   double bytes = 0;
   for (const uintptr_t each : regions_) bytes += double(table().live[each].is.bytes);
-  // Comparing the memory costs time: done where that is little, or less than the launch takes by its threads and accesses.
+  // Compare the memory only if it is small, or if this takes less time than the launch, by its threads and accesses.
   const bool is_cheap = bytes < (record_->seen == 0 ? std::max(8 * threads, 2 * accesses) : std::max({64e6, 32 * threads, 16 * accesses}));
   is_due_ = record_->seen >= record_->next_try;
   compares_ = is_cheap && (record_->seen == 0 || record_->is_recorded || is_due_);
   if (!compares_) return;
-  // Examines all memory that the launch can reach.
+  // Follow pointers from the arguments to all memory that the launch can reach.
   std::set<uintptr_t> found(regions_.begin(), regions_.end());
   for (size_t i = 0; i < regions_.size(); i++) {
     Region &region = table().live[regions_[i]];
@@ -131,7 +132,7 @@ Repeat::Repeat(const Launch &launch, gpt2::ThreadPool &pool, bool always_runs, d
 bool Repeat::restore() {
   if (!record_) return false;
   if (!compares_ || !record_->is_recorded || record_->before != before_ || !(record_->regions == regions_ || (record_->can_move && can_move_))) {
-    // A launch that changes the memory in another way each time is compared ever more rarely.
+    // A launch whose changes differ each time is compared ever more rarely.
     compares_ &= !record_->is_recorded || is_due_;
     if (record_->is_recorded || is_due_) record_->next_try = std::max(record_->next_try, record_->seen * 2);
     allocations_ = table().live.size();
@@ -147,7 +148,7 @@ bool Repeat::restore() {
     std::memcpy(reinterpret_cast<char *>(regions_[region]) + index * page, bytes.data(), bytes.size());
     Region &changed = table().live[regions_[region]];
     changed.hashes[index] = hash;
-    // The change may be of addresses, which are to be found again.
+    // The copied page may hold other pointers: examine the region again.
     if (!record_->can_move) changed.hashed = 0;
   }
   return true;
@@ -159,7 +160,7 @@ void Repeat::record(bool is_same) {
   record_->is_recorded = compares_ && is_same && table().live.size() == allocations_ && add_changes();
 }
 
-// Records the pages that the launch has changed. False if it changed too much.
+// Records the pages that the launch has changed. False if all records would hold more than most_pages.
 bool Repeat::add_changes() {
   size_t &pages = records().pages;
   pages -= record_->changes.size();

@@ -1,4 +1,4 @@
-// Leaves out launches: instead of one whose arguments and memory equal an earlier launch's, writes what that one wrote.
+// Skips repeated launches: if arguments and memory equal an earlier launch's, the bytes that it wrote are copied.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,8 @@
 
 namespace gpt2::emulator {
 
-// The last launch with the same kernel, sizes and arguments: a hash of the memory that it could reach, and the pages that it changed.
+// The last launch with a certain kernel, grid and arguments. `before`: a hash of the memory that the launch could reach; `changes`: the
+// pages that it changed; `can_move`: valid for other allocations, too, because no pointers refer to the memory.
 struct Record {
   struct Page {
     size_t region, index;
@@ -21,15 +22,15 @@ struct Record {
   std::vector<Page> changes;
 };
 
-// A launch, beside its record. While one lives, others that have records wait.
+// One launch and its record. A Repeat that has a record holds the lock of all records until its end.
 class Repeat {
  public:
-  // With the launch's threads, and its accesses as far as they are known. `always_runs`: the launch is not to be left out.
+  // `threads`: of the whole grid; `accesses`: the expected accesses to memory. `always_runs`: the launch is never skipped.
   Repeat(const gpt2_emulator::Launch &launch, ThreadPool &pool, bool always_runs, double threads, double accesses);
-  // If the launch ran before on the same memory: changes the memory as it did then. Other allocations are the same memory if no address
-  // is in them, and the same offsets in them are the arguments.
+  // True if the launch is skipped: an earlier one began with equal memory, and its changes are written. The launch may use other
+  // allocations if no memory points to them and its arguments have the same offsets in them.
   bool restore();
-  // Called after the launch ran. `is_same`: it would do the same on the same memory, and nothing else.
+  // Called after the launch ran. `is_same`: on equal memory it would write the same bytes, and have no other effect.
   void record(bool is_same);
 
  private:
@@ -41,8 +42,8 @@ class Repeat {
   Record *record_ = nullptr;
   bool compares_ = false, is_due_ = false, can_move_ = true;
   uint64_t before_ = 0;
-  std::vector<uintptr_t> regions_;             // that the launch can reach, first those of its arguments
-  std::vector<std::vector<uint64_t>> hashes_;  // of the regions' pages before the launch
+  std::vector<uintptr_t> regions_;             // addresses of all regions that the launch can reach; arguments' regions first
+  std::vector<std::vector<uint64_t>> hashes_;  // by region: hashes of its pages before the launch
   size_t allocations_ = 0;
 };
 

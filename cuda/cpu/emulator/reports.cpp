@@ -44,7 +44,7 @@ std::string output_of(std::initializer_list<const char *> arguments) {
   return text;
 }
 
-// Whether a place is in a header of the emulator or of the C++ library.
+// Whether a place ("file:line") is in a header of the emulator or of the C++ library.
 bool is_header(const std::string &place) {
   return place.compare(0, 5, "/usr/") == 0 || place.find("cuda/emulator/") != std::string::npos ||
          place.find("/include/c++/") != std::string::npos;
@@ -54,7 +54,7 @@ std::string find_line(const void *caller) {
   Dl_info info{};
   const link_map *map = nullptr;
   if (!caller || !dladdr1(caller, &info, reinterpret_cast<void **>(const_cast<link_map **>(&map)), RTLD_DL_LINKMAP) || !map) return "";
-  // The program itself has no name in the map.
+  // The link map has an empty name for the program itself.
   const char *path = map->l_name && *map->l_name ? map->l_name : "/proc/self/exe";
   char program[4096] = "";
   if (path[0] == '/' && readlink(path, program, sizeof program - 1) > 0 && std::string(path) == "/proc/self/exe") path = program;
@@ -63,9 +63,9 @@ std::string find_line(const void *caller) {
                 static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(caller) - map->l_addr - 1));
   std::istringstream lines(output_of({"addr2line", "-i", "-e", path, address, nullptr}));
   std::string innermost;
-  // The output has the line, then the lines that the function was inlined into; the caller of a header counts.
+  // addr2line prints the line, then the lines of the callers into which it was inlined. The first outside of a header is the place.
   for (std::string line; std::getline(lines, line);) {
-    // "kernel.cu:12 (discriminator 2)"
+    // A line is, for example, "kernel.cu:12 (discriminator 2)".
     std::string place = line.substr(0, line.find(' ', line.rfind(':')));
     while (place.compare(0, 2, "./") == 0) place.erase(0, 2);
     if (place.find('?') != std::string::npos) break;
@@ -75,7 +75,7 @@ std::string find_line(const void *caller) {
   return innermost;
 }
 
-// The text of the line, to be shown below a message.
+// The place and its source line, to be shown below a message.
 std::string quoted(const std::string &place) {
   const size_t colon = place.rfind(':');
   if (colon == std::string::npos) return "";
@@ -89,7 +89,7 @@ std::string quoted(const std::string &place) {
 
 int line_number(const std::string &place) { return std::atoi(place.c_str() + place.rfind(':') + 1); }
 
-// The debug information is slow to read.
+// A cache of source lines by code address, because debug information is slow to read.
 struct Lines {
   std::mutex mutex;
   std::map<const void *, std::string> known;
@@ -113,7 +113,7 @@ bool Defects::count(Defect::Kind kind, const void *caller, const void *other) {
   return true;
 }
 
-// Two accesses of a line, or two lines in both orders, are one defect.
+// Defects of one kind on the same two lines, in either order, are one defect.
 bool Defects::add(Defect defect) {
   const auto [known, is_first] = known_.try_emplace({defect.kind, defect.caller, defect.other}, all.size());
   if (is_first) {

@@ -1,4 +1,4 @@
-// Defects that the emulator finds, and where they are.
+// Defects that the emulator finds, and their source lines.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ struct Defect {
   using Kind = gpt2_emulator::Outcome;
   Kind kind = Kind::race;
   std::string text{};
-  // Addresses after the access or operation, and after the other thread's, or NULL.
+  // Code addresses after the access or operation, and after the access of a second thread, or NULL.
   const void *caller = nullptr, *other = nullptr;
-  // A barrier after this access or after the other would order them: a race in shared memory.
+  // A race in shared memory: after which access a __syncthreads is missing (`after_earlier`: the earlier line).
   enum class Barrier : uint8_t { unknown, after_this, after_other, after_earlier };
   Barrier barrier = Barrier::unknown;
-  // The place, if it is known without `caller`.
+  // The source line, if a compiler's check named it; else it follows from `caller`.
   std::string file{};
   unsigned line = 0;
   uint64_t count = 1;
@@ -29,7 +29,7 @@ struct Defect {
 // A set of defects, each with a count: defects of the same kind at the same places count as one.
 class Defects {
  public:
-  // Counts a defect that is known. False: it must be added, with its text.
+  // Counts a known defect once more. False: the defect is new, and must be added with its text.
   bool count(Defect::Kind kind, const void *caller, const void *other = nullptr);
   // Returns whether the defect is new.
   bool add(Defect defect);
@@ -39,8 +39,8 @@ class Defects {
   std::map<std::tuple<Defect::Kind, const void *, const void *>, size_t> known_;
 };
 
-// "file:line" of the call before an address, from debug information; empty without information. Kept until
-// `forget_lines`, which is called when a file is unloaded.
+// "file:line" of the call before a code address, from debug information; empty without. Cached until `forget_lines`,
+// which is called when a file is unloaded.
 std::string line_of(const void *caller);
 void forget_lines();
 // "file:line" of a defect, or empty.

@@ -1,5 +1,5 @@
-// Signals that a kernel raises, by an access that no check sees or a full stack: the launch fails, and the process goes on. Signals of
-// host code that accesses device memory or freed memory.
+// Signal handlers. A signal in a kernel (an access that no check sees, a full stack) fails the launch, and the process continues. A
+// signal in host code that accesses device memory or freed memory is reported, and the access is repeated.
 #include <signal.h>
 #include <ucontext.h>
 
@@ -41,7 +41,7 @@ void handle(int signal, siginfo_t *info, void *data) {
   const struct sigaction &other = others[signal];
   if (other.sa_flags & SA_SIGINFO) return other.sa_sigaction(signal, info, data);
   if (other.sa_handler != SIG_DFL && other.sa_handler != SIG_IGN) return other.sa_handler(signal);
-  // The instruction runs again and ends the process, as without this handler.
+  // The earlier action, ignore or default, is restored: the instruction runs again and ends the process.
   sigaction(signal, &other, nullptr);
 }
 

@@ -18,10 +18,10 @@ using gpt2_emulator::Kind;
 
 namespace {
 
-// Huge pages, where the system has them: a change of their protection takes less time.
+// Bytes of a huge page. The arenas use huge pages, whose protection takes less time to change.
 constexpr size_t huge = 2 << 20;
 
-// Addresses of allocations. None is used twice, so that a use after free is found; pages in use cost memory.
+// A reserved range of addresses for allocations. None is used twice, so that use after free is detected. Only touched pages cost memory.
 struct Arena {
   uintptr_t begin = 0, next = 0, end = 0;
 
@@ -39,18 +39,18 @@ struct Arena {
   }
 };
 
-// Host code may access one of the arenas.
+// One arena for device memory, which host code must not access, and one for managed and pinned memory.
 Arena &arena(bool is_device) {
   static Arena device, host;
   return is_device ? device : host;
 }
 
 constexpr size_t page = 4096;
-// As of cudaMalloc, and at least this many bytes between allocations.
+// Bytes: the alignment of allocations, as of cudaMalloc, and the least gap between them.
 constexpr size_t alignment = 256;
 // Shadows of at least this size are mapped, so that pages that are not touched cost nothing.
 constexpr size_t mapped_bytes = 64 << 10;
-// Freed allocations that are remembered, for reports of use after free. The system has a limit for protected ranges, too.
+// The most freed allocations that are kept for reports of use after free: the system limits the number of protected ranges.
 constexpr size_t most_freed = 10000;
 
 }  // namespace
@@ -62,14 +62,14 @@ gpt2_emulator::Watch arena_of(bool is_device) {
 
 namespace {
 
-// Held while a range is open, so that another thread does not close it.
+// The lock of the protection of device memory. Held while a range is open, so that no other thread closes it.
 std::recursive_mutex gate;
 int opened = 0;
 bool is_open = false;
-// Pages whose protection changed, and the number after which no more change.
+// Changes of a page's protection so far, and the number after which device memory stays accessible.
 uint64_t changed = 0, most_changed = 1 << 22;
 
-// Whole huge pages, which the system need not split.
+// The end of the first `bytes` of the device arena, rounded up to a huge page so that the system need not split one.
 uintptr_t page_end(size_t bytes) { return arena(true).begin + (bytes + huge - 1) / huge * huge; }
 
 void protect(uintptr_t begin, uintptr_t end, bool is_wanted) {
@@ -131,7 +131,7 @@ uintptr_t Shadow::words(uintptr_t begin, size_t bytes) {
 }
 
 Table &table() {
-  // Never destroyed: kernels are freed after static objects.
+  // Never destroyed, because kernels may be unloaded after the destruction of static objects.
   static Table &made = *new Table;
   return made;
 }
@@ -184,11 +184,11 @@ using namespace gpt2::emulator;
 
 namespace {
 
-// Bytes to the next allocation.
+// The distance in bytes from an allocation to the next: a multiple of the page, gap included.
 size_t room_of(size_t bytes) { return (bytes + alignment + page - 1) / page * page; }
 
-// Calls visit(word, bits) for every four bytes of a range, and singly for the rest of bytes at its ends, until it returns false:
-// `bits` are the bits of these bytes in `word`, set where the bytes were written. Returns the address where it ended.
+// Calls visit(word, bits) for every four aligned bytes of a range, and for each byte at its unaligned ends, until it returns false. `word`
+// is the first shadow word of the bytes, `bits` are their `written` bits in it. Returns the address of the stop.
 template <class Visit>
 uintptr_t each_word(Region &region, uintptr_t begin, uintptr_t end, const Visit &visit) {
   const uintptr_t words = region.shadow.words(region.is.begin, region.is.bytes);
@@ -228,7 +228,7 @@ OpenMemory::~OpenMemory() {
 }
 
 void *allocate(size_t bytes, Kind kind, int element_bytes, const char *name, const void *caller) {
-  // Before the table's lock, as in every call that opens memory.
+  // Lock the gate before the table, as every call that opens memory does; the other order could deadlock.
   const std::lock_guard<std::recursive_mutex> guard(gate);
   const LockedTable all;
   Arena &from = arena(kind == Kind::device);
@@ -257,7 +257,7 @@ bool release(void *memory, const void *caller) {
     report(("host code frees " + text).c_str(), caller);
     return false;
   }
-  // The pages go back to the system. Host code that still uses managed or pinned memory raises a signal.
+  // The pages go back to the system. A later access of host code to managed or pinned memory raises a signal, which is reported.
   madvise(memory, room_of(found->second.is.bytes), MADV_DONTNEED);
   if (found->second.is.kind == Kind::device) all->device_bytes -= found->second.is.bytes;
   else if (all->freed.size() < most_freed) catch_signals(), protect(begin, begin + room_of(found->second.is.bytes), false);

@@ -1,4 +1,4 @@
-// The table of memory that kernels may access, with the shadow of its bytes.
+// The table of regions of memory (allocations, variables) that kernels may access. Each region has a shadow for its checks.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace gpt2::emulator {
 
-// Four bytes of memory have four words of shadow (memory.h): 8 bytes a byte. The system allocates a page when it is
-// touched.
+// The shadow of a range of memory: four words of 64 bits for every four bytes (memory.h), so 8 bytes a byte. The system allocates a
+// page when it is touched.
 class Shadow {
  public:
   Shadow() = default;
@@ -21,7 +21,7 @@ class Shadow {
   Shadow(const Shadow &) = delete;
   Shadow &operator=(const Shadow &) = delete;
 
-  // To find the words of an address by `words_at`.
+  // Allocates the shadow of the range at the first call. Returns the base from which `words_at` finds the words of an address.
   uintptr_t words(uintptr_t begin, size_t bytes);
   void clear();
   bool is_there() const { return memory_ != nullptr; }
@@ -33,7 +33,7 @@ class Shadow {
   size_t bytes_ = 0;
 };
 
-// The four words of the four bytes at address / 4 * 4.
+// The four shadow words of the aligned four bytes that contain the address.
 inline uint64_t *words_at(uintptr_t words, uintptr_t address) {
   return reinterpret_cast<uint64_t *>(words + (address & ~uintptr_t{3}) * sizeof(uint64_t));
 }
@@ -41,13 +41,13 @@ inline uint64_t *words_at(uintptr_t words, uintptr_t address) {
 struct Region {
   gpt2_emulator::Allocation is;
   std::string name;
-  // A kernel's malloc, of this heap.
+  // The heap of the kernel's malloc that made the region; else NULL.
   const void *heap = nullptr;
-  // Every byte was written.
+  // True: every byte counts as written, without a look at the shadow.
   bool is_written = true;
   Shadow shadow;
-  // Hashes of the pages, the regions that words in them may point to, and the value of Table::launches when they were found; 0: the
-  // host has written since.
+  // `hashes`: of the pages; `targets`: the regions that words in the pages may point to; `hashed`: the value of Table::launches when
+  // both were found, 0 if the host has written since.
   std::vector<uint64_t> hashes;
   std::set<uintptr_t> targets;
   uint64_t hashed = 0;
@@ -58,32 +58,32 @@ struct Table {
   std::map<uintptr_t, Region> live;
   // The last freed regions; their addresses are not used again.
   std::map<uintptr_t, Region> freed;
-  // The live bytes of cudaMalloc.
+  // Bytes of cudaMalloc that are not freed.
   size_t device_bytes = 0;
-  // Launches that ran. Each may have changed all memory.
+  // 1 + the number of launches that ran, each of which may have changed all memory.
   uint64_t launches = 1;
 
   Region &insert(uintptr_t begin, size_t bytes, gpt2_emulator::Kind kind, int element_bytes, const std::string &name,
                  const void *caller);
-  // The live region that contains the address, or the freed one, or the first of both; NULL without one.
+  // The region that contains the address, or NULL: `at` finds live ones, `freed_at` freed ones, `find` live ones first.
   Region *at(uintptr_t address);
   Region *freed_at(uintptr_t address);
   Region *find(uintptr_t address);
 };
 Table &table();
-// The memory that holds all allocations of device memory, or all others: its used part.
+// The used address range of the arena of device memory, or of the arena of managed and pinned memory.
 gpt2_emulator::Watch arena_of(bool is_device);
-// The memory around an address that is closed to host code: all of cudaMalloc, or the program's __device__ or __constant__ variables.
+// The memory around the address that host code must not access: all of cudaMalloc, or pages of __device__ or __constant__ variables.
 // Empty if host code may access the address.
 gpt2_emulator::Watch closed_to_host(uintptr_t address);
-// The pages of these variables. Never destroyed: host code accesses variables at its end, too.
+// Pages of __device__ and __constant__ variables. Never destroyed, because destructors of host code may access variables.
 inline std::vector<gpt2_emulator::Watch> &variable_pages() {
   static auto &made = *new std::vector<gpt2_emulator::Watch>;
   return made;
 }
-// Makes device memory accessible until an OpenMemory ends.
+// Makes device memory accessible to host code until the next OpenMemory object is destroyed.
 void open_memory();
-// Makes the page of freed memory of the host accessible; false if the address is not in such memory.
+// Makes a page of freed managed or pinned memory accessible again; false if the address is not in such memory.
 bool open_freed(uintptr_t address);
 inline bool is_in(const gpt2_emulator::Watch &range, uintptr_t address) { return address - range.begin < range.bytes; }
 
@@ -94,13 +94,13 @@ struct LockedTable {
   const std::lock_guard<std::mutex> lock_{table().mutex};
 };
 
-// The number of live bytes that a kernel's malloc has, and those kernels share; freed with it.
+// The heap of malloc in kernels, shared by the kernels of a module or program. `used`: live bytes. Its memory is freed with it.
 struct Heap {
   ~Heap();
   size_t used = 0;
 };
 
-// Enters the variables of the loaded file that contains the code: of the device, of the host, and tables of constants, which no
+// Adds to the table the variables of the loaded file that contains `code`: device variables, host variables, and constants, which no
 // kernel may write. Returns their addresses.
 std::vector<const void *> enter_variables(const void *code);
 std::string demangled(const char *name);

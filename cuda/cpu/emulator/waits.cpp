@@ -9,8 +9,8 @@
 
 namespace gpt2::emulator {
 
-// Chooses the next thread that can run, in a circle, gives it a fiber and makes it the current one. An ended thread's
-// fiber goes to a thread that has not begun. False if no thread can run.
+// Makes the next ready thread, round robin, the current one. A thread that has not begun gets a fiber: that of the current thread if
+// `has_ended`, else an unused one. Returns false if no thread is ready.
 bool Block::go_on(bool has_ended) {
   const unsigned number = current_ ? number_of(*current_) + 1 : 0;
   unsigned word = number / 64 % 16;
@@ -36,13 +36,13 @@ bool Block::go_on(bool has_ended) {
     next = Thread();
     next.position = position;
     next.fiber = free ? free : fibers_.take();
-    // Threads begin in their order.
+    // Without checks, this fiber may run all threads that have not begun, in a loop: threads begin in the order of their numbers.
     if (!memory_) looped_ = static_cast<unsigned>(threads_.size()) - begun_;
   } else if (free) {
     fibers_.give(free);
   }
   *here_.fresh = looped_;
-  // The stack of a thread that runs soon, whose lines the caches of a block of hundreds of threads do not hold.
+  // Prefetch the stack of a thread that runs soon: the CPU caches do not hold the stacks of hundreds of threads.
   const Thread &soon = threads_[std::min<size_t>(number_of(next) + 4, threads_.size() - 1)];
   for (int line = 0; soon.fiber && line < 4; line++) __builtin_prefetch(static_cast<const char *>(soon.fiber->place) + line * 64);
   return true;
@@ -71,7 +71,7 @@ void Block::let_others_run(const void *caller) {
   wait(State::ready);
 }
 
-// Fails if another thread waits elsewhere. Not inlined: fibers switch faster where the frames below the switch are small.
+// Fails the launch if `other` waits at another source line. Not inlined: fibers switch faster if frames below the switch are small.
 __attribute__((noinline)) void Block::check_place(const Thread &other, const char *does, const void *caller) {
   if (other.caller != caller && line_of(other.caller) != line_of(caller)) fail({Defect::Kind::stuck, does + name_of(other), caller, other.caller});
 }
@@ -99,7 +99,7 @@ unsigned Block::barrier(int predicate, const void *caller) {
   return predicates_;
 }
 
-// The last thread leaves the block to the launch, which goes on with it when all blocks are here.
+// A barrier of the grid. When all its threads are here, the block stops; the launch continues it after all blocks have stopped.
 void Block::grid_barrier(const void *caller) {
   step(0);
   if (!launch_->is_cooperative) stuck("waits for the whole grid, but the launch is not cooperative: launch it by cudaLaunchCooperativeKernel", caller);
@@ -108,7 +108,7 @@ void Block::grid_barrier(const void *caller) {
   wait(State::at_barrier);
 }
 
-// Completes the operation of the lanes that named this mask, if each of them has arrived or ended.
+// Completes the warp operation of the lanes in `mask` if each has arrived with this mask or has ended. `first`: the thread of lane 0.
 void Block::complete_warp(unsigned first, unsigned mask) {
   Warp &warp = warps_[first / 32];
   const unsigned there = mask & ~warp.ended;
@@ -117,7 +117,7 @@ void Block::complete_warp(unsigned first, unsigned mask) {
     if (threads_[first + static_cast<unsigned>(__builtin_ctz(left))].mask != mask) return;
   }
   if (warp.unread & ~there) {
-    // Other lanes still read the results of an operation that they had with these.
+    // Other lanes have not yet read the results of an earlier operation, which this one would overwrite: let them run first.
     const unsigned mine = warp.waiting & 1u << number_of(*current_) % 32;
     warp.waiting &= ~mine;
     let_others_run();
@@ -162,7 +162,7 @@ const uint64_t *Block::exchange(unsigned mask, uint64_t value, bool orders_memor
 void Block::undefined(unsigned lane, const void *caller) {
   if (!memory_) return;
   const unsigned number = number_of(*current_);
-  // Reductions in a block of fewer lanes are often right, because they do not use such values.
+  // Only a warning if the block has no such lane: reductions in a block of fewer than 32 threads often ignore the value.
   const bool is_there = number / 32 * 32 + lane < threads_.size();
   memory_->add({is_there ? Defect::Kind::unwritten : Defect::Kind::warning,
                 name_of(*current_) + " reads the value of lane " + std::to_string(lane) + ", which " +
@@ -170,8 +170,8 @@ void Block::undefined(unsigned lane, const void *caller) {
                 caller});
 }
 
-// Ends the look of all lanes that came here by the same calls when every lane that can run looks for the active ones: a function
-// that two branches call is not the same place.
+// __activemask: the lanes that called it from the same call stack, once every lane of the warp that can run has called it. The call alone
+// is not enough: two branches may call one function that calls __activemask.
 unsigned Block::active() {
   step(0);
   Thread &thread = *current_;
@@ -200,7 +200,7 @@ unsigned Block::active() {
   return thread.lanes;
 }
 
-// Reports a block in which no thread can go on.
+// Stores in `failure` why no thread of the block can continue.
 void Block::explain_stuck() {
   const auto find = [&](const auto &is_wanted) {
     const auto found = std::find_if(threads_.begin(), threads_.end(), is_wanted);

@@ -1,4 +1,4 @@
-// Groups of threads: the grid, the block, tiles of a warp, and the threads of a warp that are active.
+// cooperative_groups in kernels on a CPU: the grid, the block, tiles of a warp, and the active threads of a warp.
 #pragma once
 
 namespace cooperative_groups {
@@ -15,7 +15,7 @@ struct thread_block {
 };
 inline thread_block this_thread_block() { return {}; }
 
-// The functions of the lanes in `mask()`, which have ranks in their order.
+// The base of groups of lanes of a warp, those in `mask()`. A rank is a lane's position among them.
 template <class Group>
 struct warp_group {
   unsigned size() const { return unsigned(__popc(mask())); }
@@ -38,7 +38,7 @@ struct warp_group {
   unsigned mask() const { return static_cast<const Group &>(*this).lanes(); }
 
  private:
-  // The value of the lane with a rank, or the caller's if there is none.
+  // The value of the lane with this rank, or the caller's value if the group has no such rank.
   template <class T>
   GPT2_INLINE T value_of(T value, unsigned rank) const {
     const int lane = lane_of(rank < size() ? rank : thread_rank());
@@ -72,7 +72,7 @@ struct thread_block_tile : warp_group<thread_block_tile<SIZE, Parent>> {
   static unsigned meta_group_size() { return (Parent().size() + SIZE - 1) / SIZE; }
 };
 
-// Some lanes of a warp: a tile whose size is known at run time only, a part by a label, or the active lanes.
+// Some lanes of a warp: a tile whose size is known only at run time, lanes with an equal label, or the active lanes.
 class coalesced_group : public warp_group<coalesced_group> {
  public:
   explicit coalesced_group(unsigned lanes) : lanes_(lanes) {}
@@ -91,7 +91,7 @@ GPT2_INLINE coalesced_group binary_partition(const warp_group<Group> &group, boo
   return labeled_partition(group, int(predicate));
 }
 
-// Any group: the block, or a tile.
+// A group of any kind: the block, or a tile.
 class thread_group {
  public:
   thread_group(const thread_block &) : tile_(0), is_block_(true) {}

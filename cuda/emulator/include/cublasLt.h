@@ -1,4 +1,4 @@
-// The types and the handle of cuBLASLt, for files whose common header makes one: its products are not emulated.
+// cuBLASLt's types and handle, for files that create a handle but never use it: its matmuls are not emulated.
 #pragma once
 
 #include "cublas_v2.h"

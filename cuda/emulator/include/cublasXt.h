@@ -1,4 +1,4 @@
-// cuBLASXt's gemm: cuBLAS's, of operands that may be in host memory.
+// cuBLASXt's sgemm, computed by cuBLAS's. Host memory among the operands enters the emulator's table for the time of the call.
 #pragma once
 
 #include "cublas_v2.h"

@@ -1,4 +1,4 @@
-// The part of cuBLAS that runs on a CPU (cpu/emulator/blas.cpp): products and vectors, by plain loops.
+// The functions of cuBLAS that run on a CPU (cpu/emulator/blas.cpp): matmuls, vector operations and copies.
 #pragma once
 
 #include "cuda_bf16.h"
@@ -35,7 +35,7 @@ inline cublasStatus_t cublasCreate(cublasHandle_t *handle) { return *handle = cu
 GPT2_BLAS_NOTHING(cublasDestroy) GPT2_BLAS_NOTHING(cublasSetStream) GPT2_BLAS_NOTHING(cublasSetMathMode)
 GPT2_BLAS_NOTHING(cublasSetPointerMode) GPT2_BLAS_NOTHING(cublasSetWorkspace)
 
-// Copies between the host and the device: a vector in steps of elements, a matrix in columns.
+// Copies between host and device: a vector with a stride in elements, a column-major matrix.
 #define GPT2_BLAS_COPIES(direction, kind)                                                                                      \
   GPT2_INLINE cublasStatus_t cublas##direction##Matrix(int rows, int columns, int bytes, const void *from, int from_leading,   \
                                                        void *to, int to_leading) {                                             \
@@ -51,14 +51,14 @@ GPT2_BLAS_COPIES(Set, cudaMemcpyHostToDevice) GPT2_BLAS_COPIES(Get, cudaMemcpyDe
 
 namespace gpt2_emulator {
 
-// A matrix in columns, and the distance between the matrices of a batch.
+// A column-major matrix, or a batch. `leading`: elements from column to column; `stride`: from matrix to matrix.
 struct Matrix {
   const void *data;
   cudaDataType_t type;
   int leading;
   long long stride;
 };
-// c = alpha op(a) op(b) + beta c, [m, k] by [k, n]; `sum` is the type of the sums, alpha and beta.
+// c = alpha op(a) op(b) + beta c: op(a) is [m, k], op(b) [k, n]. `sum`: type of sums, alpha and beta; `count`: matrices in a batch.
 struct Gemm {
   cublasOperation_t a_op, b_op;
   int m, n, k;
@@ -70,7 +70,7 @@ struct Gemm {
 cublasStatus_t gemm(cublasHandle_t handle, const Gemm &gemm);
 
 enum class Vectors { axpy, dot, nrm2, scal };
-// An operation of vectors of one type; `scalar` is alpha, or the place of the result.
+// An operation on vectors of n elements of one type. `scalar` points to alpha (axpy, scal) or to the result (dot, nrm2).
 cublasStatus_t vectors(cublasHandle_t handle, Vectors what, cudaDataType_t type, int n, const void *scalar, const void *x,
                        int x_step, const void *y, int y_step);
 
@@ -79,7 +79,7 @@ inline cudaDataType_t sum_type(cublasComputeType_t compute) {
   if (compute == CUBLAS_COMPUTE_64F || compute == CUBLAS_COMPUTE_64F_PEDANTIC) return CUDA_R_64F;
   return compute <= CUBLAS_COMPUTE_16F_PEDANTIC ? CUDA_R_16F : CUDA_R_32F;
 }
-// Older programs pass the type.
+// Older programs pass the data type of the sums in place of a compute type.
 inline cudaDataType_t sum_type(cudaDataType_t type) { return type; }
 
 }  // namespace gpt2_emulator
@@ -97,7 +97,7 @@ inline cudaDataType_t sum_type(cudaDataType_t type) { return type; }
                           const T *alpha, const T *a, int lda, const T *b, int ldb, const T *beta, T *c, int ldc) {            \
     return cublas##letter##gemmStridedBatched(handle, a_op, b_op, m, n, k, alpha, a, lda, 0, b, ldb, 0, beta, c, ldc, 0, 1);   \
   }
-// gemv multiplies a row of x by the matrix: the steps of vectors are leading dimensions.
+// gemv as a gemm of x, a matrix of one row, and the matrix: the strides of x and y become leading dimensions.
 #define GPT2_BLAS_VECTORS(letter, T, TYPE)                                                                                     \
   GPT2_BLAS(letter##gemv)(cublasHandle_t handle, cublasOperation_t op, int m, int n, const T *alpha, const T *a, int lda,      \
                           const T *x, int x_step, const T *beta, T *y, int y_step) {                                           \

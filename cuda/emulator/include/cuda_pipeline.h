@@ -1,4 +1,4 @@
-// Asynchronous copies to shared memory.
+// A thread's asynchronous copies to shared memory (cp.async), of 4, 8 or 16 bytes each.
 #pragma once
 
 GPT2_UNCHECKED inline void __pipeline_memcpy_async(void *to, const void *from, size_t bytes, size_t zeros = 0) {

@@ -1,5 +1,5 @@
-// CUDA's runtime API for programs that run on a CPU (cpu/emulator/cuda-runtime.cpp). Everything happens in the order of
-// the calls, so streams and events need no waiting.
+// CUDA's runtime API for programs that run on a CPU (cpu/emulator/cuda-runtime.cpp). Calls complete before they return, so streams and
+// events need no waiting.
 #pragma once
 
 #include "kernel.h"
@@ -7,7 +7,7 @@
 #include <new>
 #include <tuple>
 
-// NVIDIA's helper_cuda.h asks by these names whether the headers are there.
+// NVIDIA's helper_cuda.h tests for CUDA's headers by these macros.
 #define __DRIVER_TYPES_H__
 #define __CUDA_RUNTIME_H__
 #define CUDART_VERSION 13000
@@ -15,7 +15,7 @@
 #define CUDART_CB
 #define CUDARTAPI
 
-// name, code, text; the codes from 700 to 719 stay until the program ends, as on a GPU
+// CUDA's errors: name, code, text. As on a GPU, codes 700 to 719 (except 701) stay until the program ends.
 #define GPT2_ERRORS(ROW) \
   ROW(Success, 0, "no error") ROW(ErrorInvalidValue, 1, "invalid argument") \
   ROW(ErrorMemoryAllocation, 2, "out of memory") ROW(ErrorInvalidConfiguration, 9, "invalid configuration argument") \
@@ -40,8 +40,8 @@
   ROW(ErrorNotPermitted, 800, "operation not permitted") ROW(ErrorNotSupported, 801, "operation not supported") \
   ROW(ErrorUnknown, 999, "unknown error")
 
-// The properties of the model GPU. It has few multiprocessors and a small cache, because programs size grids and buffers by them:
-// benchmarks clear a buffer of the size of the L2 cache before each of a thousand launches.
+// The properties of the emulated GPU. It has few multiprocessors and a small L2 cache, because programs size grids and buffers by them:
+// benchmarks clear a buffer as large as the L2 cache before each of a thousand launches.
 struct cudaDeviceProp {
   char name[256] = "GPU emulated on a CPU";
   size_t totalGlobalMem = size_t{16} << 30, sharedMemPerBlock = 48 << 10;
@@ -71,7 +71,7 @@ struct cudaDeviceProp {
   int memoryPoolsSupported = 1;
 };
 
-// name, CUDA's number, property
+// Device attributes: name, CUDA's number, the property with the value.
 #define GPT2_ATTRIBUTES(ROW) \
   ROW(MaxThreadsPerBlock, 1, maxThreadsPerBlock) ROW(MaxBlockDimX, 2, maxThreadsDim[0]) \
   ROW(MaxBlockDimY, 3, maxThreadsDim[1]) ROW(MaxBlockDimZ, 4, maxThreadsDim[2]) ROW(MaxGridDimX, 5, maxGridSize[0]) \
@@ -144,7 +144,7 @@ cudaError_t cudaGetLastError();
 cudaError_t cudaPeekAtLastError();
 // Frees all memory of the device.
 cudaError_t cudaDeviceReset();
-// The error that stays, or none.
+// Returns the error that stays until the program ends, or cudaSuccess.
 cudaError_t cudaDeviceSynchronize();
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device);
@@ -180,19 +180,19 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEve
 
 namespace gpt2_emulator {
 
-// The result of a call, which cudaGetLastError gives again.
+// Records the error of a call for cudaGetLastError. Returns it, or an earlier error that stays.
 cudaError_t result(cudaError_t error);
-// The address of a variable, which copies may use from now on.
+// The address of a device variable. From now on, copies may use this address.
 void *address_of(const volatile void *symbol);
 cudaError_t allocate(void **memory, size_t bytes, Kind kind, int element_bytes, const char *text);
 cudaError_t set_attribute(cudaFuncAttribute attribute, int value);
 cudaFuncAttributes attributes();
-// The blocks that a multiprocessor of the model GPU holds.
+// The number of blocks, with `shared` bytes of shared memory each, that fit on a multiprocessor of the emulated GPU.
 int resident_blocks(int threads, size_t shared);
 
 }  // namespace gpt2_emulator
 
-// Calls that only say whether an earlier error stays.
+// Calls that do nothing, and return an earlier error that stays, or cudaSuccess.
 #define GPT2_NOTHING(name) \
   template <class... Any>  \
   cudaError_t name(const Any &...) { return cudaDeviceSynchronize(); }
@@ -204,7 +204,7 @@ GPT2_NOTHING(cudaSetDeviceFlags) GPT2_NOTHING(cudaDeviceEnablePeerAccess) GPT2_N
 GPT2_NOTHING(cudaMemPoolSetAttribute) GPT2_NOTHING(cudaMemPoolTrimTo)
 GPT2_NOTHING(cudaStreamSynchronize) GPT2_NOTHING(cudaEventSynchronize) GPT2_NOTHING(cudaThreadExit)
 
-// Calls that answer with a value: name, its parameters, what they do.
+// Calls that return a value: name, parameters, the expression that stores the value.
 #define GPT2_VALUE(name, parameters, ...) \
   inline cudaError_t name parameters { return __VA_ARGS__, cudaSuccess; }
 GPT2_VALUE(cudaGetDevice, (int *device), *device = 0)
@@ -305,7 +305,7 @@ struct Call {
   std::tuple<A...> arguments;
 };
 
-// A kernel that is called by a pointer, which host code has to the twin without checks; or an object.
+// Returns the kernel to call. A pointer from host code is to the twin compiled without checks: the one with checks replaces it.
 template <class F>
 GPT2_INLINE decltype(auto) called(F &&kernel) {
   using Pointer = std::decay_t<F>;
@@ -313,18 +313,18 @@ GPT2_INLINE decltype(auto) called(F &&kernel) {
   else return reinterpret_cast<Pointer>(twin_of(reinterpret_cast<Function>(+kernel), true));
 }
 
-// The emulator finds the twin of this function by its name (src/ops/kernels/twins.ts).
+// The emulator finds the twin of this function, compiled without checks, by its name (src/ops/kernels/twins.ts).
 template <class Made>
 GPT2_UNCHECKED void gpt2_body(const void *data) {
   auto &made = *static_cast<Made *>(const_cast<void *>(data));
   GPT2_EACH_THREAD(std::apply(made.body, made.arguments));
 }
 
-// Launches `body`, a lambda that passes its arguments to a kernel. They are evaluated once, and copied for each thread.
+// Launches `body`, a lambda that passes its arguments to a kernel. The arguments are evaluated once, and copied for each thread.
 template <class Body, class... A>
 GPT2_UNCHECKED cudaError_t launch(const char *kernel, const Body &body, const Shape &shape, A &&...arguments) {
   using Made = Call<Body, std::decay_t<A>...>;
-  // The bytes between the members are 0, so that equal calls have equal bytes.
+  // Padding between members is 0, so that equal calls have equal bytes and count as repetitions.
   alignas(Made) char place[sizeof(Made)] = {};
   const Made *call = new (place) Made{body, {std::forward<A>(arguments)...}};
   Launch options;
@@ -344,7 +344,7 @@ cudaError_t launch_packed(const char *name, void (*kernel)(P...), const Shape &s
   return launch(name, body, shape, *static_cast<std::remove_cv_t<P> *>(arguments[I])...);
 }
 
-// `text` is the kernel's in the source, of which rewrite.ts has removed a cast to void *.
+// Launches a kernel by a pointer. `text`: the kernel argument in the source, from which rewrite.ts has removed a cast to void *.
 template <bool IS_COOPERATIVE, class... P>
 cudaError_t launch_function(const char *text, void (*kernel)(P...), dim3 grid, dim3 block, void **arguments, size_t shared = 0,
                             cudaStream_t stream = nullptr) {

@@ -1,4 +1,4 @@
-// cuRAND's generators for host code (cpu/emulator/random.cpp). All are Philox here, so the numbers of the others differ from a GPU's.
+// cuRAND's host API (cpu/emulator/random.cpp). All generators are Philox here, so other types' numbers differ from a GPU's.
 #pragma once
 
 #include "cuda_runtime.h"

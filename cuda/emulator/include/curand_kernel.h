@@ -1,4 +1,4 @@
-// Random numbers in kernels. Philox's are those of a GPU; the other generators are Philox here, with other numbers.
+// cuRAND in kernels. Philox gives a GPU's numbers; the other generators are Philox, too, so their numbers differ from a GPU's.
 #pragma once
 
 #include "curand.h"
@@ -8,7 +8,7 @@ struct curandStatePhilox4_32_10 {
   bool has_normal;
   float normal;
 };
-// Another type, so that functions can be overloaded for both.
+// A separate type, so that a program can overload functions for both states.
 struct curandState : curandStatePhilox4_32_10 {};
 typedef curandStatePhilox4_32_10 curandStatePhilox4_32_10_t;
 typedef curandState curandState_t, curandStateXORWOW, curandStateXORWOW_t, curandStateMRG32k3a, curandStateMRG32k3a_t;
@@ -26,7 +26,7 @@ inline void philox(const unsigned (&counter)[4], const unsigned (&key)[2], unsig
   }
   out[0] = a, out[1] = b, out[2] = c, out[3] = d;
 }
-// In (0, 1].
+// Maps 32 random bits to a number in (0, 1].
 inline float uniform(unsigned bits) { return float(bits) * 0x1p-32f + 0x1p-33f; }
 inline float2 box_muller(unsigned x, unsigned y) {
   const float angle = float(y) * (0x1p-32f * 6.2831855f) + 0x1p-32f * 3.1415927f, size = sqrtf(-2.0f * logf(uniform(x)));

@@ -1,5 +1,5 @@
-// wmma: products of matrices whose elements a warp's lanes hold together. CUDA leaves the layout of a fragment open; here lane l has
-// num_elements elements in the order of rows, from element l num_elements on.
+// wmma: matmuls by a warp, of matrices whose elements are spread over its lanes. CUDA leaves the layout of a fragment undefined; here lane
+// l has num_elements elements of the row-major matrix, from element l * num_elements on.
 #pragma once
 
 #include "../ptx.h"
@@ -40,7 +40,7 @@ void fill_fragment(fragment<Use, M, N, K, T, Layout> &to, const Value &value) {
 GPT2_UNCHECKED inline void check_stride(size_t bytes) {
   if (bytes % 16 != 0) gpt2_emulator::fail("uses a matrix whose rows are not a multiple of 16 bytes apart", nullptr, 0, GPT2_CALLER);
 }
-// Calls visit(element, place in memory) for each element of the calling lane.
+// Calls visit(x, element of the matrix in memory) for each element x of the calling lane's fragment.
 template <class Fragment, class T, class Visit>
 GPT2_INLINE void each_element(Fragment &fragment, T *memory, unsigned stride, bool is_by_rows, const Visit &visit) {
   check_stride(stride * sizeof(T));
@@ -63,7 +63,7 @@ GPT2_INLINE void store_matrix_sync(T *to, const fragment<accumulator, M, N, K, T
   each_element(from, to, stride, layout == mem_row_major, [](const T &x, T &element) { element = x; });
 }
 
-// A lane's elements as operands: tf32 loses its lower 13 bits.
+// A lane's elements of a fragment, converted to the type of the sums. tf32 loses its lower 13 bits, as in tensor cores.
 template <class Sum, class Fragment>
 struct Operand {
   static constexpr int count = Fragment::num_elements;
@@ -78,8 +78,8 @@ struct Operand {
   }
 };
 
-// Products are summed in fp64 and rounded once, or as integers modulo 2^32. Each lane converts its operands once, before
-// the lanes exchange them. A lane's sums lie in one row, so that the inner loop adds products to consecutive sums, as vectors.
+// Sums are fp64, rounded once, or integers modulo 2^32. Each lane converts its operands once, before the lanes exchange them. A lane's sums
+// lie in one row, so that the inner loop adds products to consecutive sums, as vectors.
 template <class D, class A, class B, class C>
 GPT2_UNCHECKED void mma_sync(D &d, const A &a, const B &b, const C &c, bool saturates = false) {
   constexpr bool is_integer = std::is_integral_v<typename C::element_type>;
@@ -113,7 +113,7 @@ GPT2_UNCHECKED void mma_sync(D &d, const A &a, const B &b, const C &c, bool satu
   }
   for (int i = 0; i < count; i++) {
     if constexpr (is_integer) {
-      // The products alone fit 32 bits.
+      // The sum of products fits 32 bits; only the sum with c may not.
       const long long exact = c.x[i] + static_cast<long long>(static_cast<int>(sums.x[i] - static_cast<unsigned>(c.x[i])));
       const auto [least, most] = std::pair<long long, long long>(INT_MIN, INT_MAX);
       d.x[i] = saturates ? int(min(max(exact, least), most)) : int(sums.x[i]);

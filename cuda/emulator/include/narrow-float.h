@@ -1,35 +1,35 @@
-// A 16-bit float type, its pairs, and their functions: every operation is done in fp32 and rounded.
+// Macros that define fp16 or bf16, its pairs, and CUDA's functions of both. Operations compute in fp32 and round the result.
 #pragma once
 
 namespace gpt2_emulator {
 
 GPT2_INLINE float bf16_to_float(unsigned short bits) { return __uint_as_float(unsigned(bits) << 16); }
-// To nearest, ties to even.
+// Rounds to nearest, ties to even.
 inline unsigned short float_to_bf16(float value) {
   const unsigned bits = __float_as_uint(value);
   if (value != value) return 0x7fff;
   return static_cast<unsigned short>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-// The exponents of fp32 are larger by 112; multiplied by 2^112, subnormal numbers become normal.
+// The multiplication by 2^112 corrects the bias of the exponent, 15 in fp16 and 127 in fp32, also for subnormal numbers.
 GPT2_INLINE float fp16_to_float(unsigned short bits) {
   const unsigned sign = (bits & 0x8000u) << 16, rest = (bits & 0x7fffu) << 13;
   if (rest >= 0x0f800000) return __uint_as_float(sign | rest | 0x7f800000);
   return __uint_as_float(sign | __float_as_uint(__uint_as_float(rest) * 0x1p112f));
 }
-// To nearest, ties to even.
+// Rounds to nearest, ties to even.
 inline unsigned short float_to_fp16(float value) {
   const unsigned short sign = __float_as_uint(value) >> 16 & 0x8000;
   const float size = fabsf(value);
   if (value != value) return 0x7fff;
   if (size >= 65520.0f) return sign | 0x7c00;
-  // Below the smallest normal number, a unit in the last place is 2^-24, as for floats from 0.5 to 1.
+  // Below the smallest normal number, 2^-14, fp16 has steps of 2^-24, as fp32 has from 0.5 to 1.
   if (size < 0x1p-14f) return sign | (__float_as_uint(size + 0.5f) - __float_as_uint(0.5f));
   const unsigned bits = __float_as_uint(size) - (112u << 23);
   return sign | ((bits + 0xfff + (bits >> 13 & 1)) >> 13);
 }
 
-// The float nearest to a double; if that is inexact, one with an odd last bit, so that rounding it to 16 bits is right.
+// Rounds to odd: an exact float, else the neighbour whose last bit is odd, so that rounding it again, to 16 bits, is right.
 inline float to_odd(double value) {
   const float near = float(value);
   if (near == value || value != value) return near;
@@ -104,7 +104,7 @@ Narrow directed(Narrow near, float value, int mode) {
   inline name##2 operator sign(name##2 a, name##2 b) { return {a.x sign b.x, a.y sign b.y}; }  \
   GPT2_INLINE name &operator sign##=(name &a, name b) { return a = a sign b; }                 \
   GPT2_INLINE name##2 &operator sign##=(name##2 &a, name##2 b) { return a = a sign b; }
-// __heq, __heq2, and so on. With u: also true if a value is NaN. With b: whether it is true for both.
+// Comparisons: __heq, __heq2 and so on. With u: also true if an operand is NaN. __hb: whether both elements of a pair are true.
 #define GPT2_NARROW_COMPARED(name, is, sign)                                                             \
   inline bool operator sign(name a, name b) { return float(a) sign float(b); }                           \
   inline bool __h##is(name a, name b) { return a sign b; }                                               \
@@ -119,7 +119,7 @@ Narrow directed(Narrow near, float value, int mode) {
 #define GPT2_NARROW1(name, function, ...)                                                     \
   inline name h##function(name value) { const float a = value; return __VA_ARGS__; }          \
   inline name##2 h2##function(name##2 a) { return {h##function(a.x), h##function(a.y)}; }
-// With `end`, such as _sat, also in the names of pairs: __hadd2_sat.
+// A function of two operands, and of pairs. `end`, such as _sat, comes last in both names: __hadd_sat, __hadd2_sat.
 #define GPT2_NARROW2(name, function, end, ...)                                                \
   inline name __h##function##end(name left, name right) { const float a = left, b = right; return __VA_ARGS__; } \
   inline name##2 __h##function##2##end(name##2 a, name##2 b) {                                \

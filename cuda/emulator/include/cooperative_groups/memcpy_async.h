@@ -1,4 +1,4 @@
-// Asynchronous copies by all threads of a group.
+// Asynchronous copies to shared memory by all threads of a cooperative group.
 #pragma once
 
 #include "../cooperative_groups.h"
@@ -10,7 +10,7 @@ template <class Group>
 GPT2_UNCHECKED void memcpy_async(const Group &group, void *to, const void *from, size_t bytes) {
   gpt2_emulator::copy_together(group, to, from, bytes, GPT2_CALLER);
 }
-// Copies the smaller of the two numbers of elements.
+// Copies to_count or from_count elements, whichever is fewer.
 template <class Group, class T>
 GPT2_UNCHECKED void memcpy_async(const Group &group, T *to, size_t to_count, const T *from, size_t from_count) {
   const size_t count = to_count < from_count ? to_count : from_count;

@@ -1,4 +1,4 @@
-// Sums of the lanes of a group, apart from cooperative_groups.h, because a program may define another `reduce`.
+// Reductions over the lanes of a group. A separate header, because a program may define another `reduce`.
 #pragma once
 
 #include "../cooperative_groups.h"
@@ -17,7 +17,7 @@ GPT2_JOIN(bit_and, a &b)
 GPT2_JOIN(bit_or, a | b)
 GPT2_JOIN(bit_xor, a ^ b)
 
-// In the order of a GPU's shuffles for a tile, else in the order of ranks.
+// Joins values in the order of a GPU's shuffles if the size is a power of two, else in the order of ranks.
 template <class Group, class T, class Join>
 GPT2_INLINE T reduce(const warp_group<Group> &group, T value, const Join &join) {
   const unsigned size = group.size();

@@ -1,4 +1,4 @@
-// Sums of the lanes of a group up to each lane.
+// Prefix sums over the lanes of a group.
 #pragma once
 
 #include "reduce.h"
@@ -13,7 +13,7 @@ GPT2_INLINE T inclusive_scan(const warp_group<Group> &group, T value, const Join
   }
   return value;
 }
-// Rank 0 has the value of an empty sum.
+// Rank 0 gets T(), the empty sum.
 template <class Group, class T, class Join = plus<T>>
 GPT2_INLINE T exclusive_scan(const warp_group<Group> &tile, T value, const Join &join = {}) {
   const T before = tile.shfl_up(inclusive_scan(tile, value, join), 1);

@@ -1,4 +1,4 @@
-// Marks of NVIDIA's profilers, which nothing here reads.
+// NVTX ranges and marks, which do nothing here.
 #pragma once
 
 #define NVTX_VERSION 3
