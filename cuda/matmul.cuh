@@ -217,8 +217,8 @@ __device__ __forceinline__ void place_of(int index, int tiles_m, int tiles_n, in
 template <class T, class O>
 void any_product(const CudaContext &, Epilogue, const Product &, const Outputs<T, O> &);
 
-// Forward (bias, gelu, relu_squared, residual) of at most most_few_rows rows (matmul-few-rows.cu). If norm_weight is
-// set (M 1, bias or gelu), the row is layernormed first. Returns false, without a launch, if unsupported.
+// Forward (bias, gelu, relu_squared, residual) of at most most_few_rows rows (matmul-few-rows.cu). With
+// norm_weight, layernorms the row first: only one row, and only bias or gelu. Returns false, without a launch, if unsupported.
 constexpr int most_few_rows = 8;
 template <class T>
 bool few_rows_product(const CudaContext &, Epilogue, const Product &, const Outputs<T, T> &,

@@ -173,8 +173,8 @@ __device__ __forceinline__ void wait_for_previous_kernel() {
 #endif
 }
 
-// Lets the next kernel be launched before this one calls wait_for_previous_kernel(): for kernels that first prefetch
-// (docs/programmatic-launch.md).
+// Allows the next kernel to start now. Called before wait_for_previous_kernel(), so that the next kernel may prefetch
+// while this one still waits (docs/programmatic-launch.md).
 __device__ __forceinline__ void release_next_kernel() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

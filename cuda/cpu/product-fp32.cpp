@@ -57,8 +57,8 @@ Block copy(float *to, View view, int first, int count, int k, int depth, int len
   return block;
 }
 
-// out[rows, vectors * WIDTH] (=|+=) a tile's rows of A times a panel of B. Before each of `rows` parts of the depth, prefetches
-// a row of the output and `lines` lines of `ahead`: all at once would hold up other loads.
+// out[rows, vectors * WIDTH] (=|+=) a tile's rows of A times a panel of B. Divides the depth
+// into `rows` parts, and prefetches a row of the output and `lines` cache lines of `ahead` before each: all at once would delay loads.
 template <int rows, int vectors>
 void micro_kernel(Output out, const float *a, const float *b, int depth, Ahead &ahead, int lines) {
   // Nothing may take the address of the sums, because they would then not stay in registers.

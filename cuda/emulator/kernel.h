@@ -44,8 +44,8 @@
 #define GPT2_NO_CHECKS no_sanitize("thread", "undefined")
 #endif
 #define GPT2_UNCHECKED __attribute__((GPT2_NO_CHECKS, noinline))
-// A function that accesses the user's memory, or passes its caller to the host, is inlined, so that errors name the
-// user's line.
+// For functions that access the user's memory, or pass their return address (GPT2_CALLER) to the emulator: inlined, so
+// that errors name the user's line.
 #define GPT2_INLINE __attribute__((always_inline)) inline
 #define GPT2_CALLER __builtin_return_address(0)
 

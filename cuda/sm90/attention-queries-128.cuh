@@ -208,7 +208,7 @@ __global__ void __launch_bounds__(threads, 1)
     hold(result);
     if (lane == 0) barrier_arrive(k_empty + previous * 8);
     if constexpr (MASKED) {
-      // Releases the blocks of keys before this warpgroup's first key.
+      // Releases, unread, the blocks of keys with positions below this warpgroup's first key.
       const int all = uniform(tiles.last().of_first[0]);
       for (; key > all - block_lines; key -= block_lines) {
         barrier_wait(k_full + at.stage * 8, at.parity);

@@ -132,7 +132,7 @@ __device__ __forceinline__ bool unit_of(const BatchArguments &arguments, int clu
   return true;
 }
 
-// The arguments of an FP8 matmul, whose tiles are all unsplit.
+// The arguments of an FP8 matmul. One block computes a whole tile: no tile is split in K.
 template <class E>
 struct Fp8ArgumentsOf : ProductArguments {
   using Element = E;

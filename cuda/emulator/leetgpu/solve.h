@@ -1,2 +1,2 @@
-// LeetGPU's header, which declares the function solve. Empty, because the file that includes it defines solve.
+// Stands in for LeetGPU's solve.h, which declares the function solve: the file that includes it defines solve.
 #pragma once
