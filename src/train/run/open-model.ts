@@ -34,12 +34,12 @@ export async function openModel(
   const { model, trainer, cache } = createTraining(device, config, sizes, { ...steps, windowsAt });
   const { copies } = trainer.optimizerState;
   const writer = new BackgroundWriter(model, copies);
-  // State of other ranks can only be saved through host memory. Checked now: the first save may come hours later.
+  // Rank 0 saves other ranks' state through host memory. Check for enough memory now: the first save may come hours later.
   if (model.sharding && ranks?.isRoot) writer.checkMemory();
   if (start) start.load(model);
   else initializeWeights(model, options.seed);
   if (checkpoint) loadOptimizer(checkpoint, model, copies);
-  // The measured choice is recorded, so that a resumed run makes the same choice.
+  // Record the measured choice of --overlap auto, so that a resumed run makes the same choice.
   const configuration: Configuration = { ...asked, overlap };
   return { model, trainer, writer, cache, configuration };
 }

@@ -73,7 +73,7 @@ export async function openRun(opening: Opening): Promise<Run> {
   return { ...run, runEvent: runEventOf(run), description: descriptionOf(run) };
 }
 
-/** Turns samples off if there is no tokenizer. A tokenizer whose package is missing fails here, before training. */
+/** Prints that text samples are off if no tokenizer is known. A tokenizer whose package is missing fails here, before training. */
 function prepareSamples({ options, config, tokenizer }: Resolved, notice: (text: string) => void): void {
   if (takesSamples(options.sampleEvery, tokenizer)) tokenizer?.decode?.([]);
   else if (options.sampleEvery > 0) {
@@ -81,7 +81,7 @@ function prepareSamples({ options, config, tokenizer }: Resolved, notice: (text:
   }
 }
 
-/** Prints that no step has an effect, or that another number of steps raises the rate of a resumed run. */
+/** Prints a notice if --lr 0 trains nothing, or if a new number of steps makes a resumed run's learning rate rise. */
 function announceRate(now: Schedule, { resolved: { parts, checkpoint }, notice }: Opening): void {
   if (parts.schedule) return;
   if (now.learningRate === 0) notice(words`--lr 0: no step changes the weights`);
@@ -95,7 +95,7 @@ function announceRate(now: Schedule, { resolved: { parts, checkpoint }, notice }
   notice(words`${rise}; to keep ${end}, give --schedule constant --lr ${end}`);
 }
 
-/** The run folder, the same on every rank. @throws Gpt2Error if it is in use */
+/** Chooses the run folder, equal on every rank. @throws Gpt2Error if another run or process uses the folder */
 async function claimFolder({ options, config, checkpoint }: Resolved, ranks: Ranks | undefined): Promise<string> {
   const chosen = options.out ?? join('runs', `${basename(options.data)}-${modelLabel(config)}-${timeName()}`);
   const out = (await ranks?.fromRoot(chosen)) ?? chosen;

@@ -12,7 +12,7 @@ import type { RunData } from './data.ts';
 import type { RunDescription } from './hooks.ts';
 import type { RunModel } from './open-model.ts';
 
-/** An open run, divided by the modules that use it. */
+/** An open run; each field groups what one module uses. */
 export interface Run {
   readonly options: ResolvedOptions & { readonly warmup: number };
   readonly parts: ProgramParts;

@@ -1,4 +1,4 @@
-// Computes the learning rate: a linear warmup, then one of the shapes over the remaining steps, llm.c's or the trapezoid.
+// Computes the learning rate of a step: a linear warmup, then constant, linear, cosine, wsd (as in llm.c), or trapezoid.
 import { checkValue, real } from '../../base/checks/given.ts';
 import { type OptionName, optionRows, type ResolvedOptions } from '../../options/table.ts';
 
@@ -11,7 +11,7 @@ export interface Schedule {
   readonly steps: number;
   /** The last step's learning rate as a fraction of the peak. */
   readonly finalLearningRateFraction: number;
-  /** The fraction of the steps in which wsd ("warmup, stable, decay") and trapezoid decay. */
+  /** The fraction of the steps, at the end, in which wsd ("warmup, stable, decay") and trapezoid decay. */
   readonly decayFraction: number;
 }
 
@@ -24,7 +24,7 @@ export interface Schedule {
  */
 export function learningRateAt(schedule: Schedule, step: number): number {
   checkValue('schedule', optionRows.schedule.type, schedule?.schedule);
-  // An earlier version's run lacks some.
+  // Check only values that are set, because a run of an earlier version lacks some.
   for (const [name, value] of Object.entries(schedule) as [OptionName, unknown][])
     if (optionRows[name]?.without === 'schedule' && value !== undefined) checkValue(name, optionRows[name].type, value);
   checkValue('step', real(0, schedule.steps), step);
