@@ -4,7 +4,7 @@ import type { LibraryKind } from '../native/find-library.ts';
 
 export { real, whole } from '../base/checks/given.ts';
 
-/** The parts of a run that a program may give as functions and objects. */
+/** Names of options in whose place a program may pass a function or object. */
 export const programParts = ['schedule', 'optimizer', 'batches', 'validation'] as const;
 export type ProgramPart = (typeof programParts)[number];
 
@@ -26,7 +26,7 @@ export interface Facts {
 
 interface DerivedDefault {
   readonly text: string;
-  /** Absent: the option stays unset, or the code that uses it fills it in. */
+  /** Computes the default. Absent: the option stays unset, or the code that uses the option fills it in. */
   readonly of?: (facts: Facts) => OneValue;
 }
 
@@ -55,9 +55,9 @@ export interface OptionRow {
   readonly compare?: 'no' | 'by file name' | 'if the rate falls' | 'without validation';
   /** Ranks may differ in the option, because it depends on their machine. */
   readonly perMachine?: true;
-  /** The option that this one replaces: setting both at once is refused, a later one removes an earlier one. */
+  /** The option that this option replaces. Setting both is refused; in a merge, a new option removes the old one. */
   readonly insteadOf?: string;
-  /** The option that must be set, too. */
+  /** Another option that must be set if this option is set. */
   readonly needs?: string;
   /** This option has an effect only if another option has one of these values; otherwise only its default is allowed. */
   readonly onlyWith?: { readonly option: string; readonly values: readonly [string, ...string[]] };
@@ -69,7 +69,7 @@ export interface OptionRow {
   readonly bench?: true | 'training';
   /** Advice at the end of the error for another value: what the user may have meant. */
   readonly otherwise?: (value: string) => string;
-  /** The option's names in other programs: an error that quotes one names this option. */
+  /** The option's names in other programs: the error for such a name suggests this option. */
   readonly elsewhere?: readonly string[];
 }
 
@@ -87,14 +87,14 @@ export type ResolvedValueOf<R extends OptionRow> = R['type'] extends 'switch'
             ? number | 'all'
             : number;
 
-/** Whether a row's default is known before the data are open. */
+/** `true` if a row has a default that is known before the data are open. */
 export type HasDefault<R> = R extends { readonly default: infer D }
   ? D extends OptionValue | { readonly of: unknown }
     ? true
     : false
   : false;
 
-/** The default of a row; undefined: none, or not known yet. */
+/** The default of a row; undefined if the row has none, or if it depends on facts not known yet. */
 export function defaultOf({ default: value }: OptionRow, facts?: Facts): OptionValue | undefined {
   if (typeof value !== 'object') return value;
   return facts && value.of?.(facts);

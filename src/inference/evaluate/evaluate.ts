@@ -34,7 +34,7 @@ export interface Evaluation extends Omit<SequenceLosses, 'losses'> {
 }
 
 /**
- * Runs the model over the whole sequences of a data set, or over as many, spread evenly, as hold `tokens`.
+ * Measures a model's loss on a data set, in whole sequences: all of them, or evenly spread ones that hold `tokens` tokens.
  * @param model must have activations for batch x sequence tokens
  * @throws UsageError without shards, for an unknown tokenizer, or if `sequence` is over the model's context; Gpt2Error for a
  * shard that is damaged, has a token outside the vocabulary or was made with another tokenizer, or if all are too short for one

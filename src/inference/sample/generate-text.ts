@@ -17,7 +17,7 @@ export interface TextGenerationOptions extends Pick<GenerateOptions, 'temperatur
   readonly notice?: ((text: string) => void) | undefined;
 }
 
-/** The cache of each model; device memory is freed only with the device. */
+/** The key-value cache of each model. Calls share a cache, because device memory is freed only with the device. */
 const caches = new WeakMap<Model, KeyValueCache>();
 
 /**
