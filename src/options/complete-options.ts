@@ -43,8 +43,8 @@ export function completeOptions(asked: TrainOptions, kind: LibraryKind, weights?
 }
 
 /**
- * The CPU library has ranks only for tests, so they need --device cpu. Ranks with different free memory would choose different
- * batches.
+ * Refuses options that several ranks cannot use. Ranks on the CPU are only for tests, so they need --device cpu. With --batch auto,
+ * ranks with different free memory would choose different batches.
  * @throws UsageError if several ranks would run on the CPU for lack of GPUs, or choose a batch
  */
 export function refuseRanks({ ranks, device, batch }: TrainOptions, kind: LibraryKind): void {
@@ -122,7 +122,7 @@ function checkOptions(options: DefaultedOptions, { context, isModelKnown, asked 
 
 export const sizeNames = ['layers', 'channels', 'heads'] as const;
 
-/** @param weights sizes of the weights that --model names, if they are known yet */
+/** The facts on which defaults depend. @param weights the model of the weights that --model names, if known yet */
 function factsOf(asked: TrainOptions, kind: LibraryKind, weights?: ModelConfig): Facts {
   const { model, context } = asked;
   const startsFromWeights = model !== undefined && !isNewModel(model);

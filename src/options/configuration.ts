@@ -89,7 +89,7 @@ export function checkSameParts(where: string, recorded: object, parts: readonly 
     throw gpt2Error`${where} was trained without ${added.join(', ')} of a program: start another run`;
 }
 
-/** The configuration of a run of `steps` steps on a model of these sizes. @param cards hashes, from `cardHashes` */
+/** The configuration of a run of `steps` steps on a model of these sizes. @param cards hashes of kernel cards */
 export function configurationOf(
   options: ResolvedOptions,
   config: ModelConfig,
@@ -129,10 +129,7 @@ export function recordedValue(before: Readonly<Record<string, unknown>>, field: 
   return before[field] ?? (hasDefault ? value : undefined);
 }
 
-/**
- * Whether configurations that differ in a field count as different.
- * @param isConstant whether the learning rate of both is constant
- */
+/** Whether runs that differ in a field count as different. @param isConstant whether the learning rate of both runs is constant */
 export function isCompared(field: string, isConstant = false): boolean {
   const compare = rowNamed(field)?.compare;
   return compare !== 'no' && !(compare === 'if the rate falls' && isConstant);

@@ -17,10 +17,7 @@ import { checkSameParts, derivedFields, isOfProgram } from './configuration.ts';
 import { flagOf, type OptionRow, type OptionValue } from './row.ts';
 import { type OptionName, optionNamed, optionNames, optionRows, type TrainOptions } from './table.ts';
 
-/**
- * Reads an option's value from text or JSON.
- * @throws UsageError naming the flag, the values it takes, and the value
- */
+/** Reads an option's value from text or JSON. @throws UsageError naming the flag, the values it takes, and the value */
 export function readValue(row: OptionRow, value: unknown): OptionValue {
   const { type } = row;
   const flag = flagOf(row);

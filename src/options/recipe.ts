@@ -21,7 +21,7 @@ interface Recipe {
   /** The origin as named in `RecipeChoice` and the docs. */
   readonly source: string;
   readonly parts: GivenParts;
-  /** Values that do not depend on sizes. */
+  /** Options whose values do not depend on the size of the model or of a step. */
   readonly constants: TrainOptions;
   /** Learning rates at d12's width, for steps of `leastStepTokens` to `stepTokens`. */
   readonly rates: Readonly<Record<RateName, number>>;
@@ -38,7 +38,7 @@ type RateName = 'learningRate' | 'embeddingLearningRate' | 'headLearningRate' | 
 
 const asIs = 'the origin';
 
-/** The parts that both recipes have. */
+/** The model's parts in both recipes. */
 const parts = {
   norm: 'rmsnorm',
   positions: 'rotary',

@@ -34,23 +34,23 @@ interface DerivedDefault {
 export interface OptionRow {
   /** The flag, and the name of its value in <>, or in [] if the value is optional. */
   readonly usage: string;
-  /** The value of the flag alone, if the value is optional. */
+  /** The option's value if the flag stands alone, for a flag whose value is optional. */
   readonly alone?: OptionValue;
   readonly type: ValueType;
-  /** Imperative or noun phrase of fewer than 80 characters; the default is appended from its column. */
+  /** Imperative or noun phrase of fewer than 80 characters; the default is appended from the column `default`. */
   readonly help: string;
   readonly default?: OneValue | DerivedDefault;
   /**
    * The option may be missing from config.json: it has no default, or was added after version 0.1.0; older runs then have the
-   * default. Every new option of a model or run needs this.
+   * default. Every new option of a model or run must be optional.
    */
   readonly optional?: true;
   /** Whether --resume may change the option. Default: yes, with a notice. */
   readonly resume?: 'never' | 'with --order sequence' | 'to the same model';
   /**
    * Whether `compare` and reports treat runs that differ in the option as different. Default: yes. 'by file name': against a
-   * reference and in tables only the last part of the path counts. 'if the rate falls': against a reference, and only if a
-   * learning rate falls. 'without validation': a reference is still compared, but without its validations.
+   * reference and in tables, only the last part of the path counts. 'if the rate falls': against a reference, only if a learning
+   * rate falls. 'without validation': a reference is still compared, but without its validation losses.
    */
   readonly compare?: 'no' | 'by file name' | 'if the rate falls' | 'without validation';
   /** Ranks may differ in the option, because it depends on their machine. */
@@ -61,13 +61,13 @@ export interface OptionRow {
   readonly needs?: string;
   /** This option has an effect only if another option has one of these values; otherwise only its default is allowed. */
   readonly onlyWith?: { readonly option: string; readonly values: readonly [string, ...string[]] };
-  /** The part of a program with which this option has no effect: giving both is refused. */
+  /** The function or object of a program that leaves this option without effect; setting both is refused. */
   readonly without?: ProgramPart;
   /** One of the ten options with which `train --help` opens. */
   readonly frequent?: true;
-  /** `bench` has the option too; for 'training' it has no effect on generation. */
+  /** The command `bench` has the option too. 'training': without effect on the generation that `bench` times. */
   readonly bench?: true | 'training';
-  /** Advice at the end of the error for another value: what the user may have meant. */
+  /** Returns advice for the end of the error about a wrong value: what the user may have meant. */
   readonly otherwise?: (value: string) => string;
   /** The option's names in other programs: the error for such a name suggests this option. */
   readonly elsewhere?: readonly string[];

@@ -14,9 +14,9 @@ export interface Sources {
   readonly options: TrainOptions;
   /** The options that each source adds, by the source's text: "--preset shakespeare-laptop". */
   readonly added: ReadonlyMap<string, TrainOptions>;
-  /** The preset, with the options that come from it. */
+  /** The preset, and the options that come from the preset. */
   readonly preset: { readonly name: PresetName; readonly options: TrainOptions } | undefined;
-  /** The recipe, with its choices and their reasons. */
+  /** The recipe, and the options that it sets, each with the value's origin. */
   readonly recipe:
     | { readonly name: string; readonly source: string; readonly choices: readonly RecipeChoice[] }
     | undefined;

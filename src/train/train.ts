@@ -82,7 +82,7 @@ export async function trainSources(
   return { ...result!, ...lossesOf(result!.out) };
 }
 
-/** The error with which every rank ends. A request to stop is no failure: each rank ends with its error of that request. */
+/** The error with which every rank ends. A request to stop is no failure: each rank then ends with a separate `StoppedError`. */
 async function endOf(ranks: Ranks | undefined, error: unknown): Promise<unknown> {
   if (!ranks) return error;
   if (!(error instanceof StoppedError)) return ranks.fail(error);

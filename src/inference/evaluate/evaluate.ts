@@ -20,7 +20,7 @@ export interface EvaluateOptions extends Omit<WorkOptions, 'signal'> {
   readonly sequence: number;
   /** Tokens to predict, as whole sequences, at least one, spread evenly over the set. Default and maximum: all. */
   readonly tokens?: number | undefined;
-  /** Called with notices: differences from the options, and the number of tokens left out. */
+  /** Called with one-line notices: deviations from the options, and the number of tokens left out. */
   readonly notice?: ((text: string) => void) | undefined;
 }
 

@@ -13,7 +13,7 @@ export interface TextGenerationOptions extends Pick<GenerateOptions, 'temperatur
   readonly seed?: number | undefined;
   /** Default: the built-in tokenizer with the model's vocabulary. For other models `resolveWeights` returns the tokenizer. */
   readonly tokenizer?: Tokenizer | undefined;
-  /** Called if the prompt is longer than the model's context or activations: the model sees only its end. */
+  /** Called with a notice if the prompt exceeds the model's context or activations, so that the model sees only the prompt's end. */
   readonly notice?: ((text: string) => void) | undefined;
 }
 

@@ -104,7 +104,7 @@ export function checkMemory(
     ...(fitting === undefined ? [] : [words`--batch ${fitting}${keeps}`]),
     ...((stronger ?? fitting ?? both === undefined) ? [] : [words`--batch ${both}${keeps} --recompute ${strongest}`]),
   ];
-  // A smaller step may fit even so: with a single micro-batch, gradients are not accumulated, and bf16 replaces fp32.
+  // A step of one sequence may still fit: without accumulation, its gradients are bf16 instead of fp32.
   const refused = fits({ B: 1, rows: 1, recompute: strongest })
     ? words`no batch fits a step of this size: take a smaller --batch and --total-batch,`
     : 'no batch fits: take';

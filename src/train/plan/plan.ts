@@ -118,7 +118,7 @@ function secondsOnGpu(
   return flops && (totalBatch * flopsPerToken(config, sequence)) / (flops * ranks);
 }
 
-/** The run's last and first step, and the tokens of its training and validation data, from the headers of the shards. */
+/** The run's first step and number of steps, and the tokens of its training and validation data, from the headers of the shards. */
 function lengthsOf({ options, checkpoint, trainShards, valShards }: Resolved) {
   const { batch, sequence, ranks, valSteps, valTokens = 'all' } = options;
   const trainingTokens = trainShards.reduce(addTokens, 0);

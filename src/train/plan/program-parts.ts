@@ -85,7 +85,7 @@ export function sourceOf(
   const positionNow = (): unknown => {
     if (!canSeek) return null;
     const position = source.position!();
-    // JSON.stringify throws for a bigint and a circular object, and returns undefined for a function.
+    // Not every position is plain JSON: JSON.stringify throws for a bigint or a circular object, and drops a function.
     const copy: unknown = JSON.parse(orElse(undefined, () => JSON.stringify(position)) ?? 'null');
     if (isDeepStrictEqual(copy, position)) return copy;
     throw usageError`position() of ${name} must return plain JSON, not ${inspect(position)}`;

@@ -62,6 +62,7 @@ export interface Resolved {
 }
 
 /**
+ * Resolves the options of a run, and finds the files that they name.
  * @param asked options merged from flags, --config, --preset and --recipe
  * @param place this process's place among ranks; undefined: the process trains alone, or only plans
  * @param parts functions and objects that a program passes in place of options
@@ -263,7 +264,7 @@ function announceStart(
   }
 }
 
-/** Prints notices: learned positions do not restart at a document; a --window as long as the sequences has no effect. */
+/** Prints notices: --document-mask does not restart learned positions; a --window as long as sequences has no effect. */
 function announceWindow(config: ModelConfig, sequence: number, notice: (text: string) => void): void {
   if (config.documentMask && architectureOf(config).positions === 'learned') {
     notice(words`--document-mask: learned positions go on from one document to the next; --positions rotary has none`);

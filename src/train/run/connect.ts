@@ -11,7 +11,7 @@ import type { Tensor } from '../../native/tensor.ts';
 import { allGather, allReduce, groupCollectives, joinCollectives, reduceScatter } from '../../ops/collectives.ts';
 import type { Ranks } from '../../ranks/ranks.ts';
 
-/** Milliseconds after a rank's failure until this process ends. Rank 0, which may be writing a checkpoint, has more time. */
+/** Milliseconds from a rank's failure to this process's end. Rank 0, which may be saving, has more; the launcher waits longer. */
 const endMilliseconds = 2500;
 const rootEndMilliseconds = 7000;
 /** Timeout of a test of collectives, and the number of rounds of large collectives that are timed. */
@@ -26,6 +26,7 @@ const orderingNames = { flushed: ', flushed,', nvlink: ' over NVLink', '': '' };
 const fastRate = 80;
 
 /**
+ * Connects this rank's device with the devices of all ranks.
  * @returns the communicator, and --overlap as on or off, equal on every rank
  * @throws NativeError or Gpt2Error if the devices cannot reach each other, or a sum is wrong
  */

@@ -59,7 +59,7 @@ export function openData(opening: Opening) {
     throw usageError`the batches of a program have no end; give steps`;
   }
   const steps = stepsOf(options, loader.tokens);
-  // A resumed run lacks `warmup` only if a new number of steps has reset the default warmup of a new model.
+  // A resumed run without `warmup` began with a new model: another number of steps has reset the default warmup.
   const { warmup = defaultWarmup(steps, start !== undefined && !checkpoint) } = options;
   const validation = options.valEvery > 0 ? openValidation(opening, rank) : undefined;
   const sources = [loader, validation && 'loader' in validation ? validation.loader : undefined];
@@ -80,10 +80,7 @@ function ofProgram(
   return source;
 }
 
-/**
- * Moves the loader to the position of a checkpoint.
- * @throws Gpt2Error if the shards have changed, unless --data names another folder
- */
+/** Moves the loader to a checkpoint's position. @throws Gpt2Error if the shards have changed, unless --data names another folder */
 function seekTo(
   loader: Pick<Loader, 'shards' | 'seekAsRoot'>,
   { path, manifest }: FoundCheckpoint,

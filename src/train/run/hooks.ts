@@ -22,7 +22,7 @@ export interface RunDescription {
   readonly startStep: number;
   /** The step at which this process stops: `steps`, or earlier with stopAfter. */
   readonly lastStep: number;
-  /** Number of steps between the training lines to show. */
+  /** Number of steps between the training lines that the terminal shows. */
   readonly logEvery: number;
   readonly memoryBytes: number;
   readonly device: string;
@@ -41,9 +41,9 @@ export interface TrainHooks {
   readonly place?: Place | undefined;
   /** Aborting it saves and ends the run after the current step; without ranks, after the micro-batch of a step of over 5 s. Its reason is the exit code (128 + the signal's number). */
   readonly signal?: AbortSignal | undefined;
-  /** The command line, for the log. */
+  /** The words of the command line, which are logged. */
   readonly command?: readonly string[] | undefined;
-  /** Called once, before step 0. */
+  /** Called once, before the first step. */
   readonly onStart?: ((run: RunDescription) => void) | undefined;
   /** Called with one-line remarks that are not events: a default that was chosen, a skipped checkpoint, a full disk. */
   readonly onNotice?: ((text: string) => void) | undefined;
@@ -59,7 +59,7 @@ export interface TrainHooks {
   readonly onEvent?: ((event: RunEvent, context: { json: string; remaining: number | undefined }) => void) | undefined;
 }
 
-/** Hooks that never throw. */
+/** Hooks as the run calls them: guarded, so that a call never throws. */
 export interface SessionHooks extends TrainHooks {
   readonly signal: AbortSignal;
   /** Whether the program passed a `signal`; its abort also ends the retries of a save. */

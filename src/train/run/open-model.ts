@@ -15,7 +15,7 @@ import type { Opening } from './opening.ts';
 
 export type RunModel = Readonly<Awaited<ReturnType<typeof openModel>>>;
 
-/** @throws Gpt2Error or NativeError if ranks cannot connect, memory is too small, or weights cannot be read */
+/** Opens the model of a run. @throws Gpt2Error or NativeError if ranks cannot connect, memory is too small, or weights are unreadable */
 export async function openModel(
   { resolved, ranks, notice }: Opening,
   { device, cards, asked }: { device: Device; cards: readonly LoadedCard[]; asked: Configuration },

@@ -32,10 +32,7 @@ import { learningRateAt, type Schedule } from './schedule.ts';
 /** The message for a process that asks for several ranks but has no place among them. */
 export const oneGpu = 'a process trains on one GPU: `train --gpus N` on the command line starts N of them';
 
-/**
- * Opens a run; every rank calls it, and rank 0 writes the run folder.
- * @throws UsageError, Gpt2Error or NativeError if the run cannot start
- */
+/** Opens a run on each rank; rank 0 writes the run folder. @throws UsageError, Gpt2Error or NativeError if the run cannot start */
 export async function openRun(opening: Opening): Promise<Run> {
   const { resolved, notice, ranks, resources, onPage } = opening;
   const { deviceOptions, config, tokenizer, checkpoint: resumed } = resolved;

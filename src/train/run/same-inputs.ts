@@ -32,7 +32,8 @@ const described = (shard: ShardRecord | undefined): string =>
   shard ? `${shard.name} of ${shard.tokens} tokens` : 'missing';
 
 /**
- * @param before the hashes of kernel cards that the run recorded; `now`: the files' hashes now; undefined: no kernels
+ * Checks that a resumed run uses the same kernel cards.
+ * @param before the cards' hashes as recorded by the run; `now`: the hashes of their files now; undefined: no cards
  * @throws Gpt2Error if they differ
  */
 export function checkSameKernels(

@@ -12,7 +12,7 @@ import type { Events } from './events.ts';
 import type { Run } from './run.ts';
 import { once, type Repeat, type SavedRun, stateWriterOf } from './state-writer.ts';
 
-/** Time between two attempts to save a finished run. */
+/** Milliseconds between two attempts to save after a disk error. */
 const retryMilliseconds = 5000;
 
 export class Saving {
@@ -77,7 +77,7 @@ export class Saving {
   /**
    * Saves the state and waits until it is on the disk. After a disk error it retries until the run is asked to stop, because the
    * weights of a finished run are worth waiting for. A folder that was removed meanwhile is made again.
-   * @throws Gpt2Error if it is not saved
+   * @throws Gpt2Error if the state is not saved
    */
   async saveNow(step: number, position: Position): Promise<void> {
     const repeat: Repeat = (work) => this.#untilTaken(step, work);
@@ -171,7 +171,7 @@ export class Saving {
     this.#events.notice(`step ${step} was not saved; training continues: ${error.message}`);
   }
 
-  /** Waits for a save in progress, whether it succeeds or fails, then ends the thread. */
+  /** Waits for a save in progress, whether it succeeds or fails, then ends the writer's thread. */
   async close(): Promise<void> {
     await this.#writing?.done.catch(() => {});
     await this.#run.trained.writer.close();

@@ -17,7 +17,7 @@ export interface Schedule {
 
 /**
  * The learning rate of a step, counted from 0; step s of the warmup has (s + 1) / warmup of the peak.
- * @throws UsageError for a step after `steps`, or values that give no rate
+ * @throws UsageError for a step after `steps`, or values that give no valid rate
  * @example
  * const peak = { learningRate: 6e-4, warmup: 10, steps: 100 };
  * const rate = learningRateAt({ ...peak, schedule: 'wsd', finalLearningRateFraction: 0, decayFraction: 0.2 }, 0); // 6e-5

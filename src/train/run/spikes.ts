@@ -32,6 +32,7 @@ export async function openSpikeWatch(ranks: Run['ranks'], z: number, logged: rea
 export type SpikeWatch = ReturnType<typeof spikeWatch>;
 
 /**
+ * Watches the losses and gradient norms of steps for spikes.
  * @param z number of standard deviations above the mean from which a value is a spike
  * @param skipped number of updates that the run skipped before
  */

@@ -6,8 +6,8 @@ import type { Model } from '../../model/model.ts';
 import { parameterTable } from '../../model/parameters.ts';
 
 /**
- * sha256 over the fp32 master weights, tensor by tensor in the table's order, without padding rows. With several ranks, all must
- * call it at the same time. It waits for steps that were not awaited.
+ * sha256 over the fp32 master weights, tensor by tensor in the order of `parameterTable`, without padding rows. Waits for training
+ * steps that were not awaited. With several ranks, all must call this function at the same time.
  * @throws NativeError if another rank ends meanwhile
  * @example console.log(await weightsHash(model));
  */

@@ -46,7 +46,7 @@ export function gradientSyncOf(
     reduceScatter(communicator, { out: received!, start: inParts, in: bucket });
   };
   return {
-    /** Must be called when the gradients of a layer's matrices, and of all later layers, are complete. */
+    /** Sums the bucket that a layer completes. Must be called when the layer's matrix gradients, and all later layers', are complete. */
     layerDone(layer: number): void {
       if (!overlapsBackward) return;
       const { layers } = config;
@@ -56,7 +56,7 @@ export function gradientSyncOf(
         if (bucket !== undefined) reduce(bucket);
       }
     },
-    /** Must be called when all gradients and the loss are complete. Work enqueued later runs after the sums. */
+    /** Sums all that remains. Must be called when all gradients and the loss are complete. Later work runs after the sums. */
     microBatchDone(step: Tensor): void {
       groupCollectives(communicator, () => {
         for (const bucket of overlapsBackward ? [0] : layout.buckets.keys()) reduce(bucket);

@@ -13,7 +13,7 @@ import type { Tensor } from '../../native/tensor.ts';
 export interface UpdateLimits {
   /** The step updates nothing if its loss is above this, or not finite. Default: no limit. */
   readonly loss?: number | undefined;
-  /** The same limit for the gradient norm. */
+  /** The step updates nothing if its gradient norm is above this, or not finite. Default: no limit. */
   readonly norm?: number | undefined;
   /** Whether the step updates nothing if the previous step updated nothing. Default false. */
   readonly afterUpdate?: boolean | undefined;
@@ -65,7 +65,7 @@ export function stagingBufferOf(device: Device, values: number) {
   const upload = (destination: Pointer, offset: number, bytes: number): void =>
     device.call('copyToDeviceAsync', { destination, pinned: pinned.at(offset), bytes });
   const staging = {
-    /** Waits for the results of the step that uses the buffer; undefined once they have been read. */
+    /** Waits for the results of the step that uses the buffer; undefined once the results have been read. */
     pending: undefined as (() => Promise<StepResult>) | undefined,
 
     setValues({ learningRate, scalars, loss, norm, afterUpdate, requests }: StepValues): void {

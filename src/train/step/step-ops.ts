@@ -24,7 +24,7 @@ export interface StepOptions {
   readonly gradientClip: number;
   /** A loss instead of the default cross-entropy; not for models with a softcap. */
   readonly loss?: Loss | undefined;
-  /** Whether several ranks sum gradients during backward or after it; see gradient-sync.ts. Default true. */
+  /** Whether ranks sum gradients during backward (true, the default) or after it; see gradient-sync.ts. */
   readonly overlapsBackward?: boolean | undefined;
 }
 
@@ -39,7 +39,7 @@ export interface MicroBatch {
 
 export type StepOps = ReturnType<typeof stepOpsOf>;
 
-/** @param communicator connects the ranks that share a step, each with separate micro-batches */
+/** Functions that enqueue a step's ops. @param communicator connects the ranks of a step, each with separate micro-batches */
 export function stepOpsOf(model: Model, options: StepOptions, communicator?: Communicator) {
   const { device, config, sharding } = model;
   const { batch: B, sequence: T, accumulation, loss } = options;
@@ -56,7 +56,7 @@ export function stepOpsOf(model: Model, options: StepOptions, communicator?: Com
     ...{ gradients, optimizerState, block: step, update },
     microBatch({ accumulate, sums, updates }: MicroBatch): void {
       const activations = model.activations.at(B, T);
-      // Divide by the targets of all ranks, because gradients and losses are summed over ranks. The norm op corrects for -1.
+      // Divide by the targets of all ranks, because gradients and losses are summed over ranks. The norm op corrects for targets of -1.
       const scale = 1 / targets;
       const sync = sums ? gradientSync : undefined;
       forward(model, activations, updates ? update.enqueueForForward() : undefined);

@@ -33,7 +33,7 @@ const lastTrainers = new WeakMap<Model, Trainer>();
 
 /** A step that was enqueued. */
 export interface BegunStep {
-  /** Time that the program took to enqueue the step. */
+  /** Milliseconds that the host took to enqueue the step. */
   readonly hostMilliseconds: number;
   /** Waits until the step is done, without blocking the event loop. */
   finished(): Promise<StepResult>;
@@ -115,8 +115,8 @@ export class Trainer {
 
   /**
    * Runs step `index` (counted from 0) with micro-batches from `nextBatch`, and its update.
-   * @throws UsageError for weights that nothing has filled; ShapeError for a micro-batch that is not B x T tokens of the
-   * vocabulary; Gpt2Error if all targets of the step are -1; weights and optimizer state stay as they are
+   * @throws UsageError for uninitialized weights; ShapeError for a micro-batch that is not B x T tokens of the vocabulary; Gpt2Error
+   * if all targets of the step are -1, which leaves weights and optimizer state unchanged
    */
   async step(index: number, learningRate: number, nextBatch: () => Batch, limits?: UpdateLimits): Promise<StepResult> {
     const { finished } = await this.begin(index, learningRate, nextBatch, limits);
