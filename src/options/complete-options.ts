@@ -1,5 +1,5 @@
-// Completes options with defaults once the device and the model are known, checks rules about several options, and freezes them;
-// derives the model that they describe.
+// Completes options with defaults once the device and the model are known, checks rules about several options, freezes the options,
+// and derives the model that they describe.
 import { UsageError, usageError, words } from '../base/errors.ts';
 import { architectureOf, gpt2Architecture, otherThanGpt2 } from '../model/architecture.ts';
 import {

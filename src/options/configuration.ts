@@ -1,4 +1,4 @@
-// Writes, checks and compares configurations (the content of config.json): the options of a run, by the rows of the options table.
+// Writes, checks and compares configurations (the content of config.json): the options of a run, as the options table defines them.
 import { basename } from 'node:path';
 import * as z from 'zod';
 import { gpt2Error } from '../base/errors.ts';
@@ -89,7 +89,7 @@ export function checkSameParts(where: string, recorded: object, parts: readonly 
     throw gpt2Error`${where} was trained without ${added.join(', ')} of a program: start another run`;
 }
 
-/** The configuration of a run of `steps` steps on a model of these sizes. @param cards hashes of kernel cards */
+/** The configuration of a run of `steps` steps on the model `config`. @param cards hashes of kernel cards */
 export function configurationOf(
   options: ResolvedOptions,
   config: ModelConfig,
@@ -98,7 +98,7 @@ export function configurationOf(
   parts: readonly string[] = [],
 ): Configuration {
   const { optimizer, embeddingLearningRate, headLearningRate } = options;
-  // With a program's schedule, learningRate still matters if there are other rates: they are applied as multiples of it.
+  // With a program's schedule, learningRate still matters to other rates, which are applied as multiples of learningRate.
   const hasMultiples = optimizer === 'muon' || (embeddingLearningRate ?? headLearningRate) !== undefined;
   const isBase = (name: string) => name === 'learningRate' && hasMultiples && !parts.includes('optimizer');
   const recorded = recordedNames

@@ -86,7 +86,7 @@ function readCurve(name: CurveName): Preset {
     configuration: Preset['options'] & ModelConfig & { model: string; steps: number };
   };
   const { model, steps, data } = configuration;
-  // The sizes that a model's name implies are left out: with another --model they would be wrong.
+  // Leave out sizes that the model's name implies, because another --model has other sizes.
   const sizes = presetConfig(model) ?? { vocabularySize: 'from the data' };
   const recorded = Object.fromEntries(Object.entries(configuration).filter(([option]) => !(option in sizes)));
   const options: Preset['options'] = { ...recorded, ...curves[name], data: `data/${data}` };

@@ -1,6 +1,6 @@
 // The choices of --recipe: the model, optimizer and schedule of a modern GPT, each value with its origin (docs/recipe.md,
 // docs/windows.md). Values that depend on the size of the model or of a step follow from the origin's values by stated rules.
-// Explicit options override them.
+// Explicit options override a recipe's values.
 import { usageError } from '../base/errors.ts';
 import type { GivenParts } from '../model/architecture.ts';
 import { customModel, type ModelConfig, presetConfig } from '../model/config.ts';

@@ -53,7 +53,7 @@ export interface OptionRow {
    * rate falls. 'without validation': a reference is still compared, but without its validation losses.
    */
   readonly compare?: 'no' | 'by file name' | 'if the rate falls' | 'without validation';
-  /** Ranks may differ in the option, because it depends on their machine. */
+  /** Ranks may have different values, because the option depends on the machine. */
   readonly perMachine?: true;
   /** The option that this option replaces. Setting both is refused; in a merge, a new option removes the old one. */
   readonly insteadOf?: string;

@@ -24,7 +24,7 @@ export function refuseOccupied(run: string, { overwrite }: { overwrite: boolean 
   }
 }
 
-/** Checks a folder to resume from that has no checkpoint. @throws Gpt2Error if it holds no run, or if the run's log names checkpoints */
+/** Checks a folder to resume from that has no checkpoint. @throws Gpt2Error if there is no run, or if the run's log names checkpoints */
 export function refuseLostCheckpoints(run: string): void {
   const { log, isRun, foreign } = examine(run);
   refuseFolderOfRuns(run, foreign);

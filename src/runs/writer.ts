@@ -55,7 +55,7 @@ export class RunLog {
 
   /**
    * Continues a run's log after its first `bytes` bytes; the rest is cut off. If a crash of the machine left an incomplete line,
-   * or lines that are not events, at the end of those bytes, these are cut off too, so that the next event starts on a new line.
+   * or lines that are not events, at the end of the kept bytes, that end is cut off too, so that the next event starts a new line.
    * @throws Gpt2Error if the log cannot be written
    */
   static resume(run: string, { configuration, bytes }: { configuration: Configuration; bytes: number }): RunLog {
@@ -68,7 +68,7 @@ export class RunLog {
     });
   }
 
-  /** Continues the log of a rank other than 0. @throws Gpt2Error if it cannot be written */
+  /** Continues the log of a rank other than 0. @throws Gpt2Error if the log cannot be written */
   static ofRank(run: string, rank: number): RunLog {
     const path = rankLogPath(run, rank);
     return explained(`cannot write the log ${path}`, undefined, () => {

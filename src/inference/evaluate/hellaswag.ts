@@ -36,7 +36,7 @@ export interface Hellaswag {
   readonly questions: readonly Question[];
   /** One row per completion of each question, sorted by width. */
   readonly rows: readonly Row[];
-  /** Number of rows that were too long; they lack the beginning of their context. */
+  /** Number of rows that were too long, and so lost the beginning of their context. */
   readonly cut: number;
 }
 
@@ -145,7 +145,7 @@ export async function completionLosses(model: Model, { questions, rows }: Hellas
     }
     progress?.(done, rows.length);
   }
-  // Each row was computed on one rank and is zero on the others. Sent as strings, because JSON has no NaN.
+  // A sum was computed on one rank and is 0 on all others. Send the sums as strings, because JSON has no NaN.
   const ofRank = signal?.aborted ? null : sums.map((each) => Array.from(each, String));
   const all = ranks ? await ranks.allGather(ofRank) : [ofRank];
   if (!all.every((each) => each !== null)) throw new InterruptedError('stopped before all questions were asked');

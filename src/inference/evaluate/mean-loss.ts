@@ -56,7 +56,7 @@ export async function summedLoss(
 /**
  * The loss of each token but the first, from the tokens before it, in nats: [tokens - 1]. For an untied head, see `meanLoss`.
  * @param tokens at least two, at most T + 1 for activations of T tokens
- * @param targets as many tokens to predict as `tokens` has after its first; default: those tokens. The loss of -1 is 0
+ * @param targets tokens to predict, one fewer than `tokens`; default: `tokens` without the first. A target of -1 has a loss of 0
  * @throws ShapeError for other lengths, or a token outside the vocabulary
  * @example const [afterHello] = await lossesOf(model, encode('Hello world'));
  */

@@ -31,13 +31,13 @@ export interface GenerateOptions extends OptionalChoice {
   /** Most tokens to generate for each text. */
   readonly tokens: number;
   readonly seed: number;
-  /** A token that ends a text; it is not yielded. Default: none; for a model with a document mask, its end of text. */
+  /** A token that ends a text and is not yielded. Default: none, or the end of text of a model with a document mask. */
   readonly stopAt?: number | undefined;
   /** A text longer than the cache's window drops its older half ("slide") or ends ("stop"). Default slide. */
   readonly whenFull?: 'slide' | 'stop' | undefined;
 }
 
-/** Why a text ended: it has all its tokens, reached `stopAt`, filled the window, or the model's logits are NaN. */
+/** Why a text ended: all tokens are generated, `stopAt` was chosen, the window is full, or the model's logits are NaN. */
 export type GenerationEnd = 'length' | 'stop token' | 'window full' | 'diverged';
 
 /** A token of one of the texts, or the end of a text. */
@@ -90,7 +90,7 @@ export async function* generate(cache: KeyValueCache, options: GenerateOptions):
   // Wait for a training step that was not awaited, before checking the weights.
   await cache.model.activations.inTurn(async () => checkFilled(cache.model));
   const { endOfText, vocabularySize } = cache.model.config;
-  // With a document mask, tokens after an end of text do not attend to earlier ones, so a text ends there by default.
+  // With a document mask, nothing after an end of text attends to earlier tokens, so a text ends there by default.
   const { stopAt = endOfText } = options;
   if (stopAt !== undefined) checkValue('stopAt', whole(0, vocabularySize - 1), stopAt);
   const choice = { temperature, topK, topP };
@@ -162,7 +162,7 @@ async function* steps(cache: KeyValueCache, texts: readonly Text[], step: { run(
   }
 }
 
-/** A copy of tokens to the host that has been enqueued, and the number of tokens that it holds of each text's window. */
+/** A copy of tokens to the host that has been enqueued, and the number of tokens of each text's window in the copy. */
 interface Pending {
   readonly copy: TokenCopy;
   readonly ends: readonly number[];

@@ -22,7 +22,7 @@ export interface Finding {
   readonly op?: string;
   /** The op's argument in cuda/gpt2.h, then the tensor's name: "din (dbranch)". Without an op, the name of a parameter. */
   readonly tensor: string;
-  /** The first element that is not finite. */
+  /** The first value in the tensor that is not finite. */
   readonly value: 'NaN' | 'Infinity' | '-Infinity';
 }
 

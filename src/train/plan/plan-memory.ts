@@ -23,7 +23,7 @@ export interface PlanSizes extends TrainingSizes {
 /**
  * Creates a run's model and trainer on an absent device, which counts bytes but allocates nothing. The dtype of gradients
  * follows from `rows`, not from how `device` was opened, so that other batches can be planned too.
- * @returns also the calls in a step that kernel cards compute (`called`), and calls of the same ops that they do not (`others`)
+ * @returns also a step's calls of ops that kernel cards compute (`called`), and calls of these ops that run on the library (`others`)
  */
 function createAbsent(device: Device, config: ModelConfig, { cards = [], parts, ...sizes }: PlanSizes) {
   const { dtype, description } = device;

@@ -49,7 +49,7 @@ export function splitParts(options: ProgramOptions): { options: TrainOptions; pa
   if (parts.schedule) checkValue('schedule', 'function', parts.schedule);
   if (parts.batches && options.overfitBatch) throw usageError`overfitBatch repeats batches of data; leave out batches`;
   const { optimizer, recipe, config, embeddingLearningRate: embedding, headLearningRate: head } = others;
-  // With a program's schedule, learningRate still matters if there are other rates: they are applied as multiples of it.
+  // With a program's schedule, learningRate still matters to other rates, which are applied as multiples of learningRate.
   const hasMultiples = optimizer === 'muon' || [recipe, config, embedding, head].some((each) => each !== undefined);
   for (const name of optionNames) {
     const { without } = optionRows[name];

@@ -42,7 +42,7 @@ import { chooseBatch } from './plan-memory.ts';
 import type { ProgramParts } from './program-parts.ts';
 import { mergeRun, mergeUnverified } from './resume.ts';
 
-/** A run's options, and the model and files that they name, before data and device are opened. */
+/** A run's options, and the model and files that the options name, before data and device are opened. */
 export interface Resolved {
   readonly options: ResolvedOptions;
   readonly deviceOptions: DeviceOptions;

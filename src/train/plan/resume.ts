@@ -86,7 +86,7 @@ function startOrResume(asked: TrainOptions): { out: string | undefined; wanted: 
 const configuredOptions = (out: string, parts: readonly string[] = []): TrainOptions =>
   existsSync(configPath(out)) ? readRunOptions(configPath(out), parts) : {};
 
-/** Notices about values in config.json that the checkpoint overrules: edits, or those of a start that ended before it saved. */
+/** Notices about values in config.json that the checkpoint overrules: edited, or from a start that ended before its first save. */
 function unusedValues(
   out: string,
   from: string,

@@ -39,7 +39,10 @@ export interface TrainHooks {
    * seconds, even while it does other work, because a call that waits for its GPU may never return.
    */
   readonly place?: Place | undefined;
-  /** Aborting it saves and ends the run after the current step; without ranks, after the micro-batch of a step of over 5 s. Its reason is the exit code (128 + the signal's number). */
+  /**
+   * Aborting the signal saves and ends the run after the current step; without ranks, after the micro-batch of a step of over 5 s.
+   * The reason of the abort is the exit code: 128 + the number of the process's signal.
+   */
   readonly signal?: AbortSignal | undefined;
   /** The words of the command line, which are logged. */
   readonly command?: readonly string[] | undefined;
@@ -51,7 +54,7 @@ export interface TrainHooks {
   readonly onProgress?: ((done: number, total: number) => void) | undefined;
   /** Called with the live page of `serve` when the run has ended and the device is free. Default: the page is closed. */
   readonly onPage?: ((page: LivePage) => void) | undefined;
-  /** Called once: after the third step, or, in a run of over a minute, after 2 s of steps. Not called if the run ends there. */
+  /** Called once: after the third step, or, in a run of over a minute, after 2 s of steps; not called if the run ends before. */
   readonly onOutlook?: ((outlook: Outlook) => void) | undefined;
   /** Called on each rank during a step of over 5 s, with the number of finished micro-batches and of all. */
   readonly onMicroBatch?: ((done: number, all: number) => void) | undefined;
@@ -126,7 +129,7 @@ export function guardHooks(hooks: TrainHooks): SessionHooks {
     canStop: hooks.signal !== undefined,
     async ended(run) {
       await Promise.all(running);
-      // The hook's error is thrown below. The run's error says where the run was saved, or why it was not.
+      // Only the hook's error is thrown below. Print the run's error too: it says where the run was saved, or why not.
       if (failure && run) guardedHooks.onNotice?.((run.error as Error).message);
       await Promise.all(running);
       const first = failure ?? run;

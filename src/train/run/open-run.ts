@@ -177,8 +177,8 @@ function factsOf(
 }
 
 /**
- * Opens the log last: a run that fails to start leaves no folder, and does not damage the run that it would replace. Rank 0 makes
- * the folder before the others open their logs.
+ * Opens the log last, so that a run that fails to start leaves no folder, and does not damage the run that it would replace. Rank
+ * 0 makes the folder before other ranks open their logs.
  */
 async function openLog(
   { resolved, ranks, notice, resources }: Opening,

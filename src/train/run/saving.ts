@@ -75,7 +75,7 @@ export class Saving {
   }
 
   /**
-   * Saves the state and waits until it is on the disk. After a disk error it retries until the run is asked to stop, because the
+   * Saves the state and waits until the disk has it. After a disk error, retries until the run is asked to stop, because the
    * weights of a finished run are worth waiting for. A folder that was removed meanwhile is made again.
    * @throws Gpt2Error if the state is not saved
    */

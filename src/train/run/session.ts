@@ -121,7 +121,7 @@ export class Session {
     const { steps, lastStep, startStep } = this.#run.span;
     const { loader } = this.#run.data;
     const { signal } = this.#hooks;
-    // All ranks stop after the same step: the step's result tells them of a request to stop.
+    // All ranks stop after the same step, because requests to stop arrive with the step's result.
     const isAsked = () => (ranks ? this.#ranksStop : signal.aborted);
     const isSaveDue = (step: number) =>
       typeof options.saveEvery === 'number'
@@ -182,7 +182,7 @@ export class Session {
 
   /**
    * Ends a run whose shards have changed or whose program has thrown: saves the state trained so far, if any, and returns the error.
-   * With several ranks nothing is saved, because the others wait for this rank in a step; the last checkpoint remains.
+   * With several ranks nothing is saved, because the other ranks wait for this rank in a step; the last checkpoint remains.
    */
   async #stopAtChange(error: Error): Promise<Error> {
     const { ranks } = this.#run;

@@ -1,5 +1,5 @@
-// Hashes all weights, to show that two runs are equal in every bit. The hash covers the device layout, [out, in], so it is not
-// the hash of any file.
+// Hashes all weights, to show that two runs are equal in every bit. The hash covers the weights in device layout, [out, in], so no
+// file has the same hash.
 import { createHash } from 'node:crypto';
 import { checkArguments } from '../../base/checks/given.ts';
 import type { Model } from '../../model/model.ts';

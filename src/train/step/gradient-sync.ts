@@ -50,7 +50,7 @@ export function gradientSyncOf(
     layerDone(layer: number): void {
       if (!overlapsBackward) return;
       const { layers } = config;
-      // Backward begins with the last layer. The head's gradients (index `layers`) are complete before, and are summed with it.
+      // The head's gradients (index `layers`) are complete before the last layer's, and are summed at the same time.
       for (const complete of layer === layers - 1 ? [layers, layer] : [layer]) {
         const bucket = bucketFrom(layout, complete);
         if (bucket !== undefined) reduce(bucket);

@@ -27,7 +27,7 @@ interface StepValues extends Required<UpdateLimits> {
   readonly requests: Requests;
 }
 
-/** Requests that all ranks follow once they read the step's result. */
+/** Requests that every rank follows after reading the step's result. */
 export interface Requests {
   readonly stops: boolean;
   /** Whether to save; only rank 0 requests a save. */
