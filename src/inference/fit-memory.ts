@@ -20,7 +20,7 @@ export function checkSequence(sequence: number, { context }: ModelConfig): void 
   throw usageError`--seq ${sequence} is over the model's context of ${context} positions; take a shorter --seq`;
 }
 
-/** The largest batch that fits and is still faster than a smaller one. @throws Gpt2Error if not even one sequence fits */
+/** The batch of --batch auto: the largest that fits and gains speed. @throws Gpt2Error if not even one sequence fits */
 export function chooseInferenceBatch(device: Device, config: ModelConfig, { maxMemory, ...sizes }: FitOptions): number {
   const limit = memoryLimit(device, maxMemory);
   const fits = (B: number) => neededBytes(device, config, { B, ...sizes }) <= limit.bytes;
@@ -48,7 +48,7 @@ const neededBytes = (device: Device, config: ModelConfig, sizes: FitOptions & { 
 
 const lessThanOne = ({ remedy }: ReturnType<typeof memoryLimit>): string => words`take a shorter --seq, or ${remedy}`;
 
-/** `sizes.texts`, halved until the model and its cache fit. @throws Gpt2Error if not even one text fits */
+/** The number of texts to generate together: `sizes.texts`, halved until all fits. @throws Gpt2Error if not even one text fits */
 export function fittingTexts(device: Device, config: ModelConfig, sizes: CacheSizes): number {
   const limit = memoryLimit(device, undefined);
   for (let { texts } = sizes; ; texts = Math.ceil(texts / 2)) {
@@ -61,5 +61,5 @@ export function fittingTexts(device: Device, config: ModelConfig, sizes: CacheSi
   }
 }
 
-/** Activation sizes for a whole window of one text, or for one token of each text. */
+/** The smallest activations, B x T tokens, that hold a whole window of one text, or one token of each text. */
 export const generationRows = ({ texts, window }: CacheSizes) => ({ B: Math.ceil(texts / window), T: window });

@@ -1,5 +1,5 @@
-// Completes options with defaults once the device and the model are known, checks rules about several options, and freezes them;
-// derives the model that they describe.
+// Completes options with defaults once the device and the model are known, checks rules about several options, freezes the options,
+// and derives the model that they describe.
 import { UsageError, usageError, words } from '../base/errors.ts';
 import { architectureOf, gpt2Architecture, otherThanGpt2 } from '../model/architecture.ts';
 import {
@@ -28,6 +28,7 @@ import {
 import { defaultWarmup } from './training-rows.ts';
 
 /**
+ * Fills in defaults, and checks rules about several options.
  * @param asked options, including those of a config file or of the resumed run
  * @param weights the model of the weights that --model names, if it is known yet; its parts take precedence over defaults
  * @throws UsageError
@@ -42,8 +43,8 @@ export function completeOptions(asked: TrainOptions, kind: LibraryKind, weights?
 }
 
 /**
- * The CPU library has ranks only for tests, so they need --device cpu. Ranks with different free memory would choose different
- * batches.
+ * Refuses options that several ranks cannot use. Ranks on the CPU are only for tests, so they need --device cpu. With --batch auto,
+ * ranks with different free memory would choose different batches.
  * @throws UsageError if several ranks would run on the CPU for lack of GPUs, or choose a batch
  */
 export function refuseRanks({ ranks, device, batch }: TrainOptions, kind: LibraryKind): void {
@@ -54,7 +55,7 @@ export function refuseRanks({ ranks, device, batch }: TrainOptions, kind: Librar
   if (batch === 'auto') throw usageError`--batch auto is for one GPU; give --batch a number with --gpus`;
 }
 
-/** The option that this one replaces. */
+/** The option that `name` replaces, such as valSteps for valTokens. */
 export const otherOf = (name: OptionName) => optionRows[name].insteadOf as OptionName | undefined;
 
 /** @throws UsageError if an option is set together with the option that it replaces */
@@ -67,7 +68,7 @@ export function refuseBoth(asked: TrainOptions): void {
   }
 }
 
-/** Checks that an option which needs another one has it; a default does not count. */
+/** Checks that an option is set together with the option that it needs; a default does not count as set. @throws UsageError */
 export function checkNeeds(asked: TrainOptions): void {
   for (const name of optionNames) {
     const needs = optionRows[name].needs as OptionName | undefined;
@@ -121,7 +122,7 @@ function checkOptions(options: DefaultedOptions, { context, isModelKnown, asked 
 
 export const sizeNames = ['layers', 'channels', 'heads'] as const;
 
-/** @param weights sizes of the weights that --model names, if they are known yet */
+/** The facts on which defaults depend. @param weights the model of the weights that --model names, if known yet */
 function factsOf(asked: TrainOptions, kind: LibraryKind, weights?: ModelConfig): Facts {
   const { model, context } = asked;
   const startsFromWeights = model !== undefined && !isNewModel(model);
@@ -135,8 +136,8 @@ function factsOf(asked: TrainOptions, kind: LibraryKind, weights?: ModelConfig):
 }
 
 /**
- * The options of a run whose values are not the defaults. Started with these alone, a run has the same configuration. Defaults that
- * depend on the machine count as defaults on none, so that the options have the same effect everywhere.
+ * The options of a run whose values are not the defaults: a run started with these alone has the same configuration. A default
+ * that depends on the machine is included too, so that the options have the same effect everywhere.
  */
 export function unlikeDefaults(configuration: Readonly<Record<string, unknown>>): TrainOptions {
   const asked: Record<string, unknown> = {};
@@ -145,14 +146,14 @@ export function unlikeDefaults(configuration: Readonly<Record<string, unknown>>)
     const isDefault = (['cpu', 'cuda'] as const).every((kind) => {
       const facts = factsOf(asked, kind);
       const options = withDefaults(asked, facts);
-      // The file of the weights has the sizes.
+      // The sizes come from the file of the starting weights.
       if (facts.startsFromWeights && sizeNames.some((size) => size === name)) return true;
       const sizes = { context: defaultContext, ...presetConfig(options.model) };
       const warmup = defaultWarmup(Number(configuration.steps), facts.startsFromWeights);
       const known = { ...sizes, warmup, ...freezeOptions({ ...options, batch: Number(options.batch) }) };
       return JSON.stringify(value) === JSON.stringify(known[name]);
     });
-    // The default of dtype depends on the CPU.
+    // Always include dtype, because its default depends on the CPU.
     if (value !== undefined && (name === 'dtype' || !isDefault)) asked[name] = value;
   }
   return asked;
@@ -168,11 +169,11 @@ function withDefaults(asked: TrainOptions, facts: Facts): DefaultedOptions {
 export const askedSteps = ({ steps, tokens }: TrainOptions, totalBatch: number): number | undefined =>
   tokens === undefined ? steps : Math.ceil(tokens / totalBatch);
 
-/** Tokens in one round of micro-batches over all ranks; `auto` counts as one sequence, which divides every choice. */
+/** Tokens in one micro-batch of every rank together; `auto` counts as one sequence, which divides every batch that it can choose. */
 const roundTokens = ({ batch, sequence, ranks }: Pick<DefaultedOptions, 'batch' | 'sequence' | 'ranks'>): number =>
   (batch === 'auto' ? 1 : batch) * sequence * ranks;
 
-/** Freezes options whose batch is chosen. The validation's size is recorded, so that it stays if the default or --seq changes. */
+/** Freezes options once the batch is chosen. Sets `valTokens`, so that a resume with another --seq validates on as many tokens. */
 export function freezeOptions(options: DefaultedOptions & { readonly batch: number }): ResolvedOptions {
   const together = roundTokens(options);
   const totalBatch = options.totalBatch ?? together;
@@ -183,7 +184,7 @@ export function freezeOptions(options: DefaultedOptions & { readonly batch: numb
 
 /**
  * The model that options describe.
- * @param options with the parts of the weights filled in
+ * @param options with the parts (norm, positions and so on) of the starting weights filled in
  * @param weights the model of the weights that the run starts from; undefined for a new model
  * @throws UsageError as `checkConfig`
  */
@@ -193,7 +194,7 @@ export function modelOf(
   vocabularySize: number = gpt2VocabularySize,
   endOfText: number | undefined = weights?.endOfText ?? vocabularySize - 1,
 ): ModelConfig {
-  // A custom model has --layers, --channels and --heads.
+  // `base` lacks sizes only for --model custom, which requires --layers, --channels and --heads.
   const base = weights ?? { context: defaultContext, ...presetConfig(options.model), vocabularySize };
   const { layers = base.layers!, channels = base.channels!, heads = base.heads!, context = base.context } = options;
   return checkConfig({

@@ -1,4 +1,4 @@
-// Writes, checks and compares configurations, the content of config.json: the options of a model or run, by the table's rows.
+// Writes, checks and compares configurations (the content of config.json): the options of a run, as the options table defines them.
 import { basename } from 'node:path';
 import * as z from 'zod';
 import { gpt2Error } from '../base/errors.ts';
@@ -17,7 +17,7 @@ import {
 
 const isPart = (name: string): boolean => programParts.includes(name as ProgramPart);
 
-/** The value of a program's part in a configuration. */
+/** The recorded value of an option in whose place a program passed a function or object. */
 export const ofProgram = 'of the program';
 
 const partField = (what: string) => ({
@@ -40,7 +40,7 @@ export const derivedFields = {
   validation: partField('batches of validations'),
 } as const;
 
-/** Checks types, not ranges. Fields of later versions are allowed. */
+/** The schema of config.json. It checks types, not ranges, and allows fields of later versions. */
 export const configurationSchema = z.looseObject({
   ...Object.fromEntries(recordedNames.map((name) => [name, fieldSchema(name, optionRows[name])])),
   ...Object.fromEntries(Object.entries(derivedFields).map(([name, { schema }]) => [name, schema])),
@@ -61,13 +61,13 @@ function valueSchema(type: OptionRow['type']): z.ZodType {
   return 'number' in type ? z.number() : z.enum(type);
 }
 
-/** Whether a field of a configuration says that a program gave the part. */
+/** Whether a field of a configuration records that a program passed a function or object in its place. */
 export const isOfProgram = (name: string, value: unknown): boolean => isPart(name) && value === ofProgram;
 
 export const partsIn = (configuration: object): string[] =>
   Object.entries(configuration).flatMap(([name, value]) => (isOfProgram(name, value) ? [name] : []));
 
-/** Whether the program's schedule or optimizer leaves an option without effect. */
+/** Whether one of a program's `parts`, a schedule or an optimizer, leaves the option without effect. */
 function isReplaced(name: string, parts: readonly string[]): boolean {
   const { without, onlyWith } = rowNamed(name) ?? {};
   const replacing = parts.filter((part) => part === 'schedule' || part === 'optimizer');
@@ -75,8 +75,8 @@ function isReplaced(name: string, parts: readonly string[]): boolean {
 }
 
 /**
- * @param recorded the configuration of a run, and `parts` those that the program gives now
- * @throws Gpt2Error if they differ
+ * Checks that a program passes the same parts (schedule, optimizer, batches, validation) as when the configuration was recorded.
+ * @param parts names of the parts that the program passes now @throws Gpt2Error if they differ
  */
 export function checkSameParts(where: string, recorded: object, parts: readonly string[]): void {
   const before = partsIn(recorded);
@@ -89,7 +89,7 @@ export function checkSameParts(where: string, recorded: object, parts: readonly 
     throw gpt2Error`${where} was trained without ${added.join(', ')} of a program: start another run`;
 }
 
-/** The configuration of a run of `steps` steps on a model of these sizes. @param cards hashes, from `cardHashes` */
+/** The configuration of a run of `steps` steps on the model `config`. @param cards hashes of kernel cards */
 export function configurationOf(
   options: ResolvedOptions,
   config: ModelConfig,
@@ -98,7 +98,7 @@ export function configurationOf(
   parts: readonly string[] = [],
 ): Configuration {
   const { optimizer, embeddingLearningRate, headLearningRate } = options;
-  // Other rates are multiples of learningRate, also with the program's schedule.
+  // With a program's schedule, learningRate still matters to other rates, which are applied as multiples of learningRate.
   const hasMultiples = optimizer === 'muon' || (embeddingLearningRate ?? headLearningRate) !== undefined;
   const isBase = (name: string) => name === 'learningRate' && hasMultiples && !parts.includes('optimizer');
   const recorded = recordedNames
@@ -122,17 +122,14 @@ export const commandOf = (configuration: Configuration): string =>
 export const agreedOptions = (configuration: Configuration): Record<string, unknown> =>
   Object.fromEntries(Object.entries(configuration).filter(([name]) => !rowNamed(name)?.perMachine));
 
-/** The value of a field in an earlier configuration; an option that was added later had its default. */
+/** The value of a field in an earlier configuration: for an option added since, the option's default. */
 export function recordedValue(before: Readonly<Record<string, unknown>>, field: string): unknown {
   const { optional, default: value } = rowNamed(field) ?? {};
   const hasDefault = optional && typeof value !== 'object' && !isReplaced(field, partsIn(before));
   return before[field] ?? (hasDefault ? value : undefined);
 }
 
-/**
- * Whether configurations that differ in a field count as different.
- * @param isConstant whether the learning rate of both is constant
- */
+/** Whether runs that differ in a field count as different. @param isConstant whether the learning rate of both runs is constant */
 export function isCompared(field: string, isConstant = false): boolean {
   const compare = rowNamed(field)?.compare;
   return compare !== 'no' && !(compare === 'if the rate falls' && isConstant);

@@ -3,10 +3,10 @@ import { gpt2Architecture, parts } from '../model/architecture.ts';
 import { sizeRanges } from '../model/config.ts';
 import type { Facts, OptionRow } from './row.ts';
 
-/** Columns of the sizes of a custom model. */
+/** Columns that the options of a model's sizes share. */
 const ofSize = { default: { text: "the model's" }, resume: 'never' } as const;
 const ofPart = { optional: true, resume: 'never', bench: true } as const;
-/** The row of a part; architecture.ts has its values. */
+/** The row of a part of the model, such as the norm; architecture.ts lists the values of each part. */
 const part = <N extends keyof typeof parts>(name: N, usage: string, help: string) => ({
   ...{ usage, type: parts[name], help, default: gpt2Architecture[name], ...ofPart },
 });

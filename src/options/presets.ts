@@ -20,7 +20,7 @@ const table = {
       ...{ model: 'custom', layers: 4, channels: 128, heads: 4, context: 64 },
       ...{ data: 'data/tinyshakespeare-char', order: 'sequence', batch: 12, sequence: 64 },
       ...{ steps: 3000, learningRate: 3e-3, warmup: 100, schedule: 'cosine', finalLearningRateFraction: 0.1 },
-      // The recorded curves are in fp32.
+      // fp32, as in the recorded curves of this preset.
       ...{ weightDecay: 0.1, beta2: 0.99, dtype: 'fp32' },
       ...{ valEvery: 500, valTokens: 'all', sampleEvery: 500, logEvery: 100 },
     },
@@ -43,18 +43,18 @@ const table = {
   },
 } as const satisfies Record<string, Preset>;
 
-/** Each recorded curve is a preset with the same name. Its options are those in the curve's file, and those here. */
+/** Each recorded reference curve is also a preset of the same name: options from the curve's file, replaced by the options here. */
 const curves = {
   'llmc-d6-fp32-b4-t64': {},
   'llmc-d12-fp32-b4-t64': {},
   'llmc-d12-fp32-b4-t1024': {},
   'llmc-d12-bf16-b4-t1024': {},
-  // As in llm.c's scripts/run_gpt2_124M.sh, because the published record lacks the command.
+  // Options of llm.c's scripts/run_gpt2_124M.sh, because the published record of this curve lacks the command.
   'llmc-d12-fineweb10b-8xh100': {
     ...{ batch: 64, sequence: 1024, totalBatch: 524_288, ranks: 8, order: 'llmc', seed: 42 },
     ...{ weightDecay: 0.1, gradientClip: 1, valSteps: 20 },
   },
-  // Plain runs: `train --steps 400` on a GPU, and on a CPU without AMX.
+  // PyTorch with the options of a plain `train --steps 400`: on a GPU, and on a CPU without AMX.
   'pytorch-d12-b4-t1024-tinyshakespeare': {},
   'pytorch-d6-b4-t64-tinyshakespeare': {},
   'pytorch-d6-fp32-b4-t64-moby-dick': {},
@@ -86,7 +86,7 @@ function readCurve(name: CurveName): Preset {
     configuration: Preset['options'] & ModelConfig & { model: string; steps: number };
   };
   const { model, steps, data } = configuration;
-  // The sizes that a model's name implies are left out: with another --model they would be wrong.
+  // Leave out sizes that the model's name implies, because another --model has other sizes.
   const sizes = presetConfig(model) ?? { vocabularySize: 'from the data' };
   const recorded = Object.fromEntries(Object.entries(configuration).filter(([option]) => !(option in sizes)));
   const options: Preset['options'] = { ...recorded, ...curves[name], data: `data/${data}` };

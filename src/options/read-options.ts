@@ -17,10 +17,7 @@ import { checkSameParts, derivedFields, isOfProgram } from './configuration.ts';
 import { flagOf, type OptionRow, type OptionValue } from './row.ts';
 import { type OptionName, optionNamed, optionNames, optionRows, type TrainOptions } from './table.ts';
 
-/**
- * Reads an option's value from text or JSON.
- * @throws UsageError naming the flag, the values it takes, and the value
- */
+/** Reads an option's value from text or JSON. @throws UsageError naming the flag, the values it takes, and the value */
 export function readValue(row: OptionRow, value: unknown): OptionValue {
   const { type } = row;
   const flag = flagOf(row);
@@ -34,7 +31,7 @@ export function readValue(row: OptionRow, value: unknown): OptionValue {
   return read as OptionValue;
 }
 
-/** A text may be empty if the empty text is the value of a flag alone. */
+/** The kind of value that an option takes. A text may be empty only if the flag alone stands for the empty text. */
 const kindOf = ({ type, alone }: OptionRow): Kind => (type === 'text' && alone === '' ? 'text or ""' : type);
 
 type Kinds = Record<OptionName, Kind>;
@@ -73,7 +70,8 @@ export function readOptions(values: Record<string, unknown>, source: string): Tr
 
 /**
  * Reads a file of options, or a folder's config.json, as a run wrote it or as edited later.
- * @throws Gpt2Error if it is not such a file, or has other parts of a program; UsageError as `readOptions`
+ * @param parts names of the parts that the program passes now, which the file must record
+ * @throws Gpt2Error if the file is no JSON object, or records other parts; UsageError as `readOptions`
  */
 export function readOptionsFile(
   place: string,
@@ -92,7 +90,7 @@ export function readOptionsFile(
   return readOptions(value as Record<string, unknown>, path);
 }
 
-/** As `readOptionsFile`, for a run that resumes with the file. @throws Gpt2Error if the file differs from what the run wrote */
+/** As `readOptionsFile`, for the config.json of a run to resume. @throws Gpt2Error if the file differs from what the run wrote */
 export function readRunOptions(path: string, parts: readonly string[] = []): TrainOptions {
   const advice = words`restore it, or start another run with --config ${path}`;
   const check = (file: CheckedJson) => explained(`cannot resume from ${path}`, advice, () => file.check());

@@ -1,4 +1,4 @@
-// Merges the options of a resumed run with new ones: each is used with a notice, or refused if it would break the run.
+// Merges the options of a resumed run with new ones: each new option is used with a notice, or refused if it would break the run.
 import { gpt2Error, usageError, words } from '../base/errors.ts';
 import { customModel, hasSameLayers, presetConfig } from '../model/config.ts';
 import { isRecordedAs } from '../weights/formats/hub.ts';
@@ -16,9 +16,9 @@ export function runToResume({ resume, overwrite, out }: TrainOptions): string | 
 }
 
 /**
- * The options of `before`, replaced by those of `asked` that are set. Another schedule gets its default end; another number of
- * steps its default warmup, if the run has the default. An end makes a constant rate fall. An option removes the one that it
- * replaces. Another model has its sizes. A model of the hub keeps its recorded commit.
+ * Merges options: those of `before`, replaced by those that `asked` sets. Dependent options of `before` are dropped and so take their
+ * defaults: final rate and decay with another schedule; a default warmup with another number of steps; a constant schedule with a
+ * final rate below 1; an option that `asked` replaces; sizes with another model. A hub model keeps its recorded commit.
  */
 export function withGiven(before: TrainOptions, asked: TrainOptions): TrainOptions {
   const { schedule, finalLearningRateFraction: final } = asked;
@@ -51,7 +51,7 @@ export function withGiven(before: TrainOptions, asked: TrainOptions): TrainOptio
  */
 export function resumedOptions(before: TrainOptions, asked: TrainOptions, notice: (text: string) => void) {
   const totalBatch = asked.totalBatch ?? before.totalBatch;
-  // --tokens becomes steps: runs record only steps.
+  // Convert --tokens to steps, because runs record only steps.
   const inSteps =
     totalBatch === undefined ? asked : { ...asked, steps: askedSteps(asked, totalBatch), tokens: undefined };
   for (const name of recordedNames) {
@@ -69,7 +69,7 @@ export function resumedOptions(before: TrainOptions, asked: TrainOptions, notice
   return withGiven(before, inSteps);
 }
 
-/** Why another value is refused, to end the message; undefined if it is allowed. */
+/** The end of the error message if --resume may not change the option; undefined if it may. */
 function refusalOf(name: OptionName, before: TrainOptions, asked: TrainOptions): string | undefined {
   switch (optionRows[name].resume) {
     case 'never':

@@ -4,7 +4,7 @@ import type { LibraryKind } from '../native/find-library.ts';
 
 export { real, whole } from '../base/checks/given.ts';
 
-/** The parts of a run that a program may give as functions and objects. */
+/** Names of options in whose place a program may pass a function or object. */
 export const programParts = ['schedule', 'optimizer', 'batches', 'validation'] as const;
 export type ProgramPart = (typeof programParts)[number];
 
@@ -26,7 +26,7 @@ export interface Facts {
 
 interface DerivedDefault {
   readonly text: string;
-  /** Absent: the option stays unset, or the code that uses it fills it in. */
+  /** Computes the default. Absent: the option stays unset, or the code that uses the option fills it in. */
   readonly of?: (facts: Facts) => OneValue;
 }
 
@@ -34,42 +34,42 @@ interface DerivedDefault {
 export interface OptionRow {
   /** The flag, and the name of its value in <>, or in [] if the value is optional. */
   readonly usage: string;
-  /** The value of the flag alone, if the value is optional. */
+  /** The option's value if the flag stands alone, for a flag whose value is optional. */
   readonly alone?: OptionValue;
   readonly type: ValueType;
-  /** Imperative or noun phrase of fewer than 80 characters; the default is appended from its column. */
+  /** Imperative or noun phrase of fewer than 80 characters; the default is appended from the column `default`. */
   readonly help: string;
   readonly default?: OneValue | DerivedDefault;
   /**
    * The option may be missing from config.json: it has no default, or was added after version 0.1.0; older runs then have the
-   * default. Every new option of a model or run needs this.
+   * default. Every new option of a model or run must be optional.
    */
   readonly optional?: true;
   /** Whether --resume may change the option. Default: yes, with a notice. */
   readonly resume?: 'never' | 'with --order sequence' | 'to the same model';
   /**
    * Whether `compare` and reports treat runs that differ in the option as different. Default: yes. 'by file name': against a
-   * reference and in tables only the last part of the path counts. 'if the rate falls': against a reference, and only if a
-   * learning rate falls. 'without validation': a reference is still compared, but without its validations.
+   * reference and in tables, only the last part of the path counts. 'if the rate falls': against a reference, only if a learning
+   * rate falls. 'without validation': a reference is still compared, but without its validation losses.
    */
   readonly compare?: 'no' | 'by file name' | 'if the rate falls' | 'without validation';
-  /** Ranks may differ in the option, because it depends on their machine. */
+  /** Ranks may have different values, because the option depends on the machine. */
   readonly perMachine?: true;
-  /** The option that this one replaces: setting both at once is refused, a later one removes an earlier one. */
+  /** The option that this option replaces. Setting both is refused; in a merge, a new option removes the old one. */
   readonly insteadOf?: string;
-  /** The option that must be set, too. */
+  /** Another option that must be set if this option is set. */
   readonly needs?: string;
   /** This option has an effect only if another option has one of these values; otherwise only its default is allowed. */
   readonly onlyWith?: { readonly option: string; readonly values: readonly [string, ...string[]] };
-  /** The part of a program with which this option has no effect: giving both is refused. */
+  /** The function or object of a program that leaves this option without effect; setting both is refused. */
   readonly without?: ProgramPart;
   /** One of the ten options with which `train --help` opens. */
   readonly frequent?: true;
-  /** `bench` has the option too; for 'training' it has no effect on generation. */
+  /** The command `bench` has the option too. 'training': without effect on the generation that `bench` times. */
   readonly bench?: true | 'training';
-  /** Advice at the end of the error for another value: what the user may have meant. */
+  /** Returns advice for the end of the error about a wrong value: what the user may have meant. */
   readonly otherwise?: (value: string) => string;
-  /** The option's names in other programs: an error that quotes one names this option. */
+  /** The option's names in other programs: the error for such a name suggests this option. */
   readonly elsewhere?: readonly string[];
 }
 
@@ -87,14 +87,14 @@ export type ResolvedValueOf<R extends OptionRow> = R['type'] extends 'switch'
             ? number | 'all'
             : number;
 
-/** Whether a row's default is known before the data are open. */
+/** `true` if a row has a default that is known before the data are open. */
 export type HasDefault<R> = R extends { readonly default: infer D }
   ? D extends OptionValue | { readonly of: unknown }
     ? true
     : false
   : false;
 
-/** The default of a row; undefined: none, or not known yet. */
+/** The default of a row; undefined if the row has none, or if it depends on facts not known yet. */
 export function defaultOf({ default: value }: OptionRow, facts?: Facts): OptionValue | undefined {
   if (typeof value !== 'object') return value;
   return facts && value.of?.(facts);

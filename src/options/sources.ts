@@ -1,5 +1,5 @@
-// Merges the options of all sources, once. An option that was set directly comes first, then --config's file, then --preset, then
-// --recipe.
+// Merges the options of all sources, once. An option that was set directly takes precedence over --config's file, the file over
+// --preset, and --preset over --recipe.
 import { UsageError, words } from '../base/errors.ts';
 import { refuseBoth } from './complete-options.ts';
 import { type PresetName, readPreset } from './presets.ts';
@@ -8,15 +8,15 @@ import { type RecipeChoice, recipeChoices, recipeSource } from './recipe.ts';
 import { withGiven } from './resumed-options.ts';
 import { type OptionName, spell, type TrainOptions } from './table.ts';
 
-/** Options of all sources, and the origin of those that were not set directly. */
+/** The merged options of all sources, and the sources of options that were not set directly. */
 export interface Sources {
   readonly asked: TrainOptions;
   readonly options: TrainOptions;
   /** The options that each source adds, by the source's text: "--preset shakespeare-laptop". */
   readonly added: ReadonlyMap<string, TrainOptions>;
-  /** The preset, with the options that come from it. */
+  /** The preset, and the options that come from the preset. */
   readonly preset: { readonly name: PresetName; readonly options: TrainOptions } | undefined;
-  /** The recipe, with its choices and their reasons. */
+  /** The recipe, and the options that it sets, each with the value's origin. */
   readonly recipe:
     | { readonly name: string; readonly source: string; readonly choices: readonly RecipeChoice[] }
     | undefined;
@@ -35,7 +35,7 @@ export function resolveSources(asked: TrainOptions): Sources {
   const all: TrainOptions = { ...preset?.options, ...merged };
   const { recipe: name, ...options } = all;
   refuseBoth(options);
-  // A resumed run has recorded its recipe's choices.
+  // Leave out the recipe of a resumed run, whose configuration has recorded the recipe's choices.
   if (name === undefined || options.resume === true) return { asked, options: all, added, preset, recipe: undefined };
   const choices = recipeChoices(name, options);
   const chosen: TrainOptions = Object.fromEntries(choices.map(({ name, value }) => [name, value]));

@@ -11,7 +11,7 @@ import { trainingRows } from './training-rows.ts';
 /** Options that config.json records; options of one start of the program are not recorded. */
 const recordedRows = { ...trainingRows, ...runningRows };
 
-/** Keyed by the option's name in config.json. */
+/** All options; the key is the option's name in config.json. */
 export const optionTable = { ...recordedRows, ...startRows };
 
 /** The sections of the table, by their headings in --help. */
@@ -49,7 +49,7 @@ nameFlags({
   switches: new Set(Object.values(optionRows).filter(isSwitch).map(flagOf)),
 });
 
-/** "--seq" for sequence; in a program "sequence". */
+/** An option's name for messages: on the command line its flag, such as "--seq"; in a program "sequence". */
 export const spell = (name: OptionName): string => spelled(flagNamed(name));
 
 export type { TrainOptions };
@@ -61,7 +61,7 @@ export type DefaultedOptions = Readonly<
   { [K in Defaulted]: NonNullable<TrainOptions[K]> } & Omit<TrainOptions, Defaulted>
 >;
 
-/** Options of a run in which `batch` is chosen, and so the size of a step. */
+/** Options of a run once `batch` is chosen, and with it the size of a step. */
 export type ResolvedOptions = Readonly<
   Omit<DefaultedOptions, 'batch' | 'totalBatch'> & {
     batch: number;

@@ -7,9 +7,9 @@ import { modelRows } from './model-rows.ts';
 import { type Facts, type OptionRow, real, whole } from './row.ts';
 
 /**
- * Learning rates of new models by their width in channels; a width in between has the rate of the next one. Measured at 384
+ * Learning rates of new models by width in channels; a width in between has the rate of the next larger width. Measured at 384
  * (batch 4 x 64) and 768 (batch 4 x 1024) with the default schedule: on four texts, over 300 and 2000 steps, the loss is at most 1%
- * over the best of a grid, except where 768 channels read a text 27 times (benchmarks/defaults.md). The others are extrapolated.
+ * over the best of a grid, except where 768 channels read a text 27 times (benchmarks/defaults.md). Other rates are extrapolated.
  */
 const newModelRates = [
   { channels: 128, rate: 2e-3 },
@@ -45,7 +45,7 @@ const finalFractions = { constant: 1, cosine: 0.1, linear: 0, wsd: 0, trapezoid:
 const defaultSchedule = ({ startsFromWeights, asked }: Facts) =>
   startsFromWeights && asked.finalLearningRateFraction === undefined ? 'constant' : 'cosine';
 
-/** Columns of the options of AdamW and of Muon. */
+/** Columns that all options of AdamW share (`ofAdamw`), or of Muon (`ofMuon`). */
 const ofAdamw = { optional: true, without: 'optimizer' } as const;
 const ofMuon = { optional: true, onlyWith: { option: 'optimizer', values: ['muon'] } } as const;
 

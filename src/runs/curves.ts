@@ -1,11 +1,11 @@
-// Collects the curves of a run from the events of its log. The live page does the same with each line that arrives, so nothing
+// Collects the curves of a run from the events of its log. The live page runs this code in the browser, line by line, so nothing
 // here needs Node or a DOM.
 
-/** An event as in the JSON line: numbers that JSON lacks are text, and fields of later versions may be present. */
+/** An event parsed from a line of the log: NaN and infinities are text, and fields of later versions may be present. */
 // biome-ignore lint/suspicious/noExplicitAny: a line is read with the fields its event has, and text comes from any version.
 export type Line = Record<string, any> & { event: string };
 
-/** The curves of a run that are compared. */
+/** The curves in which runs are compared: training loss, validation loss, gradient norm, learning rate. */
 export const seriesNames = ['train', 'val', 'norm', 'lr'] as const;
 export type SeriesName = (typeof seriesNames)[number];
 
@@ -22,12 +22,12 @@ export class RunCurves {
   readonly norm = empty();
   readonly lr = empty();
   readonly tokensPerSecond = empty();
-  /** Tokens of each single step; --resume may change them. */
+  /** Number of tokens in each step, which a resumed run may change by --total-batch. */
   readonly tokens = empty();
   readonly seconds = empty();
   #totalBatch: unknown;
 
-  /** A start at step s drops training values from s on and validations after s: step s is validated before it is saved. */
+  /** Adds an event. A resume at step s drops training values from s on, but validations only after s: s was validated before its save. */
   take(event: Line): void {
     const { train, val, norm, lr, tokensPerSecond, tokens, seconds } = this;
     if (event.event === 'run') {
@@ -47,7 +47,7 @@ export class RunCurves {
   }
 }
 
-/** Steps ascend; the later of two values of a step replaces the earlier one. */
+/** Inserts a value in ascending order of steps; a later value of a step replaces the earlier one. */
 function push({ steps, values }: GrowingPoints, step: unknown, value: unknown): void {
   if (typeof step !== 'number' || !Number.isInteger(step)) return;
   const place = steps.findLastIndex((one) => one < step) + 1;

@@ -24,7 +24,7 @@ export function refuseOccupied(run: string, { overwrite }: { overwrite: boolean 
   }
 }
 
-/** Checks a folder without a checkpoint. @throws Gpt2Error if it holds no run, or if the run's log names checkpoints */
+/** Checks a folder to resume from that has no checkpoint. @throws Gpt2Error if there is no run, or if the run's log names checkpoints */
 export function refuseLostCheckpoints(run: string): void {
   const { log, isRun, foreign } = examine(run);
   refuseFolderOfRuns(run, foreign);
@@ -50,12 +50,12 @@ function refuseFolderOfRuns(run: string, foreign: readonly string[]): void {
 /** @throws Gpt2Error if one of a run's files or folders cannot be read, or a file stands in place of a folder, or the reverse */
 export const refuseUnreadable = (run: string): void => void examine(run);
 
-/** Whether a run that starts there would replace a run. @throws as `refuseUnreadable` */
+/** Whether a run that starts in this folder at step 0 would replace a run. @throws as `refuseUnreadable` */
 export const holdsRun = (run: string): boolean => examine(run).holds;
 
 /**
- * `isRun`: whether a run wrote the log or the configuration. `holds`: whether there is a step of a run to replace. `ours`,
- * `foreign`: the entries that a run wrote and those that none wrote, as paths relative to the run folder. In a folder that is no
+ * Examines a folder. `isRun`: whether a run wrote its log or configuration. `holds`: whether there is a step of a run to replace.
+ * `ours`, `foreign`: the entries that a run wrote and that no run wrote, as paths relative to the folder. In a folder that is no
  * run, every entry is foreign.
  */
 function examine(run: string) {
@@ -81,17 +81,17 @@ function examine(run: string) {
 const entriesOf = (folder: string): string[] =>
   standsAs('folder', folder) ? (lookAt(folder, () => readdirSync(folder)) ?? []).sort() : [];
 
-/** Entries that a file system or a desktop creates; they stay. */
+/** Whether a file system or a desktop creates this entry; a run leaves such entries in place. */
 const isOfSystem = (entry: string): boolean => entry === 'lost+found' || entry.startsWith('.');
 
-/** The state of a file that a run writes: missing, empty, written by a run, or not. */
+/** The state of a log or configuration: 'none' (missing), 'empty', 'ours' (written by a run) or 'foreign'. */
 function contentOf(path: string, isOwn: (path: string) => boolean) {
   if (!standsAs('file', path)) return 'none';
   if (lookAt(path, () => statSync(path).size) === 0) return 'empty';
   return lookAt(path, () => isOwn(path)) ? 'ours' : 'foreign';
 }
 
-/** Whether a file begins as every line of a log does. */
+/** Whether a file begins like every line of a run's log. */
 function isLog(path: string): boolean {
   const beginning = '{"event":';
   const read = Buffer.alloc(beginning.length);
@@ -113,7 +113,7 @@ function isConfiguration(path: string): boolean {
   }
 }
 
-/** The steps that the events of this kind have in a log. Lines are not parsed: a long log has hundreds of thousands. */
+/** The steps of a log's events of this kind. Lines are not parsed, because a long log has hundreds of thousands. */
 function stepsInLog(run: string, kind: 'checkpoint' | 'train'): number[] {
   const path = logPath(run);
   const lines = lookAt(path, () => readFileSync(path, 'utf8'))!.split('\n');
@@ -126,13 +126,13 @@ function standsAs(kind: 'file' | 'folder', path: string): boolean {
   const isLink = lookAt(path, () => lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink());
   if (isLink === undefined) return false;
   const stats = lookAt(path, () => statSync(path), isLink);
-  // A parent is a file, not a folder: creating the run's folder reports that.
+  // A parent of `path` is a file, not a folder. The error comes later, when the run folder is created.
   if (!stats) return false;
   if (kind === 'file' ? stats.isFile() : stats.isDirectory()) return true;
   throw gpt2Error`${path} is not a ${kind}; move it away or name another --out`;
 }
 
-/** @returns undefined if a parent of `path` is not a folder. @throws Gpt2Error saying why `path` cannot be read */
+/** Returns the result of `look`; undefined if a parent of `path` is not a folder. @throws Gpt2Error saying why `path` cannot be read */
 function lookAt<R>(path: string, look: () => R, isLink = false): R | undefined {
   try {
     return look();

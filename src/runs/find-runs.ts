@@ -8,7 +8,7 @@ import { checkpointsFolder, logPath } from './paths.ts';
 const isLogged = (run: string): boolean => existsSync(logPath(run));
 
 /**
- * Paths of the runs in a folder, or the folder itself if it is a run; none if it does not exist.
+ * Paths of the runs in a folder, or the folder itself if it is a run; empty if the folder does not exist.
  * @param isRun tells which folders count as runs; default: those with a log
  * @throws Gpt2Error if the folder cannot be listed
  */

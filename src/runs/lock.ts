@@ -9,7 +9,7 @@ import { logPath } from './paths.ts';
 export const busy = (run: string): Gpt2Error =>
   gpt2Error`another process is writing ${run}; wait until it ends, or name another --out`;
 
-/** An early check; only a lock keeps other processes out. @throws Gpt2Error if another process writes the run */
+/** Checks early, without keeping a lock, that the run is free. @throws Gpt2Error if another process writes the run */
 export function refuseBusyRun(run: string): void {
   if (!whileIdle(run, () => {})) throw busy(run);
 }
@@ -19,7 +19,7 @@ export function refuseBusyRun(run: string): void {
  * @returns false if another process writes the run
  */
 export function whileIdle(run: string, work: () => void): boolean {
-  // Null: there is no log, or it cannot be read; opening it for writing reports the reason.
+  // Null if the log is missing or cannot be read: opening the log for writing reports the reason later.
   const lock = orElse(null, () => lockRun(run, constants.O_RDONLY));
   if (!lock) return lock === null;
   try {
@@ -41,7 +41,7 @@ export function lockRun(run: string, flags: number): RunLock | undefined {
   const open: number[] = [];
   let lock: RunLock | undefined;
   try {
-    // A folder that cannot be read is not locked.
+    // A folder that cannot be read stays unlocked; the lock of the log remains.
     const folder = orElse(undefined, () => openSync(run, constants.O_RDONLY | constants.O_DIRECTORY));
     if (folder !== undefined && !lockFile(open[open.push(folder) - 1]!)) return undefined;
     for (;;) {
@@ -86,7 +86,7 @@ function locked(run: string, folder: number | undefined, log: number) {
   return lock;
 }
 
-/** The file to which the path of an open file leads now: `it`, another, or nothing. If unknown, as on an unmounted disk, `it`. */
+/** Whether `path` leads to the open file (`it`), to another file, or to nothing. If unknown, as on an unmounted disk: `it`. */
 export function leadsTo(path: string, file: number): 'it' | 'another' | 'nothing' {
   try {
     const [there, here] = [statSync(path, { bigint: true }), fstatSync(file, { bigint: true })];

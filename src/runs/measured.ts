@@ -1,8 +1,8 @@
-// Finds losses that cannot be compared: on other data or another vocabulary, and validations on other tokens of the same data.
+// Finds which losses of two runs cannot be compared: of different data or vocabularies, or of different tokens of a validation set.
 import { shortValue } from '../options/configuration.ts';
 import type { RunEvent } from './schema.ts';
 
-/** A run, or a reference, which has no events. */
+/** A run, or a recorded reference curve, which has no events. */
 export interface Measured {
   readonly configuration?: Readonly<Record<string, unknown>> | undefined;
   readonly events?: readonly RunEvent[] | undefined;
@@ -11,20 +11,20 @@ export interface Measured {
 export const lastEvent = <K extends RunEvent['event']>({ events = [] }: Measured, kind: K) =>
   events.findLast((event): event is Extract<RunEvent, { event: K }> => event.event === kind);
 
-/** The last validation in bits per byte of its text; undefined if the log lacks its bytes. */
+/** The last validation loss in bits per byte of text; undefined if the log has no number of bytes. */
 export function bitsPerByte(run: Measured): number | undefined {
   const { loss = 0, tokens, bytes } = lastEvent(run, 'val') ?? {};
   return tokens && bytes ? (loss * tokens) / Math.LN2 / bytes : undefined;
 }
 
 /**
- * The series of losses that cannot be compared. Fields that a reference lacks count as equal.
- * @returns `otherText`: series on other data or another vocabulary; `leftOut`: also validations on other tokens
+ * The series of losses that two runs cannot compare. Fields that a reference lacks count as equal.
+ * @returns `otherText`: series on different data or vocabularies; `leftOut`: also validations on different tokens of the same data
  */
 export function unlike(one: Measured, other: Measured) {
   const [ours, theirs] = [factsOf(one, other), factsOf(other, one)];
   const otherText = (['train', 'val'] as const).filter((of) =>
-    // Equal tokens have the same vocabulary, even if one of the models has more rows.
+    // Compare the hashes of shards if both are known: equal shards have one vocabulary, even if a model's table has more rows.
     ours.data[of] && theirs.data[of] ? ours.data[of] !== theirs.data[of] : ours.text !== theirs.text,
   );
   const isOtherChoice = ours.validation !== theirs.validation && !otherText.includes('val');
@@ -35,7 +35,7 @@ function factsOf({ configuration, events }: Measured, other: Measured) {
   const filled = events ? configuration : { ...other.configuration, ...configuration };
   const log = { events: events ?? other.events };
   const { vocabularySize, data, sequence, batch, ranks = 1, valSteps, valTokens } = filled ?? {};
-  // Batches from the start of the set also depend on their rows; sequences spread over the set depend only on their number.
+  // The tokens of --val-steps depend on batch size and ranks; the evenly spread sequences of --val-tokens only on their number.
   const batches = valSteps && [valSteps, Number(batch) * Number(ranks)];
   return {
     data: lastEvent(log, 'run')?.data ?? {},

@@ -2,7 +2,7 @@
 import { readdirSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 
-/** The events, one JSON object per line. */
+/** The log of the run: events, one JSON object per line. */
 export const logPath = (run: string): string => join(run, 'log.jsonl');
 const earlierLog = /^log-before-(\d+)\.jsonl$/;
 /** The path for a log that a new run replaces; earlier logs are kept, and the highest number is the newest. */
@@ -10,15 +10,15 @@ export function nextEarlierLog(run: string): string {
   const numbers = readdirSync(run).map((entry) => Number(earlierLog.exec(entry)?.[1] ?? 0));
   return join(run, `log-before-${Math.max(0, ...numbers) + 1}.jsonl`);
 }
-/** The configuration with all defaults; `--config` takes it. */
+/** The run's options with all defaults, as a JSON object; `--config` reads this file. */
 export const configPath = (run: string): string => join(run, 'config.json');
 /** The log of a rank other than 0; rank 0 writes the run's log. */
 export const rankLogPath = (run: string, rank: number): string => join(run, 'ranks', `rank-${rank}.jsonl`);
-/** One folder per step whose loss or norm was not finite: step-00000020. */
+/** Captures: one folder, such as step-00000020, per step whose loss or gradient norm was not finite. */
 export const capturesFolder = (run: string): string => join(run, 'captures');
-/** One folder per checkpoint: step-00000020. */
+/** Checkpoints: one folder, such as step-00000020, per saved step. */
 export const checkpointsFolder = (run: string): string => join(run, 'checkpoints');
-/** Folder for a run whose folder was replaced by something else: next to it, with the first free number. */
+/** A folder for a run whose folder was replaced during the run: next to the old path, with `number` in the name from 2 on. */
 export const rescuePath = (run: string, number: number): string =>
   join(dirname(resolve(run)), `${basename(resolve(run))}-rescued${number > 1 ? `-${number}` : ''}`);
 /** Whether an entry of a run folder has the name of a file that a run or its reports write. */

@@ -23,7 +23,7 @@ export interface RunRecord {
   /** The configuration of the last start: a resumed run may have other options. */
   readonly configuration: Configuration;
   readonly series: RunSeries;
-  /** Updates before the newest checkpoint since the log's last start: a log that ends earlier lacks steps. */
+  /** Step of the newest checkpoint, if saved after the log's last start. A log that ends before this step lacks steps. */
   readonly saved?: number | undefined;
 }
 
@@ -35,11 +35,11 @@ export interface RunRecord {
 export function readRun(run: string): RunRecord {
   checkArguments({ run });
   const path = logPath(run);
-  // Found before the log is read: a run that goes on logs a step, then saves it.
+  // Find the checkpoint before reading the log: a run in progress logs a step before it saves it.
   const newest = orElse(undefined, () => newestManifest(checkpointsFolder(run)))?.manifest;
   let text: string;
   try {
-    // Bytes that are not UTF-8 damage their line, which is named below.
+    // Bytes that are not UTF-8 only damage their line; the error below names the line.
     text = readWholeFile(path).toString();
   } catch (cause) {
     if (!existsSync(run)) throw gpt2Error`${run} does not exist; name a folder that train wrote`;
@@ -63,7 +63,7 @@ export function readRun(run: string): RunRecord {
   return { events, configuration: last.configuration, series: seriesOf(events), saved };
 }
 
-/** The last validation and the last HellaSwag of a step; none if the log cannot be read. */
+/** The last validation event and the last HellaSwag event of a step; empty if the log cannot be read. */
 export function evaluationsAt(run: string, step: number): RunEvent[] {
   const events = eventsAt(run, step);
   return (['val', 'hellaswag'] as const).flatMap((kind) => events.findLast(({ event }) => event === kind) ?? []);
@@ -77,8 +77,8 @@ export function eventsAt(run: string, step: number, events = eventsIfReadable(ru
 }
 
 /**
- * The events of a log without its damaged lines; none if the log cannot be read: a crash of the machine can destroy it.
- * @param kind the only kind of event, if not all
+ * The events of a log without damaged lines; empty if the log cannot be read, because a crash of the machine can destroy the log.
+ * @param kind the only kind of events to read; default: all kinds
  */
 export function eventsIfReadable(run: string, kind = ''): readonly RunEvent[] {
   const lines = orElse('', () => readWholeFile(logPath(run)).toString()).split('\n');

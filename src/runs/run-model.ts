@@ -1,4 +1,4 @@
-// Chooses the run whose model is used if none is named, and refuses folders that hold no model but runs.
+// Chooses a run's model if --model names none. Refuses folders without a model: runs without a checkpoint, and folders of runs.
 import { existsSync, statSync } from 'node:fs';
 import { attempt, Gpt2Error, gpt2Error } from '../base/errors.ts';
 import { continueWith, shellWord } from '../base/wording.ts';
@@ -24,7 +24,7 @@ export function refuseUnsaved(path: string): void {
   if (existsSync(logPath(path))) {
     const run = attempt(() => readRun(path));
     if (run instanceof Gpt2Error || listCheckpoints(checkpointsFolder(path)).length > 0) return;
-    // The checkpoints were removed.
+    // The run has saved: its checkpoints were removed later.
     if (run.events.some(({ event }) => event === 'checkpoint')) return;
     throw unsaved(path, run.configuration);
   }

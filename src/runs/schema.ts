@@ -7,7 +7,7 @@ import { parseJson } from '../base/files/strict-text.ts';
 import { configurationSchema } from '../options/configuration.ts';
 import type { Configuration } from '../options/table.ts';
 
-/** A number, or the text of a number that is not finite. Typed: the inferred type of "-Infinity" is no valid declaration. */
+/** A number, or the text of NaN or an infinity. The type is explicit, because the inferred type is no valid declaration. */
 const number: z.ZodType<number> = z.union([z.number(), z.enum(['NaN', 'Infinity', '-Infinity']).transform(Number)]);
 const step = z.int().nonnegative();
 const text = z.string();
@@ -17,7 +17,7 @@ const time = number.optional();
 export const runEventSchema = z.discriminatedUnion('event', [
   z.looseObject({
     event: z.literal('run'),
-    // The types follow from the table, which zod's own inference cannot see.
+    // A cast, because the type comes from the options table and zod cannot infer it.
     configuration: configurationSchema as unknown as z.ZodType<Configuration>,
     program: text,
     commit: text.optional(),
@@ -26,7 +26,7 @@ export const runEventSchema = z.discriminatedUnion('event', [
     codePath: text,
     dtype: text,
     parameters: z.int(),
-    /** A sha256 of the shards of each role, by which `compare` distinguishes data sets; the tokens of an epoch. */
+    /** A sha256 of the training and of the validation shards, by which `compare` distinguishes data; tokens of an epoch. */
     data: z.object({ train: text.optional(), val: text.optional(), epoch: z.int().optional() }).optional(),
     resumedFrom: step.optional(),
     /** The machine name of each rank, if there are several ranks. */
@@ -58,7 +58,7 @@ export const runEventSchema = z.discriminatedUnion('event', [
     /** In a run's last validation: the mean loss of each sequence, or of 1,000 spread evenly. */
     sequenceLosses: z.array(number).optional(),
   }),
-  // Fractions of `questions` answered correctly, by the sum of an ending's losses (acc) and by their mean (accNorm).
+  // Fractions of `questions` answered correctly, choosing the ending with the smallest sum (acc) or mean (accNorm) of losses.
   z.looseObject({ event: z.literal('hellaswag'), step, acc: number, accNorm: number, questions: z.int() }),
   z.looseObject({ event: z.literal('sample'), step, text: text }),
   // ms: from when the save was due until it was on the disk. During waitedMs training waited for the previous save, and during
@@ -66,7 +66,7 @@ export const runEventSchema = z.discriminatedUnion('event', [
   z.looseObject({ event: z.literal('checkpoint'), step, path: text, ms: time, heldMs: time, waitedMs: time }),
   // A checkpoint that was due could not be written.
   z.looseObject({ event: z.literal('notSaved'), step, reason: text }),
-  // A step that stopped the run: see train/run/bad-step.ts.
+  // A step that stopped the run, because its loss or gradient norm was not finite (train/run/bad-step.ts).
   z.looseObject({
     event: z.literal('nonFinite'),
     step,
@@ -75,7 +75,7 @@ export const runEventSchema = z.discriminatedUnion('event', [
     finding: text,
     capture: text.optional(),
   }),
-  // skipped: updates that --skip-spikes left out.
+  // The end of a run. weights: a hash of all weights; skipped: number of updates that --skip-spikes left out.
   z.looseObject({ event: z.literal('done'), steps: step, seconds: number, weights: text, skipped: step.optional() }),
 ]);
 
@@ -85,7 +85,7 @@ type Declared<E> = E extends unknown ? { [K in keyof E as string extends K ? nev
 /** One line of a run log; `event` distinguishes the kinds. */
 export type RunEvent = Declared<z.infer<typeof runEventSchema>>;
 
-/** JSON in which numbers that JSON lacks are text. */
+/** Formats a value as JSON, with NaN and infinities as text. */
 export const jsonText = (value: object): string =>
   JSON.stringify(value, (_, one: unknown) => (typeof one === 'number' && !Number.isFinite(one) ? String(one) : one));
 
@@ -95,7 +95,7 @@ export function formatEvent(event: RunEvent): string {
   return `${text.slice(0, -1)}${checksumOf(text)}}\n`;
 }
 
-/** The last field: the CRC-32 of the rest of the line, which detects every change of up to four consecutive bytes. */
+/** The last field of a line: the CRC-32 of the rest of the line, which detects every change of up to four consecutive bytes. */
 const checksumOf = (text: string): string => `,"crc32":"${crc32(text).toString(16).padStart(8, '0')}"`;
 const checksum = /,"crc32":"[^"]*"(?=\}$)/;
 

@@ -31,7 +31,7 @@ export class RunLog {
   }
 
   /**
-   * @param before called with the new path of the log that was there
+   * @param before called with the path to which a previous log was renamed
    * @throws Gpt2Error if the folder cannot be written, or holds files that must not be replaced: see `refuseOccupied`
    */
   static create(
@@ -55,7 +55,7 @@ export class RunLog {
 
   /**
    * Continues a run's log after its first `bytes` bytes; the rest is cut off. If a crash of the machine left an incomplete line,
-   * or lines that are not events, at the end of those bytes, these are cut off too, so that the next event starts on a new line.
+   * or lines that are not events, at the end of the kept bytes, that end is cut off too, so that the next event starts a new line.
    * @throws Gpt2Error if the log cannot be written
    */
   static resume(run: string, { configuration, bytes }: { configuration: Configuration; bytes: number }): RunLog {
@@ -68,7 +68,7 @@ export class RunLog {
     });
   }
 
-  /** Continues the log of a rank other than 0. @throws Gpt2Error if it cannot be written */
+  /** Continues the log of a rank other than 0. @throws Gpt2Error if the log cannot be written */
   static ofRank(run: string, rank: number): RunLog {
     const path = rankLogPath(run, rank);
     return explained(`cannot write the log ${path}`, undefined, () => {
@@ -88,7 +88,7 @@ export class RunLog {
     return this.#failure;
   }
 
-  /** Appends an event and returns its line. See `failure`. */
+  /** Appends an event and returns its line. After a failed write (`failure`) the line waits in memory. */
   write(event: RunEvent): string {
     const line = formatEvent(event);
     this.#waiting.push(Buffer.from(line));
@@ -126,7 +126,7 @@ export class RunLog {
   }
 
   /**
-   * Writes a lost log again, with every line so far: at its path, or in a folder next to it if something else is there.
+   * Writes a lost log again, with every line so far: at its old path, or in a folder next to the old one if the path is taken.
    * @returns the run folder and how the log was lost; undefined: nothing is lost
    * @throws Gpt2Error if the log cannot be written
    */
@@ -148,7 +148,7 @@ export class RunLog {
         return { out, lost };
       } catch (cause) {
         if (!(cause instanceof Gpt2Error)) throw cause;
-        // Only the disk's errors have a cause. EEXIST: a file is in place of the folder.
+        // Try the next folder if this one is taken: by a run (an error without cause) or by a file (EEXIST). Other causes are disk errors.
         const { code = 'EEXIST' } = (cause.cause ?? {}) as NodeJS.ErrnoException;
         if (code === 'EEXIST') continue;
         throw gpt2Error`${lost} and cannot be written again: ${cause}`;

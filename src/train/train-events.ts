@@ -31,7 +31,7 @@ export async function* trainEvents(
   const run = train(options, { ...boundHooks(hooks), signal: controller.signal, onEvent }).finally(() =>
     events.push(null),
   );
-  // The error is thrown from `await run` below.
+  // `await run` below throws the error; until then the rejection must not count as unhandled.
   run.catch(() => {});
   try {
     yield* events as AsyncIterable<RunEvent>;

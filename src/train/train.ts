@@ -14,7 +14,8 @@ import { Resources } from './run/opening.ts';
 import { Session } from './run/session.ts';
 
 /**
- * Trains as the options say (docs/api.md lists them). A program may give the schedule, the optimizer and the batches (`ProgramParts`).
+ * Trains as the options say (docs/api.md lists them). A program may pass schedule, optimizer, batches and validation
+ * (`ProgramParts`).
  * @throws UsageError for invalid options; StoppedError after `signal`; the error of a function in `hooks`, after saving;
  * Gpt2Error for everything else a user can fix
  * @example
@@ -36,7 +37,7 @@ export async function train(options: ProgramOptions, hooks: TrainHooks = {}): Pr
   return trainSources(resolveSources(plain), hooks, parts);
 }
 
-/** As `train`, for options whose sources are resolved. */
+/** As `train`, for options already merged with --config, --preset and --recipe. */
 export async function trainSources(
   sources: Sources,
   ofProgram: TrainHooks,
@@ -54,7 +55,7 @@ export async function trainSources(
     if (!place && (asked.ranks ?? 1) > 1) throw new UsageError(oneGpu);
     if (place) ranks = resources.keep(await Ranks.join(place, notice, signal));
     const { resume, out } = asked;
-    // Checked before notices about resuming. Other ranks would take the lock at the same time.
+    // Check before notices about resuming. Only rank 0 checks, because the check briefly takes the run's lock.
     if (resume && out !== undefined && isRoot(ranks)) refuseBusyRun(out);
     const resolve = () => resolveOptions(asked, { notice, onProgress, signal }, place, parts);
     const resolved = await (ranks ? ranks.afterRoot(resolve) : resolve());
@@ -72,7 +73,7 @@ export async function trainSources(
   } catch (error) {
     const ended =
       error instanceof InterruptedError ? new StoppedError(error.message, signal) : nameSources(error, sources);
-    // Before anything is closed: closing waits for collectives that other ranks have to abandon.
+    // Tell the other ranks before closing anything: closing waits for collectives that they have to abandon.
     failure = { error: await endOf(ranks, session?.describe(ended) ?? ended) };
     // An earlier error takes precedence over an error of closing.
     await resources.close().catch((closing: Error) => notice(closing.message));
@@ -81,7 +82,7 @@ export async function trainSources(
   return { ...result!, ...lossesOf(result!.out) };
 }
 
-/** The error with which every rank ends. A request to stop is no failure: each rank ends with its error of that request. */
+/** The error with which every rank ends. A request to stop is no failure: each rank then ends with a separate `StoppedError`. */
 async function endOf(ranks: Ranks | undefined, error: unknown): Promise<unknown> {
   if (!ranks) return error;
   if (!(error instanceof StoppedError)) return ranks.fail(error);

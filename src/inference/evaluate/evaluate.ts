@@ -13,14 +13,14 @@ import { type SequenceLosses, sequenceLosses, type WorkOptions } from './sequenc
 
 export interface EvaluateOptions extends Omit<WorkOptions, 'signal'> {
   readonly shards: readonly string[];
-  /** The tokenizer of the shards, or the name of a built-in one: "gpt2" or "bytes". Without it there are no bits per byte. */
+  /** The tokenizer of the shards, or the name of a built-in one: "gpt2" or "bytes". Default: unknown, without bits per byte. */
   readonly tokenizer?: Tokenizer | string | undefined;
   /** Sequences that run together; the results do not depend on this number. */
   readonly batch: number;
   readonly sequence: number;
   /** Tokens to predict, as whole sequences, at least one, spread evenly over the set. Default and maximum: all. */
   readonly tokens?: number | undefined;
-  /** Called with notices: differences from the options, and the number of tokens left out. */
+  /** Called with one-line notices: deviations from the options, and the number of tokens left out. */
   readonly notice?: ((text: string) => void) | undefined;
 }
 
@@ -34,11 +34,11 @@ export interface Evaluation extends Omit<SequenceLosses, 'losses'> {
 }
 
 /**
- * Runs the model over the whole sequences of a data set, or over as many, spread evenly, as hold `tokens`.
+ * Measures a model's loss on a data set, in whole sequences: all of them, or evenly spread ones that hold `tokens` tokens.
  * @param model must have activations for batch x sequence tokens
  * @throws UsageError without shards, for an unknown tokenizer, or if `sequence` is over the model's context; Gpt2Error for a
- * shard that is damaged, has a token outside the vocabulary or was made with another tokenizer, or if all are too short for one
- * sequence
+ * shard that is damaged, has a token outside the vocabulary or was made with another tokenizer, or if every shard is too
+ * short for one sequence
  * @example
  * const shards = findShards('data/tinyshakespeare', 'val');
  * const { loss, bitsPerByte } = await evaluate(model, { shards, tokenizer: 'gpt2', batch: 4, sequence: 64 });

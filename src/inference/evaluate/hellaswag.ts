@@ -14,19 +14,19 @@ import { checkSequence } from '../fit-memory.ts';
 import { runBatch } from './mean-loss.ts';
 import type { WorkOptions } from './sequence-losses.ts';
 
-/** Rows are padded to a multiple of this, at most to the sequence length. */
+/** Rows are padded to a multiple of this number of tokens, at most to the sequence length. */
 const widthStep = 32;
-/** CUDA plans attention's workspace for rows of a multiple of this. */
+/** The CUDA library sizes attention's workspace as if rows were as long as the next multiple of this number. */
 const workspaceStep = 128;
 const upTo = (step: number, length: number): number => Math.ceil(length / step) * step;
 
-/** A context with one completion. */
+/** The tokens of a question's context and one of its completions. */
 interface Row {
   readonly question: number;
   readonly completion: number;
   readonly tokens: Uint16Array;
   readonly context: number;
-  /** Number of tokens that the model runs on, with padding. */
+  /** Number of input tokens of the model, with padding. */
   readonly width: number;
 }
 
@@ -34,9 +34,9 @@ interface Row {
 export interface Hellaswag {
   readonly path: string;
   readonly questions: readonly Question[];
-  /** Sorted by width. */
+  /** One row per completion of each question, sorted by width. */
   readonly rows: readonly Row[];
-  /** Number of rows that were too long; they lack the beginning of their context. */
+  /** Number of rows that were too long, and so lost the beginning of their context. */
   readonly cut: number;
 }
 
@@ -58,8 +58,8 @@ export interface QuestionSizes {
 
 /**
  * Reads a file of questions into rows of at most `sequence` + 1 tokens, one per completion.
- * @throws Gpt2Error for a damaged file, a tokenizer that is not built in, a token outside the vocabulary, or a completion longer than
- * a sequence
+ * @throws Gpt2Error for a damaged file, a tokenizer that is not built in, a token outside the vocabulary, or a completion longer
+ * than a sequence
  * @example
  * const sizes = { sequence: 64, vocabularySize: 50257 };
  * const hellaswag = readHellaswag('data/hellaswag/hellaswag_val.bin', sizes);
@@ -78,7 +78,7 @@ export function readHellaswag(path: string, sizes: QuestionSizes): Hellaswag {
       if (tokens.length > sequence) {
         throw gpt2Error`${place} has ${tokens.length} tokens, more than a sequence of ${sequence}; give a longer --seq`;
       }
-      // The last token is only predicted, not run.
+      // The last token is only a target, not an input, so a row has up to `sequence` + 1 tokens.
       const kept = context.slice(-(sequence + 1 - tokens.length));
       if (kept.length < context.length) cut++;
       const row = Uint16Array.from([...kept, ...tokens]);
@@ -94,7 +94,7 @@ export function readHellaswag(path: string, sizes: QuestionSizes): Hellaswag {
 }
 
 export interface ScoreOptions extends WorkOptions {
-  /** The model's activations hold batch x sequence tokens; a batch has as many rows as fit. */
+  /** The model's activations must hold `batch` x `sequence` tokens; shorter rows run together as far as they fit. */
   readonly batch: number;
   readonly sequence: number;
 }
@@ -121,7 +121,7 @@ export async function scoreHellaswag(model: Model, file: Hellaswag, options: Sco
   return { acc: correct / questions, accNorm: correctNorm / questions, correct, correctNorm, questions };
 }
 
-/** The summed loss of each completion's tokens, for each question. */
+/** The sum of token losses, in nats, of each completion of each question: [question][completion]. */
 export async function completionLosses(model: Model, { questions, rows }: Hellaswag, options: ScoreOptions) {
   const { batch, sequence, progress, ranks, signal } = options;
   checkSequence(sequence, model.config);
@@ -145,7 +145,7 @@ export async function completionLosses(model: Model, { questions, rows }: Hellas
     }
     progress?.(done, rows.length);
   }
-  // Each row was computed on one rank and is zero on the others. Sent as strings, because JSON has no NaN.
+  // A sum was computed on one rank and is 0 on all others. Send the sums as strings, because JSON has no NaN.
   const ofRank = signal?.aborted ? null : sums.map((each) => Array.from(each, String));
   const all = ranks ? await ranks.allGather(ofRank) : [ofRank];
   if (!all.every((each) => each !== null)) throw new InterruptedError('stopped before all questions were asked');

@@ -6,9 +6,9 @@ import { plainLogits } from '../../model/head.ts';
 import type { Model } from '../../model/model.ts';
 
 /**
- * The logits of each token of the vocabulary after each input, in fp32: [B,T,V]. On a GPU in bf16 they are rounded to bf16.
+ * The logits of each token of the vocabulary after each input, in fp32: [B,T,V]. On a GPU in bf16 the logits are rounded to bf16.
  * @param batch `inputs` [B,T], such as a loader's batch
- * @param sizes tokens in a sequence; default: the T that the model was made for, or all if they are not a multiple of it
+ * @param sizes `sequence`: T; default: the model's T if it divides the number of inputs, else all inputs are one sequence
  * @throws ShapeError for inputs that do not fit the model's activations, or a token outside the vocabulary
  * @example
  * const values = await logits(model, { inputs: Int32Array.of(15496, 11, 995) }); // [1,3,V]

@@ -8,7 +8,7 @@ import { forward } from '../../model/forward.ts';
 import { headForward } from '../../model/head.ts';
 import type { Model } from '../../model/model.ts';
 
-/** B x T tokens must fit in the model's activations. */
+/** `batch` x `sequence` tokens (B x T) must fit in the model's activations. */
 interface Sizes {
   readonly batch: number;
   readonly sequence: number;
@@ -16,8 +16,8 @@ interface Sizes {
 }
 
 /**
- * Mean loss per target that is not -1, in nats, over `batches` batches of B x T tokens from `nextBatch`. As in training, the loss of
- * an untied head counts the rows that pad the vocabulary to a multiple of 128, which `logits` leaves out.
+ * Mean loss per target that is not -1, in nats, over `batches` batches of B x T tokens from `nextBatch`. As in training, the loss
+ * of an untied head counts the rows that pad the vocabulary to a multiple of 128, which `logits` leaves out.
  * @throws ShapeError for a batch that is not B x T tokens of the vocabulary, or does not fit in the model's activations; Gpt2Error
  * if all targets are -1
  * @example const loss = await meanLoss(model, { batch: 4, sequence: 64, batches: 2 }, () => loader.next());
@@ -32,7 +32,8 @@ export async function meanLoss(model: Model, sizes: Sizes, nextBatch: () => Batc
 }
 
 /**
- * The sum of all losses, and the number of targets that are not -1. The sum is in double and hardly rounds, so partial sums add up to the same value.
+ * The sum of all losses in nats, and the number of targets that are not -1. The sum is in double and hardly rounds, so it can be
+ * divided into partial sums.
  * @throws ShapeError as `meanLoss`; InterruptedError if `signal` is aborted before the last batch
  */
 export async function summedLoss(
@@ -53,9 +54,9 @@ export async function summedLoss(
 }
 
 /**
- * The loss of each token but the first, given the tokens before it, in nats: [tokens - 1]; of an untied head as in `meanLoss`.
- * @param tokens at least two, at most T + 1, where T is of the model's activations
- * @param targets to predict instead of the tokens after the first, as many; the loss of -1 is 0
+ * The loss of each token but the first, from the tokens before it, in nats: [tokens - 1]. For an untied head, see `meanLoss`.
+ * @param tokens at least two, at most T + 1 for activations of T tokens
+ * @param targets tokens to predict, one fewer than `tokens`; default: `tokens` without the first. A target of -1 has a loss of 0
  * @throws ShapeError for other lengths, or a token outside the vocabulary
  * @example const [afterHello] = await lossesOf(model, encode('Hello world'));
  */

@@ -10,16 +10,16 @@ import { runBatch } from './mean-loss.ts';
 export interface WorkOptions {
   /** Ranks that share the work; all get the same result. */
   readonly ranks?: Ranks | undefined;
-  /** Aborting it on any rank stops all. */
+  /** Aborting the signal on any rank stops all ranks. */
   readonly signal?: AbortSignal | undefined;
-  /** Called after each batch with the number of this rank's sequences. */
+  /** Called after each batch with the number of finished sequences and of all sequences of this rank. */
   readonly progress?: ((done: number, all: number) => void) | undefined;
 }
 
 interface SequenceOptions extends WorkOptions {
   /** Number of sequences that run together, at most what the model's activations hold. */
   readonly batch: number;
-  /** Bytes of each token's text, if known. */
+  /** Number of bytes of each token's text, by token id; undefined if unknown. */
   readonly lengths: Uint8Array | undefined;
 }
 
@@ -42,7 +42,7 @@ export async function sequenceLosses(
 ): Promise<SequenceLosses> {
   const { lengths, ranks, signal } = options;
   const ofRank = await lossesOfRank(model, set, options);
-  // JSON lacks NaN, and needs many characters for all digits of a double.
+  // Send losses as base64: JSON lacks NaN, and needs many characters for all digits of a double.
   const sent = signal?.aborted ? null : { ...ofRank, losses: Buffer.from(ofRank.losses.buffer).toString('base64') };
   const all = ranks ? await ranks.allGather(sent) : [sent];
   if (!all.every((each) => each !== null)) throw new InterruptedError('stopped before all sequences were evaluated');

@@ -13,11 +13,11 @@ export interface TextGenerationOptions extends Pick<GenerateOptions, 'temperatur
   readonly seed?: number | undefined;
   /** Default: the built-in tokenizer with the model's vocabulary. For other models `resolveWeights` returns the tokenizer. */
   readonly tokenizer?: Tokenizer | undefined;
-  /** Called if the prompt is longer than the model's context or activations: the model sees only its end. */
+  /** Called with a notice if the prompt exceeds the model's context or activations, so that the model sees only the prompt's end. */
   readonly notice?: ((text: string) => void) | undefined;
 }
 
-/** The cache of each model; device memory is freed only with the device. */
+/** The key-value cache of each model. Calls share a cache, because device memory is freed only with the device. */
 const caches = new WeakMap<Model, KeyValueCache>();
 
 /**

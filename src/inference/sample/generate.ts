@@ -11,9 +11,9 @@ import { sample } from '../../ops/ops.generated.ts';
 export interface Choice {
   /** Divides the logits; 0 always chooses the most likely token. */
   readonly temperature: number;
-  /** Only the k most likely tokens; 0: all. */
+  /** Number of most likely tokens among which to choose; 0: all. */
   readonly topK: number;
-  /** Only the most likely tokens that together have this probability (Holtzman et al. 2019); 1: all. */
+  /** Choose among the most likely tokens that together have this probability (Holtzman et al. 2019); 1: all. */
   readonly topP: number;
 }
 
@@ -31,13 +31,13 @@ export interface GenerateOptions extends OptionalChoice {
   /** Most tokens to generate for each text. */
   readonly tokens: number;
   readonly seed: number;
-  /** A token that ends a text; it is not yielded. Default: none; for a model with a document mask, its end of text. */
+  /** A token that ends a text and is not yielded. Default: none, or the end of text of a model with a document mask. */
   readonly stopAt?: number | undefined;
   /** A text longer than the cache's window drops its older half ("slide") or ends ("stop"). Default slide. */
   readonly whenFull?: 'slide' | 'stop' | undefined;
 }
 
-/** Why a text ended: it has all its tokens, reached `stopAt`, filled the window, or the model's logits are NaN. */
+/** Why a text ended: all tokens are generated, `stopAt` was chosen, the window is full, or the model's logits are NaN. */
 export type GenerationEnd = 'length' | 'stop token' | 'window full' | 'diverged';
 
 /** A token of one of the texts, or the end of a text. */
@@ -50,7 +50,7 @@ interface Text {
   readonly seed: number;
   readonly tokens: number[];
   left: number;
-  /** Number of the window's tokens that the model has run; the next token is chosen. */
+  /** Number of the window's tokens that the model has processed; the token after them is chosen already. */
   run: number;
   /** Number of the window's tokens that the host has read. */
   known: number;
@@ -72,7 +72,8 @@ export const choiceKinds = {
 /**
  * Yields the tokens of all texts as they are chosen, and each text's end. The same weights, options and cache sizes give the same
  * tokens. The event loop runs between tokens. Only one generation at a time may use a cache.
- * @throws UsageError for an option out of range, an empty prompt for a model without `endOfText`, or weights that nothing has filled; Gpt2Error for a prompt outside the vocabulary, or if the cache is in use
+ * @throws UsageError for an option out of range, an empty prompt for a model without `endOfText`, or uninitialized weights; Gpt2Error
+ * for a prompt outside the vocabulary, or if the cache is in use
  * @example
  * const cache = new KeyValueCache(model, { texts: 1, window: 32 });
  * const decoder = new StreamDecoder();
@@ -86,10 +87,10 @@ export async function* generate(cache: KeyValueCache, options: GenerateOptions):
   const { prompts, tokens, seed, temperature = 1, topK = 0, topP = 1, firstText = 0, whenFull = 'slide' } = options;
   for (const prompt of prompts) checkValue('a prompt', argumentKinds.tokens, prompt);
   checkArguments({ cache });
-  // After a step that was not awaited.
+  // Wait for a training step that was not awaited, before checking the weights.
   await cache.model.activations.inTurn(async () => checkFilled(cache.model));
   const { endOfText, vocabularySize } = cache.model.config;
-  // Nothing after a document's end sees the document, so the text ends there.
+  // With a document mask, nothing after an end of text attends to earlier tokens, so a text ends there by default.
   const { stopAt = endOfText } = options;
   if (stopAt !== undefined) checkValue('stopAt', whole(0, vocabularySize - 1), stopAt);
   const choice = { temperature, topK, topP };
@@ -133,7 +134,7 @@ export async function* generate(cache: KeyValueCache, options: GenerateOptions):
 async function* steps(cache: KeyValueCache, texts: readonly Text[], step: { run(): void }, stopAt: number | undefined) {
   const { device } = cache.model;
   const ahead = device.graphs ? stepsAhead : 1;
-  // After openWindow one token is chosen but not read: run + 1 - known.
+  // A text's tokens that are chosen but not read yet number run + 1 - known: one after openWindow.
   const leftOf = (text: Text) => Math.min(cache.window - text.run, text.left - (text.run + 1 - text.known));
   let left = Math.min(...texts.map(leftOf));
   const enqueue = (copy: TokenCopy): Pending => {
@@ -161,7 +162,7 @@ async function* steps(cache: KeyValueCache, texts: readonly Text[], step: { run(
   }
 }
 
-/** A copy of tokens that is still on its way to the host, and the number of tokens of each text's window in it. */
+/** A copy of tokens to the host that has been enqueued, and the number of tokens of each text's window in the copy. */
 interface Pending {
   readonly copy: TokenCopy;
   readonly ends: readonly number[];
@@ -187,8 +188,8 @@ function* read(text: Text, chosen: Int32Array, stopAt: number | undefined): Gene
 }
 
 /**
- * Runs the end of a text from the window's start and chooses the next token. It runs as much as fits; if a text is longer than
- * the window, only half as much, so that each of the next tokens costs the work of one.
+ * Runs the end of a text from the start of the window, and chooses the next token. A new text may fill the window. A text that has
+ * outgrown the window runs only half a window again, so that the next tokens are added one by one.
  */
 function openWindow(cache: KeyValueCache, text: Text, choice: Choice): void {
   const { model, window } = cache;
@@ -197,7 +198,7 @@ function openWindow(cache: KeyValueCache, text: Text, choice: Choice): void {
   // A model with a document mask sees only the last document.
   const seen = fitting.slice(endOfText === undefined ? 0 : Math.max(0, fitting.lastIndexOf(endOfText)));
   const view = cache.text(text.index);
-  // Choices depend on seed and position, and positions start again.
+  // Derive a new seed for the window: a choice depends on seed and position, and positions restart at 0.
   view.seeds.write(Int32Array.of(textSeed(text.seed, text.tokens.length)));
   view.tokens.write(Int32Array.from(seen));
   view.positions.write(Int32Array.of(0));
@@ -209,7 +210,7 @@ function openWindow(cache: KeyValueCache, text: Text, choice: Choice): void {
   text.known = seen.length;
 }
 
-/** The recorded work that adds a token to every text. */
+/** The recorded program that adds a token to every text. */
 function stepOf(cache: KeyValueCache, choice: Choice): { run(): void } {
   const { model, texts, programs } = cache;
   const key = Object.values(choice).join(' ');
@@ -236,7 +237,7 @@ function promptOf({ model: { config } }: KeyValueCache, prompt: ArrayLike<number
   if (prompt.length === 0 && config.endOfText === undefined)
     throw usageError`an empty prompt stands for end of text, whose id this model does not know; give [tokenizer.endOfText]`;
   const text = prompt.length > 0 ? Array.from(prompt) : [config.endOfText!];
-  // The value may be undefined.
+  // An index, because the invalid value itself may be undefined.
   const outside = text.findIndex((id) => !Number.isInteger(id) || id < 0 || id >= config.vocabularySize);
   if (outside >= 0) {
     throw gpt2Error`the prompt has the token ${text[outside]}, outside the model's vocabulary of ${config.vocabularySize}; use the model's tokenizer`;

@@ -1,5 +1,5 @@
-// Locates the first number that is not finite: computes a step's micro-batches again, op by op, and checks each op's outputs as
-// soon as they are written. Every output is copied to the host, so this is for runs that have stopped.
+// Locates the first NaN or infinity of a training step: computes the step's micro-batches again, op by op, and checks each op's
+// outputs as soon as they are written. Every output is copied to the host, which is slow, so only runs that have stopped do this.
 import type { Batch } from '../../data/batches/loader.ts';
 import type { ParameterArena } from '../../model/arena.ts';
 import type { Model } from '../../model/model.ts';
@@ -14,19 +14,19 @@ import type { Trainer } from '../step/trainer.ts';
 
 /** The first tensor with a number that is not finite, and the op that wrote it. */
 export interface Finding {
-  /** Counted from 0; absent for weights that were not finite before the step. */
+  /** Index of the micro-batch in the step, from 0; absent if a weight was not finite before the step began. */
   readonly microBatch?: number;
-  /** Counted from 0; absent for embeddings, the last layernorm and the head. */
+  /** Index of the transformer layer, from 0; absent for embeddings, the last layernorm and the head. */
   readonly layer?: number;
-  /** "gpt2_matmul_backward_input"; absent if `microBatch` is. */
+  /** The op's C name, such as "gpt2_matmul_backward_input"; absent if `microBatch` is absent. */
   readonly op?: string;
-  /** The op's argument as cuda/gpt2.h names it, and the name of the tensor: "din (dbranch)"; for weights the parameter's name. */
+  /** The op's argument in cuda/gpt2.h, then the tensor's name: "din (dbranch)". Without an op, the name of a parameter. */
   readonly tensor: string;
-  /** The first element that is not finite. */
+  /** The first value in the tensor that is not finite. */
   readonly value: 'NaN' | 'Infinity' | '-Infinity';
 }
 
-/** "micro-batch 0, layer 3: gpt2_matmul_forward wrote NaN to out (h.3.qkv)" */
+/** Formats a finding: "micro-batch 0, layer 3: gpt2_matmul_forward wrote NaN to out (h.3.qkv)" */
 export function describeFinding({ microBatch, layer, op, tensor, value }: Finding): string {
   const place = layer === undefined ? 'outside the layers' : `layer ${layer}`;
   if (microBatch === undefined) return `${place}: before the step the weights ${tensor} hold ${value}`;
@@ -34,10 +34,10 @@ export function describeFinding({ microBatch, layer, op, tensor, value }: Findin
 }
 
 /**
- * Computes a step's gradients again and finds the first number that is not finite; undefined if there is none (the norm of
- * finite gradients can still exceed fp32).
- * @param nextBatch gives the step's micro-batches
- * @param step as in `Trainer.recompute`
+ * Computes a step's gradients again and finds the first number that is not finite. `finding` is undefined if all numbers are
+ * finite; even then the norm of the gradients can exceed fp32.
+ * @param nextBatch returns the step's micro-batches in order
+ * @param step index of the step, for its attention windows; default: the model's windows
  */
 export async function locate(
   trainer: Trainer,
@@ -60,7 +60,7 @@ export async function locate(
       const tensor = typeof value === 'bigint' ? tensorAt(value) : undefined;
       return tensor ? [{ argument, tensor }] : [];
     });
-    // An op without parameters, such as attention, belongs to the layer of the previous op.
+    // An op without parameter tensors, such as attention, counts as part of the previous op's layer.
     const parameters = named.map(({ tensor }) => tensor).filter((tensor) => parameterName.test(tensor.name));
     if (parameters.length > 0) layer = layerOf(parameters);
     for (const { argument, tensor } of named) {
@@ -76,7 +76,7 @@ export async function locate(
   const { device } = model;
   const begin = (index: number) => {
     microBatch = index;
-    // The head writes its rows in chunks, and values of an earlier step must not be reported as this step's.
+    // Clear tensors before they are checked: the head writes its rows in chunks, and the rest may hold an earlier step's NaN.
     const stale = [dresidual, dbranch, dqkv, whole.losses, ...(dfc ? [dfc] : [])];
     if (index === 0) stale.push(gradients.matrices, gradients.vectors);
     for (const { pointer, bytes } of stale) device.call('fillZero', { destination: pointer, bytes });
@@ -95,10 +95,10 @@ function inWeights({ config, weights }: Model): Finding | undefined {
   return undefined;
 }
 
-/** A parameter's tensor, and its layer. */
+/** Matches the name of a parameter's tensor; the group is the layer's index. */
 const parameterName = /^(?:weights|gradients|master weights)\.(?:h\.(\d+)\.)?/;
 
-/** The layer of an op, from the parameters among its tensors. */
+/** The layer's index in the first tensor name that has one; undefined outside the layers. */
 function layerOf(tensors: readonly Tensor[]): number | undefined {
   for (const { name } of tensors) {
     const layer = parameterName.exec(name)?.[1];
@@ -107,14 +107,14 @@ function layerOf(tensors: readonly Tensor[]): number | undefined {
   return undefined;
 }
 
-/** The name of a layer's tensor, also where --recompute makes layers share memory, whose names have no layer number. */
+/** The tensor's name with the layer's index. With --recompute, layers share tensors, whose names ("h.qkv") lack the index. */
 const ownName = ({ name }: Tensor, layer: number | undefined): string =>
   layer === undefined ? name : name.replace(/^h\.(?!\d)/, `h.${layer}.`);
 
-/** The tensors that a step's ops read and write. */
+/** The tensors of a step to check: activations and their gradients, weights and weight gradients. */
 function tensorsOf({ model, gradients, options }: Trainer): Tensor[] {
   const set = model.activations.at(options.batch, options.sequence);
-  // The classifier leaves library-specific values in logits, and memory for FP8 weights is mostly unwritten.
+  // Leave out logits, whose contents after the classifier differ between libraries, and the mostly unwritten FP8 weights.
   const { logits: _, ...ofModel } = set.model;
   const { weight: __, headTransposed: ___, ...ofFp8 } = set.fp8;
   const parameters = (arena: ParameterArena) => parameterTable(model.config).map(({ name }) => arena.get(name));
@@ -123,10 +123,10 @@ function tensorsOf({ model, gradients, options }: Trainer): Tensor[] {
     .concat(parameters(model.weights), parameters(gradients));
 }
 
-/** Elements read at a time. */
+/** Number of elements copied to the host at a time. */
 const chunk = 1 << 24;
 
-/** The first element of a tensor that is not finite; FP8 (E4M3) and GELU's derivative in one byte have no infinity. */
+/** The first NaN or infinity in a tensor; undefined if there is none. FP8 (E4M3) and the one-byte GELU derivative hold no infinity. */
 function firstNonFinite(tensor: Tensor): Finding['value'] | undefined {
   for (let start = 0; start < tensor.count; start += chunk) {
     const values = numbersOf(tensor, tensor.readPart(start, Math.min(chunk, tensor.count - start)));

@@ -1,4 +1,4 @@
-// Replays a capture: computes its step again from the same weights and tokens, and compares the results.
+// Replays a capture (the recorded weights, tokens and results of a failed step): computes the step again and compares the results.
 import { gpt2Error, usageError } from '../../base/errors.ts';
 import { type Recompute, recomputeNames } from '../../model/activation-tables.ts';
 import { checkConfig } from '../../model/config.ts';
@@ -21,16 +21,17 @@ export interface ReplayOptions {
   readonly dtype?: Dtype;
   /** CPU threads; 0, the default, takes all cores. */
   readonly threads?: number;
-  /** Folders of kernels that replace ops. */
+  /** Folders with kernel cards, whose kernels compute ops in place of the library's. */
   readonly kernels?: readonly string[];
 }
 
 /**
- * Computes a captured step again.
+ * Computes the step of a capture again, without an update.
+ * @param path folder of the capture
  * @throws UsageError for an invalid device; Gpt2Error for a capture that is damaged or does not fit the device
  */
 export async function replay(path: string, options: ReplayOptions = {}) {
-  // A mistake on the command line is reported before the capture is read.
+  // Check --device first, to report a mistake before the capture is read, which takes long for a large model.
   if (options.device !== undefined) selectDevice(options.device);
   const capture = readCapture(path);
   const { manifest } = capture;
@@ -46,7 +47,7 @@ export async function replay(path: string, options: ReplayOptions = {}) {
   const sizes = { B, T, optimizer: noUpdate, rows: B * accumulation };
   const needed = (recompute: Recompute) => neededBytes(device, config, { ...sizes, recompute, cards });
   const limit = memoryLimit(device, undefined);
-  // --recompute changes no bit: the fastest setting that fits can replay any run.
+  // --recompute changes no bit of the results, so the replay takes the fastest setting that fits in memory.
   const recompute = recomputeNames.find((each) => needed(each) <= limit.bytes);
   if (recompute === undefined) {
     const least = Math.min(...recomputeNames.map(needed));
@@ -71,9 +72,9 @@ export async function replay(path: string, options: ReplayOptions = {}) {
     ...result,
     /** Where the first number that is not finite appeared, as text; undefined if all are finite. */
     finding: finding && describeFinding(finding),
-    /** "cuda sm90 bf16" */
+    /** Library, code path and dtype of the replay: "cuda sm90 bf16". */
     on: `${device.description.library} ${device.description.codePath} ${dtype}`,
-    /** Such as "norm 2.5 instead of NaN". Empty if all bits are equal. */
+    /** Differences from the capture, such as "norm 2.5 instead of NaN"; empty if kernels, results and gradients are equal. */
     differences: pairs
       .filter(([, found, wanted]) => found !== wanted)
       .map(([what, found, wanted]) => `${what} ${found} instead of ${wanted}`),

@@ -1,4 +1,4 @@
-// Measures the time of a run's step on its device, without a run: two micro-batches and one update, or a few seconds of them.
+// Measures the time of a training step for --dry-run: repeats a step of at most two micro-batches and an update for a few seconds.
 import { InterruptedError, NativeError } from '../../base/errors.ts';
 import { median } from '../../base/quantile.ts';
 import type { ModelConfig } from '../../model/config.ts';
@@ -8,12 +8,12 @@ import type { Device } from '../../native/device.ts';
 import type { BegunStep } from '../step/trainer.ts';
 import { createTraining, type TrainingSizes } from '../step/training.ts';
 
-/** Most milliseconds that a measurement takes, and those after which it ends if two steps are done. */
+/** Milliseconds: the longest measurement, and the time after which a measurement ends once two steps are done. */
 const [most, enough] = [10_000, 2000];
 
 /**
- * Seconds of a step on one device, exchange between ranks not counted; undefined if memory is too small for the measurement. It
- * trains new weights on tokens without meaning, at a rate of 0: the arithmetic takes the time that it takes in training.
+ * Measures the seconds of a step on one device, without the exchange between ranks; undefined if memory is too small. The
+ * measurement trains new weights on arbitrary tokens at a learning rate of 0, which takes as long as real training.
  */
 export async function measureStep(
   device: Device,
@@ -46,7 +46,7 @@ export async function measureStep(
       do {
         const begun = await trainer.begin(steps, 0, nextBatch, {}, undefined, steps === 0 ? isLeft : undefined);
         trainer.update();
-        // As in a run, a GPU works on the previous step meanwhile; the first step shows how long one takes.
+        // Wait for the previous step: as in a run, a GPU works on it while the host enqueues. Only the first step is awaited at once.
         await (steps === 0 ? begun : previous)?.finished();
         previous = begun;
         steps++;
@@ -57,7 +57,7 @@ export async function measureStep(
     mark();
     await device.finished();
     if (steps === 0) return (accumulation * device.elapsed(marks[0]!, marks[1]!)) / 1000;
-    // The first half is a warmup: JavaScript's compiler runs concurrently with the first steps of a process (throughput.ts).
+    // Drop the first half of the steps, a warmup: the JavaScript compiler slows the first steps of a process (throughput.ts).
     const after = Array.from({ length: steps }, (_, step) => step * measured).slice(Math.floor(steps / 2));
     const between = (marksLater: number) =>
       median(after.map((at) => device.elapsed(marks[at]!, marks[at + marksLater]!)));

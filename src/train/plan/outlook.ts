@@ -1,4 +1,4 @@
-// The outlook of a run: steps, tokens, epochs, time, bytes of a checkpoint; and what is unusual about them.
+// Estimates the outlook of a run (steps, tokens, epochs, time, bytes of a checkpoint), and warns of unusual values.
 import { gpt2Error, words } from '../../base/errors.ts';
 import { askedSteps } from '../../options/complete-options.ts';
 import type { ResolvedOptions } from '../../options/table.ts';
@@ -7,21 +7,21 @@ import { formatBytes, formatCount, formatDuration } from '../../report/format-nu
 export interface Outlook {
   /** The step at which a resumed run continues; else 0. */
   readonly from: number;
-  /** The steps from there, up to --stop-after. */
+  /** Number of steps after `from`, up to --stop-after. */
   readonly steps: number;
-  /** Tokens of these steps. */
+  /** Number of tokens on which these steps train, over all ranks. */
   readonly tokens: number;
-  /** How often these steps read the training split; 0 for a program's batches, and with --overfit-batch. */
+  /** Passes over the training split in these steps; 0 for a program's batches, and with --overfit-batch. */
   readonly epochs: number;
-  /** Seconds of a step and of the whole run, with its validations and last save; undefined if unknown. */
+  /** Seconds of one step (`stepSeconds`), and of all steps, validations and the last save (`seconds`); undefined if unknown. */
   readonly stepSeconds: number | undefined;
   readonly seconds: number | undefined;
   readonly checkpointBytes: number;
-  /** Whether the time is not this run's: from a data sheet, without the exchange between ranks, or without --kernel. */
+  /** Whether the times are rough: from a GPU's data sheet, without the exchange between ranks, or without --kernel's kernels. */
   readonly isAbout?: boolean;
 }
 
-/** Steps of a run on data of `trainingTokens` tokens. @throws Gpt2Error if they fill no step, or fewer than the warmup */
+/** Number of steps of a run, by default one epoch. @throws Gpt2Error if the data fill no step, or the warmup is longer than the run */
 export function stepsOf(options: ResolvedOptions, trainingTokens: number): number {
   const { data, totalBatch, warmup = 0, tokens } = options;
   const steps = askedSteps(options, totalBatch) ?? Math.floor(trainingTokens / totalBatch);
@@ -35,13 +35,13 @@ export function stepsOf(options: ResolvedOptions, trainingTokens: number): numbe
   return steps;
 }
 
-/** How often work that is due every `every` steps, and after step `last`, is done in steps `from` to `last`. */
+/** Counts the occurrences, in steps `from` to `last`, of work that is due at multiples of `every` and at `last`. */
 export function timesDue(every: number, from: number, last: number): number {
   if (every <= 0 || from > last) return 0;
   return Math.floor(last / every) - Math.floor((from - 1) / every) + (last % every === 0 ? 0 : 1);
 }
 
-/** Estimates the seconds of a save that training waits for: 1.49 GB took 4 s on an H200's host (2026-11-26), mostly sha256. */
+/** Estimates the seconds for which training waits for a save: 1.49 GB took 4 s on an H200's host (2026-11-26), mostly sha256. */
 export const saveSeconds = (bytes: number): number => bytes / 400e6;
 
 /** The outlook of a run from the step `from`, up to --stop-after. */
@@ -57,7 +57,7 @@ export function outlookOf(
   const { from, trainingTokens, validationTokens, stepSeconds, checkpointBytes } = run;
   const last = Math.min(run.steps, stopAfter);
   const steps = Math.max(0, last - from);
-  // Forward is a third of forward and backward.
+  // A validation has only forward passes, which take a third of the time of forward and backward.
   const validation = (timesDue(valEvery, from, last) * validationTokens) / (3 * ranks);
   const seconds = stepSeconds && (steps + validation / totalBatch) * stepSeconds + saveSeconds(checkpointBytes);
   const tokens = steps * totalBatch;
@@ -65,7 +65,7 @@ export function outlookOf(
   return { from, steps, tokens, epochs, stepSeconds, seconds, checkpointBytes };
 }
 
-/** "400 steps, 102,400 tokens, 0.335 epochs; 1m20s, until 14:32; checkpoints of 347 MiB" */
+/** Formats an outlook: "400 steps, 102,400 tokens, 0.335 epochs; 1m20s, until 14:32; checkpoints of 347 MiB" */
 export function outlookText(outlook: Outlook, now = new Date()): string {
   const { from, steps, tokens, epochs, seconds, checkpointBytes, isAbout = false } = outlook;
   const count = steps === 1 ? '1 step' : `${formatCount(steps)} steps`;
@@ -78,13 +78,13 @@ export function outlookText(outlook: Outlook, now = new Date()): string {
   return `${work}; ${time}; checkpoints of ${formatBytes(checkpointBytes)}`;
 }
 
-/** "0.335 epochs", "2,280 epochs" */
+/** Formats a number of epochs with three digits: "0.335 epochs", "2,280 epochs". */
 export function epochsText(epochs: number): string {
   const passes = Number(epochs.toPrecision(3));
   return `${formatCount(passes)} ${passes === 1 ? 'epoch' : 'epochs'}`;
 }
 
-/** "14:32", on another day "2026-11-28 14:32" */
+/** Formats the local time `seconds` after `now`: "14:32"; if that is another day, "2026-11-28 14:32". */
 function clock(now: Date, seconds: number): string {
   const end = new Date(now.getTime() + seconds * 1000);
   const two = (value: number) => String(value).padStart(2, '0');
@@ -95,7 +95,7 @@ function clock(now: Date, seconds: number): string {
 
 const [mostEpochs, mostSeconds, longestStep] = [4, 24 * 3600, 60];
 
-/** Warnings about values that a user may not have intended. */
+/** Warns of many epochs, a run of over a day, or a step of over a minute, which the user may not have intended. */
 export function outlookWarnings({ epochs, seconds = 0, stepSeconds = 0 }: Outlook): string[] {
   const [run, step] = [formatDuration(seconds), formatDuration(stepSeconds)];
   const warnings: [boolean, string][] = [

@@ -1,5 +1,5 @@
 // Plans the device memory of a training run before anything is allocated: the figures of --dry-run, the choice of --batch auto,
-// and advice on flags that fit where a batch does not.
+// and advice on flags with which a run would fit.
 import { gpt2Error, words } from '../../base/errors.ts';
 import { type Recompute, recomputeNames } from '../../model/activation-tables.ts';
 import type { ModelConfig } from '../../model/config.ts';
@@ -16,14 +16,14 @@ import { createTraining, type TrainingSizes } from '../step/training.ts';
 
 export interface PlanSizes extends TrainingSizes {
   readonly cards?: readonly LoadedCard[] | undefined;
-  /** Rows of received gradients (Communicator.parts). Default `shares`, the largest number. */
+  /** Rows in the buffer of gradients received from ranks (`Communicator.parts`). Default: the largest number, `shares`. */
   readonly parts?: number | undefined;
 }
 
 /**
- * Creates a run on a stand-in for the device, which allocates nothing. The dtype of gradients follows from `rows`, not from how
- * `device` was opened, so that other batches can be planned too.
- * @returns also a step's calls of cards, and of other variants of their ops
+ * Creates a run's model and trainer on an absent device, which counts bytes but allocates nothing. The dtype of gradients
+ * follows from `rows`, not from how `device` was opened, so that other batches can be planned too.
+ * @returns also a step's calls of ops that kernel cards compute (`called`), and calls of these ops that run on the library (`others`)
  */
 function createAbsent(device: Device, config: ModelConfig, { cards = [], parts, ...sizes }: PlanSizes) {
   const { dtype, description } = device;
@@ -50,13 +50,13 @@ export function plannedMemory(device: Device, config: ModelConfig, sizes: PlanSi
   return { memory: model.device.allocated as ReadonlyMap<string, number>, copyBytes };
 }
 
-/** A sentence where another dtype is faster: without AMX, a CPU multiplies fp32 faster than bf16. */
+/** A notice if another dtype is faster on the device: a CPU without AMX multiplies fp32 faster than bf16. */
 export const dtypeNotices = ({ dtype, description: { library, codePath } }: Device): readonly string[] =>
   library === 'cpu' && dtype === 'bf16' && codePath !== 'amx'
     ? [words`--dtype bf16 has no AMX on code path ${codePath}: --dtype fp32 is faster here`]
     : [];
 
-/** Sentences about what cards do not compute: ops that a step does not call, and calls of other variants of their ops. */
+/** Notices about kernel cards whose op a step never calls, and about calls that the library computes because no card can. */
 export function cardNotices(device: Device, config: ModelConfig, sizes: PlanSizes): readonly string[] {
   const { called, others } = createAbsent(device, config, sizes);
   const uncalled = (sizes.cards ?? []).filter(({ op }) => !called.has(op)).map(({ op }) => op);
@@ -68,7 +68,7 @@ export function cardNotices(device: Device, config: ModelConfig, sizes: PlanSize
   ];
 }
 
-/** Bytes that must be free for a run to start. */
+/** Bytes of free device memory that a run needs to start: all allocations, and a reserve. */
 export const neededBytes = (device: Device, config: ModelConfig, sizes: PlanSizes): number =>
   neededFor(device, trainingPlan(device, config, sizes));
 
@@ -77,7 +77,7 @@ export const divisors = (rows: number): number[] => upTo(rows).filter((batch) =>
 
 /**
  * Checks that a run fits in memory. `hasRecompute`: whether the command has --recompute, default true.
- * @throws Gpt2Error with the bytes needed and free, and flags that would fit: --batch, a divisor of `rows`; --recompute
+ * @throws Gpt2Error with the bytes needed and free, and flags with which the run fits: --batch (a divisor of `rows`), --recompute
  */
 export function checkMemory(
   device: Device,
@@ -90,7 +90,7 @@ export function checkMemory(
   const needed = neededBytes(device, config, sizes);
   if (needed <= limit.bytes) return;
   const fits = (changed: Partial<PlanSizes>) => neededBytes(device, config, { ...sizes, ...changed }) <= limit.bytes;
-  // A smaller micro-batch leaves the step unchanged if it accumulates to the same total.
+  // If a step is one micro-batch, also advise --total-batch, so that smaller micro-batches accumulate to the same step.
   const keeps = rows === B ? words` --total-batch ${rows * T * ranks}` : '';
   const smaller = divisors(rows).filter((batch) => batch < B);
   const largest = (recompute: Recompute) => largestFitting(smaller, (B) => fits({ B, rows, recompute }));
@@ -104,7 +104,7 @@ export function checkMemory(
     ...(fitting === undefined ? [] : [words`--batch ${fitting}${keeps}`]),
     ...((stronger ?? fitting ?? both === undefined) ? [] : [words`--batch ${both}${keeps} --recompute ${strongest}`]),
   ];
-  // A step of one micro-batch needs less memory for its gradients.
+  // A step of one sequence may still fit: without accumulation, its gradients are bf16 instead of fp32.
   const refused = fits({ B: 1, rows: 1, recompute: strongest })
     ? words`no batch fits a step of this size: take a smaller --batch and --total-batch,`
     : 'no batch fits: take';
@@ -125,7 +125,7 @@ export function openPlanned(options: DeviceOptions, name: string | undefined): D
 /**
  * Chooses --batch auto for a step of `rows` sequences. If `rows` is undefined, a step is one micro-batch, the largest that still
  * gains speed. Opens the device for a moment.
- * @param sizes without `recompute`, the setting that recomputes least and fits is chosen
+ * @param asked if `recompute` is undefined, the setting that recomputes least and fits is chosen
  * @throws Gpt2Error if not one sequence fits
  */
 export function chooseBatch(
@@ -141,7 +141,7 @@ export function chooseBatch(
   const limit = memoryLimit(opened, maxMemory);
   for (const each of recompute === undefined ? recomputeNames : [recompute]) {
     const fits = (B: number) => neededBytes(opened, config, { ...sizes, B, recompute: each }) <= limit.bytes;
-    // The largest first: without accumulation, its gradients may take less memory than a smaller micro-batch's.
+    // Try the largest batch first: a step without accumulation keeps bf16 gradients, so it can fit where a smaller batch does not.
     const batch = fits(batches.at(-1)!) ? batches.at(-1) : largestFitting(batches, fits);
     if (batch !== undefined) return { batch, recompute: each };
   }

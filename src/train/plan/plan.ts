@@ -1,5 +1,5 @@
-// Plans a run without starting it (--dry-run): memory by kind, size of a step, whether it fits; steps, epochs and time. --for plans
-// for a GPU that is not here.
+// Plans a run without starting it (--dry-run): memory by kind, size of a step, whether the run fits; steps, epochs and time. With
+// --for, the plan is for a GPU that this machine need not have.
 import { checkValue } from '../../base/checks/given.ts';
 import { attempt } from '../../base/errors.ts';
 import type { FetchOptions } from '../../data/datasets/download.ts';
@@ -23,10 +23,10 @@ import { type Resolved, resolveOptions, sharesOf, takesSamples } from './resolve
 export interface TrainingPlan extends Outlook {
   readonly preset?: Sources['preset'];
   readonly recipe?: Sources['recipe'];
-  /** "d12", or sizes. */
+  /** The name of a preset, such as "d12", or the model's sizes. */
   readonly model: string;
   readonly parameters: number;
-  /** "cuda sm90 bf16, NVIDIA H100 80GB HBM3" */
+  /** Library, code path, dtype and name: "cuda sm90 bf16, NVIDIA H100 80GB HBM3". */
   readonly device: string;
   readonly batch: number;
   readonly sequence: number;
@@ -35,22 +35,22 @@ export interface TrainingPlan extends Outlook {
   readonly recompute: Recompute;
   /** Bytes of device memory by kind. */
   readonly memory: ReadonlyMap<string, number>;
-  /** Bytes that must be free in addition, for kernels and recorded graphs. */
+  /** Bytes of device memory that must be free in addition to `memory`, for kernels and recorded graphs. */
   readonly reserve: number;
   readonly available: number;
   /** Bytes of host memory for the copy from which checkpoints are written; 0: no copy is made. */
   readonly savingMemory: number;
   readonly availableHost: number;
-  /** Why the run does not fit, and flags that would fit; undefined if it fits. */
+  /** Why the run does not fit in memory, and flags with which it would; undefined if it fits. */
   readonly refusal: string | undefined;
-  /** Sentences about epochs, hours or seconds of a step that a user may not have meant. */
+  /** Warnings about epochs, hours of the run or seconds of a step that the user may not have meant. */
   readonly warnings: readonly string[];
 }
 
 /**
- * Plans a run with these options, and measures a step for up to 10 s if it fits; nothing is saved. `for` names a GPU that need
- * not be here. Downloads a model of the Hugging Face hub if `model` names one.
- * @throws as `openRun` before it allocates
+ * Plans a run with these options; nothing is saved. If the run fits, measures a step for up to 10 s. The option `for` plans for a
+ * GPU that this machine need not have. Downloads a model of the Hugging Face hub if `model` names one.
+ * @throws UsageError for invalid options; Gpt2Error for data or weights that cannot be used
  * @example
  * const plan = await planRun({ model: 'd6', device: 'cpu' }, console.log);
  * console.log(plan.refusal ?? 'fits', plan.epochs, plan.seconds);
@@ -64,7 +64,7 @@ export async function planRun(
   return planSources(resolveSources({ ...options, dryRun: true }), { notice, onProgress });
 }
 
-/** As `planRun`, for options whose sources are resolved. `measure` returns the seconds of a step. */
+/** As `planRun`, for options already merged with --config, --preset and --recipe. `measure` returns the seconds of a step. */
 export async function planSources(
   sources: Sources,
   fetching: FetchOptions,
@@ -83,7 +83,7 @@ export async function planSources(
   const refusal = attempt(() => checkMemory(device, config, sizes));
   const { memory, copyBytes: checkpointBytes } = plannedMemory(device, config, sizes);
   const lengths = lengthsOf(resolved);
-  // Before the measurement, which allocates.
+  // Read the free memory before the measurement below, which allocates.
   const [{ available }, { available: availableHost }] = [availableMemory(device), hostMemory()];
   const isAbsent = options.for !== undefined;
   const stepSeconds = isAbsent
@@ -109,7 +109,7 @@ export async function planSources(
   };
 }
 
-/** Seconds of a step on the GPU of --for; undefined if its rate in this dtype is unknown. */
+/** Estimates the seconds of a step on the GPU that --for names; undefined if its FLOP/s in this dtype are unknown. */
 function secondsOnGpu(
   { for: name = '', dtype, totalBatch, ranks, sequence }: ResolvedOptions,
   config: ModelConfig,
@@ -118,7 +118,7 @@ function secondsOnGpu(
   return flops && (totalBatch * flopsPerToken(config, sequence)) / (flops * ranks);
 }
 
-/** The run's steps, the step it starts at, and the tokens of its data by the headers of the shards. */
+/** The run's first step and number of steps, and the tokens of its training and validation data, from the headers of the shards. */
 function lengthsOf({ options, checkpoint, trainShards, valShards }: Resolved) {
   const { batch, sequence, ranks, valSteps, valTokens = 'all' } = options;
   const trainingTokens = trainShards.reduce(addTokens, 0);
@@ -134,7 +134,7 @@ function addTokens(sum: number, path: string): number {
   return sum + shard.tokens;
 }
 
-/** Whether saves write from a copy; on the CPU a save needs none if training waits for it. */
+/** Whether checkpoints are written from a host copy of the state. On the CPU, a save for which training waits needs no copy. */
 const savesFromCopy = (options: ResolvedOptions, { description }: Device): boolean =>
   description.library === 'cuda' || options.saveEvery !== 0 || sharesOf(options) > 1;
 
@@ -155,7 +155,7 @@ export const memorySizes = (
   };
 };
 
-/** "cpu avx512 fp32 (no AMX for bf16), 4 threads", "cuda portable bf16, NVIDIA H100 80GB HBM3" */
+/** Describes a device: "cpu avx512 fp32 (no AMX for bf16), 4 threads", "cuda portable bf16, NVIDIA H100 80GB HBM3" */
 export function describeDevice({ description, dtype }: Device): string {
   const { library, codePath, threads, device } = description;
   const reasons = {

@@ -1,4 +1,4 @@
-// The parts of a run that a program gives as functions and objects in place of options: schedule, optimizer, batches, validation.
+// Program parts: schedule, optimizer, batches and validation, which a calling program may pass as functions or objects.
 import { inspect, isDeepStrictEqual } from 'node:util';
 import { checkValue } from '../../base/checks/given.ts';
 import { gpt2Error, isClass, orElse, usageError } from '../../base/errors.ts';
@@ -8,7 +8,7 @@ import type { OptimizerChoice } from '../../optimizer/assign.ts';
 import { type ProgramPart, programParts } from '../../options/row.ts';
 import { optionNames, optionRows, type TrainOptions } from '../../options/table.ts';
 
-/** Micro-batches of a program, each [batch, sequence]. */
+/** A program's source of micro-batches, with int32 inputs and targets of shape [batch, sequence]. */
 export interface Batches {
   next(): Batch;
   /** The position of the next batch, as plain JSON. A run can only be resumed with `position` and `seek`. */
@@ -17,25 +17,25 @@ export interface Batches {
   seek?(position: never): void;
 }
 
-/** Batches, or a function that returns a rank's batches; several ranks need a function. */
+/** A source of batches, or a function that returns the source of one rank. A run of several ranks needs a function. */
 export type BatchesOfRank = Batches | ((place: { readonly rank: number; readonly ranks: number }) => Batches);
 
 export interface ProgramParts {
-  /** The learning rate of a step, counted from 0. */
+  /** Returns the learning rate of a step; steps count from 0. */
   readonly schedule?: ((step: number) => number) | undefined;
   readonly optimizer?: OptimizerChoice | undefined;
-  /** In place of the training shards of `data`; the model keeps the vocabulary of `data`. Needs `steps`. */
+  /** Training batches instead of the shards in `data`, which still determines the vocabulary. Needs `steps`. */
   readonly batches?: BatchesOfRank | undefined;
-  /** In place of the validation shards: `valSteps` batches (default 20), from the first position if there is a `seek`. */
+  /** Replaces the validation shards. A validation takes `valSteps` batches (default 20); with `seek`, from the first position again. */
   readonly validation?: BatchesOfRank | undefined;
 }
 
-/** The options of `train`: a program may give a function for `schedule`, and an object for `optimizer`, `batches`, `validation`. */
+/** The options of `train`: `schedule`, `optimizer`, `batches` and `validation` may also be functions or objects (`ProgramParts`). */
 export type ProgramOptions = Omit<TrainOptions, ProgramPart> & {
   readonly [Part in ProgramPart]?: ProgramParts[Part] | (Part extends keyof TrainOptions ? TrainOptions[Part] : never);
 };
 
-/** Separates a program's parts from its options. @throws UsageError for a part of another type */
+/** Separates `ProgramParts` from plain options. @throws UsageError for a wrong type, or an option that a part leaves without effect */
 export function splitParts(options: ProgramOptions): { options: TrainOptions; parts: ProgramParts } {
   checkValue('options', 'options', options);
   for (const name of ['batches', 'validation'] as const) {
@@ -49,7 +49,7 @@ export function splitParts(options: ProgramOptions): { options: TrainOptions; pa
   if (parts.schedule) checkValue('schedule', 'function', parts.schedule);
   if (parts.batches && options.overfitBatch) throw usageError`overfitBatch repeats batches of data; leave out batches`;
   const { optimizer, recipe, config, embeddingLearningRate: embedding, headLearningRate: head } = others;
-  // Other rates are multiples of learningRate, also with the program's schedule.
+  // With a program's schedule, learningRate still matters to other rates, which are applied as multiples of learningRate.
   const hasMultiples = optimizer === 'muon' || [recipe, config, embedding, head].some((each) => each !== undefined);
   for (const name of optionNames) {
     const { without } = optionRows[name];
@@ -62,10 +62,10 @@ export function splitParts(options: ProgramOptions): { options: TrainOptions; pa
   return { options: others, parts };
 }
 
-/** `canSeek`: whether the batches can be read again; a loader's always can. */
+/** A loader, or a program's batches with the same interface. `canSeek`: whether batches can be read again; default true. */
 export type BatchSource = Omit<Loader, 'close' | typeof Symbol.dispose> & { readonly canSeek?: boolean };
 
-/** A program's batches as the run reads them. @throws UsageError if they have no next(), or only one of position() and seek() */
+/** Wraps a program's batches for one rank. @throws UsageError if they have no next(), or only one of position() and seek() */
 export function sourceOf(
   name: 'batches' | 'validation',
   given: BatchesOfRank,
@@ -85,7 +85,7 @@ export function sourceOf(
   const positionNow = (): unknown => {
     if (!canSeek) return null;
     const position = source.position!();
-    // JSON.stringify throws for a bigint and a circle, and returns undefined for a function.
+    // Not every position is plain JSON: JSON.stringify throws for a bigint or a circular object, and drops a function.
     const copy: unknown = JSON.parse(orElse(undefined, () => JSON.stringify(position)) ?? 'null');
     if (isDeepStrictEqual(copy, position)) return copy;
     throw usageError`position() of ${name} must return plain JSON, not ${inspect(position)}`;
@@ -105,7 +105,7 @@ export function sourceOf(
     next: () => {
       const batch = source.next();
       if (batch?.inputs !== undefined) return batch;
-      // Node shows a Promise with more or fewer fields, by what else runs in the process.
+      // A Promise gets a fixed text, because `inspect` does not always show the same fields of a Promise.
       const found = batch instanceof Promise ? 'a Promise (it is not awaited)' : inspect(batch, { depth: 0 });
       throw usageError`next() of ${name} must return { inputs, targets }, not ${found}`;
     },

@@ -42,18 +42,18 @@ import { chooseBatch } from './plan-memory.ts';
 import type { ProgramParts } from './program-parts.ts';
 import { mergeRun, mergeUnverified } from './resume.ts';
 
-/** A run's options, and the model and files that they name, before data and device are opened. */
+/** A run's options, and the model and files that the options name, before data and device are opened. */
 export interface Resolved {
   readonly options: ResolvedOptions;
   readonly deviceOptions: DeviceOptions;
   readonly config: ModelConfig;
   readonly parts: ProgramParts;
   readonly optimizer: OptimizerChoice;
-  /** Undefined if unknown: then tokens cannot be decoded. */
+  /** Undefined if unknown; tokens then cannot be decoded to text. */
   readonly tokenizer: Tokenizer | undefined;
   /** The checkpoint from which a resumed run continues. */
   readonly checkpoint: FoundCheckpoint | undefined;
-  /** Sentences about options that replace the resumed run's. */
+  /** Notices about options that differ from the resumed run's. */
   readonly changes: readonly string[];
   /** Weights that the run starts from; undefined: random ones. */
   readonly start: Weights | undefined;
@@ -62,9 +62,10 @@ export interface Resolved {
 }
 
 /**
- * @param asked options of all sources
- * @param place this process's place among ranks; undefined: it trains alone, or only plans
- * @param parts those that a program gives
+ * Resolves the options of a run, and finds the files that they name.
+ * @param asked options merged from flags, --config, --preset and --recipe
+ * @param place this process's place among ranks; undefined: the process trains alone, or only plans
+ * @param parts functions and objects that a program passes in place of options
  * @throws UsageError or Gpt2Error; InterruptedError if `signal` stops the download of --model
  */
 export async function resolveOptions(
@@ -97,7 +98,7 @@ export async function resolveOptions(
   return { options: resolved, deviceOptions, config, parts, optimizer, ...files };
 }
 
-/** The device; with --for a GPU, whether one is here or not. */
+/** The device that --device names; with --for a GPU, even if this machine has none. */
 function targetOf({ device = optionTable.device.default, for: gpu }: TrainOptions, place?: Place): DeviceChoice {
   if (gpu === undefined) return selectDevice(device, place?.gpu);
   if (device === 'cpu') throw usageError`--for ${gpu} plans for a GPU, --device cpu does not: leave out one of them`;
@@ -116,7 +117,7 @@ function findFiles(
   const { data } = options;
   const dataset = readDataset(data);
   const trainShards = batches ? [] : findShards(data, 'train');
-  // A run on a program's batches is validated only on batches of the program.
+  // A run that trains on a program's batches is never validated on shards, only on batches of the program.
   const valShards = batches || validation || options.valEvery === 0 ? [] : findShards(data, 'val');
   if (start) refuseOtherParts(start, merged);
   const { vocabularySize = gpt2VocabularySize } = start?.model ?? dataset ?? {};
@@ -152,7 +153,7 @@ export async function checkRuns(all: readonly TrainOptions[], fetching: FetchOpt
 
 /**
  * The number of ranks of a run, from its options or from the run that it resumes.
- * @param asked options of all sources
+ * @param asked options merged from flags, --config, --preset and --recipe
  * @throws UsageError for wrong options, before any process is started
  */
 export function wantedRanks(asked: TrainOptions): number {
@@ -164,14 +165,14 @@ export function wantedRanks(asked: TrainOptions): number {
   return ranks;
 }
 
-/** The number of ranks between which optimizer state is divided. */
+/** The number of ranks between which ZeRO-1 divides the optimizer state; 1 with --zero 0. */
 export const sharesOf = ({ ranks, zero }: Pick<ResolvedOptions, 'ranks' | 'zero'>): number => (zero === 1 ? ranks : 1);
 
-/** Whether samples are taken: only with a tokenizer can a model's tokens be decoded. */
+/** Whether a run samples text: only if --sample-every is set and a known tokenizer can decode the tokens. */
 export const takesSamples = (sampleEvery: number, tokenizer: Tokenizer | undefined): boolean =>
   sampleEvery > 0 && tokenizer !== undefined;
 
-/** The tokenizer file of the weights or the data; without a file, the size of the vocabulary decides. */
+/** The tokenizer from the file of the starting weights, else of the data; without a file, the built-in one of this vocabulary size. */
 const tokenizerOfRun = (
   config: Pick<ModelConfig, 'vocabularySize'>,
   start: Weights | undefined,
@@ -231,7 +232,7 @@ function refuseOtherParts({ path, model }: Weights, asked: TrainOptions): void {
   );
 }
 
-/** The number of --batch, or the choice of --batch auto. */
+/** The micro-batch of --batch; for --batch auto the chosen micro-batch and --recompute. */
 async function batchOf(
   merged: TrainOptions,
   { batch, ...options }: DefaultedOptions,
@@ -263,7 +264,7 @@ function announceStart(
   }
 }
 
-/** Prints that a window has no effect, because sequences are no longer, and what documents do not change. */
+/** Prints notices: --document-mask does not restart learned positions; a --window as long as sequences has no effect. */
 function announceWindow(config: ModelConfig, sequence: number, notice: (text: string) => void): void {
   if (config.documentMask && architectureOf(config).positions === 'learned') {
     notice(words`--document-mask: learned positions go on from one document to the next; --positions rotary has none`);
@@ -274,7 +275,7 @@ function announceWindow(config: ModelConfig, sequence: number, notice: (text: st
   notice(words`--window ${long} is not under --seq ${sequence}: ${where} as without it`);
 }
 
-/** Prints the choice; without --total-batch, the tokens of a step depend on the free memory. */
+/** Prints the choice of --batch auto, and, without --total-batch, the tokens of a step, which then depend on free memory. */
 function announceBatch(
   merged: TrainOptions,
   { batch, recompute, totalBatch }: ResolvedOptions,

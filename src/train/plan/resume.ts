@@ -22,13 +22,13 @@ import { manifestFile } from '../../weights/files/names.ts';
 interface Resumed {
   readonly options: TrainOptions;
   readonly checkpoint: FoundCheckpoint | undefined;
-  /** Sentences about options that replace the run's. */
+  /** Notices about options that differ from the resumed run's. */
   readonly changes?: readonly string[];
 }
 
 /**
- * Merges the options with the options of the run that they resume, if any.
- * @param parts those that a program gives
+ * Merges options with those of the run that --resume continues, if any.
+ * @param parts names of the `ProgramParts` that a program passes
  * @returns no checkpoint if the run starts at step 0: no run is resumed, or the run has no complete checkpoint yet
  * @throws UsageError for contradicting flags; Gpt2Error if there is no run in --out, or an option would break it
  */
@@ -59,7 +59,7 @@ export function mergeRun(asked: TrainOptions, notice: (text: string) => void, pa
 }
 
 /**
- * As `mergeRun`, but does not verify the checkpoint: for a process that starts others, each of which calls `mergeRun`.
+ * As `mergeRun`, but does not verify the checkpoint: for a launcher, whose training processes call `mergeRun` themselves.
  * @throws as `mergeRun`, except for a damaged checkpoint
  */
 export function mergeUnverified(asked: TrainOptions): Resumed {
@@ -71,8 +71,8 @@ export function mergeUnverified(asked: TrainOptions): Resumed {
 }
 
 /**
- * Finds the run to resume; undefined: the run starts at step 0. For `--resume auto` the folder decides; a batch that `auto` chose
- * is kept. So the command that started a run also continues it.
+ * Decides whether to resume: `out` is the folder of the run to resume; undefined for a start at step 0. `--resume auto` resumes if
+ * the folder holds a run, and keeps the batch that `--batch auto` chose, so that one command starts and continues a run.
  * @throws as `runToResume` and `holdsRun`
  */
 function startOrResume(asked: TrainOptions): { out: string | undefined; wanted: TrainOptions } {
@@ -86,7 +86,7 @@ function startOrResume(asked: TrainOptions): { out: string | undefined; wanted: 
 const configuredOptions = (out: string, parts: readonly string[] = []): TrainOptions =>
   existsSync(configPath(out)) ? readRunOptions(configPath(out), parts) : {};
 
-/** Sentences about values of config.json without effect: edited, or of a start that ended before it saved. */
+/** Notices about values in config.json that the checkpoint overrules: edited, or from a start that ended before its first save. */
 function unusedValues(
   out: string,
   from: string,
@@ -99,7 +99,7 @@ function unusedValues(
   return recordedNames.flatMap((name) => {
     const [value, was] = [configured[name], recordedValue(before, name)];
     const isAsked = [name, otherOf(name)].some((each) => each && wanted[each] !== undefined);
-    // Another schedule or number of steps gives an option its default again.
+    // A new schedule or number of steps has reset the option, such as the warmup, to its default.
     const isReset = options[name] !== before[name];
     if (value === undefined || isAsked || isReset || isDeepStrictEqual(value, was)) return [];
     const flag = spell(name);
@@ -108,13 +108,13 @@ function unusedValues(
   });
 }
 
-/** The options that a checkpoint's run had. @throws UsageError */
+/** The options that a checkpoint's manifest records. @throws UsageError */
 const optionsBefore = ({ path, manifest }: FoundCheckpoint): TrainOptions =>
   readOptions(manifest.configuration, `${path}/${manifestFile}`);
 
 /**
- * Verifies a checkpoint, and that a run can resume with the values of its manifest. A value that would fail later, or a checkpoint of
- * another run, counts as damage: the run then resumes from an older checkpoint.
+ * Verifies a checkpoint, and that a run can resume with the values of its manifest. A value that would fail later, or a checkpoint
+ * of another run, counts as damage: the run then resumes from an older checkpoint.
  * @throws Gpt2Error naming the value that is invalid, or that contradicts another
  */
 function readResumable(out: string, path: string): FoundCheckpoint {
@@ -140,7 +140,7 @@ function readResumable(out: string, path: string): FoundCheckpoint {
       `totalBatch ${totalBatch} is not a multiple of batch ${batch} x sequence ${sequence} x ranks ${ranks}`,
     );
   }
-  // The start that wrote the checkpoint. An earlier version recorded fewer options.
+  // Compare with the log's entry of the start that wrote the checkpoint; earlier versions recorded fewer options.
   const start = eventsIfReadable(out, 'run').findLast(
     (event) => event.event === 'run' && (event.resumedFrom ?? -1) < manifest.step,
   );
@@ -155,7 +155,7 @@ function readResumable(out: string, path: string): FoundCheckpoint {
   try {
     holds = orderOf(order, { shardTokens, batch, sequence, rank: 0, ranks, seed }).holds(position);
   } catch (error) {
-    // A permutation of more samples than fit in memory.
+    // RangeError: a permutation of all samples would not fit in memory.
     if (!(error instanceof RangeError)) throw error;
     holds = false;
   }

@@ -1,6 +1,6 @@
 // Ends a run after a step whose loss or gradient norm is not finite: computes the step again to find the first tensor that is not
-// finite, writes a capture, from which `replay` computes the step, saves the state, and reports all this in one line. The device
-// did not update the weights in that step.
+// finite, writes a capture for `replay`, saves the state from before the step, and reports the result in one line. The device did
+// not update the weights in that step.
 import { attempt, expected, Gpt2Error, gpt2Error, NativeError, words } from '../../base/errors.ts';
 import { shellWord } from '../../base/wording.ts';
 import type { Batch } from '../../data/batches/loader.ts';
@@ -17,14 +17,14 @@ import type { Saving } from './saving.ts';
 interface BadStep {
   readonly step: number;
   readonly result: StepResult;
-  /** The step's first micro-batch. */
+  /** Position of the step's first micro-batch in the data. */
   readonly position: Position;
-  /** Returns the step's micro-batches, from the first after `seek`. */
+  /** Returns the step's next micro-batch; after `seek()`, the first. */
   readonly nextBatch: () => Batch;
   readonly seek: () => void;
 }
 
-/** Locates the cause, saves, and returns the error that ends the run. */
+/** Locates the first number that is not finite, saves, and returns the error that ends the run. */
 export async function stopAtBadStep(run: Run, bad: BadStep, saving: Saving, events: Events): Promise<Gpt2Error> {
   const { ranks } = run;
   const { step, result, position } = bad;
@@ -32,7 +32,7 @@ export async function stopAtBadStep(run: Run, bad: BadStep, saving: Saving, even
   ranks?.liveness.rest();
   const summary = `step ${step} is not finite (loss ${loss}, norm ${norm})`;
   events.notice(`${summary}: computing it again to find where it began`);
-  // The next step may have been enqueued already.
+  // Wait for the device, because the next step may have been enqueued already.
   await run.trained.model.device.finished();
   const located = await locateAgain(run, bad);
   const description = located.finding && describeFinding(located.finding);
@@ -44,14 +44,12 @@ export async function stopAtBadStep(run: Run, bad: BadStep, saving: Saving, even
       : (located.changed ?? 'every gradient is finite, but their norm is over the range of fp32');
   const { capture, text } = tryCapture(run, bad, located);
   const saved = await save(run, step, position, located.finding, saving);
-  // Logged after the save: the saved log ends before the step, which a resumed run repeats.
+  // Log after the save: the log that belongs to the checkpoint must end before this step, which a resumed run repeats.
   events.log({ event: 'nonFinite', step, loss, norm, finding: began, ...(capture === undefined ? {} : { capture }) });
   return gpt2Error`${summary}; ${began}; ${text}; ${saved}`;
 }
 
-/**
- * @returns `changed`: why the step's tokens are unavailable, such as a changed shard; the state can still be saved
- */
+/** Computes the step again. @returns `changed`: why its tokens cannot be read again, such as a changed shard; else undefined */
 async function locateAgain({ trained }: Run, { step, nextBatch, seek }: BadStep) {
   const batches: Batch[] = [];
   try {
@@ -77,7 +75,7 @@ function tryCapture(
   { finding, batches, changed }: Awaited<ReturnType<typeof locateAgain>>,
 ): { capture?: string; text: string } {
   if (position.ofProgram) return { text: 'batches of a program are not captured' };
-  // Loss and norm come from all ranks, but the tokens here are one rank's.
+  // A capture holds the tokens of one rank, but loss and norm depend on the tokens of all ranks.
   if (ranks) return { text: 'a step of several ranks is not captured' };
   if (changed !== undefined) return { text: 'not captured' };
   const { model, trainer } = trained;
@@ -94,7 +92,7 @@ function tryCapture(
   return { capture, text: `captured: \`npm run gpt2 -- replay ${capture}${kernels}\` computes it again` };
 }
 
-/** Saves the state before the step, unless its weights are not finite. */
+/** Saves the state from before the step, unless its weights are not finite. @returns a clause for the error message */
 async function save(
   run: Run,
   step: number,

@@ -1,4 +1,4 @@
-// Connects the devices of ranks before step 0, checks their collectives, and measures the rate of large ones.
+// Connects the devices of ranks before step 0, checks the results of collectives, and measures the GB/s of large collectives.
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { setTimeout } from 'node:timers/promises';
@@ -11,10 +11,10 @@ import type { Tensor } from '../../native/tensor.ts';
 import { allGather, allReduce, groupCollectives, joinCollectives, reduceScatter } from '../../ops/collectives.ts';
 import type { Ranks } from '../../ranks/ranks.ts';
 
-/** Time to release the GPU after a rank failed. Rank 0, which may be writing a checkpoint, has more. The launcher waits longer. */
+/** Milliseconds from a rank's failure to this process's end. Rank 0, which may be saving, has more; the launcher waits longer. */
 const endMilliseconds = 2500;
 const rootEndMilliseconds = 7000;
-/** Time for a test of collectives, and the number of large ones that are timed. */
+/** Timeout of a test of collectives, and the number of rounds of large collectives that are timed. */
 const [testMilliseconds, rounds] = [30_000, 20];
 const carrierNames = { copies: 'copies between GPUs', nccl: 'NCCL', loopback: 'loopback' };
 const orderingNames = { flushed: ', flushed,', nvlink: ' over NVLink', '': '' };
@@ -26,7 +26,8 @@ const orderingNames = { flushed: ', flushed,', nvlink: ' over NVLink', '': '' };
 const fastRate = 80;
 
 /**
- * @returns the communicator, and the choice of --overlap auto, the same on every rank
+ * Connects this rank's device with the devices of all ranks.
+ * @returns the communicator, and --overlap as on or off, equal on every rank
  * @throws NativeError or Gpt2Error if the devices cannot reach each other, or a sum is wrong
  */
 export async function connectDevices(
@@ -38,7 +39,7 @@ export async function connectDevices(
   const machines = new Set(await ranks.allGather(loopbackId())).size;
   const id = await ranks.fromRoot(ranks.isRoot ? [...communicatorId(device, machines === 1)] : []);
   const isCuda = device.description.library === 'cuda';
-  // Shorter than the wait for a silent rank, so that the error names the rank.
+  // Collectives time out before a silent rank counts as failed, so that the error names the rank.
   const timeoutMilliseconds = Math.min(ranks.place.silenceSeconds * 750, 1e9);
   const { rank, count } = ranks;
   const communicator = new Communicator(device, { id: Uint8Array.from(id), rank, ranks: count, timeoutMilliseconds });
@@ -63,8 +64,8 @@ export async function connectDevices(
 }
 
 /**
- * On Linux the boot of the machine and the network namespace: equal exactly for processes that share a loopback. Elsewhere the
- * host name.
+ * Identifies the network loopback of this process: by the machine's boot and the network namespace on Linux, which are equal
+ * exactly for processes that share a loopback; elsewhere by the host name.
  */
 const loopbackId = (): string =>
   orElse(
@@ -94,7 +95,7 @@ async function testCollectives(communicator: Communicator, bytes: number): Promi
   const ofRank = rows.view([count], parts === 1 ? 0 : rank * count);
   allGather(communicator, { out: whole, in: ofRank });
   await finished(communicator);
-  // The value that each rank sent to this rank, or the sum; all ranks received this rank's value.
+  // With one row, `rows` holds the sum of all ranks; else row r holds rank r's value, r + 1. `whole` gathered the same values.
   const wanted = (row: number) => (parts === 1 ? sum : row + 1);
   for (let row = 0; row < parts; row++) check(communicator, rows.view([count], row * count), wanted(row));
   for (let row = 0; row < ranks; row++) check(communicator, whole.view([count], row * count), wanted(row));
@@ -103,7 +104,7 @@ async function testCollectives(communicator: Communicator, bytes: number): Promi
     reduceScatter(communicator, { out: rows, start: 0, in: whole });
     allGather(communicator, { out: whole, in: ofRank });
   };
-  // Large collectives may open more connections on first use.
+  // Warm up before the timing: large collectives may open more connections on first use.
   allReduce(communicator, whole);
   runRound();
   await finished(communicator);

@@ -1,4 +1,4 @@
-// Opens the data of a run: training batches, validation batches, HellaSwag. No device is needed, so errors in data come first.
+// Opens the data of a run: training batches, validation batches, HellaSwag. The device is opened later, so bad data fail early.
 import { resolve } from 'node:path';
 import { gpt2Error, usageError, words } from '../../base/errors.ts';
 import { type Batch, type Loader, openLoader, planValidation } from '../../data/batches/loader.ts';
@@ -15,26 +15,26 @@ import { type BatchesOfRank, type BatchSource, sourceOf } from '../plan/program-
 import type { Opening } from './opening.ts';
 import { changedShard, shardRecord } from './same-inputs.ts';
 
-/** The sequences of --val-tokens, or the batches of --val-steps. */
+/** The data of a validation: sequences for --val-tokens, or batches for --val-steps. */
 export type Validation = ValidationSequences | ValidationBatches;
 
 interface ValidationSequences {
   readonly set: SequenceSet;
   readonly shards: Loader['shards'];
-  /** Bytes of each token's text, if known. */
+  /** Number of bytes of each token's text, by token id; undefined if unknown. */
   readonly lengths: Uint8Array | undefined;
 }
 
-/** llm.c's validation: batches from the start of the set. */
+/** A validation as in llm.c: batches from the start of the validation set. */
 export interface ValidationBatches {
-  /** If it cannot seek, each validation takes the next batches of the program. */
+  /** If the loader of a program cannot seek, each validation reads the next batches, not the first again. */
   readonly loader: Pick<BatchSource, 'next' | 'seek' | 'canSeek'>;
   readonly shards: Loader['shards'];
   /** Number of ranks that share each batch. */
   readonly ranks: number;
   readonly batch: number;
   readonly sequence: number;
-  /** Number of batches averaged; after `different` batches the set is read again. */
+  /** Number of batches whose losses are averaged. The set has only `different` batches, and is read again after them. */
   readonly batches: number;
   readonly different: number;
 }
@@ -44,7 +44,7 @@ const programBatches = 20;
 
 export type RunData = Readonly<Omit<ReturnType<typeof openData>, 'steps' | 'warmup'>>;
 
-/** @throws Gpt2Error for data that is damaged, changed or too small */
+/** @throws Gpt2Error for data that are damaged, changed or too small; UsageError for a program's batches without `steps` */
 export function openData(opening: Opening) {
   const { resolved, resources } = opening;
   const { options, config, checkpoint, start, trainShards: shards, parts } = resolved;
@@ -59,7 +59,7 @@ export function openData(opening: Opening) {
     throw usageError`the batches of a program have no end; give steps`;
   }
   const steps = stepsOf(options, loader.tokens);
-  // A resumed run whose default warmup follows other steps was a new model's.
+  // A resumed run without `warmup` began with a new model: another number of steps has reset the default warmup.
   const { warmup = defaultWarmup(steps, start !== undefined && !checkpoint) } = options;
   const validation = options.valEvery > 0 ? openValidation(opening, rank) : undefined;
   const sources = [loader, validation && 'loader' in validation ? validation.loader : undefined];
@@ -67,7 +67,7 @@ export function openData(opening: Opening) {
   return { steps, warmup, loader, validation, isResumable, hellaswag: openHellaswag(opening) };
 }
 
-/** A program's batches. A notice says if they cannot be read again. */
+/** Opens a program's batches, with a notice if they cannot be read again. */
 function ofProgram(
   name: 'batches' | 'validation',
   batches: BatchesOfRank,
@@ -80,10 +80,7 @@ function ofProgram(
   return source;
 }
 
-/**
- * Moves the loader to the position of a checkpoint.
- * @throws Gpt2Error if the shards have changed, unless --data names another folder
- */
+/** Moves the loader to a checkpoint's position. @throws Gpt2Error if the shards have changed, unless --data names another folder */
 function seekTo(
   loader: Pick<Loader, 'shards' | 'seekAsRoot'>,
   { path, manifest }: FoundCheckpoint,
@@ -130,7 +127,7 @@ function openValidation(opening: Opening, rank: number): Validation | undefined 
   return { loader, shards: loader.shards, ranks, batch, sequence, batches: valSteps, different };
 }
 
-/** @returns undefined without --hellaswag-every. @throws Gpt2Error if the questions are damaged, or do not fit the model */
+/** Reads HellaSwag; undefined without --hellaswag-every. @throws Gpt2Error if the questions are damaged, or do not fit the model */
 function openHellaswag({ resolved: { options, config, tokenizer }, notice }: Opening): Hellaswag | undefined {
   const { hellaswagEvery, hellaswag: path, sequence } = options;
   if (hellaswagEvery === 0) return undefined;
@@ -144,7 +141,7 @@ function openHellaswag({ resolved: { options, config, tokenizer }, notice }: Ope
   return hellaswag;
 }
 
-/** Returns the micro-batches of the first step over and over. */
+/** Returns a function that repeats the micro-batches of the first step, for --overfit-batch. */
 export function repeatFirstStep(loader: Pick<Loader, 'next' | 'seek'>, accumulation: number): () => Batch {
   loader.seek(startPosition);
   const batches = Array.from({ length: accumulation }, () => {

@@ -1,5 +1,5 @@
-// Types of `train`'s arguments and result, and the calls of a program's hooks. The first error of a hook asks the run to stop, which
-// saves it.
+// Types of the hooks (a program's callbacks) and the result of `train`. Guards the calls of hooks: the first error of a hook stops
+// the run, which saves its state.
 import { argumentKinds, checkGiven, checkValue, isPlain } from '../../base/checks/given.ts';
 import { Gpt2Error } from '../../base/errors.ts';
 import { checkPlace, type Place } from '../../ranks/place.ts';
@@ -8,21 +8,21 @@ import type { RunEvent } from '../../runs/schema.ts';
 import type { Outlook } from '../plan/outlook.ts';
 
 export interface RunDescription {
-  /** "d12", or sizes. */
+  /** The name of a preset, such as "d12", or the model's sizes. */
   readonly model: string;
   readonly parameters: number;
   readonly tokensPerStep: number;
-  /** Micro-batches of a step, on each rank. */
+  /** Number of micro-batches of a step on each rank. */
   readonly accumulation: number;
   readonly steps: number;
   /** The learning rate over the steps: "lr 0.0005, warmup 100, cosine to 0.1". */
   readonly rate: string;
-  /** How often the run reads the training data in total; 0 as in `Outlook`. */
+  /** Passes of the whole run over the training data; 0 for a program's batches, and with --overfit-batch. */
   readonly epochs: number;
   readonly startStep: number;
   /** The step at which this process stops: `steps`, or earlier with stopAfter. */
   readonly lastStep: number;
-  /** Number of steps between the training lines to show. */
+  /** Number of steps between the training lines that the terminal shows. */
   readonly logEvery: number;
   readonly memoryBytes: number;
   readonly device: string;
@@ -30,8 +30,8 @@ export interface RunDescription {
 }
 
 /**
- * If a function here throws, or a promise that it returns rejects, the run is saved and ends as after `signal`; then `train`
- * throws that error. `train` waits for these promises before it ends.
+ * A program's callbacks. If a callback throws, or the promise that it returns rejects, the run is saved and stops as after
+ * `signal`; then `train` throws the error. `train` waits for the promises of callbacks before it ends.
  */
 export interface TrainHooks {
   /**
@@ -39,11 +39,14 @@ export interface TrainHooks {
    * seconds, even while it does other work, because a call that waits for its GPU may never return.
    */
   readonly place?: Place | undefined;
-  /** Aborting it ends the run after the current step (without ranks, after the micro-batch of a step of over 5 s), with a save; its reason is the exit code (128 + the signal's number). */
+  /**
+   * Aborting the signal saves and ends the run after the current step; without ranks, after the micro-batch of a step of over 5 s.
+   * The reason of the abort is the exit code: 128 + the number of the process's signal.
+   */
   readonly signal?: AbortSignal | undefined;
-  /** The command line, for the log. */
+  /** The words of the command line, which are logged. */
   readonly command?: readonly string[] | undefined;
-  /** Called once, before step 0. */
+  /** Called once, before the first step. */
   readonly onStart?: ((run: RunDescription) => void) | undefined;
   /** Called with one-line remarks that are not events: a default that was chosen, a skipped checkpoint, a full disk. */
   readonly onNotice?: ((text: string) => void) | undefined;
@@ -51,18 +54,18 @@ export interface TrainHooks {
   readonly onProgress?: ((done: number, total: number) => void) | undefined;
   /** Called with the live page of `serve` when the run has ended and the device is free. Default: the page is closed. */
   readonly onPage?: ((page: LivePage) => void) | undefined;
-  /** Called once, after the third step of a process or, in a run of over a minute, after 2 s of steps; not if the run ends there. */
+  /** Called once: after the third step, or, in a run of over a minute, after 2 s of steps; not called if the run ends before. */
   readonly onOutlook?: ((outlook: Outlook) => void) | undefined;
-  /** Called with the finished and all micro-batches of a step of over 5 s, on each rank. */
+  /** Called on each rank during a step of over 5 s, with the number of finished micro-batches and of all. */
   readonly onMicroBatch?: ((done: number, all: number) => void) | undefined;
-  /** Called for each event after it was logged, with its JSON line and the seconds left once known. */
+  /** Called after each event is logged, with the event's JSON line and, once known, the remaining seconds of the run. */
   readonly onEvent?: ((event: RunEvent, context: { json: string; remaining: number | undefined }) => void) | undefined;
 }
 
-/** Hooks that never throw. */
+/** Hooks as the run calls them: guarded, so that a call never throws. */
 export interface SessionHooks extends TrainHooks {
   readonly signal: AbortSignal;
-  /** Whether the program can abort `signal`, which also ends the retries of a save. */
+  /** Whether the program passed a `signal`; its abort also ends the retries of a save. */
   readonly canStop: boolean;
   /** Waits for the promises that hooks returned. @throws the first error of a hook, else the run's error, if there is one */
   ended(run: { readonly error: unknown } | undefined): Promise<void>;
@@ -81,7 +84,7 @@ const hookKinds = {
   onEvent: 'function',
 } as const;
 
-/** An object of a class that has a hook may have other fields: they are its state. @throws UsageError */
+/** Checks names and types of hooks. An instance of a class with hooks may have other fields, its state. @throws UsageError */
 export function checkHooks(hooks: TrainHooks): void {
   checkValue('hooks', 'object', hooks);
   const ofClass = isPlain(hooks) ? {} : boundHooks(hooks);
@@ -90,7 +93,7 @@ export function checkHooks(hooks: TrainHooks): void {
   if (hooks.place) checkPlace(hooks.place);
 }
 
-/** The hooks by name, each function bound to its object: methods of a class are not among an object's keys. */
+/** The hooks by name, each function bound to its object. `Object.keys` would miss the methods of a class. */
 export const boundHooks = (hooks: TrainHooks): TrainHooks =>
   Object.fromEntries(
     (Object.keys(hookKinds) as (keyof TrainHooks)[]).map((name) => {
@@ -126,7 +129,7 @@ export function guardHooks(hooks: TrainHooks): SessionHooks {
     canStop: hooks.signal !== undefined,
     async ended(run) {
       await Promise.all(running);
-      // The run's error says where the run was saved, or why it was not.
+      // Only the hook's error is thrown below. Print the run's error too: it says where the run was saved, or why not.
       if (failure && run) guardedHooks.onNotice?.((run.error as Error).message);
       await Promise.all(running);
       const first = failure ?? run;
@@ -145,7 +148,7 @@ export interface TrainResult {
 }
 
 /**
- * The run stopped because it was asked to. The message says what was saved.
+ * The error of a run that stopped because `signal` was aborted. The message says what was saved.
  * @example if (error instanceof StoppedError) process.exitCode = error.exitCode; // 130 after Ctrl-C
  */
 export class StoppedError extends Gpt2Error {

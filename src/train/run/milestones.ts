@@ -1,4 +1,4 @@
-// Evaluates a run between steps: validation loss, HellaSwag, a text sample, and the event that ends the run.
+// Evaluates a run between steps: validation loss, HellaSwag, a text sample.
 import { gpt2Error, InterruptedError, ShapeError } from '../../base/errors.ts';
 import { startPosition } from '../../data/batches/order.ts';
 import { scoreHellaswag } from '../../inference/evaluate/hellaswag.ts';
@@ -53,7 +53,7 @@ export function milestonesAt(
   }
   if (cache && step > 0 && isDue(options.sampleEvery, 'sample')) {
     add('sample', options.sampleEvery, async () => {
-      // A sample is not interrupted while other ranks wait.
+      // With several ranks, `signal` does not interrupt rank 0's sample, because the others wait in the barrier below.
       if (isRoot(ranks))
         log({ event: 'sample', step, text: await sampleText(cache, run, step, ranks ? undefined : signal) });
       await ranks?.barrier();
@@ -62,7 +62,7 @@ export function milestonesAt(
   return milestones;
 }
 
-/** The validation loss and its figures; after the last step, also the loss of each sequence. */
+/** The validation loss with the numbers of tokens and bytes; after the run's last step, also the losses of sequences. */
 async function validate(run: Run, validation: Validation, step: number, signal: AbortSignal | undefined) {
   if ('loader' in validation) return meanOfBatches(run, validation, signal);
   const { ranks, options } = run;
@@ -78,7 +78,7 @@ function thinned(values: Float64Array): number[] {
   return Array.from({ length: count }, (_, index) => values[Math.floor((index * values.length) / count)]!);
 }
 
-/** llm.c's mean over the first batches of the validation set; each rank reads its share of a batch. */
+/** The mean loss, as in llm.c, over the first batches of the validation set; each rank reads a part of each batch. */
 async function meanOfBatches({ trained, ranks }: Run, validation: ValidationBatches, signal: AbortSignal | undefined) {
   const { loader, batch, sequence, batches, different } = validation;
   if (loader.canSeek ?? true) loader.seek(startPosition);
@@ -99,7 +99,7 @@ async function meanOfBatches({ trained, ranks }: Run, validation: ValidationBatc
     if (!(error instanceof InterruptedError)) throw error;
     ofRank = error;
   }
-  // Sent as text: JSON has no NaN.
+  // Send the sum as text, because JSON has no NaN.
   const sent = ofRank instanceof InterruptedError ? null : { ...ofRank, sum: String(ofRank.sum) };
   const all = (await ranks?.allGather(sent)) ?? [sent];
   if (!all.every((each) => each !== null)) {
@@ -111,7 +111,7 @@ async function meanOfBatches({ trained, ranks }: Run, validation: ValidationBatc
   return { loss: parts.map(({ sum }) => Number(sum)).reduce((sum, part) => sum + part) / tokens, tokens };
 }
 
-/** A text from an empty prompt; the same for the same weights, seed and step. */
+/** Generates a text from an empty prompt. Equal weights, seed and step give the same text. */
 async function sampleText(
   cache: KeyValueCache,
   { options, tokenizer }: Run,

@@ -15,7 +15,7 @@ import type { Opening } from './opening.ts';
 
 export type RunModel = Readonly<Awaited<ReturnType<typeof openModel>>>;
 
-/** @throws Gpt2Error or NativeError if ranks cannot connect, memory is too small, or weights cannot be read */
+/** Opens the model of a run. @throws Gpt2Error or NativeError if ranks cannot connect, memory is too small, or weights are unreadable */
 export async function openModel(
   { resolved, ranks, notice }: Opening,
   { device, cards, asked }: { device: Device; cards: readonly LoadedCard[]; asked: Configuration },
@@ -34,12 +34,12 @@ export async function openModel(
   const { model, trainer, cache } = createTraining(device, config, sizes, { ...steps, windowsAt });
   const { copies } = trainer.optimizerState;
   const writer = new BackgroundWriter(model, copies);
-  // State of other ranks can only be saved through host memory. Checked now: the first save may come hours later.
+  // Rank 0 saves other ranks' state through host memory. Check for enough memory now: the first save may come hours later.
   if (model.sharding && ranks?.isRoot) writer.checkMemory();
   if (start) start.load(model);
   else initializeWeights(model, options.seed);
   if (checkpoint) loadOptimizer(checkpoint, model, copies);
-  // The measured choice is recorded, so that a resumed run makes the same choice.
+  // Record the measured choice of --overlap auto, so that a resumed run makes the same choice.
   const configuration: Configuration = { ...asked, overlap };
   return { model, trainer, writer, cache, configuration };
 }

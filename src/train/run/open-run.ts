@@ -32,10 +32,7 @@ import { learningRateAt, type Schedule } from './schedule.ts';
 /** The message for a process that asks for several ranks but has no place among them. */
 export const oneGpu = 'a process trains on one GPU: `train --gpus N` on the command line starts N of them';
 
-/**
- * Opens a run; every rank calls it, and rank 0 writes the run folder.
- * @throws UsageError, Gpt2Error or NativeError if the run cannot start
- */
+/** Opens a run on each rank; rank 0 writes the run folder. @throws UsageError, Gpt2Error or NativeError if the run cannot start */
 export async function openRun(opening: Opening): Promise<Run> {
   const { resolved, notice, ranks, resources, onPage } = opening;
   const { deviceOptions, config, tokenizer, checkpoint: resumed } = resolved;
@@ -73,7 +70,7 @@ export async function openRun(opening: Opening): Promise<Run> {
   return { ...run, runEvent: runEventOf(run), description: descriptionOf(run) };
 }
 
-/** Turns samples off if there is no tokenizer. A tokenizer whose package is missing fails here, before training. */
+/** Prints that text samples are off if no tokenizer is known. A tokenizer whose package is missing fails here, before training. */
 function prepareSamples({ options, config, tokenizer }: Resolved, notice: (text: string) => void): void {
   if (takesSamples(options.sampleEvery, tokenizer)) tokenizer?.decode?.([]);
   else if (options.sampleEvery > 0) {
@@ -81,7 +78,7 @@ function prepareSamples({ options, config, tokenizer }: Resolved, notice: (text:
   }
 }
 
-/** Prints that no step has an effect, or that another number of steps raises the rate of a resumed run. */
+/** Prints a notice if --lr 0 trains nothing, or if a new number of steps makes a resumed run's learning rate rise. */
 function announceRate(now: Schedule, { resolved: { parts, checkpoint }, notice }: Opening): void {
   if (parts.schedule) return;
   if (now.learningRate === 0) notice(words`--lr 0: no step changes the weights`);
@@ -95,7 +92,7 @@ function announceRate(now: Schedule, { resolved: { parts, checkpoint }, notice }
   notice(words`${rise}; to keep ${end}, give --schedule constant --lr ${end}`);
 }
 
-/** The run folder, the same on every rank. @throws Gpt2Error if it is in use */
+/** Chooses the run folder, equal on every rank. @throws Gpt2Error if another run or process uses the folder */
 async function claimFolder({ options, config, checkpoint }: Resolved, ranks: Ranks | undefined): Promise<string> {
   const chosen = options.out ?? join('runs', `${basename(options.data)}-${modelLabel(config)}-${timeName()}`);
   const out = (await ranks?.fromRoot(chosen)) ?? chosen;
@@ -180,8 +177,8 @@ function factsOf(
 }
 
 /**
- * Opens the log last: a run that fails to start leaves no folder, and does not damage the run that it would replace. Rank 0 makes
- * the folder before the others open their logs.
+ * Opens the log last, so that a run that fails to start leaves no folder, and does not damage the run that it would replace. Rank
+ * 0 makes the folder before other ranks open their logs.
  */
 async function openLog(
   { resolved, ranks, notice, resources }: Opening,

@@ -20,7 +20,7 @@ export class Resources {
     return resource;
   }
 
-  /** Closes all, in reverse order; a second call does nothing. @throws the first error */
+  /** Closes all resources, the last opened first; a second call does nothing. @throws the first error */
   async close(): Promise<void> {
     const errors: unknown[] = [];
     for (const resource of this.#open.splice(0).reverse()) {

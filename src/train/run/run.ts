@@ -12,7 +12,7 @@ import type { RunData } from './data.ts';
 import type { RunDescription } from './hooks.ts';
 import type { RunModel } from './open-model.ts';
 
-/** An open run, divided by the modules that use it. */
+/** An open run: options, ranks, steps, data, model and run folder. */
 export interface Run {
   readonly options: ResolvedOptions & { readonly warmup: number };
   readonly parts: ProgramParts;
@@ -42,7 +42,7 @@ export interface RunFolder {
   readonly resumed: FoundCheckpoint | undefined;
 }
 
-/** Advice for a run that has stopped: resume it, if its batches can be read again. */
+/** Advice about a stopped run, as text: how to resume the run, if its batches can be read again. */
 export const continuationOf = ({ data, folder }: Pick<Run, 'data' | 'folder'>): string =>
   data.isResumable
     ? continueWith(folder.out)

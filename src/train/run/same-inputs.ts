@@ -1,4 +1,4 @@
-// Compares the shards and kernels of a resumed run with those that it was trained on.
+// Compares the shards and kernels of a resumed run with the shards and kernels of its earlier training.
 import { hash } from 'node:crypto';
 import { basename } from 'node:path';
 import { gpt2Error, words } from '../../base/errors.ts';
@@ -14,7 +14,7 @@ export const shardRecord = ({ path, tokens, sha256 }: Shard): ShardRecord => ({ 
 export const dataHash = (shards: readonly Shard[]): string | undefined =>
   shards.length === 0 ? undefined : hash('sha256', `${shards.map(({ sha256 }) => sha256)}`);
 
-/** Describes the first shard that differs; undefined if all are the same. */
+/** Describes the first shard that differs from the checkpoint's record; undefined if none differs. */
 export function changedShard(before: readonly ShardRecord[], now: readonly ShardRecord[]): string | undefined {
   for (let index = 0; index < Math.max(before.length, now.length); index++) {
     const [old, found] = [before[index], now[index]];
@@ -32,7 +32,8 @@ const described = (shard: ShardRecord | undefined): string =>
   shard ? `${shard.name} of ${shard.tokens} tokens` : 'missing';
 
 /**
- * @param before the hashes that the run recorded; `now`: the files' hashes; undefined: no kernels
+ * Checks that a resumed run uses the same kernel cards.
+ * @param before the cards' hashes as recorded by the run; `now`: the hashes of their files now; undefined: no cards
  * @throws Gpt2Error if they differ
  */
 export function checkSameKernels(

@@ -12,16 +12,16 @@ import type { Events } from './events.ts';
 import type { Run } from './run.ts';
 import { once, type Repeat, type SavedRun, stateWriterOf } from './state-writer.ts';
 
-/** Time between two attempts to save a finished run. */
+/** Milliseconds between two attempts to save after a disk error. */
 const retryMilliseconds = 5000;
 
 export class Saving {
   readonly #run: SavedRun & Pick<Run, 'ranks'>;
   readonly #isRoot: boolean;
   readonly #events: Events;
-  /** Aborting it also ends the retries of a save. */
+  /** Aborting this signal also ends the retries of a save. */
   readonly #signal: AbortSignal | undefined;
-  /** The save in progress; rejects only if training cannot continue. */
+  /** The save in progress; `done` rejects only if training cannot continue. */
   #writing: { step: number; done: Promise<void> } | undefined;
   /** Milliseconds between saves, if --save-every is a time; infinite otherwise. */
   readonly #interval: number;
@@ -35,8 +35,7 @@ export class Saving {
     this.#signal = signal;
     const { saveEvery } = run.options;
     this.#interval = 1000 * (secondsOf(saveEvery) ?? Number.POSITIVE_INFINITY);
-    // The state of other ranks can only be received in a copy: allocate it now, to fail before training rather than at the first
-    // save.
+    // Allocate the host copy now: without it rank 0 cannot receive other ranks' state, which must fail before training starts.
     const prepares = typeof saveEvery === 'number' ? saveEvery > 0 : run.trained.model.sharding !== undefined;
     this.#state = stateWriterOf(run, (text) => events.notice(text));
     if (this.#isRoot && prepares) this.#state.prepare();
@@ -71,14 +70,14 @@ export class Saving {
       (written) => this.#saved(step, written, due, times),
       (error) => this.#notSaved(step, error),
     );
-    done.catch(() => {}); // it is awaited later
+    done.catch(() => {}); // `done` is awaited later: until then a rejection must not count as unhandled
     this.#writing = { step, done };
   }
 
   /**
-   * Saves the state and waits until it is on the disk. After a disk error it retries until the run is asked to stop, because the
+   * Saves the state and waits until the disk has it. After a disk error, retries until the run is asked to stop, because the
    * weights of a finished run are worth waiting for. A folder that was removed meanwhile is made again.
-   * @throws Gpt2Error if it is not saved
+   * @throws Gpt2Error if the state is not saved
    */
   async saveNow(step: number, position: Position): Promise<void> {
     const repeat: Repeat = (work) => this.#untilTaken(step, work);
@@ -99,7 +98,7 @@ export class Saving {
     } while (await this.isLost());
   }
 
-  /** A position, with the other ranks' positions if a program gives the batches. */
+  /** The position to save: if a program supplies the batches, with the positions of all ranks. */
   async #ofAllRanks(position: Position): Promise<Position> {
     const { ranks } = this.#run;
     if (!position.ofProgram || !ranks) return position;
@@ -115,7 +114,7 @@ export class Saving {
     return (await this.#run.ranks?.fromRoot(this.#isLostHere)) ?? this.#isLostHere;
   }
 
-  /** Retries `work` after disk errors, unless the run was asked to stop or cannot be asked. @throws the last error */
+  /** Retries `work` after disk errors until `signal` is aborted; without a signal does not retry. @throws the last error */
   async #untilTaken<R>(step: number, work: () => R | Promise<R>): Promise<R> {
     for (let isFirst = true; ; isFirst = false) {
       try {
@@ -133,9 +132,8 @@ export class Saving {
 
   /**
    * Waits until no save is in progress on any rank, so that no rank waits in a collective for another's disk. Then rank 0 writes
-   * the lines that the log lacks, because a resumed run appends to the log; only if that works do the other ranks send their
-   * state.
-   * @returns why rank 0 cannot write the log @throws if training cannot continue
+   * the waiting lines of the log, because a resumed run appends to the log. The other ranks send their state only if this works.
+   * @returns the error if rank 0 cannot write the log @throws if training cannot continue
    */
   async #ready(repeat: Repeat = once): Promise<Gpt2Error | undefined> {
     await this.#writing?.done;
@@ -165,7 +163,7 @@ export class Saving {
     this.#events.log({ event: 'checkpoint', step, path: path!, ms: performance.now() - due, ...times });
   }
 
-  /** @throws the error if training cannot continue */
+  /** Logs that a save failed. @throws the save's error if training cannot continue */
   #notSaved(step: number, error: Error): void {
     this.#events.log({ event: 'notSaved', step, reason: error.message });
     if (!isOfDisk(error)) throw error;
@@ -173,7 +171,7 @@ export class Saving {
     this.#events.notice(`step ${step} was not saved; training continues: ${error.message}`);
   }
 
-  /** Waits for a save in progress, whether it succeeds or fails, then ends the thread. */
+  /** Waits for a save in progress, whether it succeeds or fails, then ends the writer's thread. */
   async close(): Promise<void> {
     await this.#writing?.done.catch(() => {});
     await this.#run.trained.writer.close();
@@ -185,6 +183,6 @@ export class Saving {
   }
 }
 
-/** Whether an error is of the disk, after which training can continue; after an error of the device or weights it cannot. */
+/** Whether an error comes from the disk. Training continues after such an error, but not after one of the device or weights. */
 const isOfDisk = (error: unknown): error is Gpt2Error =>
   error instanceof Gpt2Error && !(error instanceof NativeError || error instanceof WeightsError);

@@ -1,4 +1,4 @@
-// Computes the learning rate: a linear warmup, then one of the shapes over the remaining steps, llm.c's or the trapezoid.
+// Computes the learning rate of a step: a linear warmup, then constant, linear, cosine, wsd (as in llm.c), or trapezoid.
 import { checkValue, real } from '../../base/checks/given.ts';
 import { type OptionName, optionRows, type ResolvedOptions } from '../../options/table.ts';
 
@@ -11,20 +11,20 @@ export interface Schedule {
   readonly steps: number;
   /** The last step's learning rate as a fraction of the peak. */
   readonly finalLearningRateFraction: number;
-  /** The fraction of the steps in which wsd ("warmup, stable, decay") and trapezoid decay. */
+  /** The fraction of the steps, at the end, in which wsd ("warmup, stable, decay") and trapezoid decay. */
   readonly decayFraction: number;
 }
 
 /**
  * The learning rate of a step, counted from 0; step s of the warmup has (s + 1) / warmup of the peak.
- * @throws UsageError for a step after `steps`, or values that give no rate
+ * @throws UsageError for a step after `steps`, or values that give no valid rate
  * @example
  * const peak = { learningRate: 6e-4, warmup: 10, steps: 100 };
  * const rate = learningRateAt({ ...peak, schedule: 'wsd', finalLearningRateFraction: 0, decayFraction: 0.2 }, 0); // 6e-5
  */
 export function learningRateAt(schedule: Schedule, step: number): number {
   checkValue('schedule', optionRows.schedule.type, schedule?.schedule);
-  // An earlier version's run lacks some.
+  // Check only values that are set, because a run of an earlier version lacks some.
   for (const [name, value] of Object.entries(schedule) as [OptionName, unknown][])
     if (optionRows[name]?.without === 'schedule' && value !== undefined) checkValue(name, optionRows[name].type, value);
   checkValue('step', real(0, schedule.steps), step);

@@ -27,7 +27,7 @@ import { weightsHash } from './weights-hash.ts';
 interface EnqueuedStep {
   readonly step: number;
   readonly lr: number;
-  /** Position of its first micro-batch. */
+  /** Position of the step's first micro-batch in the data. */
   readonly position: Position;
   readonly enqueuedAt: number;
   readonly begun: BegunStep;
@@ -47,11 +47,11 @@ export class Session {
   #enqueued: EnqueuedStep | undefined;
   /** Whether one of several ranks was asked to stop, as of the last step whose result was read. */
   #ranksStop = false;
-  /** Whether rank 0 of several has asked for a save since the last one. */
+  /** Whether rank 0 of several ranks has requested a save since the last save. */
   #ranksSave = false;
   #lastEnd = performance.now();
   #largestRate = 0;
-  /** An error of a part of the program, after which the run is saved. */
+  /** An error of the program's schedule, optimizer or batches; the run is saved before the error ends it. */
   #refusal: unknown;
 
   constructor(run: Run, hooks: SessionHooks) {
@@ -120,13 +120,13 @@ export class Session {
     return { out: folder.out, steps: this.#step };
   }
 
-  /** @param logged kinds of events that a resumed run's log already has at its first step */
+  /** Runs the steps. @param logged kinds of events that the log of a resumed run already has at its first step */
   async #steps(logged: ReadonlySet<RunEvent['event']>): Promise<void> {
     const { options, ranks } = this.#run;
     const { steps, lastStep, startStep } = this.#run.span;
     const { loader } = this.#run.data;
     const { signal } = this.#hooks;
-    // All ranks stop after the same step: the step's result tells them of a request to stop.
+    // All ranks stop after the same step, because requests to stop arrive with the step's result.
     const isAsked = () => (ranks ? this.#ranksStop : signal.aborted);
     const isSaveDue = (step: number) =>
       typeof options.saveEvery === 'number'
@@ -149,13 +149,13 @@ export class Session {
         await this.#finishUpdates();
         ranks?.liveness.pause();
       }
-      // A milestone that a stopping run skips is done when the run is resumed.
+      // An evaluation that a stopping run skips is done when the run is resumed.
       const isComplete = await this.#runMilestones(milestones, isStopping);
       const stops = isStopping();
       if (!isResumedHere) {
         if (stops || endsHere) await this.#saving.saveNow(step, loader.position);
         else if (saves) await this.#save(step);
-        // The save waited for the steps enqueued before it; their requests for a save are met.
+        // The save waited for all enqueued steps, so it also meets the requests for a save in their results.
         if (saves) this.#ranksSave = false;
       }
       if (stops && !(isLast && isComplete)) throw this.#stopped();
@@ -170,7 +170,7 @@ export class Session {
     return typeof saveEvery === 'number' ? this.#throughput.between('save', saveEvery, step, save) : save();
   }
 
-  /** @returns false if the run must stop before all milestones are done */
+  /** Runs the evaluations of a step. @returns false if the run must stop before all are done */
   async #runMilestones(milestones: ReturnType<typeof milestonesAt>, isStopping: () => boolean): Promise<boolean> {
     for (const { kind, every, run } of milestones) {
       if (isStopping()) return false;
@@ -186,9 +186,8 @@ export class Session {
   }
 
   /**
-   * Saves the state that was trained before the shards changed or a part of the program failed, if any, and returns the error that
-   * ends the run. With several ranks nothing is saved, because the others are in a step that waits for this rank; the last
-   * checkpoint remains.
+   * Ends a run whose shards have changed or whose program has thrown: saves the state trained so far, if any, and returns the error.
+   * With several ranks nothing is saved, because the other ranks wait for this rank in a step; the last checkpoint remains.
    */
   async #stopAtChange(error: Error): Promise<Error> {
     const { ranks } = this.#run;
@@ -200,9 +199,7 @@ export class Session {
     return new Gpt2Error(`${error.message}; ${failure?.message ?? end}`, { cause: error });
   }
 
-  /**
-   * Enqueues a step. On a GPU its result is read after the next step is enqueued, so that the device never waits for the host.
-   */
+  /** Enqueues a step. On a GPU the result is read after the next step is enqueued, so that the device never waits for the host. */
   async #enqueueStep(step: number): Promise<void> {
     const { options, parts, span, ranks, trained } = this.#run;
     const { trainer, model } = trained;
@@ -228,7 +225,7 @@ export class Session {
     if (!model.device.graphs) await this.#finishStep();
   }
 
-  /** Marks an error that a part of the program may have caused. A program may throw any value. */
+  /** Marks an error that the program's functions may have thrown, so that the run is saved; a program may throw any value. */
   #ofProgram(thrown: unknown): unknown {
     if (Object.keys(this.#run.parts).length === 0 || thrown instanceof NativeError) return thrown;
     const ofValue = () => new Gpt2Error(`the program threw ${inspect(thrown)}`, { cause: thrown });
@@ -236,7 +233,7 @@ export class Session {
     return this.#refusal;
   }
 
-  /** Waits for the enqueued step and its update, so that weights and optimizer state can be read. */
+  /** Finishes the enqueued step and any deferred update, so that weights and optimizer state can be read. */
   async #finishUpdates(): Promise<void> {
     await this.#finishStep();
     this.#run.trained.trainer.update();
@@ -249,7 +246,7 @@ export class Session {
     this.#enqueued = undefined;
     const { ranks, data } = this.#run;
     const result = await begun.finished();
-    // Without the other ranks the result is meaningless.
+    // Throw if another rank has failed: without that rank the result is meaningless.
     ranks?.check();
     const { loss, norm, saturated, updated, requests } = result;
     this.#largestRate = Math.max(this.#largestRate, lr);
@@ -283,7 +280,7 @@ export class Session {
     return new StoppedError(`${this.#stoppedAndSaved}; ${continuationOf(this.#run)}`, signal);
   }
 
-  /** The error that ends the run; a device error with the step, and with where the run is saved. */
+  /** The error that ends the run. For a device error, the message names the step and the last checkpoint. */
   describe(error: unknown): unknown {
     if (!(error instanceof NativeError && error.status === 'GPT2_DEVICE_ERROR')) return error;
     const { saved } = this.#events;

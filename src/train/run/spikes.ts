@@ -1,18 +1,18 @@
-// Finds losses and norms that stand out from earlier ones, for --skip-spikes: such a step updates nothing.
+// Finds spikes for --skip-spikes: losses or gradient norms far above those of earlier steps. A step with a spike updates nothing.
 import type { StepResult, UpdateLimits } from '../step/staging.ts';
 import type { Run } from './run.ts';
 
-/** Number of steps that a value is compared with; with fewer, nothing is a spike. */
+/** Number of earlier steps with which a value is compared; with fewer earlier steps, no value is a spike. */
 const window = 128;
 
-/** Number of updates skipped in a row at which a run ends, because the cause must be something else. */
+/** A run ends after this number of skipped updates in a row, because their cause cannot be a spike. */
 export const mostSkippedInARow = 16;
 
 export type Measured = Pick<StepResult, 'loss' | 'norm'> & { readonly step: number; readonly skipped?: boolean };
 
 const hasFinite = ({ loss, norm }: Measured): boolean => Number.isFinite(loss) && Number.isFinite(norm);
 
-/** The steps of a run on which future limits can depend. */
+/** The latest steps with finite values, on which the limits of future steps depend. */
 export const recentSteps = (steps: readonly Measured[]): Measured[] =>
   steps
     .filter(hasFinite)
@@ -20,7 +20,7 @@ export const recentSteps = (steps: readonly Measured[]): Measured[] =>
     .map(({ step, loss, norm }) => ({ step, loss, norm }));
 
 /**
- * Makes a watch that knows the steps in a resumed run's log. All ranks take the steps of rank 0's log, so that they skip the same
+ * Creates a spike watch from the steps in a resumed run's log. All ranks use the steps of rank 0's log, so that they skip the same
  * updates.
  */
 export async function openSpikeWatch(ranks: Run['ranks'], z: number, logged: readonly Measured[]): Promise<SpikeWatch> {
@@ -32,11 +32,12 @@ export async function openSpikeWatch(ranks: Run['ranks'], z: number, logged: rea
 export type SpikeWatch = ReturnType<typeof spikeWatch>;
 
 /**
+ * Watches the losses and gradient norms of steps for spikes.
  * @param z number of standard deviations above the mean from which a value is a spike
  * @param skipped number of updates that the run skipped before
  */
 export function spikeWatch(z: number, earlier: readonly Measured[] = [], skipped = 0) {
-  /** Finite values, in the order of steps. */
+  /** Steps with finite loss and norm, ascending. */
   const history: Measured[] = [];
   const limit = (values: readonly number[]): number | undefined => {
     const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
@@ -46,7 +47,7 @@ export function spikeWatch(z: number, earlier: readonly Measured[] = [], skipped
   const watch = {
     skipped: 0,
     skippedInARow: 0,
-    /** Adds a step, skipped or not: after a lasting change of level, values soon stop being spikes. */
+    /** Adds a step, skipped or not, so that after a lasting rise of the loss, values soon stop being spikes. */
     add(measured: Measured): void {
       watch.skippedInARow = measured.skipped ? watch.skippedInARow + 1 : 0;
       if (measured.skipped) watch.skipped++;

@@ -27,9 +27,9 @@ interface Save {
   readonly step: number;
   /** Position of the next micro-batch. */
   readonly position: Position;
-  /** Whether the state stays unchanged until it is written. */
+  /** Whether the state stays unchanged until it is written, because training waits. */
   readonly inPlace: boolean;
-  /** Whether the save is due to a time of --save-every. */
+  /** Whether the save is due because the time of --save-every has passed. */
   readonly timed: boolean;
 }
 
@@ -42,7 +42,7 @@ export function stateWriterOf({ options, tokenizer, data, trained, folder }: Sav
   const reported = new Set<string>();
   let copies = true;
 
-  /** Without host memory for a copy, a save is slower, and state of other ranks cannot be received. */
+  /** Runs `copy`; undefined without enough host memory: then saves write from the device. With sharding, that is an error. */
   const tryCopy = <R>(copy: () => R): R | undefined => {
     if (!copies) return undefined;
     try {
@@ -67,10 +67,10 @@ export function stateWriterOf({ options, tokenizer, data, trained, folder }: Sav
   };
 
   return {
-    /** Allocates the copy. @throws NativeError if there is too little memory, and state of other ranks to receive */
+    /** Allocates the host copy. @throws NativeError if memory is too small and other ranks' state must be received */
     prepare: (): void => tryCopy(() => writer.prepare()),
 
-    /** Writes a checkpoint and removes those no longer kept. @throws Gpt2Error in `repeat` after a disk error */
+    /** Writes a checkpoint and removes those no longer kept. `repeat` may try again after a disk error. @throws Gpt2Error */
     async write({ step, position, inPlace, timed }: Save, repeat = once): Promise<SaveResult> {
       const { program, configuration, log } = folder;
       const head: CheckpointHead = {
@@ -87,19 +87,19 @@ export function stateWriterOf({ options, tokenizer, data, trained, folder }: Sav
       let attempt = () => begun ?? direct();
       return repeat(async () => {
         const result = await attempt().catch((error) => {
-          // The state has not changed, so it can be written without the thread.
+          // The writer's thread has failed. Training waits, so this thread can write the unchanged state.
           if (inPlace && error instanceof WriterError && !model.sharding) return direct();
           throw error;
         });
         reportFailures(result);
         if (result.failure === undefined) return result;
-        // Other ranks send their state only once.
+        // Retry from the copy, because other ranks send their state only once.
         if (begun) attempt = () => writer.again();
         throw new (result.isBroken ? WeightsError : Gpt2Error)(result.failure);
       });
     },
 
-    /** Removes remains of earlier saves, as `write` does. */
+    /** Removes the remains of interrupted saves and checkpoints no longer kept, as `write` does. */
     tidy: (): void => reportFailures(tidy(checkpointsFolder(folder.out), keeping)),
   };
 }

@@ -1,21 +1,21 @@
-// Measures a run's speed and estimates when it ends: the median of recent steps, what is due between steps, and saves.
+// Measures a run's speed and estimates when it ends, from the median of recent steps, work between steps, and saves.
 import { median } from '../../base/quantile.ts';
 import { type Outlook, saveSeconds, timesDue } from '../plan/outlook.ts';
 import type { SessionHooks } from './hooks.ts';
 import type { Run } from './run.ts';
 
-/** Number of steps whose median counts. */
+/** Number of recent steps whose median is the time of a step. */
 const recent = 20;
 
-/** Milliseconds after which steps take their usual time: before, JavaScript's compiler runs too (70 instead of 40 ms a step). */
+/** Milliseconds of steps until the JavaScript compiler is done; before, a step took 70 ms instead of 40. */
 const settled = 2000;
-/** A run of fewer seconds has its outlook before its steps have settled. */
+/** Seconds: a shorter run gets its outlook before its steps have settled. */
 const shortRun = 60;
 
-/** Work between steps: it is due every `every` steps, and after the last step. */
+/** Work between steps, such as a validation, due every `every` steps and after the last step. */
 interface Between {
   readonly every: number;
-  /** The last step at which it began. */
+  /** The step before which the work last began. */
   readonly begunAt: number;
   /** Duration of the latest occurrence; 0 before the first. */
   readonly milliseconds: number;
@@ -38,7 +38,7 @@ export function throughputOf(
     steps: 0,
     /** Seconds of the last save, estimated before the first. */
     saveSeconds: saveSeconds(checkpointBytes),
-    /** Milliseconds of a step; undefined until two steps are done: the first one is a warmup. */
+    /** Median milliseconds of a step; undefined until two steps are done, because the first is a warmup. */
     get step(): number | undefined {
       return latest.length === 0 ? undefined : median(latest);
     },
@@ -49,7 +49,7 @@ export function throughputOf(
       if (latest.length > recent) latest.shift();
       return { tokensPerSecond: (tokensPerStep * 1000) / milliseconds };
     },
-    /** Measures work that is due every `every` steps and begins now, before `step`. */
+    /** Runs and times `work`, which is due every `every` steps and begins before `step`. */
     async between<R>(
       kind: string,
       every: number,
@@ -76,7 +76,7 @@ export function throughputOf(
       const written = 1 + saves.slowdown * Math.max(0, timesDue(saves.every, done, last) - 1);
       return between.reduce((sum, each) => sum + each, (last - done) * step) / 1000 + written * throughput.saveSeconds;
     },
-    /** The outlook of this process's steps, once: after the third step, or later in a long run whose steps have not settled. */
+    /** Returns this process's outlook once: after the third step, in a long run only once steps have settled. Else undefined. */
     outlook(epochsOfRun: number): Outlook | undefined {
       const steps = span.lastStep - span.startStep;
       const seconds = throughput.remaining();
@@ -93,8 +93,8 @@ export function throughputOf(
 const longStep = 5000;
 
 /**
- * A function for a step that begins now and may be long: it reports the number of finished micro-batches, and returns whether
- * the step ends there, unsaved. Undefined for a short step. Ranks end a step together.
+ * Returns a callback for a step that begins now; undefined if the step is short. The callback reports finished micro-batches, and
+ * returns true if `signal` asks to abandon the step. With ranks it returns false, because all ranks end a step together.
  */
 export function watchStep(
   { ranks, options: { accumulation } }: Pick<Run, 'ranks' | 'options'>,

@@ -1,13 +1,13 @@
-// Hashes all weights, to show that two runs are equal in every bit. The hash covers the device layout, [out, in], so it is not
-// the hash of any file.
+// Hashes all weights, to show that two runs are equal in every bit. The hash covers the weights in device layout, [out, in], so no
+// file has the same hash.
 import { createHash } from 'node:crypto';
 import { checkArguments } from '../../base/checks/given.ts';
 import type { Model } from '../../model/model.ts';
 import { parameterTable } from '../../model/parameters.ts';
 
 /**
- * sha256 over the fp32 master weights, tensor by tensor in the table's order, without padding rows. With several ranks, all must
- * call it at the same time. It waits for steps that were not awaited.
+ * sha256 over the fp32 master weights, tensor by tensor in the order of `parameterTable`, without padding rows. Waits for training
+ * steps that were not awaited. With several ranks, all must call this function at the same time.
  * @throws NativeError if another rank ends meanwhile
  * @example console.log(await weightsHash(model));
  */

@@ -1,11 +1,11 @@
-// Sums gradients over ranks, bucket by bucket, with the loss, the number of targets and the requests to stop, and gathers updated weights. With ZeRO-1
-// (`model.sharding`) each rank receives the gradient sums of its share, updates the share, and all ranks gather the weights;
-// without ZeRO-1 each rank updates everything.
+// Sums gradients over ranks, bucket by bucket, together with the loss, the number of targets and the requests to stop. With ZeRO-1
+// (`model.sharding`) each rank receives the gradient sums of its share only, and updates only its share; then all ranks gather the
+// weights (step-ops.ts). Without ZeRO-1 each rank updates all weights.
 //
-// Gradients are summed concurrently with backward, each bucket as soon as it is complete, or all at once after backward. The
-// first is faster with copy engines and over slow links. With NCCL over NVLink the difference was no larger than between two
-// equal runs (benchmarks/h200-ranks.md): our matmuls assign their tiles to all SMs when they begin, so a matmul whose SMs NCCL
-// holds for a moment ends that much later, and the rank that is ahead waits at every bucket, not once.
+// A bucket is summed during backward, as soon as its gradients are complete, or after backward with all others. Summing during
+// backward is faster with copy engines and over slow links. With NCCL over NVLink the difference was no larger than between two
+// equal runs (benchmarks/h200-ranks.md): a matmul assigns its tiles to all SMs when it begins, so it ends later if NCCL holds some
+// SMs for a moment, and the rank that is ahead waits at every bucket instead of once.
 import { bucketFrom, type ParameterArena } from '../../model/arena.ts';
 import type { Model } from '../../model/model.ts';
 import { GPT2_STEP } from '../../native/bindings.generated.ts';
@@ -13,7 +13,7 @@ import { allocateShared, type Communicator } from '../../native/communicator.ts'
 import type { Tensor } from '../../native/tensor.ts';
 import { allReduce, groupCollectives, joinCollectives, reduceScatter } from '../../ops/collectives.ts';
 
-/** Gradients whose norm is computed; with a communicator, together with the gradients of the other ranks. */
+/** Gradients whose norm is computed; with a communicator, the norm also covers the gradients of other ranks. */
 export interface NormInputs {
   readonly matrices: Tensor;
   readonly vectors: Tensor;
@@ -30,7 +30,7 @@ export function gradientSyncOf(
 ) {
   const { device, sharding, config, weights } = model;
   const { matrices, vectors, layout } = gradients;
-  // With `sharding`, this rank's gradients as received. The norm adds all rows into the first.
+  // With ZeRO-1, the gradients that this rank receives for its share, [parts, count]. The norm adds all rows into the first.
   const shape = [communicator.parts, sharding?.count ?? 0];
   const received = sharding && allocateShared(communicator, 'received gradients', device.gradientType, shape);
   if (sharding) communicator.share(weights.matrices.buffer);
@@ -46,17 +46,17 @@ export function gradientSyncOf(
     reduceScatter(communicator, { out: received!, start: inParts, in: bucket });
   };
   return {
-    /** Must be called when the gradients of a layer's matrices, and of all later layers, are complete. */
+    /** Sums the bucket that a layer completes. Must be called when the layer's matrix gradients, and all later layers', are complete. */
     layerDone(layer: number): void {
       if (!overlapsBackward) return;
       const { layers } = config;
-      // The last layer is the first whose gradients are complete, except for the head's, which are complete before.
+      // The head's gradients (index `layers`) are complete before the last layer's, and are summed at the same time.
       for (const complete of layer === layers - 1 ? [layers, layer] : [layer]) {
         const bucket = bucketFrom(layout, complete);
         if (bucket !== undefined) reduce(bucket);
       }
     },
-    /** Must be called when all gradients and the loss are complete. Work enqueued later runs after the sums. */
+    /** Sums all that remains. Must be called when all gradients and the loss are complete. Later work runs after the sums. */
     microBatchDone(step: Tensor): void {
       groupCollectives(communicator, () => {
         for (const bucket of overlapsBackward ? [0] : layout.buckets.keys()) reduce(bucket);

@@ -1,4 +1,4 @@
-// Copies a step's values and tokens to the device, and its results back, through page-locked memory. A trainer has two such
+// Copies a step's values and tokens to the device, and its results back, through buffers of page-locked memory. A trainer has two
 // buffers, so that it can enqueue a step while the device works on the previous one.
 import { lazily } from '../../base/lazily.ts';
 import type { uploadsOf } from '../../data/batches/batch.ts';
@@ -7,13 +7,13 @@ import type { Device } from '../../native/device.ts';
 import type { Tensor } from '../../native/tensor.ts';
 
 /**
- * Limits within which a step updates weights and optimizer state. The device decides, because it may run a step before the last
- * is read.
+ * Limits within which a step updates weights and optimizer state. The device compares, because a step may run before the host has
+ * read the previous step's result.
  */
 export interface UpdateLimits {
   /** The step updates nothing if its loss is above this, or not finite. Default: no limit. */
   readonly loss?: number | undefined;
-  /** The same limit for the gradient norm. */
+  /** The step updates nothing if its gradient norm is above this, or not finite. Default: no limit. */
   readonly norm?: number | undefined;
   /** Whether the step updates nothing if the previous step updated nothing. Default false. */
   readonly afterUpdate?: boolean | undefined;
@@ -22,15 +22,15 @@ export interface UpdateLimits {
 /** Values that the host writes into the step block. */
 interface StepValues extends Required<UpdateLimits> {
   readonly learningRate: number;
-  /** Scalars of the optimizers, from GPT2_STEP_SCALARS on. */
+  /** The optimizers' scalars for this step, stored from index GPT2_STEP_SCALARS of the step block. */
   readonly scalars: readonly number[];
   readonly requests: Requests;
 }
 
-/** Requests that all ranks follow once they read the step's result. */
+/** Requests that every rank follows after reading the step's result. */
 export interface Requests {
   readonly stops: boolean;
-  /** Only rank 0 requests it. */
+  /** Whether to save; only rank 0 requests a save. */
   readonly saves: boolean;
 }
 
@@ -52,7 +52,7 @@ export interface StepResult {
   readonly requests: Requests;
 }
 
-/** Byte offsets of the results in a buffer, and of the tokens after the results. */
+/** Byte offsets in a staging buffer: of a step's results, and of the tokens after the results. */
 const resultsAt = 64;
 const tokensAt = 128;
 
@@ -65,7 +65,7 @@ export function stagingBufferOf(device: Device, values: number) {
   const upload = (destination: Pointer, offset: number, bytes: number): void =>
     device.call('copyToDeviceAsync', { destination, pinned: pinned.at(offset), bytes });
   const staging = {
-    /** Waits for the results of the step that uses the buffer; undefined once they have been read. */
+    /** Waits for the results of the step that uses the buffer; undefined once the results have been read. */
     pending: undefined as (() => Promise<StepResult>) | undefined,
 
     setValues({ learningRate, scalars, loss, norm, afterUpdate, requests }: StepValues): void {
@@ -83,12 +83,12 @@ export function stagingBufferOf(device: Device, values: number) {
       new Float32Array(pinned.memory)[GPT2_STEP.GPT2_STEP_TARGETS] = targets;
     },
 
-    /** Copies the values `from` to `to` into the step block, after all work enqueued so far. */
+    /** Enqueues the copy of values `from` to `to` (inclusive) to the same indices of the step block on the device. */
     uploadValues(block: Tensor, from: number, to: number): void {
       upload(block.pointer + BigInt(from * 4), from * 4, (to + 1 - from) * 4);
     },
 
-    /** Copies the values of the step's `micro`-th batch (`uploadsOf`) to the device, after all work enqueued so far. */
+    /** Enqueues the copy of micro-batch `micro` (its tensors and int32 values, from `uploadsOf`) to the device. */
     uploadBatch(uploads: ReturnType<typeof uploadsOf>, micro: number): void {
       for (const [index, [{ pointer }, values]] of uploads.entries()) {
         const offset = tokensAt + (micro * uploads.length + index) * values.byteLength;

@@ -22,28 +22,28 @@ export interface StepOptions {
   readonly optimizer: OptimizerChoice;
   /** Largest gradient norm; 0 clips nothing. */
   readonly gradientClip: number;
-  /** In place of cross-entropy; models with a softcap take none. Default cross-entropy. */
+  /** A loss instead of the default cross-entropy; not for models with a softcap. */
   readonly loss?: Loss | undefined;
-  /** Whether several ranks sum gradients during backward or after it; see gradient-sync.ts. Default true. */
+  /** Whether ranks sum gradients during backward (true, the default) or after it; see gradient-sync.ts. */
   readonly overlapsBackward?: boolean | undefined;
 }
 
 export interface MicroBatch {
-  /** Whether its gradients are added to earlier micro-batches' gradients. */
+  /** Whether the micro-batch adds its gradients to those of earlier micro-batches. */
   readonly accumulate: boolean;
-  /** Whether gradients are summed over ranks, as after the last micro-batch. */
+  /** Whether gradients are summed over ranks: after a step's last micro-batch. */
   readonly sums: boolean;
-  /** Whether it begins with the update of the previous step. */
+  /** Whether the micro-batch begins with the deferred update of the previous step. */
   readonly updates: boolean;
 }
 
 export type StepOps = ReturnType<typeof stepOpsOf>;
 
-/** @param communicator connects the ranks that share a step, each with separate micro-batches */
+/** Functions that enqueue a step's ops. @param communicator connects the ranks of a step, each with separate micro-batches */
 export function stepOpsOf(model: Model, options: StepOptions, communicator?: Communicator) {
   const { device, config, sharding } = model;
   const { batch: B, sequence: T, accumulation, loss } = options;
-  /** Targets of all ranks in a step, including targets of -1. */
+  /** Number of targets of all ranks in a step, including targets of -1. */
   const targets = B * T * accumulation * (communicator?.ranks ?? 1);
   const gradients = new ParameterArena(device, config, 'gradients', device.gradientType, 'fp32', sharding?.division);
   const optimizerState = new OptimizerState(model, options.optimizer);
@@ -56,7 +56,7 @@ export function stepOpsOf(model: Model, options: StepOptions, communicator?: Com
     ...{ gradients, optimizerState, block: step, update },
     microBatch({ accumulate, sums, updates }: MicroBatch): void {
       const activations = model.activations.at(B, T);
-      // The gradients and losses of all ranks are summed. The norm multiplies both if targets are -1.
+      // Divide by the targets of all ranks, because gradients and losses are summed over ranks. The norm op corrects for targets of -1.
       const scale = 1 / targets;
       const sync = sums ? gradientSync : undefined;
       forward(model, activations, updates ? update.enqueueForForward() : undefined);
@@ -66,7 +66,7 @@ export function stepOpsOf(model: Model, options: StepOptions, communicator?: Com
       lossSum(device, { step, losses: activations.model.losses, scale, accumulate });
       sync?.microBatchDone(step);
     },
-    /** @param inputs default: the gradients of all ranks */
+    /** Computes the gradient norm. @param inputs default: the gradients of all ranks */
     norm(inputs: NormInputs = gradientSync?.normInputs ?? gradients): void {
       const { matrices, vectors, communicator } = inputs;
       const rows = matrices.shape.length === 1 ? matrices.view([1, matrices.count]) : matrices;
@@ -78,7 +78,7 @@ export function stepOpsOf(model: Model, options: StepOptions, communicator?: Com
 
 /**
  * Updates all parameters by their optimizers. With ZeRO-1 each rank updates its share of every bucket, in the order in which a
- * forward pass reads them: a bucket's weights are gathered while the next buckets are updated and the next forward pass begins.
+ * forward pass reads buckets. A bucket's weights are gathered while the next buckets are updated and the next forward pass begins.
  */
 function updateOf(
   model: Model,
@@ -100,7 +100,7 @@ function updateOf(
     for (const [index, bucket] of sharding.layout.buckets.entries()) {
       const { count, inArena: start, inParts } = sharding.partOf(bucket);
       optimizerState.enqueue(step, 'matrix', own, { start, count, inParts });
-      // Concurrently with work enqueued later.
+      // The gather runs concurrently with work enqueued later.
       sharding.allGatherInto(weights.matrices, bucket);
       if (reached) recordCollectives(sharding.communicator, reached[index]!);
     }

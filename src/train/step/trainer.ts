@@ -18,11 +18,11 @@ import { type MicroBatch, type StepOps, type StepOptions, stepOpsOf } from './st
 
 export interface TrainerOptions extends StepOptions {
   /**
-   * Whether `begin` leaves a step's update to the next step, with the same bits; see `update`. Default: with ZeRO-1, where
-   * weights are gathered while the next forward pass begins.
+   * Whether `begin` defers a step's update: the next step enqueues the update first, and results have the same bits. Default: only
+   * with ZeRO-1, where weights are gathered while the next forward pass begins.
    */
   readonly defersUpdate?: boolean | undefined;
-  /** The windows of attention in a step, counted from 0; only for a model with `window`. Default: the model's windows in every step. */
+  /** Returns a step's attention windows in tokens; steps count from 0. Only for a model with `window`. Default: the model's windows. */
   readonly windowsAt?: ((step: number) => Windows | undefined) | undefined;
 }
 
@@ -33,7 +33,7 @@ const lastTrainers = new WeakMap<Model, Trainer>();
 
 /** A step that was enqueued. */
 export interface BegunStep {
-  /** Time that the program took to enqueue the step. */
+  /** Milliseconds that the host took to enqueue the step. */
   readonly hostMilliseconds: number;
   /** Waits until the step is done, without blocking the event loop. */
   finished(): Promise<StepResult>;
@@ -51,7 +51,7 @@ export interface BegunStep {
 export class Trainer {
   readonly model: Model;
   readonly options: TrainerOptions;
-  /** After a step: gradients of the mean over all targets. Optimizers multiply them by step[CLIP], which corrects for targets of -1. */
+  /** After a step: gradients of the mean loss over all targets, -1 included. Optimizers multiply by step[CLIP], which corrects the mean. */
   readonly gradients: ParameterArena;
   readonly optimizerState: OptimizerState;
   readonly #ops: StepOps;
@@ -64,7 +64,7 @@ export class Trainer {
   #updatePending = false;
   readonly #staging: readonly StagingBuffer[];
   #begun = 0;
-  /** Reached when the last two micro-batches are finished. */
+  /** Two events, used in turn: an event is reached when its micro-batch is finished. */
   #events: readonly Pointer[] | undefined;
 
   /** @param communicator connects the ranks that share a step, each with separate micro-batches */
@@ -99,7 +99,7 @@ export class Trainer {
     throw usageError`windowsAt has no effect on a model without window; leave it out, or give the model's config a window`;
   }
 
-  /** Enqueues the ops of a step, without values and tokens: on an absent device, to find out which functions they call. */
+  /** Enqueues the ops of a step without values and tokens: a plan calls this on an absent device, to see which functions ops call. */
   enqueueOps(): void {
     this.#ops.microBatch({ accumulate: false, sums: false, updates: false });
     this.#ops.norm(this.gradients);
@@ -115,8 +115,8 @@ export class Trainer {
 
   /**
    * Runs step `index` (counted from 0) with micro-batches from `nextBatch`, and its update.
-   * @throws UsageError for weights that nothing has filled; ShapeError for a micro-batch that is not B x T tokens of the
-   * vocabulary; Gpt2Error if all targets of the step are -1; weights and optimizer state stay as they are
+   * @throws UsageError for uninitialized weights; ShapeError for a micro-batch that is not B x T tokens of the vocabulary; Gpt2Error
+   * if all targets of the step are -1, which leaves weights and optimizer state unchanged
    */
   async step(index: number, learningRate: number, nextBatch: () => Batch, limits?: UpdateLimits): Promise<StepResult> {
     const { finished } = await this.begin(index, learningRate, nextBatch, limits);
@@ -125,7 +125,7 @@ export class Trainer {
   }
 
   /**
-   * Enqueues the update that the last step has left to the next (TrainerOptions.defersUpdate), if any. Must be called before
+   * Enqueues the last step's update if it was deferred (`TrainerOptions.defersUpdate`) and is still due. Must be called before
    * anything but a step reads or writes weights or optimizer state.
    */
   update(): void {
@@ -135,9 +135,9 @@ export class Trainer {
   }
 
   /**
-   * Computes the gradients of a step's micro-batches again, without an update, op by op where `step` launches a graph: the same
-   * bits. Each rank computes its micro-batches. `onMicroBatch` is called before each.
-   * @param index of the step, for its windows; default: the model's windows
+   * Computes the gradients of a step's micro-batches again, without an update: op by op instead of as a graph, with the same bits.
+   * Each rank computes only its micro-batches. `onMicroBatch` is called before the ops of each micro-batch.
+   * @param index the step's index, for its attention windows; default: the model's windows
    */
   recompute(
     nextBatch: () => Batch,
@@ -167,12 +167,12 @@ export class Trainer {
 
   /**
    * Enqueues step `index` and returns while a GPU still works on it, so that the next step can be enqueued before the result is
-   * read. On the CPU the step is then done, except for an update that is left to the next step. Two steps may be in progress; a
-   * third waits for the first. Signals and timers run between micro-batches.
-   * @param requests this rank's requests: every rank finds them in the step's result
-   * @param isLeft called with the number of finished micro-batches before the step's last; if it returns true, the step is left:
-   * its gradients are dropped, weights and optimizer state stay. A GPU then has at most two micro-batches enqueued.
-   * @throws InterruptedError if the step was left
+   * read. A CPU has finished the step on return, except for a deferred update. Two steps may be in progress; a third waits for the
+   * first. Signals and timers run between micro-batches.
+   * @param requests this rank's requests to stop or to save; every rank finds them in the step's result
+   * @param isLeft called between micro-batches with the number of finished micro-batches; if it returns true, the step is
+   * abandoned: weights and optimizer state stay. If it is set, a GPU has at most two micro-batches enqueued.
+   * @throws InterruptedError if the step was abandoned
    */
   begin(
     index: number,
@@ -188,7 +188,7 @@ export class Trainer {
       checkStep(index, learningRate, limits);
       checkArguments({ nextBatch });
       checkFilled(this.model);
-      // An update that another trainer of the model has left to its next step comes first.
+      // First enqueue the deferred update, if any, of another trainer that last trained this model.
       const last = lastTrainers.get(this.model);
       if (last !== this) last?.update();
       lastTrainers.set(this.model, this);
@@ -222,7 +222,7 @@ export class Trainer {
           throw new InterruptedError(`step ${index} was left after ${done} of ${accumulation} micro-batches`);
         }
       }
-      // After the micro-batches: the previous step's deferred update is enqueued with them, and reads the previous step's values.
+      // Copy these values only now, because the previous step's deferred update, in the first micro-batch, reads the previous values.
       staging.uploadValues(this.#ops.block, GPT2_STEP.GPT2_STEP_LEARNING_RATE, GPT2_STEP.GPT2_STEP_TARGETS - 1);
       this.#endOfStep.run();
       this.optimizerState.changed();
@@ -238,7 +238,7 @@ export class Trainer {
   }
 
   /**
-   * Waits until a CPU has finished micro-batch `micro`, or, if `isCounted`, a GPU the one before it: the GPU always has work.
+   * Waits for micro-batch `micro` on a CPU. On a GPU, if `isCounted`, waits for the micro-batch before: the GPU always has work.
    * @returns the number of micro-batches that are known to be finished
    */
   async #finishedOf(micro: number, isCounted: boolean): Promise<number> {
@@ -275,7 +275,7 @@ function checkModel({ config, activations }: Model, { batch, sequence, loss }: T
   throw usageError`the model was made for inference: create it with purpose: 'training'`;
 }
 
-/** The device updates nothing in such a step, because its loss is 0 / 0. */
+/** The error for a step whose targets are all -1. The device updates nothing, because the loss is 0 / 0. */
 const noTargets = (index: number) => gpt2Error`step ${index} has no target to learn from: all are -1`;
 
 /** Rejects values with which the update would turn weights into NaN. */

@@ -1,5 +1,5 @@
-// Allocates everything of a training run on a device: the model, the memory of its steps, and the cache of its samples. The plan
-// of a run (plan/plan-memory.ts) does the same on a stand-in for the device.
+// Allocates the device memory of a training run: the model, the memory of its steps, and the key-value cache for text samples. The
+// plan of a run (plan/plan-memory.ts) calls this for an absent device, which only counts bytes.
 import type { Recompute } from '../../model/activation-tables.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import { KeyValueCache } from '../../model/key-value-cache.ts';
@@ -16,7 +16,7 @@ export interface TrainingSizes {
   readonly optimizer: OptimizerChoice;
   /** Sequences of a rank in a step; if more than B, micro-batches accumulate. Default B. */
   readonly rows?: number | undefined;
-  /** Default none. */
+  /** Activations that backward recomputes. Default none. */
   readonly recompute?: Recompute | undefined;
   /** Whether text is sampled, which needs a key-value cache. Default false. */
   readonly samples?: boolean | undefined;
@@ -28,7 +28,7 @@ type Steps = Partial<Pick<TrainerOptions, 'gradientClip' | 'overlapsBackward' | 
   readonly communicator?: Communicator | undefined;
 };
 
-/** By default clips the norm at 1. @throws as `createModel`, `Trainer` and `KeyValueCache` */
+/** Clips the gradient norm at 1 by default. @throws as `createModel`, `Trainer` and `KeyValueCache` */
 export function createTraining(
   device: Device,
   config: ModelConfig,
