@@ -1,4 +1,4 @@
-// The native random generator of the initial weights: MT19937, seeded as PyTorch's CPU generator.
+// The random generator for initial weights, in the native library: MT19937, seeded like PyTorch's CPU generator.
 import { Gpt2Error } from '../base/errors.ts';
 import { GPT2_STATUS } from './bindings.generated.ts';
 import type { LibraryKind } from './find-library.ts';
