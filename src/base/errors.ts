@@ -38,7 +38,6 @@ export class Gpt2Error extends Error {
     this.#fields = fields;
   }
 
-  /** The fields of which the message consists. */
   get fields(): ErrorFields {
     return this.#fields;
   }

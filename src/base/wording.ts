@@ -3,7 +3,7 @@
 
 /** Exceptions to two rules: an option's name is its flag in camel case, and a flag takes a value. */
 interface Spellings {
-  /** Names by flag, where the name is not the flag in camel case: "sequence" for --seq. */
+  /** Option names by flag, for names that are not the flag in camel case: "sequence" for --seq. */
   readonly names: ReadonlyMap<string, string>;
   /** Flags without a value, of options that are true or false. */
   readonly switches: ReadonlySet<string>;

@@ -138,7 +138,7 @@ function modelTable(device: Device, config: ModelConfig, { B, T }: Sizes) {
     ...only(window !== undefined, { firstShort: ids }),
     /** The embedding before its RMSNorm, and 1 / RMS of each row. */
     ...only(embeddingNorm === 'rmsnorm', { unnormed: activation(B, T, C), embeddedRstd: statistics(B, T) }),
-    /** The residual stream that the first layer reads. */
+    /** The embedding, which is the residual stream before the first layer. */
     embedded: activation(B, T, C),
     ...only(valueEmbeddings > 0, { valueEmbedded: activation(valueEmbeddings, B, T, C) }),
     lnf: activation(B, T, C),

@@ -122,5 +122,5 @@ export function checkDtype({ channels }: Pick<ModelConfig, 'channels'>, dtype: D
   throw usageError`dtype fp8 needs channels that are a multiple of 16, not ${channels}; take other --channels or --dtype`;
 }
 
-/** Rows of the head: the vocabulary rounded up to a multiple of 128, so that every tile of the head's matmul is full. */
+/** Rows of the head's matrix: the vocabulary rounded up to a multiple of 128, so that every tile of the head's matmul is full. */
 export const paddedVocabularySize = (config: ModelConfig): number => Math.ceil(config.vocabularySize / 128) * 128;

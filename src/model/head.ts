@@ -1,6 +1,6 @@
 // The head: logits = lnf * wte^T and their cross-entropy, in chunks of tokens, because the logits of a large batch do not fit in
 // memory. In training, each chunk's backward follows its forward, while the chunk's logits are in memory. An untied head has a
-// separate matrix, and biases. In dtype fp8 all three matmuls are in FP8, except for an API user's logits or loss.
+// separate matrix, and biases. In dtype fp8 its three matmuls are in FP8; only logits and losses for callers of the API use bf16.
 
 import { checkSynchronous } from '../base/checks/given.ts';
 import type { Device } from '../native/device.ts';
@@ -133,7 +133,7 @@ export function headForwardBackward(
 
 const noActivation = { pre: null, activated: null, activation: 0 };
 
-/** Computes the logits chunk by chunk, without FP8. Yields each chunk; its logits are valid until the next is requested. */
+/** Computes the logits chunk by chunk, never in FP8. Yields each chunk; its logits are valid until the next is requested. */
 export function* plainLogits(model: Model, batch: ActivationSet): Generator<Chunk> {
   const { device } = model;
   const { weight, bias, softcap } = headArguments(model);

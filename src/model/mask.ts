@@ -54,7 +54,7 @@ export function firstKeys(
 export const firstOf = ({ model, layers }: ActivationSet, layer: number): Tensor | null =>
   (isLong(layer, layers.length) ? model.firstLong : (model.firstShort ?? model.firstLong)) ?? null;
 
-/** The most keys that a query of a layer attends to, in generation; 0 for no limit. */
+/** The most keys that a query of a layer attends to, by the model's windows; 0 for no limit. */
 export function windowOf(config: Omit<ModelConfig, 'heads' | 'context'>, layer: number): number {
   const { long = 0, short = 0 } = windowsOf(config);
   return isLong(layer, config.layers) ? long : short;

@@ -30,7 +30,7 @@ export interface Model {
   /** The division of optimizer state and master weights between ranks; undefined if each rank holds everything. */
   readonly sharding: Sharding | undefined;
   readonly activations: Activations;
-  /** The rotation and norm of queries and keys; undefined in GPT-2. */
+  /** The change of queries, keys and values before attention, such as a rotation; undefined in GPT-2. */
   readonly queryKeyTransform: QueryKeyTransform | undefined;
 }
 

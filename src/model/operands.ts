@@ -11,7 +11,7 @@ export interface Fp8Matrix {
   readonly norm?: Tensor | undefined;
 }
 
-/** A matrix in up to three layouts. */
+/** A matrix in up to three layouts, each undefined if there is no memory for it. */
 export interface Operand {
   /** Row-major, in the device's element type: fp32 or bf16. */
   readonly plain?: Tensor | undefined;

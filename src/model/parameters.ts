@@ -12,7 +12,6 @@ type Initial =
   | { readonly value: number }
   | { readonly values: readonly number[] };
 
-/** One parameter of the model. */
 export interface Parameter {
   /** "wte", or "h.3.qkvw" for layer 3. */
   readonly name: string;
@@ -71,7 +70,7 @@ export function parameterTable(config: ModelConfig): Parameter[] {
   if (embeddingNorm === 'rmsnorm') add('vector', 'lnew', 'ln_e.weight', [C], one);
   for (let layer = 0; layer < layers; layer++) {
     const h = `h.${layer}`;
-    // The initial factors are those of the program from which this part is taken (docs/recipe.md).
+    // Initial factors of learned skips, as in the program from which the skips are taken (docs/recipe.md).
     if (skips === 'learned') add('vector', `${h}.streamw`, `${h}.stream.weight`, [3], { values: [1, 0, 1] });
     addNorm(`${h}.ln1`, `${h}.ln_1`);
     add('matrix', `${h}.qkvw`, `${h}.attn.c_attn.weight`, [3 * C, C], matrix(C), { matrices: 3 });
@@ -87,7 +86,7 @@ export function parameterTable(config: ModelConfig): Parameter[] {
   }
   addNorm('lnf', 'ln_f');
   if (head === 'untied') {
-    // Padding rows take part in the softmax, as in the program from which the recipe comes (docs/recipe.md).
+    // An untied head has no padding rows: all rows take part in the softmax, as in the recipe's original program (docs/recipe.md).
     add('matrix', headMatrix, 'lm_head.weight', [padded, C], projection);
     add('vector', 'headb', 'lm_head.bias', [padded], zero);
   }

@@ -8,7 +8,7 @@ import { type LibraryKind, libraryFix } from './find-library.ts';
 
 /** How the ranks (processes, one per device) of a communicator exchange data. */
 export interface CommunicatorDescription {
-  /** The GPUs' copy engines, NCCL, or the loopback of the CPU library. */
+  /** The means of transfer: the GPUs' copy engines, NCCL, or loopback connections between processes on CPUs. */
   readonly carrier: 'copies' | 'nccl' | 'loopback';
   /** Rows of `reduceScatter`'s output: one per rank, or 1 row that is already their sum. */
   readonly parts: number;
@@ -27,7 +27,7 @@ export interface DeviceOptions {
   readonly kind: LibraryKind;
   /** Index of the GPU. Default 0. */
   readonly index?: number | undefined;
-  /** Default fp32. */
+  /** Precision of the device's ops. Default fp32. */
   readonly dtype?: Dtype | undefined;
   /** Number of CPU threads. Default 0: the environment variable GPT2_THREADS, else all cores. */
   readonly threads?: number | undefined;

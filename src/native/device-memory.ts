@@ -5,7 +5,7 @@ import type { Pointer } from './bindings.generated.ts';
 import type { Context } from './context.ts';
 import { viewMemory } from './koffi.ts';
 
-/** Allocated memory. Any use after `close()` throws. */
+/** Memory that a context has allocated. Any use after `close()` throws. */
 abstract class Memory {
   readonly device: Context;
   readonly bytes: number;

@@ -135,7 +135,7 @@ export class Device extends Context {
     return event;
   }
 
-  /** Moves an event to the point after everything enqueued so far. */
+  /** Records an event: from now on, the event marks the point after everything enqueued so far. */
   record(event: Pointer): void {
     this.call('eventRecord', { event });
   }

@@ -97,7 +97,7 @@ export class Tensor {
   }
 }
 
-/** A tensor of zeros, freed with the device. */
+/** Allocates a tensor of zeros, which is freed when the device is closed. */
 export function allocateTensor(device: Device, name: string, type: ElementType, shape: readonly number[]): Tensor {
   const count = elementCount(shape);
   return new Tensor(device.allocate(count * bytesOf(type), name), name, type, shape);

@@ -79,7 +79,7 @@ export function checkGiven<T extends object>(
 const ids: ObjectKind = { member: 'length', what: 'an array of numbers' };
 const each = (what: string): ObjectKind => ({ member: Symbol.iterator, what });
 
-/** Kinds of arguments that several public functions take, by name. */
+/** The kinds of arguments that several public functions have in common, by the argument's name. */
 export const argumentKinds = {
   ...{ path: 'text', folder: 'text', run: 'text', paths: 'texts', text: 'text or ""', prompt: 'text or ""' },
   device: { member: 'allocate', what: 'what Device.open() returns' },
@@ -154,7 +154,7 @@ export const factor = real(0, Number.MAX_VALUE);
 
 const rangeOf = (type: NumberType): Range => ('integer' in type ? type.integer : type.number);
 
-/** Whether a value is in the range, or is a word or a time that is allowed instead. */
+/** Whether a value is in a type's range, or is a word or a time that the type allows instead of a number. */
 function isOfType(type: NumberType, value: unknown): boolean {
   const [least, most] = rangeOf(type);
   if (typeof value !== 'number') return isWordOf(type, value);

@@ -9,7 +9,7 @@ export function unknownOption(wrong: string, spellings: Spellings, otherwise: st
   return `there is no option ${JSON.stringify(wrong)}; ${near === undefined ? otherwise : `did you mean ${JSON.stringify(near)}?`}`;
 }
 
-/** "did you mean tinyshakespeare?", or `otherwise` if no name is near. */
+/** Advice for a mistyped name: "did you mean tinyshakespeare?", or `otherwise` if no name is near. */
 export function didYouMean<Otherwise extends string | undefined>(
   wrong: string,
   names: readonly string[] | Spellings,

@@ -1,4 +1,4 @@
-// The folders of this program's caches.
+// Paths of this program's cache folders, and their creation.
 import { statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';

@@ -102,7 +102,7 @@ const sizeOf = (T: number, HS: number) => {
   const NH = T < 200 ? 3 : 1;
   return { B: T < 200 ? 2 : 1, T, C: HS * NH, NH };
 };
-// Has several tiles of rows, and is small enough for an emulated GPU.
+// A case with several tiles of rows that is small enough for an emulated GPU.
 const small: AttentionSizes = { B: 1, T: 129, C: 20, NH: 1 };
 const sizes = [...[1, 7, 64, 129].map((T) => sizeOf(T, 64)), sizeOf(64, 20), sizeOf(64, 128), sizeOf(300, 96), small];
 // Each head size that has separate kernels, at lengths just below and above multiples of a tile.

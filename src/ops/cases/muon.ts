@@ -15,7 +15,7 @@ function stepBlock(): Float32Array {
   return step;
 }
 
-/** Sizes with these scalars: wide, tall and square, whole tiles and partial ones, rows that are and are not multiples of 16 bytes. */
+/** Makes test sizes with these scalars: wide, tall, square; whole and partial tiles; rows that are a multiple of 16 bytes and not. */
 const withScalars = (scalars: Readonly<Record<string, number>>) => ({
   sizes: sizesOf('rows columns', '256x64 64x256 1x1 1x67 67x1 37x131 131x37 200x200', scalars),
   gpuSizes: sizesOf('rows columns', '3072x768 1001x1000', scalars),

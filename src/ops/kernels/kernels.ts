@@ -10,9 +10,9 @@ export type Dimensions = number | readonly [x: number, y?: number, z?: number];
 
 /** The grid, block and dynamic shared memory of a launch. */
 export interface LaunchShape {
-  /** Number of blocks. */
+  /** Number of blocks in each dimension. */
   readonly grid: Dimensions;
-  /** Number of threads in a block. */
+  /** Number of threads of a block in each dimension. */
   readonly block: Dimensions;
   /** Bytes of dynamic shared memory in a block. Default 0. */
   readonly shared?: number | undefined;

@@ -5,7 +5,7 @@ import { hostCode } from './compiler.ts';
 export const refusal = (place: string, what: string): string =>
   `${place}: error: ${what} is not emulated on a CPU: run this file on a GPU, or rewrite it without this`;
 
-/** The preprocessor's message about a missing header. */
+/** The preprocessor's message about a missing header. Groups: "file:line" and the header. */
 const missingHeader = /^(.*?:\d+):\d+: fatal error: '?([\w./+-]+)'?(?:: No such file| file not found)/m;
 
 /** Names of headers of CUDA, and of libraries that programs for GPUs use. */

@@ -23,6 +23,7 @@ export const replaced = (assembly: string, name: (symbol: string) => string): st
   assembly.replaceAll(/"(?:[^"\\\n]|\\.)*"|[\w.$]+/g, (token) => (token[0] === '"' ? token : name(token)));
 
 /**
+ * Renames symbols so that both compilations of a file can be linked.
  * @param checked assembly with checks; `plain`: assembly of the same source without checks
  * @param index the file's index in the program, made part of names, because several files may have static variables of one name
  * @returns both files, to be linked. The section gpt2_twins has pairs of addresses: a launched function with checks, and its twin
