@@ -27,8 +27,7 @@ export const nameOf = (flag: string): string =>
   spellings.names.get(flag) ?? flag.slice(2).replace(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
 
 /**
- * Template tag for a message that names flags. Outside the command line, flags are replaced by option names. Values, and commands
- * in backquotes, do not change.
+ * Template tag: outside the command line, flags in a message become option names. Values, and commands in backquotes, stay unchanged.
  * @example words`--seq ${70} is over 64; take a shorter --seq` // "sequence 70 is over 64; take a shorter sequence"
  */
 export function words(texts: TemplateStringsArray, ...values: readonly unknown[]): string {

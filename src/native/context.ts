@@ -165,7 +165,6 @@ export class Context {
     return calls;
   }
 
-  /** The library's description of a communicator of this device. */
   describeCommunicator(communicator: Pointer): CommunicatorDescription {
     return JSON.parse(this.#bindings.communicatorDescription({ communicator })) as CommunicatorDescription;
   }

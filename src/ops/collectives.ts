@@ -60,7 +60,7 @@ export function recordCollectives(communicator: Communicator, event: Pointer): v
   communicator.device.call('collectivesRecord', { communicator: communicator.handle, event });
 }
 
-/** Starts all collectives that the function `enqueue` enqueues at the same time. `enqueue` must enqueue nothing else. */
+/** Runs the function `enqueue`, and starts together all collectives that it enqueues. It must enqueue nothing else. */
 export function groupCollectives(communicator: Communicator, enqueue: () => void): void {
   const { device } = communicator;
   const end = () => device.call('collectivesGroupEnd', { communicator: communicator.handle });

@@ -41,7 +41,6 @@ const failed = { limit: 0, bound: 0, isWithin: false };
 
 /**
  * Runs a case and compares its results with the formula.
- * @param called the way to call the op
  * @param runs number of runs of the op, which must all give the same bits
  * @throws Gpt2Error if the op throws one
  */

@@ -65,7 +65,7 @@ export async function useCards(device: Device, cards: readonly LoadedCard[], opt
   splitFused(device, computed);
 }
 
-/** Makes fused ops run as their plain ops. @param computed if present, only where it has one of the plain ops but not the fused op */
+/** Makes fused ops run as plain ops: all, or those of which `computed` (what cards compute) has a plain op but not the fused op. */
 export function splitFused(device: Device, computed?: ReadonlySet<OpVariant>): void {
   for (const [fused, parts] of plainOps) {
     if (computed && (computed.has(fused) || !parts.some(([plain]) => computed.has(plain)))) continue;
