@@ -20,7 +20,7 @@ export interface TensorContract {
   readonly below?: string;
   /** For a tensor of ids: whether an id may be -1, for none. */
   readonly orNone?: boolean;
-  /** The name of the tensor of ids whose rows of this tensor the op accesses. */
+  /** The name of a tensor of ids: the op accesses only those rows of this tensor whose index is among the ids. */
   readonly by?: string;
   /** The number of elements at the start of each row that the op accesses, as a dimension. Default: whole rows. */
   readonly columns?: string;

@@ -70,7 +70,7 @@ interface Definition<Name extends string> {
   scale?(sizes: Sizes): Partial<Record<Name, number>>;
   /** Names of optional tensors that are null at these sizes, in every variant. */
   without?(sizes: Sizes): readonly Name[];
-  /** Inputs that are not normal random numbers or random ids, such as statistics, positions, and the step block. */
+  /** Returns the inputs that are not normal random numbers or random ids, such as statistics, positions, and the step block. */
   inputs?(drawn: Record<Name, Numbers>, sizes: Sizes, random: Random): Partial<Record<Name, Numbers>>;
   /** Outputs in double, by name; if the op adds to an output, only the addend. Inputs that are null for the op are undefined. */
   formula(inputs: Record<Name, Numbers>, sizes: Sizes): Partial<Record<Name, Numbers>>;
