@@ -6,26 +6,26 @@ import { packageRoot } from './base/package-root.ts';
 import { announcements, demands, exitCodeOf, sameDemandMilliseconds, secondDemand } from './base/signals.ts';
 import { speakFlags } from './base/wording.ts';
 
-/** A write to a closed terminal fails with EIO. */
+/** Exit codes for failed writes: EIO means that the terminal was closed, EPIPE that the reader of a pipe has ended. */
 const exitCodes = { EIO: exitCodeOf('SIGHUP'), EPIPE: exitCodeOf('SIGPIPE') } as const;
 
 interface Running {
   readonly controller: AbortController;
   readonly isQuiet: boolean;
-  /** The time of the first demand to stop, in milliseconds. */
+  /** Time of the first signal to stop, in milliseconds; undefined before it. */
   firstDemand: number | undefined;
 }
 
 let running: Running | undefined;
 
-/** Without a run, SIGUSR1 ends the program, as in other programs; by default Node would open a debugger port. */
+/** Makes SIGUSR1 end the program while no run handles the signal, as usual on Unix. By default Node would open a debugger port. */
 const endByUser1 = () => void process.kill(process.pid, 'SIGUSR1');
 process.once('SIGUSR1', endByUser1);
 
 /**
- * Returns a signal that is aborted when the run must stop; its reason is the exit code. A second demand exits at once. An
- * announcement (SIGUSR1) never does, and does not count as the first demand: Slurm sends SIGUSR1, then SIGTERM while the run is
- * saved. A later call replaces the signal.
+ * Returns an AbortSignal that is aborted when the run must stop; its reason is the exit code. A second signal to end, such as Ctrl-C,
+ * exits at once. SIGUSR1 and other announcements stop the run but never count as first or second: Slurm sends SIGUSR1, and then
+ * SIGTERM while the run is being saved. A later call of this function replaces the AbortSignal.
  */
 function interruption(how?: 'quiet'): AbortSignal {
   if (!running) listen();
@@ -33,7 +33,7 @@ function interruption(how?: 'quiet'): AbortSignal {
   return running.controller.signal;
 }
 
-/** Listens only once: when its last listener is removed, Node drops a signal that has arrived but is not yet delivered. */
+/** Adds the signal listeners, once and for good: removing the last listener would lose a signal that Node has not yet delivered. */
 function listen(): void {
   for (const name of demands) {
     process.on(name, () => {
@@ -56,19 +56,19 @@ function stop(name: NodeJS.Signals, hint: string): void {
 }
 
 /**
- * Handles output that cannot be written (`train | head`, a closed terminal, a full disk): a run is saved and stops, as after
- * Ctrl-C; other commands end.
+ * Handles output that cannot be written (`train | head`, a closed terminal, a full disk). A run is saved and stops, as after Ctrl-C;
+ * any other command ends.
  */
 function stopUnread(stream: string, { code, message }: NodeJS.ErrnoException): void {
   if (running?.controller.signal.aborted) return;
   const exitCode = code === 'EIO' || code === 'EPIPE' ? exitCodes[code] : 1;
   if (exitCode === 1) process.stderr.write(`cannot write to ${stream}: ${message}\n`);
-  // A failed command keeps its exit code.
+  // If the command has already failed, its exit code stays.
   if (!running) process.exit(process.exitCode || exitCode);
   running.controller.abort(exitCode);
 }
 
-/** Prints an error of a command, unless commander has printed it, and returns the exit code. */
+/** Prints an error of a command, unless the package commander has printed it. Returns the exit code. */
 function report(error: unknown, verbose: boolean): number {
   if ((error as Error).name === 'CommanderError') return (error as CommanderError).exitCode === 0 ? 0 : 2;
   if (error instanceof ExitError) return error.exitCode;
@@ -82,7 +82,7 @@ function report(error: unknown, verbose: boolean): number {
   return 1;
 }
 
-/** Prints advice in a clone whose packages are not installed. */
+/** Prints the advice to run `npm ci` if an npm package is missing; throws any other error again. */
 function reportMissing(error: NodeJS.ErrnoException): never {
   const name = error.code === 'ERR_MODULE_NOT_FOUND' && /package '([^']+)'/.exec(error.message)?.[1];
   if (!name) throw error;
@@ -91,7 +91,7 @@ function reportMissing(error: NodeJS.ErrnoException): never {
 }
 
 speakFlags();
-// Loaded after SIGUSR1 has a handler, because loading takes time.
+// The commands are loaded after SIGUSR1 has a handler, because loading takes time in which the signal may arrive.
 const { program } = await import('./commands/command-line.ts').catch(reportMissing);
 const root = program(interruption);
 process.stdout.on('error', (error) => stopUnread('standard output', error));

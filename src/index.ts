@@ -1,7 +1,7 @@
-// The public API, by topic. Doc comments and examples are at the definitions; examples leave out `import { ... } from 'gpt2.ts'`.
-// program.ts has the exports that only commands need.
+// The public API, by topic. Doc comments and examples are at the definitions; the examples omit `import { ... } from 'gpt2.ts'`.
+// program.ts has exports that only commands and scripts need.
 
-// Makes the types that use `Disposable` visible in programs whose tsconfig.json does not list this library of TypeScript.
+// Includes TypeScript's library with the type `Disposable`, for programs whose tsconfig.json does not list the library.
 /// <reference lib="esnext.disposable" preserve="true" />
 
 // device

@@ -1,4 +1,4 @@
-// Exports for commands and scripts, in addition to the public API (index.ts): options, ranks, reports, settings of data sets.
+// Exports for this package's commands and scripts, beyond the public API (index.ts): options, ranks, reports, data set settings.
 
 export { checkValue, type NumberType } from './base/checks/given.ts';
 export { didYouMean } from './base/checks/nearest.ts';

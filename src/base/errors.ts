@@ -19,7 +19,7 @@ export interface ErrorFields {
 }
 
 /**
- * The base class of all errors here. The command line prints the message and exits with `exitCode`.
+ * The base class of errors that a user, a file or the machine causes. The command line prints the message and exits with `exitCode`.
  * @example if (error instanceof Gpt2Error) console.error(error.message);
  */
 export class Gpt2Error extends Error {
@@ -29,8 +29,8 @@ export class Gpt2Error extends Error {
   #fields: ErrorFields;
 
   /**
-   * Replaces line breaks by spaces and escapes control characters: a message may quote an unchecked file. A path that is named
-   * before Node's own text is not repeated in it ("ENOENT: no such file or directory, open 'PATH'").
+   * Replaces line breaks by spaces and escapes control characters, because a message may quote an unchecked file. Node's errors end
+   * in the path (", open 'PATH'"): this end is cut if the message has already named the path.
    */
   constructor(what: string, { cause, ...fields }: ErrorOptions & ErrorFields = {}) {
     super(messageOf(what, fields), cause === undefined ? undefined : { cause });
@@ -38,7 +38,6 @@ export class Gpt2Error extends Error {
     this.#fields = fields;
   }
 
-  /** The fields of which the message consists. */
   get fields(): ErrorFields {
     return this.#fields;
   }
@@ -48,7 +47,7 @@ export class Gpt2Error extends Error {
     this.#fields = { ...this.#fields, ...more };
     const { message, stack } = this;
     this.message = messageOf(this.#what, this.#fields);
-    // The first lines of the stack are the message.
+    // The text of the stack contains the old message.
     this.stack = stack?.replace(message, () => this.message);
     return this;
   }
@@ -75,14 +74,14 @@ function oneLine(text: string): string {
 }
 
 /**
- * The arguments or options alone are wrong; no file was opened. Exit code 2.
+ * Wrong arguments, wrong options, or a call at the wrong time. Exit code 2.
  * @example if (error instanceof UsageError) process.exitCode = error.exitCode;
  */
 export class UsageError extends Gpt2Error {
   override readonly exitCode = 2;
   override readonly name = 'UsageError';
 
-  /** "batch takes a whole number from 1, not 0" @param option its name or flag @param value shown in quotes if it is a text */
+  /** The error "batch takes a whole number from 1, not 0". @param option name or flag @param value a text is shown in quotes */
   static takes(option: string, expectation: string, value: unknown): UsageError {
     const name = option.startsWith('--') ? nameOf(option) : option;
     const fields = { options: [name], expectation, value };
@@ -91,7 +90,8 @@ export class UsageError extends Gpt2Error {
 }
 
 /**
- * Tags the message of an error, as `words` does. An error among the values is quoted by its message, and becomes the cause.
+ * Template tag that makes an error; flags become option names as in `words`. For an Error among the values, the text has its message;
+ * this Error also becomes the cause.
  * @example throw gpt2Error`${path} cannot be read: ${cause}; give another --model`;
  */
 export function gpt2Error(texts: TemplateStringsArray, ...values: readonly unknown[]): Gpt2Error {
@@ -100,7 +100,7 @@ export function gpt2Error(texts: TemplateStringsArray, ...values: readonly unkno
   return new Gpt2Error(words(texts, ...quoted), { cause });
 }
 
-/** Tags the message of a usage error, whose `options` are those whose flags the message names. */
+/** Template tag that makes a usage error. The error's field `options` lists the options whose flags the message names. */
 export function usageError(texts: TemplateStringsArray, ...values: readonly unknown[]): UsageError {
   const flags = texts.join(' ').match(/--[a-z][\w-]*/g);
   return new UsageError(words(texts, ...values), { options: flags?.map(nameOf) });
@@ -116,7 +116,7 @@ export class CompileError extends Gpt2Error {
 
   constructor(message: string) {
     super(message);
-    // Several lines, unlike every other message: the caret is below its column.
+    // Keeps the line breaks that the base class replaces, so that the compiler's caret stays below its column.
     this.message = message;
   }
 }
@@ -178,7 +178,7 @@ export function expected(error: unknown): Gpt2Error {
   throw error;
 }
 
-/** Runs `work` and returns its value, or the Gpt2Error that it throws. */
+/** Runs `work`. Returns its value, or the Gpt2Error that `work` throws; other errors are thrown again. */
 export function attempt<R>(work: () => R): R | Gpt2Error {
   try {
     return work();
@@ -187,7 +187,7 @@ export function attempt<R>(work: () => R): R | Gpt2Error {
   }
 }
 
-/** The value of `work`, or `otherwise` if it throws. For files that may be missing, unreadable or damaged. */
+/** The value of `work`, or `otherwise` if `work` throws. For files that may be missing, unreadable or damaged. */
 export function orElse<R, O>(otherwise: O, work: () => R): R | O {
   try {
     return work();
@@ -197,8 +197,8 @@ export function orElse<R, O>(otherwise: O, work: () => R): R | O {
 }
 
 /**
- * Runs `work`; if Node or another program refuses it, puts that error into a Gpt2Error.
- * @throws Gpt2Error "what: the refusal; advice"
+ * Runs `work`, and wraps any error that it throws in a Gpt2Error.
+ * @throws Gpt2Error with the message "WHAT: the error's message; ADVICE" and the error as cause
  */
 export function explained<R>(what: string, advice: string | undefined, work: () => R): R {
   try {
@@ -208,13 +208,13 @@ export function explained<R>(what: string, advice: string | undefined, work: () 
   }
 }
 
-/** The first names of a list, and how many more there are. */
+/** The first `most` names of a list, and the number of the remaining names: "a, b, c and 2 more". */
 export const shortList = (names: readonly string[], most = 3): string =>
   names.length > most ? `${names.slice(0, most).join(', ')} and ${names.length - most} more` : names.join(', ');
 
 export const isClass = (value: unknown): boolean => typeof value === 'function' && /^class\b/.test(String(value));
 
-/** A wrong value in one line, texts in quotes. @param depth of arrays around it: an array may contain itself */
+/** A wrong value in one line, texts in quotes. @param depth number of enclosing arrays, limited because an array may contain itself */
 export function shown(value: unknown, depth = 0): string {
   if (typeof value === 'function') return isClass(value) ? `the class ${value.name}` : 'a function';
   if (typeof value === 'string') return JSON.stringify(value);
@@ -227,7 +227,7 @@ export function shown(value: unknown, depth = 0): string {
   return name === 'Object' ? 'an object' : `an object of ${name}`;
 }
 
-/** Makes a name from a file safe for a one-line message. */
+/** Escapes and shortens a name that was read from a file, for a one-line message. */
 export const quote = (name: string): string => {
   const plain = /^[\w.-]{1,80}$/.test(name);
   return plain ? name : `${JSON.stringify(name.slice(0, 80))}${name.length > 80 ? '…' : ''}`;

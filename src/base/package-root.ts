@@ -13,15 +13,15 @@ export const packageRoot: string = folder;
 export const packageDescription = (): { name: string; version: string; engines: { node: string } } =>
   JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8'));
 
-/** "gpt2.ts 0.1.0" */
+/** The package's name and version: "gpt2.ts 0.1.0". */
 export function programVersion(): string {
   const { name, version } = packageDescription();
   return `${name} ${version}`;
 }
 
 /**
- * The commit of a clone at the first call, near the time at which this process loaded its code, with "-dirty" if files differ from
- * it; undefined if this is no clone, or git fails.
+ * The commit of this git clone, with "-dirty" if files differ from the commit; undefined outside a clone, or if git fails. Only the
+ * first call asks git: the clone may change after this process has loaded its code.
  */
 export const packageCommit = lazily((): string | undefined => {
   if (!existsSync(join(packageRoot, '.git'))) return undefined;

@@ -1,12 +1,12 @@
 // Quantiles of measurements.
 
-/** The smallest value that at least the share `q` of the values does not exceed; NaN of no values. */
+/** The smallest value that is at least as large as a fraction `q` (0 to 1) of all values; NaN for an empty list. */
 export function quantile(values: readonly number[], q: number): number {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.max(0, Math.ceil(q * sorted.length) - 1))] ?? Number.NaN;
 }
 
-/** The middle value, or the mean of the middle two; NaN of no values. */
+/** The middle value, or the mean of the middle two; NaN for an empty list. */
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   const middle = (sorted.length - 1) / 2;

@@ -1,20 +1,20 @@
 // Names the signals that save and end a training run, and their exit codes: 128 plus the signal's number.
 import { constants } from 'node:os';
 
-/** Demands: signals by which people and batch systems end a process. A second demand ends it at once. */
+/** Signals by which people and batch systems ask a process to end ("demands"). A second demand ends the process at once. */
 export const demands = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const;
 
-/** A second demand within this time counts as the same Ctrl-C, which both the terminal and npm deliver. */
+/** A demand to end within this time of the first counts as the first: for one Ctrl-C, the terminal and npm both send a signal. */
 export const sameDemandMilliseconds = 500;
 
-/** Whether a second demand ends this process. The command line sets it; a program handles signals itself. */
+/** Whether a second signal to end stops this process at once. Only the command line sets it; API users handle signals themselves. */
 export const secondDemand = { endsProcess: false };
 
-/** Announcements: signals that batch systems send some time before a demand. */
+/** Signals that batch systems send some time before a signal to end ("announcements"). */
 export const announcements = ['SIGUSR1', 'SIGUSR2', 'SIGXCPU', 'SIGALRM'] as const;
 
 export const exitCodeOf = (signal: NodeJS.Signals): number => 128 + constants.signals[signal];
 
-/** The demand or announcement that an exit code stands for. */
+/** The signal, a demand or an announcement, that a process with this exit code reports; undefined for other exit codes. */
 export const signalOf = (exitCode: unknown): NodeJS.Signals | undefined =>
   [...demands, ...announcements].find((signal) => exitCodeOf(signal) === exitCode);

@@ -1,19 +1,19 @@
 // Names options and commands in messages. Messages have flags (--total-batch) in a process that the command line started, and the
 // names of options (totalBatch) in other programs. A browser runs this file too.
 
-/** The exceptions: most names are their flags in camel case, and most flags take a value. */
+/** Exceptions to two rules: an option's name is its flag in camel case, and a flag takes a value. */
 interface Spellings {
-  /** Names by flag, where the name is not the flag in camel case: "sequence" for --seq. */
+  /** Option names by flag, for names that are not the flag in camel case: "sequence" for --seq. */
   readonly names: ReadonlyMap<string, string>;
   /** Flags without a value, of options that are true or false. */
   readonly switches: ReadonlySet<string>;
 }
 
-// Node's environment data, which threads that start later inherit. A browser has no such module, and cannot import it.
+// The module whose environment data is inherited by threads that start later. Not imported, because a browser lacks this module.
 const threads = globalThis.process?.getBuiltinModule('node:worker_threads');
 const audience = 'gpt2.ts: messages name flags';
 
-/** Whether messages of this process name flags from now on. */
+/** Sets whether messages of this process, and of threads that it starts later, name flags (--seq) instead of options (sequence). */
 export const speakFlags = (isSpoken = true): void => threads.setEnvironmentData(audience, isSpoken);
 const isCommandLine = () => threads?.getEnvironmentData(audience) === true;
 
@@ -22,12 +22,12 @@ export function nameFlags(known: Spellings): void {
   spellings = known;
 }
 
-/** "totalBatch" for --total-batch */
+/** The option's name for a flag: "totalBatch" for "--total-batch". */
 export const nameOf = (flag: string): string =>
   spellings.names.get(flag) ?? flag.slice(2).replace(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
 
 /**
- * Tags a message that names flags: for programs, it names options instead. Values, and commands in backquotes, do not change.
+ * Template tag: outside the command line, flags in a message become option names. Values, and commands in backquotes, stay unchanged.
  * @example words`--seq ${70} is over 64; take a shorter --seq` // "sequence 70 is over 64; take a shorter sequence"
  */
 export function words(texts: TemplateStringsArray, ...values: readonly unknown[]): string {
@@ -42,11 +42,11 @@ export function words(texts: TemplateStringsArray, ...values: readonly unknown[]
   return String.raw({ raw: isCommandLine() ? texts : worded }, ...values);
 }
 
-/** Does the same for a text without values, such as a flag alone. */
+/** Replaces flags as the tag `words` does, in a text without values, such as a flag alone. */
 export const spelled = (text: string): string => (isCommandLine() ? text : inNames(text));
 export const inNames = (text: string): string => withNames(text, true);
 
-/** A text on the command line, "" for programs: such as a flag for an argument that a function takes by position. */
+/** The text on the command line, else "". For example, a flag that corresponds to a positional argument of a function. */
 export const onCommandLine = (text: string): string => (isCommandLine() ? text : '');
 
 /** Advice to resume a stopped run: "continue with --out runs/first --resume". */
@@ -55,7 +55,7 @@ export const continueWith = (out: string): string =>
     ? `continue with --out ${shellWord(out)} --resume`
     : `continue with { out: ${JSON.stringify(out)}, resume: true }`;
 
-/** Replaces flags by names. For clarity, "with --out" becomes "with the option out", "another --out" "another path as out". */
+/** Replaces flags by option names; "with --out" becomes "with the option out", and "another --out" "another path as out". */
 const withNames = (words: string, isLast: boolean): string => {
   const text = words.replaceAll(/another --out(?![\w-])/g, 'another path as out');
   return text.replaceAll(/( with )?(--[a-z][\w-]*)/g, (all, before = '', flag: string, start: number) => {
@@ -67,19 +67,19 @@ const withNames = (words: string, isLast: boolean): string => {
   });
 };
 
-/** Whether this is an installed package, and not a clone. */
+/** Whether this code runs from an installed package, not from a git clone. */
 export const isInstalled: boolean = import.meta.url.includes('/node_modules/');
 
-/** Whether commands are typed with npx, which runs dist/; the npm scripts of a clone run src/. */
+/** Whether this code is compiled (dist/), where commands are typed with npx. The npm scripts of a clone run src/ instead. */
 export const isCompiled: boolean = import.meta.url.endsWith('.js');
 
-/** Replaces the npm scripts of a clone in a text by the commands to type where npx or an installed package runs. */
+/** Replaces "npm run ..." in a text, written for a git clone, by the commands to type for compiled code or an installed package. */
 export function asTyped(text: string, { compiled = isCompiled, installed = isInstalled } = {}): string {
   const run = compiled ? text.split('\n').map(withNpx).join('\n') : text;
   return installed ? run.replaceAll(/npm run (build:\w+)/g, 'npm --prefix node_modules/gpt2.ts run $1') : run;
 }
 
-/** Replaces the npm scripts in a line by npx. A second column, after two or more spaces, stays where it is. */
+/** Replaces "npm run" by "npx" in a line. A second column, after two or more spaces, keeps its position. */
 function withNpx(line: string): string {
   const [all, command, rest] = /^(.*?\S) {2,}(?=\S)(.*)$/.exec(line) ?? [];
   if (all !== undefined) return withNpx(command!).padEnd(all.length - rest!.length) + withNpx(rest!);

@@ -5,19 +5,19 @@ import type { Tensor } from '../native/tensor.ts';
 import { architectureOf, laterLayers } from './architecture.ts';
 import { type ModelConfig, paddedVocabularySize } from './config.ts';
 
-/** Training keeps the activations of every layer for backward; inference keeps only the current layer's. */
+/** Training keeps the activations of every layer for backward. In inference all layers use the same memory. */
 type Purpose = 'training' | 'inference';
 
 /**
- * Activations that backward recomputes to save memory. `gelu`: fc and its activation, in GPT-2 half of a layer's memory, for one
- * more matmul. `block`: all but the residual stream between layers, for one more forward pass.
+ * Activations that backward recomputes to save memory. `gelu`: the MLP's fc and its activation, in GPT-2 half of a layer's memory, at
+ * the cost of one more matmul. `block`: all but the residual stream between layers, at the cost of one more forward pass.
  */
 export const recomputeNames = ['none', 'gelu', 'block'] as const;
 export type Recompute = (typeof recomputeNames)[number];
 
 /**
- * Rows of logits in memory: the head processes tokens in chunks of this size. On the GPU each chunk reads and writes all of
- * wte's gradient and must fill every multiprocessor, so chunks are large: 3.3 GB for GPT-2's vocabulary in bf16.
+ * Tokens in a chunk: the head processes tokens in chunks, and memory holds the logits of one chunk. On a GPU each chunk reads and
+ * writes all of wte's gradient, and must fill every SM, so chunks are large: 3.3 GB of logits for GPT-2's vocabulary in bf16.
  */
 export function headChunk({ description, elementType }: Device): number {
   if (description.library === 'cpu') return 1024;
@@ -29,30 +29,30 @@ export interface Sizes {
   readonly T: number;
 }
 
-/** The largest batch that activations hold, and their purpose. */
+/** The largest batch, B x T tokens, for which activations are allocated, and their purpose. */
 export interface ActivationSizes extends Sizes {
   readonly purpose: Purpose;
   /** Activations that backward recomputes instead of keeping them. Default none. */
   readonly recompute?: Recompute | undefined;
 }
 
-/** Kinds of activations in the memory plan; each is one arena. */
+/** Kinds of activations in a memory plan. All tensors of a kind are in one allocation. */
 export type Kind = 'activations' | 'logits' | 'activation gradients' | 'FP8 copies';
 
-/** A row of a table: one tensor. */
+/** A row of a table of activations: the type and shape of one tensor. */
 export interface Row {
   readonly type: 'activation' | 'fp32' | 'fp8' | 'int8' | 'int32';
   readonly shape: readonly number[];
   readonly kind?: Kind;
-  /** Whether the tensor takes the memory of the row before, whose content is no longer needed. */
+  /** Whether the tensor uses the memory of the previous row's tensor, which is no longer needed by then. */
   readonly sharesPrevious?: boolean;
-  /** Whether --recompute gelu computes the tensor again. */
+  /** Whether backward computes the tensor again with --recompute gelu. */
   readonly isRecomputed?: boolean;
-  /** Whether every layer keeps the tensor in inference too. */
+  /** Whether each layer has separate memory for the tensor in inference too. */
   readonly isAlwaysKept?: boolean;
 }
 
-/** Rows by name; undefined where the model does not have the tensor. */
+/** Rows by the tensor's name; undefined if the model does not have the tensor. */
 type Table = Readonly<Record<string, Row | undefined>>;
 
 const activation = (...shape: number[]): Row => ({ type: 'activation', shape });
@@ -60,10 +60,10 @@ const statistics = (...shape: number[]): Row => ({ type: 'fp32', shape });
 const fp8 = (...shape: number[]): Row => ({ type: 'fp8', shape });
 const columnwise = (B: number, T: number, C: number): Row => fp8(C, groupsOf(B * T), 16);
 const ofBlocks = (B: number, T: number): Row => statistics(blocksOf(B * T));
-/** The rows of a copy in FP8: its values, and their scales. */
+/** The rows of a matrix in FP8: `name` for its values, `nameScale` for their scales. */
 const scaled = <N extends string>(name: N, values: Row, scale: Row) =>
   ({ [name]: values, [`${name}Scale`]: scale }) as { readonly [K in N | `${N}Scale`]: Row };
-/** The same, and the norms of rows or blocks. */
+/** The rows of a matrix in FP8: values, scales, and `nameNorm` for the norms of its rows or blocks of rows. */
 const normed = <N extends string>(name: N, values: Row, scale: Row) =>
   ({ ...scaled(name, values, scale), [`${name}Norm`]: scale }) as { readonly [K in N | `${N}Scale` | `${N}Norm`]: Row };
 const factors = statistics(GPT2_FP8_FACTOR.GPT2_FP8_FACTORS);
@@ -75,39 +75,39 @@ function layerTable(device: Device, config: ModelConfig, { B, T, purpose, recomp
   const { norm, queryKeyNorm, activation: activated, skips, valueEmbeddings = 0 } = architectureOf(config);
   const isFp8 = device.dtype === 'fp8';
   return {
-    /** The layer's input, a sum of streams (streams.ts). */
+    /** The layer's input in a model with learned skips (streams.ts). */
     ...only(skips === 'learned', { stream: activation(B, T, C) }),
     ln1: activation(B, T, C),
     ...only(norm === 'layernorm', { ln1Mean: statistics(B, T) }),
     ln1Rstd: statistics(B, T),
     qkv: activation(B, T, 3 * C),
     ...only(queryKeyNorm === 'rmsnorm', { qkRstd: statistics(B, T, 2 * NH) }),
-    /** The values before the value embedding is added. */
+    /** Attention's values before a value embedding is mixed in. */
     ...only(valueEmbeddings > 0, { values: activation(B, T, C) }),
     attention: activation(B, T, C),
     lse: statistics(B, NH, T),
     residual2: activation(B, T, C),
     ...only(norm === 'layernorm', { ln2Mean: statistics(B, T) }),
     ln2Rstd: statistics(B, T),
-    /** The input of GELU, in FP8 its derivative in one byte; the squared ReLU's backward needs only its output. */
+    /** GELU's input; in dtype fp8 GELU's derivative, one byte each. The squared ReLU's backward needs only its output. */
     ...only(activated === 'gelu', {
       fc: recomputed(isFp8 ? { type: 'int8', shape: [B, T, 4 * C] } : activation(B, T, 4 * C)),
     }),
-    /** Absent in FP8: all matmuls of the MLP read copies in FP8 (docs/fp8.md). */
+    /** The inputs of fc and fcproj. Absent in dtype fp8, where the MLP's matmuls read FP8 copies (docs/fp8.md). */
     ...only(!isFp8, { ln2: activation(B, T, C), activated: recomputed(activation(B, T, 4 * C)) }),
     ...only(isFp8 && activated === 'relu2', {
-      /** Kept for backward, which derives the squared ReLU's derivative from it. */
+      /** The squared ReLU's output in FP8, from which backward computes the derivative. */
       ...scaled('activatedRowwise', recomputed(fp8(B, T, 4 * C)), recomputed(statistics(B, T))),
     }),
     ...only(isFp8 && purpose === 'training', {
       ...normed('ln2Columnwise', columnwise(B, T, C), ofBlocks(B, T)),
       ...scaled('activatedColumnwise', recomputed(columnwise(B, T, 4 * C)), recomputed(ofBlocks(B, T))),
     }),
-    /** The MLP's weights, which forward quantises for backward too, unless they would take more memory than the activations. */
+    /** Transposed FP8 weights of the MLP, kept for backward unless they would take more memory than the activations. */
     ...only(isFp8 && purpose === 'training' && 32 * B * T >= paddedVocabularySize(config), {
       fcTransposed: recomputed(ofWeight(fp8(C, 4 * C))),
       fcFactors: recomputed(ofWeight(factors)),
-      // Not with 'block', which would keep them for every layer, as fcproj is not recomputed; backward quantises the weight again.
+      // Not with --recompute block: fcproj is not recomputed, so every layer would keep its copy; backward quantises it again.
       ...only(recompute !== 'block', {
         fcprojTransposed: ofWeight(fp8(4 * C, C)),
         fcprojFactors: ofWeight(factors),
@@ -133,18 +133,18 @@ function modelTable(device: Device, config: ModelConfig, { B, T }: Sizes) {
   return {
     tokens: ids,
     targets: ids,
-    /** Each query's first key, in long layers and in the others (mask.ts). */
+    /** Position of the first key that each query attends to, in layers with the long and with the short window (mask.ts). */
     ...only(documentMask || window !== undefined, { firstLong: ids }),
     ...only(window !== undefined, { firstShort: ids }),
-    /** The input of the embedding's norm, and its statistics. */
+    /** The embedding before its RMSNorm, and 1 / RMS of each row. */
     ...only(embeddingNorm === 'rmsnorm', { unnormed: activation(B, T, C), embeddedRstd: statistics(B, T) }),
-    /** The residual stream that the first layer reads. */
+    /** The embedding, which is the residual stream before the first layer. */
     embedded: activation(B, T, C),
     ...only(valueEmbeddings > 0, { valueEmbedded: activation(valueEmbeddings, B, T, C) }),
     lnf: activation(B, T, C),
     ...only(norm === 'layernorm', { lnfMean: statistics(B, T) }),
     lnfRstd: statistics(B, T),
-    /** A chunk of logits; in training their gradient replaces them. */
+    /** The logits of a chunk of tokens; in training, overwritten by their gradient. */
     logits: { ...activation(Math.min(headChunk(device), B * T), paddedVocabularySize(config)), kind: 'logits' },
     losses: statistics(B, T),
   } satisfies Table;
@@ -156,17 +156,17 @@ function backwardTable(device: Device, config: ModelConfig, { B, T }: Sizes) {
   const { skips } = architectureOf(config);
   const later = laterLayers(config.layers);
   return {
-    /** Gradient of the embedding as a part of each layer's input, and of the inputs of layers with a skip. */
+    /** With learned skips: gradients of the embedding, summed over the layers that read it, and of later layers' inputs. */
     ...only(skips === 'learned', { dembedded: activation(B, T, C) }),
     ...only(skips === 'learned' && later > 0, { dlater: activation(later, B, T, C) }),
     /** Gradient of the residual stream. */
     dresidual: activation(B, T, C),
-    /** Gradient of another [B,T,C]: a layernorm's or attention's output. */
+    /** Gradient of any other tensor [B,T,C], such as the output of a norm or of attention. */
     dbranch: activation(B, T, C),
     dqkv: activation(B, T, 3 * C),
     ...only(!isFp8, { dfc: activation(B, T, 4 * C) }),
     ...only(isFp8, {
-      /** Not in fp8Table: --recompute writes that memory between the ops that write and read these. */
+      /** Not in the shared memory of fp8Table, which --recompute overwrites while these gradients are needed. */
       ...normed('dresidualRowwise', fp8(B, T, C), statistics(B, T)),
       ...normed('dresidualColumnwise', columnwise(B, T, C), ofBlocks(B, T)),
       ...scaled('dfcColumnwise', columnwise(B, T, 4 * C), ofBlocks(B, T)),
@@ -174,21 +174,21 @@ function backwardTable(device: Device, config: ModelConfig, { B, T }: Sizes) {
   } satisfies Table;
 }
 
-/** Memory in FP8 that layers share: each layer reads it before the next one writes it. */
+/** FP8 memory that all layers share: each layer has read the memory when the next layer writes it. */
 function fp8Table(device: Device, config: ModelConfig, { B, T, purpose }: ActivationSizes) {
   const C = config.channels;
   const isGelu = architectureOf(config).activation === 'gelu';
   return only(device.dtype === 'fp8', {
-    /** A norm's output. */
+    /** The output of any norm, for the next matmul. */
     ...normed('normRowwise', fp8(B, T, C), statistics(B, T)),
-    /** The activation's gradient, dfc; in forward the output of GELU, which is last read before dfc is written. */
+    /** In backward the gradient of the activation's input, dfc. In forward GELU's output, which is no longer needed by then. */
     ...only(isGelu || purpose === 'training', { mlpRowwise: fp8(B, T, 4 * C) }),
-    /** The head's weight for backward, which runs between the last layer's forward and backward. */
+    /** The head's weight for its backward, which runs between the last layer's forward and backward. */
     ...only(purpose === 'training', {
       headTransposed: { ...fp8(C, paddedVocabularySize(config)), sharesPrevious: true },
     }),
     ...only(isGelu || purpose === 'training', { mlpRowwiseScale: statistics(B, T) }),
-    /** The weight of the current matmul; as large as the largest weight, the MLP's or the head's. */
+    /** The weight of the current matmul, in the size of the largest weight: the MLP's or the head's. */
     weight: fp8(Math.max(4 * C, paddedVocabularySize(config)), C),
     factors,
   });
@@ -199,7 +199,7 @@ const mapTable = <T extends Table, V>(table: T, make: (name: keyof T & string, r
   return Object.fromEntries(rows.map(([name, row]) => [name, make(name, row)])) as { readonly [K in keyof T]: V };
 };
 
-/** The results of `make` for each row of the tables. Layers share the result for a row that is not kept. */
+/** Calls `make` for each row of all tables. For a row that layers do not keep separately, all layers get one result. */
 export function mapTables<V extends object | number>(
   device: Device,
   config: ModelConfig,
@@ -216,12 +216,12 @@ export function mapTables<V extends object | number>(
     layers: Array.from({ length: config.layers }, (_, index) =>
       mapTable(layer, (name, row) => shared[name] ?? ofLayer(`${index}.${name}`, row)),
     ),
-    /** Absent for inference. */
+    /** Gradients of activations; undefined in inference. */
     backward:
       sizes.purpose === 'training' ? all(backwardTable(device, config, sizes), 'activation gradients') : undefined,
     fp8: all(fp8Table(device, config, sizes), 'FP8 copies', 'fp8.'),
   };
 }
 
-/** A tensor for each row of the tables; optional rows have optional tensors. */
+/** A tensor for each row of the activation tables; undefined where the model does not have the tensor. */
 export type ActivationTensors = ReturnType<typeof mapTables<Tensor>>;

@@ -1,4 +1,4 @@
-// The arenas that hold the activations of a batch of up to B x T tokens (activation-tables.ts).
+// Allocates the activations of a batch of up to B x T tokens, as activation-tables.ts lists them, in a few arenas.
 import { ShapeError } from '../base/errors.ts';
 import type { Device } from '../native/device.ts';
 import { bytesOf, type ElementType, elementCount } from '../native/element-types.ts';
@@ -18,12 +18,12 @@ import { operandsOf } from './operands.ts';
 /** All activations of one batch size, as tensors. */
 export interface ActivationSet extends Sizes, ActivationTensors {
   readonly recompute: Recompute;
-  /** The matrices as norm.ts, linear.ts and head.ts take them: with all their layouts, by which these choose an op. */
+  /** Matrices with all their layouts (plain, rowwise FP8, columnwise FP8); norms and matmuls choose an op by the layouts. */
   readonly operands: ReturnType<typeof operandsOf>;
 }
 
-// Tensors share an arena because a driver rounds each allocation up to 2 MiB: 0.6 GB for d48's 400 tensors at batch 2. Each
-// starts on a multiple of this many bytes.
+// Tensors share an arena because a driver rounds each allocation up to 2 MiB, which wastes 0.6 GB for d48's 400 tensors at batch 2.
+// Each tensor starts on a multiple of `alignment` bytes.
 const alignment = 256;
 
 export const elementType = (row: Row, device: Device): ElementType =>
@@ -33,7 +33,7 @@ const bytesInArena = (row: Row, device: Device): number =>
 
 export type Activations = ReturnType<typeof activationsOf>;
 
-/** Memory for the activations of up to B x T tokens. */
+/** Allocates memory for the activations of up to B x T tokens. */
 export function activationsOf(device: Device, config: ModelConfig, largest: ActivationSizes) {
   const rows: { readonly name: string; readonly row: Row; readonly kind: Kind; readonly start: number }[] = [];
   const ends = new Map<Kind, number>();
@@ -53,24 +53,24 @@ export function activationsOf(device: Device, config: ModelConfig, largest: Acti
   let turns = 0;
   const end = () => void turns--;
   return {
-    /** Whether work of `inTurn` has not ended, so that weights may change. */
+    /** Whether work that was passed to `inTurn` is still running; the weights may change until it ends. */
     get isBusy(): boolean {
       return turns > 0;
     },
-    /** Runs `work` after all earlier work has ended, so that callers do not overwrite each other's activations. */
+    /** Runs `work` when all earlier `work` has ended, because all batches use the same activation memory. */
     inTurn<R>(work: () => Promise<R>): Promise<R> {
       turns++;
       const turn = lastTurn.then(work);
-      // Only this caller sees the failure; the next turn still runs.
+      // The returned Promise reports a failure of `work`; the next turn runs also after a failure.
       lastTurn = turn.then(end, end);
       return turn;
     },
-    /** Tokens of the sequences that the activations were made for. */
+    /** T of the largest batch: tokens of a sequence. */
     sequence: largest.T,
     rows: most,
     /**
-     * The activations of a batch of B x T tokens; all batch sizes use the same memory.
-     * @throws ShapeError if B x T tokens do not fit
+     * The activations for a batch of B x T tokens, as tensors. All batch sizes use the same memory.
+     * @throws ShapeError if B x T is over the number of tokens that the memory was allocated for
      */
     at(B: number, T: number): ActivationSet {
       const key = `${B}x${T}`;

@@ -1,40 +1,40 @@
-// The parts of a model's layers, as one table: GPT-2's, and a modern GPT's (docs/recipe.md). Options, checks and defaults
-// derive from this table. Each part with alternatives has a separate file: norm.ts, linear.ts, positions.ts, head.ts; initial
-// weights are in parameters.ts.
+// The parts of a model, such as norm and activation, as one table of alternatives: those of GPT-2 and of a modern GPT
+// (docs/recipe.md). Options, checks and defaults derive from the table. norm.ts, linear.ts, positions.ts, streams.ts and head.ts
+// implement the parts; parameters.ts has their initial weights.
 import { real, whole } from '../base/checks/given.ts';
 import { usageError } from '../base/errors.ts';
 
 /**
- * The alternatives of each part, GPT-2's first. A number has a range instead; GPT-2's value is 0, or absent if 0 is
- * outside. GPT-2's switches are off.
+ * The alternatives of each part, GPT-2's first. A part that is a number has a range instead; GPT-2's value is 0, or absent if the
+ * range excludes 0. A part that is a switch is off in GPT-2.
  */
 export const parts = {
   /** The norm of the residual stream, before attention, before the MLP, and before the head. RMSNorm has gains and no biases. */
   norm: ['layernorm', 'rmsnorm'],
-  /** A learned table that is added to the embedding, or a rotation of queries and keys. */
+  /** The encoding of positions: a learned table that is added to the embedding, or a rotation of queries and keys. */
   positions: ['learned', 'rotary'],
-  /** RMSNorm of each head's queries and keys, without gains (QK-norm). */
+  /** QK-norm: none, or RMSNorm without gains over each head's queries and keys. */
   queryKeyNorm: ['none', 'rmsnorm'],
   embeddingNorm: ['none', 'rmsnorm'],
   activation: ['gelu', 'relu2'],
-  /** The embedding's matrix, or a separate one with biases. */
+  /** The matrix of the LM head: the embedding's, or a separate matrix with biases. */
   head: ['tied', 'untied'],
   initialization: ['gpt2', 'fan-in', 'quarter-fan-in'],
-  /** The factor of the dot products of queries and keys; 0: 1 / sqrt(head size). */
+  /** The factor by which attention multiplies dot products of queries and keys; 0 means 1 / sqrt(head size). */
   attentionScale: real(0),
-  /** The largest absolute value of a logit; 0: no limit. */
+  /** A smooth limit of the logits' absolute values; 0 for no limit. */
   softcap: real(0),
-  /** The base of rotary positions: the slowest rotation is 1 / base radians per position; 0: 1024. */
+  /** The base of rotary positions: the slowest rotation is 1 / base radians per position. 0 means 1024. */
   rotaryBase: real(0),
-  /** Keys that a query of a long layer (mask.ts) attends to at most, the query's own included. */
+  /** The most keys that a query attends to in long layers (mask.ts), including the key at the query's position. */
   window: whole(1),
-  /** The same for the other layers; absent: half of `window`. */
+  /** The most keys that a query attends to in the other layers. Default: half of `window`. */
   shortWindow: whole(1),
-  /** Whether a query attends only to keys of its document, which begins with end of text. */
+  /** Whether a query attends only to keys of the same document. Documents begin with the token end of text. */
   documentMask: 'switch',
-  /** Learned factors that add the embedding to each layer's input, and the first half's outputs to the second half's inputs. */
+  /** Learned skips: each layer's input adds the embedding, and in the second half an output of the first half, times factors. */
   skips: ['none', 'learned'],
-  /** The number of value embeddings, tables whose rows are mixed with the values of attention in the first and last layers. */
+  /** The number of value embeddings: tables of token embeddings that are mixed into attention's values in the first and last layers. */
   valueEmbeddings: whole(0),
 } as const;
 
@@ -48,7 +48,7 @@ type ValueOf<Part> = Part extends readonly (infer Name)[]
 
 export type Architecture = { readonly [P in keyof typeof parts]: ValueOf<(typeof parts)[P]> };
 
-/** The parts of a configuration; default for each: GPT-2's. */
+/** The parts that a configuration names. Missing parts are GPT-2's. */
 export type GivenParts = { readonly [P in keyof Architecture]?: Architecture[P] | undefined };
 
 export const gpt2Architecture = Object.fromEntries(
@@ -71,13 +71,13 @@ export const otherThanGpt2 = (config: GivenParts): Partial<Architecture> =>
     }),
   );
 
-/** A model's parts, with GPT-2's for those that a configuration leaves out. */
+/** All parts of a model: those that the configuration names, and GPT-2's for the rest. */
 export const architectureOf = (config: GivenParts): Architecture => ({
   ...gpt2Architecture,
   ...otherThanGpt2(config),
 });
 
-/** @throws UsageError for parts that do not go together */
+/** Checks that a configuration's parts can be combined. @throws UsageError naming the parts that cannot */
 export function checkArchitecture(config: GivenParts & { readonly layers: number }, headSize: number): void {
   const { window, shortWindow, valueEmbeddings = 0, ...others } = architectureOf(config);
   const { positions, queryKeyNorm, attentionScale, rotaryBase } = others;
@@ -102,14 +102,14 @@ export function checkArchitecture(config: GivenParts & { readonly layers: number
   }
 }
 
-/** With learned skips, a layer of the second half reads the output of its mirror image: the first layer is the last one's. */
+/** The layer whose output a layer of the second half reads with learned skips: its mirror image, for the last layer the first. */
 export const skippedFrom = (layer: number, layers: number): number | undefined =>
   layers - 1 - layer < layer ? layers - 1 - layer : undefined;
 
-/** The number of layers whose skip begins before the previous layer. */
+/** The number of layers whose skip comes from a layer before the previous one. */
 export const laterLayers = (layers: number): number => Math.ceil(layers / 2) - 1;
 
-/** The index of a layer's value embedding: the first layers have them in order, and so do the last. */
+/** The index of a layer's value embedding: the first `count` layers have embeddings 0, 1, ..., and so do the last `count` layers. */
 export function valueEmbeddingOf(layer: number, layers: number, count = 0): number | undefined {
   const index = layer < count ? layer : layer - (layers - count);
   return index >= 0 && index < count ? index : undefined;

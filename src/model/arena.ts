@@ -1,5 +1,5 @@
-// Memory for one value per parameter element: weights, gradients, optimizer state. Matrices and vectors have separate arenas:
-// only matrices have bf16 gradients, and only matrices are divided between ranks.
+// Memory for one number per element of the parameters: weights, gradients, or optimizer state. Matrices are in one allocation (arena)
+// and vectors in another, because only matrices have bf16 gradients, and only matrices are divided between ranks.
 import { ShapeError } from '../base/errors.ts';
 import { sharedBytes } from '../native/communicator.ts';
 import type { Device } from '../native/device.ts';
@@ -8,25 +8,25 @@ import { Tensor } from '../native/tensor.ts';
 import type { ModelConfig } from './config.ts';
 import { headMatrix, type Parameter, type ParameterKind, parameterTable, realCount } from './parameters.ts';
 
-// Tensors start on a multiple of this many elements, 64 bytes in bf16. The gaps are zero, and every op keeps them zero.
+// Tensors start on a multiple of 32 elements, 64 bytes in bf16. The gaps between tensors are zero, and every op keeps them zero.
 const alignment = 32;
 
 const upTo = (step: number, count: number): number => Math.ceil(count / step) * step;
 
-/** A range of the matrix arena whose gradients ranks sum in one collective: the embeddings, a few layers, or the head. */
+/** A range of the matrices whose gradients the ranks sum in one collective: the embeddings, a few layers, or an untied head. */
 export interface Bucket {
   readonly start: number;
-  /** Elements, including the padding that makes the bucket divisible into shares. */
+  /** Number of elements, with the padding that makes the bucket divisible by the number of ranks. */
   readonly count: number;
 }
 
-/** Offsets in an arena, in elements. */
+/** The places of parameters in the arenas of matrices and vectors. All offsets and sizes are in elements. */
 export interface ArenaLayout {
-  /** Start of each parameter in the arena of its kind. */
+  /** Offset of each parameter, by name, in the arena of its kind (matrix or vector). */
   readonly starts: ReadonlyMap<string, number>;
-  /** The embeddings, then the layers in order, then an untied head, without gaps between buckets. */
+  /** Buckets without gaps between them: the embeddings, then the layers in order, then an untied head. */
   readonly buckets: readonly Bucket[];
-  /** Index of each layer's bucket. An untied head counts as the layer after the last. */
+  /** Index of the bucket of each layer. The last element is that of an untied head, if there is one. */
   readonly bucketOfLayer: readonly number[];
   readonly sizes: Readonly<Record<ParameterKind, number>>;
 }
@@ -36,18 +36,19 @@ export type Selection = (parameter: Parameter) => boolean;
 export const everyParameter: Selection = () => true;
 
 export interface Division {
-  /** Equal, aligned parts that every bucket is divisible into, one for each rank. */
+  /** Number of equal, aligned shares into which each bucket is divided: one for each rank. */
   readonly shares: number;
-  /** Parameters that lie in one share as a whole, because its rank updates whole matrices. Default: none. */
+  /** Parameters that must not be split between shares, because their optimizer updates whole matrices. Default: none. */
   readonly whole?: Selection;
 }
 
 export const undivided: Division = { shares: 1 };
 
 /**
- * A bucket that contains a parameter of `whole` keeps each of its parameters in one share; others follow the table's order.
- * @param selected parameters that get memory. A bucket with a selected parameter holds all of its parameters, so that a rank's
- *   part matches that rank's part of the weights; other buckets are empty. Either all vectors get memory or none.
+ * Places parameters in arenas. A bucket with a parameter of `whole` has each of its parameters inside one share; other buckets have
+ * their parameters in the table's order, split anywhere.
+ * @param selected parameters that get memory. One selected parameter gives memory to its whole bucket (or to all vectors), so that a
+ *   rank's share of this copy has the same elements as its share of the weights. Other buckets are empty.
  */
 export function arenaLayout(
   config: ModelConfig,
@@ -66,9 +67,9 @@ export function arenaLayout(
   }
   const starts = new Map<string, number>();
   const sizes = { matrix: 0, vector: 0 };
-  /** Places parameters at the end of an arena, in as many equal parts as `loads` has elements; see `placesIn`. */
+  /** Appends parameters to an arena, in `loads.length` shares of equal length; see `placesIn`. */
   const append = (kind: ParameterKind, parameters: readonly Parameter[], loads: number[]) => {
-    // Counts the loads of buckets without memory too, so that later buckets are placed as in the weights.
+    // Runs for buckets without memory too: their loads decide where later buckets place parameters, as in the weights.
     const { places, length } = placesIn(parameters, loads);
     if (!parameters.some(selected)) return;
     for (const { name, part, offset } of places) starts.set(name, sizes[kind] + part * length + offset);
@@ -86,10 +87,10 @@ export function arenaLayout(
 }
 
 /**
- * Places parameters in parts of equal length. One part holds them in order. If there are several, the emptiest part takes the
- * next largest parameter.
- * @param loads elements of each part in all earlier buckets, to which this function adds. Of equally empty parts the least
- *   loaded is filled, so that the longest part does not go to the same rank each time
+ * Places a bucket's parameters in shares, without splitting any. A single share holds them in order. With several shares, the largest
+ * remaining parameter always goes to the emptiest share.
+ * @param loads elements of each share in all earlier buckets; this bucket's are added. Among equally empty shares, the least loaded
+ *   is chosen, so that no rank always gets the longest share
  */
 function placesIn(parameters: readonly Parameter[], loads: number[]) {
   const ends = loads.map(() => 0);
@@ -105,12 +106,12 @@ function placesIn(parameters: readonly Parameter[], loads: number[]) {
   return { places, length: Math.max(...ends) };
 }
 
-/** Elements below which a sum over ranks spends most of its time on latency. */
+/** Number of elements below which a collective sum over ranks spends most of its time on latency. */
 const leastPerSum = 12_000_000;
 
 /**
- * The most layers of a bucket: a backward pass has about six buckets, so that only the last sum is not overlapped. Parameters
- * that stay whole need this many layers to fill the shares: a layer has only four.
+ * The largest number of layers in a bucket. A backward pass then has about six buckets, and only the last bucket's sum does not overlap
+ * with computation. Unsplit matrices need this many layers to fill the shares: a layer has only four matrices.
  */
 const layersInSixth = ({ layers }: ModelConfig): number => Math.ceil(layers / 6);
 
@@ -123,52 +124,52 @@ export function bucketOf({ bucketOfLayer }: Pick<ArenaLayout, 'bucketOfLayer'>, 
   return layer === undefined ? 0 : bucketOfLayer[Number(layer)]!;
 }
 
-/** Index of the bucket that begins with a layer; undefined for other layers. */
+/** Index of the bucket whose first layer this is; undefined if the layer is not the first of a bucket. */
 export const bucketFrom = ({ bucketOfLayer }: ArenaLayout, layer: number): number | undefined =>
   bucketOfLayer[layer] === bucketOfLayer[layer - 1] ? undefined : bucketOfLayer[layer];
 
-/** Bytes to allocate for `count` elements: at least one element, because a device allocates no empty memory. */
+/** Bytes to allocate for `count` elements; for 0 elements those of 1, because a device cannot allocate 0 bytes. */
 export const flatBytes = (count: number, type: ElementType): number => Math.max(count, 1) * bytesOf(type);
 
-/** A part of a `ParameterCopy`, and its start in the arena of its kind, in elements. */
+/** A matrix, or all vectors, of a `ParameterCopy`; `start` is its offset in the undivided arena of its kind, in elements. */
 export interface ArenaPart {
   readonly kind: ParameterKind;
   readonly start: number;
   readonly tensor: Tensor;
 }
 
-/** One value per element of some parameters: all on this device, or divided between ranks (sharded-parameters.ts). */
+/** One number per element of some parameters, all on this device or divided between ranks (sharded-parameters.ts). */
 export interface ParameterCopy {
   readonly layout: ArenaLayout;
-  /** The undivided layout, which `parts` and checkpoints use. */
+  /** The layout without division between ranks, which `parts` and checkpoints use. */
   readonly wholeLayout: ArenaLayout;
-  /** The matrices that this device holds, as one vector, [count]. */
+  /** All elements of matrices that this device holds, as one vector [count]. */
   readonly matrices: Tensor;
   readonly vectors: Tensor;
   get(name: string): Tensor;
-  /** Fills a parameter's real rows; padding rows become zero. @throws ShapeError unless there are `realCount` values */
+  /** Writes a parameter's rows; padding rows become zero. @throws ShapeError unless there are `realCount` values */
   write(parameter: Parameter, values: Float32Array): void;
-  /** A parameter's real rows. @throws Error if ranks divide the copy: then call `readWhole` */
+  /** Reads a parameter without padding rows. @throws Error if ranks divide the copy: then call `readWhole` */
   read(parameter: Parameter): Float32Array;
   /**
-   * A parameter's real rows, from any copy. It waits for other ranks without blocking the event loop; all ranks read the same
-   * parameter together.
+   * Reads a parameter without padding rows, also if ranks divide the copy. All ranks must call it for the same parameter; waiting
+   * for the other ranks does not block the event loop.
    * @throws NativeError if another rank ended before it sent its part
    */
   readWhole(parameter: Parameter): Promise<Float32Array>;
-  /** The whole copy, in `wholeLayout`. A part is valid for work enqueued before the next part is requested. */
+  /** All elements, with offsets in `wholeLayout`. A part's tensor is valid for work that is enqueued before the next part. */
   parts(): Iterable<ArenaPart>;
 }
 
-/** @throws ShapeError unless there is a value for each element of a parameter's real rows */
+/** @throws ShapeError unless there is one value for each element of a parameter without its padding rows */
 export function checkCount(parameter: Parameter, values: Float32Array): void {
   const count = realCount(parameter);
   if (values.length !== count) throw new ShapeError(`${parameter.name} needs ${count} values, not ${values.length}`);
 }
 
 /**
- * The matrices of a copy that lie in `tensor`, the range of its arena from `start` on, with their places in `wholeLayout`.
- * Matrices that are neighbours in `tensor` may be apart in `wholeLayout`.
+ * The matrices that lie in `tensor`, a range of a copy's matrix arena that begins at offset `start`. Each is yielded with its offset in
+ * `wholeLayout`, where neighbours in `tensor` may be apart.
  */
 export function* matricesIn(
   { layout, wholeLayout }: Pick<ParameterCopy, 'layout' | 'wholeLayout'>,
@@ -184,7 +185,7 @@ export function* matricesIn(
   }
 }
 
-/** A copy whose elements are all in one device's memory. */
+/** A copy of parameters whose elements are all in this device's memory. */
 export class ParameterArena implements ParameterCopy {
   readonly matrices: Tensor;
   readonly vectors: Tensor;
@@ -209,7 +210,7 @@ export class ParameterArena implements ParameterCopy {
     const { sizes, starts } = this.layout;
     const flat = (kind: ParameterKind, type: ElementType) => {
       const bytes = flatBytes(sizes[kind], type);
-      // Ranks that divide matrices share this memory.
+      // If ranks divide matrices, other ranks write to this memory, so its size must suit sharing.
       const room = division.shares > 1 && kind === 'matrix' ? sharedBytes(bytes) : bytes;
       return new Tensor(device.allocate(room, name), `${name}.${kind}`, type, [sizes[kind]]);
     };
@@ -229,7 +230,7 @@ export class ParameterArena implements ParameterCopy {
     return tensor;
   }
 
-  /** The tensor of a parameter; undefined if this model does not have it. */
+  /** The tensor of a parameter by its name; undefined if the model does not have the parameter. */
   find(name: string): Tensor | undefined {
     return this.#tensors.get(name);
   }
@@ -265,7 +266,7 @@ export class ParameterArena implements ParameterCopy {
 }
 
 const names = ['ln1w', 'qkvw', 'qkvb', 'attprojw', 'attprojb', 'ln2w', 'fcw', 'fcb', 'fcprojw', 'fcprojb'] as const;
-/** Biases of layernorm, and the factors of learned skips and value embeddings. */
+/** Parameters that only some models have: biases of layernorm, and the factors of learned skips and value embeddings. */
 const optionalNames = ['ln1b', 'ln2b', 'streamw', 'valuew'] as const;
 
 type LayerParameters = Readonly<

@@ -1,5 +1,5 @@
-// GPT-2's backward pass: forward.ts in reverse. `dresidual` is the gradient of the residual stream; the backward of each
-// branch's norm adds the branch's gradient to it. The layouts of the operands (operands.ts) decide which matmuls are in FP8.
+// The backward pass: forward.ts in reverse. `dresidual` is the gradient of the residual stream; the norm before attention or MLP adds
+// that branch's gradient to `dresidual`. The layouts of the operands (operands.ts) decide which matmuls are in FP8.
 import type { Tensor } from '../native/tensor.ts';
 import { attentionBackward, embeddingBackward } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
@@ -14,9 +14,9 @@ import { headMatrix } from './parameters.ts';
 import { inputGradient, inputOf, sumStreamsBackward, valueEmbeddingBackward, valuesOf } from './streams.ts';
 
 /**
- * From the gradient of lnf, in `batch.backward.dbranch`, to the gradient of every parameter. The head has already written the
- * gradient of its matrix, in GPT-2 wte. Other gradients are overwritten, or added to if `accumulate`. `layerDone` is called when
- * no later op changes the gradients of a layer.
+ * Enqueues the backward pass, from the gradient of lnf (in `batch.backward.dbranch`) to the gradient of every parameter. The head has
+ * already written the gradient of its matrix; in GPT-2 this is wte, to which the embedding's gradient is added. Other gradients are
+ * overwritten, or added to if `accumulate`. `layerDone` is called after the last op that changes a layer's gradients.
  */
 export function backward(
   model: Model,
@@ -31,7 +31,7 @@ export function backward(
   const { dresidual, dfc, weightFp8 } = batch.operands;
   const { lnfMean, lnfRstd } = batch.model;
   const stream = batch.backward.dresidual;
-  // The matmuls of attention read no columnwise copy; the embedding reads only the plain layout.
+  // Layouts of `dresidual` to write: attention's matmuls need no columnwise copy, the embedding only the plain layout.
   const forAttention: Operand = { ...dresidual, columnwise: undefined };
   const forEmbedding: Operand = { plain: stream };
 
@@ -60,7 +60,7 @@ export function backward(
     weightGradient(d.attprojw, d.attprojb, forAttention, { plain: attention });
     linearBackwardInput(device, { din: { plain: dbranch }, dout: forAttention, weight: w.attprojw, fp8: weightFp8 });
     attentionBackward(device, { dqkv, dout: dbranch, out: attention, qkv, lse, first: firstOf(batch, index) });
-    // Attention has read its gradient, so the memory is free for the value embedding's.
+    // attentionBackward has read `dbranch`, so its memory is free for the gradient of the value embedding.
     const ofValues = d.valuew ? { dvalueFactors: d.valuew, dembedded: dbranch, accumulate } : {};
     queryKeyTransform?.backward(dqkv, { qkv, rstd: qkRstd, mix: valuesOf(model, batch, index) }, ofValues);
     valueEmbeddingBackward(model, batch, gradients, { index, dout: dbranch, accumulate });
@@ -76,7 +76,7 @@ export function backward(
   embeddingGradients(model, batch, gradients, { dembedded: stream, accumulate });
 }
 
-/** The end of `backward`: from the gradient of the first layer's input, which the embedding's norm replaces by its input's. */
+/** Gradients of the embedding tables from `dembedded`, the gradient of the first layer's input. An embedding norm overwrites it. */
 function embeddingGradients(
   { device, config, weights }: Model,
   batch: ActivationSet,
@@ -89,7 +89,7 @@ function embeddingGradients(
     normBackward(device, { din: { plain: dembedded }, dweight: gradients.get('lnew'), dout: dembedded, ...norm });
   }
   const [dwte, dwpe] = [gradients.get('wte'), gradients.find('wpe') ?? null];
-  // The op adds to dwte: to the head's gradient of the same matrix, or to earlier micro-batches. Otherwise dwte must be zero.
+  // The op adds to dwte, which already has a tied head's gradient or that of earlier micro-batches. Otherwise dwte must be zero.
   const isUntied = weights.find(headMatrix) !== undefined;
   if (isUntied && !accumulate) device.call('fillZero', { destination: dwte.pointer, bytes: dwte.bytes });
   embeddingBackward(device, { dwte, dwpe, dout: dembedded, tokens, V: config.vocabularySize, accumulate });

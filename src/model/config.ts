@@ -1,11 +1,11 @@
-// The configuration of a model: sizes, by the name of a preset (d12 is GPT-2 124M) or custom, and parts (architecture.ts).
+// The configuration of a model: its sizes, from a preset (d12 is GPT-2 124M) or custom, and its parts (architecture.ts).
 import { isDeepStrictEqual } from 'node:util';
 import { checkGiven, whole } from '../base/checks/given.ts';
 import { usageError } from '../base/errors.ts';
 import type { Dtype } from '../native/device.ts';
 import { architectureOf, checkArchitecture, type GivenParts, parts } from './architecture.ts';
 
-/** The sizes of a model, and its parts. Default of each part: GPT-2's. */
+/** The sizes of a model, and its parts, such as the kind of norm. Each part defaults to GPT-2's choice. */
 export interface ModelConfig extends GivenParts {
   readonly layers: number;
   readonly channels: number;
@@ -13,7 +13,7 @@ export interface ModelConfig extends GivenParts {
   readonly context: number;
   /** Number of token ids, without padding; at most 65,536. */
   readonly vocabularySize: number;
-  /** The token that begins a document; only a model with `documentMask` has it. */
+  /** Id of the token that begins a document; only for a model with `documentMask`. */
   readonly endOfText?: number | undefined;
 }
 
@@ -30,20 +30,20 @@ const presets: Record<string, readonly [layers: number, channels: number, heads:
 
 const aliases: Record<string, string> = { gpt2: 'd12', 'gpt2-medium': 'd24', 'gpt2-large': 'd36', 'gpt2-xl': 'd48' };
 
-/** Names that `presetConfig` takes. */
+/** All names that `presetConfig` accepts. */
 export const presetNames: readonly string[] = [...Object.keys(presets), ...Object.keys(aliases)];
 
 export const customModel = 'custom';
 
-/** Whether --model has the name of a new model; other names are of weights to start from. */
+/** Whether a value of --model names a new model. Other values name weights to start from. */
 export const isNewModel = (name: unknown): boolean => name === customModel || presetNames.includes(String(name));
 
-/** The context of presets, and the default of other models. */
+/** The context length, in tokens, of presets and the default of custom models. */
 export const defaultContext = 1024;
 
 /**
- * The configuration of a preset, or undefined for an unknown name: d6, d12 (GPT-2 124M), d24, d36, d48; gpt2 to gpt2-xl are
- * aliases.
+ * The configuration of a preset: d6, d12 (GPT-2 124M), d24, d36, d48, or an alias from gpt2 to gpt2-xl. Undefined for any other
+ * name.
  * @example const config = { ...presetConfig('d12')!, context: 256 };
  */
 export function presetConfig(name: string): ModelConfig | undefined {
@@ -53,36 +53,36 @@ export function presetConfig(name: string): ModelConfig | undefined {
   return { layers, channels, heads, context: defaultContext, vocabularySize: gpt2VocabularySize };
 }
 
-/** The pretrained GPT-2 of a preset's size on the Hugging Face hub; undefined for d6, which has none, and for an unknown name. */
+/** Name of the pretrained GPT-2 of a preset's size on the Hugging Face hub; undefined for d6 and unknown names, which have none. */
 export function pretrainedName(preset: string): string | undefined {
   const alias = Object.keys(aliases).find((each) => each === preset || aliases[each] === preset);
   return alias && `openai-community/${alias}`;
 }
 
-/** The name of the preset a configuration equals ("d12"), or undefined. */
+/** The preset ("d12") whose layers and parts a configuration has; undefined if there is none. */
 export function presetName(config: ModelConfig): string | undefined {
   return Object.keys(presets).find((name) => hasSameLayers(config, presetConfig(name)!));
 }
 
 type Layers = Partial<Record<Exclude<keyof ModelConfig, 'context' | 'vocabularySize' | 'endOfText'>, unknown>>;
-/** Whether models have the same sizes and parts, apart from context and vocabulary. */
+/** Whether two configurations have the same sizes and parts, ignoring context and vocabulary. */
 export const hasSameLayers = (a: Layers, b: Layers): boolean =>
   a.layers === b.layers && a.channels === b.channels && a.heads === b.heads && hasSameParts(a, b);
 
 const hasSameParts = (a: object, b: object): boolean => isDeepStrictEqual(architectureOf(a), architectureOf(b));
 
-/** "d12", or the sizes if no preset has them. For a run's first line and its folder. */
+/** A short label for a run's first line and its folder: "d12", or sizes such as "l3-c64-h4" if no preset has them. */
 export const modelLabel = (config: ModelConfig): string =>
   presetName(config) ?? `l${config.layers}-c${config.channels}-h${config.heads}`;
 
-/** The name of a model that a user chose by a name and perhaps other sizes; a path stays a path. */
+/** The name of a model for which a user asked by name or path, perhaps with changed sizes: a preset, "custom", or the path. */
 export function modelName(asked: string, config: ModelConfig): string {
   const preset = presetConfig(asked);
   if (asked !== customModel && (!preset || presetName(preset) === presetName(config))) return asked;
   return presetName(config) ?? customModel;
 }
 
-/** The sizes of models that the program makes; a larger number of layers would exhaust the memory of the host. */
+/** Allowed sizes of new models. More layers would exhaust host memory. */
 export const sizeRanges = {
   layers: whole(1, 1000),
   channels: whole(1, 65536),
@@ -91,15 +91,15 @@ export const sizeRanges = {
 } as const;
 
 /**
- * The number of positions, from the first, that sequences of this length train. Rotary positions are distances, and a window has
- * no longer ones: then all are trained.
+ * The number of positions that training with sequences of this length covers. With rotary positions only distances matter: if a
+ * window limits distances to at most this length, training covers the whole context.
  */
 export const trainedPositions = (config: ModelConfig, sequence: number): number =>
   architectureOf(config).positions === 'rotary' && (config.window ?? Number.POSITIVE_INFINITY) <= sequence
     ? config.context
     : Math.min(sequence, config.context);
 
-/** Checks sizes and returns them. @throws UsageError naming the invalid size */
+/** Checks a configuration and returns it. @throws UsageError naming the invalid size or part */
 export function checkConfig(config: ModelConfig): ModelConfig {
   const size = whole(1);
   const sizes = { layers: size, channels: size, heads: size, context: size, vocabularySize: whole(1, 65536) };
@@ -116,11 +116,11 @@ export function checkConfig(config: ModelConfig): ModelConfig {
   return config;
 }
 
-/** @throws UsageError for sizes that the matmuls of a dtype do not take */
+/** Checks that the matmuls of a dtype support the sizes. @throws UsageError if not */
 export function checkDtype({ channels }: Pick<ModelConfig, 'channels'>, dtype: Dtype): void {
   if (dtype !== 'fp8' || channels % 16 === 0) return;
   throw usageError`dtype fp8 needs channels that are a multiple of 16, not ${channels}; take other --channels or --dtype`;
 }
 
-/** Rows of the head: the vocabulary rounded up to a multiple of 128, so that every tile of the head's matmul is full. */
+/** Rows of the head's matrix: the vocabulary rounded up to a multiple of 128, so that every tile of the head's matmul is full. */
 export const paddedVocabularySize = (config: ModelConfig): number => Math.ceil(config.vocabularySize / 128) * 128;

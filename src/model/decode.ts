@@ -1,5 +1,5 @@
-// GPT-2's forward pass for growing texts: only their newest tokens, over a cache of the earlier tokens. It computes the same as
-// forward.ts. For GPT-2's parts it uses ops that are fast for one token at a time.
+// The forward pass for generation: it runs only the newest tokens of each text, over a cache of the earlier tokens' keys and values.
+// The results equal those of forward.ts. For GPT-2's parts, the ops are made for one token at a time.
 import { GPT2_ACTIVATION } from '../native/bindings.generated.ts';
 import type { Device } from '../native/device.ts';
 import type { Tensor } from '../native/tensor.ts';
@@ -17,9 +17,9 @@ import { need } from './operands.ts';
 import { inputOf, sumStreams, valuesOf } from './streams.ts';
 
 /**
- * Runs T tokens of each of the B texts of a cache, from the text's position on. Writes their keys and values into the cache, and
- * does not change positions.
- * @param first the first row of [B*T] to compute logits for; `rows`: how many
+ * Enqueues the forward pass of T tokens in each of a cache's B texts, from each text's position on. Writes the tokens' keys and values
+ * into the cache, and leaves the positions unchanged.
+ * @param first the first of the B*T rows to compute logits for; `rows`: the number of such rows
  * @returns logits [rows,Vp]
  */
 export function decode(
@@ -34,7 +34,7 @@ export function decode(
   for (const [index, { keys, values }] of layers.entries()) {
     const { ln1, ln1Rstd, qkv, qkRstd, attention, residual2 } = batch.layers[index]!;
     const { ln2Mean, ln2Rstd, fc, residual3 } = batch.layers[index]!;
-    // In fp8 the batch has the activation's input and output only in one byte, and the cache has memory for both.
+    // In dtype fp8 the batch has one byte an element for the activation's input and output; the cache has memory for both in bf16.
     const inCache = (half: number) => mlp?.view([batch.B, batch.T, 4 * channels], (half * mlp.count) / 2);
     const activated = inCache(0) ?? need(batch.operands.layers[index]!.activated, 'plain');
     const w = weights.layer(index);
@@ -46,7 +46,7 @@ export function decode(
     attentionCachedForward(device, { out: attention, keys, values, qkv, positions, window: windowOf(config, index) });
     const attproj = { in: { plain: attention }, weight: w.attprojw, bias: w.attprojb };
     linearForward(device, { out: { plain: residual2 }, ...attproj, residual });
-    // In ln1's memory, because in FP8 there is no ln2 in the device's dtype. ln1 is no longer read.
+    // The second norm is written over ln1, which is no longer read: in dtype fp8, there is no memory for ln2 in bf16.
     const norm2 = { in: residual2, weight: w.ln2w, bias: w.ln2b, normed: ln1, mean: ln2Mean, rstd: ln2Rstd };
     const fcMatmul = { weight: w.fcw, bias: w.fcb, activates: true, pre: fc && (inCache(1) ?? fc) };
     matmulAfterNorm(device, norm2, { out: activated, ...fcMatmul });
@@ -65,8 +65,8 @@ export function decode(
 }
 
 /**
- * A norm, a matmul and perhaps the activation. One op for layernorm (which has a bias) with GELU (which has `pre`) or without
- * an activation; otherwise two, with memory for the normalized rows in `normed`.
+ * Enqueues a norm, a matmul and perhaps an activation. Layernorm (recognized by its bias) with GELU (recognized by `pre`) or without
+ * an activation is one op. Other combinations are two ops, and `normed` is memory for the normalized rows.
  */
 function matmulAfterNorm(
   device: Device,

@@ -1,12 +1,12 @@
-// Operations of a token in training, and a device's peak rate: the two parts of model FLOPs utilization (MFU).
+// Model FLOPs utilization (MFU) from the operations of training on a token and the peak rate of a GPU; memory of GPUs for plans.
 import { UsageError, usageError } from '../base/errors.ts';
 import type { ModelConfig } from './config.ts';
 import { windowOf } from './mask.ts';
 
 /**
- * Operations of a token in training: 6 for each weight of a matmul (2 forward, 4 backward; Kaplan et al. 2020), which excludes
- * wpe and counts wte as the head; and 6 * T * C per layer for the matmuls of causal attention, in which a query has T / 2 keys on
- * average. With a window w it has w - w^2 / 2T; documents are not counted.
+ * Floating-point operations of training on one token: 6 for each weight of a matmul (2 forward, 4 backward; Kaplan et al. 2020). wte
+ * counts once, as the head; wpe does not count. Causal attention adds 6 * T * C per layer, because a query has T / 2 keys on average.
+ * With a window of w keys, the average is w - w^2 / 2T. Document masks, which lower the average, are ignored.
  */
 export function flopsPerToken(config: Omit<ModelConfig, 'heads' | 'context'>, sequence: number): number {
   const { layers, channels, vocabularySize } = config;
@@ -19,14 +19,14 @@ export function flopsPerToken(config: Omit<ModelConfig, 'heads' | 'context'>, se
   return 6 * weights + 6 * keys * channels;
 }
 
-/** A GPU's data sheet: GiB of memory, and dense operations per second by dtype, with sums in fp32. */
+/** Numbers of a GPU's data sheet: memory in GiB, and dense operations per second by dtype, with sums in fp32. */
 interface DataSheet {
   readonly memory: number;
   readonly bf16?: number;
   readonly fp8?: number;
 }
 
-/** By a word of the device's name. Variants of the same name with lower rates (PCIe, NVL, D, laptops) are not in the table. */
+/** Data sheets by a word of the device's name. Slower variants with the same word (PCIe, NVL, D, laptops) are not in the table. */
 const dataSheets: Readonly<Record<string, DataSheet>> = {
   H100: { memory: 79.6, bf16: 989e12, fp8: 1979e12 },
   H200: { memory: 140.4, bf16: 989e12, fp8: 1979e12 },
@@ -38,8 +38,8 @@ const dataSheets: Readonly<Record<string, DataSheet>> = {
 const measuredShare: Readonly<Record<string, number>> = { bf16: 0.508, fp8: 0.312 };
 
 /**
- * Operations per second from the device's data sheet; undefined if unknown. For fp8 it is the rate of FP8, although a step has
- * matmuls in bf16 too: then no step exceeds 100%, and half the utilization of bf16 is the same speed.
+ * Peak operations per second from a device's data sheet; undefined if unknown. In dtype fp8 this is the rate of FP8, although a step
+ * also has matmuls in bf16: no utilization exceeds 100%, and half of bf16's utilization means the same speed.
  */
 export const dataSheetFlops = (device: string, dtype: string): number | undefined =>
   rateOf(
@@ -50,17 +50,17 @@ export const dataSheetFlops = (device: string, dtype: string): number | undefine
 const rateOf = (sheet: DataSheet | undefined, dtype: string): number | undefined =>
   dtype === 'bf16' || dtype === 'fp8' ? sheet?.[dtype] : undefined;
 
-/** Bytes of CUDA's context on an H100. */
+/** Bytes of device memory that a CUDA context takes on an H100. */
 const cudaContext = 552_402_944;
 
-/** "RTX 4090" is "4090" on the command line. */
+/** A GPU's name on the command line: "4090" for "RTX 4090". */
 const shortName = (word: string): string => word.split(' ').at(-1)!.toLowerCase();
 
 /**
- * The GPU that --for names: one of the table, or any GPU by its memory ("24GB"). `flops`: operations per second that training can be
- * expected to reach; undefined if unknown. `available`: free bytes when a run starts. Drivers keep up to 0.5% of the memory, CUDA's
- * context takes as much as on an H100, and no workspace of kernels measured there was over 128 MiB (benchmarks/h100).
- * @throws UsageError for other names, or a dtype that it lacks
+ * The GPU that --for names: one of the table, or any GPU by its memory ("24GB"). `flops`: expected operations per second in training;
+ * undefined if unknown. `available`: free bytes when a run starts, assuming that the driver keeps 0.5% of the memory, CUDA's context
+ * takes as much as on an H100, and kernels need a workspace of 128 MiB, more than any measured there (benchmarks/h100).
+ * @throws UsageError for an unknown name, or a dtype that the GPU does not support
  */
 export function plannedGpu(name: string, dtype: string) {
   const gigabytes = /^(\d{1,4}(?:\.\d+)?)GB$/i.exec(name)?.[1];
@@ -80,5 +80,5 @@ export function plannedGpu(name: string, dtype: string) {
   return { name: word ?? name.toUpperCase(), memory: { available, total }, flops };
 }
 
-/** Names the rate for fp8, which has matmuls in FP8 and in bf16. */
+/** A suffix for a utilization: " in FP8" in dtype fp8, whose steps have matmuls in FP8 and in bf16; else "". */
 export const rateNote = (dtype: string): string => (dtype === 'fp8' ? ' in FP8' : '');

@@ -1,6 +1,6 @@
-// GPT-2's forward pass, op by op as in the paper (Radford et al. 2019): embedding; per layer attention and MLP, which read a
-// norm of the residual stream and add to the stream; the final norm. The head is in head.ts. The alternatives of a modern GPT
-// (architecture.ts) are in norm.ts, linear.ts, positions.ts and streams.ts; linear.ts chooses which matmuls are in FP8.
+// The forward pass of GPT-2 (Radford et al. 2019): embedding; in each layer attention and MLP, which read a norm of the residual
+// stream and add to the stream; the final norm. The head is in head.ts. The alternatives of a modern GPT (architecture.ts) are in
+// norm.ts, linear.ts, positions.ts and streams.ts. linear.ts runs a matmul in FP8 if its operands have FP8 copies.
 import { attentionForward, embeddingForward } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
 import { linearForward } from './linear.ts';
@@ -14,7 +14,7 @@ import { inputOf, sumStreams, valuesOf } from './streams.ts';
 /**
  * Enqueues the forward pass from `batch.model.tokens` [B,T] to `batch.model.lnf` [B,T,C], the final hidden states. Logits and
  * losses come from the head: `lossesOf`, `meanLoss`.
- * @param beforeLayer called before the first op that reads a layer's weights is enqueued; the head is the layer after the last
+ * @param beforeLayer called with a layer's index before any op that reads its weights is enqueued; the head counts as one more layer
  * @throws ShapeError if the activations belong to another model
  * @example
  * const batch = model.activations.at(1, 3);
@@ -44,10 +44,10 @@ export function forward(model: Model, batch: ActivationSet, beforeLayer?: (layer
   normForward(device, { out: batch.operands.lnf, mean: lnfMean, rstd: lnfRstd, ...last });
 }
 
-/** The ids to embed: tokens [B,T]; or, of texts [B,S+1], T ids of each from its position on. */
+/** The token ids to embed: either `tokens` [B,T], or T ids of each row of `texts` [B,S+1] from the row's entry in `positions` on. */
 type Ids = Pick<Parameters<typeof embeddingForward>[1], 'tokens' | 'texts' | 'positions' | 'S'>;
 
-/** The residual stream that the first layer reads: the embedding, normalized if the model has its norm; and value embeddings. */
+/** Enqueues the embedding, which is the residual stream before the first layer, its norm if the model has one, and value embeddings. */
 export function embed(
   { device, config, weights }: Model,
   { model: { unnormed, embeddedRstd, embedded, valueEmbedded } }: ActivationSet,
@@ -63,22 +63,22 @@ export function embed(
   normForward(device, { out: { plain: embedded }, rstd: embeddedRstd, in: unnormed, weight: weights.get('lnew') });
 }
 
-/** Recomputes the activations of a layer that backward reads and `batch` did not keep (--recompute), with the same bits. */
+/** Recomputes those activations of a layer that backward reads and --recompute did not keep. They get the bits of the forward pass. */
 export function recomputeLayer(model: Model, batch: ActivationSet, index: number): void {
-  // The activations of the last layer are still in memory.
+  // The memory that layers share still has the activations of the last layer.
   if (batch.recompute === 'none' || index === batch.layers.length - 1) return;
   const { ln2 } = batch.operands.layers[index]!;
   if (batch.recompute === 'block') {
     attentionBranch(model, batch, index);
     mlpNorm(model, batch, index, ln2);
   } else if (ln2.rowwise) {
-    // The other layouts are kept; layers share the memory of the rowwise copy.
+    // Recomputes only the rowwise FP8 copy, whose memory all layers share; each layer has kept the other layouts of ln2.
     mlpNorm(model, batch, index, { rowwise: ln2.rowwise });
   }
   openMlp(model, batch, index);
 }
 
-/** From the residual stream before a layer to the residual stream after its attention. */
+/** Enqueues a layer's attention: from the residual stream before the layer to `residual2`, the stream after attention. */
 function attentionBranch(model: Model, batch: ActivationSet, index: number): void {
   const { device, weights, queryKeyTransform } = model;
   const { ln1Mean, ln1Rstd, qkv, qkRstd, attention, lse, residual2 } = batch.layers[index]!;
@@ -94,14 +94,14 @@ function attentionBranch(model: Model, batch: ActivationSet, index: number): voi
   linearForward(device, { out: { plain: residual2 }, ...attproj, residual });
 }
 
-/** Writes ln2, the norm of the residual stream after attention, in each layout that `out` has: plain, rowwise, columnwise. */
+/** Enqueues ln2, the norm of the residual stream after attention, in each layout of `out`: plain, rowwise FP8, columnwise FP8. */
 function mlpNorm({ device, weights }: Model, batch: ActivationSet, index: number, out: Operand): void {
   const { residual2, ln2Mean, ln2Rstd } = batch.layers[index]!;
   const { ln2w, ln2b } = weights.layer(index);
   normForward(device, { out, mean: ln2Mean, rstd: ln2Rstd, in: residual2, weight: ln2w, bias: ln2b });
 }
 
-/** From ln2 to fc and its activation, the 4C wide middle of the MLP. */
+/** Enqueues the first half of the MLP: from ln2 [B,T,C] to fc and its activation [B,T,4C]. */
 function openMlp({ device, weights }: Model, batch: ActivationSet, index: number): void {
   const { ln2, activated, fcFp8 } = batch.operands.layers[index]!;
   const { fcw, fcb } = weights.layer(index);

@@ -1,6 +1,6 @@
 // The head: logits = lnf * wte^T and their cross-entropy, in chunks of tokens, because the logits of a large batch do not fit in
-// memory. In training the backward of each chunk follows its forward, while its logits are in memory. An untied head has a
-// separate matrix, with biases. With FP8, all three matmuls are in FP8. Logits for a program, and its loss, take plain matmuls.
+// memory. In training, each chunk's backward follows its forward, while the chunk's logits are in memory. An untied head has a
+// separate matrix, and biases. In dtype fp8 its three matmuls are in FP8; only logits and losses for callers of the API use bf16.
 
 import { checkSynchronous } from '../base/checks/given.ts';
 import type { Device } from '../native/device.ts';
@@ -25,32 +25,32 @@ interface Chunk {
   readonly first: boolean;
   readonly lnf: Tensor;
   readonly logits: Tensor;
-  /** The chunk's rows of a tensor [B,T,...]. */
+  /** The rows of a tensor [B,T,...] that belong to this chunk. */
   rows(tensor: Tensor): Tensor;
 }
 
-/** Rows of the head's inputs and results, all in device memory. */
+/** N rows (tokens) of the head's results and targets, all in device memory. */
 export interface LossRows {
   readonly device: Device;
-  /** fp32 [N]. */
+  /** The loss of each row: fp32 [N]. */
   readonly losses: Tensor;
   /** [N,Vp] in the device's type; the columns from `vocabularySize` on are padding. */
   readonly logits: Tensor;
-  /** int32 [N]; -1 where nothing is to be learnt: the loss, and the row of the gradient, are 0. */
+  /** Target ids, int32 [N]; -1 for none: the row's loss, and its gradient, must then be 0. */
   readonly targets: Tensor;
   readonly vocabularySize: number;
-  /** The derivative of the total loss by the loss of a row. */
+  /** The derivative of the total loss with respect to one row's loss. */
   readonly dloss: number;
 }
 
 /**
- * A loss in place of cross-entropy. Both functions only enqueue ops or kernels. They are called for some rows at a time, and recorded
- * in the step's graph, so they must enqueue the same work every time.
+ * A loss in place of cross-entropy. Both functions only enqueue ops or kernels. They are called for a chunk of rows at a time, and
+ * recorded in a CUDA graph, so they must enqueue the same work at each call.
  */
 export interface Loss {
-  /** From logits and targets to `losses`. */
+  /** Computes `losses` from logits and targets. */
   forward(rows: LossRows): void;
-  /** Replaces the logits by the derivative of dloss * sum of losses, which is 0 in padding. */
+  /** Replaces the logits by the derivative of dloss * (sum of losses) with respect to them: 0 in padding columns. */
   backward(rows: LossRows): void;
 }
 
@@ -67,33 +67,33 @@ function* chunks({ B, T, model }: ActivationSet): Generator<Chunk> {
   }
 }
 
-/** The head's parameters in an arena; biases are null in GPT-2. */
+/** The head's tensors in an arena of weights or gradients. GPT-2 has no separate matrix (`weight` is wte) and no bias. */
 export const headOf = (arena: ParameterArena): { readonly weight: Tensor; readonly bias: Tensor | null } => ({
   weight: arena.find(headMatrix) ?? arena.get('wte'),
   bias: arena.find('headb') ?? null,
 });
 
-/** The head's parameters and constants as arguments of the op; V: the number of outputs in the softmax. */
+/** The head's arguments of the op `classifier`. V is the number of outputs in the softmax: an untied head includes padding. */
 function headArguments({ config, weights }: Model) {
   const { head, softcap } = architectureOf(config);
   const V = head === 'untied' ? paddedVocabularySize(config) : config.vocabularySize;
   return { ...headOf(weights), V, softcap };
 }
 
-/** The FP8 copies of a chunk's operands if the batch has lnf in FP8, else null. The weight is quantised once for all chunks. */
+/** Makes the arguments for a chunk's FP8 operands: null unless lnf has an FP8 copy. The weight is quantised once for all chunks. */
 function copiesOf({ device, weights }: Model, { operands: { lnf } }: ActivationSet, memory: Fp8Weight | undefined) {
   const { rowwise } = lnf;
   if (!rowwise) {
     return () => ({ inValues: null, inScale: null, weightValues: null, weightTransposed: null, factors: null });
   }
   const { weight: weightValues, factors } = weightInFp8(device, memory, { weight: headOf(weights).weight });
-  // The op reads the transposed copy only for gradients.
+  // Without gradients the op does not read `weightTransposed`, so any tensor of its shape will do.
   const weightTransposed = memory?.kept?.transposed ?? weightValues.view(weightValues.shape.toReversed());
   const ofWeight = { weightValues, weightTransposed, factors };
   return ({ rows }: Chunk) => ({ inValues: rows(rowwise.values), inScale: rows(rowwise.scale), ...ofWeight });
 }
 
-/** From `lnf` and `targets` to `losses` [B,T]. */
+/** Enqueues the head's forward pass, from `lnf` and `targets` of the batch to `losses` [B,T]. */
 export function headForward(model: Model, batch: ActivationSet): void {
   const { losses, targets } = batch.model;
   const forwardOnly = { din: null, dweight: null, dbias: null, step: null, dloss: 0, accumulate: false };
@@ -107,9 +107,9 @@ export function headForward(model: Model, batch: ActivationSet): void {
 }
 
 /**
- * From `lnf` and `targets` to `losses`, and to the gradients of lnf (in `batch.backward.dbranch`) and of the head's parameters
- * (overwritten, or added to if `accumulate`). `dloss` is the derivative of the total loss by the loss of one token. With FP8, the op
- * counts saturated tokens in the step block `step`.
+ * Enqueues the head's forward and backward: from the batch's `lnf` and `targets` to `losses`, the gradient of lnf (in
+ * `batch.backward.dbranch`) and the parameters' gradients (overwritten, or added to if `accumulate`). `dloss` is the derivative of the
+ * total loss with respect to one token's loss. With FP8, the op counts tokens whose gradient saturated in the step block `step`.
  */
 export function headForwardBackward(
   model: Model,
@@ -133,7 +133,7 @@ export function headForwardBackward(
 
 const noActivation = { pre: null, activated: null, activation: 0 };
 
-/** Enqueues the logits of each chunk of rows, and yields the chunk while its logits are in memory. */
+/** Computes the logits chunk by chunk, never in FP8. Yields each chunk; its logits are valid until the next is requested. */
 export function* plainLogits(model: Model, batch: ActivationSet): Generator<Chunk> {
   const { device } = model;
   const { weight, bias, softcap } = headArguments(model);
@@ -145,7 +145,7 @@ export function* plainLogits(model: Model, batch: ActivationSet): Generator<Chun
   }
 }
 
-/** As `headForwardBackward`, with a program's loss. */
+/** The head's forward and backward as in `headForwardBackward`, with an API user's loss in place of cross-entropy. */
 export function lossForwardBackward(
   model: Model,
   batch: ActivationSet,

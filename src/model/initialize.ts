@@ -1,13 +1,13 @@
-// Draws the initial weights in the order of llm.c and PyTorch: with the same seed, the weights are equal.
+// Draws initial weights with the random generator and in the order of llm.c and PyTorch, so that equal seeds give equal weights.
 import { checkArguments, checkValue, whole } from '../base/checks/given.ts';
 import { openGenerator } from '../native/generator.ts';
 import { castWeights, checkIdle, type Model } from './model.ts';
 import { parameterTable, realCount } from './parameters.ts';
 
 /**
- * Fills all weights: matrices with normal numbers in the table's order, biases with 0, layernorm weights with 1, padding with 0.
- * @param seed a whole number from 0 to 2^32 - 1; weights equal PyTorch's with that seed, to 1e-7
- * @throws UsageError for another seed
+ * Fills all weights. For GPT-2: matrices with normal random numbers, biases with 0, layernorm weights with 1, padding rows with 0.
+ * @param seed a whole number from 0 to 2^32 - 1. The weights equal PyTorch's for this seed, to 1e-7
+ * @throws UsageError for a seed outside this range
  * @example initializeWeights(model, 42);
  */
 export function initializeWeights(model: Model, seed: number): void {

@@ -1,5 +1,5 @@
-// The cache of growing texts: the tokens, and for each layer the keys and values of all earlier tokens, so that a new token
-// costs the work of one token. src/inference/sample chooses tokens.
+// The key-value cache for generation: the tokens of each text, and in each layer the keys and values of all its earlier tokens, so that
+// only new tokens need computing. src/inference/sample chooses tokens.
 import { checkArguments, checkGiven, whole } from '../base/checks/given.ts';
 import type { Pointer } from '../native/bindings.generated.ts';
 import type { Device, PinnedBuffer } from '../native/device.ts';
@@ -13,22 +13,22 @@ import type { Model } from './model.ts';
 
 export interface CacheSizes {
   readonly texts: number;
-  /** Tokens of a text that the model sees: at most its context. */
+  /** The most tokens of a text that the cache holds; at most the model's context. */
   readonly window: number;
 }
 
-/** The tensors of a cache. The first dimension is the texts; keys and values begin with [layers, texts]. */
+/** Types and shapes of a cache's tensors. The first dimension is the text; keys and values begin with [layers, texts]. */
 function cacheTable(device: Device, config: ModelConfig, { texts, window }: CacheSizes) {
   const { layers, channels, heads } = config;
   const perHead = [texts, heads, window, channels / heads];
   return {
     keys: { type: 'activation', shape: [layers, ...perHead] },
     values: { type: 'activation', shape: [layers, ...perHead] },
-    /** With room for the token after a full window. */
+    /** Token ids of each text, with room for one token after a full window. */
     tokens: { type: 'int32', shape: [texts, window + 1] },
     positions: { type: 'int32', shape: [texts] },
     seeds: { type: 'int32', shape: [texts] },
-    /** The output of the MLP's activation and GELU's input, which in fp8 the model's activations do not have in bf16. */
+    /** Output and input of the MLP's activation in bf16. Only in dtype fp8, where the model's activations lack them in bf16. */
     ...only(device.dtype === 'fp8', {
       mlp: { type: 'activation', shape: [2, Math.max(texts, window), 4 * channels] },
     }),
@@ -52,21 +52,21 @@ export interface CacheView {
   readonly tokens: Tensor;
   readonly positions: Tensor;
   readonly seeds: Tensor;
-  /** The output of the MLP's activation and its input, [2,rows,4C]; undefined if the model's activations have memory for them. */
+  /** Output and input of the MLP's activation, [2,rows,4C]; undefined if the model's activations have memory for both. */
   readonly mlp: Tensor | undefined;
-  /** The keys and values of each layer, [texts,NH,window,HS]. */
+  /** Keys and values of each layer, both [texts,NH,window,HS]. */
   readonly layers: readonly { readonly keys: Tensor; readonly values: Tensor }[];
 }
 
-/** A copy in host memory, and the event that is reached when it has arrived. */
+/** Host memory for a copy of the tokens, and the event that is reached when the copy has arrived. */
 export interface TokenCopy {
   readonly pinned: PinnedBuffer;
   readonly event: Pointer;
 }
 
 /**
- * A cache for `texts` texts of up to `window` tokens. It closes with its device. The model's activations must hold one text of
- * `window` tokens, and one token of each text: B x T of at least max(texts, window).
+ * A key-value cache for `texts` texts of up to `window` tokens; its memory is freed with the device. The model must have been created
+ * for B x T of at least max(texts, window), because its activations hold one text of `window` tokens, or one token of each text.
  * @throws UsageError for a window over the model's context; NativeError if the device has too little memory
  * @example const cache = new KeyValueCache(model, { texts: 2, window: 32 });
  */
@@ -79,9 +79,9 @@ export class KeyValueCache implements CacheView {
   readonly seeds: Tensor;
   readonly mlp: Tensor | undefined;
   readonly layers: CacheView['layers'];
-  /** Copies of `tokens` to the host, two at a time. */
+  /** Memory for two copies of `tokens` on the host, so that one can be read while the other arrives. */
   readonly copies: readonly [TokenCopy, TokenCopy];
-  /** Programs that generate one token, by the options of the choice. */
+  /** Recorded programs that generate one token of each text, by the options of the token's choice. */
   readonly programs = new Map<string, { run(): void }>();
   isInUse = false;
 

@@ -1,7 +1,7 @@
-// The matmuls of a linear layer: its output, and the gradients of its input and its weight. The activation of the MLP is fused
-// with them: GELU in GPT-2, else the squared ReLU. GELU's backward needs GELU's input (`pre`), the squared ReLU's only its output.
-// A matmul is in FP8 if its operands have copies in FP8, else in the device's dtype. Then the activation's output and its gradient
-// are stored only in FP8, and `pre` is GELU's derivative in one byte. docs/fp8.md says why no copy of a weight is older than the weight.
+// The matmuls of a linear layer: its output, and the gradients of its input and its weight. The MLP's activation is fused with them:
+// GELU in GPT-2, else the squared ReLU. GELU's backward needs GELU's input (`pre`), the squared ReLU's backward only its output.
+// A matmul runs in FP8 if its operands have FP8 copies (docs/fp8.md), else in the device's dtype. In FP8, the activation's output and
+// its gradient are stored only in FP8, and `pre` holds GELU's derivative, one byte an element.
 import { GPT2_ACTIVATION } from '../native/bindings.generated.ts';
 import type { Device } from '../native/device.ts';
 import type { Tensor } from '../native/tensor.ts';
@@ -17,19 +17,19 @@ import {
 import { type Fp8Weight, need, type Operand, withNorm } from './operands.ts';
 
 export interface LinearForward {
-  /** Plain; an activation's output in FP8 is rowwise, and columnwise if there is memory for it. */
+  /** The result [N,O] in plain layout. An activation's output in FP8 is instead rowwise, and columnwise too if there is memory. */
   readonly out: Operand;
   readonly in: Operand;
   readonly weight: Tensor;
   readonly fp8?: Fp8Weight | undefined;
   readonly bias: Tensor | null;
   readonly residual?: Tensor;
-  /** Whether the activation follows: GELU with `pre`, else the squared ReLU. */
+  /** Whether an activation follows the matmul: GELU if `pre` is present, else the squared ReLU. */
   readonly activates?: boolean;
   readonly pre?: Tensor | undefined;
 }
 
-/** out = in * weight^T + bias + residual, or the activation of in * weight^T + bias */
+/** Enqueues out = in * weight^T + bias + residual, or out = activation(in * weight^T + bias). */
 export function linearForward(device: Device, args: LinearForward): void {
   const { out, in: input, weight, fp8, bias, residual = null, activates = false, pre = null } = args;
   const common = { bias, residual, activation: activationOf(activates, pre) };
@@ -48,21 +48,21 @@ export function linearForward(device: Device, args: LinearForward): void {
 }
 
 interface LinearBackwardInput {
-  /** Plain; through an activation in FP8 rowwise and columnwise. */
+  /** The result [N,C] in plain layout. Through an activation in FP8, it is instead rowwise and columnwise. */
   readonly din: Operand;
   readonly dout: Operand;
   readonly weight: Tensor;
   readonly fp8?: Fp8Weight | undefined;
-  /** The activation's output, if the layer reads it: `din` is then the gradient of the activation's input. */
+  /** The activation's output, if it is the layer's input. Then `din` is the gradient of the activation's input. */
   readonly activated?: Operand;
   readonly pre?: Tensor | undefined;
 }
 
-/** din = dout * weight, times the activation's derivative */
+/** Enqueues din = dout * weight, times the activation's derivative if there is an activation. */
 export function linearBackwardInput(device: Device, args: LinearBackwardInput): void {
   const { din, dout, weight, fp8, activated, pre = null } = args;
   const activation = activationOf(activated !== undefined, pre);
-  // The squared ReLU's output.
+  // The backward of the squared ReLU reads its output; GELU's backward reads `pre` instead.
   const output = pre ? undefined : activated;
   if (!dout.rowwise) {
     const operands = { din: need(din, 'plain'), dout: need(dout, 'plain'), weight };
@@ -83,10 +83,10 @@ export function linearBackwardInput(device: Device, args: LinearBackwardInput): 
 }
 
 type Gradients = Pick<Parameters<typeof matmulBackwardWeight>[1], 'dweight' | 'dbias' | 'accumulate'>;
-/** N: rows of dout and in. */
+/** N is the number of rows of `dout` [N,O] and `in` [N,C]. */
 type LinearBackwardWeight = Gradients & { readonly dout: Operand; readonly in: Operand; readonly N: number };
 
-/** dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout */
+/** Enqueues dweight = dout^T * in and dbias = column sums of dout; with `accumulate`, both are added to. */
 export function linearBackwardWeight(device: Device, { dout, in: input, N, ...gradients }: LinearBackwardWeight): void {
   if (!dout.columnwise || !input.columnwise) {
     matmulBackwardWeight(device, { ...gradients, dout: need(dout, 'plain'), in: need(input, 'plain') });
@@ -102,7 +102,7 @@ const { GPT2_NO_ACTIVATION, GPT2_GELU, GPT2_RELU_SQUARED } = GPT2_ACTIVATION;
 const activationOf = (activates: boolean, pre: Tensor | null): number =>
   !activates ? GPT2_NO_ACTIVATION : pre ? GPT2_GELU : GPT2_RELU_SQUARED;
 
-/** Memory for a result in FP8; null for a plain result. */
+/** The op's arguments for a result in FP8: memory for both copies; null for a result in plain layout. */
 const storedIn = ({ rowwise, columnwise }: Operand) => ({
   ...{ values: rowwise?.values ?? null, scale: rowwise?.scale ?? null },
   ...{ columnwise: columnwise?.values ?? null, columnwiseScale: columnwise?.scale ?? null },
@@ -110,7 +110,7 @@ const storedIn = ({ rowwise, columnwise }: Operand) => ({
 
 const normOf = (operand: Operand, layout: 'rowwise' | 'columnwise'): Tensor => withNorm(need(operand, layout)).norm;
 
-/** Quantises a weight [O,C] for the next matmul and for backward, if kept. @param bias needed if the result is stored in FP8 */
+/** Quantises a weight [O,C] for the next matmul, and transposed for backward if `memory.kept`. @param bias if the result is in FP8 */
 export function weightInFp8(
   device: Device,
   memory: Fp8Weight | undefined,
@@ -122,7 +122,7 @@ export function weightInFp8(
   return { weight: values, factors };
 }
 
-/** A weight [O,C] in FP8, transposed to [C,O] for the gradient of the input. */
+/** The transposed FP8 copy [C,O] of a weight [O,C], for the gradient of the input: forward's copy, or a new one. */
 function transposedInFp8(
   device: Device,
   memory: Fp8Weight | undefined,

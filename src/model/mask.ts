@@ -1,16 +1,16 @@
-// The first key that each query attends to, from windows and starts of documents. The host computes the array from a batch's
-// tokens and uploads both together, so that windows may change from step to step.
+// Masks of attention: the first key that each query attends to, from windows and document starts. The host computes these positions
+// from a batch's tokens and uploads both together, so that windows may change from step to step.
 import type { Tensor } from '../native/tensor.ts';
 import type { ActivationSet } from './activations.ts';
 import type { ModelConfig } from './config.ts';
 
-/** Most keys of a query, in long layers and in the others; undefined: all keys before the query. */
+/** The most keys that a query attends to, in long layers and in the other layers; undefined for no limit. */
 export interface Windows {
   readonly long?: number | undefined;
   readonly short?: number | undefined;
 }
 
-/** Whether a layer has the long window: the first and the last layer, and every fourth from the nearer of both. */
+/** Whether a layer has the long window: the first and last layer, and every fourth layer counted from the nearer of these two. */
 const isLong = (layer: number, layers: number): boolean => Math.min(layer, layers - 1 - layer) % 4 === 0;
 
 export const windowsOf = ({ window: long, shortWindow }: Pick<ModelConfig, 'window' | 'shortWindow'>): Windows => ({
@@ -20,7 +20,7 @@ export const windowsOf = ({ window: long, shortWindow }: Pick<ModelConfig, 'wind
 
 const windowStep = 128;
 
-/** The windows of a step of training if they grow linearly, in steps of 128 tokens, to the model's. */
+/** The windows in step `step` of `steps`, growing linearly to the model's windows in multiples of 128 tokens. */
 export function growingWindows(config: ModelConfig, step: number, steps: number): Windows {
   const grown = (window: number | undefined) =>
     window && Math.min(window, windowStep * Math.max(1, Math.ceil((window * step) / steps / windowStep)));
@@ -28,7 +28,7 @@ export function growingWindows(config: ModelConfig, step: number, steps: number)
   return { long: grown(long), short: grown(short) };
 }
 
-/** The first key of each query of the long layers and of the others, [B,T] each; absent where attention has no limit. */
+/** Position of each query's first key, [B,T], for long layers and for the other layers; absent without a window or document mask. */
 export function firstKeys(
   { documentMask, endOfText, ...config }: ModelConfig,
   inputs: Int32Array,
@@ -50,11 +50,11 @@ export function firstKeys(
   return { firstLong: within(long), firstShort: within(short) };
 }
 
-/** The first keys of a layer's queries, in device memory; null without a limit. */
+/** Each query's first key in a layer, [B,T] in device memory; null without a window or document mask. */
 export const firstOf = ({ model, layers }: ActivationSet, layer: number): Tensor | null =>
   (isLong(layer, layers.length) ? model.firstLong : (model.firstShort ?? model.firstLong)) ?? null;
 
-/** The most keys of a query in generation; 0: no limit. */
+/** The most keys that a query of a layer attends to, by the model's windows; 0 for no limit. */
 export function windowOf(config: Omit<ModelConfig, 'heads' | 'context'>, layer: number): number {
   const { long = 0, short = 0 } = windowsOf(config);
   return isLong(layer, config.layers) ? long : short;

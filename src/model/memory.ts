@@ -1,4 +1,4 @@
-// Plans memory before it is allocated: free memory of the device and the host, and the needs of inference.
+// Memory planning before allocation: free memory of the device and the host, and the device memory that inference needs.
 import { freemem, totalmem } from 'node:os';
 import { words } from '../base/errors.ts';
 import { absentDevice, plannedPath } from '../native/absent-device.ts';
@@ -11,16 +11,16 @@ import { headForward } from './head.ts';
 import { type CacheSizes, KeyValueCache } from './key-value-cache.ts';
 import { createModel } from './model.ts';
 
-/** GPU memory outside of plans: kernel code, recorded graphs, rounding up to pages. */
+/** Bytes of GPU memory that plans do not count: kernel code, recorded graphs, rounding up to pages. */
 const reserve = 384 * 2 ** 20;
 
-/** The batch of sequences of T tokens above which a larger batch is hardly faster: 65,536 tokens on a GPU, 4096 on a CPU. */
+/** The number of sequences of T tokens above which a batch is hardly faster per token: 65,536 tokens on a GPU, 4096 on a CPU. */
 export const enoughRows = ({ description }: Device, T: number): number =>
   Math.max(1, Math.floor((description.library === 'cuda' ? 65536 : 4096) / T));
 
 /**
- * Device memory that a run may allocate: all that is free, or the user's limit.
- * @param maxMemory GiB; undefined: all that is free
+ * Bytes of device memory that a run may allocate, with a reason and advice for messages: all free memory, or the user's limit.
+ * @param maxMemory the user's limit in GiB; undefined for none
  */
 export function memoryLimit(device: Device, maxMemory: number | undefined) {
   const { available, total } = availableMemory(device);
@@ -43,7 +43,7 @@ export function memoryLimit(device: Device, maxMemory: number | undefined) {
   };
 }
 
-/** Free and total bytes of a device's memory; on the CPU within the limit of a container. */
+/** Free and total bytes of a device's memory; for a CPU, a container's limit counts. */
 export function availableMemory(device: Device): { available: number; total: number } {
   return device.description.library === 'cpu' ? withinContainer(device.memory()) : device.memory();
 }
@@ -64,7 +64,7 @@ export const totalOf = (plan: MemoryPlan): number => [...plan.values()].reduce((
 
 export const reserveOf = ({ description }: Device): number => (description.library === 'cuda' ? reserve : 0);
 
-/** Bytes that must be free for a plan. */
+/** Bytes that must be free on the device for a memory plan. */
 export const neededFor = (device: Device, plan: MemoryPlan): number => totalOf(plan) + reserveOf(device);
 
 interface InferenceSizes {
@@ -74,7 +74,7 @@ interface InferenceSizes {
   readonly cache?: CacheSizes;
 }
 
-/** The device memory of a model for inference, measured by creating the model on a stand-in for the device. */
+/** Bytes of device memory that inference needs, by name: measured by creating the model on a stand-in for the device. */
 export function inferencePlan(
   device: Device,
   config: ModelConfig,
@@ -94,7 +94,7 @@ export function inferencePlan(
 
 export const upTo = (most: number): number[] => Array.from({ length: most }, (_, index) => index + 1);
 
-/** The largest of `batches` (ascending) that fits; undefined if none does. If a batch fits, every smaller one must fit too. */
+/** The largest of `batches` (ascending) that fits, by binary search: all batches below one that fits must fit. Undefined if none fits. */
 export function largestFitting(batches: readonly number[], fits: (batch: number) => boolean): number | undefined {
   let [fitting, end] = [0, batches.length];
   while (fitting < end) {

@@ -1,5 +1,5 @@
-// A model on a device: configuration, weights, and the activations of a batch. forward.ts and backward.ts have functions over a
-// model; src/train adds gradients and optimizer state.
+// A model on a device: configuration, weights, and activations. forward.ts and backward.ts run a model; src/train adds gradients and
+// optimizer state.
 import { checkArguments, checkGiven, whole } from '../base/checks/given.ts';
 import { usageError } from '../base/errors.ts';
 import type { Device } from '../native/device.ts';
@@ -23,20 +23,20 @@ import { ShardedParameters, type Sharding } from './sharded-parameters.ts';
 export interface Model {
   readonly device: Device;
   readonly config: ModelConfig;
-  /** Weights that forward and backward read, in the device's element type. */
+  /** The weights that forward and backward read, in the device's element type (fp32 or bf16). */
   readonly weights: ParameterArena;
-  /** fp32; the same memory as `weights` unless the device computes in bf16. */
+  /** Master weights in fp32, which the optimizer updates; the same memory as `weights` if those are fp32. */
   readonly masters: ParameterCopy;
-  /** How ranks divide optimizer state and master weights; undefined if each rank holds all of them. */
+  /** The division of optimizer state and master weights between ranks; undefined if each rank holds everything. */
   readonly sharding: Sharding | undefined;
   readonly activations: Activations;
-  /** The rotation and norm of queries and keys; undefined in GPT-2. */
+  /** The change of queries, keys and values before attention, such as a rotation; undefined in GPT-2. */
   readonly queryKeyTransform: QueryKeyTransform | undefined;
 }
 
 /**
- * Allocates a model whose weights are zero, for batches of up to B x T tokens. The model closes with its device.
- * @throws UsageError for sizes that make no model; NativeError if the device has too little memory
+ * Allocates a model whose weights are zero, for batches of up to B x T tokens. The memory is freed when the device is closed.
+ * @throws UsageError for an invalid configuration or batch; NativeError if the device has too little memory
  * @example
  * const config = presetConfig('d6')!;
  * const model = createModel(device, config, { B: 4, T: 64, purpose: 'training' });
@@ -59,7 +59,7 @@ export function createModel(device: Device, config: ModelConfig, sizes: Activati
   return { device, config, weights, masters, sharding, activations, queryKeyTransform };
 }
 
-/** Allocates fp32 memory for the selected parameters; with `sharding`, for this rank's parts of them. */
+/** Allocates one fp32 number per element of the selected parameters; with `sharding`, only for this rank's shares. */
 export const fp32Copy = (
   device: Device,
   config: ModelConfig,
@@ -75,7 +75,7 @@ function modelScratch(device: Device, config: ModelConfig, { B, T }: { B: number
   const { channels: C, heads: NH } = config;
   const N = B * T;
   const padded = paddedVocabularySize(config);
-  // The last chunk may be smaller and still need more: k is divided differently.
+  // The last chunk of the head may need more scratch although it has fewer rows: its matmuls split k differently.
   const chunk = Math.min(headChunk(device), N);
   const chunks = N % chunk === 0 ? [chunk] : [chunk, N % chunk];
   return Math.max(
@@ -103,12 +103,12 @@ function fp8Scratch(device: Device, config: ModelConfig, N: number): number[] {
   const weights = [{ C, O: 3 * C }, { C, O: C }, ...ofMlp, { C, O: paddedVocabularySize(config) }];
   return [
     ...weights.map((sizes) => fp8QuantizeWeightScratch(device, sizes)),
-    // The smaller matmuls need no more, and attention's matmuls have no weight gradient in FP8.
+    // Other matmuls in FP8 need no more scratch: they are smaller, and attention's have no weight gradient in FP8.
     ...ofMlp.map((sizes) => fp8MatmulScratch(device, { N, ...sizes, gradients: true })),
   ];
 }
 
-/** Rounds the master weights into the weights, unless they are the same memory. Call it after changing masters. */
+/** Rounds the master weights into the weights, unless both are the same memory. Call this after changing master weights. */
 export function castWeights({ device, weights, masters }: Model): void {
   if (masters instanceof ShardedParameters) {
     masters.castInto(weights);
@@ -122,14 +122,14 @@ export function castWeights({ device, weights, masters }: Model): void {
   }
 }
 
-/** Refuses to read or replace all weights before a step or an evaluation that was not awaited. @throws UsageError */
+/** Call before reading or replacing all weights. @throws UsageError if a step or an evaluation was not awaited */
 export function checkIdle({ activations }: Model): void {
   if (activations.isBusy) throw usageError`a step or an evaluation of the model has not ended: await its Promise first`;
 }
 
 const filled = new WeakSet<Model>();
 
-/** Refuses weights that nothing has filled, at a model's first use: every token would be as likely. @throws UsageError */
+/** Call at each use of a model. @throws UsageError if nothing has filled the weights: every token would be equally likely */
 export function checkFilled(model: Model): void {
   if (filled.has(model)) return;
   const gains = model.weights.get('lnfw').numbers();

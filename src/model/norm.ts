@@ -1,15 +1,15 @@
-// The norm of a model's residual stream: layernorm in GPT-2, else RMSNorm, which has no mean and no biases. If a matmul reads
-// the result in FP8, the op stores it in FP8 too: the op holds whole rows, and the largest element of a row gives the row's
-// scale. Columnwise copies, which have one scale for many rows, are transposed from rowwise copies. The norm of a row bounds the
-// next matmul's results.
+// The norm of a model's residual stream: layernorm in GPT-2, else RMSNorm, which has no mean and no biases. If a matmul reads the
+// result in FP8, the op also stores a rowwise FP8 copy: the op holds whole rows, and a row's largest element gives the row's scale.
+// Columnwise copies, with one scale for 512 rows, are transposed from rowwise copies. The op also stores the L2 norm of each row,
+// which bounds the next matmul's results.
 import type { Device } from '../native/device.ts';
 import type { Tensor } from '../native/tensor.ts';
 import { normBackward as backward, normForward as forward, fp8Transpose } from '../ops/ops.generated.ts';
 import { need, type Operand, withNorm } from './operands.ts';
 
-/** Layernorm adds this to the variance, in GPT-2. */
+/** GPT-2's layernorm adds this to the variance. */
 const layernormEps = 1e-5;
-/** RMSNorm adds this to the mean of squares: PyTorch's default, the distance from 1 to the next fp32 number, for bf16 too. */
+/** RMSNorm adds this to the mean of squares, in every dtype: PyTorch's default, the distance from 1 to the next fp32 number. */
 export const rmsnormEps = 2 ** -23;
 
 type Optional<Name extends string> = { readonly [N in Name]?: Tensor | undefined };
@@ -17,7 +17,7 @@ type Computed = 'values' | 'scale' | 'norm' | 'eps';
 type Forward = Omit<Parameters<typeof forward>[1], Computed | 'out' | 'mean' | 'bias'>;
 export type NormForward = Forward & Optional<'mean' | 'bias'> & { readonly out: Operand };
 
-/** layernorm if there are a mean and a bias, else RMSNorm. */
+/** Enqueues the norm of each row: layernorm if `mean` and `bias` are present, else RMSNorm. */
 export function normForward(device: Device, { out, mean, bias, ...rest }: NormForward): void {
   const eps = mean ? layernormEps : rmsnormEps;
   forward(device, { out: out.plain ?? null, ...stored(out), ...rest, mean: mean ?? null, bias: bias ?? null, eps });
@@ -32,11 +32,11 @@ export function normBackward(device: Device, { din, mean, dbias, ...rest }: Norm
   transpose(device, din);
 }
 
-/** The copy in FP8 that the op stores too. */
+/** The op's arguments for the rowwise FP8 copy that it stores; null without one. */
 export const stored = ({ rowwise }: Operand) =>
   rowwise ? withNorm(rowwise) : { values: null, scale: null, norm: null };
 
-/** Makes the columnwise copy, if the matrix has one, from the rowwise copy. */
+/** Fills a matrix's columnwise FP8 copy from its rowwise copy; does nothing if either is absent. */
 export function transpose(device: Device, { rowwise, columnwise }: Operand): void {
   if (!rowwise || !columnwise) return;
   const { values, scale, norm } = withNorm(columnwise);

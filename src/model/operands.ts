@@ -1,48 +1,48 @@
-// The matrices that norms write and matmuls with weights read, in all layouts for which there is memory (activations.ts), and
-// memory for weights in FP8. The layouts decide which matmuls are in FP8 (linear.ts, head.ts).
+// Operands of matmuls: activations and gradients in all layouts for which there is memory (activation-tables.ts), and memory for FP8
+// weights. A matmul runs in FP8 if its operands have FP8 layouts (linear.ts, head.ts).
 import type { Tensor } from '../native/tensor.ts';
 import type { ActivationTensors } from './activation-tables.ts';
 
-/** A copy in FP8: values, and a scale for each row, or for each block of rows of a columnwise copy. */
+/** An FP8 copy of a matrix: values, and one scale for each row (rowwise copy) or each block of 512 rows (columnwise copy). */
 export interface Fp8Matrix {
   readonly values: Tensor;
   readonly scale: Tensor;
-  /** The norm of each row, or the largest in each block of rows; undefined for the MLP's activation and its gradient. */
+  /** The L2 norm of each row, or the largest in each block of rows. Undefined for the MLP's activation and its gradient. */
   readonly norm?: Tensor | undefined;
 }
 
-/** A matrix in up to three layouts. */
+/** A matrix in up to three layouts, each undefined if there is no memory for it. */
 export interface Operand {
-  /** In the device's dtype. */
+  /** Row-major, in the device's element type: fp32 or bf16. */
   readonly plain?: Tensor | undefined;
-  /** For matmuls with a weight. */
+  /** FP8 with a scale for each row, for matmuls with a weight. */
   readonly rowwise?: Fp8Matrix | undefined;
-  /** For gradients of weights, which sum over rows. */
+  /** FP8, transposed, with a scale for each block of 512 rows, for weight gradients, which sum over rows. */
   readonly columnwise?: Fp8Matrix | undefined;
 }
 
 export interface Fp8Weight {
-  /** For the next matmul. */
+  /** Memory for the FP8 values of the weight in the next matmul; may be shared with other weights. */
   readonly values: Tensor;
   readonly factors: Tensor;
-  /** The copy that forward makes for backward. Absent: backward quantises the weight again, into `values`. */
+  /** Memory for the transposed copy that forward makes for backward. If absent, backward quantises the weight again. */
   readonly kept?: { readonly transposed: Tensor; readonly factors: Tensor } | undefined;
 }
 
-/** The layout of a matrix that a matmul needs. @throws Error if the matrix does not have it */
+/** A matrix in the layout that a matmul needs. @throws Error if the matrix lacks this layout */
 export function need<L extends keyof Operand>(operand: Operand, layout: L): NonNullable<Operand[L]> {
   const found = operand[layout];
   if (!found) throw new Error(`a matmul needs a matrix in ${layout} layout, for which there is no memory`);
   return found;
 }
 
-/** A copy with its norms, which a matmul needs. @throws Error if the copy has none */
+/** Checks that an FP8 copy has the norms that a matmul needs. @throws Error if not */
 export function withNorm({ norm, ...copy }: Fp8Matrix): Fp8Matrix & { readonly norm: Tensor } {
   if (!norm) throw new Error(`a matmul needs the norms of ${copy.values.name}, for which there is no memory`);
   return { ...copy, norm };
 }
 
-/** The layouts of each matrix. Layers share the memory of rowwise copies, except the squared ReLU's output, which backward reads. */
+/** Operands by name. All layers share rowwise FP8 memory, except for the squared ReLU's output, which backward reads. */
 export function operandsOf({ model, layers, backward, fp8 }: ActivationTensors) {
   const ofNorm = copyOf(fp8, 'normRowwise');
   const mlp = copyOf(fp8, 'mlpRowwise');
@@ -68,13 +68,13 @@ export function operandsOf({ model, layers, backward, fp8 }: ActivationTensors) 
       columnwise: copyOf(backward, 'dresidualColumnwise'),
     },
     dfc: { plain: backward?.dfc, rowwise: mlp, columnwise: copyOf(backward, 'dfcColumnwise') },
-    /** Memory for any weight, and for the head's. */
+    /** Memory for any weight in FP8, and with it memory for the head's transposed weight. */
     weightFp8,
     headFp8: keeping(fp8.headTransposed, fp8.factors),
   };
 }
 
-/** The copy whose values have this name, if there is memory for it. */
+/** The FP8 copy whose tensors are named `name`, `nameScale` and perhaps `nameNorm`; undefined if there is no memory for them. */
 function copyOf<T extends object>(tensors: T | undefined, name: keyof T & string): Fp8Matrix | undefined {
   const all = (tensors ?? {}) as Readonly<Record<string, Tensor | undefined>>;
   const { [name]: values, [`${name}Scale`]: scale, [`${name}Norm`]: norm } = all;

@@ -1,4 +1,4 @@
-// The table of parameters: names, shapes, and initial values. arena.ts has their memory.
+// The table of a model's parameters: names, shapes and initial values. arena.ts allocates their memory.
 import { checkArguments } from '../base/checks/given.ts';
 import { elementCount } from '../native/element-types.ts';
 import { type Architecture, architectureOf } from './architecture.ts';
@@ -6,25 +6,24 @@ import { type ModelConfig, paddedVocabularySize } from './config.ts';
 
 export type ParameterKind = 'matrix' | 'vector';
 
-/** Initial values: normal numbers with a standard deviation, one value everywhere, or each value. */
+/** Initial values of a parameter: normal random numbers, one value for all elements, or a list of all values. */
 type Initial =
   | { readonly standardDeviation: number }
   | { readonly value: number }
   | { readonly values: readonly number[] };
 
-/** One parameter of the model. */
 export interface Parameter {
   /** "wte", or "h.3.qkvw" for layer 3. */
   readonly name: string;
-  /** The name in openai-community/gpt2. */
+  /** The tensor's name in Hugging Face's openai-community/gpt2. */
   readonly huggingFaceName: string;
-  /** Whether Hugging Face stores the matrix as [in, out]; ours is [out, in]. */
+  /** Whether Hugging Face stores the matrix as [in, out]. Here matrices are [out, in]. */
   readonly transposed: boolean;
   readonly kind: ParameterKind;
   readonly shape: readonly number[];
-  /** Rows that hold values; the others are padding and stay zero. */
+  /** Number of rows with values. The remaining rows are padding, which stays zero. */
   readonly rows: number;
-  /** Number of matrices of equal size in the rows: 3 in qkvw (query, key, value). 0 for a vector. */
+  /** Number of stacked matrices of equal size: 3 in qkvw (query, key, value), 0 for a vector. */
   readonly matrices: number;
   readonly initial: Initial;
 }
@@ -36,7 +35,7 @@ export const isValueTable = ({ name }: Parameter): boolean => name.startsWith('v
 export const headMatrix = 'headw';
 
 /**
- * Every parameter, matrices in the order in which initial weights are drawn (llm.c's and PyTorch's).
+ * All parameters of a model. Matrices are in the order in which llm.c and PyTorch draw initial weights.
  * @example for (const { name, shape } of parameterTable(config)) console.log(name, shape); // h.0.qkvw [1152,384]
  */
 export function parameterTable(config: ModelConfig): Parameter[] {
@@ -71,7 +70,7 @@ export function parameterTable(config: ModelConfig): Parameter[] {
   if (embeddingNorm === 'rmsnorm') add('vector', 'lnew', 'ln_e.weight', [C], one);
   for (let layer = 0; layer < layers; layer++) {
     const h = `h.${layer}`;
-    // As in the program from which the parts come (docs/recipe.md).
+    // Initial factors of learned skips, as in the program from which the skips are taken (docs/recipe.md).
     if (skips === 'learned') add('vector', `${h}.streamw`, `${h}.stream.weight`, [3], { values: [1, 0, 1] });
     addNorm(`${h}.ln1`, `${h}.ln_1`);
     add('matrix', `${h}.qkvw`, `${h}.attn.c_attn.weight`, [3 * C, C], matrix(C), { matrices: 3 });
@@ -87,7 +86,7 @@ export function parameterTable(config: ModelConfig): Parameter[] {
   }
   addNorm('lnf', 'ln_f');
   if (head === 'untied') {
-    // Padding rows take part in the softmax, as in the program from which the recipe comes (docs/recipe.md).
+    // An untied head has no padding rows: all rows take part in the softmax, as in the recipe's original program (docs/recipe.md).
     add('matrix', headMatrix, 'lm_head.weight', [padded, C], projection);
     add('vector', 'headb', 'lm_head.bias', [padded], zero);
   }
@@ -96,23 +95,23 @@ export function parameterTable(config: ModelConfig): Parameter[] {
 
 interface InitialValues {
   readonly embedding: Initial;
-  /** For a matrix with `fanIn` columns. */
+  /** Initial values of a matrix with `fanIn` columns that is neither an embedding nor a projection. */
   matrix(fanIn: number): Initial;
-  /** For the matrices whose output is added to the residual stream, and for an untied head. */
+  /** Initial values of matrices whose output is added to the residual stream, and of an untied head. */
   readonly projection: Initial;
 }
 
 const initialValues: Readonly<Record<Architecture['initialization'], (config: ModelConfig) => InitialValues>> = {
   gpt2: ({ layers }) => {
     const draw = { standardDeviation: 0.02 };
-    // The variance of the residual stream then does not grow with depth (GPT-2 paper, 2.3).
+    // Smaller projections keep the variance of the residual stream from growing with depth (GPT-2 paper, 2.3).
     return { embedding: draw, matrix: () => draw, projection: { standardDeviation: 0.02 / Math.sqrt(2 * layers) } };
   },
   'fan-in': byFanIn(0.33),
   'quarter-fan-in': byFanIn(0.25),
 };
 
-/** @param variance of a matrix's weights times its fan-in */
+/** Initial values by fan-in (columns of a matrix). @param variance the variance of a matrix's weights times its fan-in */
 function byFanIn(variance: number) {
   return ({ channels, head }: ModelConfig): InitialValues => {
     const matrix = (fanIn: number) => ({ standardDeviation: Math.sqrt(variance / fanIn) });
@@ -128,11 +127,11 @@ function byFanIn(variance: number) {
 export function parameterCount(config: ModelConfig): number {
   checkArguments({ config });
   const { layers, ...once } = config;
-  // Not from the table of all layers: a damaged file may claim any number of layers.
+  // Counts one layer, not the table of all layers: a damaged file may claim any number of layers.
   const countOf = (layers: number) =>
     parameterTable({ ...once, layers }).reduce((sum, parameter) => sum + realCount(parameter), 0);
   return countOf(0) + layers * (countOf(1) - countOf(0));
 }
 
-/** Number of values in a parameter without its padding rows, which come last. */
+/** Number of elements of a parameter without its padding rows, which are its last rows. */
 export const realCount = ({ rows, shape }: Parameter): number => rows * elementCount(shape.slice(1));

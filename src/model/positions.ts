@@ -1,5 +1,5 @@
-// Positions of tokens: GPT-2 adds a learned table (wpe) to the embedding; a rotary model rotates each head's queries and keys
-// (Su et al. 2021). The same op may normalize queries and keys first (QK-norm).
+// Changes of queries, keys and values before attention: rotary positions rotate each head's queries and keys (Su et al. 2021; GPT-2
+// instead adds a learned table, wpe), QK-norm normalizes them first, and value embeddings are mixed into values. All in one op.
 import type { Device } from '../native/device.ts';
 import { allocateTensor, type Tensor } from '../native/tensor.ts';
 import { qkNormRotaryBackward, qkNormRotaryForward } from '../ops/ops.generated.ts';
@@ -14,12 +14,12 @@ const changesQueries = (config: ModelConfig): boolean => {
 
 const headSize = ({ channels, heads }: ModelConfig): number => channels / heads;
 
-/** The slowest rotation is 1 / base radians per position. */
+/** The default base of rotary positions: the slowest rotation is 1 / base radians per position. */
 const defaultBase = 1024;
 
 /**
- * Cosines and sines of a position's angles, [context, head size]. Half of a head's pairs rotate at rates from 1 to 1 / base radians
- * per position. The others do not rotate, for content that is independent of position (half-truncated, docs/recipe.md).
+ * The table of rotations, [context, head size]: for each position the cosines, then the sines of its angles. Half of a head's pairs of
+ * elements rotate, by 1 to 1 / base radians per position. The other half does not rotate ("half-truncated", docs/recipe.md).
  */
 function rotations(config: ModelConfig): Float32Array {
   const pairs = headSize(config) / 2;
@@ -39,39 +39,39 @@ function rotations(config: ModelConfig): Float32Array {
 }
 
 export interface ValueMix {
-  /** Factor of the values, factor of the embedding: [2]. */
+  /** Factors of the values and of the embedding in their sum: fp32 [2]. */
   readonly factors: Tensor;
-  /** The values before the mix, [B,T,C]. */
+  /** Attention's values before the value embedding is added, [B,T,C]. */
   readonly values: Tensor;
-  /** [B,T,C]; null: the values are only multiplied by their factor. */
+  /** The value embedding [B,T,C]; null in a layer without one, where the values are only multiplied by their factor. */
   readonly embedded: Tensor | null;
 }
 
 type Backward = Parameters<typeof qkNormRotaryBackward>[1];
-/** Gradients of the mix; `dembedded`: memory for the gradient of `embedded`. */
+/** Gradients of a `ValueMix`: `dvalueFactors` of `factors`, `dembedded` of `embedded`. */
 type ValueGradients = Pick<Backward, 'dvalueFactors' | 'dembedded' | 'accumulate'>;
 
 export type QueryKeyTransform = NonNullable<ReturnType<typeof queryKeyTransformOf>>;
 
 /**
- * Rotates queries and keys before attention, and normalizes them first if the model has a norm for them. Allocates the table of
- * rotations. @returns undefined for a model that does not change queries and keys
+ * Allocates the table of rotations. @returns functions that enqueue the change of queries, keys and values before attention, and its
+ * backward; undefined for a model without rotary positions, QK-norm and value embeddings
  */
 export function queryKeyTransformOf(device: Device, config: ModelConfig) {
   if (!changesQueries(config)) return undefined;
   const { attentionScale } = architectureOf(config);
   const table = allocateTensor(device, 'rotations', 'fp32', [config.context, headSize(config)]);
   table.write(rotations(config));
-  // Attention multiplies by 1 / sqrt(head size).
+  // Attention itself multiplies by 1 / sqrt(head size), which this factor replaces by `attentionScale`.
   const queryFactor = attentionScale === 0 ? 1 : attentionScale * Math.sqrt(headSize(config));
   const shared = { rotations: table, NH: config.heads, queryFactor };
   return {
-    /** @param positions of the first token of each sequence; undefined: all begin at 0 */
+    /** Changes `qkv` in place. @param positions position of each sequence's first token; undefined if all are 0 */
     forward(qkv: Tensor, rstd: Tensor | undefined, mix: ValueMix | undefined, positions?: Tensor): void {
       const tensors = { qkv, rstd: rstd ?? null, positions: positions ?? null };
       qkNormRotaryForward(device, { ...tensors, ...argumentsOf(mix), ...shared, eps: rmsnormEps });
     },
-    /** @param qkv as `forward` left it, like rstd and mix.values */
+    /** Changes `dqkv` in place. `qkv`, `rstd` and `mix.values` must be as `forward` left them. */
     backward(
       dqkv: Tensor,
       { qkv, rstd, mix }: { qkv: Tensor; rstd: Tensor | undefined; mix: ValueMix | undefined },
@@ -84,7 +84,7 @@ export function queryKeyTransformOf(device: Device, config: ModelConfig) {
   };
 }
 
-/** The op's arguments for the values; without a mix they stay as they are. */
+/** The op's arguments for values and value embeddings; with nulls the op leaves the values unchanged. */
 const argumentsOf = (mix: ValueMix | undefined) =>
   mix
     ? { valueFactors: mix.factors, values: mix.values, embedded: mix.embedded }

@@ -1,6 +1,6 @@
-// Divides copies of parameters between ranks (ZeRO-1, Rajbhandari et al. 2020): optimizer state and, in bf16, master weights.
-// Each bucket of matrices has one part per rank; every rank holds all vectors, a thousandth of the parameters. Initial weights
-// and checkpoints write and read a copy as if it were in one memory.
+// Divides optimizer state and, in bf16, master weights between ranks (ZeRO-1, Rajbhandari et al. 2020). Each bucket (neighbouring
+// matrices) is divided into one share per rank. Every rank holds all vectors, a thousandth of the parameters. Initialization and
+// checkpoints write and read divided parameters as if they were in one memory.
 import { allocateShared, type Communicator } from '../native/communicator.ts';
 import type { Device } from '../native/device.ts';
 import { Tensor } from '../native/tensor.ts';
@@ -24,16 +24,16 @@ import {
 import type { ModelConfig } from './config.ts';
 import { type Parameter, type ParameterKind, parameterTable, realCount } from './parameters.ts';
 
-/** The division of matrices between ranks, and memory to gather a bucket from all ranks. */
+/** The division of matrices between ranks, and memory for one bucket that is gathered from all ranks. */
 export class Sharding {
   readonly communicator: Communicator;
   readonly division: Division;
   readonly layout: ArenaLayout;
-  /** Elements of matrices that each rank holds. */
+  /** Number of elements of matrices that each rank holds. */
   readonly count: number;
   readonly #gathered: Tensor;
 
-  /** @param whole as in `Division` */
+  /** @param whole the parameters that must not be split between ranks */
   constructor(communicator: Communicator, config: ModelConfig, whole?: Selection) {
     const { ranks } = communicator;
     this.communicator = communicator;
@@ -44,15 +44,15 @@ export class Sharding {
     this.#gathered = allocateShared(communicator, 'gathering', 'fp32', [largest]);
   }
 
-  /** This rank's part of a bucket: its size, its start in an arena, and its start in a divided copy. */
+  /** This rank's share of a bucket, in elements: size, start in an undivided arena, and start in this rank's part of a divided copy. */
   partOf(bucket: Bucket): { readonly count: number; readonly inArena: number; readonly inParts: number } {
     const { rank, ranks } = this.communicator;
     const count = bucket.count / ranks;
-    // Buckets follow each other without gaps, and so do the parts.
+    // Buckets follow each other without gaps, and so do this rank's shares of them.
     return { count, inArena: bucket.start + rank * count, inParts: bucket.start / ranks };
   }
 
-  /** Gathers a bucket from all ranks, [bucket.count]; valid until the next call. All ranks call it with the same bucket. */
+  /** Gathers a bucket from all ranks, [bucket.count]; the result is valid until the next call. All ranks must gather this bucket. */
   gather(parts: Tensor, bucket: Bucket): Tensor {
     const { count, inParts } = this.partOf(bucket);
     const gathered = this.#gathered.view([bucket.count]);
@@ -61,7 +61,7 @@ export class Sharding {
     return gathered;
   }
 
-  /** Sends this rank's part of a bucket of `arena` to all ranks and receives their parts. The caller calls `joinCollectives`. */
+  /** Exchanges the shares of a bucket of `arena`, so that each rank has all. The caller must call `joinCollectives`. */
   allGatherInto(arena: Tensor, bucket: Bucket): void {
     const { count, inArena } = this.partOf(bucket);
     const [out, input] = [arena.view([bucket.count], bucket.start), arena.view([count], inArena)];
@@ -72,7 +72,7 @@ export class Sharding {
 export class ShardedParameters implements ParameterCopy {
   readonly layout: ArenaLayout;
   readonly wholeLayout: ArenaLayout;
-  /** This rank's parts, bucket after bucket. */
+  /** This rank's shares of all buckets, in order. */
   readonly matrices: Tensor;
   readonly vectors: Tensor;
   readonly #sharding: Sharding;
@@ -98,7 +98,7 @@ export class ShardedParameters implements ParameterCopy {
     return new Error(`${name} of ${this.matrices.name} is divided between ranks`);
   }
 
-  /** Padding rows stay zero, as they were allocated. */
+  /** Writes the elements of a parameter that this rank holds. Padding rows stay zero from their allocation. */
   write(parameter: Parameter, values: Float32Array): void {
     checkCount(parameter, values);
     const { name, kind } = parameter;
@@ -124,7 +124,7 @@ export class ShardedParameters implements ParameterCopy {
     if (kind === 'vector') return this.vectors.readInto(values, start);
     const bucket = this.#bucketOf(name);
     const gathered = this.#sharding.gather(this.matrices, bucket);
-    // Wait before the copy to the host, which blocks the event loop and thus the detection of a rank that has ended.
+    // Waits before the copy to the host, because the copy blocks the event loop, and with it the detection of a rank that has ended.
     await this.#sharding.communicator.device.finished();
     this.#sharding.communicator.check();
     return gathered.readInto(values, start - bucket.start);
@@ -138,7 +138,7 @@ export class ShardedParameters implements ParameterCopy {
     if (this.vectors.count > 0) yield { kind: 'vector', start: 0, tensor: this.vectors };
   }
 
-  /** Rounds master weights into the weights of every rank. */
+  /** Rounds this rank's master weights into the weights, and exchanges the rounded weights between ranks. */
   castInto(weights: ParameterArena): void {
     const { communicator } = this.#sharding;
     const { device } = communicator;

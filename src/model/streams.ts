@@ -1,4 +1,4 @@
-// The learned additions to a layer (docs/windows.md): the sum of streams that a layer reads, and the value embeddings.
+// Learned additions to a layer's input (docs/windows.md): its weighted sum of residual stream, embedding and skip; value embeddings.
 import type { Tensor } from '../native/tensor.ts';
 import { embeddingBackward, residualForward, streamSumBackward, streamSumForward } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
@@ -13,11 +13,11 @@ import type { ValueMix } from './positions.ts';
 const residualBefore = (batch: ActivationSet, index: number): Tensor =>
   index === 0 ? batch.model.embedded : batch.layers[index - 1]!.residual3;
 
-/** The stream that a layer reads and adds to. */
+/** The input of a layer, to which the layer adds: its sum of streams, or in GPT-2 the residual stream before the layer. */
 export const inputOf = (batch: ActivationSet, index: number): Tensor =>
   batch.layers[index]!.stream ?? residualBefore(batch, index);
 
-/** The tensors of a layer's sum; undefined for a layer that reads the residual stream alone. */
+/** The operands of a layer's sum of streams; undefined for a model without learned skips. */
 function sumOf({ weights }: Model, batch: ActivationSet, index: number) {
   const { streamw: factors } = weights.layer(index);
   const from = skippedFrom(index, batch.layers.length);
@@ -25,14 +25,14 @@ function sumOf({ weights }: Model, batch: ActivationSet, index: number) {
   return factors && { in: residualBefore(batch, index), skip, embedded: batch.model.embedded, factors };
 }
 
-/** Computes the input of a layer, if the layer sums streams. */
+/** Computes a layer's input as a sum of streams; does nothing in a model without learned skips. */
 export function sumStreams(model: Model, batch: ActivationSet, index: number): void {
   const { stream: out } = batch.layers[index]!;
   const sum = sumOf(model, batch, index);
   if (out && sum) streamSumForward(model.device, { out, ...sum });
 }
 
-/** The gradient of a layer's input. For a layer with a skip it is kept until backward reaches the skip's other end. */
+/** Memory for the gradient of a layer's input. A layer with a skip keeps its gradient until backward reaches the skip's source. */
 export function inputGradient(batch: ActivationSet, index: number, residual: Operand): Operand {
   const { dembedded, dlater, dresidual } = batch.backward!;
   if (!dembedded) return residual;
@@ -41,7 +41,7 @@ export function inputGradient(batch: ActivationSet, index: number, residual: Ope
   return { plain: dlater!.view([batch.B, batch.T, dembedded.shape[2]!], from * dembedded.count) };
 }
 
-/** Computes the gradient of the residual stream before a layer from its input's gradient, in the layouts of `din`. */
+/** Computes the gradient of the residual stream before a layer, in the layouts of `din`, from the gradient of the layer's input. */
 export function sumStreamsBackward(
   model: Model,
   batch: ActivationSet,
@@ -54,7 +54,7 @@ export function sumStreamsBackward(
   if (!sum || !dembedded) return;
   const gradientOf = (layer: number) => need(inputGradient(batch, layer, din), 'plain');
   const last = batch.layers.length - 1;
-  // The layer whose skip is the output of layer index - 1: the middle layer itself, or a layer after the middle.
+  // The layer that could read the output of layer index - 1 through a skip: the middle layer or a later one.
   const reader = last + 1 - index;
   const isSkipped = index > 0 && skippedFrom(reader, last + 1) === index - 1;
   const plain = need(din, 'plain');
@@ -64,11 +64,11 @@ export function sumStreamsBackward(
     ...{ laterFactors: isSkipped ? weights.get(`h.${reader}.streamw`) : null, ...sum, accumulate },
   });
   transpose(device, din);
-  // The first layer reads the embedding as its residual stream too.
+  // The residual stream before the first layer is the embedding, so the two gradients are added.
   if (index === 0) residualForward(device, { out: plain, a: plain, b: dembedded });
 }
 
-/** The value embedding of a layer, and its factors; undefined for a model without value embeddings. */
+/** A layer's attention values, its value embedding, and their factors; undefined for a model without value embeddings. */
 export function valuesOf({ config, weights }: Model, batch: ActivationSet, index: number): ValueMix | undefined {
   const { valuew: factors } = weights.layer(index);
   const values = batch.layers[index]!.values;
@@ -79,7 +79,7 @@ export function valuesOf({ config, weights }: Model, batch: ActivationSet, index
   return { factors, values, embedded };
 }
 
-/** Adds the gradient of a layer's value embedding, `dout`, to its table's gradient. */
+/** Adds `dout`, the gradient of a layer's value embedding [B,T,C], to the gradient of the embedding's table. */
 export function valueEmbeddingBackward(
   { device, config }: Model,
   batch: ActivationSet,
@@ -89,7 +89,7 @@ export function valueEmbeddingBackward(
   const table = valueEmbeddingOf(index, config.layers, config.valueEmbeddings);
   if (table === undefined) return;
   const dwte = gradients.get(valueTable(table));
-  // The op adds to dwte. Backward reaches the later one of a table's two layers first, which clears dwte.
+  // The op adds to dwte. Two layers share a table; backward reaches the later one first, so that layer clears dwte.
   const isFirst = index >= config.layers - config.valueEmbeddings!;
   if (isFirst && !accumulate) device.call('fillZero', { destination: dwte.pointer, bytes: dwte.bytes });
   const { tokens } = batch.model;

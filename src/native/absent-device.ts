@@ -1,26 +1,26 @@
-// A stand-in for a device: a real `Device` whose library gives out addresses and computes nothing. After a model is created on
-// it, `allocated` says how much memory the model would take. Ops are enqueued only to see their arguments.
+// A stand-in for a device: a real `Device` whose library hands out addresses and computes nothing. After a model is created on the
+// stand-in, its `allocated` says how much memory the model would take. Ops can be enqueued, to see their arguments.
 import type { Bindings } from './bindings.generated.ts';
 import { Device, type DeviceOptions } from './device.ts';
 
 interface Answers {
-  /** The device that says how much scratch ops need. Default: none, which in bf16 leaves out less than 0.5% of a plan. */
+  /** A real device, asked how much scratch ops need. Default: none; a plan then lacks scratch, under 0.5% in bf16. */
   readonly scratchOf?: Pick<Device, 'call'>;
-  /** Bytes of memory. Default none. */
+  /** The device's memory in bytes. Default 0. */
   readonly memory?: { readonly available: number; readonly total: number };
   readonly name?: string;
-  /** `Communicator.parts` of communicators on this device. */
+  /** Value of `Communicator.parts` for communicators on the stand-in. */
   readonly parts?: number;
 }
 
-/** The code path of such a device. */
+/** The code path that a stand-in for a device reports. */
 export const plannedPath = 'planned';
 
 export function absentDevice(
   options: DeviceOptions,
   { scratchOf, memory = { available: 0, total: 0 }, name = '', parts }: Answers = {},
 ): Device {
-  // Tensors that overlap are refused, so addresses must differ.
+  // Each allocation gets a different address, because ops refuse tensors that overlap.
   let next = 64n;
   const allocate = ({ memory, bytes }: { memory: BigUint64Array; bytes: number }): number => {
     memory[0] = next;

@@ -1,5 +1,5 @@
-// Connects the ranks of a job: processes that train together, each with its own device. The collectives are in
-// src/ops/collectives.ts; src/ranks launches ranks and brings them together.
+// Connects the ranks of a job: processes that train one model together, one per device. src/ops/collectives.ts has the collectives;
+// src/ranks launches the ranks.
 import { attempt, NativeError } from '../base/errors.ts';
 import { GPT2_COMMUNICATOR, type Pointer } from './bindings.generated.ts';
 import type { CommunicatorDescription } from './context.ts';
@@ -7,13 +7,13 @@ import type { Device, DeviceBuffer } from './device.ts';
 import { bytesOf, type ElementType, elementCount } from './element-types.ts';
 import { Tensor } from './tensor.ts';
 
-/** Shared memory is a multiple of this many bytes: CUDA maps no less into another process. */
+/** Memory shared between ranks is a multiple of these 2 MiB, the unit in which CUDA maps memory into another process. */
 const sharedGranule = 2 ** 21;
 
-/** Bytes to allocate for `bytes` of shared memory. */
+/** The bytes to allocate so that `bytes` bytes can be shared between ranks: a multiple of 2 MiB. */
 export const sharedBytes = (bytes: number): number => Math.ceil(bytes / sharedGranule) * sharedGranule;
 
-/** Allocates a tensor that other ranks may write to. All ranks make the same calls in the same order. */
+/** Allocates a tensor to which other ranks may write. All ranks must make the same calls in the same order. */
 export function allocateShared(
   communicator: Communicator,
   name: string,
@@ -27,17 +27,17 @@ export function allocateShared(
 }
 
 interface CommunicatorOptions {
-  /** The identity that rank 0 made by `communicatorId`. */
+  /** The identity that rank 0 made with `communicatorId`, equal on all ranks. */
   readonly id: Uint8Array;
   readonly rank: number;
   readonly ranks: number;
-  /** Longest wait of the host for another rank: in the constructor, `share` and `close`, and on the CPU in each collective. */
+  /** The longest wait for another rank, in the constructor, `share` and `close`; with the CPU library also in each collective. */
   readonly timeoutMilliseconds: number;
 }
 
 /**
  * The identity of a communicator. Rank 0 makes it and sends it to every rank.
- * @param isOneMachine whether all ranks are on this machine: then they meet on its loopback
+ * @param isOneMachine whether all ranks run on this machine; they then connect over the loopback interface
  */
 export function communicatorId(device: Device, isOneMachine: boolean): Uint8Array {
   const id = new Uint8Array(GPT2_COMMUNICATOR.GPT2_COMMUNICATOR_ID_SIZE);
@@ -53,7 +53,7 @@ export class Communicator {
   readonly #shared = new Set<DeviceBuffer>();
   #handle: Pointer | undefined;
 
-  /** Returns when all ranks have joined; closes with its device. @throws NativeError if a rank does not join */
+  /** Waits until all ranks have joined. The communicator closes with `device`. @throws NativeError if a rank does not join */
   constructor(device: Device, { id, rank, ranks, timeoutMilliseconds }: CommunicatorOptions) {
     if (id.length !== GPT2_COMMUNICATOR.GPT2_COMMUNICATOR_ID_SIZE) throw new RangeError(`an id of ${id.length} bytes`);
     const communicator = new BigUint64Array(1);
@@ -66,12 +66,12 @@ export class Communicator {
     device.own(this);
   }
 
-  /** Rows of `reduceScatter`'s output. */
+  /** Rows of `reduceScatter`'s output: one per rank, or 1 row that is already their sum. */
   get parts(): number {
     return this.description.parts;
   }
 
-  /** The argument of native functions. @throws NativeError after close */
+  /** The handle that native functions take. @throws NativeError after close */
   get handle(): Pointer {
     if (this.#handle === undefined) {
       throw new NativeError('gpt2_communicator', 'GPT2_RANK_ERROR', 'the communicator is closed: a rank has ended');
@@ -80,14 +80,14 @@ export class Communicator {
   }
 
   /**
-   * Lets other ranks write to memory of `sharedBytes`: the `out` of `reduceScatter` and `allGather`. All ranks call it before
-   * they record a collective, and `unshare` before they close the memory while the communicator is open.
+   * Lets other ranks write to a buffer, whose size comes from `sharedBytes`: the `out` of `reduceScatter` or `allGather`. All ranks
+   * call `share` before they record a collective, and `unshare` before they close the buffer while the communicator is open.
    */
   share(buffer: DeviceBuffer): void {
     const { pointer: memory, bytes } = buffer;
     this.device.call('communicatorShare', { communicator: this.handle, memory, bytes });
     this.#shared.add(buffer);
-    // The communicator closes before the memory: no rank may free memory that another has mapped.
+    // Makes the communicator close before the buffer, because no rank may free memory that another rank has mapped.
     this.device.own(this);
   }
 
@@ -97,14 +97,14 @@ export class Communicator {
   }
 
   /**
-   * Checks, after `device.reached`, that earlier collectives have results: an abandoned collective ends without a result.
+   * Checks that earlier collectives have results; call it after `device.reached`. An abandoned collective ends without a result.
    * @throws NativeError if a collective has failed, or the communicator was abandoned or closed
    */
   check(): void {
     this.device.call('communicatorCheck', { communicator: this.handle });
   }
 
-  /** Waits until all ranks close the communicator. A second call does nothing. */
+  /** Waits until all ranks close the communicator, then closes it. A second call does nothing. */
   close(): void {
     if (this.device.hasFailed) this.abandon();
     else this.#destroy(0);
@@ -112,10 +112,10 @@ export class Communicator {
 
   /** Closes the communicator after a rank has ended: collectives that wait for that rank end without a result. Throws nothing. */
   abandon(): void {
-    // A rank that does not know of the end yet may still write to this memory.
+    // Keeps the shared memory: a rank that has not yet noticed the failure may still write to it.
     for (const buffer of this.#shared) buffer.leave();
     attempt(() => this.#destroy(1));
-    // NCCL waits for the graphs that contain its collectives. Freeing a running graph waits for the collectives, which end now.
+    // NCCL cannot end while graphs contain its collectives. Freeing a running graph waits for these collectives, which now end.
     this.device.dropGraphs();
   }
 

@@ -1,4 +1,4 @@
-// The outputs of a CUDA compiler. The package's types contain this type, so this file must not use types of Node.
+// The kinds of output of a CUDA compiler. The package's type declarations include this file, so it must not use types of Node.
 
-/** A cubin; PTX; or the text that the compiler prints. */
+/** A cubin, PTX, or the messages that the compiler prints. */
 export type CompilerOutput = 'cubin' | 'ptx' | 'log';

@@ -1,25 +1,25 @@
-// A context of a native library: its options, its description, and calls, whose statuses become errors. device.ts adds
-// everything that is allocated in it.
+// A context of a native library: its options, its description, and calls of the library, whose statuses become errors. The subclass
+// in device.ts adds memory, events and programs.
 import { wholeVariable } from '../base/checks/environment.ts';
 import { Gpt2Error, NativeError } from '../base/errors.ts';
 import { type Bindings, GPT2_DTYPE, GPT2_STATUS, type Pointer, signatures } from './bindings.generated.ts';
 import type { ElementType } from './element-types.ts';
 import { type LibraryKind, libraryFix } from './find-library.ts';
 
-/** How the ranks of a communicator exchange data. */
+/** How the ranks (processes, one per device) of a communicator exchange data. */
 export interface CommunicatorDescription {
-  /** The GPUs' copy engines, NCCL, or the loopback of the CPU library. */
+  /** The means of transfer: the GPUs' copy engines, NCCL, or loopback connections between processes on CPUs. */
   readonly carrier: 'copies' | 'nccl' | 'loopback';
-  /** Rows of `reduceScatter`'s output: one per rank, or 1, their sum. */
+  /** Rows of `reduceScatter`'s output: one per rank, or 1 row that is already their sum. */
   readonly parts: number;
-  /** The reason that a copy arrives before the signal enqueued after it; "" without copy engines. */
+  /** The mechanism by which a copy arrives before the signal that is enqueued after the copy; "" without copy engines. */
   readonly ordering: 'flushed' | 'nvlink' | '';
-  /** Why NCCL is used although copy engines might work; else "". */
+  /** The reason to use NCCL where copy engines might work; else "". */
   readonly reason: string;
 }
 
 export const dtypes = ['fp32', 'tf32', 'bf16', 'fp8'] as const;
-/** The precision of a context; GPT2_DTYPE in cuda/gpt2.h gives the type of each kind of tensor. */
+/** The precision of a context. For each, GPT2_DTYPE in cuda/gpt2.h lists the types of weights, gradients and other tensors. */
 export type Dtype = (typeof dtypes)[number];
 
 export interface DeviceOptions {
@@ -27,43 +27,43 @@ export interface DeviceOptions {
   readonly kind: LibraryKind;
   /** Index of the GPU. Default 0. */
   readonly index?: number | undefined;
-  /** Default fp32. */
+  /** Precision of the device's ops. Default fp32. */
   readonly dtype?: Dtype | undefined;
-  /** CPU threads. Default 0: as many as the environment variable GPT2_THREADS says, else all cores. */
+  /** Number of CPU threads. Default 0: the environment variable GPT2_THREADS, else all cores. */
   readonly threads?: number | undefined;
-  /** Whether gradients are summed over micro-batches; in bf16 they are then stored in fp32. Default false. */
+  /** Whether gradients are summed over micro-batches; a GPU in bf16 or fp8 then stores matrix gradients in fp32. Default false. */
   readonly accumulates?: boolean | undefined;
-  /** False enqueues programs op by op instead of recording them as graphs: the same bits. Default true. */
+  /** Whether programs are recorded as CUDA graphs; false enqueues them op by op, with the same bits. Default true. */
   readonly graphs?: boolean | undefined;
 }
 
-/** The library's description of an open device. */
+/** An open device, as its native library describes it. */
 export interface DeviceDescription {
   readonly library: LibraryKind;
   readonly device: string;
   readonly codePath: string;
-  /** On a CPU: what its fastest code path lacks ("amx: this CPU has no AMX"); "" if that path runs or GPT2_KERNELS is set. */
+  /** CPU: why the fastest code path is not in use ("amx: this CPU has no AMX"); "" if it is, or if GPT2_KERNELS names the path. */
   readonly faster?: string;
   readonly threads: number;
   readonly canCapture: boolean;
   readonly dtypes: readonly Dtype[];
-  /** "9.0"; absent for a CPU. */
+  /** Compute capability of a GPU: "9.0". Absent for a CPU. */
   readonly computeCapability?: string;
 }
 
 type ContextFunction = {
   [K in keyof Bindings]: Parameters<Bindings[K]>[0] extends { context: Pointer | null } ? K : never;
 }[keyof Bindings];
-/** Functions of the library with their arguments, in order. */
+/** Calls of the library in order: each the name of a function and its arguments by name. */
 export type Calls = readonly (readonly [name: string, args: object])[];
 type ContextArguments<K extends ContextFunction> = Omit<Parameters<Bindings[K]>[0], 'context'>;
 
 export type RealType = ElementType & ('fp32' | 'bf16');
 
 /**
- * `elementType`: the type of weights, activations and their gradients. `gradientType`: the type of matrix gradients, fp32 if they
- * accumulate, because sums over micro-batches would lose too much precision in bf16.
- * On a CPU both are fp32; there bf16 and FP8 are the precision of the products' operands.
+ * `elementType`: the type of weights, activations and gradients of activations. `gradientType`: the type of the gradients of weight
+ * matrices. If they accumulate, it is fp32, because sums over micro-batches would lose too much precision in bf16.
+ * On a CPU both types are fp32, and the dtypes bf16 and fp8 only round the operands of matmuls.
  */
 export function elementTypesOf({ kind, dtype = 'fp32', accumulates = false }: DeviceOptions) {
   const isBf16 = kind === 'cuda' && (dtype === 'bf16' || dtype === 'fp8');
@@ -77,14 +77,14 @@ export class Context {
   readonly dtype: Dtype;
   readonly elementType: RealType;
   readonly gradientType: RealType;
-  /** Whether a call of the driver has failed; later calls may never return. */
+  /** Whether a call of the GPU's driver has failed. After that, calls may never return. */
   hasFailed = false;
   readonly #bindings: Bindings;
   #context: Pointer | undefined;
   #observer: ((name: string, args: object) => void) | undefined;
 
   /**
-   * @param bindings functions of the library, or stand-ins (absent-device.ts)
+   * @param bindings functions of the library, or the stand-ins of absent-device.ts, which compute nothing
    * @throws NativeError if the device or the dtype is not supported
    */
   constructor(options: DeviceOptions, bindings: Bindings) {
@@ -115,8 +115,8 @@ export class Context {
   }
 
   /**
-   * Calls a function of the library in this context, arguments by name.
-   * @throws NativeError with the library's text if the status is not GPT2_OK; Gpt2Error after close
+   * Calls a function of the library in this context, with arguments by name.
+   * @throws NativeError with the library's text if the function does not return GPT2_OK; Gpt2Error if the context is closed
    */
   call<K extends ContextFunction>(name: K, args: ContextArguments<K>): void {
     if (this.#context === undefined) throw new Gpt2Error(`${name}: the device is closed`);
@@ -139,7 +139,7 @@ export class Context {
     throw failure(signatures[name].symbol, status, detail, failedRank);
   }
 
-  /** Passes every successful call that `enqueue` makes to `observer`, with its arguments; not the observer's own calls. */
+  /** Runs `enqueue`, and reports each of its successful calls to `observer`. Calls that the observer makes are not reported. */
   async observed<R>(observer: (name: string, args: object) => void, enqueue: () => Promise<R>): Promise<R> {
     this.#observer = observer;
     try {
@@ -149,7 +149,7 @@ export class Context {
     }
   }
 
-  /** Runs `enqueue`, and returns the successful calls that it makes. */
+  /** Runs `enqueue`, and returns its successful calls of the library. */
   protected callsOf(enqueue: () => void): Calls {
     const calls: (readonly [string, object])[] = [];
     const observer = this.#observer;
@@ -165,17 +165,16 @@ export class Context {
     return calls;
   }
 
-  /** The library's description of a communicator of this device. */
   describeCommunicator(communicator: Pointer): CommunicatorDescription {
     return JSON.parse(this.#bindings.communicatorDescription({ communicator })) as CommunicatorDescription;
   }
 
-  /** The library's description of a module's kernels, as JSON. */
+  /** JSON with the kernels of a loaded module, as the library describes them. */
   describeModule(module: Pointer): string {
     return this.#bindings.moduleDescription({ module });
   }
 
-  /** Ends the context, and everything allocated in it. */
+  /** Destroys the context, and frees everything allocated in it. */
   protected destroy(): void {
     const context = this.#context;
     this.#context = undefined;
@@ -183,7 +182,7 @@ export class Context {
   }
 }
 
-/** @param text from `gpt2_last_error`; it begins with the function's name, which NativeError adds itself */
+/** @param text from `gpt2_last_error`. The name of the function, with which it begins, is cut because NativeError adds the name */
 function failure(symbol: string, status: number, text: string, failedRank?: number): NativeError {
   const name = Object.entries(GPT2_STATUS).find(([, value]) => value === status)?.[0] ?? `status ${status}`;
   return new NativeError(symbol, name, text.replace(`${symbol}: `, '') || name, failedRank);

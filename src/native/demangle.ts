@@ -1,4 +1,4 @@
-// Demangles the names of C++ functions with the C++ library, which our libraries need too.
+// Demangles names of C++ functions with the C++ run-time library, which is present because the native libraries need it.
 import { lazily } from '../base/lazily.ts';
 import { loadShared } from './koffi.ts';
 
@@ -6,5 +6,5 @@ const library = process.platform === 'darwin' ? '/usr/lib/libc++abi.dylib' : 'li
 
 const demangle = lazily(() => loadShared(library).func('__cxa_demangle', 'str', ['str', 'void *', 'void *', 'void *']));
 
-/** "add(float*, int)" of "_Z3addPfi"; a name that is not mangled stays. */
+/** Demangles a name: "_Z3addPfi" becomes "add(float*, int)". A name that is not mangled is returned unchanged. */
 export const demangled = (name: string): string => (demangle()(name, null, null, null) as string | null) ?? name;

@@ -1,11 +1,11 @@
-// Memory that a context allocates: on the device, and page-locked on the host.
+// The two kinds of memory that a context allocates: device memory, and page-locked host memory.
 import { checkValue, whole } from '../base/checks/given.ts';
 import { Gpt2Error } from '../base/errors.ts';
 import type { Pointer } from './bindings.generated.ts';
 import type { Context } from './context.ts';
 import { viewMemory } from './koffi.ts';
 
-/** Allocated memory. Any use after `close()` throws. */
+/** Memory that a context has allocated. Any use after `close()` throws. */
 abstract class Memory {
   readonly device: Context;
   readonly bytes: number;
@@ -22,7 +22,7 @@ abstract class Memory {
     this.#pointer = memory[0]!;
   }
 
-  /** @throws Gpt2Error after close */
+  /** Address of the first byte. @throws Gpt2Error after close */
   get pointer(): Pointer {
     if (this.#pointer === undefined) throw new Gpt2Error(`${this.#what} is closed`);
     return this.#pointer;
@@ -46,14 +46,14 @@ export class DeviceBuffer extends Memory {
   readonly #onClose: () => void;
   #isLeft = false;
 
-  /** Use `Device.allocate`. */
+  /** To allocate, call `Device.allocate` instead. */
   constructor(device: Context, bytes: number, name: string, onClose: () => void) {
     super(device, bytes, 'allocate', `the device memory "${name}"`);
     this.name = name;
     this.#onClose = onClose;
   }
 
-  /** Makes `close()` keep the memory until the process ends, because another process may still write to it. */
+  /** Makes `close()` keep the memory until this process ends, for memory to which another process may still write. */
   leave(): void {
     this.#isLeft = true;
   }
@@ -64,22 +64,22 @@ export class DeviceBuffer extends Memory {
   }
 }
 
-/** Page-locked host memory: the device copies from and to it while the program continues. */
+/** Page-locked host memory, with which the device exchanges data asynchronously, while the program continues. */
 export class PinnedBuffer extends Memory {
   #view: ArrayBuffer | undefined;
 
-  /** Use `Device.allocatePinned`. */
+  /** To allocate, call `Device.allocatePinned` instead. */
   constructor(device: Context, bytes: number) {
     super(device, bytes, 'allocatePinned', 'the pinned memory');
   }
 
-  /** Address of byte `offset`. @throws Gpt2Error after close */
+  /** Address of the byte at `offset`. @throws Gpt2Error after close */
   at(offset: number): Pointer {
     return this.pointer + BigInt(offset);
   }
 
   /**
-   * A view of the memory. Node cannot detach it: get it at each use, and keep no view across an `await`.
+   * A view of the memory. Do not keep the view across an `await`: Node cannot detach it when the memory is closed.
    * @throws Gpt2Error after close
    */
   get memory(): ArrayBuffer {

@@ -1,4 +1,4 @@
-// A device: one context of a native library, and everything that ends with it: memory, events, recorded programs.
+// A device: a context of a native library with the memory, events and recorded programs that are freed when the device closes.
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import { checkGiven, whole } from '../base/checks/given.ts';
 import { attempt } from '../base/errors.ts';
@@ -10,7 +10,7 @@ import { loadLibrary } from './library.ts';
 export { type DeviceDescription, type DeviceOptions, type Dtype, dtypes, elementTypesOf } from './context.ts';
 export { DeviceBuffer, type PinnedBuffer } from './device-memory.ts';
 
-/** Ops that can be run again and again; see `Device.program`. */
+/** Ops that can be run repeatedly; `Device.program` makes them. */
 export interface Program {
   run(): void;
 }
@@ -27,7 +27,7 @@ const optionKinds = {
  * console.log(device.description.codePath, device.memory().available);
  */
 export class Device extends Context {
-  /** Whether programs are recorded as graphs, and run while the host continues. */
+  /** Whether programs are recorded as CUDA graphs, which run while the host continues. */
   readonly graphs: boolean;
   readonly #owned = new Set<{ close(): void }>();
   #event: Pointer | undefined;
@@ -42,27 +42,27 @@ export class Device extends Context {
     return new Device(options, loadLibrary(options.kind));
   }
 
-  /** Use `open`. */
+  /** To open a device, call `Device.open` instead. */
   constructor(options: DeviceOptions, bindings: Bindings) {
     super(options, bindings);
     this.graphs = (options.graphs ?? true) && this.description.canCapture;
   }
 
-  /** Allocates zeroed device memory; it lives until it or the device is closed. */
+  /** Allocates zeroed device memory, which is freed when the buffer or the device is closed. */
   allocate(bytes: number, name: string): DeviceBuffer {
     const buffer = new DeviceBuffer(this, bytes, name, () => this.#owned.delete(buffer));
     this.#owned.add(buffer);
     return buffer;
   }
 
-  /** Allocates zeroed page-locked host memory for asynchronous copies; it closes with the device. */
+  /** Allocates zeroed page-locked host memory for asynchronous copies. The memory is freed when the device is closed. */
   allocatePinned(bytes: number): PinnedBuffer {
     const buffer = new PinnedBuffer(this, bytes);
     this.#owned.add(buffer);
     return buffer;
   }
 
-  /** Closes `resource` with the device, newest first. A second call makes it the newest. */
+  /** Makes `close` close this resource too. Resources are closed in reverse order of their last `own`. */
   own(resource: { close(): void }): void {
     this.#owned.delete(resource);
     this.#owned.add(resource);
@@ -75,12 +75,12 @@ export class Device extends Context {
   }
 
   /**
-   * Grows the workspace, the scratch memory of ops, to at least `bytes`.
-   * @throws NativeError if there is not enough memory; ops that need a workspace then throw until it is reserved
+   * Grows the workspace, the scratch memory that all ops share, to at least `bytes`.
+   * @throws NativeError if there is not enough memory; ops that need a workspace then throw until a later call succeeds
    */
   reserveWorkspace(bytes: number): void {
     if (bytes <= (this.#workspace?.bytes ?? 0)) return;
-    // Graphs hold the old workspace's address.
+    // Recorded graphs contain the address of the old workspace.
     this.dropGraphs();
     this.call('setWorkspace', { workspace: 0n, bytes: 0 });
     this.#workspace?.close();
@@ -90,7 +90,7 @@ export class Device extends Context {
     this.#workspace = workspace;
   }
 
-  /** Allocated bytes of device memory, by the name that `allocate` received. */
+  /** Bytes of device memory that are allocated now, by the name that was passed to `allocate`. */
   get allocated(): ReadonlyMap<string, number> {
     const sizes = new Map<string, number>();
     for (const owned of this.#owned) {
@@ -100,10 +100,10 @@ export class Device extends Context {
   }
 
   /**
-   * Makes a list of ops that can run again and again. A device with graphs calls `enqueue` once, and launches its ops as a
-   * recorded graph at every run. A CPU calls `enqueue` at the first run, and then only the functions of the library that it
-   * called, unless one of them had memory of the host, such as the result of a read; then, and on a GPU without graphs, every
-   * run calls `enqueue`. It must enqueue the same ops each time.
+   * Makes a program of the ops that `enqueue` enqueues, which must be the same at each call. With graphs, the first run records
+   * the ops as a CUDA graph, and each run launches the graph. On a CPU, later runs repeat the first run's calls of the library.
+   * Every run calls `enqueue` on a GPU without graphs, and on a CPU if a call reads or writes host memory, such as the result
+   * of a read.
    */
   program(enqueue: () => void): Program {
     if (!this.graphs && this.description.canCapture) return { run: enqueue };
@@ -112,21 +112,21 @@ export class Device extends Context {
     return program;
   }
 
-  /** Frees what all programs have recorded; the next run of each records again. Throws nothing. */
+  /** Frees the recordings of all programs; the next run of a program records again. Throws nothing. */
   dropGraphs(): void {
     for (const program of this.#owned) {
       if ('run' in program) attempt(() => program.close());
     }
   }
 
-  /** Waits until everything enqueued so far has finished, without blocking the event loop. */
+  /** Resolves when everything enqueued so far has finished. Does not block the event loop. */
   async finished(): Promise<void> {
     this.#event ??= this.createEvent();
     this.record(this.#event);
     await this.reached(this.#event);
   }
 
-  /** Creates an event, which marks a point in the order of enqueued work; it closes with the device. */
+  /** Creates an event, which marks a point in the order of enqueued work. The event is freed with the device. */
   createEvent(): Pointer {
     const out = new BigUint64Array(1);
     this.call('eventCreate', { event: out });
@@ -135,7 +135,7 @@ export class Device extends Context {
     return event;
   }
 
-  /** Records an event after everything enqueued so far. */
+  /** Records an event: from now on, the event marks the point after everything enqueued so far. */
   record(event: Pointer): void {
     this.call('eventRecord', { event });
   }
@@ -145,10 +145,10 @@ export class Device extends Context {
     this.call('eventWait', { event });
   }
 
-  /** Waits until all work before a recorded event has finished. It polls every millisecond and does not block the event loop. */
+  /** Resolves when all work before a recorded event has finished. Polls every millisecond and does not block the event loop. */
   async reached(event: Pointer): Promise<void> {
-    // Yields even if the event was reached: on a synchronous device, or one that is faster than the host, a loop over steps
-    // would never let signals and timers run.
+    // Yields to the event loop even if the event was reached. Otherwise a loop over steps would never let signals and timers
+    // run on a device that is synchronous or faster than the host.
     await setImmediate();
     const reached = new Int32Array(1);
     for (;;) {
@@ -158,7 +158,7 @@ export class Device extends Context {
     }
   }
 
-  /** Milliseconds between two reached events, by the wall clock on the CPU and by the GPU's clock on a GPU. */
+  /** Milliseconds between two reached events, measured by the wall clock for a CPU and by the GPU's clock for a GPU. */
   elapsed(from: Pointer, to: Pointer): number {
     const milliseconds = new Float32Array(1);
     this.call('eventElapsed', { milliseconds, from, to });
@@ -166,8 +166,8 @@ export class Device extends Context {
   }
 
   /**
-   * Closes everything allocated on the device, newest first, then the device; a second call does nothing. Errors of a failed
-   * device are ignored, because it can free nothing.
+   * Closes everything allocated on the device, newest first, then the device. A second call does nothing. If the device has
+   * failed, errors are ignored, because a failed device cannot free memory.
    */
   close(): void {
     for (const owned of [...this.#owned].reverse()) {
@@ -193,7 +193,7 @@ function recordedProgram(device: Device, enqueue: () => void) {
       graph ??= record(device, enqueue);
       device.call('graphLaunch', { graph });
     },
-    /** Frees the graph, after it has finished if it is running. The next run records again. */
+    /** Frees the graph; a graph that is running finishes first. The next run records again. */
     close(): void {
       const recorded = graph;
       graph = undefined;
@@ -214,7 +214,7 @@ function record(device: Device, enqueue: () => void): Pointer {
   try {
     device.call('captureEnd', { graph: out });
   } catch (error) {
-    // Ending a broken recording also fails; the first failure is the cause.
+    // If `enqueue` failed, ending the recording fails too; the first failure is reported.
     throw failure ?? error;
   }
   const graph = out[0]!;
@@ -223,7 +223,7 @@ function record(device: Device, enqueue: () => void): Pointer {
   throw failure;
 }
 
-/** A program of a CPU: checking the arguments of 100 ops takes as long as a fifth of a small model's step. */
+/** A program on a CPU, which repeats checked calls: checking 100 ops' arguments takes a fifth of the time of a small model's step. */
 function repeatedCalls(device: Device, recordCalls: () => Calls) {
   let calls: Calls | undefined;
   return {

@@ -1,4 +1,4 @@
-// Locks files against other processes with flock(2).
+// Locks files against other processes by flock(2).
 import os from 'node:os';
 import { orElse } from '../base/errors.ts';
 import { lastErrno, loadShared } from './koffi.ts';
@@ -8,7 +8,7 @@ const exclusiveNow = 2 | 4;
 
 /**
  * Locks an open file against other processes, until this process closes the file or ends.
- * @returns false if another process has locked the file; true also where files cannot be locked
+ * @returns false if another process has locked the file; else true, also where files cannot be locked
  */
 export function lockFile(file: number): boolean {
   const name = process.platform === 'darwin' ? 'libSystem.dylib' : 'libc.so.6';

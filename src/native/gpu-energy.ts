@@ -3,9 +3,9 @@ import { orElse } from '../base/errors.ts';
 import { loadShared } from './koffi.ts';
 
 /**
- * A function that returns the joules a GPU has used since its driver was loaded. Undefined if there is no NVML, no such GPU, or no
- * counter (before Volta, and of a MIG instance).
- * @param name the GPU as nvidia-smi's -i takes it: a number or a UUID
+ * A function that returns the joules a GPU has used since its driver was loaded. Undefined without NVML, for an unknown GPU, and for a
+ * GPU without the counter (older than Volta, or a MIG instance).
+ * @param name number or UUID of the GPU, as in `nvidia-smi -i`
  */
 export const openEnergyCounter = (name: string, library = 'libnvidia-ml.so.1'): (() => number) | undefined =>
   orElse(undefined, () => {

@@ -17,8 +17,8 @@ const limits: Record<string, readonly [number, number]> = {
 const loaded = new Map<string, Bindings>();
 
 /**
- * Loads a library, once per process.
- * @throws Gpt2Error if it is not built, cannot be loaded, has another ABI version, or lacks functions
+ * Loads a native library, once per process.
+ * @throws Gpt2Error if the library is missing, cannot be loaded, has another ABI version, or lacks functions
  */
 export function loadLibrary(kind: LibraryKind): Bindings {
   const path = libraryPath(kind);
@@ -30,7 +30,7 @@ export function loadLibrary(kind: LibraryKind): Bindings {
     throw gpt2Error`${isNamed ? '' : `the ${kind} library is not ${isInstalled ? 'installed' : 'built'}: `}there is no ${path}; ${fix}`;
   }
   const library = explained(`${path} cannot be loaded`, fix, () => loadShared(path));
-  // Before anything else is bound: another version may lack functions or take other arguments.
+  // Checked before other functions are bound: in another version, they may be missing or take other arguments.
   const readVersion = () => library.func(signatures.abiVersion.symbol, 'int', [])() as number;
   const version = explained(`${path} is not a library of gpt2.ts`, fix, readVersion);
   if (version !== abiVersion) {
@@ -45,7 +45,7 @@ function bind(library: LibraryHandle): Bindings {
   const bindings: Record<string, unknown> = {};
   for (const [name, { symbol, result, types, names }] of Object.entries(signatures)) {
     const call = library.func(symbol, result, types) as (...values: unknown[]) => unknown;
-    // koffi silently turns 3.7 into 3 and 2**40 into 0, so integers and their ranges are checked here.
+    // Integers and their ranges are checked here, because koffi silently turns 3.7 into 3 and 2**40 into 0.
     const integers = types.flatMap((type, index) => (limits[type] ? [{ index, range: limits[type] }] : []));
     bindings[name] = (args: Record<string, unknown> = {}) => {
       const values = names.map((key) => args[key]);

@@ -1,4 +1,4 @@
-// NVRTC, NVIDIA's compiler as a library: CUDA source to a cubin, without a GPU or a toolkit.
+// Loads NVRTC, NVIDIA's compiler as a library, which compiles CUDA source to a cubin or PTX without a GPU or a toolkit.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -9,7 +9,7 @@ import { loadShared } from './koffi.ts';
 
 type Nvrtc = ReturnType<typeof bind>;
 
-/** Path of a program of the CUDA toolkit: in the toolkit's folder, in PATH, or in Python's packages; undefined if none has it. */
+/** Path of a program of the CUDA toolkit, such as nvcc: in the toolkit's folder, PATH or Python's packages; undefined if not found. */
 export function findTool(name: string): string | undefined {
   const runs = (path: string) => spawnSync(path, ['--version']).status === 0;
   const places = [...toolkits().map((root) => join(root, 'bin', name)), name];
@@ -18,7 +18,7 @@ export function findTool(name: string): string | undefined {
 
 /** Paths of a file or folder in NVIDIA's Python packages, one for each package that contains it. */
 function inPythonPackages(path: string): string[] {
-  // Python would first look for the package in the working folder, and run a nvidia.py there.
+  // Removes the working folder from Python's search path, where Python would run a file nvidia.py.
   const program = 'import sys; sys.path[:] = filter(None, sys.path); import nvidia; print("\\n".join(nvidia.__path__))';
   const python = spawnSync('python3', ['-c', program], { encoding: 'utf8' });
   const roots = python.status === 0 ? python.stdout.trim().split('\n').filter(existsSync) : [];
@@ -36,7 +36,7 @@ function* candidates(): Generator<string> {
       .filter((name) => libraryName.test(name))
       .map((name) => join(folder, name));
   for (const root of toolkits()) for (const library of ['lib64', 'lib']) yield* inFolder(join(root, library));
-  // The loader searches for these.
+  // Names without a folder: the dynamic loader searches its path for them.
   for (const name of ['libnvrtc.so.13', 'libnvrtc.so.12', 'libnvrtc.so']) yield name;
   for (const folder of inPythonPackages('lib')) yield* inFolder(folder);
 }
@@ -61,8 +61,8 @@ export function findNvrtc(): Nvrtc | undefined {
 }
 
 /**
- * C++ headers that kernels written for nvcc include, and NVRTC lacks. They declare only the names that device code uses and the
- * compiler has not built in.
+ * C++ headers that kernels written for nvcc include, and NVRTC lacks. The replacements here declare only names that device code uses
+ * and that are not built into the compiler.
  */
 const integerTypes = ['8:char', '16:short', '32:int', '64:long long']
   .map((each) => each.split(':'))
@@ -73,7 +73,7 @@ const standardHeaders: Readonly<Record<string, string>> = {
   stddef: 'typedef unsigned long size_t; typedef long ptrdiff_t;',
   float: '#define FLT_MAX 3.402823466e+38f\n#define FLT_MIN 1.175494351e-38f\n#define FLT_EPSILON 1.192092896e-07f\n',
   limits: '#define INT_MAX 2147483647\n#define INT_MIN (-INT_MAX - 1)\n#define UINT_MAX 4294967295u\n',
-  // Constant expressions: the initial value of a device variable must be one.
+  // INFINITY and NAN are constant expressions, so that they can initialize device variables.
   math: '#define INFINITY __builtin_bit_cast(float, 0x7f800000)\n#define NAN __builtin_bit_cast(float, 0x7fffffff)\n',
   ...{ stdio: '', stdlib: '', string: '', assert: '' },
 };
@@ -90,7 +90,7 @@ const opened = new Map<string, Nvrtc>();
 function open(path: string): Nvrtc {
   const known = opened.get(path);
   if (known) return known;
-  // The compiler's builtins, which NVRTC would look for only in the loader's search path.
+  // Loads NVRTC's library of builtins from its folder, because NVRTC would search for it only in the loader's path.
   const folder = existsSync(path) ? dirname(realpathSync(path)) : undefined;
   const builtins = folder && readdirSync(folder).find((name) => /^libnvrtc-builtins\.so\.\d+\.\d+$/.test(name));
   if (builtins) loadShared(join(folder, builtins));
@@ -129,9 +129,9 @@ function bind(library: LibraryHandle, path: string, folder: string | undefined) 
   ].find((folder) => existsSync(join(folder, 'cuda_bf16.h')));
   return {
     path,
-    /** "13.0" */
+    /** Version of NVRTC: "13.0". */
     version: `${major[0]}.${minor[0]}`,
-    /** The folder of CUDA's headers that came with this NVRTC; undefined if none did. */
+    /** The folder of CUDA's headers beside this NVRTC, else in a toolkit; undefined if not found. */
     headers,
     /** @returns the requested output, or the compiler's messages if it fails */
     compile(

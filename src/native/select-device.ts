@@ -1,4 +1,4 @@
-// Selects the device that --device names; auto is the GPU if the CUDA library is built and opens it, else the CPU.
+// Selects the device that --device names. The name auto means the GPU if the CUDA library exists and can open it, else the CPU.
 import { existsSync } from 'node:fs';
 import { attempt, Gpt2Error, NativeError, UsageError } from '../base/errors.ts';
 import { Device, type Dtype } from './device.ts';
@@ -10,9 +10,9 @@ export interface DeviceChoice {
 }
 
 /**
- * The device that a name stands for, as the `kind` and `index` of `Device.open`.
+ * The device that a name stands for, as the options `kind` and `index` of `Device.open`.
  * @param choice "auto" (a GPU if there is one), "cpu", "cuda" or "cuda:N"
- * @param index of the GPU, if `choice` names none
+ * @param index of the GPU for "auto" and "cuda"
  * @throws UsageError for any other name
  * @example using device = Device.open({ ...selectDevice('auto'), threads: 2 });
  */
@@ -24,17 +24,17 @@ export function selectDevice(choice: string, index = 0): DeviceChoice {
   return { kind: 'cuda', index: Number(cuda[1] ?? index) };
 }
 
-/** No GPU has this index: the library counts the GPUs and opens none. Device.open rejects indices below 0. */
+/** An index that no GPU has: the library counts the GPUs and opens none. (Device.open rejects indices below 0.) */
 const noGpu = 2 ** 31 - 1;
 
-/** The library for `choice`, for processes that this one starts. No context is opened: it would last as long as this process. */
+/** The library for the device name `choice`. Opens no CUDA context, which would last as long as this process. */
 export const selectKind = (choice: string): LibraryKind => selectDevice(choice, noGpu).kind;
 
-/** Whether there is a GPU; true also if no GPU has this index: opening it then reports the error. */
+/** Whether there is a GPU. Also true if there are GPUs but none with this index, so that opening the device reports the index. */
 function hasGpu(index: number): boolean {
   if (!existsSync(libraryPath('cuda'))) return false;
   try {
-    // GPT2_LIBRARY may name either library.
+    // The environment variable GPT2_LIBRARY may name the CPU library for both kinds.
     using device = Device.open({ kind: 'cuda', index });
     return device.description.library === 'cuda';
   } catch (error) {
@@ -45,8 +45,8 @@ function hasGpu(index: number): boolean {
 }
 
 /**
- * The dtype of runs that name none: bf16 on a GPU, and on a CPU with AMX, where a step takes at most two thirds of fp32's time
- * (benchmarks/cpu.md); else fp32, also where the library does not open: opening it then reports the error.
+ * The default dtype of a run: bf16 on a GPU, and on a CPU with AMX, where a step takes at most two thirds of fp32's time
+ * (benchmarks/cpu.md); else fp32. If the library cannot be opened, this returns fp32, and opening the device reports the error.
  */
 export function defaultDtype(kind: LibraryKind): Dtype {
   if (kind === 'cuda') return 'bf16';
@@ -57,6 +57,6 @@ export function defaultDtype(kind: LibraryKind): Dtype {
   return codePath === 'amx' ? 'bf16' : 'fp32';
 }
 
-/** The dtype in which a model is evaluated and sampled: the default, but fp32 on a CPU unless the model's run was in bf16. */
+/** The dtype to evaluate or sample a model in: the default dtype, but on a CPU fp32 unless the model was trained in bf16. */
 export const inferenceDtype = (kind: LibraryKind, trained: unknown): Dtype =>
   kind === 'cuda' || trained === 'bf16' ? defaultDtype(kind) : 'fp32';

@@ -1,11 +1,11 @@
-// Starts worker threads and processes, from the sources and from the compiled package.
+// Starts worker threads and processes that run a module of this package, as TypeScript (a clone) or compiled.
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { Worker, type WorkerOptions } from 'node:worker_threads';
 
 /**
- * @param module path of the thread's module, without .ts or .js
- * @param from import.meta.url of the caller
+ * Starts a worker thread that runs a module.
+ * @param module path relative to `from`, the caller's import.meta.url; without .ts or .js
  * @param workerData data for the module
  */
 export function startThread(
@@ -17,7 +17,7 @@ export function startThread(
   return new Worker(entry, { ...options, workerData: { module: url.href, ...workerData } });
 }
 
-/** Starts a process of Node that runs a module, named as for `startThread`. */
+/** Starts a Node process that runs a module; `module` and `from` are as for `startThread`. */
 export function startProcess(module: string, from: string, options: SpawnOptions): ChildProcess {
   const { entry, url } = entryOf(module, from);
   return spawn(process.execPath, [fileURLToPath(entry), url.href], options);
@@ -26,6 +26,6 @@ export function startProcess(module: string, from: string, options: SpawnOptions
 function entryOf(module: string, from: string): { entry: URL; url: URL } {
   const isSource = from.endsWith('.ts');
   const url = new URL(`${module}.${isSource ? 'ts' : 'js'}`, from);
-  // A thread of Node 20 takes no loader from its parent, and a process cannot use the loader of a test runner.
+  // typescript-thread.mjs loads tsx: in Node 20 a thread inherits no loader, and a process cannot use a test runner's loader.
   return { entry: isSource ? new URL('./typescript-thread.mjs', import.meta.url) : url, url };
 }

@@ -1,4 +1,4 @@
-// Temporary folders, removed by `using`, or after a kill when the next folder for the same purpose is made.
+// Temporary folders, removed by `using`. If a process was killed, its folder is removed when the next one for this purpose is made.
 import { lstatSync, mkdtempSync, readdirSync, readlinkSync, rmSync } from 'node:fs';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,9 +7,9 @@ import { join } from 'node:path';
 export class TemporaryFolder implements Disposable {
   readonly path: string;
 
-  /** @param purpose of the folder, in its name. @throws the file system's error */
+  /** @param purpose a word that becomes part of the folder's name. @throws the file system's error */
   constructor(purpose: string) {
-    // A process id has a meaning only in its container, and containers and machines may share the folder.
+    // The path names host and container, because several may share the temporary folder, and process ids differ between them.
     const container = process.platform === 'linux' ? readlinkSync('/proc/self/ns/pid').replaceAll(/\D/g, '') : '';
     const start = join(tmpdir(), `gpt2.ts-${purpose}-${hostname()}-${container}-`);
     for (const path of readdirSync(tmpdir()).map((name) => join(tmpdir(), name))) {
@@ -24,7 +24,7 @@ export class TemporaryFolder implements Disposable {
   }
 }
 
-/** Whether a folder belongs to this user and the process that made it has ended. */
+/** Whether a folder belongs to this user, and its maker, the process with the id `owner`, has ended. */
 function isGone(owner: number, path: string): boolean {
   try {
     process.kill(owner, 0);

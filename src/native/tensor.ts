@@ -8,17 +8,17 @@ import { bytesOf, conversions, type ElementType, elementCount, type HostArray, h
 
 const isSize = (size: number): boolean => Number.isSafeInteger(size) && size >= 0;
 
-/** A shaped, typed view of device memory. */
+/** A view of device memory with a name, an element type and a shape. */
 export class Tensor {
   readonly buffer: DeviceBuffer;
   readonly name: string;
   readonly type: ElementType;
   readonly shape: readonly number[];
-  /** Start in the buffer, in bytes. */
+  /** Start of the tensor in `buffer`, in bytes. */
   readonly offset: number;
   readonly count: number;
 
-  /** @throws ShapeError if it ends after the buffer, or a size is not a whole number */
+  /** @throws ShapeError if the tensor would end after the buffer, or a size is not a whole number */
   constructor(buffer: DeviceBuffer, name: string, type: ElementType, shape: readonly number[], offset = 0) {
     this.buffer = buffer;
     this.name = name;
@@ -49,7 +49,7 @@ export class Tensor {
     return this.buffer.pointer + BigInt(this.offset);
   }
 
-  /** The same memory from element `start` on, in another shape. @throws ShapeError if it has too few elements */
+  /** A tensor of another shape over this memory, from element `start` on. @throws ShapeError if there are too few elements */
   view(shape: readonly number[], start = 0, name = this.name): Tensor {
     const count = elementCount(shape);
     if (!isSize(start) || start + count > this.count) {
@@ -58,14 +58,14 @@ export class Tensor {
     return new Tensor(this.buffer, name, this.type, shape, this.offset + start * bytesOf(this.type));
   }
 
-  /** Copies host elements in, from element `start` on. @throws ShapeError if they do not fit */
+  /** Copies `values` from the host to elements `start` and following. @throws ShapeError if the values do not fit */
   write(values: HostArray, start = 0): void {
     this.#check(values, start);
     const destination = this.pointer + BigInt(start * bytesOf(this.type));
     this.device.call('copyToDevice', { destination, source: values, bytes: values.byteLength });
   }
 
-  /** Copies elements out into `values`, from element `start` on. @throws ShapeError if there are too few */
+  /** Fills `values` on the host with elements `start` and following. @throws ShapeError if there are too few elements */
   readInto<A extends HostArray>(values: A, start = 0): A {
     this.#check(values, start);
     const source = this.pointer + BigInt(start * bytesOf(this.type));
@@ -77,7 +77,7 @@ export class Tensor {
     return this.readPart(0, this.count);
   }
 
-  /** The elements as numbers: bits of bf16, fp16 and fp8 are converted to fp32. */
+  /** A copy of the elements as numbers: bf16, fp16 and fp8, which `read` returns as bits, are converted to fp32. */
   numbers(): HostArray {
     return conversions[this.type]?.from(this.read() as never) ?? this.read();
   }
@@ -97,7 +97,7 @@ export class Tensor {
   }
 }
 
-/** A tensor of zeros, freed with the device. */
+/** Allocates a tensor of zeros, which is freed when the device is closed. */
 export function allocateTensor(device: Device, name: string, type: ElementType, shape: readonly number[]): Tensor {
   const count = elementCount(shape);
   return new Tensor(device.allocate(count * bytesOf(type), name), name, type, shape);
@@ -107,10 +107,10 @@ const typeOf = (values: HostArray) =>
   (Object.keys(hostArrays) as ElementType[]).find((type) => values instanceof hostArrays[type]);
 
 /**
- * A new tensor with the values of a typed array, of which `read()` returns a copy. Numbers of a Float32Array are rounded to bf16, fp16 or
- * fp8 (E4M3) if `type` says so; `numbers()` converts back. Uint16Array and Uint8Array hold bits of these types.
+ * A new tensor with the values of a typed array. For the types bf16, fp16 and fp8 (E4M3), the numbers of a Float32Array are rounded,
+ * while a Uint16Array or Uint8Array holds the bits. The tensor's `read()` returns bits, and `numbers()` converts them to fp32.
  * @param shape default: one dimension
- * @param type default: fp32, fp64, int32, int8 by the array; Uint16Array bf16 (also: fp16), Uint8Array fp8 (also: uint8)
+ * @param type default by the array: fp32, fp64, int32 or int8; bf16 for Uint16Array (fp16 is possible), fp8 for Uint8Array (or uint8)
  * @throws ShapeError if the shape does not have as many elements as `values`, or the array cannot hold the type
  * @example
  * const a = tensorOf(device, Float32Array.of(1, 2, 3));

@@ -1,5 +1,5 @@
-// Starts a thread or process whose module is TypeScript: it takes no loader from its parent, so this file registers one first.
-// The compiled package starts its threads without this file.
+// The entry of a thread or process that runs a TypeScript module. Node 20 passes no loader to a thread, so this file registers tsx
+// first. Threads of the compiled package start without this file.
 import { workerData } from 'node:worker_threads';
 import { register } from 'tsx/esm/api';
 

@@ -1,5 +1,5 @@
-// Sums and copies over ranks. A collective starts after the work enqueued before it and runs concurrently with later work, which
-// waits for it only after `joinCollectives`. See cuda/gpt2.h.
+// Collectives: sums and copies over ranks. A collective starts after the work that was enqueued before it, and runs concurrently with
+// later work. Later work waits for the collective only after a call of `joinCollectives`. See cuda/gpt2.h.
 import { orElse } from '../base/errors.ts';
 import type { Pointer } from '../native/bindings.generated.ts';
 import type { Communicator } from '../native/communicator.ts';
@@ -15,14 +15,14 @@ function enqueueOver(communicator: Communicator, op: OpContract, args: OpArgumen
   device.call(op.name as 'allReduce', native as never);
 }
 
-/** `data` becomes the sum of every rank's data. */
+/** Enqueues a sum over ranks: on every rank, `data` becomes the sum of the ranks' `data`. */
 export function allReduce(communicator: Communicator, data: Tensor): void {
   enqueueOver(communicator, contracts.allReduce, { data });
 }
 
 /**
- * Sums every rank's `in` [ranks*count], of which this rank gets `count` elements: into `out` [communicator.parts,stride], from
- * element `start` of each row on, as rows that the caller adds up. `out` is in shared memory (`allocateShared`).
+ * Enqueues a sum of the ranks' `in` [ranks*count], of which rank r gets elements r*count to (r+1)*count. They arrive in `out`
+ * [communicator.parts,stride], from element `start` of each row on; the caller must add the rows. `allocateShared` makes `out`.
  * @throws ShapeError if `in` does not divide between the ranks, or the rows of `out` are too short
  */
 export function reduceScatter(
@@ -41,7 +41,7 @@ export function reduceScatter(
   enqueueOver(communicator, op, { out: out.view([parts, stride]), in: input.view([ranks, count]) }, { out: pointer });
 }
 
-/** Writes every rank's `in` into `out`, in the order of ranks; `in` may be this rank's part of `out`. */
+/** Enqueues copies of all ranks' `in` into `out`, in the order of ranks. `in` may be this rank's part of `out`. */
 export function allGather(communicator: Communicator, { out, in: input }: { out: Tensor; in: Tensor }): void {
   const { ranks } = communicator;
   const op = contracts.allGather;
@@ -60,7 +60,7 @@ export function recordCollectives(communicator: Communicator, event: Pointer): v
   communicator.device.call('collectivesRecord', { communicator: communicator.handle, event });
 }
 
-/** Starts together the collectives that the function `enqueue` enqueues. It must enqueue nothing else. */
+/** Runs the function `enqueue`, and starts together all collectives that it enqueues. It must enqueue nothing else. */
 export function groupCollectives(communicator: Communicator, enqueue: () => void): void {
   const { device } = communicator;
   const end = () => device.call('collectivesGroupEnd', { communicator: communicator.handle });
@@ -68,7 +68,7 @@ export function groupCollectives(communicator: Communicator, enqueue: () => void
   try {
     enqueue();
   } catch (error) {
-    // Report the first failure.
+    // Throws the first failure; a failure of ending the group is ignored.
     orElse(undefined, end);
     throw error;
   }

@@ -1,5 +1,5 @@
-// The contract of an op as data, which scripts/generate reads from cuda/gpt2.h: among others, which tensors an op writes, and
-// thus how many bytes it moves.
+// Types of an op's contract: its tensors, their shapes and types, and which of them the op writes. scripts/generate makes the contracts
+// from cuda/gpt2.h. Functions here compute sizes, types and moved bytes from a contract.
 import type { Bindings, Pointer } from '../native/bindings.generated.ts';
 import type { Device } from '../native/device.ts';
 import { bytesOf, type ElementType } from '../native/element-types.ts';
@@ -8,79 +8,79 @@ export type NativeArguments = Readonly<Record<string, number | Pointer | null>>;
 
 export interface TensorContract {
   /**
-   * In order: read; overwritten; added to; by the argument `accumulate` overwritten or added to; read and changed; overwritten or
-   * left unchanged; scratch.
+   * The op's access to the tensor: 'read'; '=' overwritten; '+=' added to; 'accumulate' either, by the argument `accumulate`;
+   * 'updated' read and changed; 'kept' overwritten or left unchanged; 'scratch'.
    */
   readonly access: 'read' | '=' | '+=' | 'accumulate' | 'updated' | 'kept' | 'scratch';
-  /** "element" or "gradient" (types of the device), a type, or the name of the argument that says fp32 or bf16. */
+  /** The type of elements: "element" or "gradient" (the device's), "fp32" etc., or the argument that says fp32 (0) or bf16. */
   readonly type: string;
-  /** Dimensions: "N", "3C", "S+1", "C/NH", "N/16", ">=T", "64". */
+  /** Dimensions as expressions of the op's sizes: "N", "3C", "S+1", "C/NH", "N/16", ">=T", "64". */
   readonly shape: readonly string[];
-  /** For ids: the size that all ids are below. */
+  /** For a tensor of ids: the name of the size that all ids are below. */
   readonly below?: string;
-  /** For ids: whether -1 stands for no id. */
+  /** For a tensor of ids: whether an id may be -1, for none. */
   readonly orNone?: boolean;
-  /** The tensor of ids that says which rows the op accesses. */
+  /** The name of a tensor of ids: the op accesses only those rows of this tensor whose index is among the ids. */
   readonly by?: string;
-  /** The dimension whose size is the number of elements, at the start of each row, that the op accesses. */
+  /** The number of elements at the start of each row that the op accesses, as a dimension. Default: whole rows. */
   readonly columns?: string;
   readonly isOptional?: boolean;
-  /** Another tensor: both are null, or neither is. */
+  /** The name of another tensor; either both tensors are null or neither is. */
   readonly together?: string;
-  /** The tensor is null unless this holds. */
+  /** A condition without which the tensor must be null. */
   readonly where?: Where;
-  /** Tensors that may share this tensor's memory. */
+  /** Names of tensors that may be in the memory of this tensor. */
   readonly mayBe?: readonly string[];
 }
 
-/** A condition: an argument has a value or, with "!=", another value; a tensor is null or, with "!=", is not. */
+/** A condition on an argument of an op, such as `activation != 0`; for a tensor, `value` null means that the tensor is null. */
 export interface Where {
   readonly argument: string;
   readonly operator: '==' | '!=';
   readonly value: number | null;
-  /** Whether the tensor that has this condition may be null even if it holds. */
+  /** Whether the tensor with this condition may be null even if the condition holds. */
   readonly orNull: boolean;
 }
 
 export interface OpContract {
-  /** "normForward" */
+  /** Name in TypeScript: "normForward". */
   readonly name: string;
-  /** "gpt2_norm_forward" */
+  /** Name of the C function: "gpt2_norm_forward". */
   readonly symbol: string;
-  /** The computation, in a sentence. */
+  /** A sentence that says what the op computes. */
   readonly formula: string;
   readonly tensors: Readonly<Record<string, TensorContract>>;
-  /** Integers of at least 1; most are dimensions of tensors. */
+  /** Names of arguments that are integers of at least 1; most are dimensions of tensors. */
   readonly sizes: readonly string[];
   readonly scalars: readonly string[];
-  /** Booleans; 1 or 0 in C. */
+  /** Names of boolean arguments, passed to C as 1 or 0. */
   readonly flags: readonly string[];
-  /** Whether the op takes the handle of a communicator. */
+  /** Whether the op has an argument `communicator`, for ranks. */
   readonly hasRanks?: boolean;
   readonly relations: readonly { readonly text: string; holds(args: NativeArguments): boolean }[];
-  /** The scratch function and its sizes; absent for an op that needs no workspace. */
+  /** The library's function that says how much scratch a call needs, and its arguments; absent for an op without scratch. */
   workspace?(args: NativeArguments): { readonly name: keyof Bindings; readonly sizes: Record<string, number> };
 }
 
-/** The name of an op in cards and messages: its name in the header without gpt2_. */
+/** An op's name in kernel cards and messages: "norm_forward", the C function without gpt2_. */
 export const nameOf = ({ symbol }: Pick<OpContract, 'symbol'>): string => symbol.replace(/^gpt2_/, '');
 
-/** Conditions on arguments: a number has this value; a tensor is null, or is not. */
+/** Conditions on arguments by name: a number has this value; a tensor is null (null) or is not null ('tensor'). */
 export type When = Readonly<Record<string, number | null | 'tensor'>>;
 
-/** A variant of an op: what it computes in calls whose arguments meet its conditions. Each call is of one variant. */
+/** A variant of an op: the op in those calls whose arguments meet `when`. Each call is a call of exactly one variant. */
 export interface OpVariant {
-  /** "norm_forward.layernorm"; the op's name for an op without variants: "gelu_forward". */
+  /** "norm_forward.layernorm"; for the plain variant, or an op with one variant, the op's name: "gelu_forward". */
   readonly name: string;
   readonly op: OpContract;
   readonly when: When;
 }
 
-/** Whether a call meets conditions. @param args its numbers, and its tensors or their addresses: null for an omitted tensor */
+/** Whether a call's arguments meet conditions. @param args numbers, and tensors or their addresses; null for an omitted tensor */
 export const meets = (args: Readonly<Record<string, unknown>>, when: When): boolean =>
   Object.entries(when).every(([name, value]) => (value === 'tensor' ? args[name] !== null : args[name] === value));
 
-/** A dimension: `factor * name + plus`, or `name / divisor` rounded up; with `atLeast`, a tensor may be larger. */
+/** A dimension of a tensor: `factor * name + plus`, or `name / divisor` rounded up; with `atLeast`, the tensor may be larger. */
 export interface Dimension {
   readonly name?: string;
   readonly factor: number;
@@ -97,17 +97,17 @@ export function parseDimension(text: string): Dimension {
   return { name, factor: Number(factor ?? 1), plus: Number(plus ?? 0), divisor, atLeast: atLeast !== undefined };
 }
 
-/** The size of a dimension; undefined if it depends on an unknown size. */
+/** The value of a dimension for the sizes of a call; undefined if the dimension depends on an unknown size. */
 export function sizeOf({ name, factor, plus, divisor }: Dimension, sizes: NativeArguments): number | undefined {
   if (name === undefined) return plus;
   const [size, by] = [sizes[name], divisor === undefined ? 1 : (sizes[divisor] ?? Number(divisor))];
   if (typeof size !== 'number' || typeof by !== 'number' || Number.isNaN(by)) return undefined;
   const result = (factor * size + plus) / by;
-  // Without a divisor the size stays a fraction, so that a tensor that does not fit matches nothing.
+  // Without a divisor a fraction is not rounded: no tensor has this size, so the check of shapes reports an error.
   return divisor === undefined ? result : Math.ceil(result);
 }
 
-/** The type of a tensor on a device; undefined if an argument of the op says it. */
+/** The element type of a tensor on a device; undefined if an argument of the op determines the type. */
 export function typeOn(device: Device, { type }: TensorContract): ElementType | undefined {
   if (type === 'element') return device.elementType;
   if (type === 'gradient') return device.gradientType;
@@ -117,7 +117,7 @@ export function typeOn(device: Device, { type }: TensorContract): ElementType | 
 export const holds = ({ argument, operator, value }: Where, args: NativeArguments): boolean =>
   (args[argument] === value) === (operator === '==');
 
-/** Tensors that are null in all calls of a variant. */
+/** Names of the tensors that are null in all calls of a variant. */
 export function absentIn({ op, when }: OpVariant): string[] {
   const isAbsent = (name: string): boolean => {
     const { together, where } = op.tensors[name]!;
@@ -129,7 +129,7 @@ export function absentIn({ op, when }: OpVariant): string[] {
 
 export const isWritten = ({ access }: TensorContract): boolean => access !== 'read';
 
-/** Bytes that a call moves if it reads each input once and writes each output once. Tensors in the same memory count once. */
+/** Bytes that a call moves if each input is read once and each output written once. Tensors in the same memory count once. */
 export function bytesMoved(device: Device, op: OpContract, args: NativeArguments): number {
   const count = ({ shape, columns }: TensorContract) => {
     const accessed = columns === undefined ? shape : shape.with(-1, columns);

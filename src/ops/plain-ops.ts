@@ -1,9 +1,9 @@
-// The plain ops of which a fused op consists. If kernels of a user compute one of them, the fused op is split
-// (kernels/use-cards.ts). The fused op's formula consists of the plain ops' formulas (cases/op-case.ts).
+// Plain ops for each fused op: a sequence with the same result. If a user's kernels compute one of the plain ops, the fused op is run
+// as this sequence (kernels/use-cards.ts). Tests compute a fused op's reference in the same way (cases/op-case.ts).
 import type { OpVariant } from './contract.ts';
 import { variantNamed } from './variants.ts';
 
-/** A plain op, and the names that its arguments have in the fused op where they differ. */
+/** A plain op, and for those of its arguments that the fused op names differently, the names in the fused op. */
 export type PlainOp = readonly [plain: OpVariant, renamed: Readonly<Record<string, string>>];
 
 const rows: Readonly<Record<string, readonly (readonly [plain: string, renamed: Readonly<Record<string, string>>])[]>> =
@@ -20,7 +20,7 @@ const rows: Readonly<Record<string, readonly (readonly [plain: string, renamed: 
       ['matmul_backward_input', {}],
       ['gelu_backward', { dout: 'din', in: 'pre' }],
     ],
-    // For a classifier without a softcap: no plain op computes a softcap's backward.
+    // Only for a classifier without a softcap, because no plain op computes a softcap's backward.
     classifier: [
       ['matmul_forward', { out: 'logits' }],
       ['cross_entropy', { dlogits: 'logits' }],
@@ -29,7 +29,7 @@ const rows: Readonly<Record<string, readonly (readonly [plain: string, renamed: 
     ],
   };
 
-/** The plain ops of each fused op, in order. */
+/** The plain ops of each fused op, in the order in which they run. */
 export const plainOps: ReadonlyMap<OpVariant, readonly PlainOp[]> = new Map(
   Object.entries(rows).map(([fused, parts]) => [
     variantNamed(fused),

@@ -1,5 +1,5 @@
-// The replaced variants of ops on a device: `enqueue` calls the replacement instead of the library. It runs kernels of a user, or
-// several plain ops in the place of a fused op.
+// Replacements of op variants on a device: functions that `enqueue` calls instead of the library. A replacement launches a user's
+// kernels, or enqueues several plain ops in place of a fused op.
 import type { Pointer } from '../native/bindings.generated.ts';
 import type { Device } from '../native/device.ts';
 import type { Tensor } from '../native/tensor.ts';
@@ -8,12 +8,12 @@ import { meets, type NativeArguments, type OpContract, type OpVariant } from './
 /** Arguments of an op: tensors (null if omitted), sizes that no tensor has, scalars, flags, and a communicator's handle. */
 export type OpArguments = Readonly<Record<string, Tensor | number | boolean | Pointer | null>>;
 
-/** @param native the arguments of the library's function: sizes, scalars, flags, and tensors as addresses */
+/** Computes a call of an op. @param native the arguments as the C function gets them: sizes, scalars, flags, addresses of tensors */
 export type Replacement = (args: OpArguments, native: NativeArguments) => void;
 
 const replacements = new WeakMap<Device, Map<OpVariant, Replacement>>();
 
-/** The replacement that computes a call on a device; undefined: the library. */
+/** The replacement that computes a call of an op on a device; undefined if the library computes the call. */
 export function replacementOf(device: Device, op: OpContract, args: OpArguments): Replacement | undefined {
   for (const [variant, replacement] of replacements.get(device) ?? []) {
     if (variant.op === op && meets(args, variant.when)) return replacement;
@@ -21,7 +21,7 @@ export function replacementOf(device: Device, op: OpContract, args: OpArguments)
   return undefined;
 }
 
-/** Makes `replacement` compute a variant on a device from now on, or the library again if it is undefined. */
+/** Makes `replacement` compute a variant on a device from now on; undefined restores the library. */
 export function replaceOp(device: Device, variant: OpVariant, replacement: Replacement | undefined): void {
   const ofDevice = replacements.get(device) ?? new Map<OpVariant, Replacement>();
   replacements.set(device, ofDevice);
@@ -29,7 +29,7 @@ export function replaceOp(device: Device, variant: OpVariant, replacement: Repla
   else ofDevice.delete(variant);
 }
 
-/** Calls `observer` after each replaced op during `run`, with the name of the op's contract. */
+/** Awaits `run`. After each replaced op meanwhile, calls `observer` with the name of the op's contract and the arguments. */
 export async function observedReplacements<R>(
   device: Device,
   observer: (name: string, native: NativeArguments) => void,

@@ -1,6 +1,6 @@
-// The variants of ops. An op with optional tensors or an activation computes different things in different calls; a variant is
-// one of them, by conditions on the arguments. Each call of an op is of one variant. Cases (cases/), plain ops (plain-ops.ts) and
-// kernel cards (kernels/) name variants.
+// The variants of ops. An op with optional tensors or activations computes different functions in different calls. A variant is one of
+// these functions, chosen by conditions on the arguments; each call is a call of one variant. Test cases (cases/), plain ops
+// (plain-ops.ts) and kernel cards (kernels/) refer to variants by name.
 import { didYouMean } from '../base/checks/nearest.ts';
 import { UsageError } from '../base/errors.ts';
 import { GPT2_ACTIVATION } from '../native/bindings.generated.ts';
@@ -15,7 +15,7 @@ const activated = {
   relu_squared: { activation: reluSquared },
 } as const;
 
-/** The variants of each op that has several, by the op's name in the header. The plain variant has the op's name. */
+/** The variants of each op with several, by the op's name. A variant is called "op.variant", or "op" if the variant is plain. */
 const table = {
   embedding_forward: { plain: { positions: null }, at_positions: { positions: 'tensor' } },
   attention_forward: { plain: { first: null }, masked: { first: 'tensor' } },
@@ -58,7 +58,7 @@ type VariantsOf<Op extends keyof Table> =
   | `${Op}.${Exclude<keyof Table[Op] & string, 'plain'>}`
   | ('plain' extends keyof Table[Op] ? Op : never);
 
-/** The name of an op in the header without gpt2_, or of a variant of it: "gelu_forward", "norm_forward.layernorm". */
+/** The name of an op (its C function without gpt2_) or of an op's variant: "gelu_forward", "norm_forward.layernorm". */
 export type OpName = Exclude<keyof ByName, keyof Table> | { [Op in keyof Table]: VariantsOf<Op> }[keyof Table];
 
 export type ContractOf<Name extends OpName> = ByName[(Name extends `${infer Op}.${string}` ? Op : Name) & keyof ByName];
@@ -69,7 +69,7 @@ export type WhenOf<Name extends OpName> = Name extends `${infer Op extends keyof
     ? Table[Name]['plain' & keyof Table[Name]]
     : unknown;
 
-/** Every variant of every op, in the order of the header. */
+/** All variants of all ops, in the order of cuda/gpt2.h. */
 export const opVariants: readonly OpVariant[] = Object.values(contracts).flatMap((op: OpContract): OpVariant[] => {
   const name = nameOf(op);
   const rows: [string, When][] = Object.entries(table[name as keyof Table] ?? { plain: {} });
@@ -78,19 +78,19 @@ export const opVariants: readonly OpVariant[] = Object.values(contracts).flatMap
 
 const byName = new Map(opVariants.map((variant) => [variant.name, variant]));
 
-/** The variant of a call. @param args tensors or addresses, null if omitted, and numbers */
+/** The variant that a call with these arguments computes. @param args numbers, and tensors or their addresses; null if omitted */
 export function variantOf(op: OpContract, args: Readonly<Record<string, unknown>>): OpVariant {
   const found = opVariants.find((variant) => variant.op === op && meets(args, variant.when));
   if (!found) throw new Error(`no variant of ${nameOf(op)} has these arguments`);
   return found;
 }
 
-/** A variant by its name. @throws UsageError naming the variants */
+/** The variant with this name. @throws UsageError with the most similar name or all names */
 export function variantNamed(name: string): OpVariant {
   const found = byName.get(name);
   if (found) return found;
   const names = [...byName.keys()];
-  // Before ABI 22 a variant had another order of the same words: matmul_gelu_forward, layernorm_forward.
+  // Suggests a name with all these words: before ABI 22 names had another order, such as matmul_gelu_forward, layernorm_forward.
   const wordsOf = (text: string) => text.split(/[._]/);
   const [alike] = names
     .filter((each) => wordsOf(name).every((word) => wordsOf(each).includes(word)))

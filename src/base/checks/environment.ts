@@ -1,9 +1,9 @@
-// Reads numbers of environment variables.
+// Reads numbers from environment variables.
 import { usageError } from '../errors.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** A whole number. @throws UsageError naming the variable and its range */
+/** An environment variable as a whole number from `least` to `most`. @throws UsageError naming the variable and its range */
 export function wholeVariable(environment: Environment, name: string, least: number, most: number): number {
   const text = environment[name];
   const value = /^\d{1,9}$/.test(text ?? '') ? Number(text) : Number.NaN;

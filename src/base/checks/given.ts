@@ -1,9 +1,9 @@
-// Kinds and ranges of values; checks of the options that a program passes to the public API, where numbers are numbers; strict
-// reading of numbers from the text of files and of the command line.
+// Checks arguments and options of the public API against kinds and ranges; there "8" is not a number. Also reads numbers from the
+// texts of files and of the command line, without JavaScript's lenient conversions.
 import { UsageError } from '../errors.ts';
 import { didYouMean, type Spellings, unknownOption } from './nearest.ts';
 
-/** A text, several texts, a switch, a switch or a word, a number, or one of several words. */
+/** The type of an option: a text, several texts, a switch, a switch or one word, a number, or one of several words. */
 export type ValueType =
   | 'text'
   | 'texts'
@@ -13,16 +13,16 @@ export type ValueType =
   | readonly string[];
 
 const isText = (value: unknown) => typeof value === 'string' && value !== '';
-/** A Promise is an argument that nobody awaited. */
+/** Whether a value is an object. A Promise is rejected: the caller forgot to await the argument. */
 const isObject = (value: unknown) => Object(value) === value && !(value instanceof Promise);
 
-/** Whether an object has its options as properties: an array, a Map or another object of a class has none that count. */
+/** Whether a value is a plain object, so that its properties can be options; arrays, Maps and other class instances are not. */
 export function isPlain(value: unknown): boolean {
   const prototype = isObject(value) && typeof value === 'object' ? Object.getPrototypeOf(value) : undefined;
   return prototype === null || prototype === Object.prototype;
 }
 
-/** Kinds without a range, with their names in messages. */
+/** Kinds of values without a range: for each, its description in messages and its test. */
 const plainKinds = {
   switch: ['true or false', (value) => typeof value === 'boolean'],
   text: ['a text', isText],
@@ -35,10 +35,10 @@ const plainKinds = {
   options: ['an object', isPlain],
 } as const satisfies Readonly<Record<string, readonly [name: string, has: (value: unknown) => boolean]>>;
 
-/** The kind of value of an API option; the functions that receive an 'object' check its content. */
+/** The kind of value that an API option takes. Functions that receive an 'object' check its content themselves. */
 export type Kind = ValueType | ObjectKind | keyof typeof plainKinds;
 
-/** An object that has a member, by which it is known, and its name in messages. */
+/** An object of the API: recognized by the presence of property `member`, and described in messages by `what`. */
 interface ObjectKind {
   readonly member: PropertyKey;
   readonly what: string;
@@ -48,11 +48,11 @@ type OptionalKey<T> = { [K in keyof T]-?: object extends Pick<T, K> ? K : never 
 type Kinds<Name extends PropertyKey> = Readonly<Record<Name, Kind>>;
 
 /**
- * Checks an object of options.
+ * Checks the names and values of an object of options.
  * @param required the kind of each option without a default
  * @param optional the kind of each option with a default
- * @param names other spellings of the options, such as earlier names, and where to find all
- * @throws UsageError for an unknown name, with the nearest one, or a wrong value
+ * @param names `spellings`: more spellings to suggest; `help`: advice if no spelling is near, default the list of all options
+ * @throws UsageError for an unknown name, suggesting the nearest known name; or for a wrong value
  */
 export function checkGiven<T extends object>(
   options: T,
@@ -79,7 +79,7 @@ export function checkGiven<T extends object>(
 const ids: ObjectKind = { member: 'length', what: 'an array of numbers' };
 const each = (what: string): ObjectKind => ({ member: Symbol.iterator, what });
 
-/** Kinds of arguments that several public functions take, by name. */
+/** The kinds of arguments that several public functions have in common, by the argument's name. */
 export const argumentKinds = {
   ...{ path: 'text', folder: 'text', run: 'text', paths: 'texts', text: 'text or ""', prompt: 'text or ""' },
   device: { member: 'allocate', what: 'what Device.open() returns' },
@@ -96,12 +96,12 @@ export const argumentKinds = {
   ...{ tokens: ids, targets: ids, inputs: ids, shape: ids, values: ids },
 } as const satisfies Readonly<Record<string, Kind>>;
 
-/** @throws UsageError naming an argument that is not of its kind, and the value */
+/** Checks arguments by name against `argumentKinds`. @throws UsageError naming the wrong argument, its kind and its value */
 export function checkArguments(values: { readonly [Name in keyof typeof argumentKinds]?: unknown }): void {
   for (const [name, value] of Object.entries(values)) checkValue(name, argumentKinds[name as 'path'], value);
 }
 
-/** @param original the value as the message shows it @throws UsageError naming the option, what it takes, and the value */
+/** Checks one value. @param original the value to show in the message @throws UsageError with the option, its kind and the value */
 export function checkValue(name: string, kind: Kind, value: unknown, original: unknown = value): void {
   const demand = (isRight: boolean, wanted: string) => {
     if (!isRight) throw UsageError.takes(name, wanted, original);
@@ -113,13 +113,13 @@ export function checkValue(name: string, kind: Kind, value: unknown, original: u
   else if ('switch' in kind) demand(typeof value === 'boolean' || value === kind.or, `true, false or ${kind.or}`);
   else if (isNumeric(kind)) demand(isOfType(kind, value), describeType(kind, value));
   else if (!kind.includes(value as string)) {
-    // "gpu" is not "cpu".
+    // No suggestion for a word of three letters: "gpu" is near "cpu", but not a typing mistake.
     const advice = typeof value === 'string' && value.length > 3 ? didYouMean(value, kind, undefined) : undefined;
     throw UsageError.takes(name, `one of ${kind.join(', ')}`, original).with({ advice });
   }
 }
 
-/** @throws UsageError for the result of an async function that should only enqueue: after its first await it would be too late */
+/** Rejects an async callback where only enqueuing is allowed: ops after its first await would come too late. @throws UsageError */
 export function checkSynchronous(name: string, result: unknown): void {
   if (!(result instanceof Promise)) return;
   result.catch(() => {});
@@ -131,17 +131,17 @@ export const isNumeric = (kind: Kind): kind is NumberType =>
 
 type Range = readonly [least: number, most: number];
 
-/** If `most` is Number.MAX_SAFE_INTEGER, Number.MAX_VALUE or `largestFp32`, a message names it only for a larger value. */
+/** A range of numbers. Messages leave out an upper limit of MAX_SAFE_INTEGER, MAX_VALUE or `largestFp32` unless a value exceeds it. */
 export type NumberType = {
-  /** Excludes the ends of the range. */
+  /** The range excludes both of its ends. */
   readonly isOpen?: true;
-  /** A word that is allowed instead, which becomes a number before a run begins. */
+  /** A word that is allowed instead of a number, such as "auto". It is replaced by a number before a run begins. */
   readonly or?: string;
-  /** The word "all" is allowed instead; a configuration stores the word. */
+  /** The word "all" is allowed instead of a number. A stored configuration keeps the word. */
   readonly orAll?: true;
-  /** A time is allowed instead. */
+  /** A time such as "10m" is allowed instead of a number. */
   readonly orTime?: true;
-  /** As a text, the number may end in k, M or B. */
+  /** In a text, the number may end in k (thousand), M (million) or B (billion). */
   readonly units?: true;
 } & ({ readonly integer: Range } | { readonly number: Range });
 
@@ -149,12 +149,12 @@ export const whole = (least: number, most: number = Number.MAX_SAFE_INTEGER) => 
 const largestFp32 = 2 ** 128 - 2 ** 104;
 /** Numbers from `least` to the largest fp32: a device would read larger ones as infinite. */
 export const real = (least: number, most: number = largestFp32) => ({ number: [least, most] }) as const;
-/** Factors that are multiplied in double, before a device gets the result: they may exceed fp32. */
+/** Factors from 0 that may exceed the largest fp32, because the host multiplies them in double before a device gets the result. */
 export const factor = real(0, Number.MAX_VALUE);
 
 const rangeOf = (type: NumberType): Range => ('integer' in type ? type.integer : type.number);
 
-/** Whether a value is in the range, or is a word or a time that is allowed instead. */
+/** Whether a value is in a type's range, or is a word or a time that the type allows instead of a number. */
 function isOfType(type: NumberType, value: unknown): boolean {
   const [least, most] = rangeOf(type);
   if (typeof value !== 'number') return isWordOf(type, value);
@@ -168,11 +168,11 @@ export const isWordOf = ({ or, orAll, orTime }: NumberType, value: unknown): boo
   (orAll === true && value === 'all') ||
   (orTime === true && secondsOf(value) !== undefined);
 
-/** "90s", "10m", "1.5h" */
+/** A time in seconds, minutes or hours: "90s", "10m", "1.5h". */
 export type Time = `${number}${keyof typeof unitSeconds}`;
 const unitSeconds = { s: 1, m: 60, h: 3600 } as const;
 
-/** Seconds of a `Time` over 0; undefined for any other value. */
+/** A `Time` above 0 in seconds; undefined for any other value. */
 export function secondsOf(value: unknown): number | undefined {
   const unit = typeof value === 'string' ? unitSeconds[value.slice(-1) as keyof typeof unitSeconds] : undefined;
   const number = unit && numberOf((value as string).slice(0, -1));
@@ -181,21 +181,21 @@ export function secondsOf(value: unknown): number | undefined {
 
 const multiples = { k: 1e3, M: 1e6, B: 1e9 } as const;
 
-/** As `numberOf`, for a text that may end in k (thousand), M (million) or B (billion). */
+/** A number or decimal text, which may end in k (thousand), M (million) or B (billion), as a number; NaN for any other value. */
 export function numberWithUnit(value: unknown): number {
   const multiple = typeof value === 'string' ? multiples[value.slice(-1) as keyof typeof multiples] : undefined;
-  // 1.001 * 1000 is 1000.9999999999999.
+  // Rounded to 15 digits, because 1.001 * 1000 is 1000.9999999999999 in double.
   return multiple ? Number((numberOf((value as string).slice(0, -1)) * multiple).toPrecision(15)) : numberOf(value);
 }
 
-/** NaN for all but numbers and decimal texts: Number('') is 0, Number('0x10') is 16, Number([4]) is 4, Number(true) is 1. */
+/** A number or decimal text as a number; NaN for any other value, where Number() is lenient: Number('') is 0, Number([4]) is 4. */
 export function numberOf(value: unknown): number {
   if (typeof value === 'number') return value;
   const isDecimal = typeof value === 'string' && /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(value);
   return isDecimal ? Number(value) : Number.NaN;
 }
 
-/** "a whole number from 1 to 65536 or auto" @param value the wrong value */
+/** The values that a type allows, for messages: "a whole number from 1 to 65536 or auto". @param value the wrong value */
 function describeType(type: NumberType, value: unknown): string {
   const [least, most] = rangeOf(type);
   const isUnlimited = [Number.MAX_SAFE_INTEGER, Number.MAX_VALUE, largestFp32].includes(most);

@@ -1,15 +1,15 @@
 // Finds the name nearest to a mistyped one.
 
-/** Names of options by their spellings, such as flags. */
+/** The option that each spelling means: the name "steps" by the spellings "steps" and "--steps". */
 export type Spellings = ReadonlyMap<string, string>;
 
-/** The message about an unknown name: `there is no option "stepps"; did you mean "steps"?` @param otherwise used if none is near */
+/** The message about an unknown name: `there is no option "stepps"; did you mean "steps"?` @param otherwise text if no option is near */
 export function unknownOption(wrong: string, spellings: Spellings, otherwise: string): string {
   const near = nearest(wrong, spellings);
   return `there is no option ${JSON.stringify(wrong)}; ${near === undefined ? otherwise : `did you mean ${JSON.stringify(near)}?`}`;
 }
 
-/** "did you mean tinyshakespeare?", or `otherwise` if no name is near. */
+/** Advice for a mistyped name: "did you mean tinyshakespeare?", or `otherwise` if no name is near. */
 export function didYouMean<Otherwise extends string | undefined>(
   wrong: string,
   names: readonly string[] | Spellings,
@@ -19,7 +19,7 @@ export function didYouMean<Otherwise extends string | undefined>(
   return near === undefined ? otherwise : `did you mean ${near}?`;
 }
 
-/** The option with the nearest spelling, case and punctuation aside: up to three edits, in at most two fifths of the letters. */
+/** The option with the nearest spelling, ignoring case and punctuation; undefined above 3 edits or 0.4 edits per letter of `wrong`. */
 function nearest(wrong: string, spellings: Spellings): string | undefined {
   const letters = lettersOf(wrong);
   const found = [...spellings].map(([spelling, name]) => ({ name, edits: distance(letters, lettersOf(spelling)) }));
@@ -29,7 +29,7 @@ function nearest(wrong: string, spellings: Spellings): string | undefined {
 
 const lettersOf = (name: string): string => name.toLowerCase().replaceAll(/[^\p{L}\p{N}]/gu, '');
 
-/** Letters to insert, delete, replace or swap with their neighbour (Damerau-Levenshtein, optimal string alignment). */
+/** The fewest letters to insert, delete, replace or swap with a neighbour (Damerau-Levenshtein, optimal string alignment). */
 function distance(a: string, b: string): number {
   const rows: number[][] = [Array.from({ length: b.length + 1 }, (_, column) => column)];
   for (let i = 1; i <= a.length; i++) {

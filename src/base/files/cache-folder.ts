@@ -1,20 +1,20 @@
-// The folders of this program's caches.
+// Paths of this program's cache folders, and their creation.
 import { statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { gpt2Error } from '../errors.ts';
 import { makeFolder } from './make-folder.ts';
 
-/** A folder of the user's cache: XDG_CACHE_HOME/gpt2.ts/NAME, or ~/.cache/gpt2.ts/NAME. It may not exist yet. */
+/** The path of a cache folder: XDG_CACHE_HOME/gpt2.ts/NAME, or ~/.cache/gpt2.ts/NAME. The folder may not exist yet. */
 export const cacheFolder = (name: string): string =>
   join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'gpt2.ts', name);
 
-/** Permissions of folders that only their user can read and write. */
+/** File mode of folders that only their owner can read and write. */
 export const onlyUser = 0o700;
 
 /**
  * Makes a cache folder whose files will be run as code.
- * @throws Gpt2Error if another user owns it or can write to it; the file system's error if it cannot be made
+ * @throws Gpt2Error if another user owns the folder or can write to it; the file system's error if the folder cannot be made
  */
 export function privateCacheFolder(name: string): string {
   const folder = cacheFolder(name);

@@ -18,7 +18,7 @@ export type CheckedJson = ReturnType<typeof readCheckedJson>;
 /**
  * Reads a JSON file of at most 16 MiB. Files of earlier versions have no checksum.
  * @returns the value without the checksum; `check` throws an Error if the file has a checksum that does not match
- * @throws Error if it cannot be read, or is not JSON as `parseJson` reads it
+ * @throws Error if the file cannot be read, or `parseJson` rejects its text
  */
 export function readCheckedJson(path: string): { value: unknown; isChecked: boolean; check: () => void } {
   const text = readTextFile(path, largestDescription);
@@ -28,7 +28,7 @@ export function readCheckedJson(path: string): { value: unknown; isChecked: bool
   }
   const { [field]: _, ...rest } = value as Record<string, unknown>;
   const check = () => {
-    // Compares the whole line, so that every byte of the file counts.
+    // Compares the whole checksum line, so that a change of any byte of the file is detected.
     const line = `${lineStart}: "${hashOfOthers(text)}"`;
     if (text.split('\n').filter((each) => each === line).length !== 1) {
       throw new Error('it has changed since it was written: its sha256 differs');

@@ -1,12 +1,12 @@
-// Converts numbers of 16 and of 8 bits to fp32, which holds each of them exactly, and back. Arrays are copied and mapped: a typed
-// array's `from` with a function takes about 10 times as long.
+// Converts arrays of bf16, fp16 and FP8 (E4M3) to fp32, which represents each of their numbers exactly, and back. Arrays are copied
+// and then mapped, because `Float32Array.from(values, map)` takes about 10 times as long.
 import { lazily } from '../lazily.ts';
 
-/** bf16 is the upper half of an fp32. */
+/** bf16 to fp32: the 16 bits become the upper half of an fp32. */
 export const fromBf16 = (values: Uint16Array): Float32Array =>
   new Float32Array(new Uint32Array(values).map((bits) => bits << 16).buffer);
 
-/** fp32 rounded to the nearest even bf16. A NaN stays a NaN: rounding up its fraction could make it infinite. */
+/** fp32 to bf16, rounded to nearest, ties to even. A NaN is not rounded, because rounding could turn it into infinity. */
 export function toBf16(values: ArrayLike<number>): Uint16Array {
   const numbers = values instanceof Float32Array ? values : Float32Array.from(values);
   const bits = new Uint32Array(numbers.buffer, numbers.byteOffset, numbers.length);
@@ -19,7 +19,7 @@ export function toBf16(values: ArrayLike<number>): Uint16Array {
   return rounded;
 }
 
-/** fp32 rounded to the nearest even fp16; numbers from 65520 on become infinite. */
+/** fp32 to fp16, rounded to nearest, ties to even; absolute values from 65520 on become infinite. */
 export function toFp16(values: Float32Array): Uint16Array {
   const words = new Uint32Array(values.buffer, values.byteOffset, values.length);
   return new Uint16Array(
@@ -29,7 +29,7 @@ export function toFp16(values: Float32Array): Uint16Array {
 
 function sizeInFp16(word: number, value: number): number {
   if (word > 0x7f800000) return 0x7e00;
-  // The exponents differ by 112, the fractions by 13 bits.
+  // Normal fp16 numbers: the exponent biases differ by 112, and fp32 has 13 more bits of fraction.
   if (word >= 0x38800000) return Math.min((word - 0x38000000 + 0xfff + ((word >>> 13) & 1)) >>> 13, 0x7c00);
   return roundedToEven(Math.abs(value) * 2 ** 24);
 }
@@ -39,7 +39,7 @@ function roundedToEven(value: number): number {
   return value - below > 0.5 || (value - below === 0.5 && below % 2 === 1) ? below + 1 : below;
 }
 
-/** All 65,536 fp16 numbers. */
+/** The fp32 value of each of the 65,536 bit patterns of fp16. */
 const halves = lazily(() => Float32Array.from({ length: 65536 }, (_, bits) => fp16(bits)));
 
 export function fromFp16(values: Uint16Array): Float32Array {
@@ -47,7 +47,7 @@ export function fromFp16(values: Uint16Array): Float32Array {
   return new Float32Array(values).map((bits) => table[bits]!);
 }
 
-/** IEEE 754 binary16: a sign, 5 bits of exponent, 10 of fraction. */
+/** The value of fp16 bits (IEEE 754 binary16): a sign, 5 bits of exponent, 10 of fraction. */
 function fp16(bits: number): number {
   const [exponent, fraction] = [(bits >> 10) & 31, bits & 1023];
   const sign = bits & 0x8000 ? -1 : 1;
@@ -55,7 +55,7 @@ function fp16(bits: number): number {
   return exponent === 0 ? sign * fraction * 2 ** -24 : sign * (1024 + fraction) * 2 ** (exponent - 25);
 }
 
-/** All 256 numbers of E4M3 (Micikevicius et al. 2022): a sign, 4 bits of exponent, 3 of fraction; no infinity. */
+/** The fp32 value of each of the 256 bit patterns of E4M3 (Micikevicius et al. 2022): sign, 4 exponent bits, 3 fraction bits. */
 const e4m3 = Float32Array.from({ length: 256 }, (_, bits) => {
   const [exponent, fraction] = [(bits >> 3) & 15, bits & 7];
   if (exponent === 15 && fraction === 7) return Number.NaN;
@@ -65,7 +65,7 @@ const e4m3 = Float32Array.from({ length: 256 }, (_, bits) => {
 
 export const fromE4m3 = (values: Uint8Array): Float32Array => new Float32Array(values).map((bits) => e4m3[bits]!);
 
-/** fp32 rounded to the nearest even E4M3; numbers over 448, the largest, become 448. */
+/** fp32 to E4M3, rounded to nearest, ties to even; numbers over 448, the largest of E4M3, become 448. */
 export function toE4m3(values: ArrayLike<number>): Uint8Array {
   const numbers = values instanceof Float32Array ? values : Float32Array.from(values);
   const words = new Uint32Array(numbers.buffer, numbers.byteOffset, numbers.length);
@@ -78,7 +78,7 @@ export function toE4m3(values: ArrayLike<number>): Uint8Array {
 }
 
 function sizeInE4m3(word: number, value: number): number {
-  // The exponents differ by 120, the fractions by 20 bits.
+  // Normal E4M3 numbers: the exponent biases differ by 120, and fp32 has 20 more bits of fraction.
   if (word >= 0x3c800000) return Math.min((word - 0x3c000000 + 0x7ffff + ((word >>> 20) & 1)) >>> 20, 0x7e);
   return roundedToEven(Math.abs(value) * 2 ** 9);
 }

@@ -3,8 +3,8 @@ import { existsSync, mkdirSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 
 /**
- * Makes a folder and its missing parents. Node's recursive mkdir would never return in a folder such as /proc, which answers
- * ENOENT to every new folder.
+ * Makes a folder and its missing parents. Node's mkdirSync with `recursive` never returns in a folder such as /proc, where making
+ * any folder fails with ENOENT.
  * @param mode permissions of the folders that are made, less the process's umask
  * @returns the outermost folder that was made; undefined if the folder existed
  * @throws the file system's error

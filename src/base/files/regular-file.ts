@@ -1,12 +1,12 @@
-// Opens regular files and rejects others: reading a FIFO or a device could block or never end. Reads them as text or by exact
-// ranges, hashes them, and syncs written files.
+// Opens regular files, and rejects FIFOs and devices, from which reading could block or never end. Reads files as text or by byte
+// ranges, hashes files, and syncs written files to disk.
 import { createHash } from 'node:crypto';
 import { closeSync, constants, fstatSync, fsyncSync, openSync, readFileSync, readSync } from 'node:fs';
 import { decodeUtf8 } from './strict-text.ts';
 
 /**
  * Opens a file, read-only unless `flags` say otherwise.
- * @throws Error if it is not a regular file; the file system's error, with its code
+ * @throws Error if the path is not a regular file; the file system's error, with its code
  */
 export function openRegularFile(path: string, flags: number = constants.O_RDONLY): number {
   // Without O_NONBLOCK, opening a FIFO that has no writer would block the program, and its signal handlers with it.
@@ -25,13 +25,13 @@ export function closing<R>(file: number, work: (file: number) => R): R {
   }
 }
 
-/** The most bytes in a JSON file that describes others: a manifest of 100,000 shards has 13 MB. */
+/** Size limit, in bytes, of JSON files that describe other files: a manifest of 100,000 shards has 13 MB. */
 export const largestDescription = 16 << 20;
 
 /**
  * The bytes of a whole file.
- * @param most largest size accepted
- * @throws Error as `openRegularFile`, or if the file is larger
+ * @param most largest accepted size in bytes
+ * @throws Error as `openRegularFile`, or if the file is larger than `most`
  */
 export function readWholeFile(path: string, most: number = Number.POSITIVE_INFINITY): Buffer {
   return closing(openRegularFile(path), (file) => {
@@ -44,10 +44,10 @@ export function readWholeFile(path: string, most: number = Number.POSITIVE_INFIN
 /** The text of a whole file. @throws Error as `readWholeFile`, or if the file is not UTF-8 */
 export const readTextFile = (path: string, most?: number): string => decodeUtf8(readWholeFile(path, most));
 
-/** Bytes read or written by one call; the system's limit is 2 GiB. */
+/** The most bytes that one system call reads or writes here; the system's limit is 2 GiB. */
 export const largestTransfer = 1 << 28;
 
-/** Fills `into` from byte `position` on. @throws Error if the file ends before */
+/** Fills `into` with the file's bytes from `position` on. @throws Error if the file has fewer bytes */
 export function readFully(file: number, into: Uint8Array, position: number): void {
   for (let done = 0; done < into.length; ) {
     const count = readSync(file, into, done, Math.min(into.length - done, largestTransfer), position + done);
@@ -68,12 +68,12 @@ export function hashOpenFile(file: number, size: number): string {
   return hash.digest('hex');
 }
 
-/** sha256 of a regular file, in hex. It blocks: 0.5 s per GB. @throws Error of the file system, or as `readFully` */
+/** sha256 of a regular file, in hex. Blocks the thread, 0.5 s per GB. @throws Error of the file system, or as `readFully` */
 export const hashFile = (path: string): string =>
   closing(openRegularFile(path), (file) => hashOpenFile(file, fstatSync(file).size));
 
-/** Makes a file, or the entries of a folder, survive a crash of the machine. */
+/** Syncs a file, or the entries of a folder, to disk, so that they survive a crash of the machine. */
 export const syncToDisk = (path: string): void => syncAndClose(openSync(path, 'r'));
 
-/** Syncs an open file, and closes it in any case. */
+/** Syncs an open file to disk, then closes the file, also if syncing fails. */
 export const syncAndClose = (file: number): void => closing(file, fsyncSync);

@@ -1,8 +1,8 @@
-// Decodes UTF-8 and parses JSON without the silent losses of Node's functions: a byte that is not UTF-8 would become U+FFFD, and of
-// a key that an object has twice the last value would count.
+// Decodes UTF-8 and parses JSON without the silent losses of Node's functions, which decode an invalid byte as U+FFFD, and keep only
+// the last value of a key that occurs twice in an object.
 import { isUtf8 } from 'node:buffer';
 
-/** "is not UTF-8 at byte 5 (0xff)", counted from `offset` on; undefined if all bytes are UTF-8. */
+/** The first byte that is not UTF-8, as "is not UTF-8 at byte 5 (0xff)" with `offset` added; undefined if all bytes are UTF-8. */
 export function faultOfUtf8(bytes: Buffer, offset = 0): string | undefined {
   if (isUtf8(bytes)) return undefined;
   let at = 0;
@@ -14,14 +14,14 @@ export function faultOfUtf8(bytes: Buffer, offset = 0): string | undefined {
   return `is not UTF-8 at byte ${offset + at} (0x${bytes[at]!.toString(16)})`;
 }
 
-/** @throws Error naming the first byte that is not UTF-8 */
+/** The bytes as text. @throws Error naming the first byte that is not UTF-8 */
 export function decodeUtf8(bytes: Buffer): string {
   const fault = faultOfUtf8(bytes);
   if (fault !== undefined) throw new Error(`it ${fault}`);
   return bytes.toString();
 }
 
-/** @throws SyntaxError if the text is not JSON, or an object has a key twice */
+/** Parses JSON. @throws SyntaxError if the text is not JSON, or the same key occurs twice in an object */
 export function parseJson(text: string): unknown {
   const value: unknown = JSON.parse(text);
   const objects: Set<unknown>[] = [];

@@ -31,7 +31,7 @@ export const adamwCases = [
       });
       return { m: first, v: second, master: updated, weight: updated };
     },
-    // Weights are rounded masters.
+    // The weight is the master weight, rounded to the element type.
     bounds: () => ({ m: storedInFp32, v: storedInFp32, master: storedInFp32, weight: storedInElements }),
   }),
 ];

@@ -1,4 +1,4 @@
-// Cases of attention of new positions over a cache of keys and values.
+// Test cases of attention of new positions over a key-value cache.
 import { attention } from './attention.ts';
 import type { Numbers } from './case-numbers.ts';
 import { exact } from './fp8.ts';
@@ -6,7 +6,7 @@ import { casesOf } from './op-case.ts';
 
 type Sizes = Readonly<Record<'B' | 'T' | 'S' | 'C' | 'NH' | 'window', number>>;
 
-/** Attention over the cache and the new positions, computed without a cache; queries of earlier positions are zero. */
+/** The reference: attention over all positions of each text, with zero queries at positions that are already in the cache. */
 function cached(
   { keys, values, qkv, positions }: Record<'keys' | 'values' | 'qkv' | 'positions', Numbers>,
   size: Sizes,
@@ -51,7 +51,7 @@ export const attentionCachedCases = [
     inputs: (_, { B, T, S }: Sizes, random) => ({ positions: random.integers(B, S - T + 1) }),
     formula: (inputs, size: Sizes) => cached(inputs, size),
     bounds: () => ({
-      // P is rounded to bf16 before its matmul with v.
+      // In bf16, the probabilities are rounded before their matmul with the values.
       out: { fp32: 2e-6, bf16: 4e-3 },
       keys: exact,
       values: exact,

@@ -2,7 +2,7 @@ import type { Numbers, Random } from './case-numbers.ts';
 import { casesOf } from './op-case.ts';
 
 type AttentionSizes = Readonly<Record<'B' | 'T' | 'C' | 'NH', number>>;
-/** A mask: the window in tokens and the longest document; 0 for none. */
+/** Sizes of a mask: `window` in tokens, and `documents`, the longest document in tokens; 0 for none. */
 type MaskSizes = Readonly<Record<'B' | 'T' | 'window' | 'documents', number>>;
 
 type Attention = ReturnType<typeof computeAttention>;
@@ -10,8 +10,8 @@ type Attention = ReturnType<typeof computeAttention>;
 const computed = new WeakMap<Numbers, { dout: Numbers | undefined; first: Numbers | undefined; result: Attention }>();
 
 /**
- * Forward and backward in double. `dout` [B,T,C] is undefined for forward alone, `first` [B,T] without a mask. The last result for a
- * `qkv` is kept.
+ * The reference: attention forward and, if `dout` [B,T,C] is defined, backward in double. `first` [B,T] is each query's first key;
+ * undefined without a mask. The last result for each `qkv` array is cached.
  */
 export function attention(
   qkv: Numbers,
@@ -26,7 +26,7 @@ export function attention(
   return result;
 }
 
-/** The first key of each query [B,T], for a window and documents of random lengths up to `documents`. */
+/** A random mask: each query's first key [B,T], for a window and documents of random lengths up to `documents`. */
 export function maskOf({ B, T, window, documents }: MaskSizes, random: Random): Int32Array {
   let [start, end] = [0, 0];
   return new Int32Array(B * T).map((_, index) => {
@@ -102,10 +102,10 @@ const sizeOf = (T: number, HS: number) => {
   const NH = T < 200 ? 3 : 1;
   return { B: T < 200 ? 2 : 1, T, C: HS * NH, NH };
 };
-// Several tiles of rows, and small enough for an emulated GPU.
+// A case with several tiles of rows that is small enough for an emulated GPU.
 const small: AttentionSizes = { B: 1, T: 129, C: 20, NH: 1 };
 const sizes = [...[1, 7, 64, 129].map((T) => sizeOf(T, 64)), sizeOf(64, 20), sizeOf(64, 128), sizeOf(300, 96), small];
-// Every head size with separate kernels, at lengths on both sides of a tile.
+// Each head size that has separate kernels, at lengths just below and above multiples of a tile.
 const gpuSizes = [1, 7, 127, 129, 1000, 1024].flatMap((T) => [20, 32, 64, 80, 96, 128].map((HS) => sizeOf(T, HS)));
 const masked = (T: number, HS: number, window: number, documents = 0) => ({ ...sizeOf(T, HS), window, documents });
 const maskedSizes = [
@@ -118,7 +118,7 @@ const maskedSizes = [
     masked(700, 64, 0, 300),
   ],
 ];
-/** Windows and documents on both sides of the tiles, in every head size with separate kernels; the longest sequence. */
+/** Each head size that has separate kernels, with windows and documents below and above a tile; the longest sequence. */
 const maskedGpuSizes = [
   ...[20, 32, 64, 80, 96, 128].flatMap((HS) => [
     ...[masked(129, HS, 100), masked(1000, HS, 1), masked(1000, HS, 128), masked(1000, HS, 0, 300)],
@@ -126,14 +126,14 @@ const maskedGpuSizes = [
   ...[20, 64, 128].flatMap((HS) => [masked(4096, HS, 1000), masked(4096, HS, 0, 3000)]),
   ...[64, 128].flatMap((HS) => [masked(4096, HS, 100, 3000), masked(65_536, HS, 256)]),
 ];
-/** Operations of this many matmuls [T,T,HS] for each head; half of the scores are masked. */
+/** Floating-point operations of `matmuls` matmuls [T,T,HS] per head, of which the causal mask leaves half. */
 const flops = (matmuls: number) => (size: AttentionSizes) => matmuls * size.B * size.T * size.T * size.C;
 
 const forward = {
   formula: ({ qkv, first }: Record<'qkv' | 'first', Numbers>, size: AttentionSizes) =>
     attention(qkv, undefined, size, first),
   bounds: () => ({
-    // P is rounded to bf16 before its matmul with v.
+    // In bf16, the probabilities are rounded before their matmul with the values.
     out: { fp32: 2e-6, bf16: 4e-3 },
     lse: { fp32: 1e-5, bf16: 1e-4, measure: 'absolute' as const },
   }),
@@ -144,7 +144,7 @@ const backward = {
     const { dqkv } = attention(qkv, dout, size, first);
     return { dqkv };
   },
-  // P and dS are rounded, and D is computed from the rounded out. dq, dk and dv are compared separately.
+  // In bf16, the probabilities P and the gradients dS are rounded, and D = rowsum(dout * out) uses the rounded out.
   bounds: () => ({ dqkv: { fp32: 5e-6, bf16: 8e-3, parts: 3 } }),
   flops: flops(5),
 };

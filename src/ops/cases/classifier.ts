@@ -1,4 +1,4 @@
-// Cases of the last linear layer with its loss, forward and backward.
+// Test cases of the classifier: the last linear layer with cross-entropy, forward and backward.
 import { GPT2_STEP } from '../../native/bindings.generated.ts';
 import { type Numbers, transposed } from './case-numbers.ts';
 import { crossEntropy } from './cross-entropy.ts';
@@ -13,11 +13,11 @@ type Sizes = {
   readonly V: number;
   readonly Vp: number;
   readonly dloss: number;
-  /** The limit of the logits; 0: none. */
+  /** Limit of the logits' absolute values; 0 for none. */
   readonly softcap: number;
-  /** 1: with bias and dbias; 0: without, as in GPT-2. */
+  /** 1 with bias and dbias; 0 without, as in GPT-2. */
   readonly biased: number;
-  /** Standard deviation of the weights; the logits' is proportional. */
+  /** Standard deviation of the weights, to which that of the logits is proportional. */
   readonly weightScale: number;
 };
 
@@ -29,12 +29,12 @@ const sizes = [
   { N: 130, C: 64, V: 1000, Vp: 1024, ...plain, weightScale: 0.3 },
   { N: 5, C: 37, V: 77, Vp: 80, ...plain, weightScale: 0.3 },
   { N: 5, C: 37, V: 77, Vp: 80, ...biased, softcap: 15, weightScale: 0.3 },
-  // Losses from 0 to 40: a target's logit is among the largest or the smallest.
+  // Large logits give losses from 0 to 40, because a target's logit may be among the largest or the smallest.
   { N: 300, C: 128, V: 500, Vp: 512, ...plain, weightScale: 1 },
-  // A fifth of the logits are over the cap.
+  // With the softcap of 15, a fifth of the logits exceed it.
   { N: 300, C: 128, V: 500, Vp: 512, ...biased, softcap: 15, weightScale: 1 },
   { N: 130, C: 64, V: 512, Vp: 512, ...plain, softcap: 15, weightScale: 1 },
-  // Each target has many rows, and there are several blocks of 512 rows.
+  // Only 40 ids, so that many rows have the same target; and several blocks of 512 rows.
   { N: 1100, C: 48, V: 40, Vp: 48, ...biased, softcap: 15, weightScale: 0.3 },
 ];
 const gpuSizes = [
@@ -65,8 +65,8 @@ function computed(
 }
 
 /**
- * Whether separate kernels compute the op, which store logits in bf16; fused kernels do not round logits. bf16 rounds logits from 32
- * to 64 by up to 0.125, and a loss is the difference of two numbers of that size.
+ * Whether separate kernels compute the op, which store logits in bf16; fused kernels do not round logits. Rounding to bf16 changes
+ * logits from 32 to 64 by up to 0.125, and a loss is the difference of two numbers of this size.
  */
 function isInParts({ C }: Sizes, { codePath, without }: Environment): boolean {
   const needsParts = without.includes('dweight') && !without.includes('dbias');
@@ -74,16 +74,16 @@ function isInParts({ C }: Sizes, { codePath, without }: Environment): boolean {
 }
 
 /**
- * tf32 cuts inputs to 10 bits of mantissa: the largest error of a loss was a thousandth of the logits' standard deviation on an H200;
- * four times that is accepted.
+ * The largest accepted error of a loss in tf32, which cuts inputs to 10 bits of mantissa: four times the largest error on an H200,
+ * 0.001 of the logits' standard deviation.
  */
 const lossBound = ({ C, weightScale }: Sizes): number => 4e-3 * weightScale * Math.sqrt(C);
-/** The rounding error of a logit is proportional to the logit. */
+/** The accepted relative error of gradients in tf32, which grows with the logits because their rounding errors do. */
 const gradientBound = ({ weightScale }: Sizes): number => 3e-2 * weightScale + 1e-3;
 
 /**
- * Rounding to E5M2 changes a term by 4.7% (root mean square), except the target's. On the CPU the gradients' error was 0.2 to 1.2%,
- * and 2.5% where logits differ most.
+ * The accepted relative error of gradients whose dlogits are rounded to E5M2: rounding changes each term of their sums but the target's
+ * by 4.7% (root mean square). On a CPU the gradients' error was 0.2 to 1.2%, and 2.5% where logits differ most.
  */
 const e5m2Bound = ({ weightScale, softcap }: Sizes): number => (weightScale === 1 && softcap === 0 ? 3e-2 : 1.5e-2);
 
@@ -113,7 +113,7 @@ export const classifierCases = [
       weightValues: e4m3Deviation,
     }),
     inputs: ({ inValues, weightValues }, { N, C, Vp, weightScale }: Sizes, random) => {
-      // Rows have a standard deviation of at most 0.8: losses stay below 77, the limit of the GPU's sums of exponentials.
+      // A standard deviation of at most 0.8 in each row keeps losses below 77, the limit of the GPU's sums of exponentials.
       const inScale = drawScales(N, random).map((scale) => scale / 2);
       const factor = 2 ** Math.floor(Math.log2(weightScale / e4m3Deviation));
       return {
@@ -122,9 +122,9 @@ export const classifierCases = [
         step: new Float32Array(GPT2_STEP.GPT2_STEP_SIZE),
       };
     },
-    // No row saturates.
+    // `step` stays unchanged, because the gradient of no row saturates.
     formula: ({ step, ...inputs }, size: Sizes) => ({ ...computed(inputs, size), step }),
-    // Hopper's sums in FP8 matmuls have about as many bits of mantissa as tf32.
+    // Uses the bounds of tf32, because Hopper sums FP8 matmuls with about as many bits of mantissa.
     bounds(size: Sizes, environment) {
       const inParts = isInParts(size, environment);
       return {

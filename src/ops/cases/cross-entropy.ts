@@ -3,8 +3,8 @@ import type { Numbers } from './case-numbers.ts';
 import { casesOf, sizesOf } from './op-case.ts';
 
 /**
- * The losses of rows of logits, and their gradients times `dloss`; both 0 where the target is -1. A row has Vp logits; the last
- * Vp - V are padding.
+ * The reference: the loss of each row of logits, and `dloss` times its gradient. Both are 0 where the target is -1. A row has Vp logits,
+ * of which the last Vp - V are padding.
  */
 export function crossEntropy(
   logits: Numbers,

@@ -5,7 +5,7 @@ type Sizes = Readonly<Record<'B' | 'T' | 'C', number>>;
 
 const V = 5000;
 const sizes = [
-  // Two sizes that are small enough for an emulated GPU; in the second, the rows of a token fill more than one block.
+  // The first two are small enough for an emulated GPU; in the second, the rows with one token id fill more than one block.
   { B: 2, T: 64, C: 128, V: 190, kinds: 190 },
   { B: 2, T: 300, C: 37, V: 190, kinds: 2 },
   { B: 2, T: 9, C: 37, V, kinds: 50 },
@@ -13,12 +13,12 @@ const sizes = [
   { B: 3, T: 700, C: 96, V, kinds: V },
   { B: 1, T: 2100, C: 32, V, kinds: 1 },
 ];
-/** Random tokens of at most `kinds` different ids. With few ids, backward adds many rows into one row of dwte. */
+/** Random tokens of at most `kinds` different ids. If there are few, backward adds many rows to one row of dwte. */
 const inputs = (_: unknown, { B, T, kinds }: Sizes & { kinds: number }, random: Random) => ({
   tokens: random.integers(B * T, kinds),
 });
 
-/** An element of an embedded token: wte's plus, if the model has wpe, wpe's. `place` returns the rows. */
+/** Makes a function that computes element `index` of the output: wte's, plus wpe's if there is wpe. `place` returns their rows. */
 const embedded =
   (ids: Numbers, wte: Numbers, wpe: Numbers | undefined, C: number, place: (row: number) => [number, number]) =>
   (_: unknown, index: number): number => {

@@ -18,18 +18,18 @@ import { gelu, geluDerivative } from './gelu.ts';
 import { bound, columnSums, flops, linear, product, type Sizes } from './matmul.ts';
 import { casesOf, sizesOf } from './op-case.ts';
 
-// Aligned and not, one row and many, one tile and several, several blocks of a columnwise copy, and a k of 2,048 and more in
-// either direction, for which a GPU may have separate kernels.
+// Aligned and unaligned, one row and many, one tile and several, several blocks of 512 rows, and sums over 2,048 terms or more in forward
+// and in backward, for which a GPU may have separate kernels.
 const sizes = sizesOf('N C O', '128x128x384 1x64x80 7x48x16 65x80x208 257x208x144 1030x64x80 33x2048x48 33x48x2064');
 const gpuSizes = sizesOf('N C O', '1001x768x400 4097x144x208 131x1600x784 131x784x1600');
 
-// Weights of a standard deviation of 0.2.
+// With E4M3 values of a standard deviation of 100, this scale gives weights of 0.2.
 const weightScale = 2 ** -9;
 
-/** Rounds to fp32, as the ops do: in double, a bound near a power of two could get another scale. */
+/** Rounds to fp32, as the ops do. In double, a bound near a power of two could lead to another scale. */
 const fp32 = Math.fround;
 
-/** Scales of rows, in each block of rows half as large as in the block before. */
+/** Random scales of rows; each block of 512 rows has half the scales of the previous block. */
 const drawRowScales = (N: number, random: Random): Float32Array =>
   drawScales(N, random).map((scale, n) => scale / 2 ** Math.floor(n / blockRows));
 
@@ -65,7 +65,7 @@ type BackwardInputs = Record<'dout' | 'doutScale' | 'transposed' | 'factors', Nu
 const backward = ({ dout, doutScale, transposed, factors }: BackwardInputs, { N, C, O }: Sizes): Float64Array =>
   linear(scaled(dout, doutScale), scaled(transposed, factors[0]!), undefined, { N, C: O, O: C });
 
-/** A result [N,C] as stored in FP8. boundOf(norm, activatedScale) bounds the elements of a row, or of a block of rows. */
+/** A result [N,C] as FP8 copies. `boundOf(norm, activatedScale)` bounds the elements of a row, or of a block of rows. */
 function stored(
   result: Float64Array,
   norms: Numbers,
@@ -86,9 +86,9 @@ function stored(
 interface Activation {
   readonly of: (x: number) => number;
   readonly derivative: (x: number) => number;
-  /** The largest result where |pre| is at most x. */
+  /** An upper bound of the activation's output for inputs of absolute value at most x. */
   readonly boundOf: (x: number) => number;
-  /** The largest derivative in a row, from the scale with which forward stored the row's activation. */
+  /** An upper bound of the derivative in a row, from the scale with which forward stored the row's activation in FP8. */
   readonly derivativeBound: (activatedScale: number) => number;
 }
 
@@ -126,11 +126,11 @@ function activatedBackward(
 
 const storedBounds = { values: e4m3Bound, scale: exact, columnwise: e4m3Bound, columnwiseScale: exact };
 
-// Fewer rows than 16, a multiple of neither 16 nor 512, and several blocks.
+// Numbers of rows: below 16, multiples of neither 16 nor 512, and several blocks of 512.
 const weightSizes = sizesOf('N C O', '1024x128x384 1x16x16 7x48x16 65x80x208 530x208x80 1102x208x144 33x2064x48');
 const weightGpuSizes = sizesOf('N C O', '5000x784x400 4097x144x208 65523x80x64 131x1600x784');
 
-/** Values of a columnwise copy with zeros past row N. */
+/** The values of a columnwise FP8 copy, with zeros where rows from N on would be. */
 const padded = (values: Numbers, N: number, C: number): Float32Array =>
   Float32Array.from(columnwise(rowwise(values, N, C), N, C));
 
@@ -148,7 +148,7 @@ export const fp8MatmulCases = [
       const pre = forward(inputs, size);
       return { derivative: pre.map(geluDerivative), ...activatedForward(pre, inputs, size, activations.gelu) };
     },
-    // Rounding errors are uniform up to 0.0025, most derivatives at these sizes 0 or 1. GPUs sum a long k with fewer bits.
+    // Derivatives in one byte have errors up to 0.0025, and are mostly near 0 or 1. GPUs sum a long k with fewer bits.
     bounds: () => ({ derivative: { fp32: 2.5e-3, bf16: 6e-3 }, ...storedBounds }),
   }),
   casesOf('fp8_matmul_forward.relu_squared', {

@@ -18,7 +18,7 @@ export const fp8QuantizeWeightCases = [
         factors: Float64Array.of(scale, ...norms, bias ? largestOf(bias) : 0),
       };
     },
-    // The scale and the rounding are exact; only norms are sums.
+    // The scale is a power of two and the rounding is defined, so both must be exact; norms are sums in fp32.
     bounds: () => ({ values: exact, transposed: exact, factors: storedInFp32 }),
   }),
 ];

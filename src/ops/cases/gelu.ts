@@ -1,4 +1,4 @@
-// Cases of GELU, approximated by tanh, forward and backward.
+// Test cases of GELU in its tanh approximation, forward and backward.
 import { casesOf } from './op-case.ts';
 
 const geluScale = Math.sqrt(2 / Math.PI);
@@ -12,7 +12,7 @@ export function geluDerivative(x: number): number {
 }
 
 const sizes = [{ count: 4096 }, { count: 1 }, { count: 91 }, { count: 100_003 }];
-// bf16: GPUs compute tanh in one instruction, with an error of 2^-11.
+// The bound for bf16 allows the GPU's tanh in one instruction, which has an error of 2^-11.
 const bound = { fp32: 1e-6, bf16: 3e-3 };
 
 export const geluCases = [

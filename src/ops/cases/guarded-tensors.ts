@@ -1,12 +1,12 @@
-// Tensors with guard values after their end, which detect an op that writes past a tensor.
+// Test tensors that are followed by guard values in memory, to detect an op that writes past the end of a tensor.
 import type { Device, DeviceBuffer } from '../../native/device.ts';
 import { bytesOf, type ElementType, elementCount } from '../../native/element-types.ts';
 import { Tensor } from '../../native/tensor.ts';
 import { numbersOf, writeNumbers } from './case-numbers.ts';
 
-/** Elements after each tensor that no op may touch. */
+/** Number of guard elements after each tensor. */
 const guardCount = 64;
-/** A number that the type holds exactly. */
+/** The value of guard elements: a number that the type represents exactly. */
 const guardValue = (type: ElementType): number => (type === 'int8' ? 1 : type === 'fp8' ? 208 : 12352);
 
 export class GuardedTensors {
@@ -17,7 +17,7 @@ export class GuardedTensors {
     this.device = device;
   }
 
-  /** A tensor with values (rounded to the type), or filled with NaN, which shows elements that are never written. */
+  /** Allocates a tensor with `values`, rounded to its type, or else with NaN, so that elements that the op never writes show. */
   tensor(
     name: string,
     shape: readonly number[],

@@ -1,4 +1,4 @@
-// Every op's cases, by family in the order of the model.
+// All test cases of ops, by family, in the order of the model's ops.
 import { adamwCases } from './adamw.ts';
 import { attentionCases } from './attention.ts';
 import { attentionCachedCases } from './attention-cached.ts';

@@ -15,7 +15,7 @@ function stepBlock(): Float32Array {
   return step;
 }
 
-/** Wide, tall and square, whole tiles and parts, lines that are a multiple of 16 bytes and not. */
+/** Makes test sizes with these scalars: wide, tall, square; whole and partial tiles; rows that are a multiple of 16 bytes and not. */
 const withScalars = (scalars: Readonly<Record<string, number>>) => ({
   sizes: sizesOf('rows columns', '256x64 64x256 1x1 1x67 67x1 37x131 131x37 200x200', scalars),
   gpuSizes: sizesOf('rows columns', '3072x768 1001x1000', scalars),
@@ -36,7 +36,7 @@ export const muonCases = [
       const direction = updated.map(lerp);
       return { momentum: updated, direction: rows > columns ? transposed(direction, rows, columns) : direction };
     },
-    // Directions are rounded.
+    // The direction is stored in the element type, the momentum in fp32.
     bounds: () => ({ momentum: storedInFp32, direction: storedInElements }),
   }),
   casesOf('normalize_matrices', {
@@ -66,7 +66,7 @@ export const muonCases = [
       );
       return { master: updated, weight: updated };
     },
-    // Weights are rounded masters.
+    // The weight is the master weight, rounded to the element type.
     bounds: () => ({ master: storedInFp32, weight: storedInElements }),
   }),
 ];

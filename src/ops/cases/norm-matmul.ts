@@ -6,7 +6,7 @@ import { type Bound, casesOf, sizesOf } from './op-case.ts';
 
 const sizes = sizesOf('N C O', '4x128x384 1x768x776 33x64x72');
 const scale = () => ({ weight: 0.2 });
-// In bf16 the op may round the layernorm's rows before the matmul, as two separate ops would.
+// The bound for bf16 allows the op to round the layernorm's output before the matmul, as two separate ops would.
 const bound = ({ C, O }: Sizes): Bound => ({ ...productBound(Math.max(C, O)), bf16: 4e-3 });
 
 type Inputs = Record<'in' | 'normWeight' | 'normBias' | 'weight' | 'bias', Numbers>;

@@ -12,15 +12,15 @@ const sizes = [
   ...sizesOf('N C eps', '7x64x0.5 5x37x0'),
 ];
 /**
- * Inputs whose mean is large compared to their standard deviation, about `step`. With E[x^2] - E[x]^2 in fp32 as the variance,
- * rstd is wrong by 1e-3 and more (summed sequentially: 1e-1), with Welford's algorithm by 5e-5. bf16 holds these inputs too.
+ * Inputs whose mean, `center`, is large compared to their standard deviation, about `step`. Computing the variance as E[x^2] - E[x]^2
+ * in fp32 makes rstd wrong by 1e-3 or more (1e-1 if summed sequentially), Welford's algorithm by 5e-5. bf16 can represent the inputs.
  */
 const shifted = { N: 5, C: 768, eps, center: 768, step: 4 };
 const scale = () => ({ in: 3 });
-// Statistics, and gradients of weights and biases, are sums over a row or over all rows in fp32, in every dtype.
+// For mean, rstd and gradients of weights and biases, which in every dtype are sums in fp32 over a row or over all rows.
 const statistic = sumInFp32;
 
-/** Mean and 1 / standard deviation of each row of C; in RMSNorm 0 and 1 / root of the mean square. */
+/** For each row of C elements, mean and 1 / standard deviation; for RMSNorm 0 and 1 / root mean square. */
 function statistics(norm: Norm, x: Numbers, { N, C, eps }: Sizes): Record<'mean' | 'rstd', Float64Array> {
   const [mean, rstd] = [new Float64Array(N), new Float64Array(N)];
   for (let n = 0; n < N; n++) {
@@ -33,7 +33,7 @@ function statistics(norm: Norm, x: Numbers, { N, C, eps }: Sizes): Record<'mean'
   return { mean, rstd };
 }
 
-/** @param bias undefined in RMSNorm */
+/** The norm of each row, times `weight` and plus `bias`. @param bias undefined for RMSNorm */
 export function normalized(x: Numbers, weight: Numbers, bias: Numbers | undefined, sizes: Sizes): Float64Array {
   const { mean, rstd } = statistics(bias ? 'layernorm' : 'rmsnorm', x, sizes);
   const { C } = sizes;
@@ -45,7 +45,7 @@ export function normalized(x: Numbers, weight: Numbers, bias: Numbers | undefine
 
 type Inputs = Readonly<Record<'in' | 'weight' | 'dout' | 'rstd', Numbers>>;
 
-/** @param mean undefined in RMSNorm */
+/** The norm's gradients; `dresidual` is added to `din`. @param mean undefined for RMSNorm */
 function backward(inputs: Inputs, mean: Numbers | undefined, dresidual: Numbers | undefined, { N, C }: Sizes) {
   const { in: x, weight, dout, rstd } = inputs;
   const [din, dweight, dbias] = [new Float64Array(N * C), new Float64Array(C), new Float64Array(C)];
@@ -67,7 +67,7 @@ function backward(inputs: Inputs, mean: Numbers | undefined, dresidual: Numbers 
   return { din, dweight, dbias };
 }
 
-/** Cases of the same computation with its result stored in FP8 too, with a bound of each row's norm. */
+/** The cases of an op's variant that also stores its result in FP8, with an upper bound of each row's L2 norm. */
 export const inFp8 = (plain: OpCases, result: 'out' | 'din', name = `${plain.variant.name}_fp8`): OpCases => ({
   ...plain,
   variant: variantNamed(name),
@@ -93,7 +93,7 @@ export const normCases = (['layernorm', 'rmsnorm'] as const).flatMap((norm) => {
       ...statistics(norm, x, size),
     }),
     bounds: ({ center }: Partial<typeof shifted>) => ({
-      // The mean is 200 standard deviations: its rounding moves all results by 1e-5.
+      // With a mean of 200 standard deviations, rounding the mean to fp32 moves all results by 1e-5.
       out: { fp32: center ? 1e-4 : 1e-6, bf16: 2e-3 },
       mean: statistic,
       rstd: center ? { fp32: 1e-4, bf16: 1e-4 } : statistic,

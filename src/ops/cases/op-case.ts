@@ -1,4 +1,4 @@
-// Defines an op's cases: sizes, inputs, the formula in double precision, the largest accepted error, and the ways to call a case.
+// Types of an op's test cases: sizes, inputs, the formula in double precision, accepted errors, and the ways to call the op.
 import type { Device, Dtype } from '../../native/device.ts';
 import {
   absentIn,
@@ -14,46 +14,46 @@ import { type ContractOf, type OpName, variantNamed } from '../variants.ts';
 import type { Numbers, Random } from './case-numbers.ts';
 
 export interface Calling {
-  /** The op's argument: whether it adds to outputs instead of overwriting them. */
+  /** The op's argument `accumulate`: whether the op adds to its outputs instead of overwriting them. */
   readonly accumulate: boolean;
   readonly without: readonly string[];
-  /** Outputs that share another tensor's memory: { output: other tensor }. */
+  /** Outputs that are written over another tensor: { output: that tensor }. */
   readonly inPlace: Readonly<Record<string, string>>;
 }
 
-/** The largest accepted error, by the precision of the operands (`precisionOf`). tf32's default is fp32's. */
+/** The largest accepted error of an output, by the precision of the op's operands (`precisionOf`). `tf32` defaults to `fp32`. */
 export interface Bound {
   readonly fp32: number;
   readonly tf32?: number;
   readonly bf16: number;
   /**
-   * `relative` (default): norm of the difference / norm of the formula's result; the largest difference / largest element may
-   * be five times as large. `absolute`: the largest difference.
+   * `relative` (default): L2 norm of the error / L2 norm of the formula's result; the largest error / the largest element may be
+   * five times the bound. `absolute`: the largest error of an element.
    */
   readonly measure?: 'relative' | 'absolute';
   /** Number of equal parts of the last dimension that are compared separately (3: q, k and v). Default 1. */
   readonly parts?: number;
 }
 
-/** Bounds of a few operations in fp32 whose result is stored in fp32, and in the element type: bf16 has 8 bits of mantissa. */
+/** Bounds of a few operations in fp32 with a result in fp32, and in the device's element type: bf16 has 8 bits of mantissa. */
 export const storedInFp32: Bound = { fp32: 1e-6, bf16: 1e-6 };
 export const storedInElements: Bound = { fp32: 1e-6, bf16: 2e-3 };
-/** The bound of a sum of many elements in fp32. */
+/** The bound of a sum of many elements, computed in fp32. */
 export const sumInFp32: Bound = { fp32: 1e-5, bf16: 1e-5 };
 
 export interface Environment {
   readonly dtype: Dtype;
-  /** "avx512", "sm90", "portable": see DeviceDescription. */
+  /** The device's set of kernels: "avx512", "sm90", "portable", ... */
   readonly codePath: string;
   readonly without: readonly string[];
 }
 
-/** Sizes and scalars by name. */
+/** The sizes and scalar arguments of a case, by name. */
 export type Sizes = Readonly<Record<string, number>>;
 
 type Words<Text extends string> = Text extends `${infer Word} ${infer Rest}` ? Word | Words<Rest> : Text;
 
-/** `sizesOf('N C', '7x64 5x37', { eps })` is `[{ N: 7, C: 64, eps }, { N: 5, C: 37, eps }]`. */
+/** Short form of a list of sizes: `sizesOf('N C', '7x64 5x37', { eps })` is `[{ N: 7, C: 64, eps }, { N: 5, C: 37, eps }]`. */
 export const sizesOf = <Names extends string, S extends object>(names: Names, rows: string, scalars = {} as S) =>
   rows.split(' ').map((row) => {
     const numbers = row.split('x').map(Number);
@@ -62,20 +62,20 @@ export const sizesOf = <Names extends string, S extends object>(names: Names, ro
   });
 
 interface Definition<Name extends string> {
-  /** The first is typical, aligned and larger than a tile: `doctor` runs it. */
+  /** Sizes to test. The first is typical, aligned and larger than a tile; the command `doctor` runs only the first. */
   readonly sizes: readonly Sizes[];
-  /** Sizes for GPUs only: the formula takes seconds. */
+  /** Sizes that are tested only on GPUs, because the formula takes seconds. */
   readonly gpuSizes?: readonly Sizes[];
-  /** Standard deviation of a tensor's numbers. Default 1. */
+  /** Standard deviation of the random numbers in tensors, by name. Default 1. */
   scale?(sizes: Sizes): Partial<Record<Name, number>>;
-  /** Optional tensors that are absent at these sizes, whatever the variant. */
+  /** Names of optional tensors that are null at these sizes, in every variant. */
   without?(sizes: Sizes): readonly Name[];
-  /** Replaces inputs that are not plain normal numbers or ids: statistics, positions, step values. */
+  /** Returns the inputs that are not normal random numbers or random ids, such as statistics, positions, and the step block. */
   inputs?(drawn: Record<Name, Numbers>, sizes: Sizes, random: Random): Partial<Record<Name, Numbers>>;
-  /** Results in double, by name of the output; only the addend for an output that the op adds to. Absent inputs are undefined. */
+  /** Outputs in double, by name; if the op adds to an output, only the addend. Inputs that are null for the op are undefined. */
   formula(inputs: Record<Name, Numbers>, sizes: Sizes): Partial<Record<Name, Numbers>>;
   bounds(sizes: Sizes, environment: Environment): Partial<Record<Name, Bound>>;
-  /** Multiplications and additions of the op's matmuls; absent for an op without matmuls. */
+  /** Number of multiplications and additions in the op's matmuls; absent for an op without matmuls. */
   flops?(sizes: Sizes): number;
   /** Whether a CPU computes the op's matmuls in fp32 in every dtype. */
   readonly isFp32OnCpu?: boolean;
@@ -87,15 +87,15 @@ export interface OpCases extends Definition<string> {
 
 type Precise = Pick<Device, 'dtype' | 'elementType'>;
 
-/** The precision of an op's operands: the elements' type. On a CPU in bf16, matmuls round elements in fp32 to bf16. */
+/** The precision of an op's operands: the device's element type, except that matmuls of a CPU in dtype bf16 round fp32 to bf16. */
 export const precisionOf = (
   { flops, isFp32OnCpu }: OpCases,
   { dtype, elementType }: Precise,
 ): Precise['elementType'] => (dtype === 'bf16' && flops && !isFp32OnCpu ? 'bf16' : elementType);
 
 /**
- * Whether a dtype has to be tested with an op. In tf32 only matmuls differ from fp32. In fp8 only ops with tensors in FP8 are
- * new: the others are the same as in bf16 (on a CPU, as in fp32). On a CPU in bf16 only ops with matmuls differ from fp32.
+ * Whether an op must be tested in the device's dtype. In tf32 only matmuls differ from fp32. In fp8 only ops with FP8 tensors are new;
+ * other ops are those of bf16 (on a CPU, of fp32). On a CPU in bf16 only ops with matmuls differ from fp32.
  */
 export function isAffected(cases: OpCases, device: Precise): boolean {
   const { variant, bounds, sizes } = cases;
@@ -110,7 +110,7 @@ export function isAffected(cases: OpCases, device: Precise): boolean {
   );
 }
 
-/** The formula of a fused op: the formulas of its plain ops, one after the other. @param cases contains the plain ops' cases */
+/** The formula of a fused op: the formulas of its plain ops, one after the other. @param cases must contain the plain ops' cases */
 export const formulaOf =
   (fused: string, cases: readonly OpCases[]): OpCases['formula'] =>
   (inputs, sizes) => {
@@ -125,7 +125,7 @@ export const formulaOf =
     return values;
   };
 
-/** The cases of an op, or of a variant of it. */
+/** Makes the cases of an op, or of a variant of an op, from their definition. */
 export const casesOf = <Op extends OpName>(
   op: Op,
   definition: Definition<keyof ContractOf<Op>['tensors'] & string>,
@@ -133,9 +133,9 @@ export const casesOf = <Op extends OpName>(
 
 export const plain: Calling = { accumulate: false, without: [], inPlace: {} };
 
-/** The calls of an op that its contract allows: plain, accumulating, without optional tensors, in place. */
+/** The ways to call an op that its contract allows: plain, accumulating, without each optional tensor, in place. */
 export function callingsOf({ variant: { op, when } }: OpCases): Calling[] {
-  // Without the tensors for which the variant's conditions say whether they are null.
+  // All tensors but those that the variant's conditions require or forbid.
   const entries = Object.entries(op.tensors).filter(([name]) => !isDecided(name, op, when));
   const optional = entries
     .filter(([, { isOptional, together }]) => isOptional && together === undefined)
@@ -150,15 +150,15 @@ export function callingsOf({ variant: { op, when } }: OpCases): Calling[] {
   ];
 }
 
-/** Whether the conditions of a variant say if a tensor is null. */
+/** Whether the conditions of a variant determine that a tensor is null, or is not null. */
 function isDecided(name: string, op: OpContract, when: When): boolean {
   const { together, where } = op.tensors[name]!;
   if (name in when || (together !== undefined && together in when)) return true;
-  // The argument's value in the variant decides, unless the tensor may be null with that value too.
+  // The variant fixes the argument in the tensor's condition, unless the tensor may be null although the condition holds.
   return where !== undefined && where.argument in when && !(where.orNull && holds(where, when as NativeArguments));
 }
 
-/** " (+=, without bias)", or "" for the plain call. */
+/** A label for a way to call an op: " (+=, without bias)", or "" for the plain call. */
 export function labelOf({ accumulate, without: names, inPlace }: Calling): string {
   const parts = [
     ...(accumulate ? ['+='] : []),

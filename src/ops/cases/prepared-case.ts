@@ -1,5 +1,5 @@
-// Prepares a case of an op: the input numbers and the formula's results. Both are kept, because the calls of a case use the
-// same ones, and a kernel under development is tested again and again.
+// Computes and caches a test case's inputs and the formula's results. The cache helps because all ways to call an op use the same inputs,
+// and because a kernel under development is tested repeatedly.
 import type { Device } from '../../native/device.ts';
 import { type ElementType, elementCount } from '../../native/element-types.ts';
 import { absentIn, parseDimension, sizeOf, type TensorContract, typeOn } from '../contract.ts';
@@ -10,11 +10,11 @@ interface Prepared {
   readonly key: string;
   readonly cases: OpCases;
   readonly drawn: Record<string, Numbers>;
-  /** Results of the formula, computed once for calls that do not change them. */
+  /** Results of the formula; cached for ways to call the op that have the same results. */
   formula(initial: Record<string, Numbers>, calling: Calling): Partial<Record<string, Numbers>>;
 }
 
-/** The latest prepared cases, the newest at the end; together they have at most `mostNumbers` numbers. */
+/** The cached cases, the newest at the end. If several have over `mostNumbers` inputs together, the oldest are dropped. */
 const kept: Prepared[] = [];
 const mostNumbers = 2 ** 24;
 
@@ -23,7 +23,7 @@ export function prepare(device: Device, cases: OpCases, sizes: Sizes): Prepared 
   const known = kept.find((each) => each.key === key && each.cases === cases);
   if (known) return known;
   const results = new Map<string, Partial<Record<string, Numbers>>>();
-  // If the access of a tensor is `accumulate`, the formula gives only the addend: one result serves both calls.
+  // The formula gives only the addend of a tensor with access `accumulate`, so calls with and without it share one result.
   const accumulates = Object.values(cases.variant.op.tensors).every(({ access }) => access !== 'accumulate');
   const formula: Prepared['formula'] = (initial, { accumulate, without: names }) => {
     const key = JSON.stringify([names, accumulates && accumulate]);
@@ -38,7 +38,7 @@ export function prepare(device: Device, cases: OpCases, sizes: Sizes): Prepared 
   return made;
 }
 
-/** The initial values of a variant's tensors, rounded to the device's types, elements to the op's precision: normal numbers, ids, or the case's `inputs`. */
+/** Initial values of a variant's tensors: normal random numbers, rounded to the tensor's type or the op's precision; ids; or `inputs`. */
 function drawInputs(device: Device, cases: OpCases, sizes: Sizes): Record<string, Numbers> {
   const random = new Random(Object.values(sizes).reduce((sum, size) => sum + Math.ceil(size), 0));
   const drawn: Record<string, Numbers> = {};
@@ -62,6 +62,6 @@ function drawInputs(device: Device, cases: OpCases, sizes: Sizes): Record<string
 export const shapeOf = ({ shape }: TensorContract, sizes: Sizes): number[] =>
   shape.map((text) => sizeOf(parseDimension(text), sizes)!);
 
-/** The type of a tensor; if an argument decides (adamw's gradient), the type of gradients. */
+/** The element type of a tensor. Where an argument determines the type (adamw's gradient), it is the type of gradients. */
 export const elementType = (device: Device, contract: TensorContract): ElementType =>
   typeOn(device, contract) ?? device.gradientType;

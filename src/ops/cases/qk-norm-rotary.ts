@@ -15,7 +15,7 @@ const sizes = [
   sizesOf(5, 2, { B: 4, T: 9, S: 20 }),
 ];
 
-/** For each position, the cosines and then the sines of its angles. */
+/** A table of rotations [positions,HS]: for each position the HS/2 cosines, then the HS/2 sines of its angles. */
 export function rotationsOf(positions: number, HS: number): Float32Array {
   const half = HS / 2;
   return Float32Array.from({ length: positions * HS }, (_, index) => {
@@ -25,14 +25,14 @@ export function rotationsOf(positions: number, HS: number): Float32Array {
   });
 }
 
-/** Calls `visit` with each head of q and k: its token, the index of its first number, and its index among the token's heads. */
+/** Visits each head of q and k: with its token, the index of its first element in qkv, and its index in the token (0 to 2 NH - 1). */
 function forEachHead({ B, T, C, NH }: Sizes, visit: (token: number, start: number, head: number) => void): void {
   for (let token = 0; token < B * T; token++) {
     for (let head = 0; head < 2 * NH; head++) visit(token, token * 3 * C + head * (C / NH), head);
   }
 }
 
-/** Rotates the pairs (x[i], x[i + HS/2]) by the angles of a position; with `sign` -1 in the other direction. */
+/** Rotates the pairs (x[i], x[i + HS/2]) of a head by a position's angles; `sign` -1 rotates in the opposite direction. */
 function rotate(x: Float64Array, rotations: Numbers, position: number, sign = 1): void {
   const half = x.length / 2;
   for (let i = 0; i < half; i++) {

@@ -1,5 +1,5 @@
-// Runs a case of an op on a device and compares every output with the formula, in all ways that the contract allows: without optional
-// tensors, accumulating, and in place.
+// Runs a test case of an op on a device, in one of the ways that the op's contract allows (plain, accumulating, without an optional
+// tensor, in place), and compares every output with the formula.
 import type { Device } from '../../native/device.ts';
 import { Tensor } from '../../native/tensor.ts';
 import { absentIn, isWritten, type TensorContract } from '../contract.ts';
@@ -21,28 +21,28 @@ import { GuardedTensors } from './guarded-tensors.ts';
 import { type Bound, type Calling, labelOf, type OpCases, plain, precisionOf, type Sizes } from './op-case.ts';
 import { elementType, prepare, shapeOf } from './prepared-case.ts';
 
-/** A tensor, or a part of one, after the op. */
+/** An output of an op, or a part of one (such as q in dqkv), compared with the formula's result. */
 export interface Comparison {
-  /** "din", "dqkv, part 2 of 3" */
+  /** The output: "din", "dqkv, part 2 of 3". */
   readonly tensor: string;
   readonly shape: readonly number[];
   readonly values: Numbers;
   readonly wanted: Numbers;
   readonly limit: number;
-  /** "norm_backward.layernorm: din" and the way to call it. */
+  /** Op, output and way to call the op: "norm_backward.layernorm: din (+=)". */
   readonly name: string;
   readonly error: number;
   readonly bound: number;
   readonly isWithin: boolean;
 }
 
-/** A comparison that no error is small enough for. */
+/** The fields of a comparison that has failed, whatever the error. */
 const failed = { limit: 0, bound: 0, isWithin: false };
 
 /**
  * Runs a case and compares its results with the formula.
- * @param runs runs of the op, which must all give the same bits
- * @throws Gpt2Error if the op does
+ * @param runs number of runs of the op, which must all give the same bits
+ * @throws Gpt2Error if the op throws one
  */
 export async function runCase(
   device: Device,
@@ -70,7 +70,7 @@ export async function runCase(
     const tensor = args[name];
     return isWritten(contract) && contract.access !== 'scratch' && tensor instanceof Tensor ? [{ name, tensor }] : [];
   });
-  // Host memory for two runs only: allocating it for each run took half of a test's time.
+  // Host memory is allocated for two runs and reused: allocating it for each run took half of a test's time.
   const hostMemory = () => (runs > 1 ? outputs.map(({ tensor }) => tensor.read()) : []);
   const [first, again] = [hostMemory(), hostMemory()];
   for (let repeat = 1; repeat < runs && results.every(({ isWithin }) => isWithin); repeat++) {
@@ -96,7 +96,7 @@ export async function runCase(
   return [...results, ...past].map((result) => ({ ...result, name: `${cases.variant.name}: ${result.name}${label}` }));
 }
 
-/** The arguments of a call, and the tensors that the op overwrites without reading. */
+/** The arguments of a call, and the names of the tensors that the op overwrites without reading. */
 function argumentsOf(
   device: Device,
   cases: OpCases,
@@ -154,7 +154,7 @@ function compare(
   });
 }
 
-/** A tensor's elements. In FP8, values times the scale of their block or row, or the first of the weight's factors. */
+/** A tensor's elements. FP8 values are multiplied by their scale: that of the block, of the row, or of the whole weight. */
 function valuesOf(tensor: Tensor, { shape }: TensorContract, args: Readonly<Record<string, unknown>>): Numbers {
   const { scale, columnwiseScale, factors } = args;
   const values = numbersOf(tensor, tensor.read());
@@ -165,11 +165,11 @@ function valuesOf(tensor: Tensor, { shape }: TensorContract, args: Readonly<Reco
 
 interface Limit extends Pick<Bound, 'measure' | 'parts'> {
   readonly limit: number;
-  /** Whether rounding to few bits causes the errors. */
+  /** Whether rounding to few bits (bf16, FP8) causes the errors. */
   readonly isCoarse: boolean;
 }
 
-/** Compares every part of an output with its bound. */
+/** Compares an output with the formula's result; each of `parts` column ranges separately. */
 function judged(
   name: string,
   values: Numbers,
@@ -183,7 +183,7 @@ function judged(
     const error = largestDifference(values, wanted);
     return [{ ...whole, limit, error, bound: limit, isWithin: error <= limit }];
   }
-  // The mean square of few rounding errors varies, by a third for 64 elements. Zeros, as in padding, have no rounding error.
+  // Widens the bound for few elements, whose mean square error varies: by a third for 64. Zeros have no error and do not count.
   const rounded = isCoarse ? Math.max(1, wanted.filter((value) => value !== 0).length) : Number.POSITIVE_INFINITY;
   const scaled = limit * (1 + 4 / Math.sqrt(rounded));
   const normOfAll = norm(wanted);
@@ -192,11 +192,11 @@ function judged(
     const pick = (from: Numbers) => (parts === 1 ? from : columns(from, width, part, parts));
     const [actual, exact] = [pick(values), pick(wanted)];
     const partNorm = norm(exact);
-    // If a part is zero by cancellation (dq and dk of a single position), the error is relative to the whole output's norm.
+    // A part that cancels to zero (dq and dk of a single position) is compared relative to the norm of the whole output.
     const scale = partNorm > 1e-12 * normOfAll ? partNorm : normOfAll;
     const error = distance(actual, exact) / Math.max(scale, 1e-30);
     const worst = parts === 1 ? worstError(actual, exact) / 5 : 0;
-    // NaN compares false.
+    // False if an error is NaN.
     const isWithin = error <= scaled && worst <= scaled;
     const named = parts === 1 ? name : `${name}, part ${part + 1} of ${parts}`;
     return {
@@ -226,8 +226,8 @@ const flagsOf = ({ variant: { op } }: OpCases, sizes: Sizes, { accumulate }: Cal
   Object.fromEntries(op.flags.map((name) => [name, name === 'accumulate' ? accumulate : sizes[name] === 1]));
 
 /**
- * The tensor whose memory `name` shares, if both have the same type: the caller's choice, and always for access `kept` (in
- * fp32 the weights are the masters).
+ * The tensor over which the output `name` is written, if both have the same type: by the caller's choice, or because the output has
+ * access `kept` (in fp32 the weights are the master weights). Else undefined.
  */
 function inPlaceOf(device: Device, { variant: { op } }: OpCases, name: string, calling: Calling): string | undefined {
   const contract = op.tensors[name]!;

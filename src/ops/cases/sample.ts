@@ -1,4 +1,4 @@
-// Cases of the choice of a token by the largest logit. test/ops/sample.test.ts tests random choices.
+// Test cases of sampling at temperature 0, the choice of the largest logit. test/ops/sample.test.ts tests random choices.
 import { casesOf, sizesOf } from './op-case.ts';
 
 type Sizes = Readonly<Record<'B' | 'S' | 'V' | 'Vp', number>>;

@@ -1,9 +1,9 @@
-// Cases of the softcap, a smooth limit of logits.
+// Test cases of the softcap, a smooth limit of logits.
 import { casesOf, sizesOf, storedInElements } from './op-case.ts';
 
 export const softcap = (x: number, cap: number): number => (cap * x) / Math.hypot(x, cap);
 
-/** The derivative of cap x / sqrt(x^2 + cap^2), our softcap, by x. (Gemma's softcap is cap tanh(x / cap).) */
+/** The derivative with respect to x of the softcap, cap x / sqrt(x^2 + cap^2). (Gemma's softcap is cap tanh(x / cap).) */
 export const softcapDerivative = (x: number, cap: number): number => (cap / Math.hypot(x, cap)) ** 3;
 
 export const softcapCases = [

@@ -21,7 +21,7 @@ const backwardCases = casesOf('stream_sum_backward', {
     });
     return { din, dembedded, dfactors };
   },
-  // The factors' gradients are sums in fp32, in double on a CPU.
+  // Gradients of the factors are sums over all elements: in fp32 on a GPU, in double on a CPU.
   bounds: () => ({ din: storedInElements, dembedded: storedInElements, dfactors: sumInFp32 }),
 });
 

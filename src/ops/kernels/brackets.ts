@@ -1,9 +1,9 @@
-// Divides C++ at signs outside of brackets and strings.
+// Finds characters in C++ code that are outside of brackets, strings and character literals.
 
-/** A regular expression for a string or a letter. */
+/** A regular expression for a C++ string, raw string or character literal. */
 export const strings = String.raw`(?:u8|[uUL])?R"(?<raw>[^()\s\\]*)\([\s\S]*?\)\k<raw>"|"(?:\\.|[^"\\\n])*"|(?<!\w)'(?:\\.|[^'\\\n])+'`;
 
-/** The offset of the first closing sign outside brackets and strings, from an offset on. */
+/** The offset of the first `sign` from offset `from` on that is outside of brackets and strings opened after `from`. */
 export function endOf(text: string, from: number, sign: ')' | ';' | '}' | '>>>'): number {
   const piece = new RegExp(`${strings}|[()\\[\\]{}]|;|>>\\s*>`, 'g');
   piece.lastIndex = from;
@@ -17,7 +17,7 @@ export function endOf(text: string, from: number, sign: ')' | ';' | '}' | '>>>')
   return text.length;
 }
 
-/** The pieces of a text between separators outside of brackets. */
+/** Splits a text at those separators that are outside of brackets. */
 export function split(text: string, separator: string): string[] {
   const pieces = [''];
   let depth = 0;

@@ -1,4 +1,4 @@
-// Identifies the kernels of a card by a hash of the card, its source, and all files that they import and include, without paths.
+// Identifies a card's kernels by a hash of the card, its source, and all files that these import or include. Paths do not count.
 import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import { packageRoot } from '../../base/package-root.ts';
 import { importedFiles, includedFiles } from './includes.ts';
 import { type LoadedCard, loadCards } from './kernel-card.ts';
 
-/** 16 hexadecimal digits. @throws Gpt2Error if the source cannot be read */
+/** A card's hash, 16 hexadecimal digits. @throws Gpt2Error if the card's source cannot be read */
 export function cardHash({ op, file, folder, source }: LoadedCard): string {
   const path = join(folder, source);
   const text = explained(`the kernels ${path} of the card of ${op} cannot be read`, 'correct its source', () =>
@@ -18,14 +18,14 @@ export function cardHash({ op, file, folder, source }: LoadedCard): string {
   return hash('sha256', JSON.stringify(content)).slice(0, 16);
 }
 
-/** "gelu_forward 0123456789abcdef, ..." in the order of names; undefined: there are no cards. */
+/** All cards' ops and hashes in one line, sorted: "gelu_forward 0123456789abcdef, ..."; undefined without cards. */
 export const cardHashes = (cards: readonly LoadedCard[]): string | undefined =>
   cards
     .map((card) => `${card.op} ${cardHash(card)}`)
     .sort()
     .join(', ') || undefined;
 
-/** The cards of all folders. @throws Gpt2Error as `loadCards` */
+/** Loads the cards of all folders. @throws Gpt2Error as `loadCards` */
 export async function loadFolders(folders: readonly string[] = []): Promise<readonly LoadedCard[]> {
   const cards: LoadedCard[] = [];
   for (const folder of folders) cards.push(...(await loadCards(folder)));

@@ -1,16 +1,16 @@
-// Finds the cards that a step calls, and how much scratch they need, on a stand-in for a device (native/absent-device.ts).
+// Finds out which cards a step uses and how much scratch they need, by enqueuing its ops on a stand-in (native/absent-device.ts).
 import type { Device } from '../../native/device.ts';
 import { replaceOp } from '../replacements.ts';
 import { opVariants, variantNamed } from '../variants.ts';
 import type { LoadedCard } from './kernel-card.ts';
 import { cardScratchBytes, scratchName, splitFused } from './use-cards.ts';
 
-/** Numbers of calls, by the name of a variant or of a card's op. */
+/** Numbers of calls by the name of the op's variant. */
 type Calls = ReadonlyMap<string, number>;
 
 /**
- * Counts the calls of `enqueue` that cards compute, and calls of other variants of their ops, which run on the library. Allocates
- * on the stand-in, for each card, the most scratch that any call needs.
+ * Runs `enqueue` on a stand-in for a device. Counts the calls of ops that cards compute (`called`), and the calls of other variants of
+ * the cards' ops (`others`), which the library computes. Allocates each card's largest scratch on the stand-in.
  */
 export function callCards(
   absent: Device,

@@ -1,4 +1,4 @@
-// Compiles kernels of a user for a device, caches the result, and loads it.
+// Compiles a user's CUDA kernels or programs for a GPU, or for the emulator on a CPU, and caches the compiled files.
 import { spawnSync } from 'node:child_process';
 import { hash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
@@ -23,29 +23,29 @@ import {
 import { includedFiles } from './includes.ts';
 import { instanceOf, type Kernels, openKernels } from './kernels.ts';
 
-/** CUDA source, in a file or as a text. */
+/** CUDA source code of kernels: either `file` or `source`, and options of the compiler. */
 export interface KernelSource {
   /** Path of a .cu file. */
   readonly file?: string | undefined;
   /** The text of the source, instead of `file`. */
   readonly source?: string | undefined;
-  /** Kernels with template arguments to make: ["scale<float, 256>"]. */
+  /** Instances of kernel templates to compile: ["scale<float, 256>"]. */
   readonly instantiate?: readonly string[] | undefined;
-  /** Macros: { TILE: 32 }. ELEMENT and GRADIENT, the types in kernels for ops, are float by default. */
+  /** Macros: { TILE: 32 }. The macros ELEMENT and GRADIENT, types in kernels for ops, default to float. */
   readonly defines?: Readonly<Record<string, string | number>> | undefined;
-  /** Folders in which #include looks, after the source's folder; then this package's cuda/, and LeetGPU's header. */
+  /** Folders that #include searches after the source's folder. This package's cuda/ and LeetGPU's header are searched last. */
   readonly includes?: readonly string[] | undefined;
   /**
-   * On a CPU: check every access for bounds, for uninitialized shared memory, and for races. Default true; false runs many
-   * times faster. GPUs ignore it.
+   * On a CPU: check every memory access for bounds, uninitialized shared memory, and races. Default true; false runs many times
+   * faster. Ignored on a GPU.
    */
   readonly checks?: boolean | undefined;
 }
 
 /**
- * Compiles a file of CUDA kernels for a device and loads them. For a GPU the compiler is NVRTC where it is found (GPT2_NVRTC_LIB,
- * the toolkit, Python's nvidia packages), else nvcc. On a CPU it is a C++ compiler (CXX, g++, clang++, c++), and the kernels run
- * in an emulator that checks every access. A cache in XDG_CACHE_HOME keeps compiled kernels.
+ * Compiles CUDA kernels for a device and loads them. For a GPU the compiler is NVRTC if it is found (GPT2_NVRTC_LIB, the toolkit,
+ * Python's nvidia packages), else nvcc. For a CPU the compiler is a C++ compiler (CXX, g++, clang++, c++), and the kernels run in an
+ * emulator that checks every memory access. Compiled kernels are cached in XDG_CACHE_HOME.
  * @throws CompileError with the compiler's messages; Gpt2Error if the file cannot be read, or there is no compiler
  * @example
  * const { fill } = await compileKernels<'fill'>(gpu, {
@@ -69,9 +69,9 @@ export async function compileKernels<Name extends string = string>(
 const definesOf = ({ defines }: KernelSource) => ({ ELEMENT: 'float', GRADIENT: 'float', ...defines });
 
 /**
- * The path of a compiled file of kernels, in the cache; compiled if it is not there. It needs no GPU.
- * @param target compute capability of the GPU, "9.0", or "cpu"
- * @param output for a GPU: "cubin", "ptx", or "log", the compiler's text about registers, memory and spills
+ * The path, in the cache, of compiled kernels. Compiles the source if the cache lacks it; this needs no GPU.
+ * @param target a GPU's compute capability such as "9.0", or "cpu"
+ * @param output for a GPU: "cubin", "ptx", or "log", the compiler's messages about registers, memory and spills
  * @throws as `compileKernels`
  */
 export function compiledFile(options: KernelSource, target: string, output: CompilerOutput = 'cubin'): string {
@@ -80,7 +80,7 @@ export function compiledFile(options: KernelSource, target: string, output: Comp
   const { file, source: text, instantiate = [], checks = true } = options;
   const defines = definesOf(options);
   for (const [name, value] of Object.entries(defines)) {
-    // Its text would be the name undefined or NaN.
+    // As text, the macro's value would be "undefined" or "NaN".
     if (typeof value !== 'string' && !Number.isFinite(value))
       throw UsageError.takes(`the macro ${name}`, 'a text or a number', value);
   }
@@ -104,23 +104,23 @@ export function compiledFile(options: KernelSource, target: string, output: Comp
   return cachedCubin(keyOf(source, compiler.identity), () => compiler.compile(source, output), output);
 }
 
-/** The folder of the header that LeetGPU's files include. */
+/** Folder of a replacement for the header that kernels written for LeetGPU include. */
 const leetgpu = join(packageRoot, 'cuda/emulator/leetgpu');
 
 export const nvccFor = (device: 'cuda' | 'cpu') => (device === 'cuda' ? findNvcc() : undefined);
 
-/** Files that make one program: .cu files, and .cpp and .c files that are linked with them. */
+/** The source files of one program: .cu files, and .cpp and .c files to link with them. */
 export interface ProgramSource {
   readonly files: readonly string[];
   readonly includes?: readonly string[] | undefined;
   readonly defines?: KernelSource['defines'];
-  /** Text that is compiled after that of each file. */
+  /** Source code that is appended to each file. */
   readonly added?: string;
 }
 
 /**
- * The environment of a compiled program. GPT2_EMULATOR holds the options of cuda/cpu/emulator, and glibc puts host arrays into huge
- * pages: llm.c's softmax_forward.cu, which fills arrays of 1.6 GB, takes 42 s instead of over 80 (2 cores of a Zen 4, 2026-11).
+ * Environment variables for a compiled program. GPT2_EMULATOR holds the emulator's options (cuda/cpu/emulator). With GLIBC_TUNABLES,
+ * glibc uses huge pages: llm.c's softmax_forward.cu, with arrays of 1.6 GB, takes 42 s, not over 80 (2 cores of a Zen 4, 2026-11).
  */
 export const programEnvironment = (checks: string): Record<string, string | undefined> => ({
   ...process.env,
@@ -129,8 +129,8 @@ export const programEnvironment = (checks: string): Record<string, string | unde
 });
 
 /**
- * The path of a compiled program, in the cache; undefined if its files have no main. With `nvccFor` it is compiled for the GPU,
- * else with the emulator.
+ * The path, in the cache, of a compiled program; undefined if no file has a main. Compiled by nvcc for device "cuda" if there is nvcc,
+ * else by a C++ compiler with the emulator.
  * @throws as `compiledFile`
  */
 export function compiledProgram(
@@ -142,7 +142,7 @@ export function compiledProgram(
     const folders = [dirname(resolve(file)), ...includes.map((path) => resolve(path)), leetgpu];
     return { text: readSource(file) + added, name: file, includes: folders, defines, instantiate: [], target: 'cpu' };
   });
-  // Files without a main are compiled only, to say what is wrong with them.
+  // Files without a main are compiled too, because their errors are wanted, but give no program.
   const isProgram = sources.some(({ text }) => hasMain(text));
   const made = (compiler: unknown, make: () => Buffer) => {
     const key = hashOf([nvcc ? 'gpu' : 'cpu', ...sources.map((source) => keyOf(source, compiler))]);
@@ -159,21 +159,21 @@ export function compiledProgram(
     try {
       return link(built);
     } catch (error) {
-      // The package's emulator may need a newer C++ library than this compiler has.
+      // Compiles the emulator again: the built one may need a newer C++ library than this compiler has.
       if (built === undefined || !(error as Error).message.includes(built)) throw error;
       return link();
     }
   });
 }
 
-/** The GPUs for which `-arch=native` compiles. */
+/** Compute capabilities of this machine's GPUs, for which nvcc's `-arch=native` compiles. */
 const ownGpus = () => spawnSync('nvidia-smi', ['--query-gpu=compute_cap', '--format=csv'], { encoding: 'utf8' }).stdout;
 
 export const hasMain = (text: string): boolean => /\bmain\s*\(/.test(withoutComments(text));
 
 const withoutComments = (text: string): string => text.replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '');
 
-/** A function of a .cu file, and its parameters as in the source. */
+/** A host function or kernel in a .cu file; `parameters` is its parameter list as in the source. */
 export interface FoundFunction {
   readonly name: string;
   readonly isKernel: boolean;
@@ -194,24 +194,24 @@ export const functionsOf = (files: readonly string[]): FoundFunction[] =>
       })),
   );
 
-/** "solve(const float *a, int n), add<<<>>>(float *a)" */
+/** Functions and kernels in one line, for messages: "solve(const float *a, int n), add<<<>>>(float *a)". */
 export const functionList = (functions: readonly FoundFunction[]): string =>
   functions.map(({ name, isKernel, parameters }) => `${name}${isKernel ? '<<<>>>' : ''}(${parameters})`).join(', ') ||
   'none';
 
-/** A file's text, without the mark that editors of Windows begin files with. @throws Gpt2Error if the file cannot be read */
+/** A file's text, without a byte order mark (U+FEFF) at its start. @throws Gpt2Error if the file cannot be read */
 export function readSource(file: string): string {
   const read = () => readFileSync(file, 'utf8').replace(/^\uFEFF/, '');
   return explained(`the source ${file} cannot be read`, 'name a .cu file', read);
 }
 
-/** Environment variables from which compilers and linkers take flags, headers and libraries. */
+/** Names of environment variables that change which flags, headers or libraries compilers and linkers use. */
 const compilerVariables =
   /^(NVCC_(PRE|AP)PEND_FLAGS|NVCC_CCBIN|(C|CPLUS_INCLUDE_|LIBRARY_|COMPILER_)PATH|GCC_EXEC_PREFIX)$/;
 
 /**
- * A hash of everything that the compiled file depends on. Its debug information, for profilers and messages, holds the source's
- * name and paths relative to the working folder.
+ * The cache key: a hash of everything on which the compiled file depends. This includes the working folder, because debug information,
+ * for profilers and messages, has paths relative to it.
  */
 function keyOf(source: Source, compiler: unknown): string {
   const isEmulated = source.target === 'cpu';
@@ -235,13 +235,13 @@ function keyOf(source: Source, compiler: unknown): string {
   ]);
 }
 
-/** The instructions of this processor, where Linux tells them. */
+/** The instruction sets of this processor as /proc/cpuinfo lists them; "" where there is no such file. */
 const processorFlags = (): string =>
   existsSync('/proc/cpuinfo') ? (/^(flags|Features).*/m.exec(readFileSync('/proc/cpuinfo', 'utf8'))?.[0] ?? '') : '';
 
 const hashOf = (content: unknown) => hash('sha256', JSON.stringify(content));
 
-/** The files of this package with the compilers' flags, NVRTC's extra headers, and the rewriting of CUDA for a CPU. */
+/** The texts of this package's modules that affect compiled files: compiler flags, NVRTC's extra headers, CUDA's rewriting for a CPU. */
 const codeOfCompiling = (): readonly string[] =>
   ['./compiler', './emulated', './ptx', './refusals', './rewrite', './twins', './brackets', '../../native/nvrtc'].map(
     (name) => readFileSync(new URL(`${name}.${isCompiled ? 'js' : 'ts'}`, import.meta.url), 'utf8'),

@@ -1,4 +1,4 @@
-// Compiles CUDA source to a cubin: by NVRTC where it is found, else by nvcc.
+// Compiles CUDA source for GPUs: kernels to a cubin or PTX by NVRTC if it is found, else by nvcc; programs by nvcc.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, realpathSync, statSync, writeFileSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
@@ -11,32 +11,32 @@ import { includedFiles } from './includes.ts';
 export interface Source {
   readonly text: string;
   readonly name: string;
-  /** Folders in which #include looks. */
+  /** Folders that #include searches. */
   readonly includes: readonly string[];
   readonly defines: Readonly<Record<string, string | number>>;
-  /** Kernels with template arguments to make: "scale<float, 256>". */
+  /** Instances of kernel templates to compile: "scale<float, 256>". */
   readonly instantiate: readonly string[];
-  /** "9.0" */
+  /** Compute capability of the GPU, "9.0", or "cpu". */
   readonly target: string;
 }
 
 export interface Compiler {
-  /** "NVRTC 13.0" */
+  /** Name and version: "NVRTC 13.0". */
   readonly name: string;
-  /** JSON that differs for every compiler and version. */
+  /** JSON that differs between compilers and their versions, for the cache key of compiled files. */
   readonly identity: unknown;
   /** @throws CompileError with the compiler's messages */
   compile(source: Source, output: CompilerOutput): Buffer;
 }
 
-/** @throws Gpt2Error if there is no compiler, saying how to get one; otherwise as `anyCompiler` */
+/** The compiler for CUDA. @throws Gpt2Error with advice if there is none; otherwise as `anyCompiler` */
 export function findCompiler(): Compiler {
   const found = anyCompiler();
   if (found) return found;
   throw gpt2Error`there is no compiler for CUDA: install one (pip install nvidia-cuda-nvrtc, or the CUDA toolkit), or name a libnvrtc.so in GPT2_NVRTC_LIB`;
 }
 
-/** The compiler for CUDA, if there is one. @throws Gpt2Error if the library that GPT2_NVRTC_LIB names cannot be used */
+/** The compiler for CUDA; undefined if there is none. @throws Gpt2Error if the library that GPT2_NVRTC_LIB names cannot be used */
 export function anyCompiler(): Compiler | undefined {
   const nvrtc = findNvrtc();
   if (nvrtc) {
@@ -45,7 +45,7 @@ export function anyCompiler(): Compiler | undefined {
       name: `NVRTC ${version}`,
       identity: [placeOf(path), version, headers],
       compile: (source, output) => {
-        // With -default-device NVRTC accepts functions that a header declares for the host too.
+        // With -default-device, NVRTC compiles functions without __device__ in headers for the device, instead of rejecting them.
         const options = [...optionsOf(source, output), '-default-device', ...(headers ? [`-I${headers}`] : [])];
         const result = nvrtc.compile(withoutLinkage(source.text), source.name, options, source.instantiate, output);
         if (typeof result !== 'string') return result;
@@ -57,7 +57,7 @@ export function anyCompiler(): Compiler | undefined {
   return nvcc && { ...nvcc, compile: (...what) => byNvcc(nvcc.program, nvcc.version, ...what) };
 }
 
-/** nvcc of the toolkit, or in PATH. */
+/** The nvcc of a CUDA toolkit, else the nvcc in PATH; undefined if there is none. */
 export function findNvcc(): { program: string; version: string; name: string; identity: unknown } | undefined {
   for (const program of [...toolkits().map((root) => join(root, 'bin/nvcc')), 'nvcc']) {
     const { status, stdout } = spawnSync(program, ['--version'], { encoding: 'utf8' });
@@ -68,15 +68,15 @@ export function findNvcc(): { program: string; version: string; name: string; id
   return undefined;
 }
 
-/** A library of CUDA by the header that declares it; cublasXt is in cublas. */
+/** An #include of a CUDA library's header. Group 1 is the library to link: cublas for cublas_v2.h and cublasXt.h. */
 const library =
   /#\s*include\s*[<"](cublas(?:Lt)?|cudnn|cufft|curand|cusolver|cusparse|nccl|nvrtc|cuda)(?:_v2|Xt|Dn|Sp|Mg)?\.h/g;
 
-/** The texts of sources and of the files that they include. */
+/** The texts of source files and of all files that they include. */
 const textsOf = (sources: readonly Source[]): string[] =>
   sources.flatMap(({ text, includes }) => [text, ...includedFiles(text, includes[0]!, includes).values()]);
 
-/** The host compiler's flags for OpenMP and vector instructions, by the headers that sources include. */
+/** The host compiler's flags for OpenMP and vector instructions, if the sources include headers that need them. */
 export function hostFlags(sources: readonly Source[]): string[] {
   const texts = textsOf(sources);
   return Object.entries({ omp: '-fopenmp', '(?:imm|x86)intrin': '-march=native' })
@@ -84,7 +84,7 @@ export function hostFlags(sources: readonly Source[]): string[] {
     .map(([, flag]) => flag);
 }
 
-/** Compiles files with host code to a program for this machine's GPU. @throws CompileError with nvcc's messages */
+/** Compiles files with host code and kernels to a program for this machine's GPUs. @throws CompileError with nvcc's messages */
 export function nvccProgram(program: string, sources: readonly Source[], hasMain: boolean, added: string): Buffer {
   using folder = new TemporaryFolder('program');
   const out = join(folder.path, 'program');
@@ -115,7 +115,7 @@ function withAdded(path: string, name: string, added: string): string {
   return path;
 }
 
-/** The path of a program in PATH, or of a library, with size and time, so that a later version at the same path differs. */
+/** Identifies a library, or a program in PATH, by path, size and time of change, so that another version at the path differs. */
 export function placeOf(name: string): unknown {
   const folders = name.includes('/') ? [''] : (process.env.PATH ?? '').split(':');
   const path = folders.map((folder) => resolve(folder, name)).find((each) => existsSync(each));
@@ -124,7 +124,7 @@ export function placeOf(name: string): unknown {
   return [realpathSync(path), size, mtimeMs];
 }
 
-/** sm_90a instead of sm_90, which lacks instructions; the same from 9.0 on. A cubin runs on one architecture anyway. */
+/** The compiler's -arch. From 9.0 on it ends in "a" (sm_90a), which has more instructions; a cubin runs on one architecture anyway. */
 const architectureOf = (target: string): string => {
   const number = Number(target.replace('.', ''));
   return `sm_${number}${number >= 90 ? 'a' : ''}`;
@@ -134,7 +134,7 @@ const optionsOf = ({ target, includes, defines }: Source, output: CompilerOutput
   `-arch=${architectureOf(target)}`,
   '-std=c++17',
   '-lineinfo',
-  // Prints the registers, memory and spills of each kernel.
+  // Makes the compiler print registers, memory and spills of each kernel.
   ...(output === 'log' ? ['--ptxas-options=-v'] : []),
   ...includes.map((folder) => `-I${folder}`),
   ...Object.entries(defines).map(([name, value]) => `-D${name}=${value}`),
@@ -154,7 +154,7 @@ function byNvcc(program: string, version: string, source: Source, output: Compil
   throw refused(stderr, source, `nvcc ${version}`);
 }
 
-/** nvcc (13.0) passes its arguments to a shell, in double quotes. @throws Gpt2Error for one that the shell would expand */
+/** @throws Gpt2Error for an argument with ` or $: nvcc (13.0) passes arguments to a shell in double quotes, which would expand them */
 function refuseExpanded(args: readonly string[]): void {
   const found = args.find((arg) => /[`$]/.test(arg));
   if (found === undefined) return;
@@ -164,20 +164,20 @@ function refuseExpanded(args: readonly string[]): void {
 }
 
 /**
- * Without C linkage, a kernel's mangled name has the types of its parameters. Blanks replace `extern "C"`, so that the columns
- * in messages stay right.
+ * Removes `extern "C"` before kernels, so that a kernel's mangled name contains its parameters' types. Blanks replace the words, so that
+ * columns in messages stay correct.
  */
 const withoutLinkage = (text: string): string =>
   text.replaceAll(/extern\s+"C"(?=\s+__global__)/g, (linkage) => linkage.replaceAll(/\S/g, ' '));
 
-/** Host code in a file of kernels. Two functions of CUDA's run-time library, for programmatic launch, are for kernels. */
+/** A pattern of host code, and the error for it in a file of kernels. Kernels may call only CUDA's two functions of programmatic launch. */
 export const hostCode = {
   pattern: /<<<|\bint\s+main\s*\(|\bcuda(?!GridDep|TriggerProg)[A-Z]\w*\s*\(/,
   message:
     'this is code of the host: leave only kernels and device functions in the file; a card or a TypeScript program launches them',
 };
 
-/** The compiler's messages, each beginning with FILE:LINE. */
+/** The error for a failed compilation: advice, or the compiler's messages in the form FILE:LINE: MESSAGE. */
 function refused(log: string, { target, name, text: source }: Source, compiler: string): Gpt2Error {
   if (/(invalid value for|Unsupported gpu architecture|gpu-architecture)/i.test(log)) {
     return gpt2Error`${compiler} cannot compile for compute capability ${target}: install a newer CUDA (pip install nvidia-cuda-nvrtc)`;

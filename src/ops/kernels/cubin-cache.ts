@@ -1,7 +1,7 @@
-// Compiled files in the user's cache folder. An entry is complete or absent, so processes can share the folder and be killed.
-// The least recently used entries are removed. An entry's name contains the sha256 of its content: an entry that a disk or a
-// crash damaged is compiled again, not run. Only this user can write to the folder, and an entry is never written in place, so
-// the file that was checked is the file that is loaded.
+// A cache of compiled files in the user's cache folder. Entries appear complete, by renaming, so processes can share the folder and be
+// killed at any time. The least recently used entries are removed. An entry's name contains the sha256 of its content, so an entry that
+// a disk or a crash has damaged is compiled again, not run. Only this user can write to the folder, and an entry is never written in
+// place, so the file that is loaded is the file that was checked.
 import { hash } from 'node:crypto';
 import { readdirSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,9 +12,9 @@ import { hashFile } from '../../base/files/regular-file.ts';
 const largestBytes = 256 << 20;
 
 /**
- * The path of the compiled file of a key; `make` compiles it if the cache lacks an intact one.
- * @param kind of file; all outputs of one source have the same key
- * @throws Gpt2Error if the folder cannot be written, or if other users could; otherwise as `make`
+ * The path of the compiled file for a key. If the cache has no intact file, `make` compiles it.
+ * @param kind the file's extension, because all outputs of one source ("cubin", "ptx", ...) have the same key
+ * @throws Gpt2Error if the folder cannot be written, or other users can write to it; otherwise as `make`
  */
 export function cachedCubin(key: string, make: () => Buffer, kind = 'cubin'): string {
   const { folder, known } = orRefuse(() => {
@@ -26,10 +26,10 @@ export function cachedCubin(key: string, make: () => Buffer, kind = 'cubin'): st
   const content = make();
   return orRefuse(() => {
     const path = join(folder, `${key}.${hash('sha256', content)}.${kind}`);
-    // Unique, because another process may compile the same source.
+    // A unique temporary name, because another process may compile the same source at this time.
     const unfinished = join(folder, `${key}.${process.pid}.${process.hrtime.bigint()}.tmp`);
     try {
-      // Programs are run from here.
+      // Executable, because compiled programs are run from the cache.
       writeFileSync(unfinished, content, { flush: true, mode: 0o700 });
       renameSync(unfinished, path);
     } finally {
@@ -52,7 +52,7 @@ function orRefuse<Result>(work: () => Result): Result {
   }
 }
 
-/** Whether an entry's content has the hash in its name. An intact entry counts as used now; a damaged one is removed. */
+/** Whether an entry's content has the sha256 in its name. If so, its time of use becomes now; if not, the entry is removed. */
 function isIntact(path: string): boolean {
   try {
     if (hashFile(path) === path.split('.').at(-2)) {
@@ -60,13 +60,13 @@ function isIntact(path: string): boolean {
       return true;
     }
   } catch {
-    // The entry is no file, or cannot be read.
+    // Not a regular file, or not readable: counts as damaged.
   }
   rmSync(path, { recursive: true, force: true });
   return false;
 }
 
-/** Removes the least recently used entries until the rest fits, and unfinished files that are over an hour old. */
+/** Removes the least recently used entries until at most `largestBytes` remain, and temporary files that are over an hour old. */
 function prune(folder: string, newest: string): void {
   const files = readdirSync(folder).flatMap((name) => {
     const path = join(folder, name);

@@ -1,6 +1,6 @@
-// Compiles CUDA source for a CPU with the C++ compiler of this machine: a file of kernels to a shared library that the CPU library
-// loads, files with host code to a program that links the emulator (cuda/cpu/emulator). cuda/emulator/kernel.h defines CUDA's
-// keywords and functions; rewrite.ts rewrites syntax that a macro cannot express, after the preprocessor.
+// Compiles CUDA source for a CPU with the C++ compiler of this machine: a file of kernels to a shared library that the native CPU library
+// loads, and files with host code to a program that is linked with the emulator (cuda/cpu/emulator). cuda/emulator/kernel.h defines
+// CUDA's keywords and functions. After the preprocessor, rewrite.ts rewrites syntax that macros cannot express.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { extname, join } from 'node:path';
@@ -26,7 +26,7 @@ const filesIn = (folder: string): string[] =>
 
 const contents = (folder: string): string[] => filesIn(folder).flatMap((path) => [path, readFileSync(path, 'utf8')]);
 
-/** The text before a source, the folders of the emulator's headers, and the emulator's files with their contents. */
+/** The text to put before a CUDA source, the folders of the emulator's headers, and paths and contents of its files, for cache keys. */
 export const emulated = {
   prelude: '#include "kernel.h"\n',
   folders: [join(headers, 'include'), headers],
@@ -34,7 +34,7 @@ export const emulated = {
   library: (): string[] => [...contents(library), readFileSync(threads, 'utf8')],
 };
 
-/** The C++ compiler that CXX names, or the first of three in PATH. @throws Gpt2Error if there is none, saying how to get one */
+/** The C++ compiler that CXX names, else the first of g++, clang++ and c++ in PATH. @throws Gpt2Error with advice if there is none */
 export function hostCompiler(): { program: string; name: string; identity: unknown } {
   const named = process.env.CXX ? [process.env.CXX] : ['g++', 'clang++', 'c++'];
   for (const program of named) {
@@ -54,14 +54,14 @@ export function emulatedCompiler(checks: boolean): Compiler {
       using folder = new TemporaryFolder('kernel');
       const out = join(folder.path, 'kernels.so');
       assemble(program, source, assemblyOf(program, source, checks), checks, `${out}.o`);
-      // Without the sanitizer's library: cuda/emulator/checks.h defines its functions.
+      // Links without the sanitizer's run-time library, because cuda/emulator/checks.h defines the library's functions.
       run(program, source, '', ['-shared', '-o', out, `${out}.o`]);
       return readFileSync(out);
     },
   };
 }
 
-/** Compiles files with host code to a program, linked with the emulator's object file. @throws CompileError */
+/** Compiles files with host code, and links them with the emulator's object file. @throws CompileError with the compiler's messages */
 export function emulatedProgram(
   program: string,
   sources: readonly Source[],
@@ -71,14 +71,14 @@ export function emulatedProgram(
   using folder = new TemporaryFolder('program');
   const out = join(folder.path, 'program');
   const objects = sources.flatMap((source, index) => programObjects(program, source, index, `${out}-${index}`));
-  // A library instead of a program also shows that no function is missing.
+  // Files without a main become a shared library; -z defs makes the linker report functions that are missing.
   const kind = hasMain ? [] : ['-shared', '-Wl,-z,defs'];
   const libraries = ['-pthread', '-ldl', '-lm', ...hostFlags(sources)];
   run(program, sources[0]!, '', [...kind, ...objects, emulator, ...libraries, '-o', out]);
   return readFileSync(out);
 }
 
-/** The emulator that was built with the CPU library; in a clone, if no file of it has changed since. */
+/** Path of the emulator that was built with the CPU library; undefined if missing or, in a clone, older than the emulator's sources. */
 export function builtEmulator(): string | undefined {
   const path = [join(packageRoot, 'build', emulatorFile), packaged('cpu', emulatorFile) ?? ''].find(existsSync);
   const made = path === undefined ? 0 : statSync(path).mtimeMs;
@@ -86,7 +86,7 @@ export function builtEmulator(): string | undefined {
   return isInstalled || files.every((file) => statSync(file).mtimeMs < made) ? path : undefined;
 }
 
-/** The emulator and CUDA's runtime API, compiled to one object file. */
+/** Compiles the emulator and its CUDA run-time API to one object file. */
 export function emulatorObject(program: string): Buffer {
   using folder = new TemporaryFolder('emulator');
   const out = join(folder.path, 'emulator.o');
@@ -97,7 +97,7 @@ export function emulatorObject(program: string): Buffer {
   return readFileSync(out);
 }
 
-/** The object files of a program's file: with checks, and for CUDA also without. */
+/** Compiles one source file of a program to object files: one with checks, and for a CUDA file a second one without checks. */
 function programObjects(program: string, source: Source, index: number, path: string): string[] {
   const checked = assemblyOf(program, source, true, true);
   const made = isCudaFile(source)
@@ -110,7 +110,7 @@ function programObjects(program: string, source: Source, index: number, path: st
   });
 }
 
-/** Whether a file is in CUDA's language, as nvcc decides it; other files include a header of CUDA. */
+/** Whether a file is CUDA, not C or C++. nvcc also decides by the extension. */
 const isCudaFile = ({ name }: Source): boolean => !/\.(c|cc|cpp|cxx)$/.test(name);
 
 function assemblyOf(program: string, source: Source, checks: boolean, isProgram = false): string {
@@ -129,10 +129,10 @@ function assemblyOf(program: string, source: Source, checks: boolean, isProgram 
     ...emulated.folders.flatMap((folder) => ['-isystem', folder]),
     ...Object.entries(defines).map(([macro, value]) => `-D${macro}=${value}`),
     ...(isProgram ? ['-DGPT2_PROGRAM'] : []),
-    // Macros, as nvcc's: headers ask whether they are defined. In a file of the host they mean nothing; else rewrite.ts reads them.
+    // Macros as in nvcc, because headers test them with #ifdef. They are empty in host files; in CUDA files rewrite.ts reads the words.
     ...['__device__', '__constant__', '__managed__'].map((word) => `-D${word}=${isCuda ? word : ''}`),
     ...(checks ? [] : ['-DGPT2_PLAIN']),
-    // Given -fopenmp itself, GCC puts line markers into the middle of lines.
+    // Defines the macro _OPENMP instead of passing -fopenmp, with which GCC would put line markers into the middle of lines.
     ...flags.map((flag) => (flag === '-fopenmp' ? '-D_OPENMP=201511' : flag)),
     '-',
   ]);
@@ -140,25 +140,25 @@ function assemblyOf(program: string, source: Source, checks: boolean, isProgram 
   const { text: made, kernels } = isCuda
     ? rewrite(preprocessed, { isClang, isProgram })
     : { text: preprocessed, kernels: [] };
-  // GCC's name of the pragma. Of four files' fp32 matmuls of 512, 16 rounds were best for two (8.7 and 7.3 ms; unrolled by 4 11 and 21),
-  // and within 3% of the best for one; the fourth then compiles for over 45 s (2 shared cores, 2026-11).
+  // Translates `#pragma unroll` for GCC, with 16 iterations. For fp32 matmuls of size 512 in four files, 16 was best for two (8.7 and
+  // 7.3 ms; with 4 iterations 11 and 21 ms), and within 3% for one; the fourth compiles for over 45 s (2 shared cores, 2026-11).
   const code = isClang || checks ? made : made.replaceAll(/^ *#pragma unroll.*(?=\s+for\b)/gm, '#pragma GCC unroll 16');
   const sanitizers = '-fsanitize=thread,bounds,alignment,integer-divide-by-zero';
   const hasChecks = checks && isCuda;
-  // An error that the compiler finds only in the table, such as a missing bracket, is reported at the source's last line.
+  // Line markers give the appended table of kernels the source's last line, for errors found only there, such as a missing bracket.
   const end = `# ${text.trimEnd().split('\n').length} ${JSON.stringify(name)}\n`;
   const table = isProgram ? '' : tableOf(source, kernels, checks).replaceAll(/^/gm, end);
   return run(program, source, `${code}\n${table}`, [
     ...['-x', language === 'c' ? 'cpp-output' : 'c++-cpp-output', ...standard, ...flags],
     ...['-fPIC', '-fvisibility=hidden', '-g1', '-gdwarf-4', '-w'],
-    // Debug information has no paths of this machine's working folder.
+    // Makes paths in debug information relative to the working folder.
     `-fdebug-prefix-map=${process.cwd()}=.`,
-    // Inlined copies keep the line of the source. nvcc contracts kernels to fused multiply-add, and this does too where no host code
-    // is in the file. A program compares with results of its host code, which nvcc does not contract.
+    // Contracts a*b+c to fused multiply-add in files of kernels, as nvcc does. Not in programs on x64: they may compare kernels' results
+    // with those of host code, which nvcc does not contract.
     ...(hasChecks ? ['-O1', sanitizers, '-fsanitize-recover=bounds,alignment,integer-divide-by-zero'] : ['-O3']),
     ...(isProgram && process.arch === 'x64' ? ['-march=native', '-ffp-contract=off'] : ['-ffp-contract=fast']),
     ...['-fno-strict-aliasing', '-fno-math-errno', '-fstack-clash-protection'],
-    // Short functions of the C++ library are inlined, so that errors have the user's line; memcpy and malloc are never inlined.
+    // With checks, short functions of the C++ library are inlined, so that errors have the user's line; memcpy and malloc are not.
     ...(hasChecks
       ? ['-finline-small-functions', ...[...copies, 'malloc', 'free'].map((each) => `-fno-builtin-${each}`)]
       : []),
@@ -172,7 +172,7 @@ function assemble(program: string, source: Source, assembly: string, isWrapped: 
 }
 
 const copies = ['memcpy', 'memmove', 'memset'];
-/** Functions that cuda/emulator/checks.h replaces: memory functions, C++'s new and delete (mangled), and functions with effects. */
+/** Functions that cuda/emulator/checks.h replaces: memory functions, mangled new and delete, and functions with side effects. */
 const wrappedFunctions = [
   ...[...copies, 'malloc', 'free', '_Znwm', '_Znam', '_ZdlPv', '_ZdaPv', '_ZdlPvm', '_ZdaPvm'],
   ...['printf', 'puts', 'putchar', 'clock'],
@@ -185,12 +185,12 @@ const newNames = new Map(
   ]),
 );
 
-/** Renames the wrapped functions in the assembly, and not by the linker's --wrap, which would also replace them in the emulator. */
+/** Redirects the wrapped functions in assembly. The linker's --wrap would also redirect them in the emulator. */
 const renamed = (assembly: string): string => replaced(assembly, (symbol) => newNames.get(symbol) ?? symbol);
 
 /**
- * Puts 64 unused bytes before and after every variable and constant in the assembly, so that the emulator detects an access a
- * little past the end of a variable. Compilers offer this only with AddressSanitizer's run-time library.
+ * Puts 64 unused bytes before and after every variable and constant in assembly, so that the emulator detects accesses just outside of
+ * a variable. Compilers offer such gaps only with AddressSanitizer's run-time library.
  */
 function withGaps(assembly: string): string {
   const variables = new Set(
@@ -198,7 +198,7 @@ function withGaps(assembly: string): string {
   );
   const sections = new Set<string>();
   let [section, alignment] = ['', ''];
-  // The linker joins the sections of one kind of device variables (rewrite.ts). Those without a value take no room in the file.
+  // Removes the numbers that rewrite.ts gave sections, so that each kind has one section, or two: .bss takes no space in the file.
   const joined = assembly.replaceAll(
     /^\s*\.section\s+"?(\.gpt2_\w+)\.\d+"?,"\w*w.*\n((?:(?!\s*\.(?:section|text|data|bss)\b).*\n)*)/gm,
     (_, name: string, body: string) => {
@@ -209,7 +209,7 @@ function withGaps(assembly: string): string {
   const lines = joined.split('\n').map((line) => {
     if (/^\s*\.(section|text|data|bss)\b/.test(line)) [section, alignment] = [line, ''];
     if (/^\s*\.(p2|b)?align\b/.test(line)) alignment = line;
-    // A variable without a value has no section yet: ".local name", ".comm name,bytes,alignment".
+    // ".comm name,bytes,alignment" declares a variable without initial value; it is moved to .bss, with gaps.
     const [, common, bytes, aligned] = /^\s*\.comm\s+([^\s,]+),\s*(\d+),\s*(\d+)/.exec(line) ?? [];
     if (common !== undefined) {
       const type = `.type ${common}, %object\n.size ${common}, ${bytes}`;
@@ -221,7 +221,7 @@ function withGaps(assembly: string): string {
     sections.add(section);
     return `.zero 64\n${alignment}\n${line}`;
   });
-  // Also after the last variable of each section. Device variables have separate pages, which the emulator protects.
+  // Adds a gap after the last variable of each section. Sections of device variables fill whole pages, which the emulator protects.
   const ends = [...sections].map((each) => `${each}\n.zero 64${each.includes('.gpt2_') ? '\n.balign 4096' : ''}`);
   return [...lines, ...ends, ''].join('\n');
 }
@@ -236,7 +236,7 @@ function run(
     input,
     encoding: 'utf8',
     maxBuffer: 256 << 20,
-    // A sanitizer that this process runs under would slow the compiler.
+    // Unsets LD_PRELOAD, which may load a sanitizer into this process: it would slow down the compiler.
     env: { ...process.env, LD_PRELOAD: undefined, LC_ALL: 'C' },
   });
   if (error) throw new Gpt2Error(`${program} cannot be run: ${error.message}`, { cause: error });
@@ -248,7 +248,7 @@ function run(
   );
 }
 
-/** The compiler's messages. If the source is no file, the compiler cannot show its lines: they are added. */
+/** Adds source lines and carets to a compiler's messages if the source is not a file, so that the compiler could not show them. */
 function withLines(log: string, name: string, source: string): string {
   if (existsSync(name)) return log;
   const lines = source.split('\n');
@@ -262,7 +262,7 @@ function withLines(log: string, name: string, source: string): string {
     .join('\n');
 }
 
-/** The table by which the CPU library finds the kernels of a shared library. */
+/** C++ code of the table in which the native CPU library finds the kernels of a compiled shared library. */
 function tableOf({ instantiate }: Source, kernels: readonly FoundKernel[], checks: boolean): string {
   const made = instantiate.map((instance) => {
     const template = kernels.find((kernel) => kernel.name === instance.split('<')[0]!.trim());

@@ -1,5 +1,5 @@
-// Imports cards from any folder: 'gpt2.ts' is this package even where it is not installed, and a Node without TypeScript reads a
-// card.ts without types as JavaScript.
+// Imports kernel cards (card.ts) from any folder. In a card, 'gpt2.ts' means this package, even if the folder has no node_modules. A Node
+// version that cannot read TypeScript imports a card.ts as JavaScript, which works if the card has no types.
 import { spawnSync } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
 import { register } from 'node:module';
@@ -9,11 +9,11 @@ import { Gpt2Error } from '../../base/errors.ts';
 import { isCompiled } from '../../base/wording.ts';
 import { importedFiles } from './includes.ts';
 
-/** Whether this process reads TypeScript: with tsx, or Node from 22.18 on. */
+/** Whether this process can import TypeScript with types: it runs under tsx, or in Node 22.18 or later. */
 const readsTypes = !isCompiled || Boolean((process.features as { typescript?: unknown }).typescript);
 const index = new URL(`../../index.${isCompiled ? 'js' : 'ts'}`, import.meta.url).href;
 
-/** The query in the URL of a card and of its relative imports; its value is the times at which the card's files were changed. */
+/** Query parameter in the URLs of a card and its relative imports. Its value, the files' change times, makes Node import them anew. */
 const mark = 'gpt2.ts-card';
 
 const hooks = `
@@ -37,9 +37,9 @@ export const load = async (url, context, next) => {
 let isRegistered = false;
 
 /**
- * Imports a card, or another file of a user, anew if it or a file that it imports has changed: a process may watch them.
- * @param what it is, with its name, for messages
- * @throws Gpt2Error if it cannot be loaded, with the line of a syntax error
+ * Imports a card or another module of a user. If the module, or a file that it imports, has changed since the last call, imports it anew.
+ * @param what a description of the module, with its name, for messages
+ * @throws Gpt2Error if the module cannot be loaded, with the line of a syntax error
  */
 export async function importCard(file: string, what: string): Promise<{ default?: unknown }> {
   if (!isRegistered) register(`data:text/javascript,${encodeURIComponent(hooks)}`);
@@ -58,7 +58,7 @@ export async function importCard(file: string, what: string): Promise<{ default?
   }
 }
 
-/** The error of `import` lacks it. Undefined if the error is in a file that this one imports. */
+/** The line of a syntax error, which the error of `import` lacks; undefined if the error is in a file that `file` imports. */
 function lineOfSyntaxError(file: string): string | undefined {
   const options = { input: readFileSync(file), encoding: 'utf8' } as const;
   const { stderr } = spawnSync(process.execPath, ['--check', '--input-type=module', '-'], options);

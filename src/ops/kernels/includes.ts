@@ -1,20 +1,20 @@
-// The files that a source includes or a card imports, if they are the user's or this package's. CUDA's headers need no hash: they
-// change with the compiler's version.
+// Finds the files that a source includes or a card imports, for hashes. Only files of the user or of this package are found: CUDA's
+// headers change only with the compiler's version, which is hashed instead.
 import { readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-/** A folder is no file: the compiler or Node will refuse it. */
+/** Whether a path is a file. A folder is not, and is left for the compiler or Node to reject. */
 const isFile = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isFile() ?? false;
 
-/** Paths and contents of the included files, in order; each once. A file that a macro names counts, for `#include MACRO`. */
+/** Included files, each once: contents by path. A file in the value of a macro counts as included, for `#include MACRO`. */
 export const includedFiles = (text: string, folder: string, folders: readonly string[]): Map<string, string> =>
   filesNamedIn(text, /^\s*#\s*(?:include|define\s+\w+)\s*["<]([^">]+)[">]/gm, folder, folders);
 
-/** Paths and contents of the files that a card imports by a relative path, directly or through others; each once. */
+/** Files that a card imports by relative paths, directly or through other files, each once: contents by path. */
 export const importedFiles = (card: string): Map<string, string> =>
   filesNamedIn(readFileSync(card, 'utf8'), /^(?:import|export|\}).*?['"](\.{1,2}\/[^'"]+)['"]/gm, dirname(card));
 
-/** @param folders searched after the folder of the file that has the name */
+/** Follows `names` in a text and in the files found. @param folders searched after the folder of the file with the name */
 function filesNamedIn(text: string, names: RegExp, folder: string, folders: readonly string[] = []) {
   const files = new Map<string, string>();
   const visit = (content: string, here: string): void => {

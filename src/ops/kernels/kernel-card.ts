@@ -1,5 +1,5 @@
-// A kernel card says how kernels of a user compute an op: their source, and their launches for the op's sizes. A launch can use
-// everything that the op's contract (cuda/gpt2.h) names.
+// A kernel card says how a user's kernels compute an op: the kernels' source, and the launches for the op's arguments. Arguments have the
+// names of the op's contract in cuda/gpt2.h.
 import { statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { checkArguments } from '../../base/checks/given.ts';
@@ -14,7 +14,7 @@ import type { KernelArgument } from './signature.ts';
 
 type TensorsOf<Op extends OpName> = ContractOf<Op>['tensors'];
 type NumbersOf<Op extends OpName> = ContractOf<Op>['sizes'][number] | ContractOf<Op>['scalars'][number];
-/** null or a tensor, by the contract and the conditions of a variant. */
+/** The type of a tensor argument: Tensor, null or either, by the op's contract and the variant's conditions. */
 type TensorOf<Contract, When, Name> = Name extends keyof When
   ? When[Name] extends 'tensor'
     ? Tensor
@@ -23,12 +23,12 @@ type TensorOf<Contract, When, Name> = Name extends keyof When
     ? Tensor | null
     : Tensor;
 
-/** The arguments of an op by their names in its contract. */
+/** The arguments of an op, by name: its tensors, numbers and flags. */
 export type OpArgumentsOf<Op extends OpName> = {
   readonly [Name in keyof TensorsOf<Op>]: TensorOf<TensorsOf<Op>[Name], WhenOf<Op>, Name>;
 } & { readonly [Name in NumbersOf<Op>]: number } & { readonly [Name in ContractOf<Op>['flags'][number]]: boolean };
 
-/** A launch of one kernel. */
+/** One launch of a kernel: its name, grid, block and arguments. */
 export interface CardLaunch extends LaunchShape {
   /** The kernel's name in the source, with template arguments as in `instantiate`. */
   readonly kernel: string;
@@ -36,21 +36,21 @@ export interface CardLaunch extends LaunchShape {
 }
 
 export interface KernelCard<Op extends OpName = OpName> {
-  /** The op that the kernels compute, or its variant. Other variants run on the library. Export a card for each variant. */
+  /** The op, or variant of an op, that the kernels compute. The library computes all other variants; one card covers one variant. */
   readonly op: Op;
-  /** The .cu file, in the card's folder. The macros ELEMENT and GRADIENT are the types of tensors and of matrix gradients. */
+  /** The .cu file, relative to the card. It may use the macros ELEMENT and GRADIENT, the types of tensors and of matrix gradients. */
   readonly source: string;
-  /** Dtypes of the device that the kernels take. Default ['fp32']. */
+  /** The dtypes of a device that the kernels support. Default ['fp32']. */
   readonly dtypes?: readonly Dtype[] | undefined;
-  /** Kernels with template arguments: ["scale<ELEMENT, 256>"]. */
+  /** Instances of kernel templates to compile: ["scale<ELEMENT, 256>"]. */
   readonly instantiate?: readonly string[] | undefined;
-  /** Bytes of scratch for the op's sizes. Default 0. */
+  /** Bytes of scratch memory that the kernels need for the op's sizes. Default 0. */
   scratch?(sizes: { readonly [Name in NumbersOf<Op>]: number }): number;
-  /** The launches, in order; the memory `scratch` has at least as many bytes as the function `scratch` returned. */
+  /** The launches, in order. The argument `scratch` is memory of at least the bytes that the function `scratch` returned. */
   launches(args: OpArgumentsOf<Op> & { readonly scratch: DeviceBuffer | null }): readonly CardLaunch[];
 }
 
-/** A card of any op, with the card's file and the folder of its source. */
+/** A card that was loaded from `file`, in the folder `folder` of its source. */
 export interface LoadedCard extends Omit<KernelCard, 'scratch' | 'launches'> {
   readonly folder: string;
   readonly file: string;
@@ -71,14 +71,14 @@ export interface LoadedCard extends Omit<KernelCard, 'scratch' | 'launches'> {
  */
 export const defineKernel = <Op extends OpName>(card: KernelCard<Op>): KernelCard<Op> => card;
 
-/** @throws Gpt2Error for an unknown property, with the nearest known one */
+/** Checks the names of an object's properties. @throws Gpt2Error for an unknown name, suggesting the nearest known name */
 function checkNames(what: string, object: object, known: readonly string[]): void {
   const wrong = Object.keys(object).find((name) => !known.includes(name));
   if (wrong === undefined) return;
   throw new Gpt2Error(`${what} has "${wrong}": ${didYouMean(wrong, known, `it takes ${known.join(', ')}`)}`);
 }
 
-/** Checks what a card's function returned. @throws Gpt2Error naming the card's file */
+/** Checks the value that a card's function `launches` returned. @throws Gpt2Error naming the card's file */
 export function checkedLaunches({ op, file }: LoadedCard, returned: unknown): readonly CardLaunch[] {
   if (!Array.isArray(returned)) {
     throw new Gpt2Error(`the function launches of ${op} in ${file} returns ${typeof returned}, not a list of launches`);
@@ -95,8 +95,8 @@ export function checkedLaunches({ op, file }: LoadedCard, returned: unknown): re
 export const cardFiles: readonly string[] = ['card.ts', 'card.mjs'];
 
 /**
- * Loads the cards that a file, or a folder's card.ts or card.mjs, exports by default: one or several.
- * @throws Gpt2Error if there is no card, or it cannot be read
+ * Loads the card or list of cards that a file exports by default. For a folder, the file is its card.ts or card.mjs.
+ * @throws Gpt2Error if there is no card, or the file cannot be loaded
  * @example await useCards(gpu, await loadCards('kernels/course/gelu/1-naive'));
  */
 export async function loadCards(path: string): Promise<readonly LoadedCard[]> {

@@ -1,28 +1,28 @@
-// Loads compiled kernels of a user on a device, finds them by name, checks and launches them.
+// Loads a user's compiled kernels on a device, finds kernels by name, checks launches and enqueues them.
 import { checkGiven, whole } from '../../base/checks/given.ts';
 import { gpt2Error } from '../../base/errors.ts';
 import type { Pointer } from '../../native/bindings.generated.ts';
 import type { Device } from '../../native/device.ts';
 import { type KernelArgument, type KernelParameter, packArguments, parseSignature } from './signature.ts';
 
-/** A size in up to three dimensions: x, [x, y] or [x, y, z]. */
+/** The size of a grid or block in up to three dimensions: x, [x, y] or [x, y, z]. */
 export type Dimensions = number | readonly [x: number, y?: number, z?: number];
 
-/** The threads of a launch. */
+/** The grid, block and dynamic shared memory of a launch. */
 export interface LaunchShape {
-  /** Blocks. */
+  /** Number of blocks in each dimension. */
   readonly grid: Dimensions;
-  /** Threads in a block. */
+  /** Number of threads of a block in each dimension. */
   readonly block: Dimensions;
   /** Bytes of dynamic shared memory in a block. Default 0. */
   readonly shared?: number | undefined;
 }
 
-/** Resources of a compiled kernel. */
+/** The resources that a compiled kernel uses, and their limits. */
 export interface KernelAttributes {
-  /** Registers of a thread. */
+  /** Number of registers of a thread. */
   readonly registers: number;
-  /** Bytes of local memory of a thread: registers that were spilled, and arrays that are indexed. */
+  /** Bytes of local memory of a thread, for spilled registers and indexed arrays. */
   readonly localBytes: number;
   /** Bytes of static shared memory of a block. */
   readonly sharedBytes: number;
@@ -37,7 +37,7 @@ interface Described extends KernelAttributes {
   readonly parameters: readonly Omit<KernelParameter, 'type'>[];
 }
 
-/** A missing first size, and more than three, are refused later. */
+/** A grid or block as three or more sizes, missing ones 1. Wrong sizes, a missing x, and a fourth size are rejected later. */
 const sizesOf = (dimensions: Dimensions): [number, number, number] => {
   const [x, y = 1, z = 1, ...more] = [dimensions].flat() as number[];
   return [x!, y, z, ...more] as [number, number, number];
@@ -46,7 +46,7 @@ const largestGrid = [2 ** 31 - 1, 65_535, 65_535];
 const largestBlock = [1024, 1024, 64];
 
 /**
- * A kernel that can be launched. `compileKernels` and `loadKernels` make kernels, which live until they or the device are
+ * A compiled kernel on a device. `compileKernels` and `loadKernels` make kernels, which are freed when they or the device are
  * closed.
  * @example
  * const { add } = await compileKernels<'add'>(gpu, { source: '__global__ void add(float *out) {}' });
@@ -54,7 +54,7 @@ const largestBlock = [1024, 1024, 64];
  * console.log(`${attributes.registers} registers, ${attributes.localBytes} bytes spilled`);
  */
 export class Kernel {
-  /** "vectorAdd", or with its template arguments "scale<float, 256>". */
+  /** The kernel's name, with template arguments: "vectorAdd", "scale<float, 256>". */
   readonly name: string;
   readonly parameters: readonly KernelParameter[];
   readonly attributes: KernelAttributes;
@@ -62,7 +62,7 @@ export class Kernel {
   readonly #module: () => Pointer;
   readonly #index: number;
 
-  /** Use `compileKernels`. */
+  /** To make kernels, call `compileKernels` instead. */
   constructor(
     device: Device,
     module: () => Pointer,
@@ -82,7 +82,7 @@ export class Kernel {
   }
 
   /**
-   * Enqueues the kernel after everything enqueued before. Inside `Device.program` it is recorded.
+   * Enqueues a launch of the kernel after all earlier work. In a function that `Device.program` records, the launch is recorded.
    * @throws Gpt2Error for a wrong argument, or a grid or block that the device cannot run; NativeError if the launch fails
    * @example add.launch({ grid: Math.ceil(n / 256), block: 256 }, out, a, b, n);
    */
@@ -107,7 +107,7 @@ export class Kernel {
     this.#device.call('moduleLaunch', {
       ...{ module: this.#module(), kernel: this.#index, sharedBytes: shared },
       ...{ gridX, gridY, gridZ, blockX, blockY, blockZ },
-      // A kernel without parameters needs valid addresses too.
+      // Passes one unused element for a kernel without parameters, because the library needs valid addresses.
       ...{ arguments: packed.byteLength > 0 ? packed : new Uint8Array(1), bytes: packed.byteLength },
       ...{ reach: reach.length > 0 ? reach : new BigInt64Array(1), parameters: reach.length },
     });
@@ -119,12 +119,12 @@ export class Kernel {
   }
 }
 
-/** Kernels by name. Reading a name that is missing throws. `using` frees the kernels before the device is closed. */
+/** Compiled kernels by name. Reading a missing name throws. `using` frees the kernels before the device is closed. */
 export type Kernels<Name extends string = string> = Readonly<Record<Name, Kernel>> & Disposable;
 
 /**
- * Loads the kernels that `gpt2 kernel build` compiled: no compiler is needed.
- * @throws NativeError if the file is not for this device
+ * Loads kernels from a file that `gpt2 kernel build` compiled. No compiler is needed.
+ * @throws NativeError if the file was compiled for another kind of device
  * @example const { vectorAdd } = loadKernels<'vectorAdd'>(gpu, 'vector-add.cubin');
  */
 export const loadKernels = <Name extends string = string>(device: Device, path: string): Kernels<Name> =>
@@ -133,8 +133,8 @@ export const loadKernels = <Name extends string = string>(device: Device, path: 
 type Defines = Readonly<Record<string, string | number>>;
 
 /**
- * @param name of the file or its source, in messages
- * @param defines macros that the file was compiled with, which names of kernels may contain
+ * Loads a compiled file of kernels. @param name of the file or its source, for messages
+ * @param defines macros with which the file was compiled; they are replaced in names of kernels
  */
 export function openKernels<Name extends string>(
   device: Device,
@@ -165,12 +165,12 @@ export function openKernels<Name extends string>(
   return new Proxy({} as Kernels<Name>, {
     get: (_, key) => {
       if (key === Symbol.dispose) return close;
-      // `await` reads the property "then".
+      // Kernels are not a Promise: `await` reads the property "then", which must not throw.
       if (typeof key === 'symbol' || key === 'then') return undefined;
       const kernel = find(key);
       if (kernel) return kernel;
       const names = kernels.map(({ name }) => name).join(', ');
-      // The compiler makes only the requested instances of a template.
+      // A missing template instance needs other advice, because the compiler makes only the requested instances.
       const isTemplate = key.includes('<') || kernels.length === 0;
       const fix = isTemplate ? '; add the instance of a template to instantiate' : '';
       throw gpt2Error`there is no kernel ${instanceOf(key, defines)} in ${name}: it has ${names || 'none'}${fix}`;
@@ -181,9 +181,9 @@ export function openKernels<Name extends string>(
   });
 }
 
-/** A kernel's name with its macros replaced: "scale<ELEMENT, 256>" is "scale<float, 256>". */
+/** Replaces macros in a kernel's name: "scale<ELEMENT, 256>" becomes "scale<float, 256>". */
 export const instanceOf = (name: string, defines: Defines): string =>
   name.replaceAll(/\b[A-Za-z_]\w*/g, (word) => String(Object.hasOwn(defines, word) ? defines[word] : word));
 
-/** Compilers differ in the spaces of "scale<float, 256>". */
+/** Removes spaces from a kernel's name, because compilers differ in the spaces of "scale<float, 256>". */
 export const withoutSpaces = (name: string): string => name.replaceAll(' ', '');

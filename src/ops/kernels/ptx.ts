@@ -1,4 +1,4 @@
-// Replaces inline PTX by calls of cuda/emulator/ptx.h. An instruction that is not in the table is refused with its line.
+// Replaces inline PTX by C++ that calls functions of cuda/emulator/ptx.h. Instructions missing in the table are errors with a line.
 import { CompileError } from '../../base/errors.ts';
 import { endOf } from './brackets.ts';
 
@@ -11,7 +11,7 @@ const types: Readonly<Record<string, string>> = {
 const type = String.raw`\.(?<type>[busf](?:8|16|32|64))`;
 
 const ptx = '::gpt2_emulator::ptx::';
-/** Special registers as C++. */
+/** C++ expressions for PTX's special registers, such as %laneid. */
 const registers: Readonly<Record<string, string>> = {
   laneid: '::gpt2_emulator::lane()',
   warpid: '(::gpt2_emulator::linear_thread() / 32)',
@@ -48,14 +48,14 @@ const call = (name: string, ...values: readonly string[]): string => `${ptx}${na
 const as = (to: string | undefined, value: string): string => call(`as<${types[to!]}>`, value);
 const set = (on: Operands, value: string): string => call('set', on.at(0), value);
 
-/** The operands of an instruction, as C++. `register` gives a register's name there. */
+/** The operands of a PTX instruction as C++ expressions. @param register returns a register's name in C++ */
 function operandsOf(texts: readonly string[], register: (name: string) => string) {
   const value = (text: string): string => {
     const [, bits] = /^0[fF]([\da-fA-F]{8})$/.exec(text) ?? [];
     if (bits !== undefined) return `::__uint_as_float(0x${bits})`;
     return /^-?(0x[\da-fA-F]+|\d+(\.\d+)?)U?$/.test(text) ? text : register(text);
   };
-  /** The registers of a vector, "{%0, %1}", or the one register or number. */
+  /** The elements of an operand: the registers of a vector "{%0, %1}", or a single register or number. */
   const list = (index: number) => (texts[index]?.match(/[^{},\s]+/g) ?? []).map(value);
   return {
     count: texts.length,
@@ -70,7 +70,7 @@ function operandsOf(texts: readonly string[], register: (name: string) => string
 }
 type Operands = ReturnType<typeof operandsOf>;
 
-/** Instructions, each with its C++. A row that returns undefined does not take these operands. */
+/** PTX instructions: a pattern, and a function that returns the C++ for the operands, or undefined if it does not support them. */
 const instructions: readonly (readonly [RegExp, (on: Operands, found: RegExpExecArray) => string | undefined])[] = [
   [RegExp(`^mov${type}$`), (on, [, to]) => set(on, as(to, on.at(1)))],
   [
@@ -136,8 +136,8 @@ const instructions: readonly (readonly [RegExp, (on: Operands, found: RegExpExec
 ];
 
 /**
- * Replaces every asm statement of the user's code. @throws CompileError for other PTX
- * @param placeOf "file:line" of a place in the text
+ * Replaces every asm statement in the user's code by C++. @throws CompileError for an instruction that is not in the table
+ * @param placeOf "file:line" of an offset in `source`
  */
 export function withoutPtx(source: string, placeOf: (offset: number) => string): string {
   let [text, end] = ['', 0];
@@ -158,7 +158,7 @@ export function withoutPtx(source: string, placeOf: (offset: number) => string):
   return text + source.slice(end);
 }
 
-/** The C++ expression of "template" : outputs : inputs : clobbers. @throws RangeError with the PTX that is not in the table */
+/** C++ for the inside of asm(...): "code" : outputs : inputs : clobbers. @throws RangeError with an instruction not in the table */
 function rewritten(statement: string): string {
   const [code] = /^(?:\s*"(?:\\.|[^"\\])*")*/.exec(statement)!;
   const known = new Map<string, string>();
@@ -175,7 +175,7 @@ function rewritten(statement: string): string {
   }
   const lines = [...code.matchAll(/"((?:\\.|[^"\\])*)"/g)].map(([, text]) => text).join('');
   for (const line of lines.replaceAll(/\\[nt]/g, ' ').split(';')) {
-    // Braces at the begin of an instruction open or close a scope.
+    // Braces that open or close a PTX scope, before the instruction, are dropped.
     const instruction = line.replace(/^[\s{}]+/, '').trim();
     if (instruction !== '') made.push(translated(instruction, known));
   }
@@ -184,7 +184,7 @@ function rewritten(statement: string): string {
 
 const nextOperand = (text: string) => /"[=+&]*(\w+)"\s*(?=\()/.exec(text);
 
-/** One instruction as C++. Adds the registers that it declares to the known names. */
+/** One PTX instruction as C++. A declaration of registers (.reg) adds their C++ names to `known`. */
 function translated(instruction: string, known: Map<string, string>): string {
   const [, kind, names] = /^\.reg\s+\.(\w+)\s+(.*)$/s.exec(instruction) ?? [];
   if (kind !== undefined) {

@@ -1,29 +1,29 @@
-// Sentences for code that a CPU does not run, in place of the preprocessor's and the compiler's errors about it.
+// Error messages for CUDA code that cannot be emulated on a CPU, in place of the compiler's messages about this code.
 import { hostCode } from './compiler.ts';
 
-/** "PLACE: error: WHAT is not emulated on a CPU: ..." */
+/** The message for a feature that is not emulated. @param place "file:line" @param what the feature, such as a header or function */
 export const refusal = (place: string, what: string): string =>
   `${place}: error: ${what} is not emulated on a CPU: run this file on a GPU, or rewrite it without this`;
 
-/** The preprocessor's message about a missing header. */
+/** The preprocessor's message about a missing header. Groups: "file:line" and the header. */
 const missingHeader = /^(.*?:\d+):\d+: fatal error: '?([\w./+-]+)'?(?:: No such file| file not found)/m;
 
-/** Headers of CUDA, and of libraries that programs for GPUs use. */
+/** Names of headers of CUDA, and of libraries that programs for GPUs use. */
 const gpuHeader =
   /^(cuda(\/|_\w+_interop|_fp|EGL|GL)|cu(b|blas|dnn|fft|rand|solver|sparse|te|tlass)|nv|thrust|cooperative_groups|nccl|mpi|torch|ATen|c10|GL|EGL|helper_gl)/;
 
-/** A library whose headers this machine has, in the path of the file with the first error. */
+/** A compiler's error in a file of a GPU library. Group 1 is the library, whose headers are installed but cannot be emulated. */
 const ofLibrary =
   /^(?:.*\/)?(thrust|cub|cutlass|torch|ATen|c10|nccl|mpi|cudnn|cufft|cusolver|cusparse)[\w.]*(?:\/.*)?:\d+:\d+: (?:fatal )?error: /m;
 
-/** The linker's message about a name that no file defines. */
+/** The linker's message about a name that is used but not defined in any file. */
 const undefinedName = /^(?:\S*ld: )?(?:\.\/)?(\S.*?:\d+): (undefined reference to) [`'](.*)'$/m;
 
 /** The messages of GCC and clang about a name that is not declared. */
 const unknownName =
   /^(.*?:\d+):\d+: error: .*?'(?:struct |const |class )*(?:\w*::)*(\w+)[^']*' (?:was not declared|does not name a type|has not been declared|is not a member|has no member|is not a class)|^(.*?:\d+):\d+: error: (?:use of undeclared identifier|unknown type name|no member named|no type named|no template named) '(\w+)/gm;
 
-/** Names of CUDA and its libraries that are not emulated, some with the part of CUDA that they belong to. */
+/** Patterns of names of CUDA that are not emulated; some with the area of CUDA, to add to the message. */
 const parts: readonly (readonly [RegExp, string])[] = [
   [/^(texture|tex[123]D|surf|cuda\w*(Texture|Surface|Array|Mipmap|Channel|ResourceDesc))/, ' (textures and surfaces)'],
   [/^cuda(Graphics|GL|EGL)/, ' (OpenGL)'],
@@ -33,7 +33,7 @@ const parts: readonly (readonly [RegExp, string])[] = [
   [/^(cu|CU|__|nvcuda|wmma|nccl|nvrtc|torch|at$|atomic)/, ''],
 ];
 
-/** The sentence for the compiler's first error about what is not emulated; undefined if there is none. */
+/** The message for the first error in a compiler's log that concerns code that is not emulated; undefined if there is none. */
 export function refusalOf(log: string, name: string, source: string): string | undefined {
   const [, place, header] = missingHeader.exec(log) ?? [];
   if (header !== undefined)
@@ -51,7 +51,7 @@ export function refusalOf(log: string, name: string, source: string): string | u
     const [word, place] = [(gccName ?? clangName)!, (gcc ?? clang)!];
     const line = place.startsWith(`${name}:`) ? lines[Number(place.slice(name.length + 1)) - 1] : undefined;
     const shown = line === undefined ? '' : `\n  ${line.trim()}`;
-    // Another name that is near, such as cudaMemcpy2D, may be another function.
+    // Passes on only suggestions that differ in case or in s and z. Any other near name, such as cudaMemcpy2D, may be another function.
     const near = /^.*did you mean '(\w+)'/.exec(log.slice(index))?.[1];
     const folded = (text: string) => text.toLowerCase().replaceAll('z', 's');
     if (near && folded(near) === folded(word)) {
@@ -64,10 +64,10 @@ export function refusalOf(log: string, name: string, source: string): string | u
   return undefined;
 }
 
-/** The functions of CUDA that kernel.h's macros replace, as compilers name them. */
+/** Functions of CUDA that macros of cuda/emulator/kernel.h replace, by the name that compilers print instead. */
 const allocations = { device: 'cudaMalloc', managed: 'cudaMallocManaged', pinned: 'cudaMallocHost' };
 
-/** The compiler's messages about a file without those about the emulator's code; unchanged if no error is in the file. */
+/** Removes messages about the emulator's headers from a compiler's log. Returns the log unchanged if no error is in file `name`. */
 export function readable(log: string, name: string, headers: string): string {
   const inner =
     /^In file included from |: In (?:instantiation|substitution) of |^\S+:\d+(?::\d+)?:\s+(?:recursively )?required (?:from|by) /;
@@ -82,13 +82,14 @@ export function readable(log: string, name: string, headers: string): string {
     );
 }
 
-/** Functions of C that compile, but that a GPU lacks. */
+/** Calls of C functions that exist on a CPU, and would compile here, but not on a GPU. */
 const hostFunction = /(?<![\w.>])(?:str(?:n?cpy|n?cat|n?cmp|len|r?chr|str|dup)|mem(?:cmp|chr)|calloc|realloc)\s*\(/;
 const foreign = new RegExp(`(${hostCode.pattern.source})|${hostFunction.source}`);
 
 /**
- * The refusal of a file of kernels, preprocessed and without its headers, for code that it cannot have; or undefined.
- * @param placeOf "file:line" of a place in the text
+ * The error message for code that a file of kernels must not contain, such as host code; undefined if there is none.
+ * @param source the preprocessed file, without system headers
+ * @param placeOf "file:line" of an offset in `source`
  */
 export function foreignCode(source: string, placeOf: (offset: number) => string): string | undefined {
   const found = foreign.exec(source.replaceAll(/"(?:\\.|[^"\\\n])*"/g, (text) => ' '.repeat(text.length)));

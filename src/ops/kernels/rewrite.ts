@@ -1,5 +1,5 @@
-// Rewrites preprocessed CUDA as C++17: launches become calls, shared variables become references to the block's memory, the device's
-// other variables get sections, and __global__ is removed. Code of the system's headers stays unchanged.
+// Rewrites preprocessed CUDA as C++17 for the emulator on a CPU: launches become calls, shared variables become references to memory of
+// the block, other device variables get linker sections, and __global__ is removed. Code of system headers is not rewritten.
 import { CompileError } from '../../base/errors.ts';
 import { endOf, split, strings } from './brackets.ts';
 import { withoutPtx } from './ptx.ts';
@@ -10,19 +10,19 @@ export interface FoundKernel {
   /** Names of the kernel's parameters, separated by commas. */
   readonly parameters: string;
   readonly isTemplate: boolean;
-  /** Whether a constant (`boundOf`) holds the kernel's largest number of threads. */
+  /** Whether the kernel has __launch_bounds__, and thus a constant (`boundOf`) with its largest number of threads. */
   readonly isBounded: boolean;
 }
 
-/** The name of the constant with a kernel's largest number of threads (__launch_bounds__); a template if the kernel is one. */
+/** The name of the C++ constant that holds a kernel's __launch_bounds__: "ns::gpt2_threads_scale<256>" for "ns::scale<256>". */
 export const boundOf = (kernel: string): string => kernel.replace(/\w+(<.*)?$/, 'gpt2_threads_$&');
 
-/** The preprocessor's line marker: a line, a file, and flags; flag 3 marks a header of the system. */
+/** A line marker of the preprocessor, `# LINE "FILE" FLAGS`. Flag 3 means a system header. */
 const marker = /^# (\d+) "(.*?)"(.*)$/;
 
 /**
- * Takes the system's headers out of preprocessed text, each run of them replaced by a line `mark(index)`, and joins the lines
- * that the preprocessor broke around words from these headers, such as NULL.
+ * Takes system headers out of preprocessed text. Each sequence of headers is replaced by a line `mark(index)`. Also joins lines that the
+ * preprocessor broke at macros from these headers, such as NULL.
  */
 function withoutHeaders(preprocessed: string): { text: string; headers: string[] } {
   const lines = preprocessed.split('\n');
@@ -35,7 +35,7 @@ function withoutHeaders(preprocessed: string): { text: string; headers: string[]
   );
   const headers: string[][] = [];
   const out: string[] = [];
-  // The place of the next line of text; the place is unknown after a header.
+  // File and line of the next line of text; the line is 0, for unknown, after a header.
   let [file, line, inHeader] = ['', 0, false];
   for (const each of lines) {
     const [, number, name, flags] = marker.exec(each) ?? [];
@@ -58,7 +58,7 @@ function withoutHeaders(preprocessed: string): { text: string; headers: string[]
     if (lines >= 0 && lines < 100) out.push(...Array<string>(lines).fill(''));
     else if (lines !== -1) out.push(`# ${number} "${name}"${flags!.replaceAll(/ [34]\b/g, '')}`);
     [file, inHeader] = [name!, false];
-    // Negative: the line is not complete, so the next text joins it.
+    // A negative number means that the current line is incomplete, so that the next text is joined to it.
     line = lines === -1 ? -Number(number) : Number(number);
   }
   return { text: out.join('\n'), headers: headers.map((each) => each.join('\n')) };
@@ -66,7 +66,7 @@ function withoutHeaders(preprocessed: string): { text: string; headers: string[]
 
 const mark = (index: number): string => `#gpt2-header ${index}`;
 
-/** __launch_bounds__, whose arguments may have brackets in brackets. */
+/** A pattern of __launch_bounds__(...), whose arguments may have two levels of nested brackets. */
 const bounds = String.raw`\b__launch_bounds__\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)`;
 const words = [
   strings,
@@ -77,13 +77,13 @@ const words = [
   String.raw`(?<shared>\b__shared__\b)`,
   String.raw`(?<noinline>(?<!\(\s*)\b__noinline__\b)`,
   String.raw`(?<launch><<\s*<)`,
-  // A kernel launched by its address has its type in its name. A cast to void * would hide the type.
+  // cudaLaunchKernel(void *, ...): the cast to void * is removed, because the emulator needs the type of the kernel.
   String.raw`(?<call>\blaunch_function<\w+>\s*\(\s*"[^"]*"\s*,\s*)(?:\(\s*(?:const\s+)?void\s*\*\s*\)|(?:reinterpret|static)_cast\s*<\s*(?:const\s+)?void\s*\*\s*>)`,
 ];
 
 /**
- * Rewrites a preprocessed file as C++, and lists its kernels.
- * @param how isClang: whether clang compiles it; isProgram: whether the file may have host code
+ * Rewrites a preprocessed file as C++, and lists the file's kernels.
+ * @param how `isClang`: whether the compiler is clang; `isProgram`: whether the file may have host code
  * @throws CompileError for code that does not run on a CPU
  */
 export function rewrite(
@@ -94,7 +94,7 @@ export function rewrite(
   const placeOf = (offset: number) => placeAt(source, offset);
   const foreign = how.isProgram ? undefined : foreignCode(source, placeOf);
   if (foreign) throw new CompileError(foreign);
-  // The attributes of GPT2_NO_CHECKS in kernel.h: preprocessed text has no macros.
+  // Copies the attributes of the macro GPT2_NO_CHECKS (kernel.h), because macros no longer work in preprocessed text.
   const attributes = how.isClang
     ? 'convergent, no_sanitize("undefined"), disable_sanitizer_instrumentation'
     : 'no_sanitize("thread", "undefined")';
@@ -104,18 +104,18 @@ export function rewrite(
   return { text: text.replaceAll(/^#gpt2-header (\d+)$/gm, (_, index: string) => header(index)), kernels };
 }
 
-/** A word before a variable or function. A value, a size or the end follows a variable's name, a parenthesis a function's. */
+/** __device__, __constant__ or __managed__. Group `variable` matches if a variable follows: its name precedes ; = { [ or a value. */
 const qualified = new RegExp(
   String.raw`${strings}|\b__(?<kind>device|constant|managed)__\b(?=(?<variable>(?:(?:\b(?:__attribute__|alignas|decltype|sizeof)|[<,])\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|[\w\s:<>,*&+/-])*?(?:\w|(?<=\)))\s*(?:[;={[]|\(\s*(?:[*&\d.-]|true|false)))?)`,
   'g',
 );
 
-/** Puts variables of the device into sections by their kind, and by numbers: GCC refuses constants and others in one section. */
+/** Puts each device variable into a section named by kind and number; GCC refuses constants and variables in one section. */
 function inSections(source: string): string {
   return source.replaceAll(qualified, (whole, _raw, kind?: string, variable = '', at = 0) => {
     if (kind === undefined) return whole;
     const statement = /[^;{}]*$/.exec(source.slice(Math.max(0, at - 300), at))![0] + variable;
-    // The definition of S::x has the section of its declaration in S.
+    // Without a section: extern declarations, operators, and definitions of S::x, which get the section of the declaration in S.
     const isElsewhere = /\bextern\b.*[;[]$|\boperator\b|::\s*\w+\s*[;={[]$/s.test(statement);
     const isOther = variable === '' || (kind === 'device' && /__(constant|managed)__/.test(statement));
     return isElsewhere || isOther ? '' : `__attribute__((section(".gpt2_${kind}.${at}")))`;
@@ -128,14 +128,14 @@ function withoutCuda(
   isProgram: boolean,
 ): { text: string; kernels: readonly FoundKernel[] } {
   const kernels = new Map<string, FoundKernel>();
-  // For each open brace, the name of its namespace, or undefined if it opens another block.
+  // One element for each open brace: the name of the namespace that it opens, or undefined for any other block.
   const open: (string | undefined)[] = [];
   let shared = 0;
-  // The shared arrays outside of functions, by name: each function that uses one gets a declaration of it.
+  // Declarations of __shared__ arrays that are outside of functions, by name. They are repeated in each function that uses the array.
   const outside = new Map<string, string>();
-  // The number of open braces at the body of such a function.
+  // The number of open braces inside the body of a function with such repeated declarations; else undefined.
   let body: number | undefined;
-  // The rewritten text, the start of the statement in it, and the place in the source.
+  // The rewritten text, the start of the current statement in it, and the offset in the source up to which it is rewritten.
   let [out, statement, at] = ['', 0, 0];
   const word = new RegExp(words.join('|'), 'gm');
   for (let found = word.exec(source); found; found = word.exec(source)) {
@@ -161,7 +161,7 @@ function withoutCuda(
       out += text;
       statement = out.length;
     } else if (groups.global !== undefined) {
-      // Only a library has a table of kernels.
+      // Kernels are listed only for a library, which has a table of kernels; a program has none.
       const where = open.filter(Boolean).join('::');
       const declared = isProgram ? undefined : kernelAt(source, here, out.slice(statement), where);
       if (!declared) continue;
@@ -197,7 +197,7 @@ function withoutCuda(
 
 const linesOf = (text: string): string => '\n'.repeat(text.split('\n').length - 1);
 
-/** "file:line" of an offset of the text. */
+/** "file:line" in the original source of an offset in preprocessed text. */
 function placeAt(text: string, offset: number): string {
   const before = text.slice(0, offset).split('\n');
   const from = before.findLastIndex((line) => marker.test(line));
@@ -205,7 +205,7 @@ function placeAt(text: string, offset: number): string {
   return `${file}:${Number(line) + before.length - 2 - from}`;
 }
 
-/** The start of the expression at a text's end: of "ns::scale<float, 256>" in "return ns::scale<float, 256>". */
+/** The offset at which the last expression of a text starts: that of "ns::scale<256>" in "return ns::scale<256>". */
 function calleeStart(text: string): number {
   let at = text.trimEnd().length;
   for (;;) {
@@ -219,7 +219,7 @@ function calleeStart(text: string): number {
       } while (depth > 0 && at > 0);
       at = text.slice(0, at).trimEnd().length;
       if (pairs === '(') {
-        // "(*kernel)<<<" is all in brackets; in "table(i)<<<" a name precedes them.
+        // In "(*kernel)<<<" the brackets are the whole expression; in "table(i)<<<" a name precedes the brackets.
         if (!/\w$/.test(text.slice(0, at)) || /\b(return|else|do)$/.test(text.slice(0, at))) return at;
       }
       continue;
@@ -233,15 +233,15 @@ function calleeStart(text: string): number {
   }
 }
 
-/** Whether a name is a kernel's, and not also a variable's ("auto name = ...", "void (*name)(float *)"), which may hide the kernel. */
+/** Whether a name is a kernel's, and no variable ("auto name = ...", "void (*name)(float *)") has the name, which could hide the kernel. */
 function isKernelName(source: string, name: string): boolean {
   const kernels = source.match(RegExp(`(template\\b[^;{}]*)?__global__[^;{}]*\\b${name}\\s*\\([^)]*`, 'g')) ?? [];
-  // A template, or one of several functions of a name, has no address without its types.
+  // Templates and overloaded kernels are excluded: their address cannot be taken by the name alone.
   const isTyped = new Set(kernels).size === 1 && !kernels[0]!.startsWith('template');
   return kernels.length > 0 && !(isTyped && RegExp(`(\\bauto\\s*[*&]?|\\(\\s*\\*)\\s*${name}\\b`).test(source));
 }
 
-/** The call that replaces a launch, and the launch's end; undefined if it is no launch. `at` is after "<<<". */
+/** The C++ call that replaces a launch, and the launch's end; undefined if it is no launch. @param at the offset after "<<<" */
 function launchAt(source: string, at: number, callee: string, unchecked: string) {
   const end = endOf(source, at, '>>>');
   const after = /^>>\s*>\s*\(/.exec(source.slice(end, end + 100));
@@ -249,16 +249,16 @@ function launchAt(source: string, at: number, callee: string, unchecked: string)
   const start = end + after[0].length;
   const last = endOf(source, start, ')');
   const shape = source.slice(at, end);
-  // __null in a variable is an integer, nullptr stays a pointer.
+  // NULL (__null in GCC) becomes nullptr: the argument is bound to a variable, where __null would become an integer.
   const args = split(source.slice(start, last), ',').map((arg) => arg.replace(/^(\s*)__null(\s*)$/, '$1nullptr$2'));
   const name = JSON.stringify(callee.replaceAll(/\s+/g, ' ').trim());
   const [, called] = /(?:^|::)\s*(\w+)\s*(?:<.*)?$/s.exec(callee.trim()) ?? [];
   const isKernel = called && isKernelName(source, called);
-  // A pointer to a kernel is an argument, too: launches of two kernels differ.
+  // If the kernel is called by a pointer, the pointer is passed as an argument, because launches at this place may run several kernels.
   const [pointer, kernel, first] = isKernel
     ? ['', callee, '']
     : ['auto &gpt2_k, ', '::gpt2_emulator::called(gpt2_k)', `, ${callee}`];
-  // A literal 0 may be a null pointer, which no variable is.
+  // A literal 0 is repeated in the call, because it may be meant as a null pointer, and a variable with value 0 cannot be one.
   const isZero = (arg: string) => arg.trim() === '0';
   const isPack = !args.some(isZero) || args.join().includes('...');
   const parameters = isPack ? 'auto &...gpt2_a' : args.map((_, i) => `auto &gpt2_a${i}`).join(', ');
@@ -272,8 +272,8 @@ function launchAt(source: string, at: number, callee: string, unchecked: string)
 }
 
 /**
- * The kernel that __global__ at a place declares, with the C++ definition of its constant `boundOf` ("" without launch bounds);
- * undefined for an explicit instantiation or a specialization.
+ * The kernel that the word __global__ at offset `at` declares, with the C++ definition of its constant `boundOf` ("" without launch
+ * bounds). Undefined for an explicit instantiation or a specialization of a template.
  */
 function kernelAt(text: string, at: number, before: string, namespace: string) {
   let limits: string | undefined;
@@ -288,7 +288,7 @@ function kernelAt(text: string, at: number, before: string, namespace: string) {
   const length = endOf(after!, 0, ')');
   const full = namespace === '' ? name : `${namespace}::${name}`;
   const template = /\btemplate\s*<[\s\S]*>/.exec(withoutMarkers(before))?.[0].replaceAll(/\s+/g, ' ');
-  // Only for a kernel's definition: a declaration may be repeated, a constant may not.
+  // The constant is defined only with the kernel's definition: declarations may be repeated, but constants may not.
   const isBounded = limits !== undefined && /^\)\s*\{/.test(after!.slice(length));
   const value = limits?.replace('__launch_bounds__', '::gpt2_emulator::launch_bounds').replaceAll(/\s+/g, ' ');
   const bound = isBounded ? `${template ?? ''} constexpr int ${boundOf(name)} = ${value}; ` : '';
@@ -296,14 +296,14 @@ function kernelAt(text: string, at: number, before: string, namespace: string) {
   return { name: full, parameters, isTemplate: template !== undefined, isBounded, bound };
 }
 
-/** Turns "__shared__ float tile[32][33], sum;" into a struct and, for each variable, a reference to shared memory. */
+/** Turns "__shared__ float tile[32][33], sum;" into a struct with these members, and for each a reference to shared memory. */
 function sharedDeclaration(statement: string, index: number): { type: string; variables: Map<string, string> } {
   const whole = withoutMarkers(statement).slice(0, -1);
   const volatile = /\bvolatile\b/.test(whole) ? 'volatile ' : '';
   const declared = whole.replaceAll(/\b(extern|static|volatile|__shared__)\b/g, '').trim();
   if (/\bextern\b/.test(whole)) {
     const array = declared.replaceAll(/__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)|\balignas\s*\([^)]*\)/g, '');
-    // "half tiles[][64]" is a pointer to rows.
+    // Dynamic shared memory: "half tiles[]" becomes a pointer to half, "half tiles[][64]" a pointer to rows of 64.
     const [, element, name, row] = /^([\s\S]*?)(\w+)\s*\[\s*\]((?:\s*\[[^\]]*\])*)\s*$/.exec(array) ?? [];
     if (name === undefined) return { type: statement, variables: new Map() };
     const memory = `::gpt2_emulator::dynamic_shared<${volatile}${element}>()`;
@@ -320,7 +320,7 @@ function sharedDeclaration(statement: string, index: number): { type: string; va
   return { type: `struct ${type} { ${volatile}${declared.replaceAll(/\s+/g, ' ')}; };`, variables: new Map(variables) };
 }
 
-/** If a function begins at a brace: declarations of those `outside` variables that its body uses and no parameter hides. */
+/** Declarations of the `outside` variables that a function uses, if its body begins at `at`, and no parameter hides them; else "". */
 function declaredIn(text: string, at: number, statement: string, outside: ReadonlyMap<string, string>): string {
   const head = withoutMarkers(statement);
   if (outside.size === 0 || !/\)[\s\w]*$/.test(head)) return '';
@@ -334,7 +334,7 @@ function declaredIn(text: string, at: number, statement: string, outside: Readon
 
 const withoutMarkers = (text: string): string => text.replaceAll(/^# \d+ .*$/gm, '');
 
-/** The name that "const float *values" or "tile[32]" declares. */
+/** The name in a declaration: "values" in "const float *values", "tile" in "tile[32]". */
 const nameIn = (declared: string): string =>
   /(\w*)\s*$/.exec(declared.replace(/=[\s\S]*$/, '').replaceAll(/\[[^\]]*\]/g, ''))![1]!;
 

@@ -1,4 +1,4 @@
-// Reads the demangled signatures of kernels, and packs the arguments of a launch by them.
+// Parses demangled signatures of kernels, and packs a launch's arguments into bytes accordingly.
 import { gpt2Error } from '../../base/errors.ts';
 import type { Device } from '../../native/device.ts';
 import { DeviceBuffer } from '../../native/device.ts';
@@ -7,20 +7,20 @@ import { Tensor } from '../../native/tensor.ts';
 import { split } from './brackets.ts';
 
 export interface KernelParameter {
-  /** The type in C: "float const*". */
+  /** The parameter's type in C: "float const*". */
   readonly type: string;
-  /** Start in the packed arguments, in bytes. */
+  /** Offset of the argument in the packed arguments, in bytes. */
   readonly offset: number;
   readonly bytes: number;
 }
 
 /**
- * An argument of a launch: for a pointer a tensor, device memory, or null; for a number a number; for 64-bit integers also a
- * bigint; for bool and int also a boolean.
+ * An argument of a launch. For a pointer parameter: a tensor, device memory, or null. For a number: a number. For an integer: also a
+ * bigint or a boolean.
  */
 export type KernelArgument = Tensor | DeviceBuffer | number | bigint | boolean | null;
 
-/** "scale<float, 256>" and ["float*", "int"] of "void scale<float, 256>(float*, int)"; no types if the name has none. */
+/** Splits "void scale<float, 256>(float*, int)" into "scale<float, 256>" and ["float*", "int"]; types are undefined without "(". */
 export function parseSignature(signature: string): { name: string; types: readonly string[] | undefined } {
   const text = signature.replaceAll('(anonymous namespace)::', '');
   const pieces = split(text, '(');
@@ -31,7 +31,7 @@ export function parseSignature(signature: string): { name: string; types: readon
 }
 
 const bitsOf: Readonly<Record<string, number>> = { bool: 1, char: 8, short: 16, int: 32, long: 64 };
-/** The tensors that a pointer to a C type, or to a vector of 2 or 4, takes. A type that is not listed takes every tensor. */
+/** Element type of the tensors that a pointer to a C type, or to its vector of 2 or 4, accepts. Other pointers accept any tensor. */
 const elements: Readonly<Record<string, ElementType>> = {
   float: 'fp32',
   double: 'fp64',
@@ -42,8 +42,8 @@ const elements: Readonly<Record<string, ElementType>> = {
 };
 
 /**
- * The arguments of a launch, packed for the driver, and for each how many bytes a kernel may access through it.
- * @throws Gpt2Error naming the kernel, the argument and its type in C
+ * Packs the arguments of a launch for the driver. `reach` has, for each argument, the bytes that a kernel may access through it.
+ * @throws Gpt2Error naming the kernel, the wrong argument and its type in C
  */
 export function packArguments(
   device: Device,
@@ -119,7 +119,7 @@ function pointerOf(
 }
 
 function described(value: unknown): string {
-  // `tensorOf` names all its tensors "tensor".
+  // Avoids "tensor tensor", because `tensorOf` names its tensors "tensor".
   if (value instanceof Tensor) return `the ${value.type} ${value.name === 'tensor' ? '' : 'tensor '}${value.name}`;
   if (value instanceof DeviceBuffer) return `the memory ${value.name}`;
   if (value === null || ['number', 'bigint', 'boolean', 'undefined'].includes(typeof value)) return String(value);

@@ -1,15 +1,15 @@
-// Links two compilations of one file of a program: one with checks, and one without them, optimized, for host code and for blocks that
-// are not checked. Both are assembly of the same source. The twin's functions get other names, except main; its variables are those of
-// the file with checks.
+// Prepares two compilations (assembly) of one source file to be linked into one program on a CPU: one with checks of memory accesses, and
+// its twin, optimized without checks, which runs host code and thread blocks that are not checked. The twin's functions, except main, get
+// other names. The twin uses the variables of the compilation with checks.
 
-/** Data directives of GNU's assembler. */
+/** A line of assembly with a data directive of the GNU assembler. */
 export const data =
   /^\s*\.(zero|skip|space|[bl]?string|asciz?|byte|value|short|hword|word|long|int|quad|xword|octa|[248]byte|base64)\b/;
 
 const namesIn = (assembly: string, lines: string): string[] =>
   [...assembly.matchAll(new RegExp(lines, 'gm'))].map(([, name]) => name!);
 
-/** The functions or variables that assembly defines. */
+/** Names of the functions, or of the variables, that an assembly file defines. */
 function defined(assembly: string, kind: 'function' | 'object'): Set<string> {
   const labels = new Set(namesIn(assembly, String.raw`^([\w.$]+):`));
   const typed = namesIn(assembly, String.raw`^\s*\.type\s+([^\s,]+),\s*[@%]\w*${kind}`).filter((name) =>
@@ -18,15 +18,15 @@ function defined(assembly: string, kind: 'function' | 'object'): Set<string> {
   return new Set(kind === 'object' ? [...typed, ...namesIn(assembly, String.raw`^\s*\.comm\s+([\w.$]+)`)] : typed);
 }
 
-/** Replaces symbols in assembly, except in strings. */
+/** Renames all symbols in assembly by `name`, except inside strings. */
 export const replaced = (assembly: string, name: (symbol: string) => string): string =>
   assembly.replaceAll(/"(?:[^"\\\n]|\\.)*"|[\w.$]+/g, (token) => (token[0] === '"' ? token : name(token)));
 
 /**
- * @param checked the assembly with checks
- * @param plain the assembly without them
- * @param index the file's number in its program, because other files may have static variables of the same names
- * @returns both, to be linked; the section gpt2_twins has pairs of addresses, of a launch's body and of its twin
+ * Renames symbols so that both compilations of a file can be linked.
+ * @param checked assembly with checks; `plain`: assembly of the same source without checks
+ * @param index the file's index in the program, made part of names, because several files may have static variables of one name
+ * @returns both files, to be linked. The section gpt2_twins has pairs of addresses: a launched function with checks, and its twin
  */
 export function twins(checked: string, plain: string, index: number): { checked: string; plain: string } {
   const functions = defined(plain, 'function');
@@ -34,18 +34,18 @@ export function twins(checked: string, plain: string, index: number): { checked:
   const variables = defined(checked, 'object');
   const plainVariables = defined(plain, 'object');
   const shared = new Set([...plainVariables].filter((name) => variables.has(name)));
-  // A group of sections, of which the linker keeps one, may have a name that no function has.
+  // Names of comdat groups (duplicate sections of which the linker keeps one) are renamed too; a group may not be named by a function.
   const groups = namesIn(plain, String.raw`^\s*\.section\s.*,([\w.$]+),comdat`).filter(
     (name) => !plainVariables.has(name),
   );
   const renamed = new Set([...functions, ...groups]);
-  // Kernels may be launched by their addresses.
+  // Functions whose address is taken may be kernels that are launched by address.
   const addressing = plain.split('\n').filter((line) => /^\s*(lea|mov|adr|\.quad|\.xword)/.test(line));
   const addressed = new Set(addressing.flatMap((line) => line.match(/[\w.$]+/g)));
   const bodies = [...defined(checked, 'function')].filter(
     (name) => functions.has(name) && (name.includes('gpt2_body') || (addressed.has(name) && !/^_ZNK?S/.test(name))),
   );
-  // Local symbols of the first file that the second needs.
+  // Local symbols of the file with checks that its twin refers to; they become global but hidden.
   const isGlobal = new Set(namesIn(checked, String.raw`^\s*\.(?:globl|weak)\s+([\w.$]+)`));
   const exported = new Set([...shared, ...bodies].filter((name) => !isGlobal.has(name) && !name.startsWith('.L')));
   const own = (symbol: string) =>

@@ -1,5 +1,5 @@
-// Runs a user's kernels in place of a device's ops. A card (kernel-card.ts) says which op its kernels compute. A fused op is split
-// into its plain ops if a card computes one of the plain ops and no card computes the fused op.
+// Runs a user's kernels in place of a device's ops. A card (kernel-card.ts) says which op its kernels compute. If a card computes a plain
+// op, such as gelu_forward, a fused op that includes it is run as its plain ops, unless a card computes the fused op.
 import { join } from 'node:path';
 import { checkArguments, checkGiven, checkValue } from '../../base/checks/given.ts';
 import { Gpt2Error } from '../../base/errors.ts';
@@ -13,36 +13,36 @@ import { variantNamed } from '../variants.ts';
 import { compileKernels, type KernelSource } from './compile.ts';
 import { type CardLaunch, checkedLaunches, type LoadedCard } from './kernel-card.ts';
 
-/** Whether a call of a fused op cannot be split: no plain op computes the backward of a softcap, or dbias alone. */
+/** Whether a call of a fused op cannot be split, because no plain op computes a softcap's backward, or dbias without dweight. */
 const isWhole = ({ softcap, dweight, dbias }: OpArguments): boolean =>
   Boolean(softcap) || (Boolean(dbias) && dweight === null);
 
-/** A card's kernels on a device, and their scratch. */
+/** A card's compiled kernels on a device, and their scratch memory. */
 type Launcher = Awaited<ReturnType<typeof launcherOf>>;
 
-/** The cards in use, by what they compute. */
+/** The cards in use on each device, by the op variant that they compute. */
 const inUse = new WeakMap<Device, Map<OpVariant, Launcher>>();
 
-/** The name under which a card's scratch is allocated. */
+/** The name of a card's scratch memory in memory plans and messages. */
 export const scratchName = ({ op }: Pick<LoadedCard, 'op'>): string => `scratch of ${op}`;
 
-/** Allocates the scratch of a device's cards ahead of the launches. @param bytes by `scratchName` */
+/** Allocates the scratch memory of a device's cards before they are launched. @param bytes bytes by `scratchName` */
 export function reserveScratch(device: Device, bytes: ReadonlyMap<string, number>): void {
   for (const { card, scratch } of inUse.get(device)?.values() ?? []) scratch(bytes.get(scratchName(card)) ?? 0);
 }
 
-/** How cards are used. */
+/** Options of `useCards`. */
 export interface CardOptions {
-  /** On a CPU: check every access of the kernels. Default false, which is many times faster. */
+  /** On a CPU: check every memory access of the kernels. Default false, which is many times faster. */
   readonly checks?: boolean | undefined;
   /** Called before each launch, with the kernel's name. */
   readonly onLaunch?: ((kernel: string) => void) | undefined;
 }
 
 /**
- * Compiles the cards' kernels for a device, and makes the device's ops launch them. Their scratch is allocated when an op first
- * needs it. Kernels and scratch are freed with the device, or when another card of the same op is used.
- * @throws Gpt2Error for a dtype that a card does not take, or two cards of one op; otherwise as `compileKernels`
+ * Compiles the cards' kernels for a device, and makes the device's ops launch them. Scratch memory is allocated when an op first needs
+ * it. Kernels and scratch are freed when the device is closed, or when another card replaces this card.
+ * @throws Gpt2Error if a card does not support the device's dtype, or two cards compute one op; otherwise as `compileKernels`
  * @example await useCards(gpu, await loadCards('kernels/course/layernorm/1-naive'));
  */
 export async function useCards(device: Device, cards: readonly LoadedCard[], options: CardOptions = {}): Promise<void> {
@@ -65,7 +65,7 @@ export async function useCards(device: Device, cards: readonly LoadedCard[], opt
   splitFused(device, computed);
 }
 
-/** Makes fused ops run as their plain ops; with `computed`, only where cards compute one of the plain ops but not the fused op. */
+/** Makes fused ops run as plain ops: all, or those of which `computed` (what cards compute) has a plain op but not the fused op. */
 export function splitFused(device: Device, computed?: ReadonlySet<OpVariant>): void {
   for (const [fused, parts] of plainOps) {
     if (computed && (computed.has(fused) || !parts.some(([plain]) => computed.has(plain)))) continue;
@@ -75,10 +75,10 @@ export function splitFused(device: Device, computed?: ReadonlySet<OpVariant>): v
         return;
       }
       const calls = parts.map((part) => ({ op: part[0].op, plain: plainArguments(part, args) }));
-      // An op whose first output is null computes nothing.
+      // Leaves out plain ops whose first output is null, because they would compute nothing.
       const asked = calls.filter(({ plain }) => Object.values(plain)[0] !== null);
       for (const { op, plain } of asked) {
-        // The last op need not write the gradient of logits, which only later ops read.
+        // If cross-entropy is the last op, its dlogits need not be written: only later ops read them.
         const isUnread = 'dlogits' in plain && op === asked.at(-1)!.op;
         enqueue(device, op, isUnread ? { ...plain, dlogits: null } : plain);
       }
@@ -86,7 +86,7 @@ export function splitFused(device: Device, computed?: ReadonlySet<OpVariant>): v
   }
 }
 
-/** The arguments of a plain op, from those of the fused op. */
+/** The arguments of a plain op, taken from the arguments of the fused op. */
 function plainArguments([variant, renamed]: PlainOp, args: OpArguments): OpArguments {
   const { op, when } = variant;
   const absent = absentIn(variant);
@@ -118,7 +118,7 @@ const sizesOf = ({ op }: LoadedCard, native: NativeArguments): Readonly<Record<s
 export const cardScratchBytes = (card: LoadedCard, native: NativeArguments): number =>
   card.scratch?.(sizesOf(card, native)) ?? 0;
 
-/** The launches of a card for a call of its op. @param scratch returns memory of at least `bytes` bytes, which may be 0 */
+/** The launches that a card specifies for a call of its op. @param scratch returns memory of at least `bytes` bytes (0 or more) */
 export function launchesOf(
   card: LoadedCard,
   args: OpArguments,
@@ -131,8 +131,8 @@ export function launchesOf(
 
 async function launcherOf(device: Device, card: LoadedCard, { checks, onLaunch }: Required<CardOptions>) {
   const { op, folder, dtypes = ['fp32'] } = card;
-  // A CPU's tensors are fp32 in bf16 too, so a card for fp32 serves. On a device in fp8, an op without FP8 tensors is the same op
-  // as in the element type.
+  // On a CPU in dtype bf16 tensors are fp32, so a card for fp32 suits. In dtype fp8, an op without FP8 tensors is the same as in the
+  // device's element type.
   const dtype = device.dtype === 'bf16' ? device.elementType : device.dtype;
   const isTaken = dtypes.includes(dtype) || (dtype === 'fp8' && dtypes.includes(device.elementType));
   if (!isTaken) {
@@ -140,9 +140,9 @@ async function launcherOf(device: Device, card: LoadedCard, { checks, onLaunch }
   }
   const kernels = await compileKernels(device, { ...cardSource(card, device), checks });
   const memories: DeviceBuffer[] = [];
-  /** Scratch of at least `bytes` bytes; null if no call needed any. */
+  /** Scratch memory of at least `bytes` bytes; null as long as no call has needed any. */
   const scratch = (bytes: number): DeviceBuffer | null => {
-    // Smaller memory stays allocated, because graphs may hold its address.
+    // Earlier, smaller memory stays allocated, because recorded graphs may contain its address.
     if (bytes > (memories.at(-1)?.bytes ?? 0)) memories.push(device.allocate(bytes, scratchName(card)));
     return memories.at(-1) ?? null;
   };
