@@ -16,7 +16,7 @@ export const tokenizerNames: readonly string[] = [...builtInTokenizers.map(({ na
 export const tokenizerKinds = `${tokenizerNames.join(', ')}, a tokenizer.json or a folder that has one`;
 
 /**
- * The tokenizer with this name, or of this file; undefined for "char", which depends on the text.
+ * The tokenizer of a name, or of the file or folder at this path; undefined for "char", which depends on the text.
  * @throws UsageError for an unknown name; Gpt2Error if the file cannot be used
  */
 export function chooseTokenizer(name: string): Tokenizer | undefined {
@@ -42,7 +42,7 @@ function tokenizerOfFolder(folder: string): Tokenizer {
   throw gpt2Error`${folder} has no ${tokenizerFile}; --tokenizer takes ${tokenizerKinds}, such as a run`;
 }
 
-/** Options of all that makes a data set. */
+/** Options of every function that makes a data set. */
 export interface LossOptions {
   /** Replaces another data set in the folder. */
   readonly overwrite?: boolean | undefined;
@@ -54,7 +54,7 @@ export interface LossOptions {
 /** The largest share of a text's characters that a tokenizer may lose without --lossy. */
 const mostLost = 0.001;
 
-/** @throws Gpt2Error if too many characters are lost */
+/** Refuses a tokenizer that loses more characters of a text than `lossy` permits; prints a smaller loss. @throws Gpt2Error */
 export function refuseLoss(loss: Loss, { lossy, notice }: LossOptions): void {
   if (loss.lost.size === 0) return;
   const lost = `the tokenizer loses ${describeLoss(loss)}`;

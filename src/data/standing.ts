@@ -43,7 +43,7 @@ export function standingIn(folder: string, prefix: string) {
     dataset,
     /** Files that a new data set removes: shards with the new data set's names, and the files of the present data set. */
     replaced,
-    /** Whether the folder holds a complete data set: a process that was killed while it moved one there leaves a part. */
+    /** Whether the folder holds a complete data set. A process killed while it moved shards there leaves only some of them. */
     isFinished: existsSync(join(folder, datasetFile)) || !isCutOff,
   };
 }

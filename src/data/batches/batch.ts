@@ -1,4 +1,4 @@
-// Checks a batch and copies it to the device: a `nextBatch` that a program passes may return anything.
+// Checks a batch and copies it to the device. The check is needed because a program's `nextBatch` may return anything.
 import { ShapeError } from '../../base/errors.ts';
 import type { ActivationSet } from '../../model/activations.ts';
 import { firstKeys, type Windows } from '../../model/mask.ts';
@@ -35,7 +35,7 @@ export function checkBatch(
   return batch.targets.reduce((count, target) => (target >= 0 ? count + 1 : count), 0);
 }
 
-/** Copies a batch into `activations`. @param windows default: the model's @returns and @throws as `checkBatch`, and `checkFilled` */
+/** Copies a batch to `activations`. @param windows default: the model's @returns as `checkBatch` @throws also as `checkFilled` */
 export function writeBatch(model: Model, activations: ActivationSet, batch: Batch, windows?: Windows): number {
   checkFilled(model);
   const targets = checkBatch(model, activations, batch);

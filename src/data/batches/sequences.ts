@@ -1,4 +1,4 @@
-// Reads whole sequences, spread evenly over a data set, for validation and `eval`. Their choice depends on the shards, the length
+// Reads whole sequences, spread evenly over a data set, for validation and `eval`. The choice depends on the shards, the length
 // of a sequence and the requested number of tokens, not on the batch. For training, loader.ts reads batches in an order.
 import { words } from '../../base/errors.ts';
 import { type Batch, batchOfRows, type LoaderOptions, openShards } from './loader.ts';
@@ -19,12 +19,12 @@ export function openSequences({ shards: paths, sequence, tokens, vocabularySize 
   return {
     shards,
     sequence,
-    /** Sequences that are read. */
+    /** Number of sequences to read. */
     count,
-    /** The sequences from `first` on. @throws ChangedShardError if a shard has changed since it was opened */
+    /** `rows` sequences, from number `first` on. @throws ChangedShardError if a shard has changed since it was opened */
     read: (first: number, rows: number): Batch =>
       batchOfRows(rows, sequence, (row) => {
-        // The product can exceed the integers that a double holds.
+        // BigInt, because the product can exceed the integers that a double holds.
         let index = Number((BigInt(first + row) * BigInt(all)) / BigInt(count));
         let shard = 0;
         while (index >= counts[shard]!) index -= counts[shard++]!;

@@ -12,7 +12,7 @@ import { readTokenizer, tokenizerFile } from '../../tokenizer/tokenizer-file.ts'
 
 export type Role = 'train' | 'val';
 
-/** The words for roles in names, between non-letters: tiny_shakespeare_train.bin, fineweb_val_000001.bin. */
+/** Words in file names that give the role, between non-letters: tiny_shakespeare_train.bin, fineweb_val_000001.bin. */
 const roleWord: Record<Role, RegExp> = { train: /(?<![a-z])train(?![a-z])/i, val: /(?<![a-z])val(?![a-z])/i };
 
 /** The subfolder for prepro's unfinished work. */
@@ -27,7 +27,7 @@ const shardSchema = z.object({
   tokens: z.int().nonnegative(),
   sha256: z.string(),
 });
-/** Strict: a damaged name of the field sha256 must not make the file look like an older one without a checksum. */
+/** Strict about names: if the field name sha256 is damaged, the file must not pass as an older one without checksum. */
 const datasetSchema = z.strictObject({
   source: z.string(),
   tokenizer: z.string(),
@@ -37,7 +37,7 @@ const datasetSchema = z.strictObject({
   /** With a tokenizer.json of the Hugging Face library: the share of the text's characters that are lost. */
   lost: z.number().min(0).max(1).optional(),
   documents: z.int().positive().optional(),
-  /** The hash of the input, and the options, by which prepro recognizes the same request. */
+  /** The options and a hash of the input, by which prepro recognizes that this data set is already made. */
   made: z.record(z.string(), z.unknown()).optional(),
   shards: z.array(shardSchema),
 });
@@ -84,7 +84,7 @@ export function readDatasetTokenizer(folder: string, dataset = readDataset(folde
   const refusal = (what: string) =>
     gpt2Error`${join(folder, datasetFile)} names the tokenizer ${quote(name)} of ${vocabularySize} ids, ${what}; restore the file, or run prepro again`;
   if (wanted === undefined) {
-    // A model may have more rows than its tokenizer has ids, or fewer, but not as many as another tokenizer.
+    // The recorded size may differ from the tokenizer's, as a model's may, but must not be another tokenizer's.
     const builtIn = builtInNamed(name);
     if (builtIn && (tokenizerOf(dataset) ?? builtIn) === builtIn) return builtIn;
     throw refusal(

@@ -59,7 +59,7 @@ export function openShard(path: string): Shard {
         for (;;) {
           const bytes = new Uint8Array(view.buffer, 0, count * tokenBytes);
           reading(path, () => readFully(file, bytes, headerBytes + start * tokenBytes));
-          // Checked after the read, to detect a change before or during the read. It takes 1 µs.
+          // fstat after the read detects a change before or during the read. It takes 1 µs.
           const now = fstatSync(file);
           const isSameSize = now.size === seen.size;
           if (isSameSize && now.mtimeMs === seen.mtimeMs) return view;
@@ -108,7 +108,7 @@ export function firstOutside(tokens: Uint16Array | Int32Array, vocabularySize: n
   return -1;
 }
 
-/** The header: magic, version, number of tokens. */
+/** Reads and checks the header, 256 int32: magic, version, number of tokens, zeros. @throws Gpt2Error if the file is no shard */
 function readHeader(file: number, path: string, stats: Stats): Int32Array {
   const refuse = (what: string): never => {
     throw gpt2Error`${path} is not a token shard: ${what}; make it again with prepro`;
@@ -149,7 +149,7 @@ export function shardHeader(tokens: number): Uint8Array {
   return new Uint8Array(header.buffer);
 }
 
-/** Writes a shard under a temporary name, then renames it. Returns its description in dataset.json. */
+/** Writes a shard under a temporary name, then renames it. Returns the number of tokens and the sha256, for dataset.json. */
 export function writeShard(path: string, tokens: Uint16Array): { tokens: number; sha256: string } {
   const parts = [shardHeader(tokens.length), new Uint8Array(tokens.buffer, tokens.byteOffset, tokens.byteLength)];
   const hash = createHash('sha256');
@@ -164,7 +164,7 @@ export const temporaryPath = (path: string): string => `${path}.${process.pid}.t
 /** Writes a file that is complete or absent after a crash. @throws Gpt2Error */
 export function writeDurably(path: string, parts: Iterable<Uint8Array>, temporary = temporaryPath(path)): void {
   try {
-    // A link with the temporary name could lead to any file.
+    // Removes a link with the temporary name, which could lead to any file.
     rmSync(temporary, { force: true });
     closing(openSync(temporary, 'wx'), (file) => {
       for (const part of parts) for (let done = 0; done < part.length; ) done += writeSync(file, part, done);
@@ -173,7 +173,7 @@ export function writeDurably(path: string, parts: Iterable<Uint8Array>, temporar
     renameSync(temporary, path);
     syncToDisk(dirname(path));
   } catch (cause) {
-    // Report the first error.
+    // If the removal fails too, the first error is reported.
     orElse(undefined, () => rmSync(temporary, { force: true }));
     throw new Gpt2Error(`cannot write ${path}: ${(cause as Error).message}`, { cause });
   }
