@@ -1,5 +1,5 @@
-// Finds the characters of a text that encoding loses. White space counts only for tokens that are bytes: other tokenizers divide
-// words there, or move it.
+// Finds the characters of a text that encoding loses. White space counts only for byte-level tokenizers: others
+// divide words there, or move it.
 export interface Loss {
   /** Number of characters after the tokenizer's normalizer, without white space. */
   readonly characters: number;
@@ -25,7 +25,7 @@ function count(text: string, step: number): number {
   return characters;
 }
 
-/** The characters that the pieces of `decoded` together have fewer times than `text`. */
+/** Finds the characters that occur less often in all pieces of `decoded` together than in `text`. */
 export function lossOf(text: string, decoded: Iterable<string>, withSpace = false): Loss {
   const pieces = [...decoded];
   const characters = count(text, 1);
@@ -54,7 +54,7 @@ export function sumOf(losses: Iterable<Loss>): Loss {
 
 const timesOf = ({ lost }: Loss): number => [...lost.values()].reduce((sum, times) => sum + times, 0);
 
-/** Lost characters as a share of all. */
+/** Lost characters as a share of all characters, from 0 to 1. */
 export const lostShare = (loss: Loss): number => timesOf(loss) / Math.max(1, loss.characters);
 
 /** "0.35%" */

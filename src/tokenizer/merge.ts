@@ -28,7 +28,7 @@ export function createMerge(tokens: readonly Uint8Array[]): Merge {
       next[at] = at + 1;
       before[at] = at - 1;
     }
-    // All pairs of bytes, and at most two more for each merge.
+    // Room for all pairs of bytes: a merge takes one pair from the heap and adds at most two.
     const heap = new Heap(2 * length);
     const look = (at: number) => {
       const other = next[at]!;

@@ -44,7 +44,7 @@ export interface BuiltInTokenizer extends Tokenizer {
   readonly bytesOf: (id: number) => Uint8Array;
 }
 
-/** <|endoftext|> of GPT-2. */
+/** The id of GPT-2's <|endoftext|>: 50256. */
 export const endOfText = tokenCount;
 
 const none = new Uint8Array();
@@ -58,7 +58,7 @@ export const gpt2: BuiltInTokenizer = {
   bytesOf: (id) => (id < endOfText ? gpt2Bytes(id) : none),
 };
 
-/** Every byte is an id: all languages alike, a small head, and four times as many ids as GPT-2 for English. */
+/** Every byte is an id. Treats all languages alike and needs a small head, but for English four times as many ids as GPT-2. */
 export const bytes: BuiltInTokenizer = {
   name: 'bytes',
   vocabularySize: 257,
@@ -70,7 +70,7 @@ export const bytes: BuiltInTokenizer = {
 
 export const builtInTokenizers: readonly BuiltInTokenizer[] = [gpt2, bytes];
 
-/** The built-in tokenizer with a name of a file, or undefined. */
+/** The built-in tokenizer of this name, as dataset.json records it; undefined for any other name. */
 export const builtInNamed = (name: string): BuiltInTokenizer | undefined =>
   builtInTokenizers.find((tokenizer) => tokenizer.name === name);
 
@@ -107,7 +107,7 @@ export const exactTokenizerOf = ({ vocabularySize }: Pick<Tokenizer, 'vocabulary
   builtInTokenizers.find((tokenizer) => tokenizer.vocabularySize === vocabularySize);
 
 /**
- * The number of bytes of each id's text; 0 for an id without text, such as end of text. Undefined if it depends on the id's
+ * The number of bytes of each id's text; 0 for an id without text, such as end of text. Undefined if the bytes depend on the id's
  * neighbours, or if the data set may have lost characters of its text.
  */
 export const byteLengths = (tokenizer: Tokenizer, vocabularySize: number): Uint8Array | undefined =>
@@ -124,7 +124,7 @@ export function noByteLengths({ bytesOf, encodeAll, lost }: Tokenizer): string |
   return 'it is not known whether the tokenizer lost a part of the text; make the data set again with prepro';
 }
 
-/** Returns a text. @throws Gpt2Error for half of a surrogate pair, which JSON can spell, and which would become U+FFFD */
+/** Returns `text`. @throws Gpt2Error for half of a surrogate pair, which JSON can spell, and which would become U+FFFD */
 export function wellFormed(text: string, where = 'the text'): string {
   const half = /\p{Surrogate}/u.exec(text);
   if (half) throw gpt2Error`${where} has ${characterName(half[0].charCodeAt(0))}, half of a character: remove it`;
@@ -198,7 +198,7 @@ export class StreamDecoder {
     return text.length > this.#text.length && !text.endsWith('\ufffd') ? this.#take(text) : '';
   }
 
-  /** The rest at the end: a replacement character for an incomplete one. */
+  /** Ends the stream and returns the rest of the text: U+FFFD for an incomplete character. */
   end(): string {
     return this.#tokenizer.bytesOf ? this.#decoder.decode() : this.#take(this.#tokenizer.decode!(this.#ids));
   }

@@ -18,15 +18,15 @@ export interface DatasetSource {
   readonly description: string;
   /** The beginning of shard names: "tiny_shakespeare" gives tiny_shakespeare_train.bin. */
   readonly prefix: string;
-  /** The possible sources without --from. If the data set in the folder has a source that is not listed, it is of another text. */
+  /** The sources that a data set in the folder may have if --from is not used; with any other source it is of another text. */
   readonly sources: readonly string[];
-  /** The source in the folder GPT2_DATASETS. */
+  /** Path of the source file in the folder that GPT2_DATASETS names. */
   readonly local?: string;
   /** The source comes with the package and may change: --from is refused, and prepro makes the shards anew each time. */
   readonly isOfPackage?: true;
   /** The documents, in order, and their source. */
   documents(options: SourceOptions): Promise<{ source: string; documents: readonly string[] }>;
-  /** The part for validation: tokens from the start, or a share of the documents from the end. */
+  /** The tokens for validation: so many from the start, or a share of the documents from the end. */
   readonly validation: { readonly firstTokens: number } | { readonly lastDocumentsShare: number };
 }
 
@@ -38,7 +38,7 @@ export interface Corpus {
   readonly examples: string;
   /** The default folders of --out, each with the flags that choose it. */
   readonly folders: Readonly<Record<string, string>>;
-  /** The files in the folder GPT2_DATASETS. */
+  /** Glob of the source files in the folder that GPT2_DATASETS names. */
   readonly local?: string;
   /** The default of --shard-tokens. */
   readonly shardTokens: number;

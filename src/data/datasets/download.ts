@@ -45,7 +45,7 @@ interface Facts {
   readonly hash: Hash | undefined;
 }
 
-/** blobSha1: the hash by which git names a file, and Hugging Face identifies small files. */
+/** A checksum of a file. `blobSha1` is the hash by which git names a file, and Hugging Face identifies small files. */
 interface Hash {
   readonly kind: 'sha256' | 'blobSha1';
   readonly value: string;
@@ -110,7 +110,7 @@ class NoAnswer extends Error {}
 
 const silence = (milliseconds: number): string => `no data for ${milliseconds / 1000} s`;
 
-/** Fetches the bytes that the .part lacks, or the whole file if the server's file has changed. */
+/** Fetches the bytes that <path>.part lacks, or the whole file if the server's file has changed. */
 async function fetchRest(
   url: string,
   path: string,
@@ -134,7 +134,7 @@ async function fetchRest(
     clearTimeout(timer);
     timer = stopSilent();
     const isRest = rest?.status === 206;
-    // A range that was not requested is not a valid answer.
+    // Status 206, a range, is not a valid answer if no range was requested.
     const isWhole = response.ok && response.status !== 206;
     if (!response.body || !(isRest || isWhole)) throw new Refused(response);
     const facts = isRest ? before! : await factsOf(url, response.headers, { headers, signal });
@@ -149,7 +149,7 @@ async function fetchRest(
       }
       await writeFully(file, data, done);
       done += data.length;
-      // `finish` refuses the file.
+      // Longer than announced: `finish` refuses the file.
       if (facts.size !== undefined && done > facts.size) break;
       onProgress?.(done, facts.size ?? done);
       timer = stopSilent();
@@ -216,13 +216,13 @@ export async function askForHead(url: string, { headers, signal }: Request): Pro
   }
 }
 
-/** The value for If-Range. A weak ETag does not guarantee the same bytes. */
+/** The value for If-Range: a strong ETag or the time of the last change, because a weak ETag does not guarantee the same bytes. */
 function tagOf(headers: Headers): string | undefined {
   const etag = headers.get('etag');
   return (etag?.startsWith('"') ? etag : headers.get('last-modified')) ?? undefined;
 }
 
-/** Opens the .part to resume, or empties it for the file of these facts. The facts on disk never describe another file. */
+/** Opens <path>.part to resume, or empties it for a new file with these facts. The facts on disk always describe the .part. */
 function openPart(path: string, facts?: Facts): Promise<FileHandle> {
   const part = `${path}.part`;
   if (facts) {

@@ -18,7 +18,7 @@ const novel = {
   sha256: 'fe282a57094ed62e7144fb7c804a9748fc1c909bf3b49d06e7276015f9f67240',
 };
 
-/** npm's defaults wait 70 s between three attempts, and 300 s for an answer. */
+/** Time limits for npm, whose defaults wait 70 s between three attempts, and 300 s for an answer. */
 const patience = ['--fetch-retry-mintimeout=500', '--fetch-retry-maxtimeout=1000', '--fetch-timeout=20000'];
 
 export const mobyDick = publishedText({

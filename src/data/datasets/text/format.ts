@@ -1,5 +1,5 @@
 // Declares how files hold documents and how documents become tokens. These types are plain data, which can be sent to threads and
-// hashed, to find the work of an earlier start.
+// hashed, so that a later start of prepro finds parts that are already encoded.
 import { huggingFaceName } from '../../../tokenizer/huggingface-tokenizer.ts';
 
 /** The way a file holds documents. */
@@ -17,7 +17,7 @@ export interface Encoding {
   readonly format: Format;
 }
 
-/** Whether long documents are cut at lines: if the tokenizer's pattern is not known. */
+/** Whether long documents are cut at starts of lines only, because the tokenizer's pattern is not known. */
 export const cutsAtLines = ({ tokenizer }: Encoding): boolean => tokenizer === huggingFaceName;
 
 /** The role of a file's documents; `split`: the content of each document decides. */
@@ -30,7 +30,7 @@ export interface Input {
   readonly role: FileRole;
 }
 
-/** A continuous part of one file. */
+/** A contiguous range of one file, inside a chunk. */
 export interface Piece {
   /** Range in the chunk's bytes. */
   readonly start: number;
@@ -39,7 +39,7 @@ export interface Piece {
   readonly opens: boolean;
   readonly closes: boolean;
   readonly role: FileRole;
-  /** The piece's file and offset in it, for messages. */
+  /** Path of the file, and the piece's offset in the file in bytes, for messages. */
   readonly path: string;
   readonly offset: number;
   /** Number of the first line, in JSON lines. */

@@ -26,8 +26,7 @@ export interface Selection {
 }
 
 /**
- * The input files at some paths. A path is a file, or a folder whose selected text files count, unless their names begin with a
- * dot.
+ * The input files at some paths. A path is a file, or a folder: its selected text files, without names that begin with a dot.
  * @throws Gpt2Error if a path is missing, a file is named twice, or a folder has no text file
  * @example const inputs = findInputs(['books'], { include: ['*.txt'] });
  */
@@ -66,7 +65,7 @@ export function findInputs(paths: readonly string[], options: Selection = {}): I
       .sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
       .map((file) => ({ path: file, bytes: statusOf(file).size, role }));
   });
-  // A file that counts twice could be validation in its first shard and training in its second.
+  // A file that is read twice could be for validation the first time and for training the second time.
   const places = new Set<string>();
   const again = inputs.find(({ path }) => places.size === places.add(resolve(path)).size);
   if (again) throw gpt2Error`${again.path} is named twice: name it once`;
@@ -81,7 +80,7 @@ export function findInputs(paths: readonly string[], options: Selection = {}): I
   return inputs;
 }
 
-/** "a" and "a/b" of "a/b/c". */
+/** The folders in a path: "a" and "a/b" of "a/b/c". */
 const foldersOf = (name: string): string[] => {
   const parts = name.split('/').slice(0, -1);
   return parts.map((_, index) => parts.slice(0, index + 1).join('/'));
@@ -100,7 +99,7 @@ function isText(path: string): boolean {
   });
 }
 
-/** @throws Gpt2Error for a file that a folder would skip, because a NUL is in its beginning */
+/** Refuses a file with a NUL in its first 8 KiB, which would be skipped in a folder. @throws Gpt2Error */
 function refuseNul(path: string): void {
   const start = startOf(path);
   const at = start.indexOf(0);
@@ -135,7 +134,7 @@ function unpackingOf(path: string): string | undefined {
   if (!statusOf(path).isFile()) return undefined;
   const start = startOf(path, 8);
   const found = packed.find(([, bytes]) => start.subarray(0, bytes.length).equals(Buffer.from(bytes)));
-  // Text may begin with "BZh" too, like a file of bzip2.
+  // Text may begin with "BZh" too; in a bzip2 file a digit from 1 to 9 follows.
   if (!found || (found[2] === 'bzip2 -dk' && !/^[1-9]$/.test(String.fromCharCode(start[3] ?? 0)))) return undefined;
   return `is ${found[0]}: unpack it with \`${found[2]} ${shellWord(path)}\``;
 }

@@ -1,6 +1,6 @@
 // Counts lines and columns, for messages.
 
-/** The column counts characters. */
+/** The place at which a text begins; columns count characters. */
 export const textStart = { line: 1, column: 1 };
 
 export const hasByteOrderMark = ([first, second, third]: Uint8Array): boolean =>

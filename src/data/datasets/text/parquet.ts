@@ -40,14 +40,14 @@ export async function* documentsOf(
     const rows = { file: source, metadata, columns: [column], rowStart, rowEnd };
     const texts = await readGroup(rows, group, { place: `row group ${index} of ${path}`, column });
     yield* inParts(texts, write);
-    // The bytes of other columns count too.
+    // Progress is the share of rows times the size of the file, so bytes of columns that are not read count too.
     const done = Math.floor((source.byteLength * rowEnd) / Number(metadata.num_rows));
     onRead(done - reported);
     [rowStart, reported] = [rowEnd, done];
   }
 }
 
-/** Writes a document in a format. Texts are Latin-1, one character per byte. */
+/** Returns a document in the requested format. Strings hold UTF-8 bytes as Latin-1, one character per byte. */
 type Write = (text: string) => string;
 
 /** The column of the text, and the function that writes a document. @throws Gpt2Error if a file of this format is one document */

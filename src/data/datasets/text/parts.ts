@@ -9,14 +9,14 @@ import type { Loss } from '../../../tokenizer/loss.ts';
 import { chooseCut } from '../../../tokenizer/safe-cuts.ts';
 import type { Chunk, Encoding, FileRole } from './format.ts';
 
-// In the keys, and so in the fingerprint of a data set's input (dataset.json).
+// Version of the encoding: a part of every key, and so of the hash of a data set's input in dataset.json.
 const version = 3;
-// An earlier V8 cannot read what a later one wrote.
+// Version of the part files. It names V8's version, because an earlier V8 cannot read values that a later one serialized.
 const format = `5 ${process.versions.v8}`;
 const hashBytes = 32;
 
 const leastBlock = 16 << 10;
-/** A block of this many bytes or more is divided. */
+/** Bytes from which a block is divided. */
 export const largestBlock = 32 << 10;
 
 /**
@@ -84,5 +84,5 @@ export function readPart(path: string): Part {
 const isWhole = (bytes: Buffer): boolean =>
   hashOf(bytes.subarray(2 * hashBytes)).equals(bytes.subarray(hashBytes, 2 * hashBytes));
 
-/** Parts of another format count as damaged, so their chunks are encoded again. */
+/** Hash of a part file's content. It includes `format`: parts of another format count as damaged and are encoded again. */
 const hashOf = (content: Buffer): Buffer => createHash('sha256').update(format).update(content).digest();

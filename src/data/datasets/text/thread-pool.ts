@@ -77,7 +77,7 @@ export function threadPool(workerData: Task, most: number) {
   };
   return {
     ...{ spare, characters },
-    /** Transfers a chunk and its memory to a thread, once one has room; `onDone` is called when it is encoded. @throws Gpt2Error, also for an earlier chunk */
+    /** Moves a chunk to the first thread with room; `onDone` is called when it is encoded. @throws Gpt2Error, also for an earlier chunk */
     async run(order: Order, onDone: () => void): Promise<void> {
       let thread = free();
       for (; !thread; thread = free()) await answer();

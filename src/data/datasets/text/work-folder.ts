@@ -31,7 +31,7 @@ export function workFolder(out: string) {
         const last = dirname(resolve(outermost));
         for (let folder = dirname(resolve(path)); folder !== last; folder = dirname(folder)) rmdirSync(folder);
       } catch {
-        // A folder has other files, or the disk fails: the error that ended the preparation matters more.
+        // Ignored, because the error that ended the preparation matters more: a folder has other files, or the disk fails.
       }
     },
     remove: (): void => rmSync(path, { recursive: true, force: true }),
