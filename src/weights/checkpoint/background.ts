@@ -1,5 +1,5 @@
 // Writes checkpoints on a thread (background-thread.ts) while training continues: after all work enqueued so far, the device
-// copies its state into page-locked memory, from which the thread writes. write.ts has the format of a checkpoint.
+// copies weights and optimizer state into page-locked memory, from which the thread writes. write.ts has the format.
 import type { Worker } from 'node:worker_threads';
 import { Gpt2Error, NativeError, words } from '../../base/errors.ts';
 import type { ParameterCopy } from '../../model/arena.ts';
@@ -31,7 +31,7 @@ export interface WriteRequest {
   readonly keeping: Keeping | undefined;
 }
 
-/** The thread failed, not its request; the next save starts another thread. */
+/** The thread that writes checkpoints has failed, not a write to the disk. The next save starts another thread. */
 export class WriterError extends Gpt2Error {
   override readonly name = 'WriterError';
 }
@@ -150,7 +150,7 @@ export class BackgroundWriter {
     // The thread keeps the program alive only while it writes.
     worker.unref();
     worker.on('message', (result: SaveResult) => this.#answered?.resolve(result));
-    // No disk error, which the thread would answer: a bug, or no memory left.
+    // The thread answers disk errors, so this is a bug, or no memory is left.
     worker.on('error', (cause) => {
       this.#worker = undefined;
       this.#answered?.reject(new WriterError(`the thread that writes checkpoints failed: ${cause.message}`, { cause }));

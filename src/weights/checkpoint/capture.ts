@@ -21,10 +21,10 @@ import { stateInDevice } from './write.ts';
 
 export const captureFile = 'capture.json';
 export const tokensFile = 'tokens.bin';
-/** Version 1 has no checksum. */
+/** The version that is written, with a checksum; version 1 has none. */
 export const captureVersion = 2;
 
-/** Typed: the inferred type of "-Infinity" is no valid declaration. */
+/** Names of numbers that JSON lacks. The type is written out because the inferred type of "-Infinity" is no valid declaration. */
 const notFinite: z.ZodType<'NaN' | 'Infinity' | '-Infinity'> = z.enum(['NaN', 'Infinity', '-Infinity']);
 /** A number, or the text of a number that is not finite. */
 const result = z.union([z.number(), notFinite]);
@@ -52,7 +52,7 @@ const captureSchema = z.object({
   norm: result,
   /** sha256 over the step's gradients, in the order of the device's memory. */
   gradients: sha256,
-  /** The first tensor that was not finite. */
+  /** The first tensor with a value that is not finite. */
   finding: z
     .object({
       microBatch: count.optional(),
@@ -115,7 +115,7 @@ function rowsOf(batches: readonly Batch[], sequence: number): Uint16Array {
   return Uint16Array.from(rows.flat());
 }
 
-/** A capture whose files have the sizes and hashes that it lists. @throws Gpt2Error if the folder is none, or a file has changed */
+/** Reads a capture and checks its files' sizes and hashes. @throws Gpt2Error if the folder is no capture, or a file has changed */
 export function readCapture(path: string) {
   const description = join(path, captureFile);
   if (!existsSync(description)) {

@@ -1,5 +1,5 @@
-// Finds and verifies checkpoints: all of a run, the newest valid one, or the one that a path names. Nothing on the disk changes.
-// Remains of interrupted writes (write.ts) are ignored, except for a complete checkpoint that was set aside.
+// Finds and verifies checkpoints: all of a run, the newest valid one, or the one at a path. Nothing on the disk changes.
+// Remains of interrupted writes (write.ts) are ignored, except for a complete checkpoint that was set aside for a new one.
 import { existsSync, lstatSync, readdirSync, type Stats } from 'node:fs';
 import { basename, join } from 'node:path';
 import { checkArguments } from '../../base/checks/given.ts';

@@ -10,7 +10,7 @@ import { type Architecture, parts } from '../../model/architecture.ts';
 import { tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
 import { manifestFile, optimizerFile, weightsFile } from '../files/names.ts';
 
-/** Version 1 has no checksum. */
+/** The version that is written, with a checksum; version 1 has none. */
 export const checkpointVersion = 2;
 
 export const count = z.int().nonnegative();
@@ -29,7 +29,7 @@ const partsSchema = z.object(
   Object.fromEntries(Object.entries(parts).map(([part, values]) => [part, schemaOf(values).optional()])),
 ) as unknown as z.ZodObject<{ [P in keyof Architecture]: z.ZodOptional<z.ZodType<Architecture[P]>> }>;
 
-/** Strict: a part that this program does not know would change the model's results. */
+/** Unknown fields are errors: a part (such as the norm) that this program does not know would change the model's results. */
 export const modelSchema = z.strictObject({
   layers: size,
   channels: size,
@@ -107,7 +107,7 @@ export const readManifest = (checkpoint: string): Manifest =>
 const headSchema = z.object({ format: z.unknown().optional(), version: z.unknown().optional() });
 
 /**
- * Reads the JSON that describes a folder, which `checkedJson` wrote last; version 1 has no checksum.
+ * Reads the JSON file that describes a checkpoint or capture, made by `checkedJson` with a checksum, which version 1 lacks.
  * @param version the newest version that can be read
  * @throws Gpt2Error if the file is missing, damaged, or of another format or version
  */

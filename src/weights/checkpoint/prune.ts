@@ -1,5 +1,5 @@
-// Removes checkpoints of a run that --keep does not keep. Only valid ones count: a damaged checkpoint must not replace a good
-// one.
+// Removes checkpoints of a run that --keep does not keep. Only valid checkpoints count as kept, so that a good one is never
+// removed in favour of a damaged one.
 import { renameSync, rmSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { attempt, explained, Gpt2Error } from '../../base/errors.ts';

@@ -8,7 +8,7 @@ import { syncToDisk } from '../../base/files/regular-file.ts';
 const unfinishedPattern = /^\.(step-\d{8,})\.(\d+)(?:-\d+)?\.(tmp|old)$/;
 
 /**
- * The components of a folder name under which a process writes, removes or sets aside a checkpoint (see replace.ts); undefined
+ * The components of a folder name under which a process writes, removes or sets aside a checkpoint; undefined
  * for any other name. A checkpoint that is set aside remains the checkpoint of its step until the new one is in place.
  */
 export function unfinished(entry: string) {
@@ -26,7 +26,7 @@ export function unfinishedPath(folder: string, name: string, ending: 'tmp' | 'ol
   }
 }
 
-/** Process ids are reused: a running process counts as the writer only if the folder was changed this recently. */
+/** A running process counts as a folder's writer only if the folder was changed this recently, because process ids are reused. */
 const writingMilliseconds = 3600_000;
 
 /**
@@ -115,7 +115,7 @@ function clear(folder: string, entry: string): void {
   else rmSync(path, { recursive: true, force: true });
 }
 
-/** Whether another process is writing a folder; this process never is when it calls this. */
+/** Whether another process is writing a folder. This process never is, because it writes and clears in turn. */
 export function isWriting(writer: number, path: string): boolean {
   if (writer === process.pid) return false;
   try {

@@ -15,7 +15,7 @@ export class StoredFile {
     this.bytes = fstatSync(this.#file).size;
   }
 
-  /** Fills `into` from byte `position` on. @throws Gpt2Error with `what` as subject */
+  /** Fills `into` with the bytes from `position` on. @throws Gpt2Error that names `what` */
   read<A extends Uint8Array>(into: A, position: number, what = this.path): A {
     if (this.#file === undefined) throw new Gpt2Error(`${this.path} is closed`);
     readStored(this.#file, into, position, what);
@@ -38,7 +38,7 @@ export function readerOf<F extends Disposable, R>(file: F, make: (file: F) => R)
   }
 }
 
-/** Fills `into` from byte `position` on. @throws Gpt2Error with `what` as subject */
+/** Fills `into` with the bytes of an open file from `position` on. @throws Gpt2Error that names `what` */
 export function readStored(file: number, into: Uint8Array, position: number, what: string): void {
   explained(`${what} cannot be read`, undefined, () => readFully(file, into, position));
 }

@@ -1,5 +1,5 @@
 // Writes GGUF version 3 as llama.cpp and similar programs read GPT-2: key-value pairs, names and offsets of tensors, their
-// values. Matrices have the requested type, everything else is fp32; token_embd is also the head.
+// values. Matrices except wpe have the requested type, all else is fp32; token_embd is also the head.
 import { gpt2Error } from '../../base/errors.ts';
 import { writeDurably } from '../../data/shards/shard.ts';
 import { presetName } from '../../model/config.ts';

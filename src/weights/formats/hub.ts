@@ -19,7 +19,7 @@ import { openSafetensors } from '../files/safetensors.ts';
 import { alone, type HubName, isWhole, knownCommit, modelFolder, rememberCommit } from './hub-cache.ts';
 import { adapterFile, readModelFolder, tokenizerFiles, writesOneFile } from './huggingface.ts';
 
-/** Its name is OWNER/NAME@COMMIT. */
+/** A downloaded model of the hub: its folder, and its name OWNER/NAME@COMMIT. */
 type HubModel = Readonly<Record<'folder' | 'name', string>>;
 
 /** Files that are checked before the weights are downloaded; a repository may lack all but the first. */
@@ -48,8 +48,8 @@ function nameInAddress(text: string): string | undefined {
 }
 
 /**
- * The model of the hub that a text names; undefined if the text is a path: if the path exists, or if the text has no revision and
- * an existing folder lacks it. So a mistyped runs/NAME is not looked up on the network.
+ * The model of the hub that a text names; undefined for a path. A text is a path if it exists, or if it has no revision and its
+ * folder exists: a mistyped runs/NAME is not looked up on the network.
  */
 export function hubName(model: string): HubName | undefined {
   const name = parseHubName(model);
@@ -176,7 +176,7 @@ async function otherWeights(name: string, at: HubName): Promise<Gpt2Error> {
 const urlOf = ({ repository, revision = 'main' }: HubName, file: string): string =>
   huggingFace(`${repository}/resolve/${encodeURIComponent(revision)}/${file}`);
 
-/** @throws Gpt2Error for a token that no header can hold: the error of fetch would print the token */
+/** The header for HF_TOKEN. @throws Gpt2Error for a token that no header can hold: the error of fetch would print the token */
 function authorization(): Record<string, string> {
   const token = process.env.HF_TOKEN?.trim() ?? '';
   if (!/^[\x21-\x7e]*$/.test(token)) {

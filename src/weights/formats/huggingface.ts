@@ -82,7 +82,7 @@ const foreign = [
 ];
 const isEmpty = (value: unknown): boolean => !value || (typeof value === 'object' && Object.keys(value).length === 0);
 
-/** Advice for such weights: newer versions of transformers write several files from 50 GB on, older ones from 5 GB. */
+/** Advice for weights in several files: transformers writes several from 50 GB on, older versions from 5 GB. */
 export const writesOneFile = "transformers' save_pretrained(FOLDER, max_shard_size='100GB')";
 /** Files with weights in formats that are not read here. */
 const otherWeights = [`${weightsFile}.index.json`, 'pytorch_model.bin'];
@@ -98,7 +98,7 @@ function isModelFolder(path: string): boolean {
   return [weightsFile, ...otherWeights].some(has) || !['log.jsonl', 'checkpoints'].some(has);
 }
 
-/** Throws the error for a model with this property. */
+/** Returns a function that throws the error for the model `name`, with the reason why it cannot be read. */
 const refusing =
   (name: string): Refuse =>
   (what) => {
@@ -117,7 +117,7 @@ export function readModelFolder(path: string, name = path): Pick<StoredModel, 'm
   return { model, tokenizer: readFolderTokenizer(path, refuse) };
 }
 
-/** @param head undefined for a folder: a file is refused */
+/** Opens the model of a folder. @param head the first bytes of a file, which is refused; undefined for a folder */
 function openModel(path: string, _others = '', head?: string): StoredModel {
   if (head?.startsWith('PK'))
     throw gpt2Error`${path} is a PyTorch file: save the model with transformers' save_pretrained, and name its folder`;
@@ -155,7 +155,7 @@ function readConfig(path: string, refuse: Refuse): ModelConfig {
   return checkConfig({ layers, channels, heads, context, vocabularySize });
 }
 
-/** The name of each tensor in the file, by its GPT-2 name. */
+/** For each name of a GPT-2 tensor, the name in the file, which may have prefixes. */
 function namesOf(file: SafetensorsFile, refuse: Refuse): Map<string, string> {
   const names = new Map<string, string>();
   for (const stored of file.names) {
@@ -167,7 +167,7 @@ function namesOf(file: SafetensorsFile, refuse: Refuse): Map<string, string> {
   return names;
 }
 
-/** A stored head must equal the embedding; safetensors' save_model stores a shared tensor under one of its names. */
+/** Checks that a stored head equals the embedding. If only the head is stored, as by safetensors' save_model, it is both. */
 function checkHead(file: SafetensorsFile, names: Map<string, string>, refuse: Refuse): void {
   const [head, embedding] = [names.get('lm_head.weight'), names.get('wte.weight')];
   if (head === undefined) return;
@@ -179,7 +179,7 @@ function checkHead(file: SafetensorsFile, names: Map<string, string>, refuse: Re
   refuse(`${head} of its ${weightsFile} is not ${embedding}: ${noUntiedHead}`);
 }
 
-/** Older versions of transformers stored the causal mask, and the score of hidden positions (-1e4, in bf16 -9984). */
+/** Whether a tensor is a mask of older transformers: the causal mask, or the score of hidden positions (-1e4, in bf16 -9984). */
 function isMask(file: SafetensorsFile, name: string, stored: string): boolean {
   const [, kind] = /^h\.\d+\.attn\.(bias|masked_bias)$/.exec(name) ?? [];
   if (kind === undefined) return false;
@@ -239,7 +239,7 @@ function writeFolder(folder: string, { model, tokenizer: ofModel, read }: Stored
   const write = (name: FolderFile, text: string) => writeFileSync(join(folder, name), text, { flush: true });
   const json = (name: FolderFile, value: unknown) => write(name, `${JSON.stringify(value, null, 2)}\n`);
   const tokenizer = ofModel ?? tokenizerOf(model);
-  // If they were left out, readers would use GPT-2's.
+  // Without these ids, readers would use GPT-2's.
   const { endOfText = null } = tokenizer ?? {};
   const ends = tokenizer ? { bos_token_id: endOfText, eos_token_id: endOfText } : {};
   const isGpt2 = Object.keys(otherThanGpt2(model)).length === 0;

@@ -9,7 +9,7 @@ export interface StoredModel extends Disposable {
   readonly model: ModelConfig;
   /** The tokenizer stored with the model; for a checkpoint only if it is not built in. */
   readonly tokenizer?: Tokenizer | undefined;
-  /** A parameter's real rows in fp32, [out, in]; for wpe the rows of its shape. @throws Gpt2Error if the file cannot be read */
+  /** A parameter without padding rows, in fp32, [out, in]; of wpe as many rows as `parameter` has. @throws Gpt2Error */
   read(parameter: Parameter): Float32Array;
 }
 
