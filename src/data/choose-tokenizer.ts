@@ -9,10 +9,10 @@ import { builtInNamed, builtInTokenizers, type Tokenizer } from '../tokenizer/to
 import { mostIds, readTokenizer, tokenizerFile } from '../tokenizer/tokenizer-file.ts';
 import { datasetFile, readDatasetTokenizer } from './shards/dataset-file.ts';
 
-/** The names that --tokenizer takes. */
+/** The names that --tokenizer takes; it also takes the path of a file or folder. */
 export const tokenizerNames: readonly string[] = [...builtInTokenizers.map(({ name }) => name), characterTokenizerName];
 
-/** The values that --tokenizer takes, for messages. */
+/** Description, for messages, of the values that --tokenizer takes. */
 export const tokenizerKinds = `${tokenizerNames.join(', ')}, a tokenizer.json or a folder that has one`;
 
 /**
@@ -30,7 +30,7 @@ export function chooseTokenizer(name: string): Tokenizer | undefined {
   throw UsageError.takes('--tokenizer', tokenizerKinds, name);
 }
 
-/** The tokenizer in a folder: a data set, a checkpoint, a run, or a model of another program. */
+/** The tokenizer in a folder, which is a data set, a checkpoint, a run, or a model of another program. @throws Gpt2Error */
 function tokenizerOfFolder(folder: string): Tokenizer {
   for (const each of [folder, ...checkpointsIn(folder)]) {
     const found = readFolderTokenizer(each, (what) => {
@@ -44,9 +44,9 @@ function tokenizerOfFolder(folder: string): Tokenizer {
 
 /** Options of every function that makes a data set. */
 export interface LossOptions {
-  /** Replaces another data set in the folder. */
+  /** Whether to replace another data set in the folder. */
   readonly overwrite?: boolean | undefined;
-  /** Makes a data set even if its tokenizer loses more than a thousandth of the text's characters. */
+  /** Whether to make a data set even if its tokenizer loses more than a thousandth of the text's characters. */
   readonly lossy?: boolean | undefined;
   readonly notice?: ((text: string) => void) | undefined;
 }
@@ -62,7 +62,7 @@ export function refuseLoss(loss: Loss, { lossy, notice }: LossOptions): void {
   else throw gpt2Error`${lost}: take another --tokenizer, or accept the loss with --lossy`;
 }
 
-/** The checkpoints of a run, the newest first. */
+/** Paths of the checkpoints in a run folder, the newest first. */
 function checkpointsIn(folder: string): string[] {
   const inRun = join(folder, 'checkpoints');
   const names = existsSync(inRun) ? readdirSync(inRun).filter((name) => /^step-\d+$/.test(name)) : [];
@@ -70,7 +70,7 @@ function checkpointsIn(folder: string): string[] {
   return newestFirst.map((name) => join(inRun, name));
 }
 
-/** The tokenizer "char" for these code points. @throws Gpt2Error if there are too many */
+/** Makes the tokenizer "char" of these code points. @throws Gpt2Error if there are more than the ids of a shard, 65,536 */
 export function tokenizerOfCharacters(characters: ReadonlySet<number>): Tokenizer {
   if (characters.size <= mostIds) return createCharacterTokenizer(characters);
   throw gpt2Error`the text has ${characters.size} different characters, more than the ${mostIds} ids of a token file: give another --tokenizer`;

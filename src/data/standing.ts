@@ -48,11 +48,11 @@ export function standingIn(folder: string, prefix: string) {
   };
 }
 
-/** The error if `what` is in the folder and may not be replaced. */
+/** The error for a folder that holds `what`, which may not be replaced without --overwrite. */
 export const standsInTheWay = (folder: string, what: string): Gpt2Error =>
   gpt2Error`${folder} holds ${what}: replace it with --overwrite, or name another folder${onCommandLine(' with --out')}`;
 
-/** @throws Gpt2Error if a new data set's tokenizer would replace a file that belongs to no data set */
+/** Checks the tokenizer.json of a folder. @throws Gpt2Error if a new data set's would replace one that belongs to no data set */
 export function refuseForeignTokenizer(folder: string, file: string | undefined, replaced: readonly string[]): void {
   const path = join(folder, tokenizerFile);
   if (file === undefined || replaced.includes(tokenizerFile) || !existsSync(path)) return;

@@ -1,4 +1,4 @@
-// AdamW (Loshchilov and Hutter 2019).
+// The optimizer AdamW (Loshchilov and Hutter 2019); the op `adamw` computes an update.
 import { checkGiven, factor, real } from '../base/checks/given.ts';
 import { everyParameter } from '../model/arena.ts';
 import { adamw } from '../ops/ops.generated.ts';

@@ -1,4 +1,4 @@
-// Muon (Jordan 2024): momentum, made orthogonal by a Newton-Schulz iteration. For the transformer blocks; docs/optimizers.md.
+// The optimizer Muon (Jordan 2024): momentum, made orthogonal by a Newton-Schulz iteration. See docs/optimizers.md.
 import { checkGiven, factor, real, whole } from '../base/checks/given.ts';
 import type { Selection } from '../model/arena.ts';
 import type { Device } from '../native/device.ts';

@@ -27,7 +27,7 @@ const polarExpress: readonly Polynomial[] = [
 
 /** The iterations that --newton-schulz names. */
 export const iterations = {
-  /** Amsel et al. 2025 (arXiv 2505.16932), with as many steps as `quintic`. */
+  /** Amsel et al. 2025 (arXiv 2505.16932), with five steps, as many as `quintic`. */
   'polar-express': { steps: polarExpress.map(safer), margin: safety },
   /** Jordan 2024: chosen for the steepest slope at 0. Singular values end between 0.68 and 1.2 instead of at 1. */
   quintic: { steps: Array<Polynomial>(5).fill([3.4445, -4.775, 2.0315]), margin: 1 },

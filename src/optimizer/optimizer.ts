@@ -40,7 +40,7 @@ export interface UpdatePart {
   readonly state: Readonly<Record<string, Tensor>>;
 }
 
-/** Arguments shared by the ops of an update. */
+/** Arguments of `Optimizer.enqueue` that all tensors of an update share. */
 export interface UpdateContext {
   readonly device: Device;
   /** The step block, floats in device memory. Ops multiply gradients by its CLIP and change nothing if UPDATED is 0. */

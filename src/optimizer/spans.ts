@@ -58,7 +58,7 @@ export function spansOf(
 const apart = (spans: readonly Span[]): Span[] =>
   spans.map((span, index) => ({ ...span, end: Math.min(span.end, spans[index + 1]?.start ?? span.end) }));
 
-/** Each matrix of a parameter, with its padding rows. */
+/** Start, end and shape of each matrix that a parameter holds, padding rows included; in elements of the arena. */
 function matricesOf(parameter: Parameter, start: number) {
   const [rows, columns] = matrixShape(parameter);
   return Array.from({ length: parameter.matrices }, (_, index) => {

@@ -10,7 +10,7 @@ import type { Ranks } from './ranks.ts';
 /** Named values that must be equal on all ranks; a value may be an object with further names. */
 type Facts = Readonly<Record<string, unknown>>;
 
-/** @throws RankError, the same on every rank, naming the first fact that differs */
+/** Compares `facts` of all ranks. @throws RankError, the same on every rank, naming the first fact that differs */
 export async function agree(ranks: Ranks, facts: Facts): Promise<void> {
   const all = await ranks.allGather(facts);
   const wanted = flat(all[0]!);

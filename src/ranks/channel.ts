@@ -37,7 +37,7 @@ export class Channel {
     socket.on('close', () => this.#end('its connection closed'));
   }
 
-  /** @param taken called when the system has taken the message or the connection has ended */
+  /** @param taken called when the operating system has taken the message, or the connection has ended */
   send(message: Message, taken = () => {}): void {
     if (this.#socket.destroyed) taken();
     else this.#socket.write(`${JSON.stringify(message)}\n`, () => taken());

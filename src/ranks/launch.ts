@@ -1,5 +1,5 @@
-// Starts the ranks of a job on this machine, each a process of this program with the same arguments, forwards signals to them,
-// and kills those that still run some time after one has failed.
+// Starts the ranks of a job on this machine, each a process of this program with the same arguments, and forwards signals.
+// If a rank fails, the ranks that still run some seconds later are killed.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';

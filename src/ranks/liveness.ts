@@ -10,7 +10,7 @@ const hangFactor = 10;
 interface Other {
   heard: number;
   step: number;
-  /** When the rank was first seen in its current step. */
+  /** Time at which the rank was first seen in its current step. */
   since: number;
 }
 
@@ -47,7 +47,7 @@ export function livenessOf(ranks: Iterable<number>, silenceSeconds: number) {
       longestStep = Math.max(longestStep, milliseconds);
       stepDone = performance.now();
     },
-    /** Allows any time until the next step is done. */
+    /** Stops watching for a step that hangs, until the next step is done. */
     pause(): void {
       stepDone = undefined;
     },

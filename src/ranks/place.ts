@@ -45,7 +45,7 @@ export function checkPlace(place: Place): void {
 /** The environment variables of a launcher such as torchrun, and the values that it sets; defaults are added later. */
 interface Launcher {
   readonly names: { rank: string; ranks: string; localRank: string; localRanks: string };
-  /** A name that identifies the job. */
+  /** A name by which the launcher identifies the job; undefined if it sets none. */
   readonly job: string | undefined;
   readonly host?: string | undefined;
   /** Whether the launcher itself listens on MASTER_PORT. */

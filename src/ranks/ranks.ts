@@ -15,7 +15,7 @@ export class RankError extends Gpt2Error {
   isPrinted = false;
 }
 
-/** Time that rank 0 waits for the cause of a failure after a rank has reported an effect. */
+/** Time that rank 0 waits for the cause of a failure, once a rank has reported an error that is only the effect. */
 const causeMilliseconds = 1000;
 /** Time that a failing rank waits for the verdict of rank 0. */
 const verdictMilliseconds = 4000;
@@ -61,7 +61,7 @@ export class Ranks {
   /** On rank 0: whether a failure was reported, so that rank 0 waits for the cause of an effect only once. */
   #hasEffect = false;
   readonly #timer: NodeJS.Timeout;
-  /** The function that `watch` has set. */
+  /** The function that `watch` has set, called with every heartbeat. */
   #check: () => void = () => {};
   /** Whether this rank is done: a connection that closes from then on is no failure. */
   #left = false;
@@ -168,12 +168,12 @@ export class Ranks {
     if (this.#verdict) throw this.#verdict;
   }
 
-  /** Calls `check` every second; an error that it throws ends the job. */
+  /** Calls `check` with every heartbeat, once a second; an error that it throws ends the job. */
   watch(check: () => void): void {
     this.#check = check;
   }
 
-  /** "rank 2 on gpu07" */
+  /** The name of a rank in messages: "rank 2 on gpu07". */
   name(rank: number): string {
     return `rank ${rank}${this.hosts[rank] === undefined ? '' : ` on ${this.hosts[rank]}`}`;
   }
@@ -250,7 +250,7 @@ export class Ranks {
     this.#accuse({ rank, deed: ` is gone: ${reason}`, isEffect: false });
   }
 
-  /** Ends the job with the first known cause; after an effect rank 0 waits a moment, in case a rank reports the cause. */
+  /** Ends the job with the first known cause. After an effect, rank 0 waits a second for a rank to report the cause. */
   #accuse(blame: Blame): void {
     if (!this.isRoot || !blame.isEffect) this.#decide(blame);
     else if (!this.#hasEffect) globalThis.setTimeout(() => this.#decide(blame), causeMilliseconds);

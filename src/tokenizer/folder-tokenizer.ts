@@ -55,7 +55,7 @@ const fileSchema = z.looseObject({
 type File = z.infer<typeof fileSchema>;
 type Vocabulary = File['model']['vocab'];
 
-/** Names of tokens, in the order in which transformers adds them. */
+/** Fields of tokenizer_config.json that name tokens, in the order in which transformers adds the tokens. */
 const names = ['bos_token', 'eos_token', 'unk_token', 'sep_token', 'pad_token', 'cls_token', 'mask_token'];
 
 type Parse = (text: string) => unknown;
@@ -178,7 +178,7 @@ function fileOfVocabulary(read: ReadFile, settings: Settings, refuse: Refuse): F
   return byteLevelFile(vocab, merges!, [], prefix ?? false);
 }
 
-/** The content of a tokenizer's tokenizer.json; for a built-in tokenizer it is generated. */
+/** The tokenizer.json of a tokenizer: its file's content, or for a built-in tokenizer a generated one. */
 export function fileOf({ name, file }: Tokenizer): string {
   const builtIn = builtInNamed(name);
   if (file !== undefined || !builtIn) return file!;

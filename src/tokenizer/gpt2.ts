@@ -22,7 +22,7 @@ export const tokenCount = 50256;
 const longWord = 512;
 /** Bytes from which a word is divided, to limit memory. */
 const mostBytes = 1 << 24;
-/** Most bytes of words in one call of tiktoken. */
+/** The most bytes after an unknown character that one call of tiktoken encodes. */
 const longestStretch = 4096;
 
 const contractions = ["'s", "'t", "'m", "'d", "'re", "'ve", "'ll"].map((text) => Buffer.from(text));

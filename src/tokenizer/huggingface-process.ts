@@ -45,10 +45,10 @@ let vocabulary: Vocabulary;
 let normalize: (text: string) => string;
 /** The characters that an id adds to a text; undefined if they depend on the id's neighbours. */
 let pieceOf: ((id: number) => string) | undefined;
-/** Why the file cannot be used. */
+/** The error if the file cannot be used: every request is then answered with it. */
 let refusal: string | undefined;
 
-/** @throws Error whose message continues "the tokenizer PATH" */
+/** Opens a tokenizer.json. @throws Error whose message continues "the tokenizer PATH" */
 function open(file: string): void {
   if (!tokenizers) throw new Error('needs a package that is not installed: npm install tokenizers');
   try {
@@ -141,13 +141,13 @@ function makePieceOf(): (id: number) => string {
   };
 }
 
-/** The characters of a request, on which the time depends. */
+/** Number of characters (or bytes of files) in a request, on which its time limit depends. */
 function lengthOf(request: Request): number {
   if ('encode' in request) return request.encode.reduce((sum, { length }) => sum + length, 0);
   return 'train' in request ? request.train.reduce((sum, file) => sum + statSync(file).size, 0) : 0;
 }
 
-/** For each kind of request, the error of a failure and its advice. */
+/** For each kind of request, the words of its error and the advice. */
 const refusals = {
   encode: ['has no ids for a text', 'leave it out, or take another tokenizer'],
   decode: ['cannot decode ids', 'leave it out, or take another tokenizer'],
@@ -164,7 +164,7 @@ async function answer(request: Request): Promise<Answer> {
   }
 }
 
-// The process ends with the connection to its parent.
+// This listener keeps the process alive until the connection to its parent closes.
 process.on('message', async (message: Opening | Request) => {
   const characters = 'file' in message ? 0 : lengthOf(message);
   ends[0] = Date.now() + patience + characters * millisecondsPerCharacter;

@@ -31,7 +31,7 @@ function serve({ opening, answered, port }: Bridge): void {
   };
   const start = (): ChildProcess => {
     const started = startProcess('./huggingface-process', import.meta.url, {
-      // The library may print.
+      // Standard output is ignored, because the library may print.
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
       serialization: 'advanced',
       // One core is enough: each thread of prepro has a process. Detached, to receive no signals of the terminal.

@@ -38,13 +38,13 @@ const schema = z.object({
 
 export type DecoderRecord = z.infer<typeof decoderSchema>;
 
-/** The tokens of a file. */
+/** The tokens of a tokenizer.json, as this program reads them. */
 export interface Vocabulary {
   /** Contents of the tokens by id. */
   readonly tokens: readonly string[];
   /** Ids of special tokens, which are no text. */
   readonly special: ReadonlySet<number>;
-  /** The id for everything that the vocabulary lacks. */
+  /** The id of the unknown token, for text that the vocabulary lacks. */
   readonly unknown: number | undefined;
   /** The id that ends a document. */
   readonly endOfText: number | undefined;

@@ -57,7 +57,7 @@ function builtInOf(parsed: object): BuiltInTokenizer | undefined {
 
 type Fields = Readonly<Record<string, unknown>> | null | undefined;
 
-/** The merges of a model, as "a b"; later versions of the library write pairs. */
+/** The merges of a model, as "a b"; newer files of the library have pairs, ["a", "b"]. */
 const mergesOf = (model: Fields): string[] | undefined =>
   (model?.merges as (string | string[])[] | undefined)?.map((pair) => [pair].flat().join(' '));
 
@@ -73,7 +73,7 @@ export const hasVocabulary = (tokenizer: BuiltInTokenizer, vocabulary: unknown):
 export const isSameTokenizer = (a: Tokenizer, b: Tokenizer): boolean =>
   a.name === b.name && (a.file === b.file || isDeepStrictEqual(essence(a), essence(b)));
 
-/** The parts of a file that ids depend on. */
+/** The fields of a tokenizer.json on which ids depend. */
 function essence({ file }: Tokenizer): object {
   const { model, normalizer, pre_tokenizer, added_tokens } = JSON.parse(file ?? '{}') as Readonly<
     Record<string, Fields>

@@ -6,7 +6,7 @@ import { encodeGpt2, gpt2Bytes, tokenCount } from './gpt2.ts';
 import { characterName, type Loss, percent } from './loss.ts';
 import { TokenList } from './tokens.ts';
 
-/** A vocabulary with its encoding. */
+/** A vocabulary of token ids, with functions that encode and decode text. */
 export interface Tokenizer {
   /** The name in dataset.json: "gpt2", "bytes", "char", "huggingface". */
   readonly name: string;
@@ -115,7 +115,7 @@ export const byteLengths = (tokenizer: Tokenizer, vocabularySize: number): Uint8
     ? Uint8Array.from({ length: vocabularySize }, (_, id) => tokenizer.bytesOf!(id).length)
     : undefined;
 
-/** Why `byteLengths` is undefined. */
+/** The reason why `byteLengths` is undefined; undefined if it is not. */
 export function noByteLengths({ bytesOf, encodeAll, lost }: Tokenizer): string | undefined {
   if (!bytesOf) return 'this tokenizer does not reproduce every text';
   if (!encodeAll || lost === 0) return undefined;

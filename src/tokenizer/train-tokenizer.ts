@@ -29,7 +29,7 @@ export function trainTokenizer(files: readonly string[], vocabulary: number): { 
   const learned = libraryOf(JSON.stringify(untrained), 'to train').train(files);
   const { model } = JSON.parse(learned) as { model: { merges: [string, string][] } };
   if (model.merges.length === 0) throw new Gpt2Error(`${shortList(files)} has no word of two bytes; name longer texts`);
-  // Ordered by character, as the library's alphabet.
+  // The bytes are in the order of their characters, as in the library.
   const ids = new Map([endOfText, ...[...byteOf.keys()].sort()].map((token, id) => [token, id]));
   const kept: [string, string][] = [];
   for (const [left, right] of model.merges) {

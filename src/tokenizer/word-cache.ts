@@ -26,7 +26,7 @@ export function wordCache(encode: (bytes: Uint8Array, start: number, end: number
     for (let int = 0; int < ints; int++) if (table[line + keyStart + int] !== key[int]) return false;
     return true;
   };
-  /** Encodes an unknown word and puts it first in its set. */
+  /** Encodes a word that is not in the cache, and puts it first in its set. */
   const learn = (set: number, bytes: Uint8Array, start: number, end: number, into: TokenList): void => {
     const ids = encode(bytes, start, end);
     into.append(ids);

@@ -19,7 +19,7 @@ import { modelPaths, openerOf } from './formats/formats.ts';
 import { fetchHubModel, fromDownload, hubName } from './formats/hub.ts';
 import type { StoredModel } from './formats/stored-model.ts';
 
-/** Verified weights. */
+/** Weights that were found and verified; `load` and `open` read them. */
 export interface Weights {
   readonly path: string;
   /** OWNER/NAME@COMMIT for a model of the Hugging Face hub. */
@@ -106,9 +106,7 @@ function storedWeights(path: string, open: () => StoredModel): Weights {
   };
 }
 
-/**
- * Refuses data of another tokenizer than the weights'. @param dataset undefined: the shards have GPT-2's ids @throws Gpt2Error
- */
+/** Refuses data of another tokenizer than the weights'. @param dataset undefined: ids of GPT-2 @throws Gpt2Error */
 export function refuseOtherTokenizer(weights: Weights, folder: string, dataset: Dataset | undefined): void {
   const { path, model } = weights;
   const refusal = (what: string, expected: Tokenizer | undefined): Gpt2Error => {

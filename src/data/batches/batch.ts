@@ -8,7 +8,7 @@ import { firstOutside } from '../shards/shard.ts';
 import type { Batch } from './loader.ts';
 
 /**
- * @param where names the batch, at the start of errors
+ * Checks a batch. @param where names the batch, at the start of errors
  * @returns the number of targets that are not -1
  * @throws ShapeError unless inputs and targets are B x T tokens each, all in the model's vocabulary; a target may be -1
  */
@@ -43,7 +43,7 @@ export function writeBatch(model: Model, activations: ActivationSet, batch: Batc
   return targets;
 }
 
-/** The tensors of a batch that the host fills, with their values. */
+/** Pairs of a tensor and the values that the host copies to it for a batch: tokens, targets, and the first keys of windows. */
 export function uploadsOf(
   { config }: Model,
   { model: { tokens, targets, firstLong, firstShort }, T }: ActivationSet,

@@ -1,11 +1,11 @@
 // A permutation that is computed instead of stored: a Feistel network over two digits of mixed radix, with cycle walking (Black
-// and Rogaway 2002). It needs only the memory of its keys, and some 100 ns for each element, whatever the size.
+// and Rogaway 2002). Memory holds only the keys; an element takes some 100 ns, whatever the size.
 import type { MersenneTwister } from './mersenne-twister.ts';
 
 /** Eight rounds, to be safe: after two, neighbours are related; four pass tests of randomness with 16.8 million elements. */
 const rounds = 8;
 
-/** A permutation of 0, 1, … count - 1, for counts up to 2^52. Its keys are the generator's next numbers. */
+/** A permutation of 0, 1, … count - 1, for counts up to 2^52. Keys are drawn from `generator`. */
 export function keyedPermutation(count: number, generator: MersenneTwister): (index: number) => number {
   const keys = Array.from({ length: rounds }, () => generator.next());
   const high = Math.ceil(Math.sqrt(count));

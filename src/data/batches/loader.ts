@@ -1,5 +1,5 @@
-// Reads batches of tokens from shards, in an order (order.ts), from a position on. After `seek` to a position, a loader
-// returns the batches that followed the position.
+// Reads batches of tokens from shards, in an order (order.ts), from a position on. A loader that seeks a position returns the
+// batches that first followed the position.
 import { dirname } from 'node:path';
 import { checkGiven, checkValue, whole } from '../../base/checks/given.ts';
 import { gpt2Error, usageError, words } from '../../base/errors.ts';
@@ -47,13 +47,13 @@ export interface LoaderOptions {
 export interface Loader extends Disposable {
   /** Tokens in all shards. */
   readonly tokens: number;
-  /** The position of the next batch, as plain data for `seek`. */
+  /** The position of the next batch, as plain data, which `seek` takes. */
   readonly position: Position;
   readonly shards: readonly Shard[];
   next(): Batch;
   /** @throws Gpt2Error for a position that these shards do not have */
   seek(position: Position): void;
-  /** Seeks to the position that this rank has when rank 0 is at `position`. @throws as `seek` */
+  /** Seeks this rank's position at the time when rank 0 is at `position` (see order.ts). @throws as `seek` */
   seekAsRoot(position: Position): void;
   close(): void;
 }

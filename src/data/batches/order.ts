@@ -65,7 +65,7 @@ export function sampleOrder(sizes: OrderSizes) {
     },
     holds: ({ epoch, shard, sample }: Position): boolean =>
       epoch <= mostEpochs && shard < samples.length && sample < draw(epoch, shard).samplesOfShard.length,
-    /** The position that this rank has when rank 0 is at `position`: each rank shuffles the shards differently. */
+    /** This rank's position when rank 0 is at `position`: positions differ, because each rank shuffles the shards differently. */
     whenRootIsAt(position: Position): Position {
       if (rank === 0) return position;
       const { epoch, shard, sample } = position;
@@ -109,7 +109,7 @@ function drawing({ seed, shuffle, shardTokens }: OrderSizes, samples: readonly n
   };
 }
 
-/** The most sequences for which a new run stores the permutation: 64 MiB. */
+/** The most sequences whose permutation a new run stores: 64 MiB of int32. */
 export const mostStored = 2 ** 24;
 
 /** In positions of `sequenceOrder`, `shard` is 1 if the permutation is computed from keys, 0 if it is stored. */
@@ -137,7 +137,7 @@ export function sequenceOrder({ shardTokens, batch, sequence, rank, ranks, seed 
     if (shard === keyed) {
       permutation = keyedPermutation(total, generator);
     } else {
-      // All passes use the same memory: a batch reads its rows of one pass before the rows of the next pass.
+      // All passes share this memory, because a batch reads all its rows of one pass before those of the next pass.
       const stored = identityPermutation(total, memory);
       generator.shuffle(stored);
       memory = stored;

@@ -4,13 +4,13 @@ import { words } from '../../base/errors.ts';
 import { type Batch, batchOfRows, type LoaderOptions, openShards } from './loader.ts';
 
 export interface SequenceOptions extends Pick<LoaderOptions, 'shards' | 'sequence' | 'vocabularySize'> {
-  /** Tokens to read, rounded down to whole sequences, at least one. 'all': the whole set. */
+  /** Number of tokens to read, rounded down to whole sequences, at least one sequence. 'all': the whole set. */
   readonly tokens: number | 'all';
 }
 
 export type SequenceSet = ReturnType<typeof openSequences>;
 
-/** Opens and checks shards. No sequence crosses the end of a shard. @throws Gpt2Error as `openLoader` */
+/** Opens and checks shards, and selects sequences; none crosses the end of a shard. @throws Gpt2Error as `openLoader` */
 export function openSequences({ shards: paths, sequence, tokens, vocabularySize }: SequenceOptions) {
   const { shards, close } = openShards(paths, vocabularySize);
   const counts = shards.map((shard) => Math.max(0, Math.floor((shard.tokens - 1) / sequence)));
@@ -30,9 +30,9 @@ export function openSequences({ shards: paths, sequence, tokens, vocabularySize 
         while (index >= counts[shard]!) index -= counts[shard++]!;
         return shards[shard]!.read(index * sequence, sequence + 1);
       }),
-    /** Notices about tokens that are missing or left out. */
+    /** Notices for the user about tokens that the set lacks or that no sequence holds. */
     get notices(): string[] {
-      // The first token of a shard is not predicted.
+      // The first token of a shard is never a target.
       const predicted = shards.reduce((sum, shard) => sum + Math.max(0, shard.tokens - 1), 0);
       const left = predicted - all * sequence;
       const fill = left === 1 ? 'token at the end of shards fills' : 'tokens at the end of shards fill';

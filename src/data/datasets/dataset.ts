@@ -6,9 +6,9 @@ import type { Prepared } from '../standing.ts';
 import type { TextOptions } from './text/prepare-text.ts';
 
 export interface SourceOptions {
-  /** The source file, instead of a local or downloaded one. */
+  /** A source file to use instead of a local or downloaded one. */
   readonly from?: string;
-  /** The data set's folder, which keeps a download. */
+  /** The data set's folder; a downloaded source is kept there. */
   readonly folder: string;
   readonly notice: (text: string) => void;
 }
@@ -24,7 +24,7 @@ export interface DatasetSource {
   readonly local?: string;
   /** The source comes with the package and may change: --from is refused, and prepro makes the shards anew each time. */
   readonly isOfPackage?: true;
-  /** The documents, in order, and their source. */
+  /** Reads the documents of the source, in order, and names the source for dataset.json. */
   documents(options: SourceOptions): Promise<{ source: string; documents: readonly string[] }>;
   /** The tokens for validation: so many from the start, or a share of the documents from the end. */
   readonly validation: { readonly firstTokens: number } | { readonly lastDocumentsShare: number };
@@ -33,7 +33,7 @@ export interface DatasetSource {
 export interface Corpus {
   readonly name: string;
   readonly description: string;
-  /** The paragraphs of --help about the source. */
+  /** Text of --help about the source. */
   readonly about: string;
   readonly examples: string;
   /** The default folders of --out, each with the flags that choose it. */
@@ -42,7 +42,7 @@ export interface Corpus {
   readonly local?: string;
   /** The default of --shard-tokens. */
   readonly shardTokens: number;
-  /** Flags in addition to CorpusOptions. A flag without a type takes text. */
+  /** Flags of this corpus' command besides those of CorpusOptions. A flag without a type takes text. */
   readonly flags?: readonly { usage: string; help: string; type?: NumberType; default?: string }[];
   prepare(options: CorpusOptions): Promise<Prepared>;
 }
@@ -50,12 +50,12 @@ export interface Corpus {
 export type CorpusOptions = Omit<TextOptions, 'out' | 'format' | 'division'> & {
   /** Files or folders to read instead of downloading. */
   readonly from?: readonly string[];
-  /** Default: the folder that the flags choose. */
+  /** The folder to write. Default: the one of `folders` whose flags were used. */
   readonly out?: string;
   readonly shardTokens: number;
   readonly validation?: number;
 };
 
-/** A path in the folder GPT2_DATASETS; undefined if the variable is not set. */
+/** The path of a file in the folder that GPT2_DATASETS names; undefined if the variable is not set. */
 export const inDatasets = (path: string): string | undefined =>
   process.env.GPT2_DATASETS && join(process.env.GPT2_DATASETS, path);

@@ -1,4 +1,4 @@
-// Inspects a token shard: its header, its ends of text, and its text at a place, decoded with the tokenizer of its dataset.json.
+// Inspects a token shard: header, ends of text, and the text at a position, decoded with the tokenizer of its dataset.json.
 import { dirname } from 'node:path';
 import { gpt2Error } from '../../base/errors.ts';
 import { StreamDecoder, type Tokenizer } from '../../tokenizer/tokenizer.ts';

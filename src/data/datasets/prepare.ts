@@ -20,7 +20,7 @@ import { datasetNames, datasets, defaultFolder } from './datasets.ts';
 import { placeAfter, textStart } from './text/line-and-column.ts';
 
 export interface PrepareOptions extends LossOptions {
-  /** The source file, if the data set allows another than its default. */
+  /** A source file to use instead of the default, for data sets that allow it. */
   readonly from?: string | undefined;
   /** Folder to write. Default data/<name>, or data/<name>-<tokenizer>. */
   readonly out?: string | undefined;
@@ -135,7 +135,7 @@ function split(
   return { train: train!.tokens, val: val!.tokens, loss: sumOf([train!.loss, val!.loss]) };
 }
 
-/** A text, or its ids. */
+/** A document: a text, or the token ids of a text. */
 export type Document = string | ArrayLike<number>;
 
 /** The ids of all documents, each after <|endoftext|> if the vocabulary has it. */

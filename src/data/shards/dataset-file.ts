@@ -34,7 +34,7 @@ const datasetSchema = z.strictObject({
   vocabularySize: z.int().positive(),
   /** sha256 of tokenizer.json in the same folder; absent if the tokenizer is built in. */
   tokenizerSha256: z.string().optional(),
-  /** With a tokenizer.json of the Hugging Face library: the share of the text's characters that are lost. */
+  /** The share of the text's characters that encoding lost, 0 to 1; only for tokenizers of the Hugging Face library. */
   lost: z.number().min(0).max(1).optional(),
   documents: z.int().positive().optional(),
   /** The options and a hash of the input, by which prepro recognizes that this data set is already made. */
@@ -74,7 +74,7 @@ export const tokenizerRecord = ({ name, vocabularySize, file, encodeAll }: Token
 });
 
 /**
- * The tokenizer of a folder's shards: GPT-2's without dataset.json.
+ * The tokenizer of a folder's shards; GPT-2's if the folder has no dataset.json.
  * @throws Gpt2Error if dataset.json names an unknown tokenizer; if dataset.json or tokenizer.json is damaged or missing
  * @example const text = decode([0, 1, 2], readDatasetTokenizer('data/tinyshakespeare-char'));
  */
@@ -101,7 +101,7 @@ export function readDatasetTokenizer(folder: string, dataset = readDataset(folde
 }
 
 /**
- * Compares a shard with the dataset.json of its folder, if dataset.json lists shards.
+ * Compares a shard's name and sha256 with the dataset.json of its folder, if dataset.json lists shards.
  * @throws Gpt2Error if the shard is not listed, or has another sha256
  */
 export function checkListed(path: string, sha256: string, dataset: Dataset | undefined): void {
@@ -114,5 +114,5 @@ export function checkListed(path: string, sha256: string, dataset: Dataset | und
   throw gpt2Error`${path} is damaged: its sha256 is ${beginning(sha256)}, but ${list} says ${beginning(listed.sha256)}; restore the shard, or run prepro again`;
 }
 
-/** The first digits of a hash. */
+/** The first 12 digits of a hash, for messages. */
 export const beginning = (hash: string): string => `${hash.slice(0, 12)}…`;

@@ -24,7 +24,7 @@ export interface Shard extends Disposable {
   readonly sha256: string | undefined;
   /**
    * Checks the tokens of the whole shard. `checkHash` is called first, and may refuse the shard by its sha256.
-   * @param see called with all tokens, part by part
+   * @param see called with all tokens of the shard, about a million at a time
    * @throws Gpt2Error naming the first token outside the vocabulary
    */
   checkTokens(vocabularySize: number, checkHash?: (sha256: string) => void, see?: (tokens: Uint16Array) => void): void;
@@ -102,7 +102,7 @@ export function openShard(path: string): Shard {
 export function firstOutside(tokens: Uint16Array | Int32Array, vocabularySize: number, takesNone = false): number {
   const shift = takesNone ? 1 : 0;
   for (let index = 0; index < tokens.length; index++) {
-    // Read as unsigned, a negative token exceeds every vocabulary.
+    // As an unsigned integer, a negative token exceeds every vocabulary.
     if ((tokens[index]! + shift) >>> 0 >= vocabularySize + shift) return index;
   }
   return -1;
@@ -128,7 +128,7 @@ function readHeader(file: number, path: string, stats: Stats): Int32Array {
   return header;
 }
 
-/** The result of `read`. @throws ChangedShardError if the file ends early */
+/** Runs `read`, which reads from the shard at `path`. @throws ChangedShardError if the file ends early */
 function reading<R>(path: string, read: () => R): R {
   try {
     return read();

@@ -15,7 +15,7 @@ import type { StateCopy } from '../../optimizer/state.ts';
 import type { Keeping } from './prune.ts';
 import { type CheckpointHead, copiesOf, type SaveResult } from './write.ts';
 
-/** The values of a copy, in the memory of this process. */
+/** A copy of weights or of a row of optimizer state, in this process's memory. */
 export interface CopyInMemory {
   readonly prefix: string;
   readonly parameters: readonly Parameter[];
@@ -26,7 +26,7 @@ export interface CopyInMemory {
 export interface WriteRequest {
   readonly head: CheckpointHead;
   readonly config: ModelConfig;
-  /** In the order of `copiesOf`. */
+  /** Weights and rows of optimizer state, in the order of `copiesOf`. */
   readonly copies: readonly CopyInMemory[];
   readonly keeping: Keeping | undefined;
 }
@@ -45,7 +45,7 @@ export class BackgroundWriter {
   #memory: PinnedBuffer | undefined;
   #worker: Worker | undefined;
   #isClosed = false;
-  /** The last request; its copies stay until the next request. */
+  /** The last request; the memory of its copies is not reused before the next request. */
   #request: WriteRequest | undefined;
   #answered: { resolve(result: SaveResult): void; reject(error: Gpt2Error): void } | undefined;
 
@@ -59,7 +59,7 @@ export class BackgroundWriter {
   }
 
   /**
-   * Linux grants more memory than the machine has, and later kills the program that uses it.
+   * Compares the copy with the free memory: Linux grants more memory than is free, and later kills the program that uses it.
    * @throws NativeError if there is too little host memory for a copy
    */
   checkMemory(): void {

@@ -26,7 +26,7 @@ export const captureVersion = 2;
 
 /** Names of numbers that JSON lacks. The type is written out because the inferred type of "-Infinity" is no valid declaration. */
 const notFinite: z.ZodType<'NaN' | 'Infinity' | '-Infinity'> = z.enum(['NaN', 'Infinity', '-Infinity']);
-/** A number, or the text of a number that is not finite. */
+/** A number, or the name of a number that is not finite, because JSON has none. */
 const result = z.union([z.number(), notFinite]);
 
 const captureSchema = z.object({
@@ -41,7 +41,7 @@ const captureSchema = z.object({
   library: z.enum(['cpu', 'cuda']),
   dtype: z.enum(dtypes),
   codePath: z.string(),
-  /** Ops and hashes of the kernels that replaced them, as in a run's configuration; absent: there were none. */
+  /** The ops whose kernels a user's kernels replaced, with hashes of these; absent if there were none. */
   cards: z.string().optional(),
   batch: size,
   sequence: size,
@@ -67,7 +67,7 @@ const captureSchema = z.object({
 
 export type Capture = z.infer<typeof captureSchema>;
 
-/** A number as a capture stores it. */
+/** A number as a capture stores it: NaN and infinities become texts. */
 export const captured = (value: number): Capture['loss'] =>
   Number.isFinite(value) ? value : (String(value) as Capture['loss']);
 
@@ -104,7 +104,7 @@ export function writeCapture(
   });
 }
 
-/** The tokens of each row, and the token after the row. */
+/** The tokens of all rows as uint16, each row with the token that follows it. */
 function rowsOf(batches: readonly Batch[], sequence: number): Uint16Array {
   const rows = batches.flatMap(({ inputs, targets }) =>
     Array.from({ length: inputs.length / sequence }, (_, row) => [

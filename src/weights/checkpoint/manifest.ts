@@ -68,7 +68,7 @@ const manifestSchema = z.object({
   model: modelSchema,
   /** Position at which the loader continues. */
   position: positionSchema,
-  /** Length of the run log when the checkpoint was written. */
+  /** Length of the run log, in bytes, when the checkpoint was written. */
   logBytes: count,
   /** Code path of the library; bits are the same only on the same path. */
   codePath: z.string(),
@@ -84,14 +84,14 @@ const manifestSchema = z.object({
 export type Manifest = z.infer<typeof manifestSchema>;
 
 /**
- * Refuses a manifest that `readManifest` would refuse; its files are not written yet.
+ * Refuses a manifest that `readManifest` would refuse, before the files that it lists are written.
  * @throws UsageError naming the value
  */
 export function checkManifest(manifest: Omit<Manifest, 'files'>): void {
   const text = checkedJson(manifest);
   const checked = manifestSchema.omit({ files: true }).safeParse(JSON.parse(text));
   if (!checked.success) throw new UsageError(`the manifest could not be read back: ${z.prettifyError(checked.error)}`);
-  // The list of files takes less than a KiB.
+  // 1024 bytes are left for the list of files, which takes less.
   const [bytes, most] = [Buffer.byteLength(text), largestDescription - 1024];
   if (bytes > most) throw new UsageError(`the manifest has ${bytes} bytes, over ${most}: shorten its configuration`);
 }

@@ -121,11 +121,11 @@ function writeState(head: CheckpointHead, state: State, make = makeInRun): strin
   });
 }
 
-/** Reasons why something could not be removed. Training continues. */
+/** Reasons why files could not be removed; training continues. */
 export interface TidyResult {
-  /** For remains of interrupted saves. */
+  /** Why remains of interrupted saves could not be removed. */
   readonly clearFailure?: string;
-  /** For checkpoints that --keep no longer keeps. */
+  /** Why checkpoints that --keep no longer keeps could not be removed. */
   readonly pruneFailure?: string;
 }
 

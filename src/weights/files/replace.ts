@@ -16,9 +16,7 @@ export function unfinished(entry: string) {
   return name === undefined ? undefined : { name, process: Number(process), isSetAside: ending === 'old' };
 }
 
-/**
- * An unused path for a checkpoint that this process writes or removes (`tmp`), or sets aside while another replaces it (`old`).
- */
+/** An unused path for a checkpoint that is being written or removed (`tmp`), or set aside for a new one (`old`). */
 export function unfinishedPath(folder: string, name: string, ending: 'tmp' | 'old'): string {
   for (let count = 1; ; count++) {
     const path = join(folder, `.${name}.${process.pid}${count > 1 ? `-${count}` : ''}.${ending}`);
@@ -47,7 +45,7 @@ export function writeInPlace(
     write(temporary);
     putInPlace(temporary, folder, name);
   } catch (cause) {
-    // If the removal fails, too, the next write removes the folder (clearLeftovers).
+    // If this removal fails too, the next write removes the folder (clearLeftovers).
     if (temporary) removeIfPossible(temporary);
     // An error without a code of the file system is not the disk's: the device failed, or there is a bug.
     const { code, message } = cause as NodeJS.ErrnoException;
@@ -57,7 +55,7 @@ export function writeInPlace(
   return path;
 }
 
-/** Whether a Gpt2Error was caused by the file system. */
+/** Whether an error is a Gpt2Error that the file system caused. */
 const isOfFiles = (error: unknown): boolean =>
   error instanceof Gpt2Error && (error.cause as NodeJS.ErrnoException | undefined)?.code !== undefined;
 
@@ -121,7 +119,7 @@ export function isWriting(writer: number, path: string): boolean {
   try {
     process.kill(writer, 0);
   } catch (error) {
-    // EPERM: the process runs, as another user.
+    // EPERM: the process runs, but as another user.
     if ((error as NodeJS.ErrnoException).code !== 'EPERM') return false;
   }
   const touched = statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;

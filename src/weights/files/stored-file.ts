@@ -8,7 +8,7 @@ export class StoredFile {
   readonly bytes: number;
   #file: number | undefined;
 
-  /** @throws Gpt2Error if it cannot be opened */
+  /** Opens a file. @throws Gpt2Error if it cannot be opened */
   constructor(path: string) {
     this.path = path;
     this.#file = explained(`${path} cannot be opened`, undefined, () => openRegularFile(path));
@@ -28,7 +28,7 @@ export class StoredFile {
   }
 }
 
-/** Makes a reader of an open file, and closes the file with the reader, or if `make` throws. */
+/** Adds disposal to the reader that `make` returns: it closes `file`, which is also closed if `make` throws. */
 export function readerOf<F extends Disposable, R>(file: F, make: (file: F) => R): R & Disposable {
   try {
     return { ...make(file), [Symbol.dispose]: () => file[Symbol.dispose]() };

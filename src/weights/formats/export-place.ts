@@ -45,7 +45,7 @@ export function writeFolder(path: string, write: (folder: string) => void): void
 }
 
 export function clearInterruptedExports(path: string): void {
-  // Leftovers of another user stay; they do no harm.
+  // Leftovers of another user cannot be removed, and do no harm.
   for (const left of leftovers(path)) removeIfPossible(left);
 }
 

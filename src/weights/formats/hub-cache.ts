@@ -11,7 +11,7 @@ import { lockFile } from '../../native/file-lock.ts';
 import { weightsFile } from '../files/names.ts';
 
 export interface HubName {
-  /** "openai-community/gpt2" */
+  /** OWNER/NAME, such as "openai-community/gpt2". */
   readonly repository: string;
   /** A branch, a tag or a commit; undefined: the branch main. */
   readonly revision: string | undefined;
@@ -38,11 +38,11 @@ export function rememberCommit(name: HubName, commit: string): void {
   try {
     if (knownCommit(name) !== commit) writeFileSync(commitFile(name), commit);
   } catch {
-    // The model can be used from a cache that cannot be written.
+    // Ignored: the model can be used even if the cache cannot be written.
   }
 }
 
-/** Completes a model's folder while no other process does; does nothing if another process has. @throws as `make` */
+/** Runs `make`, which completes a model's folder, while no other process does, unless another process has. @throws as `make` */
 export async function alone(
   folder: string,
   { notice, signal }: FetchOptions,

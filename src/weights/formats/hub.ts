@@ -29,7 +29,7 @@ const patienceMilliseconds = 5000;
 
 const isCommit = (revision = ''): boolean => /^[0-9a-f]{40}$/.test(revision);
 
-/** The parts of a name, or of a browser's address; undefined if the text has another form. */
+/** Repository and revision in a name or in a browser's address; undefined if the text has another form. */
 export function parseHubName(text: string): HubName | undefined {
   const [, repository, revision] =
     /^([A-Za-z0-9_][\w.-]*\/[A-Za-z0-9_][\w.-]*)(?:@(\S+))?$/.exec(nameInAddress(text) ?? text) ?? [];
@@ -80,7 +80,7 @@ export async function fetchHubModel(name: HubName, options: FetchOptions = {}): 
   return model;
 }
 
-/** The commit of a name: the hub's answer, or the one used before if the hub does not answer. */
+/** The commit of a model: the hub's answer or, if the hub does not answer, the commit that was used before. */
 async function findCommit(name: HubName, { notice, signal }: FetchOptions): Promise<string> {
   const { repository, revision } = name;
   if (isCommit(revision) && isWhole(modelFolder(repository, revision!))) return revision!;
@@ -120,7 +120,7 @@ async function downloadModel(
 ): Promise<void> {
   notice?.(`downloading ${name} to ${folder}`);
   const advice = words`give a local model${onCommandLine(' with --model')}`;
-  /** @returns false if the repository lacks the file */
+  /** Downloads a file of the repository. @returns false if the repository lacks the file */
   const fetchFile = async (file: string, shown?: FetchOptions['onProgress']): Promise<boolean> => {
     try {
       const most = file === weightsFile ? undefined : largestFile;

@@ -86,7 +86,7 @@ const isEmpty = (value: unknown): boolean => !value || (typeof value === 'object
 export const writesOneFile = "transformers' save_pretrained(FOLDER, max_shard_size='100GB')";
 /** Files with weights in formats that are not read here. */
 const otherWeights = [`${weightsFile}.index.json`, 'pytorch_model.bin'];
-/** If a folder has an adapter, transformers adds it to the weights. */
+/** The file of an adapter (such as LoRA), which transformers would add to the weights. */
 export const adapterFile = 'adapter_config.json';
 
 /** Whether a folder has the format of transformers, complete or not; false for checkpoints and runs of this program. */
@@ -191,7 +191,7 @@ function isMask(file: SafetensorsFile, name: string, stored: string): boolean {
 }
 
 function checkTensors(file: SafetensorsFile, names: Map<string, string>, model: ModelConfig, refuse: Refuse): void {
-  // Checked before the parameter table is made: a damaged file may claim any number of layers.
+  // Layers are counted before the parameter table is made, because a damaged file may claim any number of them.
   const { size: layers } = new Set([...names.keys()].flatMap((name) => /^h\.\d+\./.exec(name) ?? []));
   if (model.layers !== layers)
     refuse(`n_layer of its ${configFile} is ${model.layers}, but ${weightsFile} has tensors of ${layers} layers`);
@@ -255,7 +255,7 @@ function writeFolder(folder: string, { model, tokenizer: ofModel, read }: Stored
     const named = special === undefined ? {} : { bos_token: special, eos_token: special };
     write(tokenizerFile, file);
     json('tokenizer_config.json', {
-      // Otherwise " ." would be decoded as ".".
+      // Otherwise transformers would decode " ." as ".".
       clean_up_tokenization_spaces: false,
       model_max_length: model.context,
       tokenizer_class: isBuiltIn ? 'GPT2Tokenizer' : 'PreTrainedTokenizerFast',

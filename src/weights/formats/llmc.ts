@@ -60,7 +60,7 @@ function reader(file: StoredFile, others: string): Omit<StoredModel, typeof Symb
   };
 }
 
-/** The sizes of the model, the number of rows of wte, and the bytes of an element. */
+/** Reads the header: the sizes of the model, the number of rows of wte, and the bytes of an element. @throws Gpt2Error */
 function readHeader(file: StoredFile, others: string) {
   const { path, bytes } = file;
   const refuse = (what: string): never => {

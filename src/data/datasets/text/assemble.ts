@@ -16,14 +16,14 @@ export interface Division {
   /** Maximum tokens in a shard. */
   readonly shardTokens: number;
   /**
-   * The share of documents for validation, chosen by a hash of their content; or `first shard`, as llm.c divides FineWeb: shard
-   * 000000 is for validation, and all other shards but the last are full.
+   * The share of documents for validation, from 0 to 1, chosen by a hash of their content; or `first shard`, as llm.c divides
+   * FineWeb: shard 000000 is for validation, and all other shards but the last are full.
    */
   readonly validation: number | 'first shard';
 }
 
 interface Assembly extends Division, LossOptions {
-  /** The id before each document; undefined: none. */
+  /** The id that is written before each document; undefined if the tokenizer has none. */
   readonly endOfText: number | undefined;
 }
 
@@ -141,7 +141,7 @@ function check({ tokens, isSplit }: Counts, { validation }: Division): void {
  */
 function dividerOf({ validation, shardTokens, endOfText }: Assembly, { below, kept }: Decision) {
   const boundary = Uint16Array.from(endOfText === undefined ? [] : [endOfText]);
-  /** Tokens that the first shard, if it is for validation, still lacks. */
+  /** Number of tokens that the first shard still lacks, if it is for validation. */
   let firstLeft = validation === 'first shard' ? shardTokens : 0;
   let previous: Role | undefined;
   /** The number of tokens at the start of a block that are for validation. */

@@ -17,7 +17,7 @@ const longestLine = 64 << 20;
 type FindCut = (bytes: Buffer) => { readonly end: number; readonly closes: boolean } | undefined;
 
 /**
- * The chunks of files, in order. `onRead` is called with the number of bytes read. `spare` is memory of earlier chunks to reuse;
+ * The chunks of files, in order. `onRead` is called with the number of bytes read. `spare` is memory of encoded chunks, to reuse;
  * without it, garbage of 4 MiB each accumulates faster than it is collected.
  * @throws Gpt2Error if a file cannot be read, or has a line that is too long
  */

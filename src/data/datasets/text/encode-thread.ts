@@ -1,6 +1,6 @@
-// Runs on a thread: encodes chunks from thread-pool.ts, one at a time, and writes the part of each chunk. It finds the documents
-// in the bytes, cuts long documents into blocks, encodes each block, and records the hash that decides the block's role. For the
-// tokenizer "char" it first runs only to collect characters.
+// Runs on a thread: encodes chunks from thread-pool.ts, one at a time, and writes the tokens of each to a part file. It finds the
+// documents in the bytes, cuts long documents into blocks, encodes each block, and records the hash that decides the block's
+// role. For the tokenizer "char" it first runs only to collect characters.
 import { hash } from 'node:crypto';
 import { parentPort, workerData } from 'node:worker_threads';
 import { explained, Gpt2Error, gpt2Error, shortList, shown, words } from '../../../base/errors.ts';
@@ -41,7 +41,7 @@ interface Waiting {
   readonly role: FileRole;
   readonly place: typeof current;
 }
-/** Approximate bytes of one call, for a tokenizer that encodes several texts at once. */
+/** Approximate bytes of text in one call of a tokenizer that encodes several texts at once. */
 const batchBytes = 1 << 20;
 let waiting: Waiting[] = [];
 let waitingBytes = 0;

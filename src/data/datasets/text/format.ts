@@ -9,7 +9,7 @@ export type Format =
   /** Each line is a JSON object with the document in a field. */
   | { readonly kind: 'jsonl'; readonly field: string };
 
-/** Everything on which the tokens of a text depend. */
+/** The settings on which the tokens of a text depend. */
 export interface Encoding {
   /** The tokenizer's name and hash, as in dataset.json. */
   readonly tokenizer: string;
@@ -32,7 +32,7 @@ export interface Input {
 
 /** A contiguous range of one file, inside a chunk. */
 export interface Piece {
-  /** Range in the chunk's bytes. */
+  /** First byte in the chunk, and the byte after the last. */
   readonly start: number;
   readonly end: number;
   /** Whether a document begins at the piece's start, and whether a document ends at its end. */
@@ -42,11 +42,11 @@ export interface Piece {
   /** Path of the file, and the piece's offset in the file in bytes, for messages. */
   readonly path: string;
   readonly offset: number;
-  /** Number of the first line, in JSON lines. */
+  /** In JSON lines, the number in the file of the piece's first line, counted from 1. */
   readonly line: number;
 }
 
-/** Bytes that a thread encodes at a time. */
+/** The unit of work of an encoding thread: some megabytes of text, from one file or several. */
 export interface Chunk {
   readonly index: number;
   readonly bytes: Uint8Array & { readonly buffer: ArrayBuffer };

@@ -17,11 +17,11 @@ const readBytes = 1 << 20;
 
 export interface Selection {
   readonly role?: FileRole | undefined;
-  /** Globs of the files to read in a folder, for their names or their paths in the folder. Default: all. */
+  /** Globs of the files to read in a folder: they match a file's name or its path in the folder. Default: all. */
   readonly include?: readonly string[] | undefined;
   /** Globs of files to leave out; the name of a folder leaves out all its files. */
   readonly exclude?: readonly string[] | undefined;
-  /** Receives a notice about files in folders that are not text. */
+  /** Receives a notice about files in folders that are skipped, because they are not text. */
   readonly notice?: ((text: string) => void) | undefined;
 }
 
@@ -120,7 +120,7 @@ const startOf = (path: string, most = firstBytes): Buffer =>
 const isPacked = (path: string): boolean => path.endsWith('.parquet') || isGzip(path);
 const isGzip = (path: string): boolean => path.endsWith('.gz') || startOf(path, 2).equals(Buffer.of(0x1f, 0x8b));
 
-/** Formats that may hold text but cannot be read here, by their first bytes, with the command that unpacks a file. */
+/** Formats that may hold text but cannot be read here: name, first bytes, and the command that unpacks a file. */
 const packed: readonly (readonly [name: string, start: readonly number[], command: string])[] = [
   ['compressed with zstd', [0x28, 0xb5, 0x2f, 0xfd], 'zstd -d'],
   ['compressed with xz', [0xfd, 0x37, 0x7a, 0x58, 0x5a], 'xz -dk'],
@@ -129,7 +129,7 @@ const packed: readonly (readonly [name: string, start: readonly number[], comman
   ['a PDF', [0x25, 0x50, 0x44, 0x46], 'pdftotext'],
 ];
 
-/** "is compressed with zstd: unpack it with `zstd -d FILE`"; undefined for other files. */
+/** The end of an error, "is compressed with zstd: unpack it with `zstd -d FILE`"; undefined for other files. */
 function unpackingOf(path: string): string | undefined {
   if (!statusOf(path).isFile()) return undefined;
   const start = startOf(path, 8);
@@ -165,8 +165,8 @@ const cannotRead = (path: string, cause: unknown): Gpt2Error => {
 };
 
 /**
- * The bytes of a file: of a gzip file decompressed, of a .parquet file its documents in `format`. Each part is valid until the
- * next part is requested. `onRead` is called with the number of bytes read from the file.
+ * Reads the bytes of a file: decompressed if it is a gzip file, the documents in `format` if it is a .parquet file. A part is
+ * valid until the next part is requested. `onRead` is called with the number of bytes read from the file.
  * @throws Gpt2Error if the file cannot be read or decompressed
  */
 export async function* bytesOf(
@@ -186,7 +186,7 @@ export async function* bytesOf(
   }
 }
 
-/** The only field of text in the first MiB of each JSON file; undefined if there is no such field, or not all files are JSON. */
+/** The field that is the only text in the first MiB of each JSON file; undefined if there is none, or not all files are JSON. */
 export async function fieldOfTexts(inputs: readonly Input[]): Promise<string | undefined> {
   let lines: string[] = [];
   for (const input of inputs) {

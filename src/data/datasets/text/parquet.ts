@@ -17,7 +17,7 @@ import { gpt2Error, words } from '../../../base/errors.ts';
 import { readFully } from '../../../base/files/regular-file.ts';
 import type { Format } from './format.ts';
 
-/** The maximum decompressed size of a row group's column, which keeps prepro within its promised memory. */
+/** The most bytes of a row group's column, decompressed: a limit of the memory that prepro takes. */
 const mostBytes = 64 * 2 ** 20;
 /** Documents are returned in parts of up to this many bytes; a longer document is a part by itself. */
 const partBytes = 1 << 20;
@@ -50,7 +50,7 @@ export async function* documentsOf(
 /** Returns a document in the requested format. Strings hold UTF-8 bytes as Latin-1, one character per byte. */
 type Write = (text: string) => string;
 
-/** The column of the text, and the function that writes a document. @throws Gpt2Error if a file of this format is one document */
+/** The column of the text, and a function that writes a document. @throws Gpt2Error if `format` takes a file for one document */
 function layoutFor(path: string, format: Format): { column: string; write: Write } {
   if (format.kind === 'jsonl') {
     const { field } = format;

@@ -1,5 +1,5 @@
-// Reads and writes parts: the tokens of one chunk, in a file that exists until the shards are written. A part begins with a hash
-// of its input, by which work done before a kill is found, and a hash of its content.
+// Reads and writes part files. A part holds the tokens of one chunk until the shards are written. It begins with a hash of its
+// input, by which a later start recognizes the work of a killed one, and a hash of its content.
 import { createHash } from 'node:crypto';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -57,7 +57,7 @@ export function keyOf({ bytes, pieces }: Chunk, encoding: Encoding): Buffer {
 export const partPath = (folder: string, index: number): string =>
   join(folder, `part-${String(index).padStart(6, '0')}`);
 
-/** Whether an intact part with this key exists. */
+/** Whether an intact part file with this key exists at `path`. */
 export const hasPart = (path: string, key: Uint8Array): boolean =>
   orElse(false, () => {
     const bytes = readFileSync(path);

@@ -22,7 +22,7 @@ export interface Order {
 
 interface Thread {
   readonly worker: Worker;
-  /** Callbacks of the thread's orders, the oldest first. */
+  /** Callbacks for the chunks that the thread has received but not answered, the oldest first. */
   readonly waiting: (() => void)[];
 }
 
