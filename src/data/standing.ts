@@ -52,7 +52,7 @@ export function standingIn(folder: string, prefix: string) {
 export const standsInTheWay = (folder: string, what: string): Gpt2Error =>
   gpt2Error`${folder} holds ${what}: replace it with --overwrite, or name another folder${onCommandLine(' with --out')}`;
 
-/** Checks the tokenizer.json of a folder. @throws Gpt2Error if a new data set's would replace one that belongs to no data set */
+/** Checks that a new data set's tokenizer.json replaces no file that belongs to no data set. @throws Gpt2Error */
 export function refuseForeignTokenizer(folder: string, file: string | undefined, replaced: readonly string[]): void {
   const path = join(folder, tokenizerFile);
   if (file === undefined || replaced.includes(tokenizerFile) || !existsSync(path)) return;

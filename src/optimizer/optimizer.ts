@@ -23,7 +23,7 @@ export interface StateRow {
 /** A value of each step that ops read from the step block in device memory, because arguments in a recorded CUDA graph are fixed. */
 export interface StepScalar {
   readonly name: string;
-  /** @param step counted from 0 */
+  /** The value in a step. @param step counted from 0 */
   at(step: number): number;
 }
 

@@ -19,7 +19,7 @@ export interface StateCopy {
   readonly copy: ParameterCopy;
 }
 
-/** A range of an arena, in elements. */
+/** A range of an arena, the buffer of a model's matrices or of its vectors, in elements. */
 interface Range {
   readonly start: number;
   readonly count: number;

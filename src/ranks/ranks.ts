@@ -140,7 +140,7 @@ export class Ranks {
     return (await this.#next(0)) as T[];
   }
 
-  /** The value of rank 0. */
+  /** Sends the value of rank 0 to all ranks, and returns it on each. */
   async fromRoot<T>(value: T): Promise<T> {
     return (await this.allGather(value))[0]!;
   }

@@ -89,7 +89,7 @@ function wordEnd(bytes: Uint8Array, from: number, end: number, wideKindAt: WideK
     kind = wide & 7;
     width = wide >> 3;
     if (kind === unknown) return -Math.max(at, 1);
-    // A blank before wide white space belongs to a run of white space.
+    // A blank before white space of several bytes belongs to the same run of white space.
     if (kind === space && at > from) return spaceEnd(bytes, from, end, limit, wideKindAt);
   }
   if (kind === space) return spaceEnd(bytes, from, end, limit, wideKindAt);
@@ -123,7 +123,7 @@ function spaceEnd(bytes: Uint8Array, from: number, end: number, limit: number, w
   return at >= end || at >= limit || last === from ? at : last;
 }
 
-/** The length of the contraction at `at`, or 0. */
+/** The length in bytes of the contraction at `at`, such as 's; 0 if there is none. */
 function contraction(bytes: Uint8Array, at: number, end: number): number {
   const found = contractions.find((one) => one.every((byte, index) => byte === bytes[at + index]));
   return found && at + found.length <= end ? found.length : 0;

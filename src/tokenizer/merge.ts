@@ -62,7 +62,7 @@ function pairsOf(tokens: readonly Uint8Array[]): Map<number, number> {
   const idOf = new Map(names.map((name, id) => [name, id]));
   const pairs = new Map<number, number>();
   for (const [id, name] of names.entries()) {
-    // All divisions of a token, not only the merge list's: tiktoken compares only the joined bytes.
+    // All divisions of a token count, not only the merge list's, because tiktoken compares only the joined bytes.
     for (let cut = 1; cut < name.length; cut++) {
       const left = idOf.get(name.slice(0, cut));
       const right = idOf.get(name.slice(cut));

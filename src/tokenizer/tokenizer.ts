@@ -150,7 +150,7 @@ export function encode(text: string, tokenizer: Tokenizer = gpt2): Uint32Array {
   return Uint32Array.from(ids.view());
 }
 
-/** @throws UsageError if the tokenizer has more ids than a model; it may have fewer */
+/** Checks a tokenizer for a model. @throws UsageError if it has more ids than the model's vocabulary; it may have fewer */
 export function checkTokenizer({ name, vocabularySize: ids }: Tokenizer, model: { vocabularySize: number }): void {
   const { vocabularySize: most } = model;
   if (ids > most)

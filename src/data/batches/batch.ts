@@ -43,7 +43,7 @@ export function writeBatch(model: Model, activations: ActivationSet, batch: Batc
   return targets;
 }
 
-/** Pairs of a tensor and the values that the host copies to it for a batch: tokens, targets, and the first keys of windows. */
+/** Pairs of a device tensor and its values for a batch: tokens, targets and, with windows or masks, each query's first key. */
 export function uploadsOf(
   { config }: Model,
   { model: { tokens, targets, firstLong, firstShort }, T }: ActivationSet,

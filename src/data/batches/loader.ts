@@ -53,7 +53,7 @@ export interface Loader extends Disposable {
   next(): Batch;
   /** @throws Gpt2Error for a position that these shards do not have */
   seek(position: Position): void;
-  /** Seeks this rank's position at the time when rank 0 is at `position` (see order.ts). @throws as `seek` */
+  /** Seeks the position that this rank has when rank 0 is at `position`: ranks may shuffle differently. @throws as `seek` */
   seekAsRoot(position: Position): void;
   close(): void;
 }

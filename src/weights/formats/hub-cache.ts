@@ -42,7 +42,7 @@ export function rememberCommit(name: HubName, commit: string): void {
   }
 }
 
-/** Runs `make`, which completes a model's folder, while no other process does, unless another process has. @throws as `make` */
+/** Locks a model's folder, and runs `make` to complete it unless another process has done so meanwhile. @throws as `make` */
 export async function alone(
   folder: string,
   { notice, signal }: FetchOptions,

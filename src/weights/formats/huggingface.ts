@@ -20,7 +20,7 @@ import { type WeightType, weightTypes } from '../files/weight-types.ts';
 import type { ModelFormat, StoredModel } from './stored-model.ts';
 
 const configFile = 'config.json';
-/** The model_type of an exported model with other parts than GPT-2's, which is not read back. */
+/** The model_type of an exported model with other parts than GPT-2's; this program does not read such a folder. */
 const modernType = 'gpt2_ts';
 const largestConfigBytes = 1 << 20;
 

@@ -44,7 +44,7 @@ export async function* chunksOf(
   };
   for (const input of inputs) {
     const { path, role } = input;
-    // The current piece is collected[start, filled).
+    // Bytes `start` to `filled` of `collected` are the current piece of the file.
     let start = filled;
     let offset = 0;
     let line = 1;

@@ -50,7 +50,7 @@ export async function* documentsOf(
 /** Returns a document in the requested format. Strings hold UTF-8 bytes as Latin-1, one character per byte. */
 type Write = (text: string) => string;
 
-/** The column of the text, and a function that writes a document. @throws Gpt2Error if `format` takes a file for one document */
+/** The column of the text, and a function that writes a document. @throws Gpt2Error if `format` makes each file one document */
 function layoutFor(path: string, format: Format): { column: string; write: Write } {
   if (format.kind === 'jsonl') {
     const { field } = format;

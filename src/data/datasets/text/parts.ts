@@ -1,5 +1,5 @@
 // Reads and writes part files. A part holds the tokens of one chunk until the shards are written. It begins with a hash of its
-// input, by which a later start recognizes the work of a killed one, and a hash of its content.
+// input, so that a start after a kill finds it again, and a hash of its content.
 import { createHash } from 'node:crypto';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

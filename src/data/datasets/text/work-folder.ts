@@ -6,7 +6,7 @@ import { makeFolder } from '../../../base/files/make-folder.ts';
 import { unfinishedFolder } from '../../shards/dataset-file.ts';
 import { writingTo } from '../../standing.ts';
 
-/** The least size of all parts, in bytes, that are kept after a failure: fewer are quickly made again. */
+/** The least size of all parts together, in bytes, that is kept after a failure: less is quickly made again. */
 const worthKeeping = 1 << 20;
 
 export type WorkFolder = ReturnType<typeof workFolder>;
