@@ -40,7 +40,7 @@ export function optimizersOf(config: ModelConfig, choice: OptimizerChoice): Opti
     checkValue("an optimizer's enqueue", 'function', enqueue);
     checkValue("an optimizer's scalars", { member: 'flatMap', what: 'an array' }, scalars);
     const row = { name: 'text', dtype: ['fp32'], parameters: 'function', granularity: ['element', 'matrix'] } as const;
-    // Only the known members are passed, because a row may be an object of a class that has others.
+    // Only the known members are passed, because a row may be an object of a class that has further members.
     for (const { name, dtype, parameters, granularity } of rows)
       checkGiven({ name, dtype, parameters, granularity }, row, {});
     for (const { name, at } of scalars) checkGiven({ name, at }, { name: 'text', at: 'function' }, {});

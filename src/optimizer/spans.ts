@@ -7,7 +7,7 @@ import type { Optimizer } from './optimizer.ts';
 
 export type AllocatedRow = AssignedRow & { readonly copy: ParameterCopy };
 
-/** Neighbouring parameters with the same optimizer and state rows, or one matrix. `start` and `end` are elements of the arena. */
+/** Neighbouring parameters with the same optimizer and state rows, or one matrix. `start` and `end` are offsets in elements. */
 export interface Span {
   readonly kind: ParameterKind;
   readonly optimizer: Optimizer;
@@ -16,7 +16,7 @@ export interface Span {
   readonly end: number;
   /** [rows, columns] of a single matrix; undefined for neighbouring parameters. */
   readonly shape?: readonly number[];
-  /** For each state row, elements of earlier buckets that this rank has in memory, but for which the row has no state. */
+  /** For each state row, elements that this rank has in earlier buckets without such state: the row has no memory for them. */
   readonly gaps: readonly number[];
 }
 

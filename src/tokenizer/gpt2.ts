@@ -20,7 +20,7 @@ export const tokenCount = 50256;
 
 /** Word length in bytes from which merge.ts is faster than tiktoken, whose time is quadratic: six times faster at 2,560. */
 const longWord = 512;
-/** Bytes from which a word is divided, to limit memory. */
+/** The longest word in bytes; a longer word is divided, to limit memory. */
 const mostBytes = 1 << 24;
 /** The most bytes after an unknown character that one call of tiktoken encodes. */
 const longestStretch = 4096;

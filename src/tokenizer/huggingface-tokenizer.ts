@@ -118,7 +118,7 @@ export const endOfTextOf = (added: readonly AddedToken[]): string | undefined =>
   added.find((token) => token.ends_text)?.content ??
   endsOfText.find((content) => added.some((token) => token.special && token.content === content));
 
-/** The tokens of a model with their ids. */
+/** The tokens of a tokenizer.json's vocabulary, each with its id. */
 const entriesOf = (vocab: z.infer<typeof vocabularySchema>): (readonly [string, number])[] =>
   Array.isArray(vocab) ? vocab.map(([token], index) => [token, index]) : Object.entries(vocab);
 

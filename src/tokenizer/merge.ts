@@ -6,7 +6,7 @@ import type { TokenList } from './tokens.ts';
 export type Merge = (bytes: Uint8Array, start: number, end: number, into: TokenList) => void;
 
 const none = 0xffff;
-/** The heap's entries are id * 2^32 + position: the order of merging. */
+/** An entry of the heap is id * 2^32 + position, so that the least entry is the next merge. */
 const shift = 2 ** 32;
 
 /** Makes a `Merge` in 0.25 s; a merge takes 28 bytes of memory per byte of the word. @param tokens the bytes of every id */

@@ -86,7 +86,7 @@ export function tokenizerNamed(name: string): BuiltInTokenizer {
   throw usageError`tokenizer takes one of ${names}, or what readDatasetTokenizer() or readTokenizer() returns, not ${shown(name)}`;
 }
 
-/** The tokenizer of a program's option. @throws UsageError for a name that is not built in, or another value */
+/** The tokenizer that a program passes, as an object or by a built-in name. @throws UsageError for any other value */
 export function chosenTokenizer(choice: Tokenizer | string): Tokenizer {
   if (typeof choice === 'string') return tokenizerNamed(choice);
   checkArguments({ tokenizer: choice });

@@ -1,5 +1,5 @@
 // Trains a byte-level BPE tokenizer on text files. The package `tokenizers` finds the merges, in the process that also reads
-// tokenizer files. Its method takes no settings and always learns 30,000 entries. A smaller vocabulary takes the first
+// tokenizer files. The package takes no settings and always learns 30,000 entries. A smaller vocabulary takes the first
 // merges: a merge does not depend on later ones.
 import { readFileSync } from 'node:fs';
 import { explained, Gpt2Error, shortList } from '../base/errors.ts';

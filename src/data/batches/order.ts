@@ -79,7 +79,7 @@ export function sampleOrder(sizes: OrderSizes) {
   };
 }
 
-/** Returns a function that draws permutations up to a shard of a pass; for an earlier shard than the last, it begins again. */
+/** Returns a function of a pass and a shard. It draws all permutations up to this shard, from the start if the last was later. */
 function drawing({ seed, shuffle, shardTokens }: OrderSizes, samples: readonly number[], rank: number) {
   let generator: MersenneTwister;
   let shards: Int32Array;

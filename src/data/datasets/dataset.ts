@@ -26,7 +26,7 @@ export interface DatasetSource {
   readonly isOfPackage?: true;
   /** Reads the documents of the source, in order, and names the source for dataset.json. */
   documents(options: SourceOptions): Promise<{ source: string; documents: readonly string[] }>;
-  /** The tokens for validation: so many from the start, or a share of the documents from the end. */
+  /** The tokens for validation: the first tokens of the text, or the last documents, as a share of all (0 to 1). */
   readonly validation: { readonly firstTokens: number } | { readonly lastDocumentsShare: number };
 }
 

@@ -30,7 +30,7 @@ export function inspectShard(path: string, { at = 0, count = 64 }: { at?: number
     sha256: shard.sha256!,
     tokenizer: tokenizer.name,
     vocabularySize: tokenizer.vocabularySize,
-    /** Number of ends of text: one before each document, and one where a document continues after the other role. */
+    /** Number of ends of text: one before each document, one where a document continues after tokens of the other role. */
     endsOfText,
     largest,
     at,

@@ -186,6 +186,6 @@ type Arenas = Readonly<Record<ParameterKind, bigint>>;
 const addressOf = (arenas: Arenas, kind: ParameterKind, start: number): bigint =>
   arenas[kind] + BigInt(start * bytesOf('fp32'));
 
-/** The address of each parameter of a copy, from the addresses of the copy's arenas. */
+/** The address of each parameter of a copy, from the addresses of the copy's two arenas, of matrices and of vectors. */
 const addressesIn = ({ wholeLayout }: ParameterCopy, arenas: Arenas, parameters: readonly Parameter[]) =>
   new Map(parameters.map(({ name, kind }) => [name, addressOf(arenas, kind, wholeLayout.starts.get(name)!)]));

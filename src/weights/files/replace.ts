@@ -47,7 +47,7 @@ export function writeInPlace(
   } catch (cause) {
     // If this removal fails too, the next write removes the folder (clearLeftovers).
     if (temporary) removeIfPossible(temporary);
-    // An error without a code of the file system is not the disk's: the device failed, or there is a bug.
+    // An error without a file-system code does not come from the disk: the device failed, or there is a bug.
     const { code, message } = cause as NodeJS.ErrnoException;
     if (code === undefined && !isOfFiles(cause)) throw cause;
     throw new Gpt2Error(`cannot write the ${what} ${path}: ${message}`, { cause, advice });

@@ -27,7 +27,7 @@ export const isWhole = (folder: string): boolean => existsSync(join(folder, weig
 const commitFile = ({ repository, revision = 'main' }: HubName): string =>
   join(repositoryFolder(repository), `${encodeURIComponent(revision)}.commit`);
 
-/** The commit of a revision when it was last used; undefined if the cache lacks the model. */
+/** The commit that a revision named when it was last used; undefined if the cache lacks the model. */
 export function knownCommit(name: HubName): string | undefined {
   const path = commitFile(name);
   const commit = existsSync(path) ? readFileSync(path, 'utf8') : '';

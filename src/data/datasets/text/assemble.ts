@@ -11,7 +11,7 @@ import { shardSeries } from './shard-series.ts';
 const leastValidation = 1025;
 
 export interface Division {
-  /** Shards are named <prefix>_train.bin, or <prefix>_train_000001.bin where there are several. */
+  /** The start of shard names: <prefix>_train.bin, or <prefix>_train_000001.bin if a role has several shards. */
   readonly prefix: string;
   /** Maximum tokens in a shard. */
   readonly shardTokens: number;

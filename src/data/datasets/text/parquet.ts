@@ -78,7 +78,7 @@ async function randomAccess(file: FileHandle): Promise<AsyncBuffer> {
   };
 }
 
-/** The file's metadata. @throws Gpt2Error if the file is damaged, or has no such column of text */
+/** The file's metadata. @throws Gpt2Error if the file is damaged, or has no column of text that is named `column` */
 async function openTable(path: string, source: AsyncBuffer, column: string): Promise<FileMetaData> {
   let metadata: FileMetaData;
   let columns: SchemaTree[];

@@ -16,7 +16,7 @@ const format = `5 ${process.versions.v8}`;
 const hashBytes = 32;
 
 const leastBlock = 16 << 10;
-/** Bytes from which a block is divided. */
+/** Size in bytes from which a block, a stretch of one document, is divided. */
 export const largestBlock = 32 << 10;
 
 /**

@@ -11,7 +11,7 @@ export interface Task {
   readonly tokenizerFile?: string;
   /** The path of tokenizer.json, for messages. */
   readonly tokenizerPath?: string;
-  /** The folder of the parts; undefined: the threads only collect the characters of the text. */
+  /** The folder for part files; undefined: the threads only collect the characters of the text. */
   readonly folder: string | undefined;
 }
 
