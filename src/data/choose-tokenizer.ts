@@ -9,14 +9,14 @@ import { builtInNamed, builtInTokenizers, type Tokenizer } from '../tokenizer/to
 import { mostIds, readTokenizer, tokenizerFile } from '../tokenizer/tokenizer-file.ts';
 import { datasetFile, readDatasetTokenizer } from './shards/dataset-file.ts';
 
-/** The names that --tokenizer takes. */
+/** The names that --tokenizer takes; it also takes the path of a file or folder. */
 export const tokenizerNames: readonly string[] = [...builtInTokenizers.map(({ name }) => name), characterTokenizerName];
 
-/** The values that --tokenizer takes, for messages. */
+/** Description, for messages, of the values that --tokenizer takes. */
 export const tokenizerKinds = `${tokenizerNames.join(', ')}, a tokenizer.json or a folder that has one`;
 
 /**
- * The tokenizer with this name, or of this file; undefined for "char", which depends on the text.
+ * The tokenizer of a name, or of the file or folder at this path; undefined for "char", which depends on the text.
  * @throws UsageError for an unknown name; Gpt2Error if the file cannot be used
  */
 export function chooseTokenizer(name: string): Tokenizer | undefined {
@@ -30,7 +30,7 @@ export function chooseTokenizer(name: string): Tokenizer | undefined {
   throw UsageError.takes('--tokenizer', tokenizerKinds, name);
 }
 
-/** The tokenizer in a folder: a data set, a checkpoint, a run, or a model of another program. */
+/** The tokenizer in a folder, which is a data set, a checkpoint, a run, or a model of another program. @throws Gpt2Error */
 function tokenizerOfFolder(folder: string): Tokenizer {
   for (const each of [folder, ...checkpointsIn(folder)]) {
     const found = readFolderTokenizer(each, (what) => {
@@ -42,11 +42,11 @@ function tokenizerOfFolder(folder: string): Tokenizer {
   throw gpt2Error`${folder} has no ${tokenizerFile}; --tokenizer takes ${tokenizerKinds}, such as a run`;
 }
 
-/** Options of all that makes a data set. */
+/** Options of every function that makes a data set. */
 export interface LossOptions {
-  /** Replaces another data set in the folder. */
+  /** Whether to replace another data set in the folder. */
   readonly overwrite?: boolean | undefined;
-  /** Makes a data set even if its tokenizer loses more than a thousandth of the text's characters. */
+  /** Whether to make a data set even if its tokenizer loses more than a thousandth of the text's characters. */
   readonly lossy?: boolean | undefined;
   readonly notice?: ((text: string) => void) | undefined;
 }
@@ -54,7 +54,7 @@ export interface LossOptions {
 /** The largest share of a text's characters that a tokenizer may lose without --lossy. */
 const mostLost = 0.001;
 
-/** @throws Gpt2Error if too many characters are lost */
+/** Refuses a tokenizer that loses more characters of a text than `lossy` permits; prints a smaller loss. @throws Gpt2Error */
 export function refuseLoss(loss: Loss, { lossy, notice }: LossOptions): void {
   if (loss.lost.size === 0) return;
   const lost = `the tokenizer loses ${describeLoss(loss)}`;
@@ -62,7 +62,7 @@ export function refuseLoss(loss: Loss, { lossy, notice }: LossOptions): void {
   else throw gpt2Error`${lost}: take another --tokenizer, or accept the loss with --lossy`;
 }
 
-/** The checkpoints of a run, the newest first. */
+/** Paths of the checkpoints in a run folder, the newest first. */
 function checkpointsIn(folder: string): string[] {
   const inRun = join(folder, 'checkpoints');
   const names = existsSync(inRun) ? readdirSync(inRun).filter((name) => /^step-\d+$/.test(name)) : [];
@@ -70,7 +70,7 @@ function checkpointsIn(folder: string): string[] {
   return newestFirst.map((name) => join(inRun, name));
 }
 
-/** The tokenizer "char" for these code points. @throws Gpt2Error if there are too many */
+/** Makes the tokenizer "char" of these code points. @throws Gpt2Error if there are more than the ids of a shard, 65,536 */
 export function tokenizerOfCharacters(characters: ReadonlySet<number>): Tokenizer {
   if (characters.size <= mostIds) return createCharacterTokenizer(characters);
   throw gpt2Error`the text has ${characters.size} different characters, more than the ${mostIds} ids of a token file: give another --tokenizer`;

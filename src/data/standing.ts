@@ -43,16 +43,16 @@ export function standingIn(folder: string, prefix: string) {
     dataset,
     /** Files that a new data set removes: shards with the new data set's names, and the files of the present data set. */
     replaced,
-    /** Whether the folder holds a complete data set: a process that was killed while it moved one there leaves a part. */
+    /** Whether the folder holds a complete data set. A process killed while it moved shards there leaves only some of them. */
     isFinished: existsSync(join(folder, datasetFile)) || !isCutOff,
   };
 }
 
-/** The error if `what` is in the folder and may not be replaced. */
+/** The error for a folder that holds `what`, which may not be replaced without --overwrite. */
 export const standsInTheWay = (folder: string, what: string): Gpt2Error =>
   gpt2Error`${folder} holds ${what}: replace it with --overwrite, or name another folder${onCommandLine(' with --out')}`;
 
-/** @throws Gpt2Error if a new data set's tokenizer would replace a file that belongs to no data set */
+/** Checks that a new data set's tokenizer.json replaces no file that belongs to no data set. @throws Gpt2Error */
 export function refuseForeignTokenizer(folder: string, file: string | undefined, replaced: readonly string[]): void {
   const path = join(folder, tokenizerFile);
   if (file === undefined || replaced.includes(tokenizerFile) || !existsSync(path)) return;

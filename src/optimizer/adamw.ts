@@ -1,26 +1,26 @@
-// AdamW (Loshchilov and Hutter 2019).
+// The optimizer AdamW (Loshchilov and Hutter 2019); the op `adamw` computes an update.
 import { checkGiven, factor, real } from '../base/checks/given.ts';
 import { everyParameter } from '../model/arena.ts';
 import { adamw } from '../ops/ops.generated.ts';
 import type { Optimizer, StateRow, UpdateContext, UpdatePart } from './optimizer.ts';
 
 export const adamwDefaults = { beta1: 0.9, beta2: 0.95, eps: 1e-8 } as const;
-/** With a beta of 1 a moment would stay 0, and it would be divided by its bias correction, also 0. */
+/** The largest beta. With beta 1, a moment would stay 0, and so would the bias correction by which it is divided. */
 const largestBeta = 0.999999;
-/** The least eps is over 0 in fp32 too; with 0, the update of a weight without a gradient would be 0 / 0. */
+/** Limits of the constants. eps stays above 0 in fp32 too: with 0, a weight without a gradient would be updated by 0 / 0. */
 export const adamwRanges = { beta1: real(0, largestBeta), beta2: real(0, largestBeta), eps: real(1e-30) };
 
-/** The constants of AdamW; train --help explains them. */
+/** AdamW's options: beta1, beta2 and eps (`train --help` explains them), weight decay, and a factor of the learning rate. */
 export interface AdamWOptions extends Partial<Record<keyof typeof adamwDefaults, number | undefined>> {
   readonly weightDecay: number;
-  /** The learning rate, as a multiple of the step's. Default 1. */
+  /** This optimizer's learning rate as a multiple of the learning rate in the step block. Default 1. */
   readonly rate?: number | undefined;
 }
 
 const row = <Name extends string>(name: Name) =>
   ({ name, dtype: 'fp32', parameters: everyParameter, granularity: 'element' }) satisfies StateRow;
 
-/** 1 - beta^t, with t counted from 1. */
+/** The bias correction 1 - beta^t as a scalar of the step block; t counts steps from 1, `step` from 0. */
 const correction = (name: string, beta: number) => ({
   name: `1 - ${name}^t`,
   at: (step: number) => 1 - beta ** (step + 1),
@@ -47,7 +47,7 @@ export class AdamW implements Optimizer {
   }
 
   enqueue({ device, step, scalar }: UpdateContext, parts: readonly UpdatePart[]): void {
-    // The other correction follows.
+    // Index of the first correction in the step block; the other one, 1 - beta2^t, follows.
     const firstScalar = scalar('1 - beta1^t');
     for (const { kind, state, ...tensors } of parts) {
       const weightDecay = kind === 'matrix' ? this.#weightDecay : 0;

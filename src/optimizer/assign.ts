@@ -8,7 +8,7 @@ import type { Device } from '../native/device.ts';
 import { elementCount } from '../native/element-types.ts';
 import type { MatrixShape, Optimizer, StateRow } from './optimizer.ts';
 
-/** The optimizer of all parameters, or a function from a parameter to its optimizer: one object for all that share it. */
+/** One optimizer for all parameters, or a function that returns the optimizer of a parameter: the same object at each call. */
 export type OptimizerChoice = Optimizer | ((parameter: Parameter) => Optimizer);
 
 /** A row of optimizer state, such as AdamW's m, and the run's parameters that have this state. */
@@ -18,7 +18,7 @@ export interface AssignedRow {
   readonly selected: Selection;
 }
 
-/** The optimizer of a parameter. @throws UsageError if there is none, or it cannot update the parameter */
+/** The optimizer of a parameter. @throws UsageError if `choice` returns none, or one that cannot update the parameter */
 export function optimizerOf(choice: OptimizerChoice, parameter: Parameter): Optimizer {
   const optimizer = typeof choice === 'function' && !isClass(choice) ? choice(parameter) : (choice as Optimizer);
   const { name, kind } = parameter;
@@ -28,7 +28,7 @@ export function optimizerOf(choice: OptimizerChoice, parameter: Parameter): Opti
   throw usageError`${optimizer.name} does not update ${name}, a ${kind}; choose another optimizer for it, such as AdamW`;
 }
 
-/** The run's optimizers, in the order of the parameter table. @throws UsageError for an optimizer that lacks something */
+/** The run's optimizers, each once, in the order of the parameter table. @throws UsageError for a missing or invalid member */
 export function optimizersOf(config: ModelConfig, choice: OptimizerChoice): Optimizer[] {
   const all = parameterTable(config).map((parameter) => {
     const optimizer = optimizerOf(choice, parameter);
@@ -40,7 +40,7 @@ export function optimizersOf(config: ModelConfig, choice: OptimizerChoice): Opti
     checkValue("an optimizer's enqueue", 'function', enqueue);
     checkValue("an optimizer's scalars", { member: 'flatMap', what: 'an array' }, scalars);
     const row = { name: 'text', dtype: ['fp32'], parameters: 'function', granularity: ['element', 'matrix'] } as const;
-    // Their members, because they may be objects of classes.
+    // Only the known members are passed, because a row may be an object of a class that has further members.
     for (const { name, dtype, parameters, granularity } of rows)
       checkGiven({ name, dtype, parameters, granularity }, row, {});
     for (const { name, at } of scalars) checkGiven({ name, at }, { name: 'text', at: 'function' }, {});
@@ -52,7 +52,7 @@ export function optimizersOf(config: ModelConfig, choice: OptimizerChoice): Opti
   return different;
 }
 
-/** The run's state rows. A row without parameters is left out. */
+/** The run's rows of optimizer state, such as AdamW's m and v. A row that no parameter uses is left out. */
 export function assignedRows(config: ModelConfig, choice: OptimizerChoice): AssignedRow[] {
   const table = parameterTable(config);
   return optimizersOf(config, choice)
@@ -66,19 +66,19 @@ export function assignedRows(config: ModelConfig, choice: OptimizerChoice): Assi
     .filter(({ selected }) => table.some(selected));
 }
 
-/** Selects the parameters whose matrices are updated as a whole. */
+/** Selects the parameters whose matrices an optimizer such as Muon updates as a whole: ranks must not divide them. */
 export const updatedWhole =
   (choice: OptimizerChoice): Selection =>
   (parameter) =>
     optimizerOf(choice, parameter).rows.some((row) => row.granularity === 'matrix' && row.parameters(parameter));
 
-/** The shape of each matrix of a parameter, with its padding rows. */
+/** [rows, columns] of each matrix that a parameter holds, padding rows included. */
 export const matrixShape = ({ matrices, shape }: Parameter): MatrixShape => [
   shape[0]! / matrices,
   elementCount(shape.slice(1)),
 ];
 
-/** Calls `scratch` of the run's optimizers. @returns the most elements that any optimizer needs, on each rank */
+/** Reserves the optimizers' workspace. @returns the most scratch that one of them needs, in elements, on each rank */
 export function scratchOf(device: Device, config: ModelConfig, choice: OptimizerChoice): number {
   const rows = assignedRows(config, choice);
   const needs = optimizersOf(config, choice).map((optimizer) => {

@@ -10,21 +10,21 @@ export const optimizerNames = ['adamw', 'muon'] as const;
 export interface OptimizerOptions extends AdamWOptions {
   readonly optimizer: (typeof optimizerNames)[number];
   readonly learningRate: number;
-  /** Learning rate of the embedding's matrix; default `learningRate`. */
+  /** Learning rate of wte and of value embeddings; default `learningRate`. */
   readonly embeddingLearningRate?: number | undefined;
   /** Learning rate of an untied head's matrix; default `learningRate`. */
   readonly headLearningRate?: number | undefined;
   readonly muonLearningRate: number;
   readonly muonMomentum: number;
   readonly muonMomentumWarmup: number;
-  /** Default `weightDecay`. */
+  /** Weight decay of Muon's matrices; default `weightDecay`. */
   readonly muonWeightDecay?: number | undefined;
   readonly newtonSchulz: IterationName;
 }
 
 export function chooseOptimizer(options: OptimizerOptions): OptimizerChoice {
   const { weightDecay, beta1, beta2, eps, learningRate, muonLearningRate } = options;
-  // Optimizers take multiples of the step's rate, so that all rates follow the schedule. With --lr 0 the step's rate is always 0.
+  // Optimizers take multiples of the step's rate, so that all rates follow one schedule. With --lr 0 the step's rate is 0.
   const multiple = (rate: number) => (learningRate === 0 ? 0 : rate / learningRate);
   const adamwAt = (rate: number) => new AdamW({ weightDecay, beta1, beta2, eps, rate: multiple(rate) });
   const adamw = adamwAt(learningRate);

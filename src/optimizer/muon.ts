@@ -1,4 +1,4 @@
-// Muon (Jordan 2024): momentum, made orthogonal by a Newton-Schulz iteration. For the transformer blocks; docs/optimizers.md.
+// The optimizer Muon (Jordan 2024): momentum, made orthogonal by a Newton-Schulz iteration. See docs/optimizers.md.
 import { checkGiven, factor, real, whole } from '../base/checks/given.ts';
 import type { Selection } from '../model/arena.ts';
 import type { Device } from '../native/device.ts';
@@ -13,38 +13,38 @@ import {
 import { type Iteration, type IterationName, iterationNames, iterations } from './newton-schulz.ts';
 import type { MatrixShape, Optimizer, StateRow, UpdateContext, UpdatePart } from './optimizer.ts';
 
-/** The learning rate is Jordan's for GPT-2. */
+/** Defaults of Muon's options; the learning rate is the one of Jordan (2024) for GPT-2. */
 export const muonDefaults = { learningRate: 0.02, momentum: 0.95, newtonSchulz: 'polar-express' } as const;
-/** The momentum of the first step of a warmup. */
+/** Momentum in the first step, if `momentumWarmup` is not 0. */
 const firstMomentum = 0.85;
-/** With a momentum of 1 the average would stay 0. */
+/** Limits of Muon's options. With momentum 1, the average of gradients would stay 0. */
 export const muonRanges = {
   momentum: real(0, 0.999999),
   momentumWarmup: whole(0),
   newtonSchulz: iterationNames,
 } as const;
 
-/** Added to the norm of a matrix, which may be 0. */
+/** Added to the Frobenius norm by which a matrix is divided, because the norm may be 0. */
 const eps = 1e-7;
 
 export interface MuonOptions {
-  /** Muon's learning rate, as a multiple of the step's. */
+  /** Muon's learning rate as a multiple of the learning rate in the step block. */
   readonly rate: number;
   readonly weightDecay: number;
-  /** The share of the old average of gradients in the new one. */
+  /** The factor of the old average of gradients in the new average. Default 0.95. */
   readonly momentum?: number | undefined;
-  /** Steps in which the momentum goes linearly from 0.85 to `momentum`. Default 0: it is always the same. */
+  /** Steps over which the momentum rises linearly from 0.85 to `momentum`. Default 0: the momentum is constant. */
   readonly momentumWarmup?: number | undefined;
   readonly newtonSchulz?: IterationName | undefined;
 }
 
 /**
- * Whether a parameter is a matrix of a transformer block: Muon is made for these.
+ * Selects the matrices of the transformer blocks, for which Muon is made.
  * @example const blockMatrices = parameterTable(config).filter(isBlockMatrix);
  */
 export const isBlockMatrix: Selection = ({ kind, name }) => kind === 'matrix' && name.startsWith('h.');
 
-/** Batches for one call of an op: at most `elements` elements, in matrices of R x K with R <= K once tall ones are transposed. */
+/** Groups matrices of equal size, R x K with R <= K (tall ones are transposed), into op calls of up to `elements` elements. */
 function batchesOf<Matrix>(matrices: readonly Matrix[], shapeOf: (matrix: Matrix) => MatrixShape, elements: number) {
   const byShape = new Map<string, { R: number; K: number; matrices: Matrix[] }>();
   for (const matrix of matrices) {
@@ -63,12 +63,12 @@ function batchesOf<Matrix>(matrices: readonly Matrix[], shapeOf: (matrix: Matrix
 
 const shapeOf = ({ weight }: UpdatePart) => weight.shape as MatrixShape;
 
-/** Half of the scratch, rounded up to 64 bytes: for the current directions, or the directions after the iteration's next step. */
+/** Elements of one of the two scratch buffers between which the iteration alternates, rounded up to 64 bytes in bf16. */
 const halfOf = (elements: number): number => Math.ceil(elements / 32) * 32;
 
 /**
- * Muon, by default with momentum 0.95, orthogonalized by the polar-express iteration. It takes only matrices, and is meant for
- * the transformer blocks. `rate` multiplies the step's learning rate.
+ * Muon, by default with momentum 0.95 and the polar-express iteration. It updates matrices only, and is meant for those of the
+ * transformer blocks. `rate` multiplies the learning rate in the step block.
  * @throws UsageError for an option out of range
  * @example
  * const adamw = new AdamW({ weightDecay: 0.1 });
@@ -89,7 +89,7 @@ export class Muon implements Optimizer {
   readonly #iteration: Iteration;
   readonly #batchElements: number;
 
-  /** @param batchElements the most elements of a batch of matrices: in bf16 the scratch has twice 2 bytes for each */
+  /** @param batchElements the most elements in a batch of matrices; in bf16 the scratch takes 4 bytes for each */
   constructor(options: MuonOptions, batchElements = 2 ** 26) {
     checkGiven(options, { rate: factor, weightDecay: real(0) }, muonRanges);
     const { momentum = muonDefaults.momentum, momentumWarmup: warmup = 0, ...others } = options;

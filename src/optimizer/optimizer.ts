@@ -5,13 +5,13 @@ import type { ParameterKind } from '../model/parameters.ts';
 import type { Device } from '../native/device.ts';
 import type { Tensor } from '../native/tensor.ts';
 
-/** Optimizer state: a tensor for each of some parameters, with the parameter's shape. It starts as zeros. */
+/** A row of optimizer state, such as AdamW's m: for each selected parameter, a tensor of the parameter's shape, at first zero. */
 export interface StateRow {
   /** Key in `UpdatePart.state` and prefix of tensors in optimizer.safetensors: "m" gives "m.wte.weight". */
   readonly name: string;
   /** Type in memory and in checkpoints. */
   readonly dtype: 'fp32';
-  /** Selects, of the parameters that the optimizer updates, those that have this state. */
+  /** Selects the parameters that have this state, among those that the optimizer updates. */
   readonly parameters: Selection;
   /**
    * How an update may be divided. 'element': `enqueue` receives ranges that may begin and end inside a parameter. 'matrix':
@@ -20,30 +20,30 @@ export interface StateRow {
   readonly granularity: 'element' | 'matrix';
 }
 
-/** A value that ops read from the step block, because arguments of a recorded graph do not change. */
+/** A value of each step that ops read from the step block in device memory, because arguments in a recorded CUDA graph are fixed. */
 export interface StepScalar {
   readonly name: string;
-  /** @param step counted from 0 */
+  /** The value in a step. @param step counted from 0 */
   at(step: number): number;
 }
 
 export type MatrixShape = readonly [rows: number, columns: number];
 
-/** Tensors of a range of parameters, or of one matrix; all have the same shape. */
+/** Tensors that one update reads and writes: of a range of parameters, or of one matrix. All have the same shape. */
 export interface UpdatePart {
   readonly kind: ParameterKind;
   readonly weight: Tensor;
-  /** fp32; the same memory as `weight` unless the device computes in bf16. */
+  /** Master weights in fp32; the same memory as `weight` unless the device stores weights in bf16. */
   readonly master: Tensor;
   readonly gradient: Tensor;
-  /** By row name. */
+  /** State tensors, by the name of their row: "m". */
   readonly state: Readonly<Record<string, Tensor>>;
 }
 
-/** Arguments shared by the ops of an update. */
+/** Arguments of `Optimizer.enqueue` that all tensors of an update share. */
 export interface UpdateContext {
   readonly device: Device;
-  /** The step block. Ops multiply gradients by its CLIP and change nothing if UPDATED is 0. */
+  /** The step block, floats in device memory. Ops multiply gradients by its CLIP and change nothing if UPDATED is 0. */
   readonly step: Tensor;
   /** The index in the step block of the optimizer's scalar with this name; indices follow the order of `scalars`. @throws UsageError */
   readonly scalar: (name: string) => number;
@@ -65,12 +65,12 @@ export interface Optimizer {
    */
   scratch?(device: Device, matrices: readonly MatrixShape[]): number;
   /**
-   * Enqueues the ops that update master, weight and state of these parts. It may be called several times in a step, each time
-   * with other parts. It must enqueue the same ops every time, because a recorded graph calls it only once, and so does a CPU
-   * unless it reads or writes a tensor.
+   * Enqueues the ops that update master, weight and state of `parts`. A step may call it several times, each time with other
+   * parts. It must enqueue the same ops in each step: later steps launch the recorded CUDA graph, or on a CPU repeat the recorded
+   * calls, without calling it again (unless it reads or writes host memory on a CPU).
    */
   enqueue(context: UpdateContext, parts: readonly UpdatePart[]): void;
 }
 
-/** Changes nothing, for a trainer that only computes gradients. */
+/** An optimizer that changes nothing, for a trainer that only computes gradients. */
 export const noUpdate: Optimizer = { name: 'none', rows: [], scalars: [], enqueue() {} };

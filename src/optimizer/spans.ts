@@ -1,4 +1,4 @@
-// Divides the arenas into spans: neighbouring parameters that one call updates, or single matrices.
+// Divides the arenas (matrices, vectors) into spans: neighbouring parameters that one call updates, or single matrices.
 import { arenaLayout, bucketOf, type ParameterCopy, undivided } from '../model/arena.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { type Parameter, type ParameterKind, parameterTable } from '../model/parameters.ts';
@@ -7,16 +7,16 @@ import type { Optimizer } from './optimizer.ts';
 
 export type AllocatedRow = AssignedRow & { readonly copy: ParameterCopy };
 
-/** Neighbouring parameters with the same optimizer and state rows, or one matrix. Places are in elements of their arena. */
+/** Neighbouring parameters with the same optimizer and state rows, or one matrix. `start` and `end` are offsets in elements. */
 export interface Span {
   readonly kind: ParameterKind;
   readonly optimizer: Optimizer;
   readonly rows: readonly AllocatedRow[];
   readonly start: number;
   readonly end: number;
-  /** The shape of a matrix; undefined for neighbouring parameters. */
+  /** [rows, columns] of a single matrix; undefined for neighbouring parameters. */
   readonly shape?: readonly number[];
-  /** For each row, elements of earlier buckets that this rank holds but the row does not. */
+  /** For each state row, elements that this rank has in earlier buckets without such state: the row has no memory for them. */
   readonly gaps: readonly number[];
 }
 
@@ -39,7 +39,7 @@ export function spansOf(
       kind === 'vector' ? 0 : (bucketStart - copy.layout.buckets[bucket]!.start) / division.shares,
     );
     const start = startOf(parameter);
-    // Not to the next parameter: a row may have no memory after its last bucket.
+    // A matrix's span ends with its bucket, not at the next parameter, because a row may have no memory beyond its last bucket.
     const end = kind === 'vector' ? layout.sizes.vector : bucketStart + count;
     const common = { kind, optimizer, rows, gaps };
     const last = spans[kind].at(-1);
@@ -54,11 +54,11 @@ export function spansOf(
   return [...apart(spans.matrix), ...apart(spans.vector)];
 }
 
-/** Ends each span of neighbours at the next span's start: padding is zero, and an update keeps it zero. */
+/** Ends each span where the next begins. Padding between parameters is then updated too: it is zero, and stays zero. */
 const apart = (spans: readonly Span[]): Span[] =>
   spans.map((span, index) => ({ ...span, end: Math.min(span.end, spans[index + 1]?.start ?? span.end) }));
 
-/** Each matrix of a parameter, with its padding rows. */
+/** Start, end and shape of each matrix that a parameter holds, padding rows included; in elements of the arena. */
 function matricesOf(parameter: Parameter, start: number) {
   const [rows, columns] = matrixShape(parameter);
   return Array.from({ length: parameter.matrices }, (_, index) => {

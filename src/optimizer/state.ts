@@ -11,7 +11,7 @@ import { assignedRows, type OptimizerChoice, optimizersOf, scratchOf } from './a
 import type { Optimizer, UpdatePart } from './optimizer.ts';
 import { type AllocatedRow, type Span, spansOf } from './spans.ts';
 
-/** A state row in device memory, as a checkpoint stores it. */
+/** A row of optimizer state, such as AdamW's m, in device memory, as checkpoints take it. */
 export interface StateCopy {
   readonly of: OptimizerState;
   readonly name: string;
@@ -19,21 +19,21 @@ export interface StateCopy {
   readonly copy: ParameterCopy;
 }
 
-/** A range of an arena, in elements. */
+/** A range of an arena, the buffer of a model's matrices or of its vectors, in elements. */
 interface Range {
   readonly start: number;
   readonly count: number;
-  /** Start in this rank's masters and gradients, which may hold only parts of the arena. */
+  /** Start in this rank's masters and gradients, which with ZeRO-1 hold only the rank's shares of the arena. */
   readonly inParts: number;
 }
 
-/** The state that changed last with a model's weights. */
+/** For each model, the optimizer state that a step or a checkpoint changed last. */
 const lastState = new WeakMap<Model, OptimizerState>();
 
 /**
- * @param isSaved whether another trainer's later state would be lost
- * @returns the owner of the rows, if there are any
- * @throws UsageError unless they are all rows of one trainer of `model`, or none; if `isSaved`, of the last that updated it
+ * @param isSaved whether `optimizer` is about to be saved: it must then be of the trainer that updated the model last
+ * @returns the state that has these rows; undefined if `optimizer` is empty
+ * @throws UsageError unless `optimizer` holds all state rows of one trainer of `model`, or none
  */
 export function checkState(model: Model, optimizer: readonly StateCopy[], isSaved = false): OptimizerState | undefined {
   const owner = Array.isArray(optimizer) ? optimizer[0]?.of : undefined;
@@ -71,7 +71,7 @@ export class OptimizerState {
       throw usageError`the optimizers have ${count} scalars, more than the ${room} of a step; take fewer optimizers, or optimizers with fewer scalars`;
   }
 
-  /** State rows, for checkpoints. */
+  /** All state rows, as checkpoints take them. */
   get copies(): StateCopy[] {
     const table = parameterTable(this.model.config);
     return this.#rows.map(({ row: { name }, selected, copy }) => {
@@ -79,17 +79,17 @@ export class OptimizerState {
     });
   }
 
-  /** Whether these are all its rows, each once. */
+  /** Whether `rows` are all rows of this state, each once. */
   holds(rows: readonly StateCopy[]): boolean {
     return rows.length === this.#rows.length && this.#rows.every(({ copy }) => rows.some((row) => row?.copy === copy));
   }
 
-  /** Called when state changes, by a step or from a checkpoint. Without rows there is none to confuse. */
+  /** Records that a step or a checkpoint has changed this state. State without rows needs no record: there is nothing to save. */
   changed(): void {
     if (this.#rows.length > 0) lastState.set(this.model, this);
   }
 
-  /** Scalars of all optimizers in step `index`, for the step block from GPT2_STEP_SCALARS on. */
+  /** Values of all optimizers' scalars in step `index`, counted from 0, for the step block from GPT2_STEP_SCALARS on. */
   scalarsAt(index: number): number[] {
     return this.optimizers.flatMap(({ name, scalars }) =>
       scalars.map((scalar) => {
@@ -101,7 +101,7 @@ export class OptimizerState {
   }
 
   /**
-   * Enqueues the updates of a range; default: the whole arena.
+   * Enqueues the updates of all matrices or all vectors, or of a range of them.
    * @param step the step block
    */
   enqueue(step: Tensor, kind: ParameterKind, gradients: Tensor, range?: Range): void {
@@ -120,7 +120,7 @@ export class OptimizerState {
     }
   }
 
-  /** The parts of a range that an optimizer updates. */
+  /** The tensors that `optimizer` updates in a range: one UpdatePart for each span. */
   parts(
     optimizer: Optimizer,
     kind: ParameterKind,

@@ -7,10 +7,10 @@ import { fileURLToPath } from 'node:url';
 import { type LibraryKind, libraryPath } from '../native/find-library.ts';
 import type { Ranks } from './ranks.ts';
 
-/** Names and values, nested. */
+/** Named values that must be equal on all ranks; a value may be an object with further names. */
 type Facts = Readonly<Record<string, unknown>>;
 
-/** @throws RankError, the same on every rank, naming the first fact that differs */
+/** Compares `facts` of all ranks. @throws RankError, the same on every rank, naming the first fact that differs */
 export async function agree(ranks: Ranks, facts: Facts): Promise<void> {
   const all = await ranks.allGather(facts);
   const wanted = flat(all[0]!);
@@ -23,13 +23,13 @@ export async function agree(ranks: Ranks, facts: Facts): Promise<void> {
   }
 }
 
-/** Facts by path: "configuration.batch" to "4". */
+/** Flattens nested facts: the path "configuration.batch" maps to the JSON text "4". */
 function flat(value: unknown, path: readonly string[] = []): Map<string, string> {
   if (typeof value !== 'object' || value === null) return new Map([[path.join('.'), JSON.stringify(value)]]);
   return new Map(Object.entries(value).flatMap(([name, each]) => [...flat(each, [...path, name])]));
 }
 
-/** sha256 over the running program, sources or compiled, and the native library. */
+/** sha256, in hex, of all code files of the running program (.ts sources, or compiled .js) and of the native library. */
 export function codeHash(kind: LibraryKind): string {
   const hash = createHash('sha256');
   const self = fileURLToPath(import.meta.url);

@@ -6,10 +6,10 @@ import type { Socket } from 'node:net';
 
 export type Message = Readonly<Record<string, unknown>>;
 
-/** Most characters of a message before the peer's proof, and after it. */
+/** Limits of a message in characters: before the peer has proved that it belongs to the job, and afterwards. */
 const longestUntrusted = 1000;
 const longest = 1 << 28;
-/** How long a closed channel waits for its peer. */
+/** Time that a closed channel waits for its peer to close too. */
 const lastMilliseconds = 1000;
 
 export class Channel {
@@ -19,7 +19,7 @@ export class Channel {
   #receive: ((message: Message) => void) | undefined;
   #closed: ((reason: string) => void) | undefined;
   #reason: string | undefined;
-  /** The line that has not ended. */
+  /** Text received after the last line break. */
   #rest = '';
   /** Set once the peer has proved that it belongs to the job. */
   isTrusted = false;
@@ -30,14 +30,14 @@ export class Channel {
     socket.setNoDelay(true);
     socket.setEncoding('utf8');
     socket.on('data', (text: string) => this.#take(text));
-    // A process that is killed with unread data resets its connection; writing after that is EPIPE.
+    // A process that is killed with unread data resets its connection; a write to a reset connection fails with EPIPE.
     socket.on('error', ({ code, message }: NodeJS.ErrnoException) =>
       this.#end(code === 'ECONNRESET' || code === 'EPIPE' ? 'its connection closed' : message),
     );
     socket.on('close', () => this.#end('its connection closed'));
   }
 
-  /** @param taken called when the system has taken the message or the connection has ended */
+  /** @param taken called when the operating system has taken the message, or the connection has ended */
   send(message: Message, taken = () => {}): void {
     if (this.#socket.destroyed) taken();
     else this.#socket.write(`${JSON.stringify(message)}\n`, () => taken());
@@ -71,7 +71,7 @@ export class Channel {
     });
   }
 
-  /** Reads on until the peer has closed, too: ending with unread data resets the connection, and the peer loses the last message. */
+  /** Reads until the peer has closed too: ending with unread data resets the connection, and the peer loses messages. */
   close(): void {
     if (this.#socket.destroyed) return;
     this.#socket.end();

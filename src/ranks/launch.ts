@@ -1,5 +1,5 @@
-// Starts the ranks of a job on this machine, each a process of this program with the same arguments, forwards signals to them,
-// and kills those that still run some time after one has failed.
+// Starts the ranks of a job on this machine, each a process of this program with the same arguments, and forwards signals.
+// If a rank fails, the ranks that still run some seconds later are killed.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -8,7 +8,7 @@ import { ExitError, Gpt2Error, gpt2Error } from '../base/errors.ts';
 import { signalOf } from '../base/signals.ts';
 import { masterPort } from './place.ts';
 
-/** Time for ranks to end after one has failed; rank 0 may be writing a checkpoint. */
+/** Time that ranks have to end after one has failed; rank 0 has longer, because it may be writing a checkpoint. */
 const graceMilliseconds = 3000;
 const rootGraceMilliseconds = 8000;
 /** Number of characters kept from the end of the standard error of each rank other than 0; errors.ts cuts a message at 1500. */
@@ -16,7 +16,7 @@ const keptCharacters = 1400;
 
 /**
  * Runs `count` ranks until they end. Rank 0 uses this process's standard streams.
- * @param signal forwarded to every rank once; its reason is an exit code
+ * @param signal once aborted, every rank receives the signal that its reason, an exit code such as 130, stands for
  * @throws ExitError of rank 0, which has printed the reason; otherwise Gpt2Error with the rank that failed and the reason
  */
 export async function launchRanks(count: number, signal?: AbortSignal): Promise<void> {
@@ -27,7 +27,7 @@ export async function launchRanks(count: number, signal?: AbortSignal): Promise<
     for (const { child } of ranks) child.kill(signalOf(signal?.reason) ?? 'SIGTERM');
   };
   signal?.addEventListener('abort', pass, { once: true });
-  // A second signal ends this process at once; passed on, it also ends a rank that hangs in a kernel.
+  // A second signal ends this process at once, and its exit passes a signal on: that ends a rank that hangs in a kernel.
   process.once('exit', pass);
   /** The first rank that failed; the others end because of it. */
   let failed: number | undefined;
@@ -61,7 +61,7 @@ interface End {
 
 function start(rank: number, count: number, { port, token }: { port: string; token: string }) {
   const child: ChildProcess = spawn(process.execPath, [...process.execArgv, ...process.argv.slice(1)], {
-    // The channel closes when this process ends, even if it is killed.
+    // The channel (ipc) closes when this process ends, even if it is killed; ranks then stop (`stopWithLauncher`).
     stdio: rank === 0 ? ['inherit', 'inherit', 'inherit', 'ipc'] : ['ignore', 'ignore', 'pipe', 'ipc'],
     env: {
       ...process.env,

@@ -1,16 +1,16 @@
 // Detects ranks that are silent, ranks that lag, and a step that no rank finishes.
 
 export const beatMilliseconds = 1000;
-/** Before training and between steps, a rank may be busy for long: it checks shards, initializes weights, writes files. */
+/** Milliseconds that a rank may be silent outside of steps, while it checks shards, fills weights or writes files. */
 const idlePatience = 600_000;
-/** A step hangs if it takes this many times as long as the longest step before, and as the time after which a rank is silent. */
+/** A step hangs after this many times the longest earlier step, or the time after which a rank is silent, whichever is longer. */
 const hangFactor = 10;
 
 /** The last known state of another rank. */
 interface Other {
   heard: number;
   step: number;
-  /** When the rank was first seen in its current step. */
+  /** Time at which the rank was first seen in its current step. */
   since: number;
 }
 
@@ -22,7 +22,7 @@ export function livenessOf(ranks: Iterable<number>, silenceSeconds: number) {
   const silence = silenceSeconds * 1000;
   let patience = idlePatience;
   let longestStep = 0;
-  /** When the last step was done; undefined before the first step, and after work other than a step. */
+  /** Time at which the last step was done; undefined before the first step, and after work other than a step. */
   let stepDone: number | undefined;
   let lastCheck = begun;
   const liveness = {
@@ -47,7 +47,7 @@ export function livenessOf(ranks: Iterable<number>, silenceSeconds: number) {
       longestStep = Math.max(longestStep, milliseconds);
       stepDone = performance.now();
     },
-    /** Allows any time until the next step is done. */
+    /** Stops watching for a step that hangs, until the next step is done. */
     pause(): void {
       stepDone = undefined;
     },
@@ -61,7 +61,7 @@ export function livenessOf(ranks: Iterable<number>, silenceSeconds: number) {
       const now = performance.now();
       const late = now - lastCheck - beatMilliseconds;
       lastCheck = now;
-      // A process that was busy has not read the messages that others sent meanwhile.
+      // If this process was busy, it has not read the messages that others sent meanwhile: they do not count as silent.
       if (late > beatMilliseconds) for (const other of others.values()) other.heard = now;
       const furthest = Math.max(liveness.step, ...[...others.values()].map(({ step }) => step));
       const found = [...others].flatMap(([rank, other]) => {

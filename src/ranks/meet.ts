@@ -7,7 +7,7 @@ import { Channel, introduce, RefusedError, welcome } from './channel.ts';
 import type { Place } from './place.ts';
 
 const retryMilliseconds = 200;
-/** Longer waits are reported. */
+/** A rank that waits longer than this prints a notice. */
 const quietMilliseconds = 5000;
 
 /**
@@ -79,7 +79,7 @@ async function gather(
       });
     });
   } catch (error) {
-    // Also those of ranks that are joining: they would wait for this one.
+    // Closes also the channels of ranks that are still joining; otherwise they would wait for rank 0.
     for (const channel of connected) channel.close();
     throw error;
   } finally {

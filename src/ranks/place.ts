@@ -14,7 +14,7 @@ export interface Place {
   /** Rank among the ranks of this machine. */
   readonly localRank: number;
   readonly localRanks: number;
-  /** Index of its GPU: `localRank`, or 0 if CUDA_VISIBLE_DEVICES shows only one. */
+  /** Index of the GPU that the rank uses: `localRank`, or 0 if CUDA_VISIBLE_DEVICES shows only one. */
   readonly gpu: number;
   /** Address and port on which rank 0 listens. */
   readonly host: string;
@@ -27,13 +27,13 @@ export interface Place {
   readonly silenceSeconds: number;
 }
 
-/** The most that --gpus accepts. */
+/** The most ranks of a job, as --gpus accepts them. */
 const mostRanks = 65_536;
 const mostPort = 65_535;
-/** The longest delay of a Node timer, which counts milliseconds. */
+/** The longest delay of a Node timer, 2^31 - 1 milliseconds, in seconds. */
 const mostSeconds = 2_147_483;
 
-/** @throws UsageError for a place that a program made, if no job can have it */
+/** Checks a `Place` that a program has made. @throws UsageError for a value that no job can have */
 export function checkPlace(place: Place): void {
   const [index, count, seconds] = [number(0, mostRanks - 1), number(1, mostRanks), number(1, mostSeconds)];
   const ofRank = { rank: index, ranks: count, localRank: index, localRanks: count, gpu: index };
@@ -42,10 +42,10 @@ export function checkPlace(place: Place): void {
   checkValue('rank', number(0, place.ranks - 1), place.rank);
 }
 
-/** A launcher's settings, before defaults. */
+/** The environment variables of a launcher such as torchrun, and the values that it sets; defaults are added later. */
 interface Launcher {
   readonly names: { rank: string; ranks: string; localRank: string; localRanks: string };
-  /** A name that identifies the job. */
+  /** A name by which the launcher identifies the job; undefined if it sets none. */
   readonly job: string | undefined;
   readonly host?: string | undefined;
   /** Whether the launcher itself listens on MASTER_PORT. */
@@ -53,8 +53,8 @@ interface Launcher {
 }
 
 /**
- * The place that a launcher such as torchrun assigned to this process; undefined if it trains alone.
- * @throws UsageError if it is invalid
+ * The rank, GPU and address of rank 0 that a launcher such as torchrun set for this process; undefined if it trains alone.
+ * @throws UsageError if a variable is missing or invalid
  * @example
  * const small = { layers: 2, channels: 64, heads: 2, device: 'cpu', batch: 2, sequence: 32 };
  * await train({ ...small, steps: 2, valEvery: 0, out: 'runs/place' }, { place: placeFromEnvironment() });
@@ -97,7 +97,7 @@ function torchrun(environment: Environment): Launcher | undefined {
 function slurm(environment: Environment): Launcher | undefined {
   const { SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_NTASKS, SLURM_JOB_ID, SLURM_STEP_ID } = environment;
   if (SLURM_PROCID === undefined || (SLURM_STEP_NUM_TASKS ?? SLURM_NTASKS) === undefined) return undefined;
-  // The variables are also set in a batch script; the ranks are the processes that srun starts from the script.
+  // Slurm sets these variables in a batch script too, but only the processes that srun starts from the script are ranks.
   if (SLURM_JOB_ID !== undefined && SLURM_STEP_ID === undefined) return undefined;
   const nodes = environment.SLURM_STEP_NODELIST ?? environment.SLURM_JOB_NODELIST ?? environment.SLURM_NODELIST;
   return {
@@ -128,7 +128,7 @@ function openMpi(environment: Environment): Launcher | undefined {
   };
 }
 
-/** Number of CPU threads of a rank for --threads; 0, all cores, divides the machine's cores among its ranks. */
+/** CPU threads of this rank: --threads, or for 0 (all cores) the cores of the machine divided by the number of its ranks. */
 export const threadsOf = (threads: number, place: Place | undefined): number =>
   threads || !place ? threads : Math.max(1, Math.floor(availableParallelism() / place.localRanks));
 
@@ -144,11 +144,11 @@ export function masterPort(environment: Environment = process.env, beyond = 0): 
   return whole(environment, 'MASTER_PORT', 1, mostPort - beyond) + beyond;
 }
 
-/** A port below those that systems assign automatically. */
+/** A port from 10000 to 29999, derived from the job's name: below the ports that systems assign automatically. */
 function derivedPort(job: string | undefined): number {
   if (job === undefined) throw usageError`MASTER_PORT is not set; set it to a free port of rank 0's machine`;
   return 10_000 + (hash('sha256', job, 'buffer').readUInt32LE() % 20_000);
 }
 
-/** Separates jobs, but anyone who knows the job's name can derive the token; GPT2_JOB_TOKEN is for networks with other users. */
+/** A token that separates jobs, but anyone who knows the job's name can derive; in shared networks set GPT2_JOB_TOKEN. */
 const derivedToken = (job: string): string => hash('sha256', `gpt2.ts ${job} ${process.getuid?.() ?? ''}`);

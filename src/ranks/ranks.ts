@@ -11,34 +11,34 @@ import type { Place } from './place.ts';
 /** The failure of a job of several ranks; every rank ends with the same error. */
 export class RankError extends Gpt2Error {
   override readonly name = 'RankError';
-  /** Whether rank 0 prints it on the same machine: a run that did not begin is refused in one line. */
+  /** Whether rank 0 prints this error on the same machine: a run that cannot begin then prints one line, not one per rank. */
   isPrinted = false;
 }
 
-/** Time that rank 0 waits for the cause of a failure after a rank has reported an effect. */
+/** Time that rank 0 waits for the cause of a failure, once a rank has reported an error that is only the effect. */
 const causeMilliseconds = 1000;
 /** Time that a failing rank waits for the verdict of rank 0. */
 const verdictMilliseconds = 4000;
 
 interface Blame {
   readonly rank: number;
-  /** " is gone: ...", an act of the rank, or ": " and the message of its error. */
+  /** The text that follows the name of the rank: " is gone: ...", or ": " and the message of the error. */
   readonly deed: string;
-  /** Whether another rank may be the cause. */
+  /** Whether the failure of another rank may be the cause of this one. */
   readonly isEffect: boolean;
 }
 
-/** Blames a rank for its error. When a rank ends, collectives on the others fail, and on GPUs reads of its memory, too. */
+/** Blames a rank for its error. When a rank ends, collectives of the others fail, and on GPUs reads of its memory. */
 function blameFor(error: unknown, rank: number): Blame {
   if (!(error instanceof Gpt2Error)) return { rank, deed: `: a defect of gpt2.ts: ${error}`, isEffect: false };
   const native = [error, error.cause].find((each) => each instanceof NativeError);
   const isEffect = native?.status === 'GPT2_RANK_ERROR' || native?.status === 'GPT2_DEVICE_ERROR';
   if (native?.failedRank === undefined) return { rank, deed: `: ${error.message}`, isEffect };
-  // "rank 2 has not answered": the verdict names the rank with its host.
+  // "rank 2 has not answered" becomes " has not answered", because the verdict names the rank with its host.
   return { rank: native.failedRank, deed: native.detail.slice(`rank ${native.failedRank}`.length), isEffect };
 }
 
-/** Whether this process is rank 0, or alone: it writes the run folder. */
+/** Whether this process writes the run folder: it is rank 0, or it trains alone. */
 export const isRoot = (ranks: Ranks | undefined): boolean => ranks?.isRoot ?? true;
 
 export class Ranks {
@@ -50,7 +50,7 @@ export class Ranks {
   readonly liveness: Liveness;
   /** The machine name of each rank. */
   hosts: readonly string[] = [];
-  /** Rejects with the verdict as soon as there is one. */
+  /** Rejects with the verdict, the error with which every rank ends, as soon as it is known here. */
   readonly failed: Promise<never>;
   readonly #others: ReadonlyMap<number, Channel>;
   readonly #inbox = new Map<number, unknown[]>();
@@ -61,7 +61,7 @@ export class Ranks {
   /** On rank 0: whether a failure was reported, so that rank 0 waits for the cause of an effect only once. */
   #hasEffect = false;
   readonly #timer: NodeJS.Timeout;
-  /** The function that `watch` has set. */
+  /** The function that `watch` has set, called with every heartbeat. */
   #check: () => void = () => {};
   /** Whether this rank is done: a connection that closes from then on is no failure. */
   #left = false;
@@ -70,7 +70,7 @@ export class Ranks {
    * Connects to the other ranks.
    * @param notice called for each refused connection
    * @param signal aborting it ends the wait
-   * @throws RankError if a rank does not connect in time or fails meanwhile, rank 0 refuses this one, or `signal` is aborted
+   * @throws RankError if a rank does not connect in time or fails meanwhile, rank 0 refuses this rank, or `signal` is aborted
    */
   static async join(place: Place, notice: (text: string) => void, signal?: AbortSignal): Promise<Ranks> {
     const channels = await meet(place, notice, signal).catch((error: unknown) => {
@@ -112,7 +112,7 @@ export class Ranks {
     this.failed = new Promise((_, reject) => {
       this.#reject = reject;
     });
-    // It is awaited later.
+    // `failed` may reject before anything awaits it: this handler prevents an unhandled rejection.
     this.failed.catch(() => {});
     this.#others = channels;
     this.liveness = livenessOf(channels.keys(), place.silenceSeconds);
@@ -124,7 +124,7 @@ export class Ranks {
         (reason) => this.#lost(rank, reason),
       );
     }
-    // After the messages that have arrived are read: a write to a rank that has ended loses its last message, the reason.
+    // setImmediate, to read arrived messages first: a write to a rank that has ended loses its last message, the reason.
     this.#timer = setInterval(() => setImmediate(() => this.#left || this.#beat()), beatMilliseconds).unref();
   }
 
@@ -140,7 +140,7 @@ export class Ranks {
     return (await this.#next(0)) as T[];
   }
 
-  /** The value of rank 0. */
+  /** Sends the value of rank 0 to all ranks, and returns it on each. */
   async fromRoot<T>(value: T): Promise<T> {
     return (await this.allGather(value))[0]!;
   }
@@ -155,7 +155,7 @@ export class Ranks {
     await this.allGather(null);
   }
 
-  /** Does `work` on rank 0, which shows its progress, then on the others: a download is there already. */
+  /** Does `work` on rank 0, which shows its progress, then on the other ranks, which find a finished download, for example. */
   async afterRoot<T>(work: () => Promise<T>): Promise<T> {
     if (!this.isRoot) await this.barrier();
     const result = await work();
@@ -168,17 +168,17 @@ export class Ranks {
     if (this.#verdict) throw this.#verdict;
   }
 
-  /** Calls `check` every second; an error that it throws ends the job. */
+  /** Calls `check` with every heartbeat, once a second; an error that it throws ends the job. */
   watch(check: () => void): void {
     this.#check = check;
   }
 
-  /** "rank 2 on gpu07" */
+  /** The name of a rank in messages: "rank 2 on gpu07". */
   name(rank: number): string {
     return `rank ${rank}${this.hosts[rank] === undefined ? '' : ` on ${this.hosts[rank]}`}`;
   }
 
-  /** The error of a rank whose facts differ from rank 0's; every rank finds the same one. */
+  /** Ends the job because the facts of a rank differ from rank 0's. Every rank finds the same first difference. */
   disagreement(rank: number, difference: string): RankError {
     return this.#end(`${this.name(rank)} disagrees: ${difference}`);
   }
@@ -250,7 +250,7 @@ export class Ranks {
     this.#accuse({ rank, deed: ` is gone: ${reason}`, isEffect: false });
   }
 
-  /** Ends the job with the first known cause; after an effect rank 0 waits a moment, in case a rank reports the cause. */
+  /** Ends the job with the first known cause. After an effect, rank 0 waits a second for a rank to report the cause. */
   #accuse(blame: Blame): void {
     if (!this.isRoot || !blame.isEffect) this.#decide(blame);
     else if (!this.#hasEffect) globalThis.setTimeout(() => this.#decide(blame), causeMilliseconds);

@@ -38,7 +38,7 @@ export function addCharacters(bytes: Uint8Array, start: number, end: number, int
   for (const [ascii, found] of isThere.entries()) if (found) into.add(ascii);
 }
 
-/** @param characters code points, in any order */
+/** Makes the tokenizer "char", whose ids follow the order of code points. @param characters code points, in any order */
 export function createCharacterTokenizer(characters: Iterable<number>): Tokenizer {
   const sorted = [...characters].sort((a, b) => a - b);
   const ids = new Map(sorted.map((codePoint, id) => [codePoint, id]));
@@ -65,7 +65,7 @@ export function createCharacterTokenizer(characters: Iterable<number>): Tokenize
   };
 }
 
-/** The tokenizer of a parsed tokenizer.json with this structure; undefined for any other file. */
+/** The tokenizer "char" of a parsed tokenizer.json; undefined for a file with other fields than `structure`. */
 export function characterTokenizerOf(parsed: object): Tokenizer | undefined {
   const { model, ...rest } = parsed as { model?: { type?: unknown; vocab?: unknown } };
   if (model?.type !== 'WordLevel' || !isDeepStrictEqual(rest, structure)) return undefined;
@@ -78,7 +78,7 @@ export function characterTokenizerOf(parsed: object): Tokenizer | undefined {
 
 /** A text has a character without an id. */
 export class UnknownCharacterError extends Gpt2Error {
-  /** Index of the character's first byte. */
+  /** Index of the first byte of the character in the text. */
   readonly at: number;
 
   /** @param known number of characters that have ids */

@@ -55,13 +55,13 @@ const fileSchema = z.looseObject({
 type File = z.infer<typeof fileSchema>;
 type Vocabulary = File['model']['vocab'];
 
-/** Names of tokens, in the order in which transformers adds them. */
+/** Fields of tokenizer_config.json that name tokens, in the order in which transformers adds the tokens. */
 const names = ['bos_token', 'eos_token', 'unk_token', 'sep_token', 'pad_token', 'cls_token', 'mask_token'];
 
 type Parse = (text: string) => unknown;
 /** Reads and checks a file of the folder; undefined if it does not exist. @throws Gpt2Error */
 type ReadFile = <S extends z.ZodType>(name: string, schema: S, parse?: Parse) => z.infer<S> | undefined;
-/** Throws the error for a folder with this property. */
+/** Throws the error that a folder's tokenizer or model cannot be read, for the reason `what`. */
 export type Refuse = (what: string) => never;
 
 const otherTokenizers = ['vocab.txt', 'spiece.model', 'tokenizer.model', 'sentencepiece.bpe.model'];
@@ -89,7 +89,8 @@ export const readerIn =
   };
 
 /**
- * The folder's tokenizer; undefined if there is none. A padding token is often added to GPT-2's tokens without an embedding row.
+ * Reads a folder's tokenizer; undefined if there is none. Added tokens without an embedding row, often a padding token after
+ * GPT-2's tokens, are left out if a built-in tokenizer remains.
  * @param refuse throws the error for a tokenizer that cannot be read
  */
 export function readFolderTokenizer(path: string, refuse: Refuse): Tokenizer | undefined {
@@ -104,7 +105,7 @@ export function readFolderTokenizer(path: string, refuse: Refuse): Tokenizer | u
   const found = file === undefined ? tokenizerOf({ vocabularySize: rows ?? 0 }) : parse(file);
   if (!found) return undefined;
   const { endOfText = 'unknown: name it as eos_token in its tokenizer_config.json' } = found;
-  // In a smaller vocabulary than GPT-2's, transformers' default, 50256, stays in the file and has no effect.
+  // An id outside the vocabulary has no effect: transformers' default, 50256, stays in the config.json of smaller vocabularies.
   const ends = endIds.filter((id) => id < found.vocabularySize);
   if (ends.length > 0 && !ends.some((id) => id === endOfText))
     refuse(
@@ -124,9 +125,8 @@ export function readFolderTokenizer(path: string, refuse: Refuse): Tokenizer | u
 }
 
 /**
- * @param endIds eos_token_id of config.json: names the end of text if nothing else does
- * @returns the content of tokenizer.json; undefined if the folder has no tokenizer
- * @throws Gpt2Error if it cannot be read
+ * @param endIds eos_token_id of config.json: the end of text if no other file names it
+ * @returns the content of a tokenizer.json for the folder; undefined if the folder has no tokenizer @throws Gpt2Error
  */
 function fileOfFolder(read: ReadFile, endIds: readonly number[], refuse: Refuse): string | undefined {
   const settings = read('tokenizer_config.json', settingsSchema) ?? {};
@@ -163,7 +163,7 @@ function fileOfFolder(read: ReadFile, endIds: readonly number[], refuse: Refuse)
   return JSON.stringify({ ...file, added_tokens: tokens.map((token, index) => ({ id: ids[index], ...token })) });
 }
 
-/** Makes the file of a vocabulary; also sets the names that transformers gives GPT-2's end of text. */
+/** Makes a tokenizer.json from vocab.json and merges.txt; completes `settings` with <|endoftext|>, as transformers does. */
 function fileOfVocabulary(read: ReadFile, settings: Settings, refuse: Refuse): File | undefined {
   const { tokenizer_class: type, add_prefix_space: prefix } = settings;
   if (type && !/^GPT2Tokenizer(Fast)?$/.test(type))
@@ -178,7 +178,7 @@ function fileOfVocabulary(read: ReadFile, settings: Settings, refuse: Refuse): F
   return byteLevelFile(vocab, merges!, [], prefix ?? false);
 }
 
-/** The content of a tokenizer's tokenizer.json; for a built-in tokenizer it is generated. */
+/** The tokenizer.json of a tokenizer: its file's content, or for a built-in tokenizer a generated one. */
 export function fileOf({ name, file }: Tokenizer): string {
   const builtIn = builtInNamed(name);
   if (file !== undefined || !builtIn) return file!;
@@ -204,7 +204,7 @@ function byteLevelFile(vocab: Vocabulary, merges: string[], added: File['added_t
 /** The tokens that a folder's other files name, those with ids first, in the order in which transformers adds them. */
 function namedTokens(read: ReadFile, settings: Settings): Token[] {
   const { added_tokens_decoder: numbered } = settings;
-  // transformers reads the older files only if the newer one has no tokens with ids.
+  // transformers reads special_tokens_map.json and added_tokens.json only if tokenizer_config.json has no tokens with ids.
   const all = numbered ? settings : { ...settings, ...read('special_tokens_map.json', settingsSchema) };
   const older = numbered ? {} : (read('added_tokens.json', z.record(z.string().min(1), z.int().nonnegative())) ?? {});
   const others = Object.keys(all).filter((name) => name.endsWith('_token') && !names.includes(name));

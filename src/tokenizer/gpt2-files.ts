@@ -1,9 +1,9 @@
 // Makes the content of tokenizer files for other programs: the text of each token, and the merges in order. Both follow from the
-// ids: a token's rank is its id, and encoding the token with lower ranks only gives the two parts that merge into it. The
+// ids, which are in the order of merging: a token, encoded with lower ids only, leaves the two parts that merge into it. The
 // tokenizer "bytes" has no merges.
 import type { BuiltInTokenizer } from './tokenizer.ts';
 
-/** Printable Latin-1 characters stay; other bytes become characters from U+0100 on, in order (Radford et al. 2019). */
+/** The character of each byte: printable Latin-1 stays, other bytes become U+0100 and on, in order (Radford et al. 2019). */
 const characterOf: readonly string[] = (() => {
   const isPrintable = (byte: number) =>
     (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
@@ -17,14 +17,14 @@ export const byteOf: ReadonlyMap<string, number> = new Map(characterOf.map((char
 export const tokenTexts = ({ endOfText, bytesOf }: BuiltInTokenizer): string[] =>
   Array.from({ length: endOfText }, (_, id) => Array.from(bytesOf(id), (byte) => characterOf[byte]!).join(''));
 
-/** The files that were made: finding GPT-2's merges takes 0.2 s. */
+/** Cache of made files, because finding GPT-2's merges takes 0.2 s. */
 const made = new Map<BuiltInTokenizer, ReturnType<typeof makeFiles>>();
 export const tokenizerFiles = (tokenizer: BuiltInTokenizer) =>
   made.get(tokenizer) ?? made.set(tokenizer, makeFiles(tokenizer)).get(tokenizer)!;
 
 /**
- * The text of each id, with one printable character per byte (see `characterOf`), <|endoftext|> last; and the two parts of ids
- * 256, 257, ... of GPT-2: "Ġ t".
+ * Returns `tokens`, the text of each id with one printable character per byte (see `characterOf`), <|endoftext|> last; and
+ * `merges`, for each id from 256 on the two parts that merge into it: "Ġ t".
  */
 function makeFiles(tokenizer: BuiltInTokenizer) {
   const tokens = tokenTexts(tokenizer);
@@ -33,7 +33,7 @@ function makeFiles(tokenizer: BuiltInTokenizer) {
   return { tokens: [...tokens, '<|endoftext|>'], merges };
 }
 
-/** Encodes a token by ranks below `limit` only, which leaves the token's two parts. */
+/** Encodes a token by ranks (ids) below `limit`, its id, which leaves the two parts that merge into the token. */
 function parts(token: string, limit: number, ranks: ReadonlyMap<string, number>): string[] {
   const pieces = [...token];
   while (pieces.length > 2) {

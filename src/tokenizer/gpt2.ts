@@ -20,9 +20,9 @@ export const tokenCount = 50256;
 
 /** Word length in bytes from which merge.ts is faster than tiktoken, whose time is quadratic: six times faster at 2,560. */
 const longWord = 512;
-/** Longer words are divided, to limit memory. */
+/** The longest word in bytes; a longer word is divided, to limit memory. */
 const mostBytes = 1 << 24;
-/** Most bytes of words in one call of tiktoken. */
+/** The most bytes after an unknown character that one call of tiktoken encodes. */
 const longestStretch = 4096;
 
 const contractions = ["'s", "'t", "'m", "'d", "'re", "'ve", "'ll"].map((text) => Buffer.from(text));
@@ -48,15 +48,15 @@ const merge: Merge = (...word) => loadMerge()(...word);
 const text = (bytes: Uint8Array, start: number, end: number): string =>
   Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString('utf8');
 
-/** "! 0 IQ== Ig== ...": after the first id, each id's bytes in base64. */
+/** tiktoken's list "! 0 IQ== Ig== ...": after the first id, the bytes of each id in base64. */
 const base64s = lazily((): string[] => require('tiktoken/encoders/gpt2.json').bpe_ranks.split(' ').slice(2));
-/** The bytes of a token other than end of text, from tiktoken's list: it takes 15 ms, opening tiktoken 200. */
+/** The bytes of a token other than end of text, from tiktoken's list: to read it takes 15 ms, to open tiktoken 200 ms. */
 export const gpt2Bytes = (id: number): Uint8Array => Buffer.from(base64s()[id]!, 'base64');
 
 /** Appends the ids of bytes[start, end), valid UTF-8, encoded as a separate text. */
 export function encodeGpt2(bytes: Uint8Array, start: number, end: number, into: TokenList): void {
   const { appendWord } = load();
-  // An unknown character in an English text costs one word; a text in another script goes to tiktoken in long pieces.
+  // Bytes that tiktoken encodes after an unknown character: one word for a single one, long pieces in another script.
   let stretch = 1;
   let unknownEnd = -1;
   for (let from = start; from < end; ) {
@@ -89,7 +89,7 @@ function wordEnd(bytes: Uint8Array, from: number, end: number, wideKindAt: WideK
     kind = wide & 7;
     width = wide >> 3;
     if (kind === unknown) return -Math.max(at, 1);
-    // A blank before wide white space belongs to a run of white space.
+    // A blank before white space of several bytes belongs to the same run of white space.
     if (kind === space && at > from) return spaceEnd(bytes, from, end, limit, wideKindAt);
   }
   if (kind === space) return spaceEnd(bytes, from, end, limit, wideKindAt);
@@ -108,7 +108,7 @@ function wordEnd(bytes: Uint8Array, from: number, end: number, wideKindAt: WideK
   return at;
 }
 
-/** The end of white space: without its last character, which may begin the next match, unless it is alone or ends the text. */
+/** The end of a match of white space. Its last character is left to the next match, unless it is alone or ends the text. */
 function spaceEnd(bytes: Uint8Array, from: number, end: number, limit: number, wideKindAt: WideKind): number {
   let last = from;
   let at = from;
@@ -123,13 +123,13 @@ function spaceEnd(bytes: Uint8Array, from: number, end: number, limit: number, w
   return at >= end || at >= limit || last === from ? at : last;
 }
 
-/** The length of the contraction at `at`, or 0. */
+/** The length in bytes of the contraction at `at`, such as 's; 0 if there is none. */
 function contraction(bytes: Uint8Array, at: number, end: number): number {
   const found = contractions.find((one) => one.every((byte, index) => byte === bytes[at + index]));
   return found && at + found.length <= end ? found.length : 0;
 }
 
-/** Encodes words by tiktoken from `from` at least to `least`, or to the next very long word. @returns the end */
+/** Encodes words by tiktoken, from `from` to a word end at or after `least`, or to the next very long word. @returns the end */
 function encodeUnknown(bytes: Uint8Array, from: number, least: number, end: number, into: TokenList): number {
   const { everyWideKind } = load();
   const first = wordEnd(bytes, from, end, everyWideKind);

@@ -15,7 +15,7 @@ export type Request =
   | { readonly encode: readonly string[] }
   | { readonly decode: readonly number[] }
   | { readonly train: readonly string[] };
-/** `failed`: how the process ended before it answered. */
+/** The answer to a request. `failed`: how the process ended before it answered. */
 export type Answer =
   | { readonly encoded: Encoded }
   | { readonly text: string }
@@ -25,14 +25,14 @@ export type Answer =
 /** The message to huggingface-thread.ts that registers a file. */
 export interface Bridge {
   readonly opening: Opening;
-  /** The number of answers, shared with the thread. */
+  /** The number of answers so far, in memory shared with the thread; the caller waits for it to change. */
   readonly answered: Int32Array;
   readonly port: MessagePort;
 }
 
 let thread: Worker | undefined;
 
-/** @param path of the file, for messages */
+/** Opens a tokenizer.json in the library. @param file its content @param path of the file, for messages */
 export function libraryOf(file: string, path: string) {
   const answered = new Int32Array(new SharedArrayBuffer(4));
   const { port1, port2 } = new MessageChannel();

@@ -13,7 +13,7 @@ import { type Loss, lossOf, sumOf } from './loss.ts';
 
 /** Milliseconds to open a file, and to encode a short text. */
 const patience = 10_000;
-/** A hundred times the library's time. */
+/** A hundred times the time that the library takes. */
 const millisecondsPerCharacter = 0.1;
 
 const ends = new Float64Array(new SharedArrayBuffer(8)).fill(Number.POSITIVE_INFINITY);
@@ -26,7 +26,7 @@ const watch = `
     if (Date.now() > ends[0]) end('SIGALRM');
   }, 50);
 `;
-/** Undefined if the package is not installed, which `open` reports. */
+/** The package tokenizers; undefined if it is not installed, which `open` reports. */
 const tokenizers = orElse(undefined, (): typeof import('tokenizers') => createRequire(import.meta.url)('tokenizers'));
 new Worker(watch, { eval: true, workerData: { parent: process.ppid, ends } }).unref();
 
@@ -39,16 +39,16 @@ function isPiecewise({ type, decoders = [], pattern, content }: DecoderRecord): 
     : ['WordPiece', 'Metaspace', 'BPEDecoder', 'ByteFallback', 'Fuse'].includes(type);
 }
 
-/** The opened file. */
+/** The library's tokenizer for the opened file. */
 let library: Package;
 let vocabulary: Vocabulary;
 let normalize: (text: string) => string;
 /** The characters that an id adds to a text; undefined if they depend on the id's neighbours. */
 let pieceOf: ((id: number) => string) | undefined;
-/** Why the file cannot be used. */
+/** The error if the file cannot be used: every request is then answered with it. */
 let refusal: string | undefined;
 
-/** @throws Error whose message continues "the tokenizer PATH" */
+/** Opens a tokenizer.json. @throws Error whose message continues "the tokenizer PATH" */
 function open(file: string): void {
   if (!tokenizers) throw new Error('needs a package that is not installed: npm install tokenizers');
   try {
@@ -58,7 +58,7 @@ function open(file: string): void {
       `cannot be used: the package tokenizers cannot read this tokenizer.json: ${(cause as Error).message}; update it, or give another file`,
     );
   }
-  // A file may set these for batches of short texts.
+  // A file may turn on truncation and padding, for batches of short texts.
   library.disableTruncation();
   library.disablePadding();
   const normalizer = library.getNormalizer();
@@ -103,7 +103,7 @@ async function lossIn(original: string, ids: Uint32Array): Promise<Loss> {
   const withSpace = vocabulary.bytesOf !== undefined;
   const loss = lossOf(text, [decoded], withSpace);
   if (loss.lost.size === 0) return loss;
-  // Added tokens are found before the text is normalized, so that decoding spells them otherwise: [SEP] in a lowercased text.
+  // Added tokens are found before normalization, so that decoding spells them unlike the normalized text: [SEP] in lowercase.
   // Only characters that are lost in both spellings count.
   const { lost } = lossOf(text, [normalize(decoded)], withSpace);
   const both = [...loss.lost]
@@ -112,7 +112,7 @@ async function lossIn(original: string, ids: Uint32Array): Promise<Loss> {
   return { characters: loss.characters, lost: new Map(both) };
 }
 
-/** The text of ids, without the unknown token, except as often as the text spells that token. */
+/** Decodes ids without the unknown token, which is then appended as often as `text` itself spells it. */
 async function decode(text: string, ids: Uint32Array): Promise<string> {
   const { tokens, unknown, bytesOf } = vocabulary;
   const known = Array.from(ids).filter((id) => id !== unknown);
@@ -124,7 +124,7 @@ async function decode(text: string, ids: Uint32Array): Promise<string> {
   return decoded + token.repeat(Math.min(text.split(token).length - 1, ids.length - known.length));
 }
 
-/** Decodes each id once, after itself. This takes a tenth of the time of decoding the text. */
+/** Finds the characters that an id adds by decoding it twice in a row. This takes a tenth of the time of decoding the text. */
 function makePieceOf(): (id: number) => string {
   const { tokens, unknown } = vocabulary;
   const decoder = library.getDecoder();
@@ -134,20 +134,20 @@ function makePieceOf(): (id: number) => string {
     if (pieces[id] !== undefined) return pieces[id];
     const token = tokens[id]!;
     const [once, twice] = [decodeAll([token]), decodeAll([token, token])];
-    // A byte of a longer character decodes only together with the other bytes.
+    // An id for one byte of a longer character gets no characters: it decodes only together with the other bytes.
     const isWhole = id !== unknown && twice.startsWith(once) && !twice.includes('\ufffd');
     pieces[id] = isWhole ? twice.slice(once.length) : '';
     return pieces[id];
   };
 }
 
-/** The characters of a request, on which the time depends. */
+/** Number of characters (or bytes of files) in a request, on which its time limit depends. */
 function lengthOf(request: Request): number {
   if ('encode' in request) return request.encode.reduce((sum, { length }) => sum + length, 0);
   return 'train' in request ? request.train.reduce((sum, file) => sum + statSync(file).size, 0) : 0;
 }
 
-/** For each kind of request, the error of a failure and its advice. */
+/** For each kind of request, the words of its error and the advice. */
 const refusals = {
   encode: ['has no ids for a text', 'leave it out, or take another tokenizer'],
   decode: ['cannot decode ids', 'leave it out, or take another tokenizer'],
@@ -164,7 +164,7 @@ async function answer(request: Request): Promise<Answer> {
   }
 }
 
-// The process ends with the connection to its parent.
+// This listener keeps the process alive until the connection to its parent closes.
 process.on('message', async (message: Opening | Request) => {
   const characters = 'file' in message ? 0 : lengthOf(message);
   ends[0] = Date.now() + patience + characters * millisecondsPerCharacter;

@@ -5,14 +5,14 @@ import { parentPort } from 'node:worker_threads';
 import { startProcess } from '../native/start-thread.ts';
 import type { Answer, Bridge, Request } from './huggingface-library.ts';
 
-/** The signals with which a process ends itself, as failures; see huggingface-process.ts. */
+/** Failures by the signal with which a process ends itself when it exceeds a limit (huggingface-process.ts). */
 const limits: Readonly<Record<string, string>> = {
   SIGALRM: 'did not answer in time',
   SIGUSR2: 'took over 2 GiB of memory',
 };
-/** The most processes at a time: a thousand opened files took 4.5 GB. */
+/** The most processes at a time. Without a limit, a thousand opened files took 4.5 GB. */
 const mostProcesses = 8;
-/** Functions that end the processes, that of the most recently used file at the end. */
+/** Functions that end the running processes, in the order of their last use. */
 const running = new Set<() => void>();
 
 function serve({ opening, answered, port }: Bridge): void {
@@ -31,7 +31,7 @@ function serve({ opening, answered, port }: Bridge): void {
   };
   const start = (): ChildProcess => {
     const started = startProcess('./huggingface-process', import.meta.url, {
-      // The library may print.
+      // Standard output is ignored, because the library may print.
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
       serialization: 'advanced',
       // One core is enough: each thread of prepro has a process. Detached, to receive no signals of the terminal.

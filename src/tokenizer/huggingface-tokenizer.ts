@@ -8,10 +8,10 @@ import type { Tokenizer } from './tokenizer.ts';
 
 export const huggingFaceName = 'huggingface';
 
-/** Contents of the token that ends a document, in order of preference: tokenizer.json says which special token it is only if folder-tokenizer.ts has marked it. */
+/** Spellings of the token that ends a document, the preferred first. They count if folder-tokenizer.ts has not marked the token. */
 const endsOfText = ['<|endoftext|>', '<|end_of_text|>', '</s>', '<eos>', '<|eos|>', '[EOS]', '[SEP]'];
 
-/** Far over the limit of a token file, about which parseTokenizer has a better message. */
+/** An id. The limit is far over that of a token file, about which parseTokenizer has a better message. */
 const id = z.int().nonnegative().max(4_194_304);
 export const vocabularySchema = z.union([z.record(z.string(), id), z.array(z.tuple([z.string(), z.number()]))]);
 const decoderSchema = z.looseObject({
@@ -38,18 +38,18 @@ const schema = z.object({
 
 export type DecoderRecord = z.infer<typeof decoderSchema>;
 
-/** The tokens of a file. */
+/** The tokens of a tokenizer.json, as this program reads them. */
 export interface Vocabulary {
   /** Contents of the tokens by id. */
   readonly tokens: readonly string[];
   /** Ids of special tokens, which are no text. */
   readonly special: ReadonlySet<number>;
-  /** The id for everything that the vocabulary lacks. */
+  /** The id of the unknown token, for text that the vocabulary lacks. */
   readonly unknown: number | undefined;
   /** The id that ends a document. */
   readonly endOfText: number | undefined;
   readonly decoder: DecoderRecord | null | undefined;
-  /** Bytes of a token; undefined if they depend on the token's neighbours. */
+  /** Bytes of a token, none of a special one unless `evenSpecial`; undefined if they depend on the token's neighbours. */
   readonly bytesOf: ((id: number, evenSpecial?: boolean) => Uint8Array) | undefined;
 }
 
@@ -118,11 +118,11 @@ export const endOfTextOf = (added: readonly AddedToken[]): string | undefined =>
   added.find((token) => token.ends_text)?.content ??
   endsOfText.find((content) => added.some((token) => token.special && token.content === content));
 
-/** The tokens of a model with their ids. */
+/** The tokens of a tokenizer.json's vocabulary, each with its id. */
 const entriesOf = (vocab: z.infer<typeof vocabularySchema>): (readonly [string, number])[] =>
   Array.isArray(vocab) ? vocab.map(([token], index) => [token, index]) : Object.entries(vocab);
 
-/** The ids that the library assigns to added tokens, whatever the file says: an id of the vocabulary, else the next after it. */
+/** The ids that the library assigns to added tokens, whatever the file says: the id in the vocabulary, else the next free id. */
 export function addedIds(
   vocab: z.infer<typeof vocabularySchema>,
   added: readonly { readonly content: string }[],

@@ -1,9 +1,9 @@
-// Finds the characters of a text that encoding loses. White space counts only for tokens that are bytes: other tokenizers divide
-// words there, or move it.
+// Finds the characters of a text that encoding loses. White space counts only for byte-level tokenizers: others
+// divide words there, or move it.
 export interface Loss {
-  /** Number of characters after the tokenizer's normalizer, without white space. */
+  /** Number of characters in the normalized text, without white space. */
   readonly characters: number;
-  /** How often each code point is lost. */
+  /** Number of times that each code point is lost. */
   readonly lost: ReadonlyMap<number, number>;
 }
 
@@ -25,7 +25,7 @@ function count(text: string, step: number): number {
   return characters;
 }
 
-/** The characters that the pieces of `decoded` together have fewer times than `text`. */
+/** Finds the characters that occur less often in all pieces of `decoded` together than in `text`. */
 export function lossOf(text: string, decoded: Iterable<string>, withSpace = false): Loss {
   const pieces = [...decoded];
   const characters = count(text, 1);
@@ -54,17 +54,17 @@ export function sumOf(losses: Iterable<Loss>): Loss {
 
 const timesOf = ({ lost }: Loss): number => [...lost.values()].reduce((sum, times) => sum + times, 0);
 
-/** Lost characters as a share of all. */
+/** Lost characters as a share of all characters, from 0 to 1. */
 export const lostShare = (loss: Loss): number => timesOf(loss) / Math.max(1, loss.characters);
 
-/** "0.35%" */
+/** A share as a percentage of two digits: "0.35%". */
 export const percent = (share: number): string => `${Number((100 * share).toPrecision(2))}%`;
 
-/** "é" (U+00E9) */
+/** A character in messages: "é" (U+00E9). */
 export const characterName = (codePoint: number): string =>
   `${JSON.stringify(String.fromCodePoint(codePoint))} (U+${codePoint.toString(16).toUpperCase().padStart(4, '0')})`;
 
-/** "12 of 3,400 characters (0.35%), such as "é" (U+00E9) × 7" */
+/** A loss in messages: "12 of 3,400 characters (0.35%), such as "é" (U+00E9) × 7". */
 export function describeLoss(loss: Loss): string {
   const number = (value: number) => value.toLocaleString('en-US');
   const examples = [...loss.lost].sort(([, a], [, b]) => b - a).slice(0, 5);

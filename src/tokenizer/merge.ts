@@ -6,10 +6,10 @@ import type { TokenList } from './tokens.ts';
 export type Merge = (bytes: Uint8Array, start: number, end: number, into: TokenList) => void;
 
 const none = 0xffff;
-/** The heap's entries are id * 2^32 + position: the order of merging. */
+/** An entry of the heap is id * 2^32 + position, so that the least entry is the next merge. */
 const shift = 2 ** 32;
 
-/** Setup takes 0.25 s; merging needs 28 bytes of memory per byte of the word. @param tokens the bytes of every id */
+/** Makes a `Merge` in 0.25 s; a merge takes 28 bytes of memory per byte of the word. @param tokens the bytes of every id */
 export function createMerge(tokens: readonly Uint8Array[]): Merge {
   const pairs = pairsOf(tokens);
   const idOfByte = new Uint16Array(256);
@@ -28,7 +28,7 @@ export function createMerge(tokens: readonly Uint8Array[]): Merge {
       next[at] = at + 1;
       before[at] = at - 1;
     }
-    // All pairs of bytes, and at most two more for each merge.
+    // Room for all pairs of bytes: a merge takes one pair from the heap and adds at most two.
     const heap = new Heap(2 * length);
     const look = (at: number) => {
       const other = next[at]!;
@@ -41,7 +41,7 @@ export function createMerge(tokens: readonly Uint8Array[]): Merge {
       const entry = heap.pop();
       const id = Math.floor(entry / shift);
       const at = entry % shift;
-      // Stale: one of the two parts has changed since.
+      // A stale entry: one of the two parts has been merged since.
       if (merged[at] !== id) continue;
       const gone = next[at]!;
       const after = next[gone]!;
@@ -62,7 +62,7 @@ function pairsOf(tokens: readonly Uint8Array[]): Map<number, number> {
   const idOf = new Map(names.map((name, id) => [name, id]));
   const pairs = new Map<number, number>();
   for (const [id, name] of names.entries()) {
-    // All divisions of a token, not only the merge list's: tiktoken compares only the joined bytes.
+    // All divisions of a token count, not only the merge list's, because tiktoken compares only the joined bytes.
     for (let cut = 1; cut < name.length; cut++) {
       const left = idOf.get(name.slice(0, cut));
       const right = idOf.get(name.slice(cut));

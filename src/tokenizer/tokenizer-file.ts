@@ -11,9 +11,9 @@ import { huggingFaceTokenizer } from './huggingface-tokenizer.ts';
 import { type BuiltInTokenizer, builtInTokenizers, type Tokenizer } from './tokenizer.ts';
 
 export const tokenizerFile = 'tokenizer.json';
-/** A vocabulary of 65,536 tokens and its merges take a few MB. */
+/** The largest tokenizer.json that is read, in bytes: a vocabulary of 65,536 tokens and its merges take a few MB. */
 export const largestFile = 64 << 20;
-/** Shards hold ids as uint16. */
+/** The most ids of a tokenizer, because shards hold ids as uint16. */
 export const mostIds = 65536;
 
 /**
@@ -57,7 +57,7 @@ function builtInOf(parsed: object): BuiltInTokenizer | undefined {
 
 type Fields = Readonly<Record<string, unknown>> | null | undefined;
 
-/** The merges of a model, as "a b"; later versions of the library write pairs. */
+/** The merges of a model, as "a b"; newer files of the library have pairs, ["a", "b"]. */
 const mergesOf = (model: Fields): string[] | undefined =>
   (model?.merges as (string | string[])[] | undefined)?.map((pair) => [pair].flat().join(' '));
 
@@ -69,11 +69,11 @@ export const hasVocabulary = (tokenizer: BuiltInTokenizer, vocabulary: unknown):
     (token, id) => Object.hasOwn(vocabulary, token) && (vocabulary as Record<string, unknown>)[token] === id,
   );
 
-/** Whether two tokenizers give the same ids. Programs rewrite files with other white space, or other settings for batches. */
+/** Whether two tokenizers give the same ids. Programs rewrite their files with other white space or settings for batches. */
 export const isSameTokenizer = (a: Tokenizer, b: Tokenizer): boolean =>
   a.name === b.name && (a.file === b.file || isDeepStrictEqual(essence(a), essence(b)));
 
-/** The parts of a file that ids depend on. */
+/** The fields of a tokenizer.json on which ids depend. */
 function essence({ file }: Tokenizer): object {
   const { model, normalizer, pre_tokenizer, added_tokens } = JSON.parse(file ?? '{}') as Readonly<
     Record<string, Fields>

@@ -6,7 +6,7 @@ import { encodeGpt2, gpt2Bytes, tokenCount } from './gpt2.ts';
 import { characterName, type Loss, percent } from './loss.ts';
 import { TokenList } from './tokens.ts';
 
-/** A vocabulary with its encoding. */
+/** A vocabulary of token ids, with functions that encode and decode text. */
 export interface Tokenizer {
   /** The name in dataset.json: "gpt2", "bytes", "char", "huggingface". */
   readonly name: string;
@@ -44,7 +44,7 @@ export interface BuiltInTokenizer extends Tokenizer {
   readonly bytesOf: (id: number) => Uint8Array;
 }
 
-/** <|endoftext|> of GPT-2. */
+/** The id of GPT-2's <|endoftext|>: 50256. */
 export const endOfText = tokenCount;
 
 const none = new Uint8Array();
@@ -58,7 +58,7 @@ export const gpt2: BuiltInTokenizer = {
   bytesOf: (id) => (id < endOfText ? gpt2Bytes(id) : none),
 };
 
-/** Every byte is an id: all languages alike, a small head, and four times as many ids as GPT-2 for English. */
+/** Every byte is an id. Treats all languages alike and needs a small head, but for English four times as many ids as GPT-2. */
 export const bytes: BuiltInTokenizer = {
   name: 'bytes',
   vocabularySize: 257,
@@ -70,7 +70,7 @@ export const bytes: BuiltInTokenizer = {
 
 export const builtInTokenizers: readonly BuiltInTokenizer[] = [gpt2, bytes];
 
-/** The built-in tokenizer with a name of a file, or undefined. */
+/** The built-in tokenizer of this name, as dataset.json records it; undefined for any other name. */
 export const builtInNamed = (name: string): BuiltInTokenizer | undefined =>
   builtInTokenizers.find((tokenizer) => tokenizer.name === name);
 
@@ -86,7 +86,7 @@ export function tokenizerNamed(name: string): BuiltInTokenizer {
   throw usageError`tokenizer takes one of ${names}, or what readDatasetTokenizer() or readTokenizer() returns, not ${shown(name)}`;
 }
 
-/** The tokenizer of a program's option. @throws UsageError for a name that is not built in, or another value */
+/** The tokenizer that a program passes, as an object or by a built-in name. @throws UsageError for any other value */
 export function chosenTokenizer(choice: Tokenizer | string): Tokenizer {
   if (typeof choice === 'string') return tokenizerNamed(choice);
   checkArguments({ tokenizer: choice });
@@ -107,7 +107,7 @@ export const exactTokenizerOf = ({ vocabularySize }: Pick<Tokenizer, 'vocabulary
   builtInTokenizers.find((tokenizer) => tokenizer.vocabularySize === vocabularySize);
 
 /**
- * The number of bytes of each id's text; 0 for an id without text, such as end of text. Undefined if it depends on the id's
+ * The number of bytes of each id's text; 0 for an id without text, such as end of text. Undefined if the bytes depend on the id's
  * neighbours, or if the data set may have lost characters of its text.
  */
 export const byteLengths = (tokenizer: Tokenizer, vocabularySize: number): Uint8Array | undefined =>
@@ -115,7 +115,7 @@ export const byteLengths = (tokenizer: Tokenizer, vocabularySize: number): Uint8
     ? Uint8Array.from({ length: vocabularySize }, (_, id) => tokenizer.bytesOf!(id).length)
     : undefined;
 
-/** Why `byteLengths` is undefined. */
+/** The reason why `byteLengths` is undefined; undefined if it is not. */
 export function noByteLengths({ bytesOf, encodeAll, lost }: Tokenizer): string | undefined {
   if (!bytesOf) return 'this tokenizer does not reproduce every text';
   if (!encodeAll || lost === 0) return undefined;
@@ -124,7 +124,7 @@ export function noByteLengths({ bytesOf, encodeAll, lost }: Tokenizer): string |
   return 'it is not known whether the tokenizer lost a part of the text; make the data set again with prepro';
 }
 
-/** Returns a text. @throws Gpt2Error for half of a surrogate pair, which JSON can spell, and which would become U+FFFD */
+/** Returns `text`. @throws Gpt2Error for half of a surrogate pair, which JSON can spell, and which would become U+FFFD */
 export function wellFormed(text: string, where = 'the text'): string {
   const half = /\p{Surrogate}/u.exec(text);
   if (half) throw gpt2Error`${where} has ${characterName(half[0].charCodeAt(0))}, half of a character: remove it`;
@@ -150,7 +150,7 @@ export function encode(text: string, tokenizer: Tokenizer = gpt2): Uint32Array {
   return Uint32Array.from(ids.view());
 }
 
-/** @throws UsageError if the tokenizer has more ids than a model; it may have fewer */
+/** Checks a tokenizer for a model. @throws UsageError if it has more ids than the model's vocabulary; it may have fewer */
 export function checkTokenizer({ name, vocabularySize: ids }: Tokenizer, model: { vocabularySize: number }): void {
   const { vocabularySize: most } = model;
   if (ids > most)
@@ -198,7 +198,7 @@ export class StreamDecoder {
     return text.length > this.#text.length && !text.endsWith('\ufffd') ? this.#take(text) : '';
   }
 
-  /** The rest at the end: a replacement character for an incomplete one. */
+  /** Ends the stream and returns the rest of the text: U+FFFD for an incomplete character. */
   end(): string {
     return this.#tokenizer.bytesOf ? this.#decoder.decode() : this.#take(this.#tokenizer.decode!(this.#ids));
   }

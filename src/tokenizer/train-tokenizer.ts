@@ -1,5 +1,5 @@
 // Trains a byte-level BPE tokenizer on text files. The package `tokenizers` finds the merges, in the process that also reads
-// tokenizer files. Its method takes no settings and always learns 30,000 entries. A smaller vocabulary takes the first
+// tokenizer files. The package takes no settings and always learns 30,000 entries. A smaller vocabulary takes the first
 // merges: a merge does not depend on later ones.
 import { readFileSync } from 'node:fs';
 import { explained, Gpt2Error, shortList } from '../base/errors.ts';
@@ -7,7 +7,7 @@ import { decodeUtf8 } from '../base/files/strict-text.ts';
 import { byteOf } from './gpt2-files.ts';
 import { libraryOf } from './huggingface-library.ts';
 
-/** The ids of a text without merges, and those that the package learns. */
+/** Limits of the vocabulary: the 256 bytes and end of text; and the entries that the package learns. */
 export const leastVocabulary = 257;
 export const mostVocabulary = 30_000;
 
@@ -29,7 +29,7 @@ export function trainTokenizer(files: readonly string[], vocabulary: number): { 
   const learned = libraryOf(JSON.stringify(untrained), 'to train').train(files);
   const { model } = JSON.parse(learned) as { model: { merges: [string, string][] } };
   if (model.merges.length === 0) throw new Gpt2Error(`${shortList(files)} has no word of two bytes; name longer texts`);
-  // Ordered by character, as the library's alphabet.
+  // The bytes are in the order of their characters, as in the library.
   const ids = new Map([endOfText, ...[...byteOf.keys()].sort()].map((token, id) => [token, id]));
   const kept: [string, string][] = [];
   for (const [left, right] of model.merges) {

@@ -6,7 +6,7 @@ import type { TokenList } from './tokens.ts';
 export const longestWord = 40;
 const mostIds = 11;
 
-/** Number of sets. A set has two entries; a new word replaces the older one. */
+/** Number of sets of the cache. A set has two entries; a new word replaces the older one. */
 const setCount = 1 << 16;
 const lineInts = 16;
 const setInts = 2 * lineInts;
@@ -14,11 +14,11 @@ const keyStart = 1;
 const idsStart = 11;
 
 /**
- * A function that appends the ids of bytes[start, end), at most `longestWord` bytes.
- * @param encode returns the ids of an unknown word
+ * Returns a function that appends the ids of a word, bytes[start, end) of at most `longestWord` bytes.
+ * @param encode returns the ids of a word that is not in the cache
  */
 export function wordCache(encode: (bytes: Uint8Array, start: number, end: number) => ArrayLike<number>) {
-  /** An entry: bytes + 256 * number of ids (0: empty) + 65536 * first id; up to 40 bytes, then zeros; up to ten more ids. */
+  /** Entries of 16 int32: bytes + 256 * number of ids (0: empty) + 65536 * first id; 40 bytes of the word; ten more ids. */
   const table = new Int32Array(setCount * setInts);
   const key = new Int32Array(longestWord / 4);
   const holds = (line: number, length: number, ints: number): boolean => {
@@ -26,7 +26,7 @@ export function wordCache(encode: (bytes: Uint8Array, start: number, end: number
     for (let int = 0; int < ints; int++) if (table[line + keyStart + int] !== key[int]) return false;
     return true;
   };
-  /** Encodes an unknown word and puts it first in its set. */
+  /** Encodes a word that is not in the cache, and puts it first in its set. */
   const learn = (set: number, bytes: Uint8Array, start: number, end: number, into: TokenList): void => {
     const ids = encode(bytes, start, end);
     into.append(ids);

@@ -16,14 +16,14 @@ import { resolveWeights } from './weights.ts';
 
 export type ExportFormat = keyof typeof formats;
 
-/** A model to export. */
+/** The model to export, and the format and path to write. */
 export interface ExportOptions extends Pick<FetchOptions, 'notice' | 'onProgress'> {
   /** A run, a checkpoint, or a model of another program: a Hugging Face folder, OWNER/NAME of its hub, llm.c's file. */
   readonly model: string;
   readonly format: ExportFormat;
   /** The file or folder to write. */
   readonly out: string;
-  /** Default fp32. */
+  /** The number format of the written weights; default fp32. */
   readonly dtype?: WeightType | undefined;
 }
 
@@ -61,7 +61,7 @@ export async function exportModel(options: ExportOptions): Promise<string> {
   try {
     const folder = files && existsSync(path) ? path : dirname(path);
     makeFolder(folder);
-    // Checked before the model is read; a later error would name the temporary file.
+    // Write access is checked before the model is read, because a later error would name the temporary file.
     accessSync(folder, constants.W_OK);
     if (files) writeFolder(path, (temporary) => write(temporary, stored, dtype));
     else {

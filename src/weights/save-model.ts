@@ -28,7 +28,7 @@ export function saveModel(
   const { tokenizer } = options;
   if (sharding) throw usageError`saveModel needs all weights in one process, not a model that ranks share`;
   if (tokenizer) checkTokenizer(tokenizer, config);
-  // Whoever reads the weights finds a tokenizer without a file by the size of the vocabulary.
+  // A tokenizer without a file is not saved: readers of the weights choose it by the size of the vocabulary.
   if (tokenizer && tokenizer.file === undefined && tokenizer !== tokenizerOf(config))
     throw usageError`a saved model with a vocabulary of ${config.vocabularySize} cannot name the tokenizer ${tokenizer.name}; make the model with { vocabularySize: ${tokenizer.vocabularySize} }`;
   if (orElse(undefined, () => statSync(folder))?.isFile()) throw gpt2Error`${folder} is a file; name a folder`;

@@ -19,7 +19,7 @@ import { modelPaths, openerOf } from './formats/formats.ts';
 import { fetchHubModel, fromDownload, hubName } from './formats/hub.ts';
 import type { StoredModel } from './formats/stored-model.ts';
 
-/** Verified weights. */
+/** Weights that were found and verified; `load` and `open` read them. */
 export interface Weights {
   readonly path: string;
   /** OWNER/NAME@COMMIT for a model of the Hugging Face hub. */
@@ -30,7 +30,7 @@ export interface Weights {
   /** The options of the run that trained the weights; undefined for a file of another program. */
   readonly configuration?: Readonly<Record<string, unknown>>;
   readonly file: string;
-  /** Newer checkpoints that were skipped. */
+  /** Newer checkpoints that were skipped because they are damaged. */
   readonly damaged: readonly DamagedCheckpoint[];
   /**
    * Fills a model's master weights and the weights that are rounded from them; a shorter context takes the first positions of
@@ -69,7 +69,7 @@ export async function resolveWeights(path: string, options: FetchOptions = {}): 
   return { ...checkpointWeights(checkpoint), damaged };
 }
 
-/** The positions that the run trained; all of weights that started from others, whose training is unknown. */
+/** The number of positions that a run trained; all of them if the run began with other weights, whose training is unknown. */
 export function positionsOf({ model, configuration = {} }: Weights): number {
   const { model: name, sequence } = configuration;
   return isNewModel(name) && typeof sequence === 'number' ? trainedPositions(model, sequence) : model.context;
@@ -106,12 +106,12 @@ function storedWeights(path: string, open: () => StoredModel): Weights {
   };
 }
 
-/** @param dataset undefined: GPT-2's tokens, or the first of them @throws Gpt2Error unless its tokenizer is the weights' */
+/** Refuses data of another tokenizer than the weights'. @param dataset undefined: ids of GPT-2 @throws Gpt2Error */
 export function refuseOtherTokenizer(weights: Weights, folder: string, dataset: Dataset | undefined): void {
   const { path, model } = weights;
   const refusal = (what: string, expected: Tokenizer | undefined): Gpt2Error => {
     const tokenizer = expected?.file ? shellWord(path) : expected?.name;
-    // The text's default folder may hold the data set that does not fit.
+    // The data set that does not fit may be in the text's default folder, so the command names another with --out.
     const out = shellWord(`${folder.replace(/\/+$/, '')}-${expected?.name}`);
     const command = expected && words`: \`npm run prepro -- text FILE --tokenizer ${tokenizer} --out ${out}\``;
     const limit =

@@ -1,4 +1,4 @@
-// Checks a batch and copies it to the device: a `nextBatch` that a program passes may return anything.
+// Checks a batch and copies it to the device. The check is needed because a program's `nextBatch` may return anything.
 import { ShapeError } from '../../base/errors.ts';
 import type { ActivationSet } from '../../model/activations.ts';
 import { firstKeys, type Windows } from '../../model/mask.ts';
@@ -8,7 +8,7 @@ import { firstOutside } from '../shards/shard.ts';
 import type { Batch } from './loader.ts';
 
 /**
- * @param where names the batch, at the start of errors
+ * Checks a batch. @param where names the batch, at the start of errors
  * @returns the number of targets that are not -1
  * @throws ShapeError unless inputs and targets are B x T tokens each, all in the model's vocabulary; a target may be -1
  */
@@ -35,7 +35,7 @@ export function checkBatch(
   return batch.targets.reduce((count, target) => (target >= 0 ? count + 1 : count), 0);
 }
 
-/** Copies a batch into `activations`. @param windows default: the model's @returns and @throws as `checkBatch`, and `checkFilled` */
+/** Copies a batch to `activations`. @param windows default: the model's @returns as `checkBatch` @throws also as `checkFilled` */
 export function writeBatch(model: Model, activations: ActivationSet, batch: Batch, windows?: Windows): number {
   checkFilled(model);
   const targets = checkBatch(model, activations, batch);
@@ -43,7 +43,7 @@ export function writeBatch(model: Model, activations: ActivationSet, batch: Batc
   return targets;
 }
 
-/** The tensors of a batch that the host fills, with their values. */
+/** Pairs of a device tensor and its values for a batch: tokens, targets and, with windows or masks, each query's first key. */
 export function uploadsOf(
   { config }: Model,
   { model: { tokens, targets, firstLong, firstShort }, T }: ActivationSet,

@@ -1,16 +1,16 @@
 // A permutation that is computed instead of stored: a Feistel network over two digits of mixed radix, with cycle walking (Black
-// and Rogaway 2002). It needs only the memory of its keys, and some 100 ns for each element, whatever the size.
+// and Rogaway 2002). Memory holds only the keys; an element takes some 100 ns, whatever the size.
 import type { MersenneTwister } from './mersenne-twister.ts';
 
-/** After two rounds neighbours are related; four pass the tests of randomness with 16.8 million elements. Eight, to be safe. */
+/** Eight rounds, to be safe: after two, neighbours are related; four pass tests of randomness with 16.8 million elements. */
 const rounds = 8;
 
-/** A permutation of 0, 1, … count - 1, for counts up to 2^52. Its keys are the generator's next numbers. */
+/** A permutation of 0, 1, … count - 1, for counts up to 2^52. Keys are drawn from `generator`. */
 export function keyedPermutation(count: number, generator: MersenneTwister): (index: number) => number {
   const keys = Array.from({ length: rounds }, () => generator.next());
   const high = Math.ceil(Math.sqrt(count));
   const low = Math.ceil(count / high);
-  /** A permutation of 0, 1, … high · low - 1, because each round can be undone: it adds to one digit a hash of the other. */
+  /** A permutation of 0, 1, … high · low - 1: each round adds a hash of one digit to the other, which can be undone. */
   const shuffled = (index: number): number => {
     let [first, second] = [Math.floor(index / low), index % low];
     for (let round = 0; round < rounds; round += 2) {
@@ -20,7 +20,7 @@ export function keyedPermutation(count: number, generator: MersenneTwister): (in
     return first * low + second;
   };
   return (index) => {
-    // Fewer than `high` values are outside the range. The permutation's cycle from such a value leads back into the range.
+    // Fewer than `high` results are `count` or more. Such a result is permuted again: its cycle leads back into the range.
     let value = shuffled(index);
     while (value >= count) value = shuffled(value);
     return value;

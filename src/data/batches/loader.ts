@@ -1,5 +1,5 @@
-// Reads batches of tokens from shards, in an order (order.ts), from a position on. After `seek` to a position, a loader
-// returns the batches that followed the position.
+// Reads batches of tokens from shards, in an order (order.ts), from a position on. A loader that seeks a position returns the
+// batches that first followed the position.
 import { dirname } from 'node:path';
 import { checkGiven, checkValue, whole } from '../../base/checks/given.ts';
 import { gpt2Error, usageError, words } from '../../base/errors.ts';
@@ -16,7 +16,7 @@ export interface Batch {
   readonly targets: Int32Array;
 }
 
-/** A new batch of rows of consecutive tokens: all of a row but the last are inputs, all but the first targets. */
+/** A new batch from rows of `sequence` + 1 tokens: all but the last are inputs, all but the first are targets. */
 export function batchOfRows(rows: number, sequence: number, rowAt: (row: number) => Uint16Array): Batch {
   const [inputs, targets] = [new Int32Array(rows * sequence), new Int32Array(rows * sequence)];
   for (let row = 0; row < rows; row++) {
@@ -36,24 +36,24 @@ export interface LoaderOptions {
   readonly sequence: number;
   readonly order: OrderName;
   readonly seed: number;
-  /** `openLoader` rejects larger token ids. */
+  /** The model's vocabulary: `openLoader` rejects a token id that is not below this number. */
   readonly vocabularySize: number;
   readonly rank?: number | undefined;
   readonly ranks?: number | undefined;
-  /** A token that begins documents: shards without it are rejected. */
+  /** The id that begins every document: `openLoader` rejects shards if none contains it. Default: not checked. */
   readonly endOfText?: number | undefined;
 }
 
 export interface Loader extends Disposable {
   /** Tokens in all shards. */
   readonly tokens: number;
-  /** The position of the next batch, as plain data for `seek`. */
+  /** The position of the next batch, as plain data, which `seek` takes. */
   readonly position: Position;
   readonly shards: readonly Shard[];
   next(): Batch;
   /** @throws Gpt2Error for a position that these shards do not have */
   seek(position: Position): void;
-  /** Seeks to the position that this rank has when rank 0 is at `position`. @throws as `seek` */
+  /** Seeks the position that this rank has when rank 0 is at `position`: ranks may shuffle differently. @throws as `seek` */
   seekAsRoot(position: Position): void;
   close(): void;
 }
@@ -131,7 +131,7 @@ export function openLoader(options: LoaderOptions): Loader {
 
 /**
  * Opens and checks shards.
- * @param check a further check of each shard; `see` is called with its tokens
+ * @param check a further check of each shard; `see` is called with the tokens of each shard, chunk by chunk
  * @throws as `openLoader`
  */
 export function openShards(
@@ -172,10 +172,9 @@ function checkLength({ path, tokens }: Shard, { batch, sequence, order, ranks = 
 }
 
 /**
- * The largest batch, up to `batch` sequences per rank, that every validation shard holds; 0 if the set is too small: validation
- * is then off.
- * @returns also the ranks that share a batch (1 if every rank reads the same), the whole batches in the set, and a notice for the
- * user if the plan differs from the options
+ * Plans the batches of validation, so that every validation shard holds at least one.
+ * @returns `batch`, sequences per rank, at most as requested (0: the set is too small, and validation is off); `ranks` that share
+ * a batch (1: every rank reads the same batch); `batches` in the set; a `notice` for the user if the plan differs from the options
  */
 export function planValidation(options: Omit<LoaderOptions, 'order' | 'seed' | 'vocabularySize' | 'rank'>) {
   const { shards, batch, sequence, ranks = 1 } = options;

@@ -1,4 +1,4 @@
-// MT19937 (Matsumoto and Nishimura 1998), for the order of batches, so that the loader needs no native library.
+// MT19937 (Matsumoto and Nishimura 1998) in TypeScript, to shuffle batches: the loader needs no native library.
 const size = 624;
 const middle = 397;
 

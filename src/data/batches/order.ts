@@ -1,5 +1,5 @@
 // The order in which the tokens of a data set are read. A position (three numbers, saved in checkpoints) and the seed determine
-// which tokens a micro-batch has; permutations are derived from them.
+// which tokens a micro-batch has; permutations are computed from position and seed, not saved.
 import { keyedPermutation } from './keyed-permutation.ts';
 import { identityPermutation, MersenneTwister } from './mersenne-twister.ts';
 
@@ -11,7 +11,7 @@ export interface Position {
   readonly epoch: number;
   readonly shard: number;
   readonly sample: number;
-  /** Positions of batches that a program gives, one for each rank; the numbers are then 0. */
+  /** For batches from a program: its positions, one for each rank; `epoch`, `shard` and `sample` are then 0. */
   readonly ofProgram?: readonly unknown[] | undefined;
 }
 
@@ -34,11 +34,11 @@ export interface OrderSizes {
 
 export type Order = ReturnType<typeof orderOf>;
 
-/** The order with this name. Only llmc and sequence shuffle. */
+/** The order of this name: `llmc` and `sequence` shuffle, `file` reads shards as they are. */
 export const orderOf = (name: OrderName, sizes: Omit<OrderSizes, 'shuffle'>) =>
   (name === 'sequence' ? sequenceOrder : sampleOrder)({ ...sizes, shuffle: name !== 'file' });
 
-/** More passes than any run has. Permutations are drawn pass by pass: for a damaged position this could take hours. */
+/** More passes than any run has. Drawing all permutations up to the pass of a damaged position could take hours. */
 const mostEpochs = 1_000_000;
 
 export const startPosition: Position = { epoch: 0, shard: 0, sample: 0 };
@@ -65,7 +65,7 @@ export function sampleOrder(sizes: OrderSizes) {
     },
     holds: ({ epoch, shard, sample }: Position): boolean =>
       epoch <= mostEpochs && shard < samples.length && sample < draw(epoch, shard).samplesOfShard.length,
-    /** The position that this rank has when rank 0 is at `position`: each rank shuffles the shards differently. */
+    /** This rank's position when rank 0 is at `position`: positions differ, because each rank shuffles the shards differently. */
     whenRootIsAt(position: Position): Position {
       if (rank === 0) return position;
       const { epoch, shard, sample } = position;
@@ -79,7 +79,7 @@ export function sampleOrder(sizes: OrderSizes) {
   };
 }
 
-/** A function that draws permutations up to a shard of a pass; from the start if the place is before the last one. */
+/** Returns a function of a pass and a shard. It draws all permutations up to this shard, from the start if the last was later. */
 function drawing({ seed, shuffle, shardTokens }: OrderSizes, samples: readonly number[], rank: number) {
   let generator: MersenneTwister;
   let shards: Int32Array;
@@ -109,10 +109,10 @@ function drawing({ seed, shuffle, shardTokens }: OrderSizes, samples: readonly n
   };
 }
 
-/** The most sequences for which a new run stores the permutation: 64 MiB. */
+/** The most sequences whose permutation a new run stores: 64 MiB of int32. */
 export const mostStored = 2 ** 24;
 
-/** The value of `shard` in positions of `sequenceOrder` with keyed permutations; with stored permutations it is 0. */
+/** In positions of `sequenceOrder`, `shard` is 1 if the permutation is computed from keys, 0 if it is stored. */
 const keyed = 1;
 
 /**
@@ -127,17 +127,17 @@ export function sequenceOrder({ shardTokens, batch, sequence, rank, ranks, seed 
   const firsts = [0];
   for (const tokens of shardTokens) firsts.push(firsts.at(-1)! + Math.floor((tokens - 1) / sequence));
   const total = firsts.at(-1)!;
-  /** The pass and the kind of `permutation`, as in a position. */
+  /** The pass (`epoch`) to which `permutation` belongs, and whether it is stored or keyed (`shard`). */
   let open: { epoch: number; shard: number } | undefined;
   let permutation: (sample: number) => number;
   let memory: Int32Array | undefined;
   const openPass = (epoch: number, shard: number): void => {
-    // Any two (seed, pass) pairs give different generators: an odd multiplier spreads passes over all 32 bits.
+    // Each pass has another generator, far from those of neighbouring seeds: an odd multiplier spreads passes over all 32 bits.
     const generator = new MersenneTwister((seed + Math.imul(epoch, 0x9e3779b1)) >>> 0);
     if (shard === keyed) {
       permutation = keyedPermutation(total, generator);
     } else {
-      // All passes use the same memory: a batch reads its rows of one pass before the rows of the next pass.
+      // All passes share this memory, because a batch reads all its rows of one pass before those of the next pass.
       const stored = identityPermutation(total, memory);
       generator.shuffle(stored);
       memory = stored;

@@ -1,16 +1,16 @@
-// Reads whole sequences, spread evenly over a data set, for validation and `eval`. Their choice depends on the shards, the length
+// Reads whole sequences, spread evenly over a data set, for validation and `eval`. The choice depends on the shards, the length
 // of a sequence and the requested number of tokens, not on the batch. For training, loader.ts reads batches in an order.
 import { words } from '../../base/errors.ts';
 import { type Batch, batchOfRows, type LoaderOptions, openShards } from './loader.ts';
 
 export interface SequenceOptions extends Pick<LoaderOptions, 'shards' | 'sequence' | 'vocabularySize'> {
-  /** Tokens to read, rounded down to whole sequences, at least one. 'all': the whole set. */
+  /** Number of tokens to read, rounded down to whole sequences, at least one sequence. 'all': the whole set. */
   readonly tokens: number | 'all';
 }
 
 export type SequenceSet = ReturnType<typeof openSequences>;
 
-/** Opens and checks shards. No sequence crosses the end of a shard. @throws Gpt2Error as `openLoader` */
+/** Opens and checks shards, and selects sequences; none crosses the end of a shard. @throws Gpt2Error as `openLoader` */
 export function openSequences({ shards: paths, sequence, tokens, vocabularySize }: SequenceOptions) {
   const { shards, close } = openShards(paths, vocabularySize);
   const counts = shards.map((shard) => Math.max(0, Math.floor((shard.tokens - 1) / sequence)));
@@ -19,20 +19,20 @@ export function openSequences({ shards: paths, sequence, tokens, vocabularySize 
   return {
     shards,
     sequence,
-    /** Sequences that are read. */
+    /** Number of sequences to read. */
     count,
-    /** The sequences from `first` on. @throws ChangedShardError if a shard has changed since it was opened */
+    /** `rows` sequences, from number `first` on. @throws ChangedShardError if a shard has changed since it was opened */
     read: (first: number, rows: number): Batch =>
       batchOfRows(rows, sequence, (row) => {
-        // The product can exceed the integers that a double holds.
+        // BigInt, because the product can exceed the integers that a double holds.
         let index = Number((BigInt(first + row) * BigInt(all)) / BigInt(count));
         let shard = 0;
         while (index >= counts[shard]!) index -= counts[shard++]!;
         return shards[shard]!.read(index * sequence, sequence + 1);
       }),
-    /** Notices about tokens that are missing or left out. */
+    /** Notices for the user about tokens that the set lacks or that no sequence holds. */
     get notices(): string[] {
-      // The first token of a shard is not predicted.
+      // The first token of a shard is never a target.
       const predicted = shards.reduce((sum, shard) => sum + Math.max(0, shard.tokens - 1), 0);
       const left = predicted - all * sequence;
       const fill = left === 1 ? 'token at the end of shards fills' : 'tokens at the end of shards fill';

@@ -6,9 +6,9 @@ import type { Prepared } from '../standing.ts';
 import type { TextOptions } from './text/prepare-text.ts';
 
 export interface SourceOptions {
-  /** The source file, instead of a local or downloaded one. */
+  /** A source file to use instead of a local or downloaded one. */
   readonly from?: string;
-  /** The data set's folder, which keeps a download. */
+  /** The data set's folder; a downloaded source is kept there. */
   readonly folder: string;
   readonly notice: (text: string) => void;
 }
@@ -18,31 +18,31 @@ export interface DatasetSource {
   readonly description: string;
   /** The beginning of shard names: "tiny_shakespeare" gives tiny_shakespeare_train.bin. */
   readonly prefix: string;
-  /** The possible sources without --from. If the data set in the folder has a source that is not listed, it is of another text. */
+  /** The sources that a data set in the folder may have if --from is not used; with any other source it is of another text. */
   readonly sources: readonly string[];
-  /** The source in the folder GPT2_DATASETS. */
+  /** Path of the source file in the folder that GPT2_DATASETS names. */
   readonly local?: string;
   /** The source comes with the package and may change: --from is refused, and prepro makes the shards anew each time. */
   readonly isOfPackage?: true;
-  /** The documents, in order, and their source. */
+  /** Reads the documents of the source, in order, and names the source for dataset.json. */
   documents(options: SourceOptions): Promise<{ source: string; documents: readonly string[] }>;
-  /** The part for validation: tokens from the start, or a share of the documents from the end. */
+  /** The tokens for validation: the first tokens of the text, or the last documents, as a share of all (0 to 1). */
   readonly validation: { readonly firstTokens: number } | { readonly lastDocumentsShare: number };
 }
 
 export interface Corpus {
   readonly name: string;
   readonly description: string;
-  /** The paragraphs of --help about the source. */
+  /** Text of --help about the source. */
   readonly about: string;
   readonly examples: string;
   /** The default folders of --out, each with the flags that choose it. */
   readonly folders: Readonly<Record<string, string>>;
-  /** The files in the folder GPT2_DATASETS. */
+  /** Glob of the source files in the folder that GPT2_DATASETS names. */
   readonly local?: string;
   /** The default of --shard-tokens. */
   readonly shardTokens: number;
-  /** Flags in addition to CorpusOptions. A flag without a type takes text. */
+  /** Flags of this corpus' command besides those of CorpusOptions. A flag without a type takes text. */
   readonly flags?: readonly { usage: string; help: string; type?: NumberType; default?: string }[];
   prepare(options: CorpusOptions): Promise<Prepared>;
 }
@@ -50,12 +50,12 @@ export interface Corpus {
 export type CorpusOptions = Omit<TextOptions, 'out' | 'format' | 'division'> & {
   /** Files or folders to read instead of downloading. */
   readonly from?: readonly string[];
-  /** Default: the folder that the flags choose. */
+  /** The folder to write. Default: the one of `folders` whose flags were used. */
   readonly out?: string;
   readonly shardTokens: number;
   readonly validation?: number;
 };
 
-/** A path in the folder GPT2_DATASETS; undefined if the variable is not set. */
+/** The path of a file in the folder that GPT2_DATASETS names; undefined if the variable is not set. */
 export const inDatasets = (path: string): string | undefined =>
   process.env.GPT2_DATASETS && join(process.env.GPT2_DATASETS, path);

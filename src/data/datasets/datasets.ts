@@ -1,4 +1,4 @@
-// The data sets that prepro makes, and the command that makes each of their default folders.
+// Lists the data sets that prepro makes, and for each default folder the command that makes it.
 import { join } from 'node:path';
 import { gpt2 } from '../../tokenizer/tokenizer.ts';
 import { tokenizerNames } from '../choose-tokenizer.ts';
@@ -13,7 +13,7 @@ export const datasets: readonly DatasetSource[] = [tinyshakespeare, mobyDick, ow
 export const datasetNames: readonly string[] = datasets.map(({ name }) => name);
 export const corpora: readonly Corpus[] = [tinystories, fineweb];
 
-/** The folder of a data set with a tokenizer, unless --out names another. */
+/** The default folder of a data set made with this tokenizer, such as data/tinyshakespeare-char. */
 export const defaultFolder = (name: string, tokenizer: string): string =>
   join('data', tokenizer === gpt2.name ? name : `${name}-${tokenizer}`);
 

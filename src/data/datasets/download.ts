@@ -18,26 +18,26 @@ export interface FetchOptions {
   readonly notice?: ((text: string) => void) | undefined;
   /** Called with the received and the total bytes; for a model, of its weights alone. */
   readonly onProgress?: ((done: number, total: number) => void) | undefined;
-  /** Aborting it stops the download, which keeps the received part; the next download resumes it. */
+  /** An abort stops the download and keeps the received part; the next download resumes it. */
   readonly signal?: AbortSignal | undefined;
 }
 
 export interface DownloadOptions extends FetchOptions {
-  /** The pause before the second attempt; each further pause is twice as long. */
+  /** Milliseconds before the second attempt, then twice as long before each further one. Default 1000. */
   readonly pauseMilliseconds?: number;
-  /** Gives up if the server does not answer in this time. Default: tries again after 60 s. */
+  /** Milliseconds after which a download without any answer fails. Default: it is tried again after 60 s. */
   readonly connectMilliseconds?: number;
-  /** The known checksum; default: the server's, if it sends one. */
+  /** The sha256 that the file must have, in hex. Default: the checksum that the server sends, if any. */
   readonly sha256?: string;
-  /** The most bytes that the file may have. */
+  /** The most bytes that the file may have. Default: no limit. */
   readonly most?: number;
-  /** The end of the error if the download fails. */
+  /** Advice at the end of the error if the download fails. */
   readonly advice?: string;
   /** Headers of every request; `authorization` is not sent to another host that the server redirects to. */
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** A server's description of a file, which shows whether it is still the same and complete. */
+/** A server's description of a file, to detect that the file has changed or is incomplete. */
 interface Facts {
   readonly size: number | undefined;
   /** The value for If-Range: a strong ETag, or the time of the last change. */
@@ -45,7 +45,7 @@ interface Facts {
   readonly hash: Hash | undefined;
 }
 
-/** blobSha1: the hash by which git names a file, and Hugging Face identifies small files. */
+/** A checksum of a file. `blobSha1` is the hash by which git names a file, and Hugging Face identifies small files. */
 interface Hash {
   readonly kind: 'sha256' | 'blobSha1';
   readonly value: string;
@@ -91,7 +91,7 @@ export async function download(url: string, path: string, options: DownloadOptio
 
 export class Refused extends Error {
   readonly status: number;
-  /** Hugging Face's word for the reason, such as EntryNotFound. */
+  /** Hugging Face's name for the reason, from the header X-Error-Code: EntryNotFound. */
   readonly code: string | undefined;
 
   constructor({ status, headers }: Response) {
@@ -110,7 +110,7 @@ class NoAnswer extends Error {}
 
 const silence = (milliseconds: number): string => `no data for ${milliseconds / 1000} s`;
 
-/** Fetches the bytes that the .part lacks, or the whole file if the server's file has changed. */
+/** Fetches the bytes that <path>.part lacks, or the whole file if the server's file has changed. */
 async function fetchRest(
   url: string,
   path: string,
@@ -134,13 +134,13 @@ async function fetchRest(
     clearTimeout(timer);
     timer = stopSilent();
     const isRest = rest?.status === 206;
-    // A range that was not requested is not a valid answer.
+    // Status 206, a range, is not a valid answer if no range was requested.
     const isWhole = response.ok && response.status !== 206;
     if (!response.body || !(isRest || isWhole)) throw new Refused(response);
     const facts = isRest ? before! : await factsOf(url, response.headers, { headers, signal });
     await using file = await openPart(path, isRest ? undefined : facts);
     let done = isRest ? have : 0;
-    // Each write ends before the file is closed, so that after an interruption the download resumes at the .part's size.
+    // Each write ends before the file is closed, so that a download that was interrupted resumes at the size of <path>.part.
     for await (const data of response.body) {
       clearTimeout(timer);
       if (Math.max(done + data.length, facts.size ?? 0) > most) {
@@ -149,7 +149,7 @@ async function fetchRest(
       }
       await writeFully(file, data, done);
       done += data.length;
-      // `finish` refuses the file.
+      // Longer than announced: `finish` refuses the file.
       if (facts.size !== undefined && done > facts.size) break;
       onProgress?.(done, facts.size ?? done);
       timer = stopSilent();
@@ -188,7 +188,7 @@ async function askForRest(
   await response.body?.cancel();
 }
 
-/** A file's facts, from the headers of its answer, and from the headers of Hugging Face's redirect to its storage. */
+/** Size, tag and hash of a file, from the headers of its answer and, on Hugging Face, of the redirect to the storage. */
 async function factsOf(url: string, headers: Headers, request: Request): Promise<Facts> {
   const { headers: linked } = await askForHead(url, request);
   const size = linked.get('x-linked-size') ?? headers.get('content-length');
@@ -216,13 +216,13 @@ export async function askForHead(url: string, { headers, signal }: Request): Pro
   }
 }
 
-/** The value for If-Range. A weak ETag does not guarantee the same bytes. */
+/** The value for If-Range: a strong ETag or the time of the last change, because a weak ETag does not guarantee the same bytes. */
 function tagOf(headers: Headers): string | undefined {
   const etag = headers.get('etag');
   return (etag?.startsWith('"') ? etag : headers.get('last-modified')) ?? undefined;
 }
 
-/** Opens the .part to resume, or empties it for the file of these facts. The facts on disk never describe another file. */
+/** Opens <path>.part to resume, or empties it for a new file with these facts. The facts on disk always describe the .part. */
 function openPart(path: string, facts?: Facts): Promise<FileHandle> {
   const part = `${path}.part`;
   if (facts) {
@@ -240,7 +240,7 @@ async function writeFully(file: FileHandle, data: Uint8Array, position: number):
   }
 }
 
-/** Checks the received file and renames it. */
+/** Checks the size and the checksum of the received file, and renames it to `path`. @throws Gpt2Error if they differ */
 function finish(url: string, path: string, { size, hash }: Omit<Facts, 'tag'>, notice: (text: string) => void): void {
   const part = `${path}.part`;
   const have = bytesOf(part);

@@ -15,7 +15,7 @@ import { findInputs } from './text/inputs.ts';
 import { prepareText } from './text/prepare-text.ts';
 import { workFolder } from './text/work-folder.ts';
 
-/** The versions. `repository` has the encoded shards; `shards` is the number of shards that hold ten billion training tokens. */
+/** Versions of the data set: `repository` has the encoded shards, of which `shards` hold ten billion training tokens. */
 const versions = {
   '10B': {
     prefix: 'fineweb',

@@ -16,7 +16,7 @@ const url = 'https://raw.githubusercontent.com/rowanz/hellaswag/master/data/hell
 const lineSchema = z.object({
   ctx: z.string().min(1),
   endings: z.array(z.string()).min(2),
-  /** A number in the published file, a text of digits in other copies. */
+  /** Index of the right ending: a number in the published file, a text of digits in other copies. */
   label: z.union([z.int().nonnegative(), z.string().regex(/^\d+$/).transform(Number)]),
 });
 
@@ -62,6 +62,6 @@ function toQuestion(line: string, place: string): Question {
   if (label >= endings.length)
     throw gpt2Error`${place} has the label ${label} for ${endings.length} endings; name the published file with --from`;
   const tokens = (text: string) => explained(place, undefined, () => Uint16Array.from(encode(text)));
-  // GPT-2's tokens of words begin with the space before the word.
+  // The space precedes the ending because GPT-2's tokens of words begin with one.
   return { label, context: tokens(ctx), completions: endings.map((ending) => tokens(` ${ending}`)) };
 }

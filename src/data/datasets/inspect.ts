@@ -1,4 +1,4 @@
-// Inspects a token shard: its header, its ends of text, and its text at a place, decoded with the tokenizer of its dataset.json.
+// Inspects a token shard: header, ends of text, and the text at a position, decoded with the tokenizer of its dataset.json.
 import { dirname } from 'node:path';
 import { gpt2Error } from '../../base/errors.ts';
 import { StreamDecoder, type Tokenizer } from '../../tokenizer/tokenizer.ts';
@@ -7,7 +7,7 @@ import { openShard } from '../shards/shard.ts';
 import { findShards } from './find-shards.ts';
 
 /**
- * Reads a whole shard.
+ * Reads a whole shard and returns its header, hash and counts, and the text of `count` tokens from `at` on.
  * @throws Gpt2Error if the file is not a shard, has ids beyond its vocabulary, or ends before `at`
  */
 export function inspectShard(path: string, { at = 0, count = 64 }: { at?: number; count?: number } = {}) {
@@ -30,7 +30,7 @@ export function inspectShard(path: string, { at = 0, count = 64 }: { at?: number
     sha256: shard.sha256!,
     tokenizer: tokenizer.name,
     vocabularySize: tokenizer.vocabularySize,
-    /** One is before each document, and before each part of a long document whose previous part has the other role. */
+    /** Number of ends of text: one before each document, one where a document continues after tokens of the other role. */
     endsOfText,
     largest,
     at,
@@ -40,7 +40,7 @@ export function inspectShard(path: string, { at = 0, count = 64 }: { at?: number
   };
 }
 
-/** Up to three words of a data set's validation text, as a prompt that its model has the characters of. */
+/** Up to three words of a data set's validation text: a prompt in characters that the data set's tokenizer has. */
 export function firstWords(folder: string): string {
   using shard = openShard(findShards(folder, 'val')[0]!);
   const text = textOf([...shard.read(0, Math.min(200, shard.tokens))], readDatasetTokenizer(folder));

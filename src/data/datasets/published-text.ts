@@ -1,5 +1,5 @@
-// Data sets of one published text, which is found in the same places: the file of --from, the folder GPT2_DATASETS, or the source
-// from which the data set fetches it.
+// Makes data sets of one published text. The text is the file of --from, or else the file in the folder GPT2_DATASETS, or else
+// fetched from its source.
 import { hash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,9 +8,9 @@ import { decodeUtf8 } from '../../base/files/strict-text.ts';
 import { type DatasetSource, inDatasets, type SourceOptions } from './dataset.ts';
 
 interface PublishedText extends Pick<DatasetSource, 'name' | 'description' | 'prefix'> {
-  /** The file in the folder GPT2_DATASETS. */
+  /** Path of the text in the folder that GPT2_DATASETS names. */
   readonly local: string;
-  /** The place of the text: a URL, or a package and its file. */
+  /** The origin of the text: a URL, or a package and its file. */
   readonly source: string;
   readonly sha256: string;
   /** Writes the text to `path`, unless the file exists. */
@@ -30,7 +30,7 @@ export function publishedText({ documentsOf, ...published }: PublishedText): Dat
   };
 }
 
-/** The end of the error if the text cannot be fetched. */
+/** Advice at the end of the error if the text cannot be fetched. */
 export const otherSources = words`give the file with --from FILE, or its folder in GPT2_DATASETS, or use \`prepro own-source\`, which needs no network`;
 
 const localSource = (local: string) => `${local} of GPT2_DATASETS`;

@@ -12,7 +12,7 @@ const files = ['TinyStoriesV2-GPT4-train.txt', 'TinyStoriesV2-GPT4-valid.txt'];
 
 const folder = join('data', 'tinystories');
 
-/** llm.c's names, and one shard per role, as in llm.c. */
+/** TinyStories, with the shard names of llm.c and, as in llm.c, one shard per role. */
 export const tinystories: Corpus = {
   name: 'tinystories',
   description: 'TinyStories: 2.2 GB of short stories in simple words',

@@ -11,12 +11,12 @@ import { shardPrefix } from './text/prepare-text.ts';
 export interface ShardOptions extends LossOptions {
   /** The tokenizer of the texts, or the name of a built-in one. Default gpt2. */
   readonly tokenizer?: Tokenizer | string | undefined;
-  /** The share of the documents for validation, spread evenly, at least one; or the documents. Default 0.01. */
+  /** Documents for validation, or the share of `documents` to use, spread evenly, at least one. Default 0.01. */
   readonly validation?: number | Iterable<Document> | undefined;
 }
 
 /**
- * Writes shards and dataset.json, so that `data` can name the folder. Each document begins with end of text, if the vocabulary has it.
+ * Writes shards and dataset.json to a folder for the option `data`. Each document begins with end of text, if the vocabulary has it.
  * @param documents texts, or ids of the tokenizer
  * @throws UsageError for an id outside the vocabulary, or too few documents; Gpt2Error if the folder holds another data set
  * @example
@@ -63,13 +63,13 @@ function divided(documents: Document[], validation: number | Iterable<Document>)
   return [documents.filter((_, at) => !isChosen(at)), documents.filter((_, at) => isChosen(at))];
 }
 
-/** A document whose ids are in the vocabulary, without the end of text that precedes it. */
+/** Checks the ids of a document and removes a leading end of text, which `tokensOf` adds. @throws UsageError for a wrong id */
 function checked(document: Document, { vocabularySize, endOfText }: Tokenizer): Document {
   if (typeof document === 'string') return document;
   if (typeof document !== 'object' || typeof document?.length !== 'number')
     throw UsageError.takes('a document', 'a text or ids', document);
   const ids = Array.from(document);
-  // The value may be undefined.
+  // findIndex, not find: the wrong value may itself be undefined.
   const wrong = ids.findIndex((id) => !(Number.isInteger(id) && id >= 0 && id < vocabularySize));
   if (wrong >= 0) throw usageError`a document holds ${ids[wrong]}, which is no id of a vocabulary of ${vocabularySize}`;
   return ids[0] === endOfText ? ids.slice(1) : ids;

@@ -12,7 +12,7 @@ import { readTokenizer, tokenizerFile } from '../../tokenizer/tokenizer-file.ts'
 
 export type Role = 'train' | 'val';
 
-/** The words for roles in names, between non-letters: tiny_shakespeare_train.bin, fineweb_val_000001.bin. */
+/** Words in file names that give the role, between non-letters: tiny_shakespeare_train.bin, fineweb_val_000001.bin. */
 const roleWord: Record<Role, RegExp> = { train: /(?<![a-z])train(?![a-z])/i, val: /(?<![a-z])val(?![a-z])/i };
 
 /** The subfolder for prepro's unfinished work. */
@@ -27,17 +27,17 @@ const shardSchema = z.object({
   tokens: z.int().nonnegative(),
   sha256: z.string(),
 });
-/** Strict: a damaged name of the field sha256 must not make the file look like an older one without a checksum. */
+/** Strict about names: if the field name sha256 is damaged, the file must not pass as an older one without checksum. */
 const datasetSchema = z.strictObject({
   source: z.string(),
   tokenizer: z.string(),
   vocabularySize: z.int().positive(),
   /** sha256 of tokenizer.json in the same folder; absent if the tokenizer is built in. */
   tokenizerSha256: z.string().optional(),
-  /** With a tokenizer.json of the Hugging Face library: the share of the text's characters that are lost. */
+  /** The share of the text's characters that encoding lost, 0 to 1; only for tokenizers of the Hugging Face library. */
   lost: z.number().min(0).max(1).optional(),
   documents: z.int().positive().optional(),
-  /** The hash of the input, and the options, by which prepro recognizes the same request. */
+  /** The options and a hash of the input, by which prepro recognizes that this data set is already made. */
   made: z.record(z.string(), z.unknown()).optional(),
   shards: z.array(shardSchema),
 });
@@ -74,7 +74,7 @@ export const tokenizerRecord = ({ name, vocabularySize, file, encodeAll }: Token
 });
 
 /**
- * The tokenizer of a folder's shards: GPT-2's without dataset.json.
+ * The tokenizer of a folder's shards; GPT-2's if the folder has no dataset.json.
  * @throws Gpt2Error if dataset.json names an unknown tokenizer; if dataset.json or tokenizer.json is damaged or missing
  * @example const text = decode([0, 1, 2], readDatasetTokenizer('data/tinyshakespeare-char'));
  */
@@ -84,7 +84,7 @@ export function readDatasetTokenizer(folder: string, dataset = readDataset(folde
   const refusal = (what: string) =>
     gpt2Error`${join(folder, datasetFile)} names the tokenizer ${quote(name)} of ${vocabularySize} ids, ${what}; restore the file, or run prepro again`;
   if (wanted === undefined) {
-    // A model may have more rows than its tokenizer has ids, or fewer, but not as many as another tokenizer.
+    // The recorded size may differ from the tokenizer's, as a model's may, but must not be another tokenizer's.
     const builtIn = builtInNamed(name);
     if (builtIn && (tokenizerOf(dataset) ?? builtIn) === builtIn) return builtIn;
     throw refusal(
@@ -101,7 +101,7 @@ export function readDatasetTokenizer(folder: string, dataset = readDataset(folde
 }
 
 /**
- * Compares a shard with the dataset.json of its folder, if dataset.json lists shards.
+ * Compares a shard's name and sha256 with the dataset.json of its folder, if dataset.json lists shards.
  * @throws Gpt2Error if the shard is not listed, or has another sha256
  */
 export function checkListed(path: string, sha256: string, dataset: Dataset | undefined): void {
@@ -114,5 +114,5 @@ export function checkListed(path: string, sha256: string, dataset: Dataset | und
   throw gpt2Error`${path} is damaged: its sha256 is ${beginning(sha256)}, but ${list} says ${beginning(listed.sha256)}; restore the shard, or run prepro again`;
 }
 
-/** The first digits of a hash. */
+/** The first 12 digits of a hash, for messages. */
 export const beginning = (hash: string): string => `${hash.slice(0, 12)}…`;

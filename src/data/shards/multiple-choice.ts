@@ -9,7 +9,7 @@ const version = 1;
 const headerBytes = 1024;
 /** The first word of a question. It marks the start, so the tokens of questions must not include this id. */
 const startMark = 65535;
-/** The words before the context: start mark, bytes, index, label, number of completions, length of the context. */
+/** Words (uint16) before the context's tokens: start mark, bytes, index, label, number of completions, context length. */
 const fixedWords = 6;
 /** Limits, because index and size of a question are uint16. */
 const mostQuestions = 65535;
@@ -19,7 +19,7 @@ export interface Question {
   /** Index of the right completion. */
   readonly label: number;
   readonly context: Uint16Array;
-  /** Two or more, none empty. */
+  /** Tokens of two or more completions, none of them empty. */
   readonly completions: readonly Uint16Array[];
 }
 
@@ -57,7 +57,7 @@ export function readQuestions(path: string): Question[] {
   return questions;
 }
 
-/** The file's bytes in new, aligned memory. */
+/** Reads a file into new memory, aligned for views of int32 and uint16. */
 function readWhole(path: string, refuse: (what: string) => never): Uint8Array<ArrayBuffer> {
   try {
     const stats = statSync(path);

@@ -24,7 +24,7 @@ export interface Shard extends Disposable {
   readonly sha256: string | undefined;
   /**
    * Checks the tokens of the whole shard. `checkHash` is called first, and may refuse the shard by its sha256.
-   * @param see called with all tokens, part by part
+   * @param see called with all tokens of the shard, about a million at a time
    * @throws Gpt2Error naming the first token outside the vocabulary
    */
   checkTokens(vocabularySize: number, checkHash?: (sha256: string) => void, see?: (tokens: Uint16Array) => void): void;
@@ -59,7 +59,7 @@ export function openShard(path: string): Shard {
         for (;;) {
           const bytes = new Uint8Array(view.buffer, 0, count * tokenBytes);
           reading(path, () => readFully(file, bytes, headerBytes + start * tokenBytes));
-          // Checked after the read, to detect a change before or during the read. It takes 1 µs.
+          // fstat after the read detects a change before or during the read. It takes 1 µs.
           const now = fstatSync(file);
           const isSameSize = now.size === seen.size;
           if (isSameSize && now.mtimeMs === seen.mtimeMs) return view;
@@ -102,13 +102,13 @@ export function openShard(path: string): Shard {
 export function firstOutside(tokens: Uint16Array | Int32Array, vocabularySize: number, takesNone = false): number {
   const shift = takesNone ? 1 : 0;
   for (let index = 0; index < tokens.length; index++) {
-    // Read as unsigned, a negative token exceeds every vocabulary.
+    // As an unsigned integer, a negative token exceeds every vocabulary.
     if ((tokens[index]! + shift) >>> 0 >= vocabularySize + shift) return index;
   }
   return -1;
 }
 
-/** The header: magic, version, number of tokens. */
+/** Reads and checks the header, 256 int32: magic, version, number of tokens, zeros. @throws Gpt2Error if the file is no shard */
 function readHeader(file: number, path: string, stats: Stats): Int32Array {
   const refuse = (what: string): never => {
     throw gpt2Error`${path} is not a token shard: ${what}; make it again with prepro`;
@@ -128,7 +128,7 @@ function readHeader(file: number, path: string, stats: Stats): Int32Array {
   return header;
 }
 
-/** The result of `read`. @throws ChangedShardError if the file ends early */
+/** Runs `read`, which reads from the shard at `path`. @throws ChangedShardError if the file ends early */
 function reading<R>(path: string, read: () => R): R {
   try {
     return read();
@@ -149,7 +149,7 @@ export function shardHeader(tokens: number): Uint8Array {
   return new Uint8Array(header.buffer);
 }
 
-/** Writes a shard under a temporary name, then renames it. Returns its description in dataset.json. */
+/** Writes a shard under a temporary name, then renames it. Returns the number of tokens and the sha256, for dataset.json. */
 export function writeShard(path: string, tokens: Uint16Array): { tokens: number; sha256: string } {
   const parts = [shardHeader(tokens.length), new Uint8Array(tokens.buffer, tokens.byteOffset, tokens.byteLength)];
   const hash = createHash('sha256');
@@ -164,7 +164,7 @@ export const temporaryPath = (path: string): string => `${path}.${process.pid}.t
 /** Writes a file that is complete or absent after a crash. @throws Gpt2Error */
 export function writeDurably(path: string, parts: Iterable<Uint8Array>, temporary = temporaryPath(path)): void {
   try {
-    // A link with the temporary name could lead to any file.
+    // Removes a link with the temporary name, which could lead to any file.
     rmSync(temporary, { force: true });
     closing(openSync(temporary, 'wx'), (file) => {
       for (const part of parts) for (let done = 0; done < part.length; ) done += writeSync(file, part, done);
@@ -173,7 +173,7 @@ export function writeDurably(path: string, parts: Iterable<Uint8Array>, temporar
     renameSync(temporary, path);
     syncToDisk(dirname(path));
   } catch (cause) {
-    // Report the first error.
+    // If the removal fails too, the first error is reported.
     orElse(undefined, () => rmSync(temporary, { force: true }));
     throw new Gpt2Error(`cannot write ${path}: ${(cause as Error).message}`, { cause });
   }

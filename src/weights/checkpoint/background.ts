@@ -1,5 +1,5 @@
 // Writes checkpoints on a thread (background-thread.ts) while training continues: after all work enqueued so far, the device
-// copies its state into page-locked memory, from which the thread writes. write.ts has the format of a checkpoint.
+// copies weights and optimizer state into page-locked memory, from which the thread writes. write.ts has the format.
 import type { Worker } from 'node:worker_threads';
 import { Gpt2Error, NativeError, words } from '../../base/errors.ts';
 import type { ParameterCopy } from '../../model/arena.ts';
@@ -15,7 +15,7 @@ import type { StateCopy } from '../../optimizer/state.ts';
 import type { Keeping } from './prune.ts';
 import { type CheckpointHead, copiesOf, type SaveResult } from './write.ts';
 
-/** The values of a copy, in the memory of this process. */
+/** A copy of weights or of a row of optimizer state, in this process's memory. */
 export interface CopyInMemory {
   readonly prefix: string;
   readonly parameters: readonly Parameter[];
@@ -26,12 +26,12 @@ export interface CopyInMemory {
 export interface WriteRequest {
   readonly head: CheckpointHead;
   readonly config: ModelConfig;
-  /** In the order of `copiesOf`. */
+  /** Weights and rows of optimizer state, in the order of `copiesOf`. */
   readonly copies: readonly CopyInMemory[];
   readonly keeping: Keeping | undefined;
 }
 
-/** The thread failed, not its request; the next save starts another thread. */
+/** The thread that writes checkpoints has failed, not a write to the disk. The next save starts another thread. */
 export class WriterError extends Gpt2Error {
   override readonly name = 'WriterError';
 }
@@ -45,7 +45,7 @@ export class BackgroundWriter {
   #memory: PinnedBuffer | undefined;
   #worker: Worker | undefined;
   #isClosed = false;
-  /** The last request; its copies stay until the next request. */
+  /** The last request; the memory of its copies is not reused before the next request. */
   #request: WriteRequest | undefined;
   #answered: { resolve(result: SaveResult): void; reject(error: Gpt2Error): void } | undefined;
 
@@ -59,7 +59,7 @@ export class BackgroundWriter {
   }
 
   /**
-   * Linux grants more memory than the machine has, and later kills the program that uses it.
+   * Compares the copy with the free memory: Linux grants more memory than is free, and later kills the program that uses it.
    * @throws NativeError if there is too little host memory for a copy
    */
   checkMemory(): void {
@@ -150,7 +150,7 @@ export class BackgroundWriter {
     // The thread keeps the program alive only while it writes.
     worker.unref();
     worker.on('message', (result: SaveResult) => this.#answered?.resolve(result));
-    // No disk error, which the thread would answer: a bug, or no memory left.
+    // The thread answers disk errors, so this is a bug, or no memory is left.
     worker.on('error', (cause) => {
       this.#worker = undefined;
       this.#answered?.reject(new WriterError(`the thread that writes checkpoints failed: ${cause.message}`, { cause }));
@@ -186,6 +186,6 @@ type Arenas = Readonly<Record<ParameterKind, bigint>>;
 const addressOf = (arenas: Arenas, kind: ParameterKind, start: number): bigint =>
   arenas[kind] + BigInt(start * bytesOf('fp32'));
 
-/** The address of each parameter of a copy, from the addresses of the copy's arenas. */
+/** The address of each parameter of a copy, from the addresses of the copy's two arenas, of matrices and of vectors. */
 const addressesIn = ({ wholeLayout }: ParameterCopy, arenas: Arenas, parameters: readonly Parameter[]) =>
   new Map(parameters.map(({ name, kind }) => [name, addressOf(arenas, kind, wholeLayout.starts.get(name)!)]));

@@ -21,12 +21,12 @@ import { stateInDevice } from './write.ts';
 
 export const captureFile = 'capture.json';
 export const tokensFile = 'tokens.bin';
-/** Version 1 has no checksum. */
+/** The version that is written, with a checksum; version 1 has none. */
 export const captureVersion = 2;
 
-/** Typed: the inferred type of "-Infinity" is no valid declaration. */
+/** Names of numbers that JSON lacks. The type is written out because the inferred type of "-Infinity" is no valid declaration. */
 const notFinite: z.ZodType<'NaN' | 'Infinity' | '-Infinity'> = z.enum(['NaN', 'Infinity', '-Infinity']);
-/** A number, or the text of a number that is not finite. */
+/** A number, or the name of a number that is not finite, because JSON has none. */
 const result = z.union([z.number(), notFinite]);
 
 const captureSchema = z.object({
@@ -41,7 +41,7 @@ const captureSchema = z.object({
   library: z.enum(['cpu', 'cuda']),
   dtype: z.enum(dtypes),
   codePath: z.string(),
-  /** Ops and hashes of the kernels that replaced them, as in a run's configuration; absent: there were none. */
+  /** The ops whose kernels a user's kernels replaced, with hashes of these; absent if there were none. */
   cards: z.string().optional(),
   batch: size,
   sequence: size,
@@ -52,7 +52,7 @@ const captureSchema = z.object({
   norm: result,
   /** sha256 over the step's gradients, in the order of the device's memory. */
   gradients: sha256,
-  /** The first tensor that was not finite. */
+  /** The first tensor with a value that is not finite. */
   finding: z
     .object({
       microBatch: count.optional(),
@@ -67,7 +67,7 @@ const captureSchema = z.object({
 
 export type Capture = z.infer<typeof captureSchema>;
 
-/** A number as a capture stores it. */
+/** A number as a capture stores it: NaN and infinities become texts. */
 export const captured = (value: number): Capture['loss'] =>
   Number.isFinite(value) ? value : (String(value) as Capture['loss']);
 
@@ -104,7 +104,7 @@ export function writeCapture(
   });
 }
 
-/** The tokens of each row, and the token after the row. */
+/** The tokens of all rows as uint16, each row with the token that follows it. */
 function rowsOf(batches: readonly Batch[], sequence: number): Uint16Array {
   const rows = batches.flatMap(({ inputs, targets }) =>
     Array.from({ length: inputs.length / sequence }, (_, row) => [
@@ -115,7 +115,7 @@ function rowsOf(batches: readonly Batch[], sequence: number): Uint16Array {
   return Uint16Array.from(rows.flat());
 }
 
-/** A capture whose files have the sizes and hashes that it lists. @throws Gpt2Error if the folder is none, or a file has changed */
+/** Reads a capture and checks its files' sizes and hashes. @throws Gpt2Error if the folder is no capture, or a file has changed */
 export function readCapture(path: string) {
   const description = join(path, captureFile);
   if (!existsSync(description)) {

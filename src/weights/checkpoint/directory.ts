@@ -1,5 +1,5 @@
-// Finds and verifies checkpoints: all of a run, the newest valid one, or the one that a path names. Nothing on the disk changes.
-// Remains of interrupted writes (write.ts) are ignored, except for a complete checkpoint that was set aside.
+// Finds and verifies checkpoints: all of a run, the newest valid one, or the one at a path. Nothing on the disk changes.
+// Remains of interrupted writes (write.ts) are ignored, except for a complete checkpoint that was set aside for a new one.
 import { existsSync, lstatSync, readdirSync, type Stats } from 'node:fs';
 import { basename, join } from 'node:path';
 import { checkArguments } from '../../base/checks/given.ts';
@@ -23,11 +23,11 @@ export interface DamagedCheckpoint {
   readonly reason: string;
 }
 
-/** "step-00000020": the number of updates done. */
+/** The name of a checkpoint, "step-00000020", from the number of updates done. */
 export const checkpointName = (step: number): string => `step-${String(step).padStart(8, '0')}`;
 const namePattern = /^step-(\d{8,})$/;
 
-/** "step-00000020" for a checkpoint that is set aside; undefined for any other name. */
+/** The name "step-00000020" of a checkpoint that is set aside under another; undefined for any other entry. */
 export function nameOfSetAside(entry: string): string | undefined {
   const found = unfinished(entry);
   return found?.isSetAside ? found.name : undefined;
@@ -36,11 +36,11 @@ export function nameOfSetAside(entry: string): string | undefined {
 /** Whether an entry of a folder of checkpoints has a name that this program uses. */
 export const isOwnEntry = (entry: string): boolean => namePattern.test(entry) || unfinished(entry) !== undefined;
 
-/** The step in the name of a checkpoint's folder, set aside or not. */
+/** The step, a number of updates, in the name of a checkpoint's folder, set aside or not. */
 export const stepOf = (path: string): number => Number(/step-(\d+)/.exec(basename(path))?.[1]);
 
 /**
- * Paths of a folder's checkpoints, damaged ones included, the newest last. None if the folder does not exist.
+ * Paths of a folder's checkpoints, damaged ones included, the newest last; an empty list if the folder does not exist.
  * @example const newest = listCheckpoints('runs/first/checkpoints').at(-1);
  */
 export function listCheckpoints(folder: string): string[] {
@@ -124,7 +124,7 @@ export function verifyCheckpoint(path: string): FoundCheckpoint {
   return found;
 }
 
-/** @throws Gpt2Error naming the file whose size or hash differs from its manifest's */
+/** Compares files with a manifest. @throws Gpt2Error naming the file whose size or hash differs */
 export function verifyContents(path: string, files: Manifest['files']): void {
   for (const { name, bytes, sha256 } of files) {
     const file = join(path, name);
@@ -154,7 +154,7 @@ export function checkModelSize(path: string, { model, files }: Pick<Manifest, 'm
   throw gpt2Error`${path} describes a model of ${parameters} parameters, but ${weightsFile} has ${bytes} bytes`;
 }
 
-/** @throws Gpt2Error if the path is no regular file; a link could lead out of the folder */
+/** Refuses anything but a regular file, such as a link, which could lead out of the folder. @throws Gpt2Error */
 function checkFile(file: string): Stats {
   const stats = explained(`${file} cannot be read`, undefined, () => lstatSync(file, { throwIfNoEntry: false }));
   if (!stats) throw gpt2Error`${file} is missing`;

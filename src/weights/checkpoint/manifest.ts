@@ -10,7 +10,7 @@ import { type Architecture, parts } from '../../model/architecture.ts';
 import { tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
 import { manifestFile, optimizerFile, weightsFile } from '../files/names.ts';
 
-/** Version 1 has no checksum. */
+/** The version that is written, with a checksum; version 1 has none. */
 export const checkpointVersion = 2;
 
 export const count = z.int().nonnegative();
@@ -29,7 +29,7 @@ const partsSchema = z.object(
   Object.fromEntries(Object.entries(parts).map(([part, values]) => [part, schemaOf(values).optional()])),
 ) as unknown as z.ZodObject<{ [P in keyof Architecture]: z.ZodOptional<z.ZodType<Architecture[P]>> }>;
 
-/** Strict: a part that this program does not know would change the model's results. */
+/** Unknown fields are errors: a part (such as the norm) that this program does not know would change the model's results. */
 export const modelSchema = z.strictObject({
   layers: size,
   channels: size,
@@ -68,7 +68,7 @@ const manifestSchema = z.object({
   model: modelSchema,
   /** Position at which the loader continues. */
   position: positionSchema,
-  /** Length of the run log when the checkpoint was written. */
+  /** Length of the run log, in bytes, when the checkpoint was written. */
   logBytes: count,
   /** Code path of the library; bits are the same only on the same path. */
   codePath: z.string(),
@@ -84,14 +84,14 @@ const manifestSchema = z.object({
 export type Manifest = z.infer<typeof manifestSchema>;
 
 /**
- * Refuses a manifest that `readManifest` would refuse; its files are not written yet.
+ * Refuses a manifest that `readManifest` would refuse, before the files that it lists are written.
  * @throws UsageError naming the value
  */
 export function checkManifest(manifest: Omit<Manifest, 'files'>): void {
   const text = checkedJson(manifest);
   const checked = manifestSchema.omit({ files: true }).safeParse(JSON.parse(text));
   if (!checked.success) throw new UsageError(`the manifest could not be read back: ${z.prettifyError(checked.error)}`);
-  // The list of files takes less than a KiB.
+  // 1024 bytes are left for the list of files, which takes less.
   const [bytes, most] = [Buffer.byteLength(text), largestDescription - 1024];
   if (bytes > most) throw new UsageError(`the manifest has ${bytes} bytes, over ${most}: shorten its configuration`);
 }
@@ -107,7 +107,7 @@ export const readManifest = (checkpoint: string): Manifest =>
 const headSchema = z.object({ format: z.unknown().optional(), version: z.unknown().optional() });
 
 /**
- * Reads the JSON that describes a folder, which `checkedJson` wrote last; version 1 has no checksum.
+ * Reads the JSON file that describes a checkpoint or capture, made by `checkedJson` with a checksum, which version 1 lacks.
  * @param version the newest version that can be read
  * @throws Gpt2Error if the file is missing, damaged, or of another format or version
  */

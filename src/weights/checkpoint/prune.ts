@@ -1,5 +1,5 @@
-// Removes checkpoints of a run that --keep does not keep. Only valid ones count: a damaged checkpoint must not replace a good
-// one.
+// Removes checkpoints of a run that --keep does not keep. Only valid checkpoints count as kept, so that a good one is never
+// removed in favour of a damaged one.
 import { renameSync, rmSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { attempt, explained, Gpt2Error } from '../../base/errors.ts';
@@ -7,7 +7,7 @@ import { clearLeftovers, unfinishedPath } from '../files/replace.ts';
 import { listCheckpoints, nameOfSetAside, stepOf, verifySizes } from './directory.ts';
 import type { Manifest } from './manifest.ts';
 
-/** The checkpoints that stay; see `pruneCheckpoints`. */
+/** Options that say which checkpoints stay; see `pruneCheckpoints`. */
 export interface Keeping {
   readonly keep: number;
   readonly keepEvery?: number;
@@ -38,7 +38,7 @@ export function removeCheckpoints(folder: string): void {
   for (const path of listCheckpoints(folder)) remove(path);
 }
 
-/** The latest time that a Date can hold; a manifest may contain any time. */
+/** The latest time that a Date can hold, in milliseconds; a manifest may contain any time. */
 const lastTime = 8.64e15;
 
 /**
@@ -56,10 +56,10 @@ function manifestOf(path: string): Manifest | undefined {
   return found instanceof Gpt2Error ? undefined : found.manifest;
 }
 
-/** The time in a manifest; a damaged checkpoint counts as older than all others. */
+/** The time of writing in a manifest, in milliseconds; -1 if the checkpoint is damaged: it counts as the oldest. */
 const timeIn = (manifest: Manifest | undefined): number => (manifest ? Date.parse(manifest.time) || 0 : -1);
 
-/** Renames the checkpoint before its removal, so that an interrupted removal leaves no partial checkpoint. */
+/** Removes a checkpoint. It is renamed first, so that an interrupted removal leaves no partial checkpoint. */
 function remove(path: string): void {
   const entry = basename(path);
   explained(`cannot remove the old checkpoint ${path}`, undefined, () => {

@@ -68,7 +68,7 @@ export function writeCheckpoint(checkpoint: CheckpointToWrite): string {
 }
 
 const manifestOf = ({ folder, step, manifest }: CheckpointHead, model: ModelConfig): Omit<Manifest, 'files'> => ({
-  // First, because it may be the whole manifest of another checkpoint.
+  // First, so that the fields below replace those of `manifest`, which may be the whole manifest of another checkpoint.
   ...manifest,
   format: 'gpt2.ts checkpoint',
   version: checkpointVersion,
@@ -77,7 +77,7 @@ const manifestOf = ({ folder, step, manifest }: CheckpointHead, model: ModelConf
   time: timeToWrite(folder),
 });
 
-/** The state in the device at the time of the read. */
+/** The weights and optimizer state of a device, read when they are written. */
 export function stateInDevice(model: Model, optimizer: readonly StateCopy[]): State {
   const { config } = model;
   const [weights, ...rows] = copiesOf(model, optimizer).map(({ copy, ...named }) => ({
@@ -121,11 +121,11 @@ function writeState(head: CheckpointHead, state: State, make = makeInRun): strin
   });
 }
 
-/** Reasons why something could not be removed. Training continues. */
+/** Reasons why files could not be removed; training continues. */
 export interface TidyResult {
-  /** For remains of interrupted saves. */
+  /** Why remains of interrupted saves could not be removed. */
   readonly clearFailure?: string;
-  /** For checkpoints that --keep no longer keeps. */
+  /** Why checkpoints that --keep no longer keeps could not be removed. */
   readonly pruneFailure?: string;
 }
 
@@ -149,7 +149,7 @@ export function saveState(head: CheckpointHead, state: State, keeping: Keeping |
   return { path, clearFailure, pruneFailure: prune(head.folder, keeping) };
 }
 
-/** Removes files as `saveState` does, for a run with nothing left to save, whose last save may have been killed before. */
+/** Removes files as `saveState` does, for a run with nothing left to save: its last save may have been killed before it did. */
 export const tidy = (folder: string, keeping: Keeping | undefined): TidyResult => ({
   clearFailure: clearLeftovers(folder),
   pruneFailure: prune(folder, keeping),

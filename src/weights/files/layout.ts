@@ -1,5 +1,5 @@
-// Converts between our tensors and stored ones (Hugging Face's layout): padding rows are not stored, and linear weights are
-// stored as [in, out].
+// Converts between tensors in memory and stored ones (Hugging Face's layout): padding rows are not stored, and linear weights,
+// [out, in] in memory, are stored as [in, out].
 import { Gpt2Error } from '../../base/errors.ts';
 import { type Parameter, realCount } from '../../model/parameters.ts';
 
@@ -26,11 +26,11 @@ export function storedShape({ shape, rows, transposed }: Parameter): number[] {
   return transposed ? stored.reverse() : stored;
 }
 
-/** A parameter's real rows, from our layout to the stored one. */
+/** Converts a parameter without its padding rows from the layout in memory to the stored one. */
 export const toStored = (parameter: Parameter, values: Float32Array): Float32Array =>
   parameter.transposed ? transpose(values, parameter.rows, values.length / parameter.rows) : values;
 
-/** The inverse of `toStored`; of a table with more rows, such as more positions, the first rows. */
+/** The inverse of `toStored`. If the stored table has more rows, such as more positions, takes the first rows. */
 export const fromStored = (parameter: Parameter, stored: Float32Array): Float32Array =>
   parameter.transposed
     ? transpose(stored, stored.length / parameter.rows, parameter.rows)

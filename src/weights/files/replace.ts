@@ -8,7 +8,7 @@ import { syncToDisk } from '../../base/files/regular-file.ts';
 const unfinishedPattern = /^\.(step-\d{8,})\.(\d+)(?:-\d+)?\.(tmp|old)$/;
 
 /**
- * The components of a folder name under which a process writes, removes or sets aside a checkpoint (see replace.ts); undefined
+ * The components of a folder name under which a process writes, removes or sets aside a checkpoint; undefined
  * for any other name. A checkpoint that is set aside remains the checkpoint of its step until the new one is in place.
  */
 export function unfinished(entry: string) {
@@ -16,9 +16,7 @@ export function unfinished(entry: string) {
   return name === undefined ? undefined : { name, process: Number(process), isSetAside: ending === 'old' };
 }
 
-/**
- * An unused path for a checkpoint that this process writes or removes (`tmp`), or sets aside while another replaces it (`old`).
- */
+/** An unused path for a checkpoint that is being written or removed (`tmp`), or set aside for a new one (`old`). */
 export function unfinishedPath(folder: string, name: string, ending: 'tmp' | 'old'): string {
   for (let count = 1; ; count++) {
     const path = join(folder, `.${name}.${process.pid}${count > 1 ? `-${count}` : ''}.${ending}`);
@@ -26,7 +24,7 @@ export function unfinishedPath(folder: string, name: string, ending: 'tmp' | 'ol
   }
 }
 
-/** Process ids are reused: a running process counts as the writer only if the folder was changed this recently. */
+/** A running process counts as a folder's writer only if the folder was changed this recently, because process ids are reused. */
 const writingMilliseconds = 3600_000;
 
 /**
@@ -47,9 +45,9 @@ export function writeInPlace(
     write(temporary);
     putInPlace(temporary, folder, name);
   } catch (cause) {
-    // If the removal fails, too, the next write removes the folder (clearLeftovers).
+    // If this removal fails too, the next write removes the folder (clearLeftovers).
     if (temporary) removeIfPossible(temporary);
-    // An error without a code of the file system is not the disk's: the device failed, or there is a bug.
+    // An error without a file-system code does not come from the disk: the device failed, or there is a bug.
     const { code, message } = cause as NodeJS.ErrnoException;
     if (code === undefined && !isOfFiles(cause)) throw cause;
     throw new Gpt2Error(`cannot write the ${what} ${path}: ${message}`, { cause, advice });
@@ -57,13 +55,14 @@ export function writeInPlace(
   return path;
 }
 
-/** Whether a Gpt2Error was caused by the file system. */
+/** Whether an error is a Gpt2Error that the file system caused. */
 const isOfFiles = (error: unknown): boolean =>
   error instanceof Gpt2Error && (error.cause as NodeJS.ErrnoException | undefined)?.code !== undefined;
 
 /**
  * Gives a finished folder its final name. A rename cannot replace a folder that has files, so an older checkpoint with the name
- * is set aside first, and put back if the rename fails. If it cannot be removed afterwards, `clearLeftovers` reports that.
+ * is set aside first, and put back if the rename fails. If the older one cannot be removed afterwards, `clearLeftovers` reports
+ * it.
  */
 function putInPlace(temporary: string, folder: string, name: string): void {
   const path = join(folder, name);
@@ -115,13 +114,13 @@ function clear(folder: string, entry: string): void {
   else rmSync(path, { recursive: true, force: true });
 }
 
-/** Whether another process is writing a folder; this process never is when it calls this. */
+/** Whether another process is writing a folder. This process never is, because it writes and clears in turn. */
 export function isWriting(writer: number, path: string): boolean {
   if (writer === process.pid) return false;
   try {
     process.kill(writer, 0);
   } catch (error) {
-    // EPERM: the process runs, as another user.
+    // EPERM: the process runs, but as another user.
     if ((error as NodeJS.ErrnoException).code !== 'EPERM') return false;
   }
   const touched = statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;

@@ -7,10 +7,10 @@ import { elementCount } from '../../native/element-types.ts';
 
 /** The largest header that train can write, for the moments of 1,000 layers, has 2.4 MB. Parsing 8 MB takes 120 MB of memory. */
 export const largestHeaderBytes = 8_000_000;
-/** Bytes of the element types that can be read; types of one byte are masks. */
+/** Bytes of each element type that can be read; types of one byte are for masks only. */
 export const elementBytes: Readonly<Record<string, number>> = { F32: 4, F16: 2, BF16: 2, U8: 1, BOOL: 1 };
 
-/** A tensor in the header; `from` and `to` count from the end of the header. */
+/** A tensor in the header; `from` and `to` are bytes from the end of the header. */
 export interface TensorEntry {
   readonly dtype: string;
   readonly shape: readonly number[];

@@ -26,17 +26,17 @@ export function writeTensors(path: string, values: readonly Values[], type?: Wei
 
 /** Values to write for some parameters: master weights, or a row of optimizer state. */
 export interface Values {
-  /** Prefix of the tensor names: "", "m." */
+  /** Prefix of the tensor names: "" for weights, "m." for the row m. */
   readonly prefix: string;
   readonly parameters: readonly Parameter[];
-  /** A parameter's real rows, as the device holds them. */
+  /** A parameter's values in the device's layout, without padding rows. */
   read(parameter: Parameter): Float32Array;
 }
 
 export interface TensorToWrite {
   readonly name: string;
   readonly shape: readonly number[];
-  /** Called when the values are written; they are released before the next tensor is read. */
+  /** Returns the values, when they are to be written; they are released before the next tensor is read. */
   read(): Float32Array;
 }
 
@@ -103,11 +103,11 @@ function reader(file: StoredFile) {
   };
   return {
     path,
-    /** In the order of the header. */
+    /** Names of the tensors, in the order of the header. */
     names: [...entries.keys()],
-    /** @throws Gpt2Error if the file has no such tensor */
+    /** The shape of a tensor. @throws Gpt2Error if the file has no such tensor */
     shape: (name: string): readonly number[] => entry(name).shape,
-    /** The values of a tensor of fp32, fp16 or bf16; a mask may also be bytes. @throws Gpt2Error for another type */
+    /** The values of a tensor of fp32, fp16 or bf16, as fp32; a mask may also have bytes. @throws Gpt2Error for another type */
     read(name: string, isMask = false): Float32Array {
       const { dtype, shape, from } = entry(name);
       const isByte = elementBytes[dtype] === 1;

@@ -8,14 +8,14 @@ export class StoredFile {
   readonly bytes: number;
   #file: number | undefined;
 
-  /** @throws Gpt2Error if it cannot be opened */
+  /** Opens a file. @throws Gpt2Error if it cannot be opened */
   constructor(path: string) {
     this.path = path;
     this.#file = explained(`${path} cannot be opened`, undefined, () => openRegularFile(path));
     this.bytes = fstatSync(this.#file).size;
   }
 
-  /** Fills `into` from byte `position` on. @throws Gpt2Error with `what` as subject */
+  /** Fills `into` with the bytes from `position` on. @throws Gpt2Error that names `what` */
   read<A extends Uint8Array>(into: A, position: number, what = this.path): A {
     if (this.#file === undefined) throw new Gpt2Error(`${this.path} is closed`);
     readStored(this.#file, into, position, what);
@@ -28,7 +28,7 @@ export class StoredFile {
   }
 }
 
-/** Makes a reader of an open file, and closes the file with the reader, or if `make` throws. */
+/** Adds disposal to the reader that `make` returns: it closes `file`, which is also closed if `make` throws. */
 export function readerOf<F extends Disposable, R>(file: F, make: (file: F) => R): R & Disposable {
   try {
     return { ...make(file), [Symbol.dispose]: () => file[Symbol.dispose]() };
@@ -38,7 +38,7 @@ export function readerOf<F extends Disposable, R>(file: F, make: (file: F) => R)
   }
 }
 
-/** Fills `into` from byte `position` on. @throws Gpt2Error with `what` as subject */
+/** Fills `into` with the bytes of an open file from `position` on. @throws Gpt2Error that names `what` */
 export function readStored(file: number, into: Uint8Array, position: number, what: string): void {
   explained(`${what} cannot be read`, undefined, () => readFully(file, into, position));
 }

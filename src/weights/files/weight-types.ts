@@ -1,7 +1,7 @@
 import { gpt2Error } from '../../base/errors.ts';
 import { toBf16, toFp16 } from '../../base/files/half-floats.ts';
 
-/** Number formats, each with its bytes and its names or codes in other programs' files. */
+/** Number formats of stored weights: bytes of a value, and names or codes in the files of other programs. */
 export const weightTypes = {
   fp32: { bytes: 4, safetensors: 'F32', torch: 'float32', ggufTensor: 0, ggufFile: 0 },
   bf16: { bytes: 2, safetensors: 'BF16', torch: 'bfloat16', ggufTensor: 30, ggufFile: 32 },
@@ -9,7 +9,7 @@ export const weightTypes = {
 } as const;
 export type WeightType = keyof typeof weightTypes;
 
-/** From this value on, a type rounds to infinity. */
+/** The least magnitude that a type rounds to infinity. */
 const infiniteFrom = { bf16: 2 ** 128 - 2 ** 119, fp16: 65520 };
 
 /** Little-endian bytes of values, rounded to the nearest even. @throws Gpt2Error for a finite value that the type cannot hold */

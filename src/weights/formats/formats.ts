@@ -6,7 +6,7 @@ import { huggingFace } from './huggingface.ts';
 import { llmc } from './llmc.ts';
 import type { ModelFormat, StoredModel } from './stored-model.ts';
 
-/** By the name for --format. */
+/** The formats by their names for --format. */
 export const formats = { hf: huggingFace, llmc, gguf } as const satisfies Record<string, ModelFormat>;
 const all: readonly ModelFormat[] = Object.values(formats);
 
@@ -16,7 +16,7 @@ export const modelPaths = ['a run', 'a checkpoint', ...all.flatMap(({ named = []
   .replace(/, (?=[^,]*$)/, ', or ');
 
 /**
- * How to open a model of another program; undefined for a folder of this program, and a path that does not exist. An unknown file
+ * Returns a function that opens another program's model; undefined for this program's folders or no file. An unknown file
  * counts as llm.c's, whose errors describe its header.
  * @throws Gpt2Error if a file cannot be read
  */

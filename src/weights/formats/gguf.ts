@@ -1,5 +1,5 @@
 // Writes GGUF version 3 as llama.cpp and similar programs read GPT-2: key-value pairs, names and offsets of tensors, their
-// values. Matrices have the requested type, everything else is fp32; token_embd is also the head.
+// values. Matrices except wpe have the requested type, all else is fp32; token_embd is also the head.
 import { gpt2Error } from '../../base/errors.ts';
 import { writeDurably } from '../../data/shards/shard.ts';
 import { presetName } from '../../model/config.ts';
@@ -38,7 +38,7 @@ export const gguf: ModelFormat = {
   write: writeGguf,
 };
 
-/** Writes weights, and their tokenizer if it is known. @throws Gpt2Error if the format cannot hold it, or a write fails */
+/** Writes weights, and their tokenizer if it is known. @throws Gpt2Error if GGUF cannot hold them, or a write fails */
 function writeGguf(path: string, weights: StoredModel, type: WeightType): void {
   const { model: config } = weights;
   const tokenizer = ggufTokenizer(config, weights.tokenizer);
@@ -73,7 +73,7 @@ function writeGguf(path: string, weights: StoredModel, type: WeightType): void {
     uint64(pairs.length).bytes,
     ...pairs.map(([key, value]) => Buffer.concat([text(key), encodeValue(value)])),
     ...parameters.map((parameter, index) => {
-      // The innermost dimension comes first.
+      // GGUF lists the innermost dimension first.
       const dimensions = [parameter.rows, ...parameter.shape.slice(1)].reverse();
       return Buffer.concat([
         text(nameOf(parameter)),

@@ -11,7 +11,7 @@ import { lockFile } from '../../native/file-lock.ts';
 import { weightsFile } from '../files/names.ts';
 
 export interface HubName {
-  /** "openai-community/gpt2" */
+  /** OWNER/NAME, such as "openai-community/gpt2". */
   readonly repository: string;
   /** A branch, a tag or a commit; undefined: the branch main. */
   readonly revision: string | undefined;
@@ -27,7 +27,7 @@ export const isWhole = (folder: string): boolean => existsSync(join(folder, weig
 const commitFile = ({ repository, revision = 'main' }: HubName): string =>
   join(repositoryFolder(repository), `${encodeURIComponent(revision)}.commit`);
 
-/** The commit of a revision when it was last used; undefined if the cache lacks the model. */
+/** The commit that a revision named when it was last used; undefined if the cache lacks the model. */
 export function knownCommit(name: HubName): string | undefined {
   const path = commitFile(name);
   const commit = existsSync(path) ? readFileSync(path, 'utf8') : '';
@@ -38,11 +38,11 @@ export function rememberCommit(name: HubName, commit: string): void {
   try {
     if (knownCommit(name) !== commit) writeFileSync(commitFile(name), commit);
   } catch {
-    // The model can be used from a cache that cannot be written.
+    // Ignored: the model can be used even if the cache cannot be written.
   }
 }
 
-/** Completes a model's folder while no other process does; does nothing if another process has. @throws as `make` */
+/** Locks a model's folder, and runs `make` to complete it unless another process has done so meanwhile. @throws as `make` */
 export async function alone(
   folder: string,
   { notice, signal }: FetchOptions,

@@ -19,7 +19,7 @@ import { openSafetensors } from '../files/safetensors.ts';
 import { alone, type HubName, isWhole, knownCommit, modelFolder, rememberCommit } from './hub-cache.ts';
 import { adapterFile, readModelFolder, tokenizerFiles, writesOneFile } from './huggingface.ts';
 
-/** Its name is OWNER/NAME@COMMIT. */
+/** A downloaded model of the hub: its folder, and its name OWNER/NAME@COMMIT. */
 type HubModel = Readonly<Record<'folder' | 'name', string>>;
 
 /** Files that are checked before the weights are downloaded; a repository may lack all but the first. */
@@ -29,7 +29,7 @@ const patienceMilliseconds = 5000;
 
 const isCommit = (revision = ''): boolean => /^[0-9a-f]{40}$/.test(revision);
 
-/** The parts of a name, or of a browser's address; undefined if the text has another form. */
+/** Repository and revision in a name or in a browser's address; undefined if the text has another form. */
 export function parseHubName(text: string): HubName | undefined {
   const [, repository, revision] =
     /^([A-Za-z0-9_][\w.-]*\/[A-Za-z0-9_][\w.-]*)(?:@(\S+))?$/.exec(nameInAddress(text) ?? text) ?? [];
@@ -48,8 +48,8 @@ function nameInAddress(text: string): string | undefined {
 }
 
 /**
- * The model of the hub that a text names; undefined if the text is a path: if the path exists, or if the text has no revision and
- * an existing folder lacks it. So a mistyped runs/NAME is not looked up on the network.
+ * The model of the hub that a text names; undefined for a path. A text is a path if it exists, or if it has no revision and its
+ * folder exists: a mistyped runs/NAME is not looked up on the network.
  */
 export function hubName(model: string): HubName | undefined {
   const name = parseHubName(model);
@@ -80,7 +80,7 @@ export async function fetchHubModel(name: HubName, options: FetchOptions = {}): 
   return model;
 }
 
-/** The commit of a name: the hub's answer, or the one used before if the hub does not answer. */
+/** The commit of a model: the hub's answer or, if the hub does not answer, the commit that was used before. */
 async function findCommit(name: HubName, { notice, signal }: FetchOptions): Promise<string> {
   const { repository, revision } = name;
   if (isCommit(revision) && isWhole(modelFolder(repository, revision!))) return revision!;
@@ -120,7 +120,7 @@ async function downloadModel(
 ): Promise<void> {
   notice?.(`downloading ${name} to ${folder}`);
   const advice = words`give a local model${onCommandLine(' with --model')}`;
-  /** @returns false if the repository lacks the file */
+  /** Downloads a file of the repository. @returns false if the repository lacks the file */
   const fetchFile = async (file: string, shown?: FetchOptions['onProgress']): Promise<boolean> => {
     try {
       const most = file === weightsFile ? undefined : largestFile;
@@ -176,7 +176,7 @@ async function otherWeights(name: string, at: HubName): Promise<Gpt2Error> {
 const urlOf = ({ repository, revision = 'main' }: HubName, file: string): string =>
   huggingFace(`${repository}/resolve/${encodeURIComponent(revision)}/${file}`);
 
-/** @throws Gpt2Error for a token that no header can hold: the error of fetch would print the token */
+/** The header for HF_TOKEN. @throws Gpt2Error for a token that no header can hold: the error of fetch would print the token */
 function authorization(): Record<string, string> {
   const token = process.env.HF_TOKEN?.trim() ?? '';
   if (!/^[\x21-\x7e]*$/.test(token)) {

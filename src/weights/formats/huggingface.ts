@@ -20,7 +20,7 @@ import { type WeightType, weightTypes } from '../files/weight-types.ts';
 import type { ModelFormat, StoredModel } from './stored-model.ts';
 
 const configFile = 'config.json';
-/** The model_type of an exported model with other parts than GPT-2's, which is not read back. */
+/** The model_type of an exported model with other parts than GPT-2's; this program does not read such a folder. */
 const modernType = 'gpt2_ts';
 const largestConfigBytes = 1 << 20;
 
@@ -82,11 +82,11 @@ const foreign = [
 ];
 const isEmpty = (value: unknown): boolean => !value || (typeof value === 'object' && Object.keys(value).length === 0);
 
-/** Advice for such weights: newer versions of transformers write several files from 50 GB on, older ones from 5 GB. */
+/** Advice for weights in several files: transformers writes several from 50 GB on, older versions from 5 GB. */
 export const writesOneFile = "transformers' save_pretrained(FOLDER, max_shard_size='100GB')";
 /** Files with weights in formats that are not read here. */
 const otherWeights = [`${weightsFile}.index.json`, 'pytorch_model.bin'];
-/** If a folder has an adapter, transformers adds it to the weights. */
+/** The file of an adapter (such as LoRA), which transformers would add to the weights. */
 export const adapterFile = 'adapter_config.json';
 
 /** Whether a folder has the format of transformers, complete or not; false for checkpoints and runs of this program. */
@@ -98,7 +98,7 @@ function isModelFolder(path: string): boolean {
   return [weightsFile, ...otherWeights].some(has) || !['log.jsonl', 'checkpoints'].some(has);
 }
 
-/** Throws the error for a model with this property. */
+/** Returns a function that throws the error for the model `name`, with the reason why it cannot be read. */
 const refusing =
   (name: string): Refuse =>
   (what) => {
@@ -117,7 +117,7 @@ export function readModelFolder(path: string, name = path): Pick<StoredModel, 'm
   return { model, tokenizer: readFolderTokenizer(path, refuse) };
 }
 
-/** @param head undefined for a folder: a file is refused */
+/** Opens the model of a folder. @param head the first bytes of a file, which is refused; undefined for a folder */
 function openModel(path: string, _others = '', head?: string): StoredModel {
   if (head?.startsWith('PK'))
     throw gpt2Error`${path} is a PyTorch file: save the model with transformers' save_pretrained, and name its folder`;
@@ -155,7 +155,7 @@ function readConfig(path: string, refuse: Refuse): ModelConfig {
   return checkConfig({ layers, channels, heads, context, vocabularySize });
 }
 
-/** The name of each tensor in the file, by its GPT-2 name. */
+/** For each name of a GPT-2 tensor, the name in the file, which may have prefixes. */
 function namesOf(file: SafetensorsFile, refuse: Refuse): Map<string, string> {
   const names = new Map<string, string>();
   for (const stored of file.names) {
@@ -167,7 +167,7 @@ function namesOf(file: SafetensorsFile, refuse: Refuse): Map<string, string> {
   return names;
 }
 
-/** A stored head must equal the embedding; safetensors' save_model stores a shared tensor under one of its names. */
+/** Checks that a stored head equals the embedding. If only the head is stored, as by safetensors' save_model, it is both. */
 function checkHead(file: SafetensorsFile, names: Map<string, string>, refuse: Refuse): void {
   const [head, embedding] = [names.get('lm_head.weight'), names.get('wte.weight')];
   if (head === undefined) return;
@@ -179,7 +179,7 @@ function checkHead(file: SafetensorsFile, names: Map<string, string>, refuse: Re
   refuse(`${head} of its ${weightsFile} is not ${embedding}: ${noUntiedHead}`);
 }
 
-/** Older versions of transformers stored the causal mask, and the score of hidden positions (-1e4, in bf16 -9984). */
+/** Whether a tensor is a mask of older transformers: the causal mask, or the score of hidden positions (-1e4, in bf16 -9984). */
 function isMask(file: SafetensorsFile, name: string, stored: string): boolean {
   const [, kind] = /^h\.\d+\.attn\.(bias|masked_bias)$/.exec(name) ?? [];
   if (kind === undefined) return false;
@@ -191,7 +191,7 @@ function isMask(file: SafetensorsFile, name: string, stored: string): boolean {
 }
 
 function checkTensors(file: SafetensorsFile, names: Map<string, string>, model: ModelConfig, refuse: Refuse): void {
-  // Checked before the parameter table is made: a damaged file may claim any number of layers.
+  // Layers are counted before the parameter table is made, because a damaged file may claim any number of them.
   const { size: layers } = new Set([...names.keys()].flatMap((name) => /^h\.\d+\./.exec(name) ?? []));
   if (model.layers !== layers)
     refuse(`n_layer of its ${configFile} is ${model.layers}, but ${weightsFile} has tensors of ${layers} layers`);
@@ -239,7 +239,7 @@ function writeFolder(folder: string, { model, tokenizer: ofModel, read }: Stored
   const write = (name: FolderFile, text: string) => writeFileSync(join(folder, name), text, { flush: true });
   const json = (name: FolderFile, value: unknown) => write(name, `${JSON.stringify(value, null, 2)}\n`);
   const tokenizer = ofModel ?? tokenizerOf(model);
-  // If they were left out, readers would use GPT-2's.
+  // Without these ids, readers would use GPT-2's.
   const { endOfText = null } = tokenizer ?? {};
   const ends = tokenizer ? { bos_token_id: endOfText, eos_token_id: endOfText } : {};
   const isGpt2 = Object.keys(otherThanGpt2(model)).length === 0;
@@ -255,7 +255,7 @@ function writeFolder(folder: string, { model, tokenizer: ofModel, read }: Stored
     const named = special === undefined ? {} : { bos_token: special, eos_token: special };
     write(tokenizerFile, file);
     json('tokenizer_config.json', {
-      // Otherwise " ." would be decoded as ".".
+      // Otherwise transformers would decode " ." as ".".
       clean_up_tokenization_spaces: false,
       model_max_length: model.context,
       tokenizer_class: isBuiltIn ? 'GPT2Tokenizer' : 'PreTrainedTokenizerFast',

@@ -16,7 +16,7 @@ export const llmcVersions = { fp32: 3, bf16: 5 } as const;
 export const llmcHeaderBytes = 1024;
 
 /**
- * The tensors of a file, in the order of our table: each is one parameter of all layers, or a parameter outside the layers. A
+ * The tensors of a file, in `parameterTable`'s order: each is one parameter of all layers, or a parameter outside the layers. A
  * `name` has no layer ("qkvw"); `count`: elements of one layer.
  * @param rows of wte, the padded vocabulary
  */
@@ -60,7 +60,7 @@ function reader(file: StoredFile, others: string): Omit<StoredModel, typeof Symb
   };
 }
 
-/** The sizes of the model, the number of rows of wte, and the bytes of an element. */
+/** Reads the header: the sizes of the model, the number of rows of wte, and the bytes of an element. @throws Gpt2Error */
 function readHeader(file: StoredFile, others: string) {
   const { path, bytes } = file;
   const refuse = (what: string): never => {

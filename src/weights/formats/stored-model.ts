@@ -9,20 +9,20 @@ export interface StoredModel extends Disposable {
   readonly model: ModelConfig;
   /** The tokenizer stored with the model; for a checkpoint only if it is not built in. */
   readonly tokenizer?: Tokenizer | undefined;
-  /** A parameter's real rows in fp32, [out, in]; for wpe the rows of its shape. @throws Gpt2Error if the file cannot be read */
+  /** A parameter without padding rows, in fp32, [out, in]; of wpe as many rows as `parameter` has. @throws Gpt2Error */
   read(parameter: Parameter): Float32Array;
 }
 
 export interface ModelFormat {
-  /** The names of such a model for --model, in --help and messages; absent if `open` only refuses. */
+  /** Text for --help and messages: how to name such a model for --model; absent if `open` only refuses. */
   readonly named?: string;
   /** The line of --format in --help. */
   readonly description: string;
   /** The files that an exported folder may hold; absent if the format is one file. */
   readonly files?: readonly string[];
-  /** The number formats that it can hold; default: all. */
+  /** The number formats that files of this format can hold; default: all. */
   readonly types?: readonly WeightType[];
-  /** Whether it holds models whose parts are not GPT-2's. */
+  /** Whether the format holds models whose parts (such as the norm) are not GPT-2's. */
   readonly holdsParts?: true;
   /** For a format without a tokenizer: the notice that readers of the file use GPT-2's. */
   readonly assumesGpt2?: string;

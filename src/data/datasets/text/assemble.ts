@@ -1,5 +1,5 @@
-// Writes shards from parts (parts.ts): decides which tokens are for validation, and the number and sizes of shards. One pass
-// over the parts counts tokens, another writes them. The result depends only on the content and order of the parts.
+// Writes shards from parts, the tokens of encoded chunks (parts.ts): decides which tokens are for validation, and the number and
+// sizes of shards. One pass over the parts counts tokens, another writes them. The result depends only on the parts.
 import { Gpt2Error, gpt2Error } from '../../../base/errors.ts';
 import { type Loss, sumOf } from '../../../tokenizer/loss.ts';
 import { type LossOptions, refuseLoss } from '../../choose-tokenizer.ts';
@@ -7,23 +7,23 @@ import type { Role } from '../../shards/dataset-file.ts';
 import { type Part, readPart } from './parts.ts';
 import { shardSeries } from './shard-series.ts';
 
-/** GPT-2's context and one target: validation needs at least these tokens. */
+/** The least number of tokens for validation: GPT-2's context of 1024 and one target. */
 const leastValidation = 1025;
 
 export interface Division {
-  /** Shards are named <prefix>_train.bin, or <prefix>_train_000001.bin where there are several. */
+  /** The start of shard names: <prefix>_train.bin, or <prefix>_train_000001.bin if a role has several shards. */
   readonly prefix: string;
   /** Maximum tokens in a shard. */
   readonly shardTokens: number;
   /**
-   * The share of documents for validation, chosen by a hash of their content; or `first shard`, as llm.c divides FineWeb: shard
-   * 000000 is for validation, and all other shards but the last are full.
+   * The share of documents for validation, from 0 to 1, chosen by a hash of their content; or `first shard`, as llm.c divides
+   * FineWeb: shard 000000 is for validation, and all other shards but the last are full.
    */
   readonly validation: number | 'first shard';
 }
 
 interface Assembly extends Division, LossOptions {
-  /** The id before each document; undefined: none. */
+  /** The id that is written before each document; undefined if the tokenizer has none. */
   readonly endOfText: number | undefined;
 }
 
@@ -55,7 +55,7 @@ export function assemble(paths: readonly string[], folder: string, division: Ass
   }
 }
 
-/** If content decides: of each block whose fraction is under `below`, the leading share `kept` is for validation. */
+/** How content decides: if the hash fraction of a block is under `below`, the leading share `kept` of its tokens is validation. */
 interface Decision {
   readonly below: number;
   readonly kept: number;
@@ -63,7 +63,7 @@ interface Decision {
 
 type Counts = ReturnType<typeof count>;
 
-/** `below` of the decision: the requested share or, if no block is below that share, just over the least fraction. */
+/** The limit `below`: the requested share of validation or, if no block's fraction is under it, just over the least fraction. */
 function boundary(paths: readonly string[], share: number): number {
   let least = 1;
   for (const path of paths) {
@@ -85,8 +85,8 @@ function decide(paths: readonly string[], division: Assembly): Decision & Counts
 }
 
 /**
- * `kept` of the decision. Of many blocks, hashes choose about the requested share. Of few blocks, or many equal ones, they may
- * choose all. Then each chosen block is divided too, all in the same way, so that equal texts still have the same role.
+ * The share `kept`. From many blocks, hashes choose about the requested share: `kept` is 1. From few blocks, or many equal ones,
+ * hashes may choose all. Then only the leading share of each chosen block is kept, so that equal texts still have the same role.
  */
 function keptShare({ train, val }: Record<Role, number>, share: number): number {
   const total = train + val;
@@ -136,12 +136,12 @@ function check({ tokens, isSplit }: Counts, { validation }: Division): void {
 }
 
 /**
- * Divides the tokens of parts, which are passed in order, between the roles: with an end of text where a document begins, and
- * where a role continues after tokens of the other role, which separates texts that do not belong together.
+ * Returns a function that divides a part's tokens between train and val; parts are passed in order. It adds an end of text where
+ * a document begins, and where a role continues after tokens of the other role, between texts that are not neighbours.
  */
 function dividerOf({ validation, shardTokens, endOfText }: Assembly, { below, kept }: Decision) {
   const boundary = Uint16Array.from(endOfText === undefined ? [] : [endOfText]);
-  /** Tokens that the first shard, if it is for validation, still lacks. */
+  /** Number of tokens that the first shard still lacks, if it is for validation. */
   let firstLeft = validation === 'first shard' ? shardTokens : 0;
   let previous: Role | undefined;
   /** The number of tokens at the start of a block that are for validation. */

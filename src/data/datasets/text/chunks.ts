@@ -1,23 +1,23 @@
-// Cuts files into chunks of some megabytes for the threads. A chunk ends where a document or a block (parts.ts) ends, so the
-// tokens do not depend on the cuts. Small files share a chunk.
+// Cuts files into chunks of some megabytes for the threads that encode. A chunk ends where a document or a block (parts.ts) ends,
+// so the tokens do not depend on the cuts. Small files share a chunk.
 import { type Gpt2Error, gpt2Error } from '../../../base/errors.ts';
 import { type Chunk, cutsAtLines, type Encoding, type Input, type Piece } from './format.ts';
 import { bytesOf } from './inputs.ts';
 import { hasByteOrderMark } from './line-and-column.ts';
 import { blockEnd, largestBlock } from './parts.ts';
 
-/** Keeps a thread busy for 0.1 s, and is small enough to hold several chunks per thread. */
+/** Bytes of a chunk: they keep a thread busy for 0.1 s, and memory holds several chunks per thread. */
 const chunkBytes = 4 << 20;
 const longestLine = 64 << 20;
 
 /**
  * Finds a cut in `bytes`, which begin with a document or block and do not end their file; undefined if more bytes are needed.
- * `closes`: whether a document ends there.
+ * `closes`: whether a document ends at `end`.
  */
 type FindCut = (bytes: Buffer) => { readonly end: number; readonly closes: boolean } | undefined;
 
 /**
- * The chunks of files, in order. `onRead` is called with the number of bytes read. `spare` is memory of earlier chunks to reuse;
+ * The chunks of files, in order. `onRead` is called with the number of bytes read. `spare` is memory of encoded chunks, to reuse;
  * without it, garbage of 4 MiB each accumulates faster than it is collected.
  * @throws Gpt2Error if a file cannot be read, or has a line that is too long
  */
@@ -44,7 +44,7 @@ export async function* chunksOf(
   };
   for (const input of inputs) {
     const { path, role } = input;
-    // The current piece is collected[start, filled).
+    // Bytes `start` to `filled` of `collected` are the current piece of the file.
     let start = filled;
     let offset = 0;
     let line = 1;
@@ -103,7 +103,7 @@ const afterLastLine: FindCut = (bytes) => {
   return end > 0 ? { end, closes: true } : undefined;
 };
 
-/** Cuts after the last separator; if more than half of the bytes follow it, after the last block of the document there. */
+/** Cuts after the last separator. If more than half of the bytes follow it, cuts after the last whole block among these bytes. */
 const afterLastDocument =
   (separator: string | undefined, atLines: boolean): FindCut =>
   (bytes) => {

@@ -1,6 +1,6 @@
-// Runs on a thread: encodes chunks from thread-pool.ts, one at a time, and writes the part of each chunk. It finds the documents
-// in the bytes, cuts long documents into blocks, encodes each block, and records the hash that decides the block's role. For the
-// tokenizer "char" it first runs only to collect characters.
+// Runs on a thread: encodes chunks from thread-pool.ts, one at a time, and writes the tokens of each to a part file. It finds the
+// documents in the bytes, cuts long documents into blocks, encodes each block, and records the hash that decides the block's
+// role. For the tokenizer "char" it first runs only to collect characters.
 import { hash } from 'node:crypto';
 import { parentPort, workerData } from 'node:worker_threads';
 import { explained, Gpt2Error, gpt2Error, shortList, shown, words } from '../../../base/errors.ts';
@@ -28,7 +28,7 @@ const append: Tokenizer['append'] =
 const tokens = new TokenList(1 << 20);
 let blocks: Block[] = [];
 let losses: Loss[] = [];
-/** Rows and lines of JSON without a text. */
+/** Number of rows and JSON lines that are left out, because their text is only white space. */
 let empty = 0;
 
 interface Waiting {
@@ -41,7 +41,7 @@ interface Waiting {
   readonly role: FileRole;
   readonly place: typeof current;
 }
-/** Approximate bytes of one call, for a tokenizer that encodes several texts at once. */
+/** Approximate bytes of text in one call of a tokenizer that encodes several texts at once. */
 const batchBytes = 1 << 20;
 let waiting: Waiting[] = [];
 let waitingBytes = 0;
@@ -60,7 +60,7 @@ parentPort!.on('message', async ({ chunk, key }: Order) => {
   parentPort!.postMessage(answer, [answer.memory]);
 });
 
-/** The text that is being encoded: a piece, and in JSON lines the line, "line 3 of b.jsonl". */
+/** The text that is being encoded, for errors: the piece of a file and, in JSON lines, the line as "line 3 of b.jsonl". */
 let current: { readonly piece: Piece; readonly line: string | undefined };
 
 /** Adds file and line to the error, and in plain text the column. */
@@ -163,7 +163,7 @@ function encodeWaiting(): void {
     current = place;
     if (encoded) tokens.append(encoded.ids[index]!);
     else append(text, start, end, tokens);
-    // A tokenizer may drop characters.
+    // A block has no tokens if the tokenizer drops all its characters.
     if (tokens.length === before) continue;
     const fraction = fractionOf(text.subarray(start, end));
     blocks.push({ tokens: tokens.length - before, opens: isToOpen, role, fraction });
@@ -176,7 +176,7 @@ const fractionOf = (text: Buffer): number => hash('sha256', text, 'buffer').read
 
 function documentOf(line: string, field: string, where: string): string {
   const key = JSON.stringify(field);
-  // `parseJson` takes three times as long, and other fields are not used.
+  // `parseJson` refuses a field that occurs twice, but takes three times as long; other fields are not used.
   const isTwice = line.includes(key, line.indexOf(key) + key.length);
   const value = explained(`${where} is not JSON`, words`--field takes files with one JSON object per line`, () =>
     isTwice ? parseJson(line) : JSON.parse(line),

@@ -1,5 +1,5 @@
 // Declares how files hold documents and how documents become tokens. These types are plain data, which can be sent to threads and
-// hashed, to find the work of an earlier start.
+// hashed, so that a later start of prepro finds parts that are already encoded.
 import { huggingFaceName } from '../../../tokenizer/huggingface-tokenizer.ts';
 
 /** The way a file holds documents. */
@@ -9,7 +9,7 @@ export type Format =
   /** Each line is a JSON object with the document in a field. */
   | { readonly kind: 'jsonl'; readonly field: string };
 
-/** Everything on which the tokens of a text depend. */
+/** The settings on which the tokens of a text depend. */
 export interface Encoding {
   /** The tokenizer's name and hash, as in dataset.json. */
   readonly tokenizer: string;
@@ -17,7 +17,7 @@ export interface Encoding {
   readonly format: Format;
 }
 
-/** Whether long documents are cut at lines: if the tokenizer's pattern is not known. */
+/** Whether long documents are cut at starts of lines only, because the tokenizer's pattern is not known. */
 export const cutsAtLines = ({ tokenizer }: Encoding): boolean => tokenizer === huggingFaceName;
 
 /** The role of a file's documents; `split`: the content of each document decides. */
@@ -30,23 +30,23 @@ export interface Input {
   readonly role: FileRole;
 }
 
-/** A continuous part of one file. */
+/** A contiguous range of one file, inside a chunk. */
 export interface Piece {
-  /** Range in the chunk's bytes. */
+  /** First byte in the chunk, and the byte after the last. */
   readonly start: number;
   readonly end: number;
   /** Whether a document begins at the piece's start, and whether a document ends at its end. */
   readonly opens: boolean;
   readonly closes: boolean;
   readonly role: FileRole;
-  /** The piece's file and offset in it, for messages. */
+  /** Path of the file, and the piece's offset in the file in bytes, for messages. */
   readonly path: string;
   readonly offset: number;
-  /** Number of the first line, in JSON lines. */
+  /** In JSON lines, the number in the file of the piece's first line, counted from 1. */
   readonly line: number;
 }
 
-/** Bytes that a thread encodes at a time. */
+/** The unit of work of an encoding thread: some megabytes of text, from one file or several. */
 export interface Chunk {
   readonly index: number;
   readonly bytes: Uint8Array & { readonly buffer: ArrayBuffer };

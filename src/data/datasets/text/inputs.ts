@@ -17,17 +17,16 @@ const readBytes = 1 << 20;
 
 export interface Selection {
   readonly role?: FileRole | undefined;
-  /** Globs of the files to read in a folder, for their names or their paths in the folder. Default: all. */
+  /** Globs of the files to read in a folder: they match a file's name or its path in the folder. Default: all. */
   readonly include?: readonly string[] | undefined;
   /** Globs of files to leave out; the name of a folder leaves out all its files. */
   readonly exclude?: readonly string[] | undefined;
-  /** Receives a notice about files in folders that are not text. */
+  /** Receives a notice about files in folders that are skipped, because they are not text. */
   readonly notice?: ((text: string) => void) | undefined;
 }
 
 /**
- * The input files at some paths. A path is a file, or a folder whose selected text files count, unless their names begin with a
- * dot.
+ * The input files at some paths. A path is a file, or a folder: its selected text files, without names that begin with a dot.
  * @throws Gpt2Error if a path is missing, a file is named twice, or a folder has no text file
  * @example const inputs = findInputs(['books'], { include: ['*.txt'] });
  */
@@ -66,7 +65,7 @@ export function findInputs(paths: readonly string[], options: Selection = {}): I
       .sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
       .map((file) => ({ path: file, bytes: statusOf(file).size, role }));
   });
-  // A file that counts twice could be validation in its first shard and training in its second.
+  // A file that is read twice could be for validation the first time and for training the second time.
   const places = new Set<string>();
   const again = inputs.find(({ path }) => places.size === places.add(resolve(path)).size);
   if (again) throw gpt2Error`${again.path} is named twice: name it once`;
@@ -81,7 +80,7 @@ export function findInputs(paths: readonly string[], options: Selection = {}): I
   return inputs;
 }
 
-/** "a" and "a/b" of "a/b/c". */
+/** The folders in a path: "a" and "a/b" of "a/b/c". */
 const foldersOf = (name: string): string[] => {
   const parts = name.split('/').slice(0, -1);
   return parts.map((_, index) => parts.slice(0, index + 1).join('/'));
@@ -100,7 +99,7 @@ function isText(path: string): boolean {
   });
 }
 
-/** @throws Gpt2Error for a file that a folder would skip, because a NUL is in its beginning */
+/** Refuses a file with a NUL in its first 8 KiB, which would be skipped in a folder. @throws Gpt2Error */
 function refuseNul(path: string): void {
   const start = startOf(path);
   const at = start.indexOf(0);
@@ -121,7 +120,7 @@ const startOf = (path: string, most = firstBytes): Buffer =>
 const isPacked = (path: string): boolean => path.endsWith('.parquet') || isGzip(path);
 const isGzip = (path: string): boolean => path.endsWith('.gz') || startOf(path, 2).equals(Buffer.of(0x1f, 0x8b));
 
-/** Formats that may hold text but cannot be read here, by their first bytes, with the command that unpacks a file. */
+/** Formats that may hold text but cannot be read here: name, first bytes, and the command that unpacks a file. */
 const packed: readonly (readonly [name: string, start: readonly number[], command: string])[] = [
   ['compressed with zstd', [0x28, 0xb5, 0x2f, 0xfd], 'zstd -d'],
   ['compressed with xz', [0xfd, 0x37, 0x7a, 0x58, 0x5a], 'xz -dk'],
@@ -130,12 +129,12 @@ const packed: readonly (readonly [name: string, start: readonly number[], comman
   ['a PDF', [0x25, 0x50, 0x44, 0x46], 'pdftotext'],
 ];
 
-/** "is compressed with zstd: unpack it with `zstd -d FILE`"; undefined for other files. */
+/** The end of an error, "is compressed with zstd: unpack it with `zstd -d FILE`"; undefined for other files. */
 function unpackingOf(path: string): string | undefined {
   if (!statusOf(path).isFile()) return undefined;
   const start = startOf(path, 8);
   const found = packed.find(([, bytes]) => start.subarray(0, bytes.length).equals(Buffer.from(bytes)));
-  // Text may begin with "BZh" too, like a file of bzip2.
+  // Text may begin with "BZh" too; in a bzip2 file a digit from 1 to 9 follows.
   if (!found || (found[2] === 'bzip2 -dk' && !/^[1-9]$/.test(String.fromCharCode(start[3] ?? 0)))) return undefined;
   return `is ${found[0]}: unpack it with \`${found[2]} ${shellWord(path)}\``;
 }
@@ -166,8 +165,8 @@ const cannotRead = (path: string, cause: unknown): Gpt2Error => {
 };
 
 /**
- * The bytes of a file: of a gzip file decompressed, of a .parquet file its documents in `format`. Each part is valid until the
- * next part is requested. `onRead` is called with the number of bytes read from the file.
+ * Reads the bytes of a file: decompressed if it is a gzip file, the documents in `format` if it is a .parquet file. A part is
+ * valid until the next part is requested. `onRead` is called with the number of bytes read from the file.
  * @throws Gpt2Error if the file cannot be read or decompressed
  */
 export async function* bytesOf(
@@ -187,7 +186,7 @@ export async function* bytesOf(
   }
 }
 
-/** The only field of text in the first MiB of each JSON file; undefined if there is no such field, or not all files are JSON. */
+/** The field that is the only text in the first MiB of each JSON file; undefined if there is none, or not all files are JSON. */
 export async function fieldOfTexts(inputs: readonly Input[]): Promise<string | undefined> {
   let lines: string[] = [];
   for (const input of inputs) {

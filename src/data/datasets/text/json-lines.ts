@@ -6,7 +6,7 @@ export const isSpace = (byte: number): boolean => byte === 0x20 || (byte >= 0x09
 const [open, close] = [Buffer.from('[{'), Buffer.from(']}')];
 
 /**
- * The bytes of a file; if the file is a JSON array, its elements, one in each line. Changes `parts` in place.
+ * Passes on the bytes of a file; if the file is a JSON array, its elements, one per line. Changes `parts` in place.
  * @throws Gpt2Error if the array is not complete, or more follows the array
  */
 export async function* elementsAsLines(parts: AsyncIterable<Uint8Array>, path: string): AsyncGenerator<Uint8Array> {
@@ -28,7 +28,7 @@ export async function* elementsAsLines(parts: AsyncIterable<Uint8Array>, path: s
         inText = byte === 0x22;
         if (close.includes(byte)) isOver = --depth === 0;
         if (depth === 1 && byte === 0x2c) part[at] = 0x0a;
-        // The brackets around all elements are left out.
+        // Blanks replace the brackets of the array itself.
         if (depth === 0) part[at] = 0x20;
         if (open.includes(byte)) depth++;
       }

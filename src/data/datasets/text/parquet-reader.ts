@@ -13,7 +13,7 @@ export interface FileToRead {
 }
 
 export type Answer =
-  /** The row group being read. */
+  /** The index of the row group that is being read. */
   | { readonly group: number }
   /** Documents, undefined at the end; and how many bytes of the file were read for them. */
   | { readonly part: Uint8Array<ArrayBuffer> | undefined; readonly read: number }
@@ -37,7 +37,7 @@ export async function* parquetDocuments(
     group = answer.group;
     timer?.refresh();
   });
-  // If no request is open, the next one fails at once.
+  // If no request is open, the next request fails at once.
   const fail = (why: string) => {
     fault ??= `cannot be read: ${why}`;
     request?.refuse(fault);

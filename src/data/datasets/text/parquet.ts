@@ -17,7 +17,7 @@ import { gpt2Error, words } from '../../../base/errors.ts';
 import { readFully } from '../../../base/files/regular-file.ts';
 import type { Format } from './format.ts';
 
-/** The maximum decompressed size of a row group's column, which keeps prepro within its promised memory. */
+/** The most bytes of a row group's column, decompressed: a limit of the memory that prepro takes. */
 const mostBytes = 64 * 2 ** 20;
 /** Documents are returned in parts of up to this many bytes; a longer document is a part by itself. */
 const partBytes = 1 << 20;
@@ -40,17 +40,17 @@ export async function* documentsOf(
     const rows = { file: source, metadata, columns: [column], rowStart, rowEnd };
     const texts = await readGroup(rows, group, { place: `row group ${index} of ${path}`, column });
     yield* inParts(texts, write);
-    // The bytes of other columns count too.
+    // Progress is the share of rows times the size of the file, so bytes of columns that are not read count too.
     const done = Math.floor((source.byteLength * rowEnd) / Number(metadata.num_rows));
     onRead(done - reported);
     [rowStart, reported] = [rowEnd, done];
   }
 }
 
-/** Writes a document in a format. Texts are Latin-1, one character per byte. */
+/** Returns a document in the requested format. Strings hold UTF-8 bytes as Latin-1, one character per byte. */
 type Write = (text: string) => string;
 
-/** The column of the text, and the function that writes a document. @throws Gpt2Error if a file of this format is one document */
+/** The column of the text, and a function that writes a document. @throws Gpt2Error if `format` makes each file one document */
 function layoutFor(path: string, format: Format): { column: string; write: Write } {
   if (format.kind === 'jsonl') {
     const { field } = format;
@@ -78,7 +78,7 @@ async function randomAccess(file: FileHandle): Promise<AsyncBuffer> {
   };
 }
 
-/** The file's metadata. @throws Gpt2Error if the file is damaged, or has no such column of text */
+/** The file's metadata. @throws Gpt2Error if the file is damaged, or has no column of text that is named `column` */
 async function openTable(path: string, source: AsyncBuffer, column: string): Promise<FileMetaData> {
   let metadata: FileMetaData;
   let columns: SchemaTree[];

@@ -1,5 +1,5 @@
-// Reads and writes parts: the tokens of one chunk, in a file that exists until the shards are written. A part begins with a hash
-// of its input, by which work done before a kill is found, and a hash of its content.
+// Reads and writes part files. A part holds the tokens of one chunk until the shards are written. It begins with a hash of its
+// input, so that a start after a kill finds it again, and a hash of its content.
 import { createHash } from 'node:crypto';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,14 +9,14 @@ import type { Loss } from '../../../tokenizer/loss.ts';
 import { chooseCut } from '../../../tokenizer/safe-cuts.ts';
 import type { Chunk, Encoding, FileRole } from './format.ts';
 
-// In the keys, and so in the fingerprint of a data set's input (dataset.json).
+// Version of the encoding: a part of every key, and so of the hash of a data set's input in dataset.json.
 const version = 3;
-// An earlier V8 cannot read what a later one wrote.
+// Version of the part files. It names V8's version, because an earlier V8 cannot read values that a later one serialized.
 const format = `5 ${process.versions.v8}`;
 const hashBytes = 32;
 
 const leastBlock = 16 << 10;
-/** A block of this many bytes or more is divided. */
+/** Size in bytes from which a block, a stretch of one document, is divided. */
 export const largestBlock = 32 << 10;
 
 /**
@@ -57,7 +57,7 @@ export function keyOf({ bytes, pieces }: Chunk, encoding: Encoding): Buffer {
 export const partPath = (folder: string, index: number): string =>
   join(folder, `part-${String(index).padStart(6, '0')}`);
 
-/** Whether an intact part with this key exists. */
+/** Whether an intact part file with this key exists at `path`. */
 export const hasPart = (path: string, key: Uint8Array): boolean =>
   orElse(false, () => {
     const bytes = readFileSync(path);
@@ -84,5 +84,5 @@ export function readPart(path: string): Part {
 const isWhole = (bytes: Buffer): boolean =>
   hashOf(bytes.subarray(2 * hashBytes)).equals(bytes.subarray(hashBytes, 2 * hashBytes));
 
-/** Parts of another format count as damaged, so their chunks are encoded again. */
+/** Hash of a part file's content. It includes `format`: parts of another format count as damaged and are encoded again. */
 const hashOf = (content: Buffer): Buffer => createHash('sha256').update(format).update(content).digest();

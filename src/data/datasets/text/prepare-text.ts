@@ -31,7 +31,7 @@ import { hasPart, keyOf, partPath } from './parts.ts';
 import { type Task, threadPool } from './thread-pool.ts';
 import { type WorkFolder, workFolder } from './work-folder.ts';
 
-/** A thread takes 70 MB: six keep the total under 640 MB for any text. */
+/** The most threads by default: each takes 70 MB, so that six keep the total under 640 MB for any text. */
 const mostDefaultThreads = 6;
 /** The token count in a shard's header is an int32. */
 const mostShardTokens = 2 ** 31 - 1;
@@ -128,7 +128,7 @@ async function charactersOf(
   }
 }
 
-/** The spelling of an end of text in many files. */
+/** The text that many files contain where a document ends. */
 const endMark = '<|endoftext|>';
 
 /**
@@ -204,7 +204,7 @@ async function differenceOf(
   if (!dataset?.made) return 'another data set';
   const { input, ...settings } = dataset.made;
   if (settings.tokenizer !== made.tokenizer) return `a data set of the tokenizer ${settings.tokenizer}`;
-  // Compare after JSON, which drops undefined values.
+  // `made` has been through JSON in dataset.json, which drops undefined values, so the settings are compared after JSON.
   if (!isDeepStrictEqual(settings, JSON.parse(JSON.stringify(made)))) return 'a data set made with other options';
   const fingerprint = createHash('sha256');
   const spare: ArrayBuffer[] = [];
@@ -226,7 +226,7 @@ function tellShare(shards: Dataset['shards'], { validation }: Division, notice: 
   );
 }
 
-/** The temporary dataset.json that a kill leaves. */
+/** The temporary name of dataset.json, which a killed process leaves. */
 const leftover = /^dataset\.json\.\d+\.tmp$/;
 
 /** Moves shards into the folder, dataset.json last. Until then train rejects the folder; a kill costs only assembling again. */

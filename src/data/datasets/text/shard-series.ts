@@ -8,7 +8,7 @@ import { shardHeader } from '../../shards/shard.ts';
 
 type WrittenShard = Dataset['shards'][number];
 
-/** Tokens that are collected before they are written. */
+/** Number of tokens that are collected before they are written. */
 const mostPending = 1 << 18;
 
 export function shardSeries(folder: string, sizes: readonly Omit<WrittenShard, 'sha256'>[]) {

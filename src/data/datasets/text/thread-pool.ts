@@ -11,7 +11,7 @@ export interface Task {
   readonly tokenizerFile?: string;
   /** The path of tokenizer.json, for messages. */
   readonly tokenizerPath?: string;
-  /** The folder of the parts; undefined: the threads only collect the characters of the text. */
+  /** The folder for part files; undefined: the threads only collect the characters of the text. */
   readonly folder: string | undefined;
 }
 
@@ -22,7 +22,7 @@ export interface Order {
 
 interface Thread {
   readonly worker: Worker;
-  /** Callbacks of the thread's orders, the oldest first. */
+  /** Callbacks for the chunks that the thread has received but not answered, the oldest first. */
   readonly waiting: (() => void)[];
 }
 
@@ -77,7 +77,7 @@ export function threadPool(workerData: Task, most: number) {
   };
   return {
     ...{ spare, characters },
-    /** Transfers a chunk and its memory to a thread, once one has room; `onDone` is called when it is encoded. @throws Gpt2Error, also for an earlier chunk */
+    /** Moves a chunk to the first thread with room; `onDone` is called when it is encoded. @throws Gpt2Error, also for an earlier chunk */
     async run(order: Order, onDone: () => void): Promise<void> {
       let thread = free();
       for (; !thread; thread = free()) await answer();

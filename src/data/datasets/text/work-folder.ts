@@ -6,16 +6,16 @@ import { makeFolder } from '../../../base/files/make-folder.ts';
 import { unfinishedFolder } from '../../shards/dataset-file.ts';
 import { writingTo } from '../../standing.ts';
 
-/** The least bytes in all parts worth keeping: fewer are quickly made again. */
+/** The least size of all parts together, in bytes, that is kept after a failure: less is quickly made again. */
 const worthKeeping = 1 << 20;
 
 export type WorkFolder = ReturnType<typeof workFolder>;
 
-/** @throws Gpt2Error if the folder cannot be created */
+/** Creates the work folder <out>/.prepro. @throws Gpt2Error if it cannot be created */
 export function workFolder(out: string) {
   const path = join(out, unfinishedFolder);
   const existed = existsSync(path);
-  /** The outermost folder that was created with the work folder. */
+  /** The outermost of the folders that had to be created for the work folder; undefined if none. */
   const outermost = writingTo(out, () => makeFolder(path));
   return {
     path,
@@ -31,7 +31,7 @@ export function workFolder(out: string) {
         const last = dirname(resolve(outermost));
         for (let folder = dirname(resolve(path)); folder !== last; folder = dirname(folder)) rmdirSync(folder);
       } catch {
-        // A folder has other files, or the disk fails: the error that ended the preparation matters more.
+        // Ignored, because the error that ended the preparation matters more: a folder has other files, or the disk fails.
       }
     },
     remove: (): void => rmSync(path, { recursive: true, force: true }),
