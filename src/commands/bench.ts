@@ -145,7 +145,7 @@ export function counted(library: BenchReport['device']['library'], used: number,
   return `${who} counts ${formatBytes(used)} (${difference(used, planned)})`;
 }
 
-/** Formats operations per second in TFLOP/s: one decimal, but two digits for a CPU, whose rate is below 1 TFLOP/s. */
+/** Formats operations per second in TFLOP/s: one decimal; below 1 TFLOP/s (a CPU) two significant digits. */
 const teraflops = (rate: number): string => (rate < 1e12 ? (rate / 1e12).toPrecision(2) : (rate / 1e12).toFixed(1));
 
 function table(all: Measured): string {

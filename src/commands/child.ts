@@ -7,7 +7,7 @@ import { signalOf } from '../program.ts';
 export const isPart = (): boolean => process.env.GPT2_PART === '1';
 
 interface ChildOptions {
-  /** Its abort sends SIGTERM, or the signal that the abort's reason (an exit code such as 130) stands for, to the child. */
+  /** Its abort ends the child: by the signal for which the reason, an exit code, stands (130: SIGINT), or else by SIGTERM. */
   readonly signal: AbortSignal;
   readonly env?: NodeJS.ProcessEnv;
   /** Takes the child's output streams. Without `onOutput`, the child writes to this terminal, including its status line. */

@@ -89,7 +89,7 @@ function readPlotName(name: string): string {
 
 const plotName = 'compare.svg';
 
-/** The folder for plot and report: the runs' common parent folder; for a single run, or without one, the first run's folder. */
+/** The folder for plot and report: the runs' common parent. For a single run, or without a common parent, the first run's folder. */
 function folderFor(runs: readonly string[]): string {
   const parents = new Set(runs.map((run) => dirname(resolve(run))));
   return runs.length > 1 && parents.size === 1 ? join(runs[0]!, '..') : runs[0]!;
@@ -122,7 +122,7 @@ async function compare(paths: readonly string[], flags: Shown & { readonly over:
   if (outside !== '') throw gpt2Error`outside the limits of ${outside}`;
 }
 
-/** The plot as text for the terminal: as wide as it, up to 140 columns; coloured if stdout supports colours. */
+/** The plot as text: as wide as the terminal, up to 140 columns; coloured if stdout supports colours. */
 function inTerminal(figure: Figure): string {
   const width = Math.min(process.stdout.columns ?? 80, 140);
   const isColoured = styleText('red', 'x', { stream: process.stdout }) !== 'x';

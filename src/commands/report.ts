@@ -52,7 +52,7 @@ async function report(named: string | undefined, { html, serve, port, serveHost 
   const folder = named ?? newestRun();
   if (named === undefined) notice(`newest run: ${folder}`);
   if (serve) {
-    // Throws if the folder has no run; without this check the page would wait for one forever.
+    // Throws if the folder has no run; without this check the page would wait for a run forever.
     readRun(folder);
     const notice = (text: string) => process.stdout.write(`${text}\n`);
     const host = serveHost ?? optionTable.serveHost.default;

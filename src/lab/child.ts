@@ -1,4 +1,4 @@
-// The process in which `kernel test`, `bench`, `watch` and `profile` run kernels. A kernel that crashes or hangs ends only this one.
+// The process in which `kernel test`, `bench`, `watch` and `profile` run kernels. A kernel that crashes or hangs ends no other process.
 // Between requests the device stays open and the test's random inputs are kept. Requests come on stdin. Messages go to file
 // descriptor 3, because kernels may print to stdout.
 import { writeSync } from 'node:fs';
@@ -101,7 +101,7 @@ async function answer(request: Request): Promise<void> {
   let launched = 0;
   const onLaunch = (kernel: string) => {
     launched++;
-    // Wait for the previous kernel before the next starts, so that a failure or a hang is blamed on the right one.
+    // Wait for the previous kernel before the next starts, so that a failure or a hang is blamed on the right kernel.
     if (ask !== 'bench') number.read();
     if (ask === 'bench' && running.has(kernel)) return;
     running.delete(kernel);

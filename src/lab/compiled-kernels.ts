@@ -108,7 +108,7 @@ function sassLines(code: string): Line[] {
   for (const line of code.split('\n')) {
     const [, file, at, inlined, inlinedAt] =
       /^\s*\/\/## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)", line (\d+))?/.exec(line) ?? [];
-    // The positions of an inlined function and its callers follow each other. Show the innermost one outside of CUDA's headers.
+    // The positions of an inlined function and its callers follow each other. Show the innermost position outside of CUDA's headers.
     if (file !== undefined) {
       const last = wasPlace ? (lines.at(-1) as Place) : undefined;
       if (last && isOfCuda(last.file)) lines.pop();

@@ -1,4 +1,4 @@
-// Describes the errors in a kernel's output tensor: a sentence, a map of the wrong elements, the inputs of the first wrong one.
+// Describes the errors in a kernel's output tensor: a sentence, a map of the wrong elements, the inputs of the first wrong element.
 import { type Numbers, norm } from '../ops/cases/case-numbers.ts';
 import { shapeOf } from '../ops/cases/prepared-case.ts';
 import type { Comparison } from '../ops/cases/run-case.ts';
@@ -84,7 +84,7 @@ export function wrongLines({ sentence, map, inputs }: WrongTensor): string[] {
 
 /** The inputs that share indices with the first wrong element: "in[100, 88] = 0.5", "in[3, 0 to 3 of 64] = 1, 2, 3, 4". */
 function inputsOf(tensor: string, place: readonly number[], { tensors }: OpContract, drawn: Drawn, sizes: Sizes) {
-  // Results may be thirds of a tensor ("dqkv, part 2 of 3"): the last index then counts within the third, not the tensor.
+  // A result may be a third of a tensor (q, k or v: "dqkv, part 2 of 3"): its last index then counts within the third.
   const [, name, part] = /^(\w+)(, part)?/.exec(tensor)!;
   const dimensions = tensors[name!]!.shape.slice(0, part ? -1 : undefined);
   const indices = new Map(dimensions.map((dimension, axis) => [dimension, place[axis]!]));

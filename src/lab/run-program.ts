@@ -44,7 +44,7 @@ export async function runProgram(options: RunProgramOptions): Promise<number> {
     throw usageError`--sanitize needs a GPU and nvcc, and ${files.join(', ')} runs on the emulator, which checks accesses itself: leave it out`;
   if (onlyEmulated && isOnGpu)
     throw usageError`${onlyEmulated} is an option of the emulator, and ${files.join(', ')} runs on the GPU: add --device cpu, or check the GPU's accesses with --sanitize`;
-  // A card's kernels use macros such as ELEMENT that only `kernel test` and its like define: say so before a compile error does.
+  // A card's kernels use macros (ELEMENT) that only the commands for cards define: explain this instead of a compile error.
   const folder = files.map(dirname).find((path) => cardFiles.some((name) => existsSync(join(path, name))));
   if (folder !== undefined && !files.some((file) => hasMain(readSource(file))))
     throw gpt2Error`${files.join(', ')} has no main to run: the card in ${folder} launches its kernels; use kernel test ${folder}`;

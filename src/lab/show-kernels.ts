@@ -47,7 +47,7 @@ interface Unit {
   readonly kernels: readonly string[] | undefined;
 }
 
-/** @throws Gpt2Error for an unknown kernel, dtype or GPU; CompileError */
+/** Compiles the kernels, and prints figures or listings. @throws Gpt2Error for an unknown kernel, dtype or GPU; CompileError */
 export async function showKernels(options: ShowOptions, onLine: (line: string) => void): Promise<void> {
   const units = await unitsOf(options);
   if (options.view === 'figures') showFigures(units, options, onLine);

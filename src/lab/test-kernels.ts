@@ -78,7 +78,7 @@ interface Testing {
   readonly onError?: (error: Gpt2Error) => void;
 }
 
-/** Tests kernels one after the other; a crash or a hang ends only that kernel's test. @returns the wrong ones */
+/** Tests kernels one after the other; a crash or a hang ends only that kernel's test. @returns the kernels that are wrong */
 export async function testJobs(child: KernelProcess, jobs: readonly Job[], options: LabOptions, testing: Testing) {
   const { folder, device } = options;
   const { allSizes, once, isBrief, onLine, onSize, onError } = testing;

@@ -50,7 +50,7 @@ export async function profileKernels(options: LabOptions, onLine: (line: string)
 }
 
 const checks = ['memcheck', 'racecheck', 'initcheck'] as const;
-/** Hides the errors of driver calls. One is provoked: the number of a kernel's parameters is found by asking for one too many. */
+/** Hides the errors of driver calls. One is ours: we count a kernel's parameters by asking for one parameter too many. */
 const withoutCalls = ['--report-api-errors', 'no'];
 
 /** Tests kernels under memcheck, racecheck and initcheck of compute-sanitizer. @returns the checks that found errors */

@@ -7,7 +7,7 @@ import { difference, type Points, smooth } from './points.ts';
 import type { Table } from './text-table.ts';
 import type { Tile } from './tiles.ts';
 
-/** The series of a curve that can be plotted: those that are compared, and the throughput. */
+/** The series of a run that a plot can show: the compared series (losses, norm, learning rate), and the throughput. */
 export type PlottedSeries = SeriesName | 'tokensPerSecond';
 
 /** A curve has two colours: one for its validation loss, one for all other series. */

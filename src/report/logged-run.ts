@@ -59,7 +59,7 @@ export class LoggedRun {
     return this.latest?.event === 'done';
   }
 
-  /** Number of steps done, including those whose update was skipped. */
+  /** Number of steps done, including steps whose update was skipped. */
   get step(): number {
     return (this.series.train.steps.at(-1) ?? -1) + 1;
   }

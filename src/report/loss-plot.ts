@@ -85,7 +85,7 @@ function limitLabel({ limits: { train = [] } }: Curve): string {
   return always ? `limit ${always.within}` : 'limit of a training step';
 }
 
-/** Styles of each curve's training and validation loss. Validation marks: rings for baselines, each larger, and dots for runs. */
+/** Each curve's styles. Validations are rings (baselines, each ring larger) or dots (runs); lines if there are over `mostMarks`. */
 function stylesOf(curves: readonly Curve[], isBeneath: (curve: number) => boolean) {
   const isLine = curves.some(({ series }) => (series.val?.steps.length ?? 0) > mostMarks);
   return curves.map(({ light, dash }, curve): Record<'train' | 'val', LineStyle> => {

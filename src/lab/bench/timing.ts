@@ -14,7 +14,7 @@ export const timeCold = (device: Device, run: () => void, flush: () => void, eno
   medianOf(device, run, { most: 20, enough, flush });
 
 /**
- * Milliseconds that `run` takes on the device: the median of five rounds, each of repeats for at least `least` ms in total. A round
+ * Milliseconds that `run` takes on the device: the median of five rounds, each of which repeats `run` for at least `least` ms. A round
  * is one graph if the device records graphs, so the host's time is excluded. `records: false` enqueues each call instead.
  */
 export async function timeOnDevice(

@@ -15,9 +15,9 @@ export interface Baseline {
 /** The result of a comparison, for all series but those in the argument `without` of `compareSeries`. */
 export interface Comparison {
   readonly series: readonly ReturnType<typeof compareOne>[];
-  /** The losses of the last validation that both have; undefined without one. */
+  /** The losses at the last step at which both were validated; undefined without such a step. */
   readonly finalValidation: { readonly step: number; readonly run: number; readonly reference: number } | undefined;
-  /** Whether the two have a step in common, and no limit is violated. Steps without a limit do not count: see `judged`. */
+  /** Whether the compared runs have a step in common, and no limit is violated. Steps without a limit do not count: see `judged`. */
   readonly inside: boolean;
 }
 
@@ -31,7 +31,7 @@ const subtraction = 1e-9;
 
 /**
  * Compares a run with a baseline at the steps that both have. A `tolerance` replaces the baseline's limits, at every step of every
- * series; for learning rates it is at least half a unit of the last recorded digit. Without both nothing is judged.
+ * series; for learning rates it is at least half a unit of the last recorded digit. With neither, nothing is judged.
  * @param without names of series that are not compared
  * @throws UsageError for a wrong argument, or a name in `without` that is not a series
  * @example const { inside } = compareSeries(readRun('runs/first').series, readReference('llmc-d6-fp32-b4-t64'), 0.01);

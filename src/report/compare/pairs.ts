@@ -29,7 +29,7 @@ export interface Pair {
  * Reads runs and pairs each with its baselines. A name in `names` is a reference (name or file), whose configuration the run must have,
  * or a run folder with any configuration. Without `names` the baseline is the reference with the configuration of all runs or, if there
  * is none, the first run; a single run then stays unpaired.
- * @returns `runs` in the order of `folders`, without named ones; `baselines`: the references and runs that are not among `runs`
+ * @returns `runs` in the order of `folders`, without runs in `names`; `baselines`: the references and runs that are not in `runs`
  * @throws Gpt2Error if a folder or name cannot be read, or a named reference has no run's configuration
  */
 export function pairRuns(folders: readonly string[], names: readonly string[] = []) {

@@ -15,7 +15,7 @@ interface Viewer {
 const lookMilliseconds = 200;
 /** Interval of `idle` events. Without them routers would cut a connection that is silent for a minute. */
 const idleMilliseconds = 5000;
-/** A viewer that accepts no data for this long is disconnected: it is gone or asleep. An awake one reconnects by itself. */
+/** A viewer that accepts no data for this long is disconnected: it is gone or asleep. An awake viewer reconnects by itself. */
 const blockedMilliseconds = 30_000;
 
 export class EventStream {

@@ -16,7 +16,7 @@ export type RunStart = Extract<RunEvent, { event: 'run' }>;
 
 /** Bytes per read. A longer line would be sent in parts that are not events; lines have at most 20 kB. */
 const windowBytes = 64 * 1024;
-/** Bytes before the position that `mark` hashes. Two logs never share so many, as each step's line has its time with all digits. */
+/** Bytes that `mark` hashes. Two logs never have 4,096 equal bytes, because each step's line holds its time with all digits. */
 const markedBytes = 4096;
 
 const markOf = (bytes: Buffer): string => hash('sha256', bytes).slice(0, 16);
