@@ -15,7 +15,7 @@ const room = (): number => (process.stderr.columns || 80) - 1;
 /** Cuts a text to one line of the terminal. */
 export const inOneLine = (text: string): string => text.slice(0, room());
 
-/** "[======    ] 12/20   left 3s". The bar has up to 30 cells, fewer in a narrow terminal; with room for under 5 it is left out. */
+/** "[======    ] 12/20   left 3s". The bar has 30 cells, fewer in a narrow terminal, and is left out if fewer than 5 fit. */
 export function statusLine(done: number, steps: number, left: string, columns = room()): string {
   const figures = `${done}/${steps}${left}`;
   const cells = Math.min(30, columns - figures.length - '[] '.length);

@@ -15,7 +15,7 @@ export interface Times {
   readonly hot: number;
 }
 
-/** The times of an op, at one of the sizes with which a training step calls it. `ours`: the library's op. */
+/** The times of an op, at one of the sizes with which a training step calls it. `ours`: of the library; `own`: of the user's kernel. */
 export interface OpBench {
   readonly sizes: string;
   /** Number of calls in a step. */
@@ -32,7 +32,7 @@ export type Benched = Awaited<ReturnType<typeof benchOp>>;
 
 /**
  * Zero fills that evict a call's tensors from the caches; the bytes exceed twice the L2 cache of any GPU. Eight fills take an H100
- * 0.7 ms, in which the host enqueues any kernel. After one fill (0.09 ms) the GPU waited 0.01 to 0.4 ms for the host.
+ * 0.7 ms, in which the host enqueues any kernel. After one fill (0.09 ms) the measured time included 0.01 to 0.4 ms of the host.
  */
 const flushed = { cuda: { bytes: 256 << 20, times: 8 }, cpu: { bytes: 32 << 20, times: 1 } };
 

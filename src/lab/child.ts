@@ -1,6 +1,6 @@
 // The process in which `kernel test`, `bench`, `watch` and `profile` run kernels. A kernel that crashes or hangs ends no other process.
-// Between requests the device stays open and the test's random inputs are kept. Requests come on stdin. Messages go to file
-// descriptor 3, because kernels may print to stdout.
+// Between requests the device stays open, and a test's inputs and expected results are kept. Requests come on stdin. Messages go to
+// file descriptor 3, because kernels may print to stdout.
 import { writeSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { Worker } from 'node:worker_threads';
@@ -133,7 +133,7 @@ async function answer(request: Request): Promise<void> {
 /** Compiles a card's kernels for a GPU. @returns the compiler's name; undefined: there is none @throws CompileError */
 function compileForGpu(card: LoadedCard, dtype: Dtype): string | undefined {
   const compiler = anyCompiler();
-  // 9.0 (Hopper) has bf16, and the instructions that the library's sm90 kernels use.
+  // 9.0 (Hopper), because that GPU has bf16 and the instructions that some of our kernels use.
   if (compiler) compiledFile(cardSource(card, elementTypesOf({ kind: 'cuda', dtype })), '9.0');
   return compiler?.name;
 }

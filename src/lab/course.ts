@@ -1,4 +1,4 @@
-// The exercises of the course: kernels with gaps that a learner fills in a copy of the folder, and the learner's score.
+// The exercises of the CUDA course (kernels/): kernels with gaps that a learner fills in a copy of the folder, and the learner's score.
 import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expected, explained, gpt2Error } from '../base/errors.ts';

@@ -1,5 +1,5 @@
-// The course's ladder: times GPT-2's training step first with naive kernels only, then with one better kernel of the course after
-// another, last with the library's kernels.
+// The ladder of the CUDA course (kernels/course): times GPT-2's training step first with naive kernels only, then with one better kernel
+// of the course after another, last with the library's kernels.
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { UsageError } from '../base/errors.ts';

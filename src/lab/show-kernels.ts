@@ -41,7 +41,7 @@ interface Unit {
   /** The heading: "norm_forward.layernorm bf16". */
   readonly title: string;
   readonly source: KernelSource;
-  /** The launches of a kernel in a training step; undefined if the step does not launch it. */
+  /** Launches of a kernel: by a training step, or as the user sets them for a .cu file; undefined if none is known. */
   launches(kernel: string): readonly Launch[] | undefined;
   /** Kernels that are shown unless the user names one; undefined: all in the source. */
   readonly kernels: readonly string[] | undefined;

@@ -96,7 +96,7 @@ async function timeFp8(device: Device, { out, input, weight }: Matrices, least: 
   return ms;
 }
 
-/** Fills a tensor with roughly normal random numbers: on zeros a matmul would draw less power and run faster than in training. */
+/** Fills a tensor with roughly normal random numbers, because a matmul runs faster on zeros than on random numbers. */
 function fillRandom(tensor: Tensor): void {
   const part = Math.min(tensor.count, 2 ** 20);
   const values = Float32Array.from({ length: part }, () => Math.random() + Math.random() + Math.random() - 1.5);

@@ -23,7 +23,7 @@ export const seriesButtons = (choose: (series: Shown) => void): HTMLElement[] =>
     return button;
   });
 
-/** The legend: for each curve a group of the buttons of its training and validation, which is not broken across lines. */
+/** The legend: a group for each curve, with a button each for training and validation. A group is not broken across lines. */
 export function legendGroups(figure: Figure, shown: Shown, toggle: (key: string) => void): HTMLElement[] {
   const groups = new Map<number, HTMLElement>();
   for (const { key, curve, part, label } of legendOf(figure, shown)) {
