@@ -28,7 +28,7 @@ const curves: Readonly<Record<string, PresetName>> = {
 };
 const stepsOfCurve = 60;
 const laptop = 'shakespeare-laptop';
-/** At this step the loss still falls fast: 3,000 steps take 2.5 times as long and lower the loss by another tenth. */
+/** The loss falls fast up to this step, on tinyshakespeare to 1.90 nats. 3,000 steps take 2.5 times as long, and reach 1.69. */
 const steps = 1200;
 const leastBytes = 100_000;
 
