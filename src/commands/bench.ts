@@ -1,4 +1,4 @@
-// The command `bench`: measures training, or generation, on this machine's device and prints a table; --out writes all results as JSON.
+// The command `bench`: measures training or text generation on this machine's device, and prints a table; --out also writes JSON.
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
@@ -32,14 +32,14 @@ import { notice, writeResult } from './output.ts';
 
 const shared = optionNames.filter((name) => optionRows[name].bench);
 
-/** Columns that differ from the columns of `train`. */
+/** Where `bench` words, types or defaults an option differently from `train`: these columns replace those of the options table. */
 const changes: Partial<Record<OptionName, Partial<OptionRow>>> = {
   model: { usage: '--model <NAME>', help: presetNames.join(', '), type: presetNames },
   batch: { usage: '--batch <B>', help: 'sequences per GPU in one forward and backward pass', type: whole(1, 65536) },
   totalBatch: { default: { text: 'batch x seq' } },
 };
 
-/** Flags that have no effect on generation. */
+/** Keys of the flags that --generate refuses, because they affect only training. */
 const ofTraining = [
   ...shared.filter((name) => optionRows[name].bench === 'training').map(attributeOf),
   ...['steps', 'warmupSeconds', 'ops', 'start'],
@@ -126,7 +126,7 @@ async function timeToFirstStep(options: TrainOptions): Promise<number> {
       child.on('exit', (code) => failed(gpt2Error`train ended with exit code ${code} before its first step`));
     });
   const first = await once('first');
-  // The first run may have read from a cold disk.
+  // The faster of two runs counts: the first may have read files from the disk that are cached for the second.
   return Math.min(first, await once('second'));
 }
 
@@ -134,18 +134,18 @@ type Measured = BenchReport & { clocks: string | null; data: string; firstStepMs
 
 const percent = (part: number, whole: number): string => `${((100 * part) / whole).toFixed(1)}%`;
 
-/** "3.1% more", "70.6% less" */
+/** The difference of two byte counts in percent of `planned`: "3.1% more", "70.6% less". */
 const difference = (used: number, planned: number): string =>
   `${percent(Math.abs(used - planned), planned)} ${used < planned ? 'less' : 'more'}`;
 
-/** "driver counts 24.1 GiB (3.1% more)" */
+/** Measured memory (bytes) compared with the planned bytes: "driver counts 24.1 GiB (3.1% more)". */
 export function counted(library: BenchReport['device']['library'], used: number, planned: number): string {
   const who = library === 'cpu' ? 'process' : 'driver';
   if (used <= 0) return `${who} counts no more than before: other memory was freed meanwhile`;
   return `${who} counts ${formatBytes(used)} (${difference(used, planned)})`;
 }
 
-/** Operations per second in TFLOP/s; a CPU has less than one. */
+/** Formats operations per second in TFLOP/s: one decimal; below 1 TFLOP/s (a CPU) two significant digits. */
 const teraflops = (rate: number): string => (rate < 1e12 ? (rate / 1e12).toPrecision(2) : (rate / 1e12).toFixed(1));
 
 function table(all: Measured): string {

@@ -1,4 +1,4 @@
-// Builds the program that cli.ts runs: its commands, one file each in this folder, and their common settings.
+// Assembles the command-line program that cli.ts runs: the commands, one file each in this folder, and the settings they share.
 import { existsSync } from 'node:fs';
 import { type Argument, Command, type Option } from 'commander';
 import { asTyped, checkValue, didYouMean, isCompiled, plain, programVersion, shellWord } from '../program.ts';
@@ -21,7 +21,7 @@ import { sampleCommand } from './sample.ts';
 import { tokenizerCommand } from './tokenizer.ts';
 import { trainCommand } from './train.ts';
 
-/** @param interruption called when a run starts; returns the AbortSignal that Ctrl-C and other stop signals abort */
+/** @param interruption called when a run starts; returns the AbortSignal that is aborted by Ctrl-C and other stop signals */
 export function program(interruption: (how?: 'quiet') => AbortSignal): Command {
   const root = new Command('gpt2')
     .description('GPT-2 training from TypeScript')
@@ -51,7 +51,7 @@ export function program(interruption: (how?: 'quiet') => AbortSignal): Command {
     doctorCommand(),
   ];
   for (const command of commands) root.addCommand(command as unknown as Command);
-  // cli.ts reads the flag; commands must not pass it on.
+  // cli.ts has already read --verbose from the arguments; an action must not take it for an option of training.
   root.hook('preAction', (_, action) => void action.setOptionValue('verbose', undefined));
   for (const command of [root, ...root.commands, ...root.commands.flatMap(({ commands }) => commands)]) {
     command
@@ -76,7 +76,7 @@ export function program(interruption: (how?: 'quiet') => AbortSignal): Command {
   return root;
 }
 
-/** Words the error for a wrong choice as for a wrong value of the options table. */
+/** Makes commander report a wrong choice in the words that the options table uses for a wrong value. */
 function refuseOtherChoices(part: Option | Argument, name: string): void {
   const { argChoices, parseArg } = part;
   if (!argChoices || !parseArg) return;
@@ -93,7 +93,7 @@ function describe({ description, argChoices = [], defaultValue }: Option | Argum
   return `${description}${choices}${hasDefault ? ` (default: ${defaultValue})` : ''}`;
 }
 
-/** Turns commander's messages into one line that ends with advice, as our messages do. */
+/** Turns an error message of commander into one line that ends with advice, the form of all our messages. */
 function inOneLine(text: string, command: Command): string {
   const what = (surplusIn(text, command) ?? withChoices(text, command) ?? unknownOptions(text, command))
     .replace(/^error: /, '')
@@ -103,7 +103,7 @@ function inOneLine(text: string, command: Command): string {
   return `${what}; see \`npm run gpt2 -- ${[...namesOf(command).slice(1), '--help'].join(' ')}\`\n`;
 }
 
-/** Commander's message about words without a flag, with the first such word and its likely purpose. */
+/** Commander's "too many arguments" error, with the first surplus word and the flag that it may lack; undefined for other errors. */
 function surplusIn(text: string, { args, registeredArguments, options }: Command): string | undefined {
   const [what] = /too many arguments for '[^']*'/.exec(text) ?? [];
   const word = args[registeredArguments.length];
@@ -117,14 +117,14 @@ function surplusIn(text: string, { args, registeredArguments, options }: Command
   return `${what}: ${JSON.stringify(word)}; ${hint}`;
 }
 
-/** Commander's message about a required option, with its choices. */
+/** Commander's error about a missing required option, with the option's choices. Undefined: another error. */
 function withChoices(text: string, { options }: Command): string | undefined {
   const [what, flag] = /required option '(--[\w-]+)[^']*' not specified/.exec(text) ?? [];
   const choices = options.find(({ long }) => long === flag)?.argChoices;
   return choices && `${what}: give one of ${choices.join(', ')}`;
 }
 
-/** Options of other programs that this one lacks, by their names without separators. */
+/** Options that other training programs have and gpt2.ts lacks, by name without separators (--lr_decay_iters: lrdecayiters). */
 const missing: Readonly<Record<string, string>> = {
   lora: 'LoRA is not supported, training changes all weights',
   dropout: 'dropout is not supported',
@@ -135,7 +135,7 @@ const missing: Readonly<Record<string, string>> = {
   evalonly: '`npm run eval` evaluates a model',
 };
 
-/** Commander's message about the first unknown option, with all unknown options and their equivalents here. */
+/** Commander's "unknown option" error names one option; this text names all unknown ones, each with our equivalent or a hint. */
 function unknownOptions(text: string, { args, options }: Command): string {
   const [, first] = /unknown option '([^']*)'/.exec(text) ?? [];
   if (first === undefined) return text;

@@ -1,4 +1,4 @@
-// The command `compare`: table, plot, report and verdict of runs. A run outside the limits is an error, for the exit code.
+// The command `compare`: table, plot, report and verdict of runs. A run outside the limits is an error, so the exit code is 1.
 import { existsSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { styleText } from 'node:util';
@@ -89,16 +89,13 @@ function readPlotName(name: string): string {
 
 const plotName = 'compare.svg';
 
-/**
- * The folder for plot and report: the run's folder, or the common parent of several runs; without one, the parent of the first
- * run.
- */
+/** The folder for plot and report: the runs' common parent. For a single run, or without a common parent, the first run's folder. */
 function folderFor(runs: readonly string[]): string {
   const parents = new Set(runs.map((run) => dirname(resolve(run))));
   return runs.length > 1 && parents.size === 1 ? join(runs[0]!, '..') : runs[0]!;
 }
 
-/** The runs of paths, without the plot and report of an earlier comparison; a path without runs stays, for readRun to refuse. */
+/** The run folders at or below the paths. A path without runs stays, so that readRun refuses it; earlier plots are left out. */
 const runsIn = (paths: readonly string[]): string[] =>
   paths.flatMap((path) => {
     if ([plotName, reportOf(plotName)].includes(basename(path))) return [];
@@ -116,7 +113,7 @@ async function compare(paths: readonly string[], flags: Shown & { readonly over:
   const plot = flags.out ?? join(folderFor(folders), plotName);
   const report = flags.html ?? reportOf(plot);
   const svg = lossPlot(figure);
-  // The figures come first, so that they are printed even if the plot cannot be written.
+  // Print the results first: they are then shown even if the plot file cannot be written.
   process.stdout.write(flags.json ? jsonLine(resultWith({ plot, report })) : `${describe()}\n`);
   if (flags.plot && !flags.json) process.stdout.write(`${inTerminal(figure)}\n`);
   writeResult('plot', plot, /\.png$/i.test(plot) ? await renderPng(svg) : svg, '--out');
@@ -125,7 +122,7 @@ async function compare(paths: readonly string[], flags: Shown & { readonly over:
   if (outside !== '') throw gpt2Error`outside the limits of ${outside}`;
 }
 
-/** As wide as the terminal, up to 140 columns; in colour if stdout supports it. */
+/** The plot as text: as wide as the terminal, up to 140 columns; coloured if stdout supports colours. */
 function inTerminal(figure: Figure): string {
   const width = Math.min(process.stdout.columns ?? 80, 140);
   const isColoured = styleText('red', 'x', { stream: process.stdout }) !== 'x';

@@ -1,4 +1,4 @@
-// The command `eval`: evaluates a trained model on any data set. Figures go to stdout, notices to stderr.
+// The command `eval`: the loss of a trained model on any data set, and its HellaSwag score. Results go to stdout, notices to stderr.
 import { existsSync } from 'node:fs';
 import { Command, Option } from 'commander';
 import {
@@ -96,7 +96,7 @@ export function evalCommand(): Command {
     .action((flags: Flags) => evaluateOnAll(flags));
 }
 
-/** Evaluates in this process, or in several that share the work. @throws Gpt2Error for a loss that is not finite */
+/** Evaluates in this process, or on several GPUs with a process (rank) each. @throws Gpt2Error for a loss that is NaN or infinite */
 async function evaluateOnAll(flags: Flags): Promise<void> {
   const place = placeFromEnvironment();
   const { device, batch, tokens, role, data, hellaswag } = flags;
@@ -114,7 +114,7 @@ async function evaluateOnAll(flags: Flags): Promise<void> {
   throw gpt2Error`the loss of ${found.model} on ${found.data} is ${loss}: the model diverged or is damaged; name another --model, or train again with a smaller --lr`;
 }
 
-/** Evaluates; with several ranks, rank 0 prints the results. @returns the loss, if there is data */
+/** Evaluates the model in one process. Of several ranks, only rank 0 prints. @returns the loss; undefined for HellaSwag alone */
 async function evaluateModel(flags: Flags, ranks?: Ranks) {
   const isHeard = isRoot(ranks);
   const notice = isHeard ? tell : () => {};
@@ -168,7 +168,7 @@ async function evaluateModel(flags: Flags, ranks?: Ranks) {
   return loss;
 }
 
-/** Opens the model, the data and the device choice: bad files are reported before the device is opened. */
+/** Reads the model, the data and the questions before the device is opened, so that bad files are reported at once. */
 async function openInputs(flags: Flags, isHeard: boolean, notice: (text: string) => void) {
   const name = modelOrNewest(flags.model);
   const weights = await (isHeard ? withProgress((shown) => resolveWeights(name, shown)) : resolveWeights(name));
@@ -188,7 +188,7 @@ async function openInputs(flags: Flags, isHeard: boolean, notice: (text: string)
   return { weights, sequence, data, hellaswag };
 }
 
-/** The shards to evaluate on. @throws Gpt2Error if there are none, or they have another vocabulary */
+/** The shards to evaluate on. @throws Gpt2Error if there are none, or they were made with another tokenizer than the model's */
 function openData(flags: Flags, weights: Weights) {
   const data = flags.data ?? folder(weights.configuration?.data) ?? optionTable.data.default;
   const shards = findShards(data, flags.role);
@@ -215,7 +215,7 @@ function hellaswagLine(path: string, { acc, accNorm, correct, correctNorm, quest
   return `${path}: acc ${acc.toFixed(4)} (${correct} of ${questions})   acc_norm ${accNorm.toFixed(4)} (${correctNorm})\n`;
 }
 
-// A manifest's configuration may hold any value.
+// The configuration in a checkpoint's manifest is not validated: a field may hold any JSON value.
 const size = (value: unknown): number | undefined =>
   typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : undefined;
 const folder = (value: unknown): string | undefined =>

@@ -34,7 +34,7 @@ export function exportCommand(): Command {
     });
 }
 
-/** The bytes of a file, or of a folder's files. */
+/** Bytes of a file, or of the files directly in a folder. */
 const sizeOf = (path: string): number =>
   statSync(path).isDirectory()
     ? readdirSync(path).reduce((sum, name) => sum + statSync(join(path, name)).size, 0)

@@ -44,7 +44,7 @@ export function kernelBuildCommand(): Command {
   return withSourceOptions(command)
     .addHelpText('after', examples)
     .action((file: string, { out, gpu, cpu, ...flags }: Flags) => {
-      // A missing file is reported first.
+      // A missing file is reported before a missing GPU or compiler.
       readSource(file);
       const path = out ?? `${basename(file).replace(/\.cu$/, '')}.${cpu ? 'so' : 'cubin'}`;
       const source = { file, ...sourceOptions(flags), checks: false };
@@ -60,7 +60,7 @@ function defined(text: string, before: Readonly<Record<string, string>> = {}): R
   return { ...before, [name]: value! };
 }
 
-/** The compute capability of this machine's GPU. @throws Gpt2Error if there is none, naming --gpu */
+/** Compute capability of this machine's GPU, such as "9.0". @throws Gpt2Error without a GPU, with the advice to name --gpu */
 export const ownGpu = (): string =>
   explained("cannot tell this machine's GPU", 'or give its compute capability, as --gpu 9.0', () => {
     using device = Device.open({ kind: 'cuda' });

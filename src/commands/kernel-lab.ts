@@ -114,7 +114,7 @@ export const kernelBenchCommand = (): Command =>
       await benchJobs(child, await jobsOf(child, options), options, { onLine: printLine });
     });
 
-/** Clears the terminal, and moves to its first line. */
+/** ANSI sequence that clears the terminal and its scrollback, and moves the cursor to the top left. */
 const cleared = '\u001b[2J\u001b[3J\u001b[H';
 
 const watchExamples = `

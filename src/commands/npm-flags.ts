@@ -1,8 +1,8 @@
-// Refuses flags that npm took from `npm run train --dry-run`: without a lone -- before them, they never reach the program.
+// Refuses flags that npm kept for itself: in `npm run train --dry-run`, without a lone -- before it, --dry-run is an option of npm.
 import type { Command, Option } from 'commander';
 import { usageError } from '../program.ts';
 
-/** The flag as typed; npm passes `--steps=10` as npm_config_steps=10, a switch as true, and --no-ops as an empty ops. */
+/** The flag as the user typed it. npm stores --steps=10 as npm_config_steps=10, a switch as true, and --no-ops as an empty value. */
 function keptFlag({ long, negate, flags, required }: Option): string[] {
   const value = process.env[`npm_config_${long!.replace(negate ? '--no-' : '--', '').replaceAll('-', '_')}`];
   if (value === undefined || (value === '') !== negate) return [];
@@ -10,13 +10,13 @@ function keptFlag({ long, negate, flags, required }: Option): string[] {
   return [value === 'true' ? flags : `${long}=${value}`];
 }
 
-/** ['gpt2', 'prepro', 'text'] */
+/** The command's name and its parents' names, outermost first: ['gpt2', 'prepro', 'text']. */
 export const namesOf = (command: Command): string[] =>
   command.parent ? [...namesOf(command.parent), command.name()] : [command.name()];
 
 /**
- * @param args arguments that reached the program: a flag among them may also be in npm's configuration, such as json=true
- * @throws UsageError if `npm run` kept flags of the command to itself
+ * @param args arguments that reached the program. A flag among them is no fault, even if npm's configuration also has its name.
+ * @throws UsageError if `npm run` took flags of `command` as npm's options
  */
 export function refuseKeptFlags(command: Command, args: readonly string[]): void {
   const { npm_command, npm_lifecycle_event: script } = process.env;

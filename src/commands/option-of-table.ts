@@ -1,4 +1,4 @@
-// Makes commander's options: from the rows of the options table, for train and for commands that share options with it; and numbers.
+// Makes commander's options from rows of the options table, for `train` and the commands that share its options; and number options.
 import { Option } from 'commander';
 import type { TrainOptions } from '../index.ts';
 import {
@@ -16,7 +16,7 @@ import {
   whole,
 } from '../program.ts';
 
-/** The values of flags that may be absent, by their names in an action. */
+/** Flags of an action by key (the flag in camel case), each of which may be absent: texts, lists of texts, numbers, switches. */
 export type Texts<Name extends string> = { readonly [N in Name]?: string };
 export type Lists<Name extends string> = { readonly [N in Name]?: readonly string[] };
 export type Numbers<Name extends string> = { readonly [N in Name]?: number };
@@ -24,19 +24,19 @@ export type Switches<Name extends string> = { readonly [N in Name]?: boolean };
 
 const otherNames = new WeakMap<Option, readonly string[]>();
 
-/** Gives an option further names, such as those in other programs: an error that quotes one then names the option. */
+/** Registers further names for an option, such as nanoGPT's: an error about an unknown flag with such a name suggests the option. */
 export function knownAs(option: Option, names: readonly string[]): Option {
   otherNames.set(option, names);
   return option;
 }
 
-/** The option that a flag means: by its flag, its name in config.json with any separators, or its name in another program. */
+/** The option that a typed flag probably means: it has this flag, or this name in config.json or in another program. */
 export const optionMeant = (flag: string, options: readonly Option[]): Option | undefined =>
   options.find((option) =>
     [option.long!, ...(otherNames.get(option) ?? [])].some((name) => plain(name) === plain(flag)),
   );
 
-/** --model of commands that read a trained model. @param elsewhere further names in other programs */
+/** The option --model of commands that read a trained model. @param elsewhere more names that other programs use for it */
 export const modelOption = (elsewhere: readonly string[] = []): Option =>
   tableOption('model', {
     help: modelPaths,
@@ -46,7 +46,7 @@ export const modelOption = (elsewhere: readonly string[] = []): Option =>
 
 export const repeated = (text: string, before: readonly string[] = []): string[] => [...before, text];
 
-/** @param changes columns that differ in this command */
+/** The commander option of one row of the options table. @param changes columns of the row that differ in this command */
 export const tableOption = (
   name: OptionName,
   { elsewhere = optionRows[name].elsewhere ?? [], ...changes }: Partial<OptionRow> = {},
@@ -58,11 +58,11 @@ export const share = real(0, 1);
 export const numberOption = (usage: string, help: string, type: NumberType, otherwise?: number): Option =>
   optionOf({ usage, help, type }).default(otherwise);
 
-/** --time-limit of commands that run kernels of a user. */
+/** The option --time-limit of commands that run a user's kernels. */
 export const timeLimitOption = (): Option =>
   numberOption('--time-limit <S>', 'seconds that a kernel may run', real(0.1, 86_400), 30);
 
-/** A row's option; and --no-X of a switch that config.json records, because a recipe, a preset or --config may set it. */
+/** Makes a row's option and, for a switch that a recipe, a preset or --config can set, the option --no-X that turns it off. */
 export const tableOptions = (name: OptionName, changes: Partial<OptionRow> = {}): Option[] => [
   tableOption(name, changes),
   ...(canBeOff(name)
@@ -73,7 +73,7 @@ export const tableOptions = (name: OptionName, changes: Partial<OptionRow> = {})
 const canBeOff = (name: OptionName): boolean =>
   optionRows[name].type === 'switch' && recordedNames.some((recorded) => recorded === name);
 
-/** "--no-document-mask" */
+/** The flag that turns a switch off: "--no-document-mask". */
 const offFlag = (name: OptionName): string => flagOf(optionRows[name]).replace('--', '--no-');
 
 function optionOf(row: OptionRow): Option {
@@ -84,7 +84,7 @@ function optionOf(row: OptionRow): Option {
   return option.preset(alone).argParser((text) => readValue(row, text));
 }
 
-/** An option's key in commander's flags, the flag in camel case: `--total-batch` is totalBatch, `--lr` is lr. */
+/** The key under which commander stores an option's value, its flag in camel case: totalBatch for --total-batch, lr for --lr. */
 export const attributeOf = (name: OptionName): string => new Option(optionRows[name].usage).attributeName();
 
 export function optionsFromFlags(names: readonly OptionName[], flags: Readonly<Record<string, unknown>>): TrainOptions {
@@ -92,7 +92,7 @@ export function optionsFromFlags(names: readonly OptionName[], flags: Readonly<R
   return Object.fromEntries(values.filter(([, value]) => value !== undefined));
 }
 
-/** Arguments of node that start a training of this program. */
+/** Arguments for node that start `gpt2 train` with these options, from the same program file as this process. */
 export const trainArguments = (options: TrainOptions): string[] => [
   ...[...process.execArgv, process.argv[1]!, 'train', ...flagsOf(options)],
 ];

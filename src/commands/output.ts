@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { asTyped, explained, jsonText } from '../program.ts';
 
-/** A line of JSON, as in the run log. */
+/** One line of JSON. NaN and infinities, which JSON lacks, become text, as in the run log. */
 export const jsonLine = (value: object): string => `${jsonText(value)}\n`;
 
 export function printResult(value: object, lines: readonly string[], json: boolean | undefined): void {
@@ -11,7 +11,7 @@ export function printResult(value: object, lines: readonly string[], json: boole
 
 export const notice = (text: string): void => void process.stderr.write(`${text}\n`);
 
-/** @throws Gpt2Error naming the file, and the flag to choose another one */
+/** Writes a result file. @param what its name in errors @throws Gpt2Error with the path and the flag that chooses another file */
 export function writeResult(what: string, path: string, content: string | Buffer, flag: string): void {
   explained(`cannot write the ${what} ${path}`, `name another file with ${flag}`, () => writeFileSync(path, content));
 }

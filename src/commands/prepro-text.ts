@@ -1,5 +1,5 @@
-// The command `prepro text`: makes token shards of text files. Also the code that all commands for text share: flags, the
-// progress line, and the printed result.
+// The command `prepro text`: makes token shards from text files. The text flags and the printed result here also serve the other
+// `prepro` commands.
 import { existsSync } from 'node:fs';
 import { basename, extname, join, resolve } from 'node:path';
 import { Command } from 'commander';
@@ -104,7 +104,7 @@ export function preproTextCommand(): Command {
     });
 }
 
-/** Whether a glob seems to be the first of the files that a shell put in place of an unquoted glob; the others became paths. */
+/** Whether the shell seems to have expanded an unquoted glob: the flag got the first file, and `paths` the files after it. */
 const isExpanded = (glob: string, paths: readonly string[]): boolean =>
   existsSync(glob) && paths.some((path) => path !== glob && extname(path) !== '' && extname(path) === extname(glob));
 
@@ -142,7 +142,7 @@ export function addTextFlags(command: Command, shardTokens = 100_000_000): Comma
 const unescaped = (text: string): string =>
   text.replaceAll(/\\([nrt\\])/g, (_, name: string) => ({ n: '\n', r: '\r', t: '\t' })[name] ?? name);
 
-/** The fraction of the tokens used for validation, and the requested fraction if it differs. */
+/** The actual share of validation tokens, in words; with the requested share (`asked`, 0 to 1) if the two differ. */
 function shareOf({ shards }: Prepared['dataset'], asked: number): string {
   const sumOf = (some: typeof shards) => some.reduce((sum, { tokens }) => sum + tokens, 0);
   const [share, wanted] = [sumOf(shards.filter(({ role }) => role === 'val')) / sumOf(shards), asked].map(
@@ -151,7 +151,7 @@ function shareOf({ shards }: Prepared['dataset'], asked: number): string {
   return `, ${share} of the tokens for validation${share === wanted ? '' : ` (asked for: ${wanted})`}`;
 }
 
-/** Prints the shards, and the command that trains on them. */
+/** Prints the files of a data set, and the `train` command that uses it. */
 export function tell({ folder, present, dataset }: Prepared, { json }: Pick<TextFlags, 'json'>, share = ''): void {
   const shards = dataset.shards.map(({ file, tokens }) => `${folder}/${file}: ${formatCount(tokens)} tokens`);
   const documents =

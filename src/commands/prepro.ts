@@ -19,7 +19,7 @@ import { jsonLine, notice, printResult } from './output.ts';
 import { addTextFlags, lossyHelp, preproTextCommand, type TextFlags, tell } from './prepro-text.ts';
 import { withProgress } from './progress.ts';
 
-/** nanoGPT's names of data sets, each with the arguments of our command that makes it. */
+/** nanoGPT's names of data sets, each with our arguments of `prepro` that make the same data. */
 const elsewhere = [
   ['shakespeare', 'tinyshakespeare'],
   ['shakespeare_char', 'tinyshakespeare --tokenizer char'],
@@ -51,7 +51,7 @@ export function preproCommand(): Command {
   const parts = [preproTextCommand(), ...corpusCommands(), inspectCommand()];
   for (const part of parts) command.addCommand(part);
   const dataset = new Argument('[DATASET]', 'data set to make');
-  // The choices are for the help; the action rejects other names with a better message.
+  // Help lists these choices. commander does not check them: the action rejects an unknown name with a better message.
   dataset.argChoices = [...datasets.map(({ name }) => name), 'hellaswag'];
   return command
     .description("Make a data set's token shards")
@@ -94,7 +94,7 @@ function makeQuestions(flags: Flags): void {
 const network = `
 An interrupted download resumes, and its checksum is checked. HF_ENDPOINT names a mirror of https://huggingface.co.`;
 
-/** The commands of the large data sets, such as `prepro tinystories`: they make shards in llm.c's layout. */
+/** The commands for large data sets, such as `prepro tinystories`. They write shards in llm.c's layout. */
 const corpusCommands = (): Command[] =>
   corpora.map((corpus) => {
     const { name, description, about, examples, folders, flags = [], shardTokens } = corpus;

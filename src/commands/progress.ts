@@ -1,21 +1,21 @@
-// Shows a run to a person: one line per event on stdout and, on a terminal, a status line with bar and time left on stderr.
-// The run log has the same facts as JSON (src/runs).
+// Shows a run in the terminal: a line per event on stdout and, if stderr is a terminal, a status line there with a progress bar and
+// the time left. The run log records the same events as JSON (src/runs).
 import { clearLine, cursorTo } from 'node:readline';
 import { styleText } from 'node:util';
 import type { RunEvent } from '../index.ts';
 import { describeDone, figuresOf, formatBytes, formatDuration, type RunDescription } from '../program.ts';
 import { notice } from './output.ts';
 
-/** Whether stderr is a terminal that a person watches, where a status line can be overwritten. */
+/** Whether stderr is a terminal whose current line can be overwritten, so that a status line makes sense. */
 export const isLive = process.stderr.isTTY === true && process.env.TERM !== 'dumb';
 
-/** Columns for a line: a line that reaches the last column wraps, and clearing it would leave the wrapped rest. */
+/** Columns for a status line: one fewer than the terminal has. A full line may wrap, and clearing one line would leave the rest. */
 const room = (): number => (process.stderr.columns || 80) - 1;
 
-/** A text, cut to the width of the terminal. */
+/** Cuts a text to one line of the terminal. */
 export const inOneLine = (text: string): string => text.slice(0, room());
 
-/** "[======    ] 12/20   left 3s", with a bar of 30 cells; of fewer if the line is short, and none below 5. */
+/** "[======    ] 12/20   left 3s". The bar has 30 cells, fewer in a narrow terminal, and is left out if fewer than 5 fit. */
 export function statusLine(done: number, steps: number, left: string, columns = room()): string {
   const figures = `${done}/${steps}${left}`;
   const cells = Math.min(30, columns - figures.length - '[] '.length);
@@ -23,13 +23,13 @@ export function statusLine(done: number, steps: number, left: string, columns = 
   return `[${'='.repeat(Math.round((cells * done) / steps)).padEnd(cells)}] ${figures}`;
 }
 
-/** "42%   left 3s" */
+/** Progress in percent, and the time left by the mean rate so far: "42%   left 3s". */
 export function shareLine(done: number, all: number, milliseconds: number): string {
   const left = (milliseconds / done) * (all - done);
   return `${Math.floor((100 * done) / all)}%${done > 0 ? `   left ${formatDuration(left / 1000)}` : ''}`;
 }
 
-/** Shows the progress of work that begins now on the status line. */
+/** Starts a progress display on the status line. @returns shows that `done` units of `all` are done */
 export function showShare(): (done: number, all: number) => void {
   const begun = performance.now();
   return (done, all) => {
@@ -38,7 +38,7 @@ export function showShare(): (done: number, all: number) => void {
   };
 }
 
-/** Shows the bytes done of a file on the status line, at the rate since the first call; clears the line at the end. */
+/** Starts a display of a file's bytes, rate and time left on the status line, at most every 200 ms; the last call clears the line. */
 export function showBytes(): (done: number, total: number) => void {
   let first: { readonly at: number; readonly done: number } | undefined;
   let shownAt = 0;
@@ -59,7 +59,7 @@ export function showBytes(): (done: number, total: number) => void {
   };
 }
 
-/** Runs a preparation or a download and, on a terminal, shows its progress on stderr. */
+/** Runs a preparation or a download. On a terminal its progress is shown on stderr, and notices are printed above it. */
 export async function withProgress<T>(
   run: (shown: { onProgress: (done: number, total: number) => void; notice: (text: string) => void }) => Promise<T>,
 ): Promise<T> {
@@ -74,7 +74,7 @@ export async function withProgress<T>(
   }
 }
 
-/** Shows events as they happen; among training steps every `logEvery`-th, skipped ones and the last. */
+/** Prints a run's events. Training steps: every `logEvery`-th, the last, and any whose update was skipped. */
 export function showProgress({ steps, lastStep, logEvery }: Pick<RunDescription, 'steps' | 'lastStep' | 'logEvery'>) {
   let resumedFrom: number | undefined;
   let shown = { done: 0, left: '' };
@@ -87,7 +87,7 @@ export function showProgress({ steps, lastStep, logEvery }: Pick<RunDescription,
   };
   const figures = (event: RunEvent & { readonly step: number }): string =>
     [`step ${String(event.step).padStart(String(steps).length)}/${steps}`, ...figuresOf(event)].join('   ');
-  /** Shows one event, unless a notice or the run's error reports it. @param remaining seconds left, once they are known */
+  /** Prints one event. Events that a notice or the run's error already reports print nothing. @param remaining seconds, if known */
   const event = (event: RunEvent, remaining: number | undefined): void => {
     switch (event.event) {
       case 'train': {
@@ -107,7 +107,7 @@ export function showProgress({ steps, lastStep, logEvery }: Pick<RunDescription,
         line(`${styleText('dim', `--- sample at step ${event.step}`)}\n${event.text}\n${styleText('dim', '---')}`);
         break;
       case 'checkpoint':
-        // The first checkpoint in a resumed run's log is the one from which it continues.
+        // A resumed run logs first the checkpoint that it continues from.
         line(`${event.step === resumedFrom ? 'continuing from' : 'saved'} ${event.path}`);
         break;
       case 'done':
@@ -121,7 +121,7 @@ export function showProgress({ steps, lastStep, logEvery }: Pick<RunDescription,
         break;
     }
   };
-  /** Counts the micro-batches of a long step on the status line. */
+  /** Shows on the status line how many micro-batches of the current step are done. */
   const microBatch = (done: number, all: number): void => {
     clearStatus();
     status(`   micro-batch ${done}/${all}${shown.left}`);

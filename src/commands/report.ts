@@ -52,7 +52,7 @@ async function report(named: string | undefined, { html, serve, port, serveHost 
   const folder = named ?? newestRun();
   if (named === undefined) notice(`newest run: ${folder}`);
   if (serve) {
-    // Fails if the folder has no run, so that no page waits forever.
+    // Throws if the folder has no run; without this check the page would wait for a run forever.
     readRun(folder);
     const notice = (text: string) => process.stdout.write(`${text}\n`);
     const host = serveHost ?? optionTable.serveHost.default;

@@ -29,24 +29,24 @@ standard error. In a terminal with too few columns, models and data sets are sho
 `;
 
 const defaultFolder = 'runs';
-/** Most characters of a model or data set if the table is wider than the terminal. */
+/** Most characters of a model's or data set's name, if the full table is wider than the terminal. */
 const longestText = 10;
 
 interface Column {
-  /** `longest`: most characters of a name. */
+  /** The cell's text. `longest`: most characters of a model or data set. */
   readonly text: (run: RunSummary, longest: number) => string;
-  /** The sort key for --sort, least first. */
+  /** The sort key for --sort, in ascending order. */
   readonly order: (run: RunSummary) => string | number;
 }
 
 const loss = (name: 'train' | 'val'): Column => ({
   text: (run) => `${run[name]?.toFixed(4) ?? '-'}${name === 'val' && run.behind?.isTie ? ' tie' : ''}`,
-  // Validations are sorted by withTies.
+  // Equal keys keep the order of withTies, which has sorted the runs by validation loss within each data set.
   order: (run) => (name === 'val' ? 0 : Number.isFinite(run[name]) ? run[name]! : Number.POSITIVE_INFINITY),
 });
 
 const columns: Readonly<Record<string, Column>> = {
-  // Never shortened, because other commands take it as an argument.
+  // A run's path is never shortened, because other commands take it as an argument.
   run: { text: ({ run }) => run, order: ({ run }) => run },
   started: { text: ({ started }) => shortTime(started), order: ({ started }) => -Date.parse(started) },
   model: { text: ({ model }, longest) => shorten(basename(model), longest), order: ({ model }) => model },
@@ -99,7 +99,7 @@ function list(folder: string, { sort, json }: { readonly sort: string; readonly 
   printResult({ folder, runs }, lines, json);
 }
 
-/** The table with full names, unless the terminal has too few columns. */
+/** The table of runs. If it is wider than the terminal, names of models and data sets are shortened. */
 function tableOf(folder: string, runs: readonly RunSummary[]): string {
   const named = runs.map((run) => ({ ...run, run: relative(folder, run.run) || run.run }));
   const row = (run: RunSummary, longest: number) => Object.values(columns).map(({ text }) => text(run, longest));

@@ -1,14 +1,14 @@
-// `sample --interactive`: continues prompts one after the other, while the model stays loaded.
+// `sample --interactive`: reads prompts from stdin one by one and continues each, with the model loaded once.
 import { createInterface } from 'node:readline';
 import { Gpt2Error, StreamDecoder, type Tokenizer } from '../index.ts';
 import { attempt, describeCut, promptIds } from '../program.ts';
 import { notice } from './output.ts';
 import { type Page, type PrintFlags, startPage } from './sample-page.ts';
 
-/** Generates texts from their first tokens onto a page. `firstText`: the index of the first one among all texts of the seed. */
+/** Generates texts that start with the tokens `starts`. `firstText`: index of the first among all texts of the seed. */
 export type Write = (page: Page, starts: number[][], firstText: number, isStopped?: () => boolean) => Promise<void>;
 
-/** Continues each line of standard input; an empty line continues the text before it. */
+/** Reads stdin line by line: a line is a new prompt, an empty line continues the previous text. */
 export async function interact(
   { tokenizer, window }: { tokenizer: Tokenizer; window: number },
   flags: PrintFlags,

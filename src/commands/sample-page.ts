@@ -1,4 +1,4 @@
-// Prints texts during generation: streamed one after the other, or as JSON lines.
+// Prints texts while they are generated: streamed one after the other, or as JSON lines.
 import type { GenerationEnd, StreamDecoder } from '../index.ts';
 
 /** Flags that decide how `sample` prints. */
@@ -17,14 +17,14 @@ interface Text {
 
 export type Page = ReturnType<typeof startPage>;
 
-/** Prints texts in order; each text streams once the texts before it have ended. */
+/** Prints texts in the order of `prompts`. A text streams only after the texts before it have ended. */
 export function startPage(
   prompts: readonly string[],
   decoders: readonly StreamDecoder[],
   { stream, json = false, isLast, printed = 0 }: PrintFlags & { isLast: boolean; printed?: number },
 ) {
   const texts = prompts.map((prompt, index): Text => ({ prompt, decoder: decoders[index]!, ids: [], text: prompt }));
-  /** Index of the text that is being printed, up to character `printed`. */
+  /** Index of the text that is being printed; its first `printed` characters are on stdout. */
   let current = 0;
   const print = () => {
     for (; current < texts.length; current++, printed = 0) {

@@ -61,7 +61,7 @@ type Choice = Omit<GenerateOptions, 'prompts' | 'firstText' | 'stopAt'>;
 type Asked = Required<Texts<'prompt'> & Numbers<'count'>> & Switches<'interactive'>;
 type Flags = TrainOptions & Choice & Asked & PrintFlags;
 
-/** Texts generated together. On the CPU as many as one matmul handles while it reads each weight once. */
+/** Most texts generated together. CPU: as many rows as one matmul handles in one pass over the weights. */
 const mostTexts = { cuda: 32, cpu: 8 };
 
 export function sampleCommand(): Command {
@@ -156,7 +156,7 @@ async function sample(flags: Flags): Promise<void> {
   notice(`${formatCount(made)} ${made === 1 ? 'token' : 'tokens'} in ${seconds.toFixed(2)} s, ${rate} tokens/s`);
 }
 
-/** @throws Gpt2Error if there are no lines, or they cannot be read */
+/** The lines of stdin, a prompt each. @throws Gpt2Error if stdin is empty, is not UTF-8 or cannot be read */
 async function linesOfInput(): Promise<string[]> {
   const input = await buffer(process.stdin)
     .then(decodeUtf8)

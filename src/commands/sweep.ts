@@ -1,4 +1,4 @@
-// `train --sweep`: trains with every combination of values, each run in a separate process and folder, and ranks the runs.
+// `train --sweep`: trains with every combination of option values, each run in a separate process and folder, and ranks the runs.
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -47,7 +47,7 @@ import { showBytes } from './progress.ts';
 const sweepHelp = 'train with each value, as lr=1e-4,3e-4; repeatable: all combinations';
 export const sweepOption = (): Option => new Option('--sweep <NAME=VALUES>', sweepHelp).argParser(repeated);
 
-/** The commands to try after training: texts of `run`'s model, if one run is the best; curves of `compared`, as a shell takes it. */
+/** Suggested commands after training. @param run the best run, to sample from @param compared runs to compare, quoted for a shell */
 export function nextCommands(run: string | undefined, compared: string): string[] {
   if (run === undefined) return [`next: npm run compare ${compared}`];
   const prompt = orElse(undefined, () => firstWords(readRun(run).configuration.data));
@@ -58,16 +58,16 @@ export function nextCommands(run: string | undefined, compared: string): string[
 }
 
 interface SweptRun {
-  /** "lr=1e-4,seed=1" */
+  /** The run's values, also the name of its folder: "lr=1e-4,seed=1". */
   readonly name: string;
   readonly options: TrainOptions & { readonly out: string };
 }
 
 /**
- * Trains all combinations, one after the other or one per GPU, and prints their ranking. Finished runs in `out` are skipped,
- * unfinished ones are resumed, unless `overwrite` is set.
- * @param specs values of --sweep: "lr=1e-4,3e-4"
- * @throws UsageError before any run starts; Gpt2Error at the end, naming the runs that failed
+ * Trains all combinations, one at a time or one per GPU, and prints their ranking. Without `overwrite`, finished runs in the folder
+ * `out` are skipped and unfinished runs are resumed.
+ * @param specs values of --sweep, such as "lr=1e-4,3e-4"
+ * @throws UsageError before any run starts; Gpt2Error after the last run, with the names of failed runs
  */
 export async function sweep(
   { asked, options }: Sources,
@@ -122,14 +122,14 @@ export async function sweep(
   throw gpt2Error`${failures.length} of ${runs.length} runs failed: ${failures.join('; ')}; the same command with --out ${shellWord(out)} tries them again`;
 }
 
-/** Checks that devices have the dtypes of the runs. @throws Gpt2Error if a device lacks a dtype */
+/** @throws Gpt2Error if a device lacks the dtype of its runs */
 function checkDtypes(runs: readonly SweptRun[]): void {
   const distinct = new Map(runs.map(({ options }) => [`${options.device} ${options.dtype}`, options]));
   for (const options of distinct.values()) {
     const { device = 'auto', dtype } = options;
     if (selectKind(device) === 'cpu') Device.open({ kind: 'cpu', dtype }).close();
     else if (dtype === 'fp8') {
-      // In another process, because a context would last as long as this one. Every supported GPU has all dtypes but fp8.
+      // Supported GPUs lack at most fp8. A child process checks it: a CUDA context opened here would last until the sweep ends.
       const train = trainArguments({ ...options, serve: undefined, dryRun: true, json: true });
       const { status, stderr } = spawnSync(process.execPath, train);
       const last = String(stderr).trim().split('\n').at(-1);
@@ -138,7 +138,7 @@ function checkDtypes(runs: readonly SweptRun[]): void {
   }
 }
 
-/** Every combination, the last option varying fastest. A recipe's choices may depend on swept values. */
+/** The runs of every combination, the last option varying fastest. Recipes are resolved per run: choices may depend on the values. */
 function combine(asked: TrainOptions, specs: readonly string[], out: string): SweptRun[] {
   const axes = specs.map(readAxis);
   const repeated = axes.find(({ option }, index) => axes.findIndex((other) => other.option === option) < index);
@@ -149,7 +149,7 @@ function combine(asked: TrainOptions, specs: readonly string[], out: string): Sw
   for (const { option, name, values } of axes) {
     runs = runs.flatMap((run) =>
       values.map(({ text, value }) => ({
-        // A slash in a value must not make folders.
+        // A slash would make a nested folder.
         names: [...run.names, `${name}=${text.replaceAll('/', '_')}`],
         values: { ...run.values, [option]: value },
       })),
@@ -164,7 +164,7 @@ function combine(asked: TrainOptions, specs: readonly string[], out: string): Sw
   });
 }
 
-/** "lr=1e-4,3e-4": an option by its flag or its name in config.json, and its values. @throws UsageError */
+/** Parses "lr=1e-4,3e-4": an option (its flag or its name in config.json) and its values. @throws UsageError */
 function readAxis(spec: string) {
   const [, key = '', list = ''] = /^([^=]*)=(.*)$/s.exec(spec) ?? [];
   const option = optionNamed(key);
@@ -188,12 +188,12 @@ function readAxis(spec: string) {
   return { option, name, values };
 }
 
-/** Whether the run has made all its steps. @throws Gpt2Error if it did so with other options */
+/** Whether a run in this folder has done all its steps. @throws Gpt2Error if that run was trained with other options */
 function isFinished({ options }: SweptRun): boolean {
   const record = attempt(() => readRun(options.out));
   if (record instanceof Gpt2Error || endOfRun(record).state !== 'finished') return false;
   const { configuration } = record;
-  // A model has several names, and more steps can be added; resuming checks the rest.
+  // A model has several names, and a resume may add steps. The resume itself checks all other options.
   const fixed = recordedNames.filter((name) => isCompared(name) && name !== 'model' && name !== 'steps');
   for (const name of fixed) {
     const [value, was] = [options[name], recordedValue(configuration, name)];
@@ -205,7 +205,7 @@ function isFinished({ options }: SweptRun): boolean {
   return steps === undefined || steps === configuration.steps;
 }
 
-/** Runs one run to its end. @returns its exit code, or the signal that killed it */
+/** Trains one combination in a child process. @returns its exit code, or the signal that killed it */
 async function train(
   { name, options }: SweptRun,
   { gpu, slot, isShared, signal }: { gpu: string | undefined; slot: number; isShared: boolean; signal: AbortSignal },
@@ -213,13 +213,13 @@ async function train(
   const { json, serve } = options;
   const args = flagsOf({ ...options, serve: serve ? serve + slot : serve });
   if (!json) process.stdout.write(`${name}\n`);
-  // Each line of JSON begins with {.
+  // JSON lines of several runs are mixed on stdout, so each gets a field with its run.
   const nameRun = (line: string) =>
     json ? line.replace('{', `{"run":${JSON.stringify(options.out)},`) : `${name}: ${line}`;
   return runPart(['train', ...args], {
     signal,
     env: gpu === undefined ? {} : { CUDA_VISIBLE_DEVICES: gpu },
-    // A run that is alone at its time writes to this terminal directly.
+    // A run that trains alone writes to this terminal directly, so it can show its status line.
     ...((isShared || json) && {
       onOutput: (stdout, stderr) => {
         passLines(stdout, process.stdout, nameRun);
@@ -233,7 +233,7 @@ function passLines(from: Readable, to: Writable, change: (line: string) => strin
   createInterface({ input: from }).on('line', (line) => to.write(`${change(line)}\n`));
 }
 
-/** The GPUs that take a run each, as CUDA_VISIBLE_DEVICES names them; undefined: each run chooses its GPU. */
+/** Entries of CUDA_VISIBLE_DEVICES; each GPU trains one run at a time. [undefined]: runs choose their GPUs, one run at a time. */
 function gpusOf(runs: readonly SweptRun[]): (string | undefined)[] {
   const choosesGpus = ({ options: { device = 'auto', ranks = 1 } }: SweptRun) => ranks > 1 || device.includes(':');
   if (runs.some(choosesGpus)) return [undefined];

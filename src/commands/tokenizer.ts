@@ -1,4 +1,4 @@
-// The command `tokenizer`: trains a tokenizer on texts.
+// The command `tokenizer`: trains a byte-pair tokenizer on texts.
 import { existsSync } from 'node:fs';
 import { Command } from 'commander';
 import {

@@ -1,4 +1,4 @@
-// The command `train`: reads options from the command line, runs training, shows its progress.
+// The command `train`: reads the options, trains in this process or starts one process per GPU, and shows the progress.
 import { Command } from 'commander';
 import { Gpt2Error, placeFromEnvironment, readRun, type TrainingPlan } from '../index.ts';
 import {
@@ -76,9 +76,7 @@ computed again by --resume. A batch system's warning does the same: SIGUSR1, SIG
 SIGXCPU or SIGALRM. --resume continues from there, bit for bit.
 `;
 
-/**
- * Called when a run starts; returns the AbortSignal that stop signals abort. `quiet`: another process prints that the run stops.
- */
+/** Called when a run starts; returns the AbortSignal that stop signals abort. `quiet`: another process reports the stop. */
 type Interruption = (how?: 'quiet') => AbortSignal;
 
 export function trainCommand(interruption: Interruption): Command {
@@ -105,7 +103,7 @@ export function trainCommand(interruption: Interruption): Command {
   });
 }
 
-/** Trains in this process, alone or as one of several ranks, or starts the ranks. */
+/** Trains in this process, alone or as one rank of several; with --ranks, starts a process per rank instead. */
 async function start(sources: Sources, interruption: Interruption): Promise<void> {
   const { options } = sources;
   const notice = (text: string) => {
@@ -119,7 +117,7 @@ async function start(sources: Sources, interruption: Interruption): Promise<void
   stopWithLauncher();
   if (ranks > 1) return launchRanks(ranks, interruption('quiet'));
   const command = process.argv.slice(2);
-  // Only rank 0 prints; the other ranks write to separate log files.
+  // Only rank 0 prints to the terminal; every other rank writes to a separate log file.
   if (place && place.rank > 0) {
     await trainSources(sources, { place, command, signal: interruption('quiet') }).catch((error) => {
       throw error.isPrinted ? new ExitError(error.exitCode) : error;
@@ -156,17 +154,17 @@ async function start(sources: Sources, interruption: Interruption): Promise<void
   }
 }
 
-/** Serves the page of a finished run until nobody watches it, or `signal` is aborted. */
+/** Keeps serving the live page of a finished run until nobody watches it, or until `signal` is aborted. */
 async function serveWatched(page: LivePage, signal: AbortSignal, notice: (text: string) => void): Promise<void> {
   if (!(await page.closeUnwatched())) return;
   notice(`the page stays at ${page.url} while it is watched; Ctrl-C ends it`);
   if (signal.aborted) page.close();
   signal.addEventListener('abort', page.close);
-  // A failing page does not change the exit code of the run.
+  // A failure of the page is only a notice, because the run itself succeeded.
   await page.ended().catch(({ message }: Error) => notice(message));
 }
 
-/** The lines before step 0. */
+/** The text that `train` prints before the first step. */
 function describe(run: RunDescription): string {
   const from = run.startStep > 0 ? ` from step ${run.startStep}` : '';
   const epochs = run.epochs > 1 ? `, ${epochsText(run.epochs)}` : '';
@@ -178,8 +176,8 @@ function describe(run: RunDescription): string {
 }
 
 /**
- * The results of a finished run and, unless it is a part of another command, the next commands; empty if steps are left. If an earlier
- * start left a damaged line in the log, the error about the line, as in all commands that read the log.
+ * The last lines of a finished run: its losses, its folder and, unless quickstart or a sweep started it, the next commands. Empty if
+ * steps are left. A damaged line in the log yields the error about it: the run has ended, so nothing is thrown.
  */
 function endText(out: string): string {
   const found = attempt(() => readRun(out));
@@ -202,7 +200,7 @@ function printPlan(plan: TrainingPlan, json: boolean): void {
   if (plan.refusal !== undefined) throw new Gpt2Error(plan.refusal);
 }
 
-/** A line for each option, with the origin of its value. */
+/** A line for each option that a recipe sets: the flag, and the origin of its value. */
 function recipeTable(choices: NonNullable<TrainingPlan['recipe']>['choices']): string[] {
   const lines = choices.map(({ name, value, origin }) => [flagsOf({ [name]: value }).join(' '), origin] as const);
   const width = Math.max(...lines.map(([flag]) => flag.length));

@@ -1,5 +1,4 @@
-// Times the kernels of a folder in a separate process, and compares the times with the bound, the library's op and earlier
-// versions.
+// `kernel bench`: prints a kernel's times beside the bound, the library's op and the kernel's earlier versions. child.ts measures.
 import { formatRate, shortTime } from '../report/format-numbers.ts';
 import type { TimedRow, TimedSize } from '../report/kernel-round.ts';
 import { formatTable } from '../report/text-table.ts';
@@ -10,17 +9,17 @@ import type { Job } from './messages.ts';
 import type { LabOptions } from './test-kernels.ts';
 
 const barWidth = 30;
-/** Earlier versions that the terminal shows. */
+/** Most earlier versions of a kernel in the terminal's chart. */
 const mostInTerminal = 5;
 
 interface Benching {
-  /** Reads no clocks, and measures the library's op only once. */
+  /** A quick measurement: GPU clocks are not read, and the library's times of an earlier measurement are reused. */
   readonly isBrief?: boolean;
   readonly onLine: (line: string) => void;
   readonly onTimed?: (timed: TimedSize) => void;
 }
 
-/** Times all jobs. @throws Gpt2Error as `KernelProcess.ask` */
+/** Times each job (an op's kernel in one dtype) in the process `child`. @throws Gpt2Error as `KernelProcess.ask` */
 export async function benchJobs(child: KernelProcess, jobs: readonly Job[], options: LabOptions, benching: Benching) {
   const { folder, device, batch } = options;
   const { isBrief, onLine, onTimed } = benching;
@@ -48,7 +47,7 @@ export async function benchJobs(child: KernelProcess, jobs: readonly Job[], opti
 
 type EarlierTimes = Pick<Entry, 'hash' | 'time' | keyof Times>;
 
-/** A row for the bound, the library's op, this kernel and each earlier version; bars are cold times. */
+/** Table rows for the bound, the library's op (`ours`), this kernel and each earlier version. A row's `ms` is the cold time. */
 export function timesOf({ flops, bytes, bound, ours, own }: OpBench, earlier: readonly EarlierTimes[]) {
   const row = (name: string, { cold, hot }: Times): TimedRow => ({
     cells: [

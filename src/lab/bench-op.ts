@@ -1,4 +1,4 @@
-// Times a kernel and the library's op on the calls of a real training step.
+// Times a user's kernel and the library's op on the tensors of a real training step.
 import type { Device } from '../native/device.ts';
 import type { OpCases } from '../ops/cases/op-case.ts';
 import { workspaceOf } from '../ops/enqueue.ts';
@@ -9,20 +9,20 @@ import { leastMs } from './bench/peaks.ts';
 import { timeCold, timeOnDevice } from './bench/timing.ts';
 import { callsBySize, type RecordedCall, type StepCalls } from './step-calls.ts';
 
-/** Milliseconds of a call: with its tensors in the GPU's memory (cold), and in the L2 cache as far as they fit (hot). */
+/** Milliseconds of one call. Cold: its tensors are in the GPU's DRAM. Hot: they are in the L2 cache, as far as they fit. */
 export interface Times {
   readonly cold: number;
   readonly hot: number;
 }
 
-/** The times of an op at one of its sizes in a step. */
+/** The times of an op, at one of the sizes with which a training step calls it. `ours`: of the library; `own`: of the user's kernel. */
 export interface OpBench {
   readonly sizes: string;
-  /** Calls in a step. */
+  /** Number of calls in a step. */
   readonly calls: number;
   readonly flops: number;
   readonly bytes: number;
-  /** Milliseconds that the call would take at the device's best rates. */
+  /** Milliseconds of a call at the device's best rates (peaks.ts): no kernel can be faster. */
   readonly bound: number;
   readonly ours: Times;
   readonly own: Times;
@@ -31,27 +31,27 @@ export interface OpBench {
 export type Benched = Awaited<ReturnType<typeof benchOp>>;
 
 /**
- * Bytes: more than twice the L2 cache of any GPU. Eight fills take an H100 0.7 ms, in which the host enqueues any card. After a
- * single fill, of 0.09 ms, the time of a card's first calls included 0.01 to 0.4 ms of the host.
+ * Zero fills that evict a call's tensors from the caches; the bytes exceed twice the L2 cache of any GPU. Eight fills take an H100
+ * 0.7 ms, in which the host enqueues any kernel. After one fill (0.09 ms) the measured time included 0.01 to 0.4 ms of the host.
  */
 const flushed = { cuda: { bytes: 256 << 20, times: 8 }, cpu: { bytes: 32 << 20, times: 1 } };
 
 interface BenchOpOptions {
-  /** Index of the GPU. Default: no clocks are read. */
+  /** Index of the GPU whose clocks are read. Default: none. */
   readonly gpu?: number;
-  /** Called when no kernel runs. */
+  /** Called after each measurement, when no kernel runs, so that the time limit of a kernel stops. */
   readonly onIdle?: () => void;
-  /** For an answer within a second: reuses the library's times, and runs a slow kernel less often. */
+  /** For an answer within a second: reuses the library's times, and repeats a slow kernel less often. */
   readonly isBrief?: boolean;
 }
 
-/** A brief measurement stops after this time in ms, as `timeOnDevice` does; a call that takes longer is run only once. */
+/** Milliseconds after which a brief measurement stops. A call that takes longer is run only once. */
 const enoughOfBrief = 40;
 
-/** The library's times of each call. */
+/** The library's times, by recorded call; a later brief measurement reuses them. */
 const oursOf = new WeakMap<RecordedCall, Times>();
 
-/** Times the implementation of the op that the device uses now. */
+/** Times the kernel that replaces the op on this device, and the library's op, at each of the op's sizes in a step. */
 export async function benchOp(
   device: Device,
   { variant }: OpCases,
@@ -69,7 +69,7 @@ export async function benchOp(
   };
   const enough = isBrief ? enoughOfBrief : undefined;
   const times = async (run: () => void): Promise<Times> => {
-    // The first call runs outside of a graph: it may allocate.
+    // The first call may allocate memory, which a recorded graph cannot do, so it runs outside of a graph.
     const first = await timeCold(device, run, flush, 0);
     const once = isBrief && first > enoughOfBrief;
     const hot = once ? first : await timeOnDevice(device, run, library === 'cuda' ? 20 : 2, { enough });
@@ -89,12 +89,12 @@ export async function benchOp(
   const run = () => replacement(first.given, first.args);
   const clocks = gpu === undefined ? null : await clocksWhile(device, gpu, run, results[0]!.own.hot);
   onIdle();
-  // The graphs of the measurements.
+  // Free the graphs that the measurements recorded.
   device.dropGraphs();
   return { results, clocks };
 }
 
-/** Reads the clocks while the kernel runs for about 0.3 s. */
+/** GPU clocks (text of nvidia-smi) while the kernel, of `ms` milliseconds, runs for about 0.3 s; null without nvidia-smi. */
 async function clocksWhile(device: Device, gpu: number, run: () => void, ms: number): Promise<string | null> {
   for (let left = Math.min(3000, Math.ceil(300 / ms)); left > 0; left--) run();
   const clocks = readClocks(toolsName(gpu));

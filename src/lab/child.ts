@@ -1,6 +1,6 @@
-// The process that runs kernels for `kernel test`, `bench`, `watch` and `profile`. Between requests it keeps the device open and
-// the numbers of a test; a kernel that crashes or hangs ends only this process. Requests come on standard input, messages leave
-// on descriptor 3, because kernels may print.
+// The process in which `kernel test`, `bench`, `watch` and `profile` run kernels. A kernel that crashes or hangs ends no other process.
+// Between requests the device stays open, and a test's inputs and expected results are kept. Requests come on stdin. Messages go to
+// file descriptor 3, because kernels may print to stdout.
 import { writeSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { Worker } from 'node:worker_threads';
@@ -21,8 +21,8 @@ import { profileOp } from './profile-op.ts';
 import { stepCalls } from './step-calls.ts';
 import { testOp } from './test-op.ts';
 
-// A kernel may block the main thread for ever: a second thread ends the process when the command that started it is gone. A
-// running compiler ends too, because this process leads their group, unless a tool started it.
+// A kernel may block the main thread forever. This second thread therefore ends the process when its parent, the command, is gone.
+// The signal goes to the process group, so a running compiler ends too; a process that a tool started leads no group.
 const watch = `setInterval(() => {
   if (process.ppid === require('worker_threads').workerData) return;
   try {
@@ -35,11 +35,11 @@ new Worker(watch, { eval: true, workerData: process.ppid }).unref();
 
 const say = (message: Message): void => void writeSync(3, `${process.argv.at(-1)}${JSON.stringify(message)}\n`);
 
-/** The open devices, and a number on each; reading the number waits for all earlier work. */
+/** The open devices, each with a one-element tensor: reading the tensor's number waits for all earlier work on the device. */
 const devices = new Map<string, { readonly device: Device; readonly number: Tensor }>();
 /** The device of the current request. */
 let used: Device | undefined;
-/** The kernels that have run since the last `idle` message, the latest at the end. */
+/** Names of the kernels that have run since the last `idle` message, the latest last. */
 const running = new Set<string>();
 
 function idle(): void {
@@ -59,7 +59,7 @@ function opened(choice: DeviceChoice, dtype: Dtype) {
   return known;
 }
 
-/** Cases whose formula does not count as a kernel's time; a formula may take longer than a kernel. */
+/** An op's cases with a formula that first reports `idle`: a formula may run longer than the time limit of a kernel. */
 const timed = new Map<OpCases, OpCases>();
 function timedCases(op: string): OpCases {
   const cases = casesNamed(op);
@@ -79,7 +79,7 @@ async function answer(request: Request): Promise<void> {
   idle();
   if (ask === 'list') {
     const { library: kind, dtypes: own } = opened(choice, 'fp32').device.description;
-    // A kernel for bf16 takes tensors in bf16.
+    // A bf16 kernel takes bf16 tensors. A CPU that computes in bf16 still has fp32 tensors, so it cannot run the kernel.
     const runs = own.filter((dtype) => dtype !== 'bf16' || elementTypesOf({ kind, dtype }).elementType === dtype);
     return say({
       say: 'list',
@@ -101,7 +101,7 @@ async function answer(request: Request): Promise<void> {
   let launched = 0;
   const onLaunch = (kernel: string) => {
     launched++;
-    // Kernels run one by one, so that the one that fails or hangs is known.
+    // Wait for the previous kernel before the next starts, so that a failure or a hang is blamed on the right kernel.
     if (ask !== 'bench') number.read();
     if (ask === 'bench' && running.has(kernel)) return;
     running.delete(kernel);
@@ -130,15 +130,15 @@ async function answer(request: Request): Promise<void> {
   }
 }
 
-/** @returns the compiler's name, undefined if there is none @throws CompileError, or as `anyCompiler` */
+/** Compiles a card's kernels for a GPU. @returns the compiler's name; undefined: there is none @throws CompileError */
 function compileForGpu(card: LoadedCard, dtype: Dtype): string | undefined {
   const compiler = anyCompiler();
-  // 9.0 is a GPU with bf16 whose instructions kernels of ours use.
+  // 9.0 (Hopper), because that GPU has bf16 and the instructions that some of our kernels use.
   if (compiler) compiledFile(cardSource(card, elementTypesOf({ kind: 'cuda', dtype })), '9.0');
   return compiler?.name;
 }
 
-/** The first error: after a device is lost, freeing its memory fails too, and hides the cause. */
+/** The error that was thrown first. After a device failure, freeing its memory fails too; those later errors hide the cause. */
 function firstError(thrown: unknown): unknown {
   let error = thrown;
   while (error instanceof Error && 'suppressed' in error) error = error.suppressed;
@@ -159,7 +159,7 @@ for await (const line of createInterface({ input: process.stdin })) {
     if (isLost && kernel !== undefined && error instanceof NativeError) {
       message = `the kernel ${kernel} failed: ${error.detail.replace(`${kernel}: `, '')}`;
     }
-    // An error in a card's code concerns its author, too: with the stack.
+    // An unexpected error came from the card's code: its author needs the stack.
     else if (!(error instanceof Gpt2Error)) message = (error as Error).stack!;
     say({ say: 'failed', message, isCompile: error instanceof CompileError, isLost });
     if (isLost) process.exit(1);

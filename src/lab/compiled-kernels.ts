@@ -1,4 +1,4 @@
-// Reads what a compiler made of each kernel of a file: registers, memory and spills, PTX, and SASS.
+// Reads from a compiler's output, for each kernel of a file: registers, memory and spills; PTX; SASS (machine instructions).
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
@@ -8,18 +8,18 @@ import { findTool } from '../native/nvrtc.ts';
 import { compiledFile, type KernelSource } from '../ops/kernels/compile.ts';
 import { parseSignature } from '../ops/kernels/signature.ts';
 
-/** Sizes in bytes per thread, except for `shared`. */
+/** The resources that ptxas reports for a kernel. Memory is in bytes per thread, except for `shared`. */
 export interface Resources {
   readonly registers: number;
-  /** Static shared memory of a block, in bytes. */
+  /** Bytes of static shared memory of a block. */
   readonly shared: number;
-  /** Local memory: spilled registers, and arrays that are indexed. */
+  /** Bytes of local memory: spilled registers, and arrays with a variable index. */
   readonly local: number;
   readonly spillStores: number;
   readonly spillLoads: number;
 }
 
-/** Values by kernel name: "scale<float, 256>". */
+/** Values by the kernel's name with its template arguments: "scale<float, 256>". */
 export type PerKernel<Value> = ReadonlyMap<string, Value>;
 
 const nameOf = (mangled: string): string => parseSignature(demangled(mangled)).name;
@@ -29,13 +29,13 @@ const readText = (path: string): string => readFileSync(path, 'utf8').replace(/\
 export const resourcesOf = (source: KernelSource, target: string): PerKernel<Resources> =>
   parseResources(readText(compiledFile(source, target, 'log')));
 
-/** Parses the output of ptxas -v. */
+/** Parses the output of `ptxas -v`. */
 export function parseResources(log: string): PerKernel<Resources> {
   const kernels = new Map<string, Resources>();
   const number = (text: string, pattern: RegExp) => Number(pattern.exec(text)?.[1] ?? 0);
   for (const section of log.split(/Compiling entry function /).slice(1)) {
     const mangled = /^'([^']+)'/.exec(section)![1]!;
-    // Functions that are called have separate properties.
+    // A function that the kernel calls has separate properties, which do not count.
     const properties = section.slice(Math.max(0, section.indexOf(`Function properties for ${mangled}\n`)));
     kernels.set(nameOf(mangled), {
       registers: number(section, /Used (\d+) registers/),
@@ -48,16 +48,16 @@ export function parseResources(log: string): PerKernel<Resources> {
   return kernels;
 }
 
-/** A line of a listing, or the place in the source of the lines after it. */
+/** A line of a listing, or the source position from which the lines after it were compiled. */
 type Line = string | Place;
 interface Place {
   readonly file: string;
   readonly line: number;
-  /** "k.cu:6", where the function was inlined. */
+  /** Where the function that contains the position was inlined: "k.cu:6". */
   readonly inlinedAt?: string | undefined;
 }
 
-/** The PTX of each kernel, with the lines of its source between. @throws as `compiledFile` */
+/** The PTX of each kernel, with the source lines as comments. @throws as `compiledFile` */
 export const ptxOf = (source: KernelSource, target: string): PerKernel<string> =>
   listingsOf(parsePtx(readText(compiledFile(source, target, 'ptx'))));
 
@@ -75,11 +75,11 @@ export function parsePtx(text: string): PerKernel<readonly Line[]> {
 }
 
 /**
- * The SASS of each kernel, the GPU's machine instructions, with the lines of its source between.
+ * The SASS of each kernel (the GPU's machine instructions), with the source lines as comments.
  * @throws as `compiledFile`; Gpt2Error if nvdisasm is missing or fails
  */
 export function sassOf(source: KernelSource, target: string): PerKernel<string> {
-  // cuobjdump needs nvdisasm, too.
+  // nvdisasm rather than cuobjdump, which would need nvdisasm too.
   const program = findTool('nvdisasm');
   if (program === undefined) {
     throw gpt2Error`SASS needs nvdisasm, which is missing: it comes with the CUDA toolkit (on Debian and Ubuntu nvidia-cuda-toolkit, or pip install nvidia-cuda-nvdisasm); install it, add its folder to PATH, or set CUDA_HOME`;
@@ -91,7 +91,7 @@ export function sassOf(source: KernelSource, target: string): PerKernel<string> 
   return listingsOf(parseSass(stdout));
 }
 
-/** Whether a file is one of CUDA's headers. */
+/** Whether a file is a header of CUDA: it lies in the folder of cuda_runtime.h. */
 const isOfCuda = (file: string): boolean => existsSync(join(dirname(file), 'cuda_runtime.h'));
 
 export function parseSass(text: string): PerKernel<readonly Line[]> {
@@ -108,7 +108,7 @@ function sassLines(code: string): Line[] {
   for (const line of code.split('\n')) {
     const [, file, at, inlined, inlinedAt] =
       /^\s*\/\/## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)", line (\d+))?/.exec(line) ?? [];
-    // An inlined function is followed by its callers. For a function of CUDA's headers, the first caller outside them is shown.
+    // The positions of an inlined function and its callers follow each other. Show the innermost position outside of CUDA's headers.
     if (file !== undefined) {
       const last = wasPlace ? (lines.at(-1) as Place) : undefined;
       if (last && isOfCuda(last.file)) lines.pop();
@@ -117,7 +117,7 @@ function sassLines(code: string): Line[] {
       }
     }
     wasPlace = file !== undefined;
-    // Leaves out the NOPs at the end, and directives.
+    // Leave out directives, and the NOPs that pad the code.
     if (!wasPlace && line.trim() !== '' && !/^\s+\.|\bNOP\s*;/.test(line)) {
       lines.push(line.replace(/^\s*(\/\*\w+\*\/)\s+/, '    $1 '));
     }
@@ -125,7 +125,7 @@ function sassLines(code: string): Line[] {
   return lines;
 }
 
-/** Listings: each line of the source, then the code made of it. */
+/** A text for each kernel: a source line as a comment, then the instructions compiled from it. */
 function listingsOf(kernels: PerKernel<readonly Line[]>): PerKernel<string> {
   const files = new Map<string, readonly string[]>();
   const describe = ({ file, line, inlinedAt }: Place): string => {
@@ -152,5 +152,5 @@ function listingsOf(kernels: PerKernel<readonly Line[]>): PerKernel<string> {
   return new Map([...kernels].map(([name, lines]) => [name, listing(lines)]));
 }
 
-// A built-in header of the compiler is not on the disk.
+// Source lines of a file; none for a compiler's built-in header, which is not on the disk.
 const linesOf = (path: string): readonly string[] => orElse([], () => readFileSync(path, 'utf8').split('\n'));

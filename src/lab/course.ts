@@ -1,4 +1,4 @@
-// The exercises of the course: kernels with holes, which a learner fills in a copied folder, and the score.
+// The exercises of the CUDA course (kernels/): kernels with gaps that a learner fills in a copy of the folder, and the learner's score.
 import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expected, explained, gpt2Error } from '../base/errors.ts';
@@ -8,26 +8,26 @@ import { selectDevice } from '../native/select-device.ts';
 import { KernelProcess } from './kernel-process.ts';
 import { jobsOf, type LabOptions, listed, testJobs } from './test-kernels.ts';
 
-/** The folder of the exercises, in the order of their names. */
+/** Folder of the exercises; their names sort in the order of the course. */
 export const exercises = join(packageRoot, 'kernels/exercises');
 const scoreFile = 'score.json';
 
-/** For each solved exercise, the time when it was solved, and the hash of the version that was tested. */
+/** By exercise: the time at which it was solved, and the hash of the solution that passed the test. */
 type Score = Record<string, { readonly solved: string; readonly hash: string }>;
 
 export interface CheckedExercise {
   readonly name: string;
-  /** The time when it was solved, as ISO 8601; undefined if it is not. */
+  /** Time at which the exercise was solved, in ISO 8601; undefined if it is unsolved. */
   readonly solved: string | undefined;
-  /** It is as it was copied. */
+  /** Whether the learner has not changed the exercise yet. */
   readonly isUntouched: boolean;
-  /** Output of its test, if it is not solved. */
+  /** Output of the test; empty if the exercise is solved. */
   readonly lines: readonly string[];
-  /** Path of the source. */
+  /** Path of the exercise's .cu file. */
   readonly source: string;
 }
 
-/** Copies the exercises. @throws Gpt2Error if the folder exists, or cannot be made */
+/** Copies the exercises to `folder`. @throws Gpt2Error if `folder` exists, or cannot be made */
 export function startCourse(folder: string): void {
   if (existsSync(folder)) {
     throw gpt2Error`cannot start the course in ${folder}: it exists, and nothing is overwritten; name another one`;
@@ -39,8 +39,8 @@ export function startCourse(folder: string): void {
 }
 
 /**
- * Tests the exercises of a folder in the emulator, one after the other; not those that were solved and have not changed.
- * @param seconds time limit of a kernel
+ * Tests the exercises of a folder in the emulator, one after the other. A solved exercise that has not changed is not tested again.
+ * @param seconds time limit of each kernel
  * @throws Gpt2Error if the folder has no exercises
  */
 export async function* checkCourse(folder: string, seconds: number): AsyncGenerator<CheckedExercise> {

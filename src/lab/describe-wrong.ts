@@ -1,4 +1,4 @@
-// Describes what is wrong with a tensor: a sentence, a map of the wrong elements, and the inputs of the first wrong element.
+// Describes the errors in a kernel's output tensor: a sentence, a map of the wrong elements, the inputs of the first wrong element.
 import { type Numbers, norm } from '../ops/cases/case-numbers.ts';
 import { shapeOf } from '../ops/cases/prepared-case.ts';
 import type { Comparison } from '../ops/cases/run-case.ts';
@@ -6,13 +6,13 @@ import { isWritten, type OpContract } from '../ops/contract.ts';
 import type { WrongMap, WrongTensor } from '../report/kernel-round.ts';
 
 const [mapWidth, mapHeight] = [60, 12];
-/** Most elements of a row or column that are printed. */
+/** Most values of an input's row or column that are printed. */
 const mostShown = 4;
 
 type Drawn = Readonly<Record<string, Numbers>>;
 type Sizes = Readonly<Record<string, number>>;
 
-/** @param drawn contents of the op's tensors before the call, of these sizes */
+/** Describes a wrong output of an op. @param drawn the random contents of the op's tensors before the call @param sizes of the call */
 export function wrongTensor(result: Comparison, op: OpContract, drawn: Drawn, sizes: Sizes): WrongTensor {
   const { tensor, shape } = result;
   const name = result.name.replace(/^\S+: /, '');
@@ -24,7 +24,7 @@ export function wrongTensor(result: Comparison, op: OpContract, drawn: Drawn, si
 
 type Compared = Pick<Comparison, 'name' | 'shape' | 'values' | 'wanted'> & Partial<Comparison>;
 
-/** @param wrong whether each element is wrong; some are */
+/** Describes an array that has wrong elements. @param wrong for each element whether it is wrong; at least one is */
 export function wrongArray(result: Compared, wrong: readonly boolean[]): WrongTensor {
   const first = wrong.indexOf(true);
   const place = placeOf(first, result.shape);
@@ -35,7 +35,7 @@ export function wrongArray(result: Compared, wrong: readonly boolean[]): WrongTe
   };
 }
 
-/** "12 of 64 elements (3 of them NaN: ...); the error is ..., the bound ..." */
+/** Counts wrong elements: "12 of 64 elements (3 of them NaN: ...); the error is ..., the bound ...". */
 function describeWrong({ values, wanted, error = Number.NaN, bound = 0 }: Compared, wrong: readonly boolean[]): string {
   const count = wrong.filter(Boolean).length;
   let missing = 0;
@@ -62,13 +62,13 @@ function mapOfWrong(wrong: readonly boolean[], shape: readonly number[]): WrongM
   for (const [index, isWrong] of wrong.entries()) {
     const row = cells[Math.floor(Math.floor(index / columns) / high)]!;
     const column = Math.floor((index % columns) / wide);
-    // The last row of the map may have marks without elements.
+    // Cells of the last row that cover no element keep their space.
     row[column] = isWrong || row[column] === '#' ? '#' : '.';
   }
   return { rows, columns, each: [high, wide], marks: cells.map((row) => row.join('')) };
 }
 
-/** A wrong tensor as the terminal shows it. */
+/** The lines that the terminal prints about a wrong tensor. */
 export function wrongLines({ sentence, map, inputs }: WrongTensor): string[] {
   if (!map) return [sentence];
   const { rows, columns, each, marks } = map;
@@ -82,9 +82,9 @@ export function wrongLines({ sentence, map, inputs }: WrongTensor): string[] {
   ];
 }
 
-/** The inputs at the indices of the first wrong element: "in[100, 88] = 0.5", "in[3, 0 to 3 of 64] = 1, 2, 3, 4". */
+/** The inputs that share indices with the first wrong element: "in[100, 88] = 0.5", "in[3, 0 to 3 of 64] = 1, 2, 3, 4". */
 function inputsOf(tensor: string, place: readonly number[], { tensors }: OpContract, drawn: Drawn, sizes: Sizes) {
-  // "dqkv, part 2 of 3": the last index counts within the part.
+  // A result may be a third of a tensor (q, k or v: "dqkv, part 2 of 3"): its last index then counts within the third.
   const [, name, part] = /^(\w+)(, part)?/.exec(tensor)!;
   const dimensions = tensors[name!]!.shape.slice(0, part ? -1 : undefined);
   const indices = new Map(dimensions.map((dimension, axis) => [dimension, place[axis]!]));
@@ -96,11 +96,11 @@ function inputsOf(tensor: string, place: readonly number[], { tensors }: OpContr
   return Object.entries(tensors).flatMap(([input, contract]) => {
     if (!drawn[input] || (isWritten(contract) && contract.access !== 'updated')) return [];
     const at = contract.shape.map(indexOf);
-    // A lookup table shows only the row of the id.
+    // From a lookup table (an embedding) the element's formula reads only the row of the token's id.
     const ids = contract.by === undefined ? undefined : tensors[contract.by]!.shape.map(indexOf);
     if (ids && !ids.includes(undefined)) at[0] = elementAt(contract.by!, ids);
     const free = at.indexOf(undefined);
-    // Leave out inputs that share no dimension, and those whose elements are not in a row or column.
+    // Leave out an input that shares no dimension with the output, or whose elements form more than a row or column.
     if (free !== at.lastIndexOf(undefined) || (free >= 0 && at.length === 1)) return [];
     const length = shapeOf(contract, sizes)[free] ?? 1;
     const count = Math.min(mostShown, length);
@@ -110,20 +110,20 @@ function inputsOf(tensor: string, place: readonly number[], { tensors }: OpContr
   });
 }
 
-/** Whether a value is off by more than `most`. NaN is right only for NaN: a comparison with NaN is false. */
+/** Whether a value differs by more than `most`. NaN equals only NaN; comparisons with NaN are false, hence the negation. */
 export const isOff = (found: number, wanted: number, most: number): boolean =>
   !(Math.abs(found - wanted) <= most) && !Object.is(found, wanted);
 
-/** Elements whose error is beyond the limit for one element. */
+/** For each element whether it is wrong: its error exceeds the limit for one element or, if none does, its share of the bound. */
 function wrongElements({ values, wanted, limit, bound }: Comparison): boolean[] {
   const beyond = (most: number) => Array.from(wanted, (value, index) => isOff(values[index]!, value, most));
   const wrong = beyond(limit);
   if (wrong.includes(true)) return wrong;
-  // No single element is far off, but many are a little.
+  // No single error is large, but the norm of all errors is: take the elements above the root mean square that the bound allows.
   return beyond((bound * norm(wanted)) / Math.sqrt(wanted.length));
 }
 
-/** The indices of an element in its tensor. */
+/** The indices of an element in a row-major tensor. */
 function placeOf(index: number, shape: readonly number[]): number[] {
   const place: number[] = [];
   let rest = index;

@@ -1,13 +1,13 @@
-// Finds the folders of kernel cards.
+// Finds the folders that hold kernel cards (card.ts or card.mjs).
 import { readdirSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { expected } from '../base/errors.ts';
 import { cardFiles, loadCards } from '../ops/kernels/kernel-card.ts';
 
-/** Deeper folders are not searched: the working folder may be somebody's home. */
+/** The deepest level that is searched below the folder. A limit, because the folder may be somebody's home. */
 const deepest = 6;
 
-/** The cards in and below a folder, in the order of their paths: their ops, or why a card cannot be loaded. */
+/** Finds the cards in and below a folder, in the order of their paths. `ops`: the card's ops, or the error of loading the card. */
 export async function findCards(root: string) {
   const found = [];
   for (const folder of foldersIn(root, 0)) {
@@ -26,7 +26,7 @@ function* foldersIn(folder: string, depth: number): Generator<string> {
     try {
       yield* foldersIn(join(folder, entry.name), depth + 1);
     } catch (error) {
-      // A folder of another user is skipped.
+      // Skip a folder that this user may not read.
       if ((error as NodeJS.ErrnoException).code !== 'EACCES') throw error;
     }
   }

@@ -1,4 +1,4 @@
-// The times of all versions of a folder's kernels that were timed: lines of JSON next to the card, so that they move with it.
+// The times of every version of a folder's kernels, as JSON lines in a file beside the card: it moves with the folder.
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { orElse } from '../base/errors.ts';
@@ -6,10 +6,10 @@ import type { OpBench, Times } from './bench-op.ts';
 
 export const historyFile = '.gpt2-bench.jsonl';
 
-/** The times of one version of a kernel at one of its sizes. */
+/** The times of one version of a kernel, at one of the sizes with which a training step calls its op. */
 export interface Entry extends Times {
   readonly time: string;
-  /** Hash of the card, its source and the files that it includes. */
+  /** Hash of the card, its source and the files that the source includes: it identifies the version. */
   readonly hash: string;
   readonly op: string;
   readonly dtype: string;
@@ -19,7 +19,7 @@ export interface Entry extends Times {
 
 type Version = Pick<Entry, 'hash' | 'op' | 'dtype' | 'device'>;
 
-/** All entries, the oldest first; an unfinished line of a killed process is skipped. */
+/** All entries, the oldest first. A line that is not JSON, which a killed process can leave, is skipped. */
 export function readHistory(folder: string): Entry[] {
   const path = join(folder, historyFile);
   if (!existsSync(path)) return [];
@@ -28,7 +28,7 @@ export function readHistory(folder: string): Entry[] {
     .flatMap((line) => orElse([], () => [JSON.parse(line) as Entry]));
 }
 
-/** Adds a kernel's times. @returns why they could not be written */
+/** Appends a kernel's times to the folder's history. @returns the reason if they could not be written; undefined on success */
 export function addToHistory(folder: string, version: Version, results: readonly OpBench[]): string | undefined {
   const time = new Date().toISOString();
   const lines = results.map(({ sizes, own }) => `${JSON.stringify({ time, ...version, sizes, ...own })}\n`);
@@ -42,7 +42,7 @@ export function addToHistory(folder: string, version: Version, results: readonly
 
 const mostVersions = 20;
 
-/** The last times of other versions of a kernel at one of its sizes, the newest first. */
+/** For each other version of a kernel its last times at the same sizes, dtype and device; the newest version first, at most 20. */
 export function earlierVersions(history: readonly Entry[], now: Version & Pick<Entry, 'sizes'>): Entry[] {
   const versions = new Map<string, Entry>();
   for (const entry of history) {

@@ -1,5 +1,5 @@
-// The command's side of the process that runs kernels (child.ts): starts it, sends requests, and ends it when a kernel, a card or
-// a compiler hangs, or when something else writes to its channel.
+// Starts the kernel process (child.ts) for a command, sends it requests, and kills it if a kernel, a card or a compiler exceeds its
+// time limit, or if anything but messages arrives on the channel (the child's file descriptor 3).
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import type { Readable } from 'node:stream';
@@ -9,22 +9,22 @@ import { isCompiled } from '../base/wording.ts';
 import { limits, type Message, type Request } from './messages.ts';
 
 export interface ProcessSettings {
-  /** Time limit of a kernel. */
+  /** Time limit of each kernel. */
   readonly seconds: number;
-  /** Time limits, in seconds, of importing a card and of compiling. Default `limits`. */
+  /** Time limits in seconds of importing a card and of compiling it. Default: `limits` of messages.ts. */
   readonly limits?: Record<keyof typeof limits, number>;
-  /** Program and arguments that run the process, such as compute-sanitizer. */
+  /** A program, with its arguments, that runs the kernel process: compute-sanitizer or ncu. */
   readonly under?: readonly string[];
-  /** Called with the milliseconds that compiling and loading a card took. */
+  /** Called after compiling and loading a card, with the milliseconds that this took. */
   readonly onLoaded?: (ms: number) => void;
 }
 
 const program = fileURLToPath(new URL(`./child.${isCompiled ? 'js' : 'ts'}`, import.meta.url));
 
-/** In characters; no message is longer. */
+/** Characters. A longer line cannot be a message, so the kernel process is killed. */
 const longestMessage = 16 << 20;
 
-/** Starts the process at the first request, and again at the first request after it died. `using` ends it. */
+/** A kernel process that starts at the first request, and again at the first request after it died. `using` kills it. */
 export class KernelProcess {
   readonly #settings: ProcessSettings;
   #child: ChildProcess | undefined;
@@ -36,13 +36,13 @@ export class KernelProcess {
   }
 
   /**
-   * Sends a request, and passes on the process's messages until it is done.
-   * @throws CompileError or Gpt2Error with the message of the process; if the process dies; or if a kernel does not end in time
+   * Sends a request to the kernel process, and calls `onMessage` with its messages until the request is done.
+   * @throws CompileError or Gpt2Error: the failure that the process reports, its death, or a kernel that exceeds its time limit
    */
   async ask(request: Request, onMessage: (message: Message) => void): Promise<void> {
     this.#child ??= this.#start();
     const { folder, device } = request;
-    // On a CPU the message already names the place.
+    // No advice on a CPU: there the emulator's message already names the source line.
     const finds = `; \`npm run gpt2 -- kernel test ${folder} --sanitize\` or \`--device cpu\` finds where`;
     const advice = device.kind === 'cuda' ? finds : '';
     let kernel: string | undefined;
@@ -71,10 +71,10 @@ export class KernelProcess {
         } else if (message.say === 'done') done();
         else if (message.say === 'loaded') this.#settings.onLoaded?.(message.ms);
         else if (message.say === 'failed') {
-          // A message may have several lines.
+          // Set the message after construction: the constructor takes one line, this message may have several.
           const error = message.isCompile ? new CompileError(folder) : new Gpt2Error(folder);
           error.message = message.isLost ? `${folder}: ${message.message}${advice}` : message.message;
-          // The process is ending; the next request starts another.
+          // The process exits after a lost device; the next request starts another one.
           if (message.isLost) this.close();
           failed(error);
         } else onMessage(message);
@@ -84,7 +84,7 @@ export class KernelProcess {
     await answered.finally(() => clearTimeout(timer));
   }
 
-  /** Waits until the process has ended by itself. @returns its exit code */
+  /** Closes stdin, and waits until the process exits by itself. @returns its exit code; null if a signal ended it */
   async ended(): Promise<number | null> {
     const child = this.#child;
     this.#child = undefined;
@@ -99,7 +99,7 @@ export class KernelProcess {
     const child = this.#child;
     this.#child = undefined;
     try {
-      // The whole process group, with a compiler that may be running.
+      // Kill the whole process group, because a compiler may be running.
       if (child?.pid && child.exitCode === null) process.kill(-child.pid, 'SIGKILL');
     } catch {
       child!.kill('SIGKILL');
@@ -116,7 +116,7 @@ export class KernelProcess {
     const args = [...process.execArgv, program, token];
     const child = spawn(command ?? process.execPath, command ? [...before, process.execPath, ...args] : args, {
       stdio: ['pipe', 'inherit', 'inherit', 'pipe'],
-      // A tool gets Ctrl-C itself: under a tool, the process would not notice that the command ends.
+      // A detached child leads a process group. Under a tool it stays in this group: the tool must get Ctrl-C from the terminal.
       detached: command === undefined,
     });
     const isCurrent = () => this.#child === child;
@@ -133,7 +133,7 @@ export class KernelProcess {
       if (text.length > longestMessage) lines.push(text);
       for (const line of lines) {
         if (!isCurrent()) return;
-        // Fails if another thread wrote into the line.
+        // Parsing fails if the card's code wrote into the line of a message.
         const parsed = orElse(undefined, () => JSON.parse(line.slice(token.length)) as Message);
         if (parsed && line.startsWith(token)) {
           this.#onMessage(parsed);
@@ -146,7 +146,7 @@ export class KernelProcess {
     });
     child.on('error', ({ message }) => ended(`cannot be started: ${message}`));
     child.on('close', (code, signal) => ended(signal ? `was ended by ${signal}` : `ended with exit code ${code}`));
-    // Its exit reports the cause of death.
+    // A write to a dead process also emits an error here; the 'close' event above reports the cause.
     child.stdin!.on('error', () => {});
     return child;
   }

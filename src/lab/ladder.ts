@@ -1,5 +1,5 @@
-// The course as a ladder: GPT-2's training step on naive kernels alone, then rung by rung on better ones, up to the library's
-// kernels.
+// The ladder of the CUDA course (kernels/course): times GPT-2's training step first with naive kernels only, then with one better kernel
+// of the course after another, last with the library's kernels.
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { UsageError } from '../base/errors.ts';
@@ -14,14 +14,14 @@ import { measureTraining } from './bench/bench.ts';
 
 const course = join(packageRoot, 'kernels/course');
 
-/** The chapters whose kernels compute ops, in the course's order, the easiest first. */
+/** The chapters of the course whose kernels compute ops, the easiest first. Each has rungs: kernels, from naive to fast. */
 export const chapters = [
   ...['residual', 'gelu', 'layernorm', 'cross-entropy', 'optimizer'],
   ...['matmul', 'attention', 'embedding'],
 ] as const;
 
 export interface LadderStep {
-  /** The new rung, as CHAPTER/RUNG; or a name for all kernels. */
+  /** The rung that this step adds, as CHAPTER/RUNG, or a name for the set of kernels: "all naive", "best rungs", "the library". */
   readonly name: string;
   readonly dtype: Dtype;
   readonly cards: readonly LoadedCard[];
@@ -30,15 +30,15 @@ export interface LadderStep {
 export interface MeasuredStep {
   readonly name: string;
   readonly dtype: Dtype;
-  /** Milliseconds of a step, median. */
+  /** Median milliseconds of a training step. */
   readonly ms: number;
   readonly tokensPerSecond: number;
 }
 
 /**
- * The steps from the naive kernels to the library's: in fp32 each rung of each chapter, then, on a device with bf16, the best
- * rungs and the library in bf16.
- * @param climbed chapters whose faster rungs are used; the others stay naive. Default: all
+ * The sets of kernels to time. In fp32: all naive, then one more rung at a time, then the library. On a device with bf16 also the
+ * best bf16 rungs and the library in bf16.
+ * @param climbed chapters whose faster rungs are used; the other chapters stay naive. Default: all
  * @throws UsageError for an unknown chapter
  */
 export async function ladderOf(dtypes: readonly Dtype[], climbed: readonly string[] = chapters): Promise<LadderStep[]> {
@@ -65,7 +65,7 @@ export async function ladderOf(dtypes: readonly Dtype[], climbed: readonly strin
   return [...steps, best, { name: 'the library', dtype: 'bf16', cards: [] }];
 }
 
-/** The rungs that have a card, chapter after chapter. */
+/** Loads the course's rungs that have a card, chapter by chapter. `index`: 0 is the naive rung. */
 export async function courseRungs() {
   const rungs = chapters.flatMap((chapter) => rungsOf(chapter).map((rung, index) => ({ chapter, rung, index })));
   return Promise.all(
@@ -76,24 +76,24 @@ export async function courseRungs() {
   );
 }
 
-/** Names of a chapter's rungs, in order. */
+/** Folder names of a chapter's rungs that have a card, in the order of their numbers. */
 const rungsOf = (chapter: string): string[] =>
   readdirSync(join(course, chapter))
     .filter((name) => cardFiles.some((file) => existsSync(join(course, chapter, name, file))))
     .sort((a, b) => Number.parseInt(a, 10) - Number.parseInt(b, 10));
 
 export interface LadderOptions {
-  /** Device, model (a preset), batch and sequence have an effect; the defaults are train's, except for the batch of 4. */
+  /** Only device, model (a preset), batch and sequence have an effect. Their defaults are those of `train`, but the batch is 4. */
   readonly training: Omit<TrainOptions, 'batch'> & { readonly batch?: number };
-  /** Measured steps for each rung. */
+  /** Number of measured training steps for each rung. */
   readonly steps: number;
   readonly chapters?: readonly string[];
-  /** Called first, with a line about model, batch and device. */
+  /** Called before the first measurement, with a line about model, batch and device. */
   readonly onStart: (what: string) => void;
 }
 
 /**
- * Trains with the kernels of each rung on random tokens, and times it.
+ * Trains on random tokens with each set of kernels of `ladderOf`, and yields the median time of a step.
  * @throws Gpt2Error as `bench`; UsageError for an unknown chapter
  */
 export async function* climb(options: LadderOptions): AsyncGenerator<MeasuredStep> {

@@ -1,18 +1,18 @@
-// Messages between the lab and the process that runs its kernels, one JSON object a line. The process writes synchronously, so
-// that a message sent before a crash is not lost. Its lines begin with a token, its last argument, because a card can write to
-// the channel, too.
+// Messages between a command (kernel-process.ts) and its kernel process (child.ts), one JSON object a line. The child writes
+// synchronously, so that a message sent before a crash is not lost. Its lines begin with a random token (the child's last argument):
+// a card's code can write to the channel, too, but does not know the token.
 import type { Dtype } from '../native/device.ts';
 import type { DeviceChoice } from '../native/select-device.ts';
 import type { Benched } from './bench-op.ts';
 import type { TestedSize } from './test-op.ts';
 
-/** A card and a dtype. */
+/** One kernel to test or time: the op that a card computes, in one dtype. */
 export interface Job {
   readonly op: string;
   readonly dtype: Dtype;
 }
 
-/** `list`: the ops of the folder's cards; `compile`: for a GPU, if there is a compiler for one. */
+/** A request to the kernel process. `list`: the folder's cards; `compile`: compile a card for a GPU, if a compiler is installed. */
 export type Request = { readonly folder: string; readonly device: DeviceChoice } & (
   | { readonly ask: 'list' }
   | (Job & { readonly ask: 'compile' })
@@ -22,34 +22,34 @@ export type Request = { readonly folder: string; readonly device: DeviceChoice }
 
 export interface ListedCard {
   readonly op: string;
-  /** The source file, in the card's folder. */
+  /** The .cu file, relative to the card's folder. */
   readonly source: string;
   readonly hash: string;
-  /** Dtypes that the card takes; `dtypes`: those among them that the device has. */
+  /** `takes`: the dtypes that the card supports; `dtypes`: those of them in which this device can run it. */
   readonly takes: readonly Dtype[];
   readonly dtypes: readonly Dtype[];
 }
 
-/** The process's tasks besides running kernels, and the most seconds that each may take. */
+/** Tasks of the kernel process besides running kernels, each with its time limit in seconds. */
 export const limits = { 'importing the card': 10, 'compiling the kernels': 120 } as const;
 
 export type Message =
-  /** A task of `limits` begins; the next message, of any kind, ends it. */
+  /** One of the tasks of `limits` begins. The next message, of any kind, means that the task has ended. */
   | { readonly say: 'begins'; readonly what: keyof typeof limits }
-  /** Milliseconds that compiling and loading took. */
+  /** The card is compiled and loaded, which took `ms` milliseconds. */
   | { readonly say: 'loaded'; readonly ms: number }
-  /** A kernel is about to run; all earlier ones have ended. */
+  /** This kernel is about to run; all earlier kernels have ended. */
   | { readonly say: 'running'; readonly kernel: string }
-  /** All kernels have ended. */
+  /** No kernel runs: all have ended. */
   | { readonly say: 'idle' }
   | ({ readonly say: 'size' } & TestedSize)
   | { readonly say: 'list'; readonly cards: readonly ListedCard[] }
-  /** The compiler's name; undefined: there is none. */
+  /** A card compiled for a GPU. `compiler`: its name; undefined if no compiler is installed. */
   | { readonly say: 'compiled'; readonly compiler: string | undefined }
-  /** `hash`: of the kernel; `on`: the device and its code path. */
+  /** The times of a kernel. `hash`: of its version; `on`: the device and its code path. */
   | ({ readonly say: 'bench'; readonly hash: string; readonly on: string } & Benched)
-  /** The calls that a profiler measured, one per line. */
+  /** The calls that the profiler measured, a line of text for each. */
   | { readonly say: 'profile'; readonly on: string; readonly calls: readonly string[] }
-  /** The request failed; `isCompile`: a kernel does not compile; `isLost`: the device failed, too, so the process ends. */
+  /** The request failed. `isCompile`: a kernel does not compile. `isLost`: the device failed, so the process exits. */
   | { readonly say: 'failed'; readonly message: string; readonly isCompile: boolean; readonly isLost: boolean }
   | { readonly say: 'done' };

@@ -1,4 +1,4 @@
-// Starts a folder of kernels from the course's naive ones, with only those sources and cards that the ops need.
+// `kernel new`: makes a folder with the course's naive kernels of some ops, as a start for faster ones.
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { Gpt2Error } from '../base/errors.ts';
@@ -8,29 +8,29 @@ import { variantNamed } from '../ops/variants.ts';
 
 const course = join(packageRoot, 'kernels/course');
 
-/** The course's naive kernels, in the order of chapters. */
+/** The cards of the course's naive kernels, chapter by chapter, as source text. */
 export function naiveKernels() {
   const folders = readdirSync(course).map((chapter) => join(course, chapter, '1-naive'));
   return folders.filter(existsSync).flatMap((folder) => {
     const text = readFileSync(join(folder, 'card.ts'), 'utf8');
     return [...text.matchAll(/^ {2}defineKernel\(\{\n[\s\S]*?^ {2}\}\),\n/gm)].map(([card]) => ({
       op: /^ {4}op: '([^']+)'/m.exec(card)![1]!,
-      /** Text of the card. */
+      /** The card's call of defineKernel, as text. */
       card,
       kernels: [...card.matchAll(/kernel: '(\w+)'/g)].map(([, kernel]) => kernel!),
-      /** Path of the source. */
+      /** Path of the .cu file. */
       source: join(folder, /^ {4}source: '([^']+)'/m.exec(card)![1]!),
     }));
   });
 }
 
-/** A kernel with the comment before it. */
+/** Matches a kernel's definition and the comment before it. */
 const definition = /(?:^\/\/.*\n)*^__global__ void (\w+)\([\s\S]*?^\}\n/gm;
 
 /**
  * Writes a folder with naive kernels of the ops, their cards and a README.
- * @returns the paths of the files
- * @throws UsageError for an unknown op; Gpt2Error for one without a naive kernel, or a folder that exists
+ * @returns the paths of the written files
+ * @throws UsageError for an unknown op; Gpt2Error for an op without a naive kernel, or a folder that exists or cannot be made
  */
 export function newKernel(folder: string, ops: readonly string[]): string[] {
   const known = naiveKernels();

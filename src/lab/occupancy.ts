@@ -1,15 +1,15 @@
 // Computes how many blocks of a kernel one multiprocessor (SM) of a GPU holds at once, and which resource limits them.
 import { gpt2Error } from '../base/errors.ts';
 
-/** The resources of an SM. */
+/** The limits of a multiprocessor (SM), for one compute capability. */
 interface Limits {
   readonly warps: number;
   readonly blocks: number;
-  /** Bytes. */
+  /** Bytes of shared memory of an SM. */
   readonly shared: number;
-  /** Bytes of shared memory that CUDA takes for each block. */
+  /** Bytes of shared memory that CUDA reserves in each block. */
   readonly reserved: number;
-  /** Shared memory is allocated in multiples of this many bytes. */
+  /** Shared memory of a block is rounded up to a multiple of this many bytes. */
   readonly sharedUnit: number;
 }
 
@@ -18,9 +18,8 @@ const newer = { reserved: 1 << 10, sharedUnit: 128 };
 const kib = (count: number) => count << 10;
 
 /**
- * Limits by compute capability. Warps, blocks and shared memory are from the CUDA programming guide, "Compute Capabilities"
- * (tables of SM and memory information); there the largest shared memory of a block is the SM's less `reserved`. The unit of
- * shared memory is from cuda_occupancy.h of CUDA 13.0.
+ * Limits by compute capability. Warps, blocks and shared memory are from the CUDA programming guide, "Compute Capabilities"; a block
+ * can use an SM's shared memory less `reserved`. The rounding unit of shared memory is from cuda_occupancy.h of CUDA 13.0.
  */
 const limits: Readonly<Record<string, Limits>> = {
   '7.5': { warps: 32, blocks: 16, shared: kib(64), ...turing },
@@ -35,16 +34,16 @@ const limits: Readonly<Record<string, Limits>> = {
   '12.1': { warps: 48, blocks: 24, shared: kib(100), ...newer },
 };
 
-/** The same for every GPU in the table. An SM has four parts, each with a quarter of the registers; a warp stays in one part. */
+/** Equal for all these GPUs: an SM's registers and sub-partitions (a warp stays in one of the four), a block's most threads. */
 const [registers, parts, largestBlock] = [65_536, 4, 1024];
-/** Registers of a warp are allocated in multiples of this number. */
+/** Registers of a warp are allocated in multiples of 256. */
 const registerUnit = 256;
 
 export type Limiter = 'registers' | 'shared memory' | 'threads' | 'blocks';
 
 export type Occupancy = ReturnType<typeof occupancyOf>;
 
-/** @throws Gpt2Error for a GPU whose limits are not in the table */
+/** The limits of a GPU by its compute capability, such as "9.0". @throws Gpt2Error if they are not in the table */
 export function limitsOf(capability: string): Limits {
   const found = limits[capability];
   if (found) return found;
@@ -56,16 +55,16 @@ const roundUp = (value: number, unit: number): number => Math.ceil(value / unit)
 type BlockNeeds = Readonly<Record<'threads' | 'registers' | 'shared', number>>;
 
 /**
- * @param needs a block's threads and bytes of shared memory, static and dynamic; registers per thread
- * @returns the blocks that an SM holds (0: the launch fails), their warps, the most warps that it can hold, and the resources
- * that prevent a further block (none if it is full)
- * @throws Gpt2Error as `limitsOf`
+ * Computes the occupancy of an SM by one kernel.
+ * @param needs threads of a block, its bytes of shared memory (static and dynamic), registers of a thread
+ * @returns blocks that an SM holds at once (0: the launch fails), their warps, the most warps of an SM, and the resources that
+ * prevent one more block (none if all warps are used) @throws Gpt2Error as `limitsOf`
  */
 export function occupancyOf(capability: string, needs: BlockNeeds) {
   const { warps: most, blocks, shared, reserved, sharedUnit } = limitsOf(capability);
   const warps = Math.ceil(needs.threads / 32);
   const ofWarp = roundUp(needs.registers * 32, registerUnit);
-  // The driver refuses a launch as if a block's warps were spread evenly over the SM's four parts.
+  // The driver refuses a launch by this rule: a block's warps, rounded up to a multiple of four, must have enough registers.
   const fits = ofWarp * roundUp(warps, parts) <= registers;
   const bytes = roundUp(needs.shared + reserved, sharedUnit);
   const allowed: Readonly<Record<Limiter, number>> = {

@@ -1,4 +1,4 @@
-// Runs a card's kernels once for each size that their op has in a training step, while a profiler measures only these runs.
+// Runs a card's kernels once for each size with which a training step calls their op; a profiler (ncu) measures only these runs.
 import { Gpt2Error } from '../base/errors.ts';
 import type { Device } from '../native/device.ts';
 import { loadShared } from '../native/koffi.ts';
@@ -7,8 +7,8 @@ import { replacementOf } from '../ops/replacements.ts';
 import { type Calls, callsBySize } from './step-calls.ts';
 
 /**
- * @param launched returns the number of launches so far
- * @returns a line for each size, in the order of the profiler's results: "  N 8192, C 768, 24 calls a step, kernels in a call: 2"
+ * @param launched returns the number of kernel launches so far
+ * @returns a line per size, in the order of the profiler's results: "  N 8192, C 768, 24 calls a step, kernels in a call: 2"
  */
 export async function profileOp(device: Device, variant: OpVariant, calls: Calls, launched: () => number) {
   const driver = loadShared('libcuda.so.1');
@@ -19,7 +19,7 @@ export async function profileOp(device: Device, variant: OpVariant, calls: Calls
   const profiled: string[] = [];
   for (const [sizes, [call, ...others]] of callsBySize(variant, calls, device.dtype)) {
     const before = launched();
-    // Wait for the library's kernels that wrote the tensors.
+    // Wait until the library's kernels, which write the input tensors, have ended.
     await device.finished();
     callDriver('cuProfilerStart');
     replacementOf(device, variant.op, call.given)!(call.given, call.args);

@@ -1,4 +1,4 @@
-// Runs the main of CUDA files in a separate process, in this terminal: on a GPU, compiled by nvcc, or emulated on a CPU.
+// Compiles CUDA files that have a main function, and runs the program in this terminal: on a GPU (nvcc), or emulated on a CPU.
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { constants } from 'node:os';
@@ -20,21 +20,21 @@ import { labTool } from './tools.ts';
 export interface RunProgramOptions extends ProgramSource {
   readonly device: 'cuda' | 'cpu';
   readonly args: readonly string[];
-  /** Under compute-sanitizer; refused on a CPU, where the emulator checks. */
+  /** Run the program under compute-sanitizer. Refused on a CPU, because the emulator itself checks memory accesses. */
   readonly sanitize?: boolean | undefined;
-  /** The blocks whose accesses the emulator checks; default: samples of large launches. Refused on a GPU, as everyLaunch. */
+  /** Blocks whose accesses the emulator checks. Default: of a large launch only a sample. Refused on a GPU, as is `everyLaunch`. */
   readonly check?: 'all' | 'none' | undefined;
-  /** Emulate also launches that would change nothing. */
+  /** Emulate every launch, also one that the emulator would skip because it changes nothing. */
   readonly everyLaunch?: boolean | undefined;
-  /** In seconds. */
+  /** Seconds. */
   readonly timeLimit?: number | undefined;
-  /** Ends the program; the reason of the abort is the exit code. */
+  /** Its abort ends the program; the reason of the abort becomes the exit code. */
   readonly signal: AbortSignal;
 }
 
 /**
- * @returns the program's exit code; 3 if that is 0 but the emulator found a defect
- * @throws CompileError, also for code that a CPU does not run; Gpt2Error if the files have no main, or at the time limit
+ * @returns the program's exit code, or 3 if the code is 0 and the emulator found a defect
+ * @throws CompileError, also for device code that the emulator does not support; Gpt2Error without a main, or at the time limit
  */
 export async function runProgram(options: RunProgramOptions): Promise<number> {
   const { files, device, args, sanitize, check = 'sampled', everyLaunch = false, timeLimit, signal } = options;
@@ -44,7 +44,7 @@ export async function runProgram(options: RunProgramOptions): Promise<number> {
     throw usageError`--sanitize needs a GPU and nvcc, and ${files.join(', ')} runs on the emulator, which checks accesses itself: leave it out`;
   if (onlyEmulated && isOnGpu)
     throw usageError`${onlyEmulated} is an option of the emulator, and ${files.join(', ')} runs on the GPU: add --device cpu, or check the GPU's accesses with --sanitize`;
-  // Kernels of a card use macros such as ELEMENT, which only the lab defines.
+  // A card's kernels use macros (ELEMENT) that only the commands for cards define: explain this instead of a compile error.
   const folder = files.map(dirname).find((path) => cardFiles.some((name) => existsSync(join(path, name))));
   if (folder !== undefined && !files.some((file) => hasMain(readSource(file))))
     throw gpt2Error`${files.join(', ')} has no main to run: the card in ${folder} launches its kernels; use kernel test ${folder}`;

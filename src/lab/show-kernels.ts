@@ -1,4 +1,4 @@
-// Shows the compiler's results for the kernels of a folder or file: figures and occupancy of a multiprocessor (SM), or listings.
+// `kernel show`: a compiler's results for the kernels of a card or file: registers, memory and occupancy, or PTX and SASS listings.
 import { Gpt2Error } from '../base/errors.ts';
 import { type Dtype, elementTypesOf } from '../native/device.ts';
 import type { KernelSource } from '../ops/kernels/compile.ts';
@@ -17,11 +17,11 @@ export interface ShowOptions {
   /** Compute capability to compile for: "9.0". */
   readonly target: string;
   readonly view: 'figures' | 'ptx' | 'sass';
-  /** Default: for figures each dtype of a card, for a listing the first; for a file fp32. */
+  /** Default: with figures every dtype that the card supports, with a listing its first one; for a .cu file fp32. */
   readonly dtype?: Dtype;
-  /** Default: those that a card launches, or all kernels of a file. */
+  /** Name of the only kernel to show. Default: every kernel that the card launches, or all of a .cu file. */
   readonly kernel?: string;
-  /** Settings to compile and launch a file without a card. */
+  /** How to compile and launch a .cu file that has no card. */
   readonly file?: Omit<KernelSource, 'file' | 'source' | 'checks'> & {
     readonly block?: number;
     readonly shared?: number;
@@ -32,38 +32,38 @@ interface Launch {
   readonly grid?: Dimensions;
   readonly block: Dimensions;
   readonly shared?: number;
-  /** "N 8192, C 768" */
+  /** The op's sizes at this launch: "N 8192, C 768". */
   readonly sizes?: string;
 }
 
-/** Kernels that are compiled together. */
+/** A source that is compiled once: a card in one dtype, or a .cu file. */
 interface Unit {
-  /** "norm_forward.layernorm bf16" */
+  /** The heading: "norm_forward.layernorm bf16". */
   readonly title: string;
   readonly source: KernelSource;
-  /** Launches of a kernel; undefined if they are not known. */
+  /** Launches of a kernel: by a training step, or as the user sets them for a .cu file; undefined if none is known. */
   launches(kernel: string): readonly Launch[] | undefined;
-  /** Shown unless one is named; undefined: all. */
+  /** Kernels that are shown unless the user names one; undefined: all in the source. */
   readonly kernels: readonly string[] | undefined;
 }
 
-/** @throws Gpt2Error for a kernel, dtype or GPU that is not there; CompileError */
+/** Compiles the kernels, and prints figures or listings. @throws Gpt2Error for an unknown kernel, dtype or GPU; CompileError */
 export async function showKernels(options: ShowOptions, onLine: (line: string) => void): Promise<void> {
   const units = await unitsOf(options);
   if (options.view === 'figures') showFigures(units, options, onLine);
   else showListings(units, options, onLine);
 }
 
-/** Key for comparing kernel names of cards and of the command line. */
+/** A kernel's name with macros replaced and without spaces, so that names of cards, compilers and users compare equal. */
 const keyOf = (kernel: string, { defines = {} }: KernelSource): string => withoutSpaces(instanceOf(kernel, defines));
 
-/** The compiled results of the kernels to show. @throws Gpt2Error for a kernel that the sources do not have */
+/** Compiles the sources, and picks the kernels to show. @throws Gpt2Error for a kernel that no source has */
 function chosen<Value>(
   units: readonly Unit[],
   { kernel, path }: ShowOptions,
   madeOf: (source: KernelSource) => PerKernel<Value>,
 ) {
-  // One file may hold the kernels of several ops.
+  // Several cards may share a .cu file: show a named kernel only for the cards that launch it, or else for all.
   const launching = kernel === undefined ? [] : units.filter((unit) => unit.launches(kernel));
   const known = new Set<string>();
   const missing = new Set(kernel === undefined ? [] : [kernel]);
@@ -96,7 +96,7 @@ function showListings(units: readonly Unit[], options: ShowOptions, onLine: (lin
   }
 }
 
-/** Explanations of the last column for the author of a kernel. */
+/** Notes below the table that explain the column `limited by`. */
 const meanings: Readonly<Record<Limiter | 'full', string>> = {
   registers:
     'registers: an SM has 65536; with fewer a thread (smaller tiles, __launch_bounds__) it holds more blocks, until they spill',
@@ -109,13 +109,13 @@ const spills =
   'spill: bytes that the code of a thread stores to memory and loads from there because it lacks registers; smaller tiles, or a higher limit of registers, avoid them';
 const failing = '0 blocks: the launch fails, because a single block needs more than there is';
 
-/** SMs of a GPU for data centers, by compute capability. */
+/** Data-center GPUs by compute capability, with their number of SMs. */
 const usual: Readonly<Record<string, { readonly name: string; readonly sms: number }>> = {
   '8.0': { name: 'an A100', sms: 108 },
   '9.0': { name: 'an H100', sms: 132 },
 };
 
-/** A note if a launch has fewer blocks than a GPU holds at once, so that part of the GPU is idle. */
+/** A note if a launch has fewer blocks than the GPU can hold at once, so that SMs are partly idle. */
 function idleNote(target: string, kernel: string, { grid }: Launch, { blocks: fits }: Occupancy): string | undefined {
   const gpu = usual[target];
   if (grid === undefined || gpu === undefined) return undefined;
@@ -133,7 +133,7 @@ const head = ['kernel', 'registers', 'static', 'dynamic', 'local', 'spill stores
 
 function showFigures(units: readonly Unit[], options: ShowOptions, onLine: (line: string) => void): void {
   const { target } = options;
-  // Fails before anything is compiled.
+  // Refuse an unknown GPU before the sources are compiled.
   limitsOf(target);
   const notes = new Set<string>();
   const lines: string[] = [];
@@ -222,7 +222,7 @@ async function unitOf(card: LoadedCard, dtype: Dtype): Promise<Unit> {
     title: `${card.op} ${dtype}`,
     source,
     launches: (kernel) => launches.get(keyOf(kernel, source)),
-    // A training step does not use every op.
+    // A step may not use the op: no launch is known then, and all kernels of the source are shown.
     kernels: launches.size > 0 ? [...launches.keys()] : undefined,
   };
 }

@@ -1,5 +1,5 @@
-// The calls of ops in a training step of GPT-2, on whose tensors a kernel is timed. Each op is recorded as the step calls it;
-// plain ops are also recorded in place of the fused ones that consist of them.
+// Records a GPT-2 training step's calls of ops, on whose tensors kernels are timed. A first step records the calls as they are; a
+// second one splits each fused op into plain ops (matmul + GELU into matmul, GELU), so that these can be timed too.
 import { gpt2Error } from '../base/errors.ts';
 import { presetConfig } from '../model/config.ts';
 import { initializeWeights } from '../model/initialize.ts';
@@ -16,9 +16,9 @@ import type { Call } from './bench/op-times.ts';
 import { measurePeaks } from './bench/peaks.ts';
 import { sizesText } from './test-op.ts';
 
-/** A model that takes a moment on a CPU. */
+/** A model whose emulated training step takes a moment on a CPU. */
 const tiny = { layers: 2, heads: 2, channels: 64, context: 64, vocabularySize: 300 };
-/** Sizes of the step. */
+/** The model and the sizes of the recorded step. */
 const settings = {
   cuda: { name: 'd12', config: presetConfig('d12')!, batch: 8, sequence: 1024 },
   cpu: { config: tiny, batch: 2, sequence: 32 },
@@ -28,16 +28,16 @@ export interface RecordedCall extends Call<OpContract> {
   readonly given: OpArguments;
 }
 
-/** "N 8192, C 768" */
+/** The sizes of a call as text: "N 8192, C 768". */
 export const sizesOf = ({ op, args }: RecordedCall): string =>
   sizesText(Object.fromEntries(op.sizes.map((name) => [name, args[name] as number])));
 
-/** The calls of an op, by sizes as a user reads them: "N 8192, C 768". @throws Gpt2Error if the step does not use the op */
+/** Groups the calls of an op by their sizes, as text: "N 8192, C 768". @throws Gpt2Error if the step does not use the op */
 export function callsBySize(variant: OpVariant, calls: Calls, dtype: Dtype) {
   const groups = new Map<string, [RecordedCall, ...RecordedCall[]]>();
   const absent = absentIn(variant);
   for (const call of calls.get(variant) ?? []) {
-    // Without an optional tensor a call moves fewer bytes.
+    // Calls without an optional tensor (a bias) move fewer bytes, so they form another group.
     const isMissing = (name: string) => call.given[name] === null && !absent.includes(name);
     const missing = Object.keys(variant.op.tensors).filter(isMissing);
     const kind = [sizesOf(call), ...missing.map((name) => `without ${name}`)].join(', ');
@@ -49,7 +49,7 @@ export function callsBySize(variant: OpVariant, calls: Calls, dtype: Dtype) {
   throw gpt2Error`a training step with AdamW in ${dtype} does not use ${variant.name}, so there are no sizes to measure it at`;
 }
 
-/** The calls of each op, or of each variant. */
+/** The recorded calls of a step, by op or variant of an op. */
 export type Calls = ReadonlyMap<OpVariant, readonly RecordedCall[]>;
 
 export type StepCalls = Awaited<ReturnType<typeof record>>;
@@ -57,7 +57,7 @@ export type StepCalls = Awaited<ReturnType<typeof record>>;
 const known = new WeakMap<Device, Map<number, Promise<StepCalls>>>();
 
 /**
- * The calls of a step on a device, and the device's best rates; the model stays allocated. Resets all replacements of ops.
+ * Records a step's calls, and measures the device's best rates. The model stays allocated. Replacements of ops are removed.
  * @param batch sequences; default 8, on a CPU 2
  */
 export function stepCalls(device: Device, batch = settings[device.description.library].batch): Promise<StepCalls> {
@@ -65,7 +65,7 @@ export function stepCalls(device: Device, batch = settings[device.description.li
   known.set(device, batches);
   const calls = batches.get(batch) ?? record(device, batch);
   batches.set(batch, calls);
-  // The next attempt may find more memory.
+  // Forget a failure: a later request may find more free memory.
   calls.catch(() => batches.delete(batch));
   return calls;
 }
@@ -78,7 +78,7 @@ async function record(device: Device, batch: number) {
   const nextBatch = randomBatches(batch * sequence, config);
   const step = () => trainer.step(0, 1e-4, nextBatch);
   resetOps(device);
-  // A real step comes first, because times depend on the numbers.
+  // Run one real step before recording: the time of a kernel depends on the tensors' values.
   await step();
   return { peaks, calls: await callsOf(device, step) };
 }
@@ -86,10 +86,10 @@ async function record(device: Device, batch: number) {
 const optimizer = new AdamW({ weightDecay: 0.1 });
 
 const { cuda } = settings;
-/** "d12 with a batch of 8 x 1024": the step on a GPU. */
+/** The recorded step of a GPU, in words: "d12 with a batch of 8 x 1024". */
 export const gpuStep = `${cuda.name} with a batch of ${cuda.batch} x ${cuda.sequence}`;
 
-/** The calls of a GPU's step, without a GPU: shapes, types and sizes; tensors cannot be read. */
+/** Records the calls of a GPU's step on a machine without a GPU: only shapes, dtypes and sizes, as no memory is allocated. */
 export async function callsWithoutGpu(dtype: Dtype): Promise<{ readonly device: Device; readonly calls: Calls }> {
   const { config, batch, sequence } = cuda;
   const device = absentDevice({ kind: 'cuda', dtype });

@@ -1,4 +1,4 @@
-// Tests a function or a kernel of a .cu file against expected outputs, in a program that is compiled for it.
+// `kernel test FILE.cu --expect`: calls a function or kernel of a .cu file in a generated program, and compares its outputs.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,30 +14,30 @@ import type { LaunchShape } from '../ops/kernels/kernels.ts';
 import { isOff, wrongArray, wrongLines } from './describe-wrong.ts';
 
 /**
- * One call, with its launch if the function is a kernel. Values, by the names of parameters, become the C types of the function:
- * fp16, int64, and so on; a number that its type cannot hold is refused.
+ * One call with its expected outputs, and with grid and block if the function is a kernel. Values are by parameter name; the program
+ * converts them to the parameters' C types (fp16, int64, ...), and refuses a number that the type cannot hold.
  */
 export interface ExpectedCall extends Partial<LaunchShape> {
-  /** Printed after its number. Default: its scalar inputs, "N 256". */
+  /** Printed after the case's number. Default: the scalar inputs, such as "N 256". */
   readonly name?: string;
-  /** A number, or the numbers of an array. */
+  /** For each input a number, or the numbers of an array in row-major order. */
   readonly inputs: Readonly<Record<string, number | ArrayLike<number>>>;
-  /** The numbers of arrays after the call. An array that is no input begins without values. */
+  /** For each output array its numbers after the call. An array without an input is uninitialized before the call. */
   readonly expected: Readonly<Record<string, ArrayLike<number>>>;
-  /** Shapes of expected arrays, for messages. Default: vectors. */
+  /** Shapes of output arrays, by which a message names a wrong element. Default: vectors. */
   readonly shapes?: Readonly<Record<string, readonly number[]>>;
 }
 
-/** The default export of a file for `gpt2 kernel test FILE.cu --expect`. */
+/** The default export of the file that --expect names. */
 export interface Expectation {
-  /** The function, or the kernel. Default: solve. */
+  /** Name of the function or kernel. Default: solve. */
   readonly function?: string;
   readonly cases: readonly ExpectedCall[];
-  /** The most that a float may be off, as a share of the expected value or, below 1, absolute. Default 1e-4. Integers are exact. */
+  /** Allowed error of a float: relative to the expected value, but absolute if it is below 1. Default 1e-4. Integers must be equal. */
   readonly tolerance?: number;
 }
 
-/** Yields the outcome of each case. @throws CompileError; Gpt2Error for a case that does not fit the function */
+/** Runs the cases one after the other, and yields each result. @throws CompileError; Gpt2Error for a case that the call cannot take */
 export async function* testFile(file: string, expectation: string, device: 'cuda' | 'cpu', seconds: number) {
   const { cases, tolerance = 1e-4, ...rest } = await readExpectation(expectation);
   const name = rest.function ?? 'solve';
@@ -60,18 +60,18 @@ export async function* testFile(file: string, expectation: string, device: 'cuda
   ];
   const program = compiledProgram({ files: [file], added: lines.join('\n') }, device);
   let isDrawn = false;
-  /** Cases by what their programs reported. */
+  /** The first case with each report (stderr), so that an equal report is not printed again. */
   const reported = new Map<string, string>();
   for (const [index, one] of cases.entries()) {
     writeFileSync(path('in'), inputs[index]!);
-    // Those of the case before are none of this one.
+    // Remove the outputs of the previous case: this case may fail before it writes any.
     rmSync(path('out'), { force: true });
     const { signal, status, stderr } = spawnSync(program!, [path('in'), path('out')], {
       ...{ stdio: ['ignore', 'inherit', 'pipe'], timeout: Math.round(seconds * 1000), killSignal: 'SIGKILL' },
       ...{ env: programEnvironment('quiet'), encoding: 'utf8', maxBuffer: 64 << 20 },
     });
     const report = stderr.trimEnd();
-    // Its parameters cannot take the case.
+    // Exit code 78: the function's parameters cannot take the values of the case.
     if (status === 78) throw gpt2Error`${expectation}: case ${index + 1}: ${report}`;
     const title = titleOf(one, index);
     const earlier = reported.get(report);
@@ -112,7 +112,7 @@ function parametersOf(file: string, name: string): { names: readonly string[]; i
   return { names: names.filter(Boolean), isKernel: found.isKernel };
 }
 
-/** The numbers that expect.h reads: the launch, then each parameter. @throws Gpt2Error for a case that contradicts itself */
+/** Encodes a case for expect.h as numbers: the launch, then each parameter. @throws Gpt2Error for a case that contradicts itself */
 function packed(call: ExpectedCall, names: readonly string[], isKernel: boolean): Float64Array {
   const { inputs, expected, shapes = {}, grid = 1, block = 1, shared = 0 } = call;
   const needed = { inputs: 'object', expected: 'object', grid: 'object', block: 'object' } as const;
@@ -164,7 +164,7 @@ function wrongOutputs(call: ExpectedCall, names: readonly string[], found: Float
     at += array.length;
     if (!expected[name]) return [];
     const wanted = Float64Array.from(array);
-    // A share of infinity would be infinite.
+    // An expected infinity must be exact, because a tolerance relative to it would be infinite.
     const mostOf = (value: number) =>
       isInteger || !Number.isFinite(value) ? 0 : tolerance * Math.max(1, Math.abs(value));
     const wrong = Array.from(wanted, (value, index) => isOff(values[index]!, value, mostOf(value)));

@@ -1,4 +1,4 @@
-// Tests the kernels of a folder, in a separate process.
+// Tests the kernels of a folder in the kernel process (child.ts).
 import { expected, type Gpt2Error, gpt2Error } from '../base/errors.ts';
 import type { Dtype } from '../native/device.ts';
 import type { DeviceChoice } from '../native/select-device.ts';
@@ -9,13 +9,13 @@ import type { TestedSize } from './test-op.ts';
 export interface LabOptions extends ProcessSettings {
   readonly folder: string;
   readonly device: DeviceChoice;
-  /** Default: every dtype that a card takes and the device has. */
+  /** Default: each dtype that a card supports and the device has. */
   readonly dtype?: Dtype;
-  /** Sequences in the step whose calls are timed. */
+  /** Sequences in the training step on whose calls kernels are timed. */
   readonly batch?: number;
 }
 
-/** The folder's cards. @throws as `KernelProcess.ask` */
+/** Lists the folder's cards. @throws as `KernelProcess.ask` */
 export async function listed(child: KernelProcess, { folder, device }: Pick<LabOptions, 'folder' | 'device'>) {
   let cards: readonly ListedCard[] = [];
   await child.ask({ ask: 'list', folder, device }, (message) => {
@@ -24,7 +24,7 @@ export async function listed(child: KernelProcess, { folder, device }: Pick<LabO
   return cards;
 }
 
-/** The folder's cards in the dtypes to run them in. @throws Gpt2Error if the folder has no card for the device or the dtype */
+/** The kernels to run: each card in each chosen dtype. @throws Gpt2Error if no card supports the device or the dtype */
 export async function jobsOf(child: KernelProcess, { folder, device, dtype }: LabOptions): Promise<readonly Job[]> {
   const cards = await listed(child, { folder, device });
   const jobs = cards.flatMap(({ op, dtypes }) =>
@@ -41,8 +41,8 @@ export async function jobsOf(child: KernelProcess, { folder, device, dtype }: La
 }
 
 /**
- * Prints a notice of the cards' dtypes that a CPU cannot run, and compiles these if there is a compiler for GPUs.
- * @returns the jobs that do not compile
+ * Reports the dtypes of cards that a CPU cannot run (bf16), and compiles them for a GPU if a compiler is installed.
+ * @returns the kernels that do not compile
  */
 export async function compileUntested(child: KernelProcess, options: LabOptions, onLine: (line: string) => void) {
   const { folder, device, dtype } = options;
@@ -68,20 +68,17 @@ export async function compileUntested(child: KernelProcess, options: LabOptions,
 
 interface Testing {
   readonly allSizes?: boolean;
-  /** Each call once, for use under a tool that slows kernels. */
+  /** Call each size once, because a tool such as compute-sanitizer slows kernels. */
   readonly once?: boolean;
-  /** Counts the sizes that are right instead of listing them. */
+  /** Print the number of correct sizes instead of a line for each. */
   readonly isBrief?: boolean;
   readonly onLine: (line: string) => void;
   readonly onSize?: (tested: TestedSize) => void;
-  /** Called with the error that ended the test of a job. */
+  /** Called with the error that ended a kernel's test early. */
   readonly onError?: (error: Gpt2Error) => void;
 }
 
-/**
- * Tests all jobs; a kernel that crashes or hangs ends only its job.
- * @returns the jobs that are wrong
- */
+/** Tests kernels one after the other; a crash or a hang ends only that kernel's test. @returns the kernels that are wrong */
 export async function testJobs(child: KernelProcess, jobs: readonly Job[], options: LabOptions, testing: Testing) {
   const { folder, device } = options;
   const { allSizes, once, isBrief, onLine, onSize, onError } = testing;
@@ -112,5 +109,5 @@ export async function testJobs(child: KernelProcess, jobs: readonly Job[], optio
   return wrong;
 }
 
-/** "gelu_forward fp32, gelu_backward fp32" */
+/** Kernels as text: "gelu_forward fp32, gelu_backward fp32". */
 export const jobsText = (jobs: readonly Job[]): string => jobs.map(({ op, dtype }) => `${op} ${dtype}`).join(', ');

@@ -1,4 +1,4 @@
-// Tests an op's implementation on a device against the op's formula, at the op suite's sizes, in every way to call it.
+// Tests a device's implementation of an op against the op's formula, at the sizes of the op suite and in every way to call the op.
 import type { Device } from '../native/device.ts';
 import { elementCount } from '../native/element-types.ts';
 import { callingsOf, type OpCases } from '../ops/cases/op-case.ts';
@@ -8,35 +8,33 @@ import { absentIn } from '../ops/contract.ts';
 import type { WrongTensor } from '../report/kernel-round.ts';
 import { wrongLines, wrongTensor } from './describe-wrong.ts';
 
-/** Repeats of a plain call; all must give the same bits. On a CPU blocks and threads always run in the same order. */
+/** Runs of a plain call, whose results must be equal in bits. Two on a CPU, which runs blocks and threads in a fixed order. */
 const runs = { cuda: 20, cpu: 2 };
-/**
- * Most elements in the tensors of a call. With checks a CPU takes about 30 ns an access, and kernels read an element many times.
- */
+/** Most elements in a call's tensors. The emulator with checks takes 30 ns an access, and kernels access an element many times. */
 const mostElements = { cuda: Number.POSITIVE_INFINITY, cpu: 50_000 };
 
 export interface TestedSize {
-  /** "N 128, C 768" */
+  /** The op's sizes: "N 128, C 768". */
   readonly sizes: string;
   readonly isRight: boolean;
   readonly results: number;
-  /** The largest error of a right result, as a share of its bound: "12%". */
+  /** The largest error of a correct result, as a percentage of the allowed error: "12%". */
   readonly error: string;
-  /** Lines to print: a single one if the result is right. */
+  /** Lines to print: a single one if all results are correct. */
   readonly lines: readonly string[];
-  /** The first tensor that is wrong. */
+  /** The first wrong tensor. */
   readonly wrong?: WrongTensor;
 }
 
-/** "N 128, C 768" */
+/** Sizes as text: "N 128, C 768". */
 export const sizesText = (sizes: Readonly<Record<string, number>>): string =>
   Object.entries(sizes)
     .map(([name, size]) => `${name} ${Number.isInteger(size) ? size : Number(size.toPrecision(4))}`)
     .join(', ');
 
 /**
- * Tests size after size; draws a map only of the first wrong tensor of the op.
- * @param runs calls each size once, for use under a tool that slows kernels
+ * Tests an op at one size after the other. Only the op's first wrong tensor is described with a map of its elements.
+ * @param once calls each size once, because a tool such as compute-sanitizer slows kernels
  */
 export async function* testOp(
   device: Device,
@@ -49,9 +47,9 @@ export async function* testOp(
     Object.entries(cases.variant.op.tensors)
       .filter(([name]) => !absent.includes(name))
       .reduce((sum, [, tensor]) => sum + elementCount(shapeOf(tensor, sizes)), 0);
-  // The smallest size is always tested.
+  // The smallest size is tested even if it is over the limit.
   const most = Math.max(mostElements[library], Math.min(...cases.sizes.map(elements)));
-  // The CPU would emulate the sizes for GPUs for minutes.
+  // On a CPU `allSizes` leaves out the sizes that are meant for GPUs: the emulator would take minutes.
   const chosen = allSizes
     ? [...cases.sizes, ...((library === 'cuda' && cases.gpuSizes) || [])]
     : cases.sizes.filter((sizes) => elements(sizes) <= most);
@@ -69,7 +67,7 @@ export async function* testOp(
         }
         wrong.push(wrongTensor(result, cases.variant.op, prepare(device, cases, sizes).drawn, sizes));
       }
-      // The other ways to call are most likely wrong at the same place.
+      // Skip the other ways to call the op: they most likely fail at the same element.
       if (wrong.length > 0) break;
     }
     const isRight = wrong.length === 0;

@@ -1,4 +1,4 @@
-// Runs kernels under NVIDIA's programs and passes their output to the user: ncu measures, compute-sanitizer looks for errors.
+// Runs the kernel process under NVIDIA's tools, whose output goes to the user: ncu profiles, compute-sanitizer looks for errors.
 import { gpt2Error } from '../base/errors.ts';
 import { findTool } from '../native/nvrtc.ts';
 import { KernelProcess } from './kernel-process.ts';
@@ -10,22 +10,22 @@ const partOf = {
   'compute-sanitizer': 'it comes with the CUDA toolkit',
 };
 
-/** @returns the tool's path @throws Gpt2Error if it is not installed */
+/** The path of an installed tool of NVIDIA. @throws Gpt2Error if it is missing */
 export function labTool(name: keyof typeof partOf): string {
   const found = findTool(name);
   if (found !== undefined) return found;
   throw gpt2Error`${name} is missing: ${partOf[name]}; install it, add its folder to PATH, or set CUDA_HOME`;
 }
 
-/** ncu runs each kernel dozens of times; under compute-sanitizer a kernel is up to a hundred times slower. */
+/** Factor of a kernel's time limit: ncu runs a kernel dozens of times, and compute-sanitizer slows it up to a hundred times. */
 const slower = 20;
 
-/** Measures the kernels between cuProfilerStart and cuProfilerStop, without changing the GPU's clocks. */
+/** Arguments of ncu: profile only between cuProfilerStart and cuProfilerStop, and leave the GPU's clocks as they are. */
 const profile = '--set full --target-processes all --profile-from-start off --clock-control none'.split(' ');
 
 /**
- * Profiles the cards of a folder, each at the sizes of a training step.
- * @throws Gpt2Error on a CPU; if ncu is missing or fails; otherwise as `jobsOf` and `KernelProcess.ask`
+ * Profiles the kernels of a folder with ncu, at each size with which a training step calls their ops.
+ * @throws Gpt2Error on a CPU, or if ncu is missing or fails; otherwise as `jobsOf` and `KernelProcess.ask`
  */
 export async function profileKernels(options: LabOptions, onLine: (line: string) => void): Promise<void> {
   const { folder, device, seconds } = options;
@@ -35,7 +35,7 @@ export async function profileKernels(options: LabOptions, onLine: (line: string)
   const under = [labTool('ncu'), ...profile];
   using listing = new KernelProcess(options);
   const jobs = await jobsOf(listing, options);
-  // Its device would take memory from the profiled process.
+  // Free the GPU memory of this process before the profiled one needs it.
   listing.close();
   for (const job of jobs) {
     using child = new KernelProcess({ seconds: seconds * slower, under });
@@ -43,19 +43,17 @@ export async function profileKernels(options: LabOptions, onLine: (line: string)
       if (message.say !== 'profile') return;
       for (const line of [`${job.op} ${job.dtype}, on ${message.on}`, ...message.calls]) onLine(line);
     });
-    // ncu prints its results after the process has ended.
+    // ncu prints its results only after the profiled process has ended.
     const code = await child.ended();
     if (code !== 0) throw gpt2Error`ncu ended with exit code ${code}; its output says why`;
   }
 }
 
 const checks = ['memcheck', 'racecheck', 'initcheck'] as const;
-/**
- * We find the number of a kernel's parameters by asking the driver for one more; the resulting error is no error of the kernel.
- */
+/** Hides the errors of driver calls. One is ours: we count a kernel's parameters by asking for one parameter too many. */
 const withoutCalls = ['--report-api-errors', 'no'];
 
-/** Tests cards under every check of compute-sanitizer. @returns the checks that found errors */
+/** Tests kernels under memcheck, racecheck and initcheck of compute-sanitizer. @returns the checks that found errors */
 export async function sanitize(options: LabOptions, jobs: readonly Job[], onLine: (line: string) => void) {
   const program = labTool('compute-sanitizer');
   const found: string[] = [];

@@ -1,4 +1,4 @@
-// Tests a folder's kernels whenever one of its files is saved, and on a GPU times them.
+// `kernel watch`: tests a folder's kernels whenever one of its files is saved, and on a GPU times them if they are correct.
 import { existsSync, watch } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { CompileError, explained, Gpt2Error } from '../base/errors.ts';
@@ -9,23 +9,23 @@ import type { Job } from './messages.ts';
 import { jobsOf, type LabOptions, testJobs } from './test-kernels.ts';
 import type { TestedSize } from './test-op.ts';
 
-/** Sources, headers and cards; not the history, which a round writes. */
+/** Files whose changes start a round: sources, headers and cards, but not the history file, which a round itself writes. */
 const watched = /\.(cuh?|h|ts|mjs)$/;
-/** Editors write a file in several steps. */
+/** Delay after a change, because editors write a file in several steps. */
 const quietMilliseconds = 30;
-/** Time between two looks for a folder that is gone. */
+/** Interval at which a removed folder is looked for. */
 const lookMilliseconds = 200;
-/** Earlier rounds that the page lists. */
+/** Most earlier rounds that the page lists. */
 const mostRounds = 20;
 
 interface Watching {
   readonly onLine: (line: string) => void;
-  /** Called before each round. */
+  /** Called before each round, that is, at the start and after each save. */
   readonly onRound: () => void;
   readonly onChange?: (round: KernelRound) => void;
 }
 
-/** Runs until an error. @throws Gpt2Error if the folder cannot be watched */
+/** Runs a round at the start and after each save, forever. @throws Gpt2Error if the folder cannot be watched */
 export async function watchKernels(options: LabOptions, watching: Watching): Promise<never> {
   const { folder } = options;
   const { onLine, onRound } = watching;
@@ -53,11 +53,11 @@ export async function watchKernels(options: LabOptions, watching: Watching): Pro
   }
 }
 
-/** Calls `changed` when a source is saved, and when the folder was removed or moved and is there again. */
+/** Calls `changed` when a source is saved, and when the removed or moved folder exists again. */
 function watchFolder(folder: string, changed: () => void): void {
   const watcher = watch(folder, (_, name) => {
     if (name === null || watched.test(name)) changed();
-    // An event of the folder itself is the last one of its watcher.
+    // An event about the folder itself means that it was removed or moved: its watcher reports nothing more.
     if (name !== basename(resolve(folder))) return;
     watcher.close();
     const looking = setInterval(() => {
@@ -71,14 +71,14 @@ function watchFolder(folder: string, changed: () => void): void {
 
 const seconds = (ms: number): string => (ms / 1000).toFixed(2);
 
-/** The tests and times after one save. */
+/** The tests and timings that follow one save. */
 class Round {
-  /** Milliseconds of each stage; compiling is not part of the other two. */
+  /** Milliseconds of each stage. Testing and timing do not include compiling. */
   readonly spent = { compiling: 0, testing: 0, timing: 0 };
   readonly #onLine: Watching['onLine'];
   readonly #onChange: (round: KernelRound) => void;
   #known: KernelRound;
-  /** Index of the current kernel, and the stage that follows when it is loaded. */
+  /** Index of the kernel at work, and the stage that begins when it is loaded. */
   #index = -1;
   #part: 'testing' | 'timing' = 'testing';
 
@@ -113,7 +113,7 @@ class Round {
       this.#change({ kernels: jobs.map(({ op, dtype }) => ({ name: `${op} ${dtype}`, ...waiting })) });
       await this.#each(jobs, 'testing', (job) => this.#test(child, job, options));
       const isRight = this.#known.kernels.every(({ state }) => state === 'right');
-      // Times in the emulator say nothing about a GPU.
+      // On a CPU nothing is timed: times of the emulator say nothing about a GPU.
       if (isRight && options.device.kind === 'cuda') {
         await this.#each(jobs, 'timing', (job) => this.#time(child, job, options));
       }
@@ -165,7 +165,7 @@ class Round {
     const [first] = wrong;
     const ended = state === 'wrong' ? 'failed' : 'does not compile';
     const sentence = first ? `${first.sizes}: ${first.wrong!.sentence}${others}` : ended;
-    // The lines after the wrong tensors say what ended the test.
+    // Lines printed after the descriptions of wrong tensors are the error that ended the test.
     const error = lines.slice(wrong.reduce((sum, each) => sum + each.lines.length, 0)).join('\n') || undefined;
     this.#kernel({ state, sentence, wrong: first?.wrong, error });
   }
@@ -177,7 +177,7 @@ class Round {
     this.#kernel({ state: 'right' });
   }
 
-  /** Changes the state of the current kernel. */
+  /** Changes the shown state of the kernel at work. */
   #kernel(changes: Partial<RoundKernel>): void {
     const kernels = this.#known.kernels.map((kernel, index) =>
       index === this.#index ? { ...kernel, ...changes } : kernel,

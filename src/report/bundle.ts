@@ -1,5 +1,5 @@
-// Bundles the browser scripts of the report and the live page (page/) with uPlot into one text per script and one style sheet.
-// `npm run build:ts` writes the bundles to dist/, so an installed package needs no esbuild; a clone bundles on demand.
+// Bundles the browser scripts of the report and the live pages (page/) with the plot library uPlot: one text per script, and one style
+// sheet. An installed package has the bundles in dist/ and needs no esbuild; a clone bundles on demand.
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -25,7 +25,7 @@ export function bundle(name: BundleName): string {
     format: 'iife',
     target: 'es2022',
     define: { 'import.meta.url': '""' },
-    // uPlot's licence asks for its text in every copy.
+    // uPlot's license requires its text in every copy.
     banner: { [name.endsWith('css') ? 'css' : 'js']: `/* uPlot:\n${licence}*/` },
   });
   return outputFiles[0]!.text;

@@ -1,4 +1,4 @@
-// Compares runs with references or each other, or ranks them: the figure, the result as text and as JSON, and the verdict.
+// `compare`: pairs runs with references or each other, or ranks them; makes the plot, the result as text and JSON, and the verdict.
 import { gpt2Error, usageError } from '../base/errors.ts';
 import { bitsPerByte, unlike } from '../runs/measured.ts';
 import type { Over } from './axis.ts';
@@ -19,15 +19,15 @@ import { rankingTable, rankRuns } from './ranking.ts';
 import { describeTable } from './text-table.ts';
 
 interface CompareOptions {
-  /** Names, files or run folders to compare with; see `pairRuns`. */
+  /** The baselines: names or files of references, or run folders. Default: see `pairRuns`. */
   readonly reference?: readonly string[];
-  /** Replaces the references' limits, as in `compareSeries`. */
+  /** Replaces the limits of the references: see `compareSeries`. */
   readonly tolerance?: number;
   readonly over: Over;
 }
 
 /**
- * More than two runs without anything to compare them with are ranked.
+ * Compares runs with baselines. More than two runs for which there is neither a baseline nor a tolerance are ranked instead.
  * @throws UsageError for a tolerance without a baseline; Gpt2Error as `pairRuns`, and for curves that cannot be compared
  */
 export function compareRuns(folders: readonly string[], { reference, tolerance, over }: CompareOptions) {
@@ -46,13 +46,13 @@ export function compareRuns(folders: readonly string[], { reference, tolerance, 
       if (!first) return describeAlone(runs[0]!);
       return compared.map((one) => describeComparison(one, tolerance)).join('\n\n');
     },
-    /** For JSON: the fields of a single comparison are at the top level; several comparisons, and a ranking, are lists. */
+    /** The result as JSON: one comparison as top-level fields, several as the list `comparisons`, a ranking as the list `ranking`. */
     resultWith(files: Readonly<Record<'plot' | 'report', string>>): object {
       if (ranking) return { ...files, ...ranking };
       if (!first) return { ...ofRun(runs[0]!), reference: null, ...files, series: ownFigures(runs[0]!) };
       return second ? { ...files, comparisons: compared.map(ofPair) } : { ...ofPair(first), ...files };
     },
-    /** The violated limits: baseline, series, first step, difference and limit; empty if there are none. */
+    /** The violated limits in words: baseline, series, step, difference and limit; '' if no limit is violated. */
     outside: compared
       .filter(({ comparison }) => !comparison.inside)
       .map(({ run, baseline, comparison }) => {

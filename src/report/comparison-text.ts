@@ -1,4 +1,4 @@
-// Describes a comparison (compare/) in words and figures, for the terminal and the HTML report.
+// Words the result of a comparison (compare/) as a table with notes, for the terminal and the HTML report.
 import { seriesNames } from '../runs/curves.ts';
 import { bitsPerByte, unlike } from '../runs/measured.ts';
 import type { RunRecord } from '../runs/reader.ts';
@@ -34,7 +34,7 @@ export function comparisonTable(compared: Compared, tolerance?: number): Table {
   };
 }
 
-/** Notes under the table: ends of runs, the last common validation, differences, the verdict unless in `outside`. */
+/** Notes below the table: how the runs ended, their last common validation, differing options, and the verdict if it is good. */
 function comparisonNotes({ run, baseline, comparison }: Compared, tolerance?: number): string[] {
   const { finalValidation, series, inside } = comparison;
   const runs = [run, ...(isRun(baseline) ? [baseline] : [])];
@@ -60,7 +60,7 @@ function comparisonNotes({ run, baseline, comparison }: Compared, tolerance?: nu
   return [...notes, `inside ${what}; steps with a limit: ${judged}`];
 }
 
-/** If losses cannot be compared, one line to print first: the reason, and the bits per byte, which are comparable. */
+/** If losses cannot be compared, a line with the reason, and with the bits per byte, which can; else an empty list. */
 export function describeUnlike({ run, baseline }: Pair): string[] {
   const which = unlike(run, baseline).otherText.map((series) => ({ train: 'training', val: 'validation' })[series]);
   const differing = configurationDifferences(run.configuration, baseline.configuration);
@@ -71,7 +71,7 @@ export function describeUnlike({ run, baseline }: Pair): string[] {
   return which.length === 0 ? [] : [`losses of ${which.join(' and ')} cannot be compared: ${reason}${bits}`];
 }
 
-/** Options that differed before a run was resumed; its configuration has the options of the last start. */
+/** Notes on options that a run had before it was resumed with others. Its configuration has the options of the last start. */
 export function earlierOptions({ name, events, configuration }: Omit<NamedRun, 'folder' | 'series'>): string[] {
   const starts = events.filter((event) => event.event === 'run');
   return starts.slice(0, -1).flatMap((start, index) => {
@@ -82,7 +82,7 @@ export function earlierOptions({ name, events, configuration }: Omit<NamedRun, '
   });
 }
 
-/** The text for the terminal: with folder names, and first a note of losses that cannot be compared. */
+/** A comparison as text for the terminal. Its title names folders and, first, losses that cannot be compared. */
 export function describeComparison(compared: Compared, tolerance?: number): string {
   const { run, baseline } = compared;
   const names = `${run.folder} vs ${isRun(baseline) ? baseline.folder : baseline.name}`;
@@ -90,7 +90,7 @@ export function describeComparison(compared: Compared, tolerance?: number): stri
   return describeTable({ ...comparisonTable(compared, tolerance), title });
 }
 
-/** The violated limits: series, first step, difference, limit. Empty if there are none. */
+/** The violated limits in words: series, first step, difference, limit; '' if no limit is violated. */
 export const describeOutside = ({ series }: Comparison): string =>
   series
     .flatMap(({ series: of, beyond, meanBeyond }) => [
@@ -115,7 +115,7 @@ export const ownTable = (run: Omit<NamedRun, 'folder'>): Table => ({
   notes: [endOfRun(run).text, ...earlierOptions(run)],
 });
 
-/** The figures of a single run; null if it has no values. */
+/** For each series of a run the number of its steps, and its first, least and last value; null without a value. */
 export function ownFigures({ series }: Pick<RunRecord, 'series'>) {
   return seriesNames.map((name) => {
     const values = series[name].map(([, value]) => value);

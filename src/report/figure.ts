@@ -1,6 +1,5 @@
-// Describes a figure of runs and baselines as plain data, and computes the drawn lines: curves, differences, limits.
-// make-figure.ts makes a figure; svg.ts, terminal-plot.ts and page/ draw it. The page runs this file too, so nothing here needs
-// Node or a DOM.
+// Describes a plot of runs and baselines as plain data, and computes its lines: curves, differences, limits. make-figure.ts makes the
+// data; svg.ts, terminal-plot.ts and page/ draw it. The page's script contains this file, so nothing here needs Node or a DOM.
 import type { SeriesName } from '../runs/curves.ts';
 import { appliesTo, withinAt } from './compare/compare.ts';
 import type { Limit } from './compare/reference.ts';
@@ -8,37 +7,37 @@ import { difference, type Points, smooth } from './points.ts';
 import type { Table } from './text-table.ts';
 import type { Tile } from './tiles.ts';
 
-/** The series that can be plotted: the compared series, and a run's throughput. */
+/** The series of a run that a plot can show: the compared series (losses, norm, learning rate), and the throughput. */
 export type PlottedSeries = SeriesName | 'tokensPerSecond';
 
-/** The two colours of a run: of its validation, and of everything else. */
+/** A curve has two colours: one for its validation loss, one for all other series. */
 type Part = 'train' | 'val';
 export const partOf = (series: PlottedSeries): Part => (series === 'val' ? 'val' : 'train');
 
-/** A curve's look. In print without colour, dashes and the size of rings distinguish curves. */
+/** The look of a curve. Without colours, as in print, its dashes and the size of its rings distinguish it. */
 export interface Look {
-  /** Colours on a light and on a dark background, and the name of a terminal colour. */
+  /** CSS colours on a light and on a dark background; the name of a terminal colour. */
   readonly light: Readonly<Record<Part, string>>;
   readonly dark: Readonly<Record<Part, string>>;
   readonly terminal: string;
-  /** Lengths of dashes and gaps; empty for a solid line. */
+  /** Lengths of dashes and gaps in pixels, alternating; empty for a solid line. */
   readonly dash: readonly number[];
 }
 
 export interface Curve extends Look {
   readonly name: string;
   readonly series: Readonly<Partial<Record<PlottedSeries, Points>>>;
-  /** The limits for curves that are compared with this one. */
+  /** If this curve is a baseline: the limits for curves that are compared with it. */
   readonly limits: Readonly<Partial<Record<PlottedSeries, readonly Limit[]>>>;
-  /** The series that cannot be compared with the baseline's. */
+  /** Series that cannot be compared with the baseline's, because the data or the validation differ. */
   readonly leftOut: readonly PlottedSeries[];
 }
 
 export interface Axis {
   readonly label: string;
-  /** Unit of the axis's marks; undefined for steps. */
+  /** Unit of the axis's labels; undefined for steps. */
   readonly unit?: string | undefined;
-  /** The initial view: without the first percent of the steps, whose losses dwarf all others, up to the end of the runs. */
+  /** Ends of the initial view: after the first percent of the steps, whose high losses would flatten the rest, to the last step. */
   readonly first: number;
   readonly last: number;
 }
@@ -46,21 +45,21 @@ export interface Axis {
 export interface Figure {
   readonly title: string;
   readonly axis: Axis;
-  /** Baselines, then runs, which are drawn on top. */
+  /** Baselines first, then runs, which are drawn on top. `baselines`: the number of baselines. */
   readonly curves: readonly Curve[];
   readonly baselines: number;
-  /** Index of the initial baseline of differences; -1 for none. */
+  /** Index of the curve from which differences are first shown; -1 for none. */
   readonly baseline: number;
   readonly tokensPerStep: number | undefined;
   readonly tables: readonly Table[];
-  /** The sources of the numbers, one per line. */
+  /** Program, precision and hardware from which the numbers come, one line each. */
   readonly sources: readonly string[];
-  /** Model, parameters, data, device and dtype of a single run. */
+  /** Model, number of parameters, data, device and dtype; empty unless the figure has a single run. */
   readonly facts: readonly string[];
-  /** Set only in a figure of one run. */
+  /** Defined only in a figure of a single run. */
   readonly run:
     | {
-        /** Tokens, epochs and time. */
+        /** Tokens, epochs and seconds of training so far, in words. */
         readonly seen: readonly string[];
         readonly end: { readonly state: string; readonly text: string };
         readonly tiles: readonly Tile[];
@@ -70,13 +69,13 @@ export interface Figure {
     | undefined;
 }
 
-/** The first step of the initial view. */
+/** The first step of the initial view: it leaves out the first percent. */
 export const firstShown = (lastStep: number): number => Math.floor(lastStep / 100);
 
-/** The content of a plot: one series, or the losses of training and validation together. */
+/** The content of a plot: one series, or training and validation loss together ('loss'). */
 export type Shown = PlottedSeries | 'loss';
 
-/** Names and units of the plot's contents, in the order of the page's keys. */
+/** Names of the plot's contents, with units. The page's number keys choose them in this order. */
 export const seriesLabels: Readonly<Record<Shown, { readonly short: string; readonly long: string }>> = {
   loss: { short: 'Loss', long: 'loss (nats per token)' },
   train: { short: 'Train', long: 'training loss (nats per token)' },
@@ -96,13 +95,13 @@ export interface Choice {
   readonly isDifference: boolean;
   readonly baseline: number;
   readonly smoothing: number;
-  /** Keys of hidden legend entries. */
+  /** Keys (`keyOf`) of the legend entries whose lines are hidden. */
   readonly hidden: ReadonlySet<string>;
 }
 
 export const plainChoice = { isLog: false, isDifference: false, baseline: -1, smoothing: 0, hidden: new Set<string>() };
 
-/** A drawn curve; `smoothed` covers `points`. */
+/** A line to draw: the points of a curve and, on top of them, the smoothed points. */
 export interface Line {
   readonly curve: number;
   readonly series: PlottedSeries;
@@ -112,30 +111,27 @@ export interface Line {
 
 export const keyOf = (curve: number, part: Part): string => `${part} ${curve}`;
 
-/** "mine", or "mine, validation" where training is drawn, too; of a single curve "training" and "validation". */
+/** A legend label: "mine", or "mine, validation" beside the training loss; in a plot of a single curve "training", "validation". */
 export function labelOf({ curves }: Pick<Figure, 'curves'>, curve: number, part: Part): string {
   const what = part === 'val' ? 'validation' : 'training';
   const { name } = curves[curve]!;
   return curves.length === 1 ? what : part === 'val' ? `${name}, ${what}` : name;
 }
 
-/**
- * The entries of a plot's legend, which hide and show the lines of one part of a curve: runs, then baselines; training and
- * validation of a curve one after the other.
- */
+/** The legend's entries, each of which shows and hides the lines of one part of a curve: runs first, then baselines. */
 export const legendOf = (figure: Pick<Figure, 'curves' | 'baselines'>, shown: Shown) => {
   const entries = figure.curves.flatMap(({ series }, curve) =>
     [...new Set(partsOf(shown).map(partOf))]
       .filter((part) => part === 'train' || series.val?.steps.length)
       .map((part) => ({ key: keyOf(curve, part), curve, part, label: labelOf(figure, curve, part) })),
   );
-  // The figure is about the runs.
+  // Runs first, because the figure is about them, although baselines come first in `curves`.
   return [true, false].flatMap((isRun) => entries.filter(({ curve }) => curve >= figure.baselines === isRun));
 };
 
 const none: Points = { steps: [], values: [] };
 
-/** The lines and bands of a figure, each computed once. */
+/** Computes the lines and the limit band of a figure, each only once. */
 export class FigureLines {
   readonly #curves: readonly Curve[];
   readonly #cache = new Map<string, Points>();
@@ -148,7 +144,7 @@ export class FigureLines {
     return this.#curves[curve]?.series[series] ?? none;
   }
 
-  /** The visible lines, the last on top. */
+  /** The lines that the choice shows; a later line is drawn on top. */
   lines(choice: Choice): Line[] {
     const { series: shown, isDifference, baseline, hidden } = choice;
     const curves = [...this.#curves.keys()].filter((curve) => !(isDifference && curve === baseline));
@@ -166,7 +162,7 @@ export class FigureLines {
       ? this.#once(key, () => this.#apart(curve, series, choice))
       : this.points(curve, series);
     const line = { curve, series, points };
-    // The mean of a validation has little noise to smooth, a learning rate none.
+    // A validation loss is a mean with little noise and a learning rate has none: neither is smoothed.
     if (smoothing === 0 || series === 'val' || series === 'lr') return line;
     return { ...line, smoothed: this.#once(`${key} ${smoothing}`, () => smooth(points, smoothing, this.#distance)) };
   }
@@ -176,7 +172,7 @@ export class FigureLines {
     return isLog ? { steps: apart.steps, values: apart.values.map(Math.abs) } : apart;
   }
 
-  /** The largest allowed difference at each step of the baseline, NaN without a limit; undefined if no limit applies at all. */
+  /** The allowed difference at each step of the baseline, NaN at a step without a limit; undefined if no limit is to be shown. */
   band({ series: shown, isDifference, baseline }: Choice): Points | undefined {
     const series = partsOf(shown)[0]!;
     const limits = this.#curves[baseline]?.limits[series] ?? [];
@@ -191,13 +187,13 @@ export class FigureLines {
     });
   }
 
-  /** The largest step of all curves; at least 1. */
+  /** The largest step of any curve, at least 1. */
   get last(): number {
     const ends = this.#curves.flatMap(({ series }) => Object.values(series).map(({ steps }) => steps.at(-1) ?? 0));
     return Math.max(0, ...ends) || 1;
   }
 
-  /** The mean distance of the densest curve's values: the unit of smoothing for all curves, of which some have every tenth step. */
+  /** Mean distance between two values of the densest curve: the unit of smoothing for all curves, since some log every tenth step. */
   get #distance(): number {
     const distances = this.#curves.map(({ series: { train: { steps } = none } }) =>
       steps.length > 1 ? (steps.at(-1)! - steps[0]!) / (steps.length - 1) : Number.POSITIVE_INFINITY,
@@ -206,7 +202,7 @@ export class FigureLines {
     return Number.isFinite(least) ? least : 1;
   }
 
-  /** The smoothing of the first view, light: over 2.5 steps, over 1/200 of more than 500 steps; none of fewer than 20. */
+  /** Smoothing weight of the initial view: a mean over 2.5 steps or, beyond 500 steps, over 1/200 of them; 0 below 20 steps. */
   get lightSmoothing(): number {
     const steps = Math.max(...this.#curves.map(({ series }) => series.train?.steps.length ?? 0));
     return steps < 20 ? 0 : Number((1 - 1 / Math.max(2.5, steps / 200)).toFixed(3));
@@ -216,14 +212,14 @@ export class FigureLines {
     const found = this.#cache.get(key);
     if (found) return found;
     const made = make();
-    // A slider would leave a cached line for every position.
+    // Limit the cache: each position of the smoothing slider adds lines.
     if (this.#cache.size > 200) this.#cache.clear();
     this.#cache.set(key, made);
     return made;
   }
 }
 
-/** A figure's curves within the initial view, for drawings that cannot be moved. */
+/** The figure's curves cut to the initial view, for drawings without zoom (SVG, terminal). */
 export const curvesInView = ({ curves, axis: { first, last } }: Figure): Curve[] =>
   curves.map((curve) => ({
     ...curve,

@@ -1,6 +1,6 @@
-// Formats values, steps and times for tables, tiles and the tooltip; scale.ts formats the marks of an axis.
+// Formats values, steps and times for tables, tiles and tooltips; scale.ts formats the labels of an axis.
 
-/** Four decimals, as llm.c prints losses; an exponent if they would show fewer than three digits (a learning rate), or over ten. */
+/** Four decimals, as llm.c prints losses; below 0.01 (a learning rate) and from 1e8 on with an exponent. */
 export function formatValue(value: number): string {
   if (!Number.isFinite(value) || value === 0) return String(value);
   if (Math.abs(value) < 1e-2 || Math.abs(value) >= 1e8) return value.toExponential(2);
@@ -10,13 +10,13 @@ export function formatValue(value: number): string {
 export const valueOr = (value: number | null | undefined): string =>
   typeof value === 'number' ? formatValue(value) : '-';
 
-/** Three digits, and all digits before the point: "0.0512", "51.2", "1979" */
+/** Three significant digits, but all digits before the point: "0.0512", "51.2", "1979". */
 export const formatRate = (value: number): string => (value < 999.5 ? value.toPrecision(3) : value.toFixed(0));
 
-/** "12,345" */
+/** A whole number with commas: "12,345". */
 export const formatCount = (count: number): string => count.toLocaleString('en-US');
 
-/** "2h03m", "3m07s", "12s" */
+/** Seconds as text: "2h03m", "3m07s", "12s". */
 export function formatDuration(seconds: number): string {
   const whole = Math.max(0, Math.round(seconds));
   const [hours, minutes, rest] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
@@ -24,14 +24,14 @@ export function formatDuration(seconds: number): string {
   return minutes > 0 ? `${minutes}m${String(rest).padStart(2, '0')}s` : `${rest}s`;
 }
 
-/** "11-21 10:02", of a time in ISO 8601 */
+/** Month, day, hour and minute of a time in ISO 8601: "11-21 10:02". */
 export const shortTime = (time: string): string => time.slice(5, 16).replace('T', ' ');
 
-/** "1.23 GiB", "45.6 MiB" */
+/** Bytes in the largest fitting unit: "1.23 GiB", "45.6 MiB". */
 export function formatBytes(bytes: number): string {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
   let [value, power] = [bytes, 0];
-  // Three digits: a value that rounds to 1000 is written as 0.977 of the next unit.
+  // Keep three digits: a value that would round to 1000 becomes 0.977 of the next unit.
   for (; value >= 999.5 && power < units.length - 1; power++) value /= 1024;
   return `${power === 0 ? value : value.toPrecision(3)} ${units[power]}`;
 }

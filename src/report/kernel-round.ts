@@ -1,33 +1,33 @@
-// The state of a folder's kernels after a save, which `kernel watch` sends and the watch page shows (page/watch.ts). Plain JSON.
+// The state of `kernel watch` after a save, as plain JSON: the command sends it, the watch page (page/watch.ts) shows it.
 
-/** The wrong elements of a tensor: rows are its leading dimensions together, columns the last one; a long vector is wrapped. */
+/** A map of a tensor's wrong elements. Columns are the last dimension, rows all others together; a long vector is wrapped. */
 export interface WrongMap {
   readonly rows: number;
   readonly columns: number;
-  /** The number of rows and columns that one mark stands for. */
+  /** Rows and columns of the tensor that one mark covers. */
   readonly each: readonly [rows: number, columns: number];
-  /** One character per mark: # is wrong, a space has no element. */
+  /** A string for each row of marks: `#` covers a wrong element, `.` only correct ones, a space none. */
   readonly marks: readonly string[];
 }
 
 export interface WrongTensor {
   readonly sentence: string;
   readonly map: WrongMap | undefined;
-  /** The inputs of the first wrong element, such as "weight[88] = 1.25". */
+  /** The values from which the first wrong element is computed, such as "weight[88] = 1.25". */
   readonly inputs: readonly string[];
 }
 
 export interface TimedRow {
   readonly cells: readonly string[];
-  /** The length of the row's bar. */
+  /** Milliseconds that the row's bar shows: the cold time, or the bound. */
   readonly ms: number;
 }
 
-/** A kernel's times at one of its sizes in a training step. */
+/** The times of a kernel at one of the sizes with which a training step calls its op. */
 export interface TimedSize {
   readonly title: string;
   readonly head: readonly string[];
-  /** The bound, the library's op and this kernel; then its earlier versions, the newest first. */
+  /** `rows`: the bound, the library's op and this kernel; `earlier`: earlier versions of the kernel, the newest first. */
   readonly rows: readonly TimedRow[];
   readonly earlier: readonly TimedRow[];
 }
@@ -35,35 +35,35 @@ export interface TimedSize {
 export type RoundState = 'compiling' | 'testing' | 'timing' | 'right' | 'wrong' | 'notCompiled';
 
 export interface RoundKernel {
-  /** "gelu_forward fp32" */
+  /** Op and dtype: "gelu_forward fp32". */
   readonly name: string;
   readonly state: RoundState | 'waiting';
-  /** The finding, without the kernel's name. */
+  /** The result in words, without the kernel's name. */
   readonly sentence: string;
-  /** A row for each size that was tested. */
+  /** A row of the table for each tested size. */
   readonly tested: readonly (readonly [sizes: string, results: string, error: string])[];
-  /** The first tensor that is wrong. */
+  /** The first wrong tensor. */
   readonly wrong?: WrongTensor;
-  /** The message of the compiler or of a failed kernel. */
+  /** The compiler's message, or the error of a kernel that crashed or hung. */
   readonly error?: string;
   readonly times: readonly TimedSize[];
 }
 
 export interface KernelRound {
   readonly folder: string;
-  /** "10:02:33" */
+  /** Time of the save: "10:02:33". */
   readonly time: string;
   readonly state: RoundState;
-  /** Milliseconds of the stages that have ended. */
+  /** Milliseconds of each stage that has ended. */
   readonly spent: Readonly<Record<'compiling' | 'testing' | 'timing', number>>;
   readonly kernels: readonly RoundKernel[];
-  /** The rounds before this one, the newest first. */
+  /** The rounds of earlier saves, the newest first. */
   readonly history: readonly (readonly [time: string, result: string, seconds: string])[];
-  /** The reason why no kernel could run. */
+  /** The reason if no kernel could run. */
   readonly error?: string;
 }
 
-/** "testing gelu_forward fp32" */
+/** The state in words: "testing gelu_forward fp32". */
 export function describeRound({ state, kernels, error }: KernelRound): string {
   const now = kernels.find((kernel) => kernel.state === state);
   if (state === 'right') return 'right; waits for the next save';

@@ -1,24 +1,24 @@
-// Collects the curves, samples, last lines and state of a run from its log so far. The report uses a whole log (make-figure.ts),
-// the live page adds line by line (page/live.ts), so nothing here needs Node or a DOM.
+// Collects a run's curves, samples, last log lines and state from events. make-figure.ts adds a whole log, the live page (page/live.ts)
+// line by line; the page's script contains this file, so nothing here needs Node or a DOM.
 import { orElse } from '../base/errors.ts';
 import { median } from '../base/quantile.ts';
 import { type Line, RunCurves } from '../runs/curves.ts';
 import type { RunRecord } from '../runs/reader.ts';
 import { formatCount, formatDuration } from './format-numbers.ts';
 
-/** Most lines and samples that are kept. */
+/** Most log lines and samples that are kept for the page. */
 const keptLines = 300;
 const keptSamples = 100;
-/** Speed is the median of this many steps; the first steps after a start are slower. */
+/** Number of last steps whose median time is the speed: the first steps after a start are slower. */
 const recentSteps = 20;
 
 export class LoggedRun {
   series = new RunCurves();
   samples: { readonly step: number; readonly text: string }[] = [];
   lines: string[] = [];
-  /** Milliseconds of the last steps. */
+  /** Milliseconds of each of the last steps. */
   times: number[] = [];
-  /** The last event of each kind. */
+  /** The last event of each kind, by its name. */
   last: Record<string, Line> = {};
   latest: Line | undefined;
 
@@ -26,7 +26,7 @@ export class LoggedRun {
     for (const event of events) this.take(event);
   }
 
-  /** @param text lines of the log; a line that is not an event is ignored */
+  /** Adds log lines. A line that is not an event is ignored. */
   add(text: string): void {
     for (const line of text.split('\n')) {
       const event = orElse(undefined, () => JSON.parse(line));
@@ -38,11 +38,11 @@ export class LoggedRun {
     this.series.take(event);
     if (event.event === 'run') {
       this.samples = this.samples.filter(({ step }) => step <= (event.resumedFrom ?? -1));
-      // A failure of an earlier start is no longer the run's state.
+      // A new start of the run clears the failure of the previous start.
       delete this.last.nonFinite;
     }
     if (event.event === 'train') {
-      // The first step of a start: the one before may have had another machine.
+      // Forget the times before this start: they may be of another machine.
       const isFirst = event.step === (this.last.run?.resumedFrom ?? 0);
       this.times = [...(isFirst ? [] : this.times), Number(event.ms)].slice(-recentSteps);
     }
@@ -59,17 +59,17 @@ export class LoggedRun {
     return this.latest?.event === 'done';
   }
 
-  /** Number of steps done, skipped updates included. */
+  /** Number of steps done, including steps whose update was skipped. */
   get step(): number {
     return (this.series.train.steps.at(-1) ?? -1) + 1;
   }
 
-  /** Milliseconds per step: the median of the last steps. */
+  /** Median milliseconds of the last steps; undefined before the first step. */
   get milliseconds(): number | undefined {
     return this.times.length === 0 ? undefined : median(this.times);
   }
 
-  /** From the tokens of the last step: a start without a step yet may have other options. */
+  /** Tokens per second, by the last step's tokens: a start that has made no step yet may have other options. */
   get tokensPerSecond(): number | undefined {
     const [tokens, { milliseconds }] = [this.series.tokens.values.at(-1), this];
     return tokens && milliseconds ? (1000 * tokens) / milliseconds : undefined;
@@ -78,14 +78,14 @@ export class LoggedRun {
 
 const fixed = (value: unknown, digits: number): string => Number(value).toFixed(digits);
 
-/** "done: 10 steps in 2s"; for a resumed run, the steps since then: "done: 10 steps in 2s, 30 in all". */
+/** The run's end in words: "done: 10 steps in 2s"; after a resume at step `from` "done: 10 steps in 2s, 30 in all". */
 export function describeDone({ steps, seconds }: Line, from = 0): string {
   const count = steps - from;
   const all = from > 0 ? `, ${steps} in all` : '';
   return `done: ${count} ${count === 1 ? 'step' : 'steps'} in ${formatDuration(Number(seconds))}${all}`;
 }
 
-/** The figures of a step, a validation or an evaluation; none for other events. */
+/** The numbers of a training step, a validation or a HellaSwag evaluation, in words; none for other events. */
 export function figuresOf(event: Line): string[] {
   switch (event.event) {
     case 'train':
@@ -104,7 +104,7 @@ export function figuresOf(event: Line): string[] {
   }
 }
 
-/** An event in one line, if it has a text. @param start the last event of kind `run` */
+/** The event as a log line for a reader; none for an event without a text. @param start the last `run` event */
 function describe(event: Line, start: Line | undefined): string[] {
   const [at, from] = [`step ${event.step}`, event.resumedFrom];
   const figures = figuresOf(event);
@@ -125,7 +125,7 @@ function describe(event: Line, start: Line | undefined): string[] {
   }
 }
 
-/** The state of a run that somebody watches; `quiet`: seconds since its log was written. */
+/** The state of a run on the live page. `quiet`: seconds since the log was last written; null: never. */
 export function stateOf(
   run: LoggedRun,
   { connection, quiet, steps }: { connection: 'open' | 'closed' | 'lost'; quiet: number | null; steps?: number },
@@ -136,7 +136,7 @@ export function stateOf(
   if (connection === 'closed') return { state: 'closed', text: `stopped${done}; continues here when the run does` };
   if (connection === 'lost') return { state: 'lost', text: 'no connection: the run may have ended; trying again' };
   if (!run.last.run) return { state: 'waiting', text: 'waiting for the run' };
-  // A validation or a save takes longer than a step, but less than this.
+  // A validation or a save writes nothing for longer than a step, but should take less than this.
   const long = Math.max(60, (20 * (run.milliseconds ?? 0)) / 1000);
   if (quiet !== null && quiet > long) {
     return { state: 'quiet', text: `stopped${done}, or stuck: nothing new for ${formatDuration(quiet)}` };
@@ -145,8 +145,8 @@ export function stateOf(
 }
 
 /**
- * How a run ended, from its log: a killed run leaves the same log as one that is still running. `gap` names steps that the log lacks.
- * @param saved updates before its newest checkpoint, which a log that was cut off does not reach
+ * The state of a run by its log, in which a killed run looks like one that still runs. `gap`: the steps that the log lacks, in words.
+ * @param saved updates before the newest checkpoint, which can exceed the steps in a damaged log
  */
 export function endOf(
   run: LoggedRun,
@@ -166,9 +166,9 @@ export function endOf(
       `not finite at step ${formatCount(latest.step)} of ${formatCount(steps)}: ${latest.finding}`,
     );
   }
-  // A stopped run ends with a save that was not due.
+  // A run that is stopped saves a last checkpoint although none is due.
   const isLast = latest?.event === 'checkpoint' && latest.step === reached;
-  // Training continues after a save by time, and its line says how long the save paused it.
+  // A checkpoint by time (saveEvery is a duration) is due too: its event has `heldMs`, the time for which the save paused training.
   const isDue =
     typeof saveEvery === 'number' ? saveEvery > 0 && reached % saveEvery === 0 : isLast && latest.heldMs !== undefined;
   if (isLast && !isDue) return end('stopped', `stopped after ${done}`);

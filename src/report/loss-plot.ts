@@ -1,4 +1,4 @@
-// Draws a figure as an SVG document (svg.ts): losses, their difference from the baseline, gradient norm, learning rate.
+// Draws a figure as an SVG document: panels with losses, their difference from the baseline, gradient norm, learning rate.
 import {
   type Choice,
   type Curve,
@@ -18,20 +18,18 @@ import { type LineStyle, type Panel, type PlotLine, renderSvg } from './svg.ts';
 
 const limitStyle: LineStyle = { color: '#767676', dash: '1 3' };
 
-/** Losses are printed with four decimals: smaller differences count as zero. */
+/** Lower end of the logarithmic axis of differences. Losses are printed with four decimals: smaller differences count as none. */
 const leastDifference = 1e-5;
 
-/** The smallest norm drawn, in place of smaller ones: a logarithmic axis has no zero. */
+/** Lower end of the logarithmic axis of gradient norms. A norm of zero is drawn there. */
 const leastNorm = 1e-6;
 
-/** Columns of a curve: half a pixel on the screen, a tenth of a millimetre on paper. */
+/** Points per curve are thinned to this many columns: half a pixel on screen, 0.1 mm on paper. */
 const columns = 1500;
-/** With more validations than this, they are drawn as a line. */
+/** Most validations per curve that are drawn as marks; with more, all curves have lines. */
 const mostMarks = 60;
 
-/**
- * The figure up to the runs' last step. The difference has a separate panel, because equal curves cover each other in one plot.
- */
+/** The SVG document, up to the runs' last step. Equal losses hide each other, so the difference has a separate panel. */
 export function lossPlot(figure: Figure): string {
   const { title, axis, baseline, baselines, sources } = figure;
   const curves = curvesInView(figure);
@@ -48,7 +46,7 @@ export function lossPlot(figure: Figure): string {
     });
   const beneath = [...curves.keys()].filter(isBeneath);
   const hidden = new Set(beneath.flatMap((curve) => [keyOf(curve, 'train'), keyOf(curve, 'val')]));
-  // A single step that is beyond its limit must be seen, so differences are not smoothed.
+  // Differences are not smoothed, so that a single step beyond its limit can be seen.
   const apart: Choice = { ...plain, series: 'loss', isLog: true, isDifference: true, smoothing: 0, hidden };
   const band = lines.band(apart);
   const limit = band?.values.some(Number.isFinite) ? linesOf({ points: band }, limitStyle) : [];
@@ -69,7 +67,7 @@ export function lossPlot(figure: Figure): string {
     panels: [
       panel('loss', 300, 9),
       ...(baseline === 0 ? [differences] : []),
-      // Norms fall by a factor of ten or more within the first steps.
+      // Logarithmic: norms fall by a factor of ten or more in the first steps.
       panel('norm', 120, 4, leastNorm),
       panel('lr', 100, 4),
     ],
@@ -87,7 +85,7 @@ function limitLabel({ limits: { train = [] } }: Curve): string {
   return always ? `limit ${always.within}` : 'limit of a training step';
 }
 
-/** Validations are rings of growing size below, dots above; lines if there are many. */
+/** Each curve's styles. Validations are rings (baselines, each ring larger) or dots (runs); lines if there are over `mostMarks`. */
 function stylesOf(curves: readonly Curve[], isBeneath: (curve: number) => boolean) {
   const isLine = curves.some(({ series }) => (series.val?.steps.length ?? 0) > mostMarks);
   return curves.map(({ light, dash }, curve): Record<'train' | 'val', LineStyle> => {
@@ -98,7 +96,7 @@ function stylesOf(curves: readonly Curve[], isBeneath: (curve: number) => boolea
   });
 }
 
-/** A line as it is drawn: thinned unless it has marks, and faint beneath its smoothed line. */
+/** The drawn lines of one curve: thinned unless it has marks; with smoothing a faint raw line and the smoothed line. */
 function linesOf({ points, smoothed }: Pick<Line, 'points' | 'smoothed'>, style: LineStyle): PlotLine[] {
   if (style.mark) return [{ points, style }];
   const drawn = thin(points, columns);

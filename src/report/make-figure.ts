@@ -1,4 +1,4 @@
-// Makes the figure (figure.ts) of runs and baselines: title, axis, curves with their looks, tables, sources.
+// Makes the figure (data of a plot, figure.ts) of runs and baselines: title, axis, curves with their looks, tables, sources.
 import { customModel, modelLabel } from '../model/config.ts';
 import { unlikeDefaults } from '../options/complete-options.ts';
 import { commandOf, isCompared, shortValue } from '../options/configuration.ts';
@@ -18,8 +18,8 @@ import { measuresOf, seenOf, tilesOf } from './tiles.ts';
 
 export type PlottedRun = Plotted & Pick<RunRecord, 'configuration' | 'events' | 'saved'>;
 
-// Colours contrast with the background: training's (Okabe and Ito, and others) 3:1 or more, validation's 4.5:1 or more. Those of runs
-// and of the first reference are at least 0.09 apart in OKLab. A random search found the validation colours.
+// Contrast with the background: training colours (Okabe-Ito and others) 3:1 or more, validation colours 4.5:1 or more. The colours of
+// all runs and the first reference are at least 0.09 apart in OKLab. A random search found the validation colours.
 const look = (...[light, val, dark, darkVal, terminal]: [string, string, string, string, string]) => ({
   ...{ light: { train: light, val }, dark: { train: dark, val: darkVal }, terminal },
 });
@@ -53,24 +53,23 @@ const baselineLooks: readonly Look[] = [
 function lookOf(index: number, baselines: number): Look {
   if (index < baselines) return baselineLooks[index % baselineLooks.length]!;
   const run = index - baselines;
-  // When colours repeat, dashes differ.
+  // The cycle of dashes shifts when the colours repeat, so that runs of one colour have different dashes.
   const dash = runDashes[(run + Math.floor(run / runLooks.length)) % runDashes.length]!;
   return { ...runLooks[run % runLooks.length]!, dash: index === 0 ? [] : dash };
 }
 
 export interface FigureOptions {
   readonly compared?: readonly Compared[];
-  /** If set, the runs are peers: none is the baseline of the others. */
+  /** If set, the runs are peers in a ranking, and no run is the baseline of the others. */
   readonly ranking?: Ranking | undefined;
-  /** Replaces the references' limits, as in `compareSeries`. */
+  /** Replaces the limits of the references: see `compareSeries`. */
   readonly tolerance?: number | undefined;
   readonly over?: Over;
 }
 
 /**
- * Over steps, baselines are shown up to the runs' last step; without baselines, the first of several runs becomes one, unless the
- * runs are ranked. Over tokens or seconds every curve is shown whole, without a baseline, because differences and limits are by
- * step.
+ * Makes the figure. Over steps the axis ends at the runs' last step. Without baselines the first of several runs becomes the baseline,
+ * unless they are ranked. Over tokens or seconds all curves are whole and there is no baseline: differences and limits are by step.
  */
 export function makeFigure(
   runs: readonly PlottedRun[],
@@ -82,7 +81,7 @@ export function makeFigure(
   const all = [...baselines, ...runs];
   const { axis, place } = axisOf(runs, all, over);
   const curves = all.map((plotted, index): Curve => {
-    // A reference's validations are left out if they cannot be compared with a run's.
+    // Leave out a reference's validation loss if it is not comparable with a run's.
     const isUnlike = !plotted.events && runs.some((run) => unlike(run, plotted).leftOut.includes('val'));
     const { events, series } = plotted;
     const placed = (points: Series) => place(plotted, points);
@@ -115,10 +114,10 @@ export function makeFigure(
   };
 }
 
-/** Limits of a mean over steps are not drawn. */
+/** Whether a limit applies to single steps. A limit of a mean is not drawn. */
 const isOfSteps = ({ kind }: Limit): boolean => kind !== 'mean';
 
-/** The axis, and the function that converts a curve's points, which are by step, to the axis. */
+/** The axis, and a function that moves a curve's points from their steps to positions on the axis. */
 function axisOf(runs: readonly Plotted[], all: readonly Plotted[], over: Over) {
   const before = new Map(all.map((plotted) => [plotted, amountBefore(plotted, over)]));
   const last =
@@ -141,14 +140,14 @@ function axisOf(runs: readonly Plotted[], all: readonly Plotted[], over: Over) {
 const lastStepOf = (runs: readonly Plotted[]): number =>
   Math.max(0, ...runs.flatMap(({ series }) => [series.train.at(-1)?.[0] ?? 0, series.val.at(-1)?.[0] ?? 0]));
 
-/** Undefined if the runs, or the steps of a resumed run, differ. */
+/** Tokens in each step of the runs; undefined if the runs differ, or if a resumed run changed its batch. */
 function tokensPerStep(runs: readonly Plotted[]): number | undefined {
   const all = runs.flatMap((run) => [run.configuration?.totalBatch, ...new LoggedRun(run.events).series.tokens.values]);
   const [tokens, ...others] = new Set(all);
   return typeof tokens === 'number' && others.length === 0 ? tokens : undefined;
 }
 
-/** "quickstart vs llmc-d6-fp32-b4-t64", "a, b vs c", "9 runs vs c" */
+/** The title: "quickstart vs llmc-d6-fp32-b4-t64", "a, b vs c", "9 runs vs c". */
 function titleOf(runs: readonly Plotted[], baselines: readonly Plotted[], arePeers: boolean): string {
   const names = (some: readonly Plotted[]) =>
     some.length > 3 ? `${some.length} runs` : some.map(({ name }) => name).join(', ');
@@ -156,7 +155,7 @@ function titleOf(runs: readonly Plotted[], baselines: readonly Plotted[], arePee
   return runs.length > 1 && !arePeers ? `${names(runs.slice(1))} vs ${runs[0]!.name}` : names(runs);
 }
 
-/** The sources of the numbers, a line for runs and a line for references: programs, precisions, hardware. */
+/** Program, precision and hardware of the numbers: a line for our runs and a line for references. */
 function sourceLines(runs: readonly Plotted[], baselines: readonly Plotted[]): string[] {
   const ours = [...runs, ...baselines].flatMap((one) => {
     const start = lastEvent(one, 'run');
@@ -169,7 +168,7 @@ function sourceLines(runs: readonly Plotted[], baselines: readonly Plotted[]): s
   return [programs || 'gpt2.ts', ...(references ? [`reference: ${references}`] : [])];
 }
 
-/** The options that have no default in a run, or that differ; one column per curve. A field that a reference lacks stays empty. */
+/** Options that are not at their defaults, or differ between curves; a column per curve, empty where a reference lacks the option. */
 function configurationTable(runs: readonly PlottedRun[], baselines: readonly Plotted[]): Table {
   const columns = [...runs, ...baselines].filter(({ configuration }) => configuration);
   const fields = new Set(columns.flatMap(({ configuration }) => Object.keys(configuration!)));
@@ -184,7 +183,7 @@ function configurationTable(runs: readonly PlottedRun[], baselines: readonly Plo
     head: ['', ...columns.map(({ name }) => name)],
     rows: shown,
     notes: others > 0 ? [`${others} more options have their defaults; config.json lists them`] : [],
-    // No command repeats a run that was resumed with other options.
+    // After a resume with other options there is no single command that repeats the run.
     ...(runs.length === 1 && earlierOptions(runs[0]!).length === 0 && { command: commandOf(runs[0]!.configuration) }),
   };
 }

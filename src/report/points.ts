@@ -1,17 +1,15 @@
-// Prepares a curve's points for drawing. The page runs this file too, so nothing here needs Node or a DOM.
+// Transforms a curve's points for drawing. The page's script contains this file, so nothing here needs Node or a DOM.
 
-/** A curve: ascending steps, one value for each; a value that is not finite interrupts the line. */
+/** A curve: ascending steps with one value each. NaN or an infinity interrupts the line. */
 export interface Points {
   readonly steps: readonly number[];
   readonly values: readonly number[];
 }
 
-/** Single precision has at most nine digits, and no axis shows more; more would only make a report longer. */
+/** Rounds to nine digits, enough for single precision and for every axis; more would only make a report larger. */
 const rounded = (value: number): number => Number(value.toPrecision(9));
 
-/**
- * A replacer for JSON.stringify: evenly spaced steps become the first step and the distance, values that JSON lacks become text.
- */
+/** A replacer for JSON.stringify: evenly spaced steps become `first` and `every`, NaN and infinities become text. */
 export function pack(_: string, data: Partial<Points> | null): unknown {
   if (!data?.steps || !data.values) return data;
   const steps = data.steps.map(rounded);
@@ -22,23 +20,23 @@ export function pack(_: string, data: Partial<Points> | null): unknown {
   return isEven ? { first, every, values } : { steps, values };
 }
 
-/** The reviver of JSON.parse that undoes `pack`. */
+/** A reviver for JSON.parse that undoes `pack`. */
 export function unpack(_: string, data: { first: number; every: number; steps?: number[]; values: unknown } | null) {
-  // An array has a method of that name.
+  // Check for an array, because an array as `data` has a method `values`.
   if (!Array.isArray(data?.values)) return data;
   const { first, every, steps } = data;
   const values = data.values.map(Number);
   return { steps: steps ?? values.map((_, index) => first + index * every), values };
 }
 
-/** Index of the point nearest to `step`; undefined if the curve starts after the step or ends before it. */
+/** Index of the point nearest to `step`; undefined if `step` is before the first point or after the last. */
 export function valueNear(steps: readonly number[], step: number): number | undefined {
   const after = steps.findIndex((one) => one >= step);
   if (after < 0 || (after === 0 && steps[0] !== step)) return undefined;
   return after > 0 && step - steps[after - 1]! <= steps[after]! - step ? after - 1 : after;
 }
 
-/** Differences from the baseline's values, at the common steps. */
+/** A curve minus the baseline, at the steps that both have. */
 export function difference({ steps, values }: Points, baseline: Points): Points {
   const recorded = new Map(baseline.steps.map((step, place) => [step, baseline.values[place]!]));
   const common = [...steps.keys()].filter((place) => recorded.has(steps[place]!));
@@ -47,10 +45,10 @@ export function difference({ steps, values }: Points, baseline: Points): Points 
 }
 
 /**
- * The exponential moving average of a curve, with Adam's bias correction at its start. Values that are not finite stay and do not
- * enter the average. A curve of every n-th step forgets as much between two values as others in sqrt(n) steps: in 1 it would fall n
- * times as late as they, in n it would hardly be smoothed.
- * @param weight weight of the past `distance` steps before; 0 leaves the curve unchanged
+ * The exponential moving average of a curve, with Adam's bias correction at the start. NaN and infinities stay and are not averaged.
+ * From one value to the next, n times `distance` later, the past decays by weight^sqrt(n). With weight^1 a sparse curve would lag n
+ * times as far behind as a dense one; with weight^n it would hardly be smoothed.
+ * @param weight share of the past after `distance` steps, 0 to 1; 0 leaves the curve unchanged
  */
 export function smooth({ steps, values }: Points, weight: number, distance = 1): Points {
   let [sum, share, at] = [0, 0, steps[0]! - distance];
@@ -65,7 +63,7 @@ export function smooth({ steps, values }: Points, weight: number, distance = 1):
   return { steps, values: smoothed };
 }
 
-/** A curve with at most four points per column: first, least, largest and last, so that no spike is lost. */
+/** Reduces a curve to about four points per column (first, least, largest, last), so that no spike is lost. */
 export function thin({ steps, values }: Points, columns: number): Points {
   if (steps.length <= 4 * columns) return { steps, values };
   const from = steps[0]!;

@@ -1,4 +1,4 @@
-// Ranks runs by validation loss, with the options in which they differ, and summarizes runs in a few figures, for lists of them.
+// Ranks runs by their last validation loss, with the options in which they differ, and summarizes runs for `gpt2 runs`.
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { customModel, modelLabel } from '../model/config.ts';
@@ -14,7 +14,7 @@ import { formatCount, valueOr } from './format-numbers.ts';
 import { endOfRun, LoggedRun } from './logged-run.ts';
 import type { Table } from './text-table.ts';
 
-/** `failed`: a loss or gradient was not finite. A killed run counts as `stopped`. `gap`: the steps that the log lacks, in words. */
+/** The state of a run. `failed`: a loss or norm was not finite; `stopped`: also a killed run; `gap`: steps that the log lacks. */
 function standOf(folder: string, record: RunRecord) {
   const { state, gap } = endOfRun(record);
   if (state === 'finished') return { state, gap } as const;
@@ -22,11 +22,11 @@ function standOf(folder: string, record: RunRecord) {
   return { state: state === 'notFinite' ? 'failed' : 'stopped', gap } as const;
 }
 
-/** Number of updates done. */
+/** Number of steps done: by the log, or by the newest checkpoint if a damaged log has fewer. */
 const stepsDone = ({ series, saved = 0 }: Pick<RunRecord, 'series' | 'saved'>): number =>
   Math.max((series.train.at(-1)?.[0] ?? -1) + 1, saved);
 
-/** The difference of a run's last validation from a better one; null unless both logs list the losses of the same sequences. */
+/** The last validation loss of `run` minus that of `best`, over the same sequences; null if the logs list no such losses. */
 export function behind(run: Validated, best: Validated) {
   const [ours, theirs] = [lastEvent(run, 'val'), lastEvent(best, 'val')];
   const [losses = [], others = []] = [ours?.sequenceLosses, theirs?.sequenceLosses];
@@ -36,30 +36,27 @@ export function behind(run: Validated, best: Validated) {
   const apart = losses.map((loss, index) => loss - others[index]!);
   const mean = apart.reduce((sum, one) => sum + one, 0) / count;
   const variance = apart.reduce((sum, one) => sum + (one - mean) ** 2, 0) / (count - 1);
-  // A log lists at most 1,000 of the sequences whose losses are averaged.
+  // The log lists at most 1,000 sequences, but the loss is the mean over all of them, so the standard error is for all.
   const sequences = Math.max(count, (ours!.tokens ?? 0) / run.configuration.sequence);
   const [difference, standardError] = [ours!.loss - theirs!.loss, Math.sqrt(variance / sequences)];
   if (!Number.isFinite(difference + standardError)) return null;
   return { difference, standardError, isTie: Math.abs(difference) < Math.max(2 * standardError, rounding) };
 }
 
-/**
- * A difference that printing hides. Runs that differ only in --batch were 1.6e-8 apart, by rounding: three times the standard
- * error.
- */
+/** Smaller differences are ties. Two runs that differ only in --batch were 1.6e-8 apart by rounding, three standard errors. */
 const rounding = 5e-5;
 
 type Validated = Pick<RunRecord, 'configuration' | 'events'>;
 
 const finite = (value = Number.NaN): number | null => (Number.isFinite(value) ? value : null);
 
-/** A ranking of runs, with its title and notes on results that cannot be compared. */
+/** A ranking of runs: its title, the runs in order, and notes on results that cannot be compared. */
 export type Ranking = ReturnType<typeof rankRuns>;
 
 /**
- * Sorts runs by their last validation, least first, within each data set; runs without a finite loss come last. Bits per byte do
- * not rank runs on several data sets: the easier text has fewer, and logs do not tell which data sets are of one text.
- * @returns with each run the difference from the least loss over the same sequences; null for the least
+ * Sorts runs by their last validation loss, least first, within each data set. Runs without a finite loss come last. Bits per byte
+ * could not rank across data sets: an easier text has fewer, and logs do not tell which data sets are made from one text.
+ * @returns each run with `behind`, the difference from the least loss over the same sequences; null for the least
  */
 function sortedByLoss<R>(runs: readonly R[], logOf: (run: R) => Validated) {
   const lossOf = (run: R) => finite(lastEvent(logOf(run), 'val')?.loss);
@@ -77,7 +74,7 @@ function sortedByLoss<R>(runs: readonly R[], logOf: (run: R) => Validated) {
   return { dataSets: dataSets.length, sorted };
 }
 
-/** Ranks the runs, as `sortedByLoss` does. `dataSets`: the number of data sets, within which runs are ranked. */
+/** Ranks runs by `sortedByLoss`. `dataSets`: the number of data sets, within each of which runs are ranked. */
 export function rankRuns(runs: readonly NamedRun[]) {
   const valueIn = ({ configuration }: NamedRun, name: OptionName) =>
     shortValue(name, recordedValue(configuration, name));
@@ -93,9 +90,9 @@ export function rankRuns(runs: readonly NamedRun[]) {
     return {
       run: folder,
       name,
-      /** Options in which the runs differ, by their names in config.json. */
+      /** The options in which the runs differ, by their names in config.json. */
       options: Object.fromEntries(differing.map((option) => [option, valueIn(run, option)])),
-      /** The last validation loss, in nats per token; null if it is not finite, or there is none. */
+      /** The last validation loss in nats per token; null without a finite one. */
       last: lastOf(run),
       behind,
       bitsPerByte: finite(bitsPerByte(run)),
@@ -118,10 +115,10 @@ export function rankRuns(runs: readonly NamedRun[]) {
   return { title, dataSets, ranking, notes };
 }
 
-/** A ranking as a table; options have the names of their flags. */
+/** The ranking as a table; an option's column has the name of its flag. */
 export function rankingTable({ title, ranking, notes }: Ranking): Table {
   const options = Object.keys(ranking[0]?.options ?? {}) as OptionName[];
-  // Logs of earlier versions lack the loss of each validation sequence, and the size of the validation text in bytes.
+  // Older logs lack the losses of single sequences and the bytes of the validation text: leave out the columns `behind`, `bits/byte`.
   const isMeasured = ranking.some((run) => run.behind);
   const hasBits = ranking.some((run) => run.bitsPerByte !== null);
   return {
@@ -141,20 +138,20 @@ export function rankingTable({ title, ranking, notes }: Ranking): Table {
   };
 }
 
-/** "0.0012 ± 0.0010 tie" */
+/** Difference and standard error of a run's loss from the least: "0.0012 ± 0.0010 tie". */
 const describeBehind = ({ behind }: Ranking['ranking'][number]): string =>
   behind ? `${behind.difference.toFixed(4)} ± ${behind.standardError.toFixed(4)}${behind.isTie ? ' tie' : ''}` : '-';
 
-/** Losses are the last ones, in nats per token; null: none yet. */
+/** A row of `gpt2 runs`. `train` and `val` are the last losses in nats per token; null before the first. */
 export type RunSummary = ReturnType<typeof withTies>['runs'][number];
 
-/** @throws Gpt2Error as `readRun` */
+/** Reads a run and summarizes it. @throws Gpt2Error as `readRun` */
 export function summarizeRun(run: string) {
   const record = readRun(run);
   const { events, series, configuration } = record;
   return {
     run,
-    /** Time of the first start, in UTC. */
+    /** Time of the first start: ISO 8601, UTC. */
     started: events.find((event) => event.event === 'run')!.time,
     model: configuration.model === customModel ? modelLabel(configuration) : configuration.model,
     data: String(shortValue('data', configuration.data)),
@@ -163,7 +160,7 @@ export function summarizeRun(run: string) {
     train: series.train.at(-1)?.[1] ?? null,
     val: series.val.at(-1)?.[1] ?? null,
     bitsPerByte: finite(bitsPerByte(record)),
-    /** From the median time of the last steps. */
+    /** By the median time of the last steps; null before the first step. */
     tokensPerSecond: new LoggedRun(events).tokensPerSecond ?? null,
     ...standOf(run, record),
     bytes: bytesIn(run),
@@ -171,13 +168,13 @@ export function summarizeRun(run: string) {
   };
 }
 
-/** Sorts summaries as `sortedByLoss` does, and adds the difference of each validation from the least. */
+/** Sorts summaries by `sortedByLoss`, and adds to each the difference `behind` from the least validation loss. */
 export function withTies(summaries: readonly ReturnType<typeof summarizeRun>[]) {
   const { dataSets, sorted } = sortedByLoss(summaries, ({ validated }) => validated);
   return { dataSets, runs: sorted.map(({ run: { validated, ...run }, behind }) => ({ ...run, behind })) };
 }
 
-/** Bytes of all files; files that disappear meanwhile count as nothing. */
+/** Total bytes of the files in a folder. A file that is removed meanwhile counts as zero bytes. */
 function bytesIn(folder: string): number {
   const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((name) =>
     statSync(join(folder, name), { throwIfNoEntry: false }),

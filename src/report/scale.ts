@@ -1,7 +1,7 @@
-// Computes axes: ends for some values, round numbers to mark, and the texts of the marks. The page runs this file too, again
-// after every zoom, so nothing here needs Node or a DOM.
+// Computes the axes of a plot: their ends, round numbers to mark, and the labels of the marks. The page's script contains this file
+// (it computes the axes again after every zoom), so nothing here needs Node or a DOM.
 
-/** An axis: the values at its ends. */
+/** An axis by the values at its two ends. */
 export interface Scale {
   readonly low: number;
   readonly high: number;
@@ -9,9 +9,10 @@ export interface Scale {
 }
 
 /**
- * An axis for values, with margins at both ends of this fraction of its length.
- * @param extent the least and the largest value; undefined: there are none
- * @param floor makes the axis logarithmic and is its lower end; smaller values, such as zero, are drawn there
+ * The axis for values between two extremes, with a margin at each end.
+ * @param extent the least and the largest value; undefined without values
+ * @param margin as a fraction of the distance between the extremes
+ * @param floor makes the axis logarithmic and limits its lower end; smaller values, such as zero, are drawn there
  */
 export function scaleOf(extent: readonly [number, number] | undefined, margin: number, floor?: number): Scale {
   if (floor === undefined) {
@@ -24,32 +25,32 @@ export function scaleOf(extent: readonly [number, number] | undefined, margin: n
   return { low: low === floor ? floor : low / room, high: high * room, isLog: true };
 }
 
-/** The least and the largest finite value; undefined if there are none. */
+/** The least and the largest finite value; undefined if no value is finite. */
 export function extentOf(values: readonly number[]): [least: number, largest: number] | undefined {
   const finite = values.filter(Number.isFinite);
   if (finite.length === 0) return undefined;
   return [finite.reduce((a, b) => Math.min(a, b)), finite.reduce((a, b) => Math.max(a, b))];
 }
 
-/** A value's place between the ends, 0 to 1; on a logarithmic axis values below the lower end are placed there. */
+/** Position of a value on the axis: 0 at the lower end, 1 at the upper. On a logarithmic axis values below the lower end get 0. */
 export function placeOn({ low, high, isLog }: Scale, value: number): number {
   return isLog ? Math.log(Math.max(value, low) / low) / Math.log(high / low) : (value - low) / (high - low);
 }
 
 /**
- * About `count` marks; on a logarithmic axis powers of ten, if it has two.
+ * About `count` marks with labels. On a logarithmic axis the powers of ten, if at least two of them are in view.
  * @param isWhole leaves out marks that are not integers
  */
 export function marksOf({ low, high, isLog }: Scale, count: number, isWhole = false) {
   const powers = isLog ? logTicks(Math.log10(low), Math.log10(high)) : [];
-  // A single mark shows no scale.
+  // Two marks or more, because a single mark shows no scale.
   const hasPowers = powers.length > 1;
   const marks = (hasPowers ? powers : ticks(low, high, count)).filter((mark) => !isWhole || Number.isInteger(mark));
   const format = hasPowers ? formatTick : formatter(marks);
   return marks.map((at) => ({ at, text: format(at) }));
 }
 
-/** Round numbers from `low` to `high`, about `count` of them: steps of 1, 2 or 5 times a power of ten. */
+/** About `count` round numbers from `low` to `high`: multiples of 1, 2 or 5 times a power of ten. */
 export function ticks(low: number, high: number, count: number): number[] {
   const raw = (high - low) / count;
   const power = 10 ** Math.floor(Math.log10(raw));
@@ -57,11 +58,11 @@ export function ticks(low: number, high: number, count: number): number[] {
   const first = Math.ceil(low / step - 1e-9);
   const last = Math.floor(high / step + 1e-9);
   const digits = Math.min(100, Math.max(0, -Math.floor(Math.log10(step) + 1e-9)));
-  // Adding 0 turns -0 into 0.
+  // + 0 turns -0 into 0.
   return Array.from({ length: last - first + 1 }, (_, index) => Number(((first + index) * step).toFixed(digits)) + 0);
 }
 
-/** Powers of ten between 10^low and 10^high; over less than two decades also their multiples by two and five. */
+/** Powers of ten from 10^low to 10^high; if that is less than two decades also 2 and 5 times these powers. */
 export function logTicks(low: number, high: number): number[] {
   const factors = high - low < 2 ? [1, 2, 5] : [1];
   const first = Math.floor(low);
@@ -70,15 +71,13 @@ export function logTicks(low: number, high: number): number[] {
     .filter((tick) => Math.log10(tick) >= low - 1e-9 && Math.log10(tick) <= high + 1e-9);
 }
 
-/** 10,000 with a comma, 0.0003 as 3e-4. */
+/** The label of a mark by itself: "10,000", "3e-4". */
 export const formatTick = (tick: number): string =>
   tick !== 0 && Math.abs(tick) < 0.01
     ? tick.toExponential()
     : tick.toLocaleString('en-US', { maximumFractionDigits: 6 });
 
-/**
- * One format for the marks of a linear axis: all with the same number of decimals; small ones as multiples of one power of ten.
- */
+/** One label format for all marks of a linear axis: equal decimals; small numbers as multiples of one power of ten. */
 export function formatter(marks: readonly number[]): (mark: number) => string {
   const largest = Math.max(0, ...marks.map(Math.abs));
   if (marks.length < 2) return formatTick;
@@ -93,5 +92,5 @@ export function formatter(marks: readonly number[]): (mark: number) => string {
     withMinus(mark.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits }));
 }
 
-/** Replaces a hyphen by a minus sign, which is as wide as a plus. */
+/** Replaces a leading hyphen with a minus sign, which is as wide as a plus sign. */
 const withMinus = (text: string): string => text.replace(/^-/, '\u2212');

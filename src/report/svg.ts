@@ -1,18 +1,18 @@
-// Renders figures as SVG documents for print: panels one above the other over one horizontal axis, or bars. Equal input gives
-// equal bytes. loss-plot.ts chooses the panels of a run.
+// Draws SVG documents for print: panels above each other over one horizontal axis, or a bar chart. Equal input gives equal bytes.
+// loss-plot.ts chooses the panels for runs.
 import type { Axis } from './figure.ts';
 import type { Points } from './points.ts';
 import { extentOf, marksOf, placeOn, type Scale, scaleOf } from './scale.ts';
 
-/** The style of a series: a line (dashed or not), or marks, so that two series differ even without colour. */
+/** The style of a series: a line, solid or dashed, or marks; two series differ even without colours. */
 export interface LineStyle {
   readonly color: string;
-  /** SVG's stroke-dasharray; undefined or empty for a solid line. */
+  /** SVG's stroke-dasharray; undefined or empty: a solid line. */
   readonly dash?: string;
   readonly mark?: 'dot' | 'ring';
-  /** A line's width, or a mark's radius. */
+  /** Width of a line, or radius of a mark, in SVG units. */
   readonly size?: number;
-  /** Below 1, lines underneath are visible. */
+  /** 0 to 1; below 1 the lines underneath show through. */
   readonly opacity?: number;
 }
 
@@ -22,14 +22,14 @@ export interface PlotLine {
 }
 
 export interface Panel {
-  /** The quantity of the vertical axis, with its unit. */
+  /** Label of the vertical axis: the quantity and its unit. */
   readonly label: string;
   readonly height: number;
-  /** Approximate number of marks on the vertical axis. */
+  /** Approximate number of marks (tick labels) on the vertical axis. */
   readonly marks: number;
-  /** Makes the vertical axis logarithmic: see `scaleOf`. */
+  /** If set, the vertical axis is logarithmic with this lower end: see `scaleOf`. */
   readonly floor?: number | undefined;
-  /** Drawn in this order, the last on top. */
+  /** In drawing order, the last on top. */
   readonly lines: readonly PlotLine[];
 }
 
@@ -38,7 +38,7 @@ export interface SvgFigure {
   readonly legend: readonly { readonly label: string; readonly style: LineStyle }[];
   readonly panels: readonly Panel[];
   readonly axis: Axis;
-  /** Small lines at the bottom: the sources of the numbers. */
+  /** Small lines at the bottom that name the sources of the numbers. */
   readonly sources: readonly string[];
 }
 
@@ -49,12 +49,12 @@ const legendTop = 52;
 const legendRow = 20;
 const legendColumns = 2;
 const panelGap = 22;
-/** Height below the last panel: ticks and the axis's label; a row for each source comes after. */
+/** Height below the last panel, for ticks and the axis's label. A row for each source follows. */
 const foot = 62;
 const sourceRow = 15;
 const ink = { text: '#1a1a1a', axis: '#333', grid: '#e2e2e2', quiet: '#555' };
 
-/** A document of 800 pixels width, with its title. @param content lines of SVG whose texts are escaped */
+/** An SVG document, 800 units wide, with its title. @param content SVG elements; texts in them are escaped already */
 function document(title: string, height: number, start: number, content: readonly string[]): string {
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" font-family="Helvetica, Arial, 'DejaVu Sans', sans-serif" font-size="13" fill="${ink.text}">
 <title>${escapeText(title)}</title>
@@ -65,7 +65,7 @@ ${content.join('\n')}
 `;
 }
 
-/** A text that is shortened to `length` characters. */
+/** A text element, its content shortened to `length` characters. */
 const text = (content: string, x: number, y: number, length: number, attributes: string): string =>
   `<text x="${x}" y="${y}" ${attributes}>${escapeText(shorten(content, length))}</text>`;
 
@@ -96,7 +96,7 @@ export function renderSvg({ title, legend, panels, axis, sources }: SvgFigure): 
 
 type Placing = (value: number) => number;
 
-/** @param ticks drawn ticks of the horizontal axis */
+/** @param ticks SVG elements of the horizontal axis's ticks */
 function drawPanel(panel: Panel, top: number, x: Placing, ticks: readonly string[]): string {
   const { label, height, lines, floor } = panel;
   const scale = scaleOf(extentOf(lines.flatMap(({ points }) => points.values)), 0.05, floor);
@@ -119,7 +119,7 @@ function drawLine({ steps, values }: Points, style: LineStyle, x: Placing, y: Pl
   if (style.mark) {
     return `<g ${paint(style)}>${places.map((place) => place && circle(...place, style)).join('')}</g>`;
   }
-  // A level stretch needs only its ends.
+  // Leave out the inner points of a horizontal stretch.
   const isLevel = (at: number) => [-1, 1].every((by) => places[at + by]?.[1] === places[at]![1]);
   const path = places.map((place, at) => place && !isLevel(at) && `${places[at - 1] ? 'L' : 'M'}${place.join(' ')}`);
   return `<path d="${path.filter(Boolean).join('')}" ${paint(style)}/>`;
@@ -148,16 +148,16 @@ function paint({ color, dash, mark, size = 1.6, opacity }: LineStyle): string {
 
 export interface Bar {
   readonly name: string;
-  /** Greater than zero. */
+  /** Above zero, because the axis is logarithmic. */
   readonly value: number;
-  /** The text after the bar. */
+  /** Text after the bar. */
   readonly label: string;
   readonly color: string;
 }
 
 type BarTexts = Readonly<Record<'title' | 'axis' | 'source', string>>;
 
-/** Named values, each a bar on a logarithmic axis. @param axis the quantity, with its unit @param source a small line below */
+/** A chart of horizontal bars on a logarithmic axis. @param axis quantity and unit @param source a small line at the bottom */
 export function barsSvg({ title, axis, source }: BarTexts, bars: readonly Bar[]): string {
   const [start, end, top, row] = [220, 690, 48, 24];
   const scale = scaleOf(extentOf(bars.map(({ value }) => value)), 0.05, Number.MIN_VALUE);
@@ -179,7 +179,7 @@ export function barsSvg({ title, axis, source }: BarTexts, bars: readonly Bar[])
 
 const round = (value: number): number => Math.round(value * 100) / 100;
 
-/** Shortens in the middle, because names of runs often begin alike and differ at the end. */
+/** Shortens a text in its middle, because names of runs often begin alike and differ at the end. */
 export function shorten(text: string, length: number): string {
   if (text.length <= length) return text;
   const half = Math.floor((length - 1) / 2);
@@ -188,6 +188,6 @@ export function shorten(text: string, length: number): string {
 
 const entities: Readonly<Record<string, string>> = { '&': 'amp', '<': 'lt', '>': 'gt', '"': 'quot' };
 
-/** Escapes text for XML; control characters, which XML cannot hold, become spaces. */
+/** Escapes a text for XML. Control characters, which XML forbids, become spaces. */
 export const escapeText = (text: string): string =>
   text.replaceAll(/\p{Cc}/gu, ' ').replaceAll(/[&<>"]/g, (letter) => `&${entities[letter]};`);

@@ -1,23 +1,23 @@
-// Plots training losses in the terminal: braille dots in colour, or one mark per curve without colour.
+// Plots training losses as text for the terminal: coloured braille dots or, without colours, one character per curve.
 import { type Axis, curvesInView, type Figure, FigureLines, plainChoice } from './figure.ts';
 import { extentOf, marksOf, placeOn, type Scale, scaleOf } from './scale.ts';
 
-/** Rows of the plot without its axis and legend. */
+/** Rows of the plot, not counting axis and legend. */
 const height = 16;
 
-/** Colours text; `color` is the name of a terminal colour. */
+/** Colours a text for the terminal; `color` is a name for util.styleText, such as "red". */
 type Paint = (color: string, text: string) => string;
 
-/** Marks for plots without colour, in the order of the curves; a later curve hides an earlier one. */
+/** Characters that draw curves without colours, in the order of the curves. Where curves overlap, the later one shows. */
 const marks = [...'o*+x#%@&=~^svw$'];
 
-/** The bits of a braille character's dots: two columns of four. */
+/** Bits of the eight dots in a braille character: two columns of four. */
 const dots = [
   [0x01, 0x02, 0x04, 0x40],
   [0x08, 0x10, 0x20, 0x80],
 ] as const;
 
-/** The plot. @param width columns of the whole plot @param paint without it each curve has a mark */
+/** The plot as text. @param width columns in total @param paint colours a text; without it each curve has a character */
 export function terminalPlot(figure: Figure, { width, paint }: { readonly width: number; readonly paint?: Paint }) {
   const { axis } = figure;
   const curves = curvesInView(figure);
@@ -55,7 +55,7 @@ export function terminalPlot(figure: Figure, { width, paint }: { readonly width:
 
 interface Cell {
   bits: number;
-  /** The last curve drawn in this cell; -1: none. */
+  /** Index of the last curve drawn in this cell; -1: none. */
   curve: number;
 }
 
@@ -73,7 +73,7 @@ function drawRow(row: readonly Cell[], colored: ((curve: number, text: string) =
   return text;
 }
 
-/** Draws every dot between two dots. */
+/** Sets the dots of a straight line between two points. */
 function drawTo(from: readonly [number, number], to: readonly [number, number], set: (x: number, y: number) => void) {
   const length = Math.max(1, Math.ceil(Math.max(Math.abs(to[0] - from[0]), Math.abs(to[1] - from[1]))));
   for (let at = 0; at <= length; at += 1) {

@@ -1,21 +1,21 @@
-// Formats tables as plain text: columns are as wide as their widest cell, the first aligned left, the others right.
+// Formats tables as plain text. Each column is as wide as its widest cell; the first is aligned left, the others right.
 
-/** A table of a figure; the terminal prints it, the page shows it. */
+/** A table that the terminal prints and the page shows. */
 export interface Table {
   readonly title: string;
   readonly head: readonly string[];
   readonly rows: readonly (readonly string[])[];
   readonly notes: readonly string[];
-  /** A command to copy. */
+  /** A command that the page shows below the table, for copying. */
   readonly command?: string;
-  /** The violated limits as text. */
+  /** The violated limits in words; '' if none is violated. */
   readonly outside?: string;
 }
 
 export const describeTable = ({ title, head, rows, notes }: Table): string =>
   [title, formatTable([head, ...rows]), ...notes].join('\n');
 
-/** Lines of a table; the first row is its head. */
+/** The table as lines of text; the first row is its head. */
 export function formatTable(rows: readonly (readonly string[])[]): string {
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => (row[column] ?? '').length)));
   const line = (row: readonly string[]) =>

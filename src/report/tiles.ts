@@ -1,4 +1,4 @@
-// Writes the text of the tiles that show a run's last figures, on the report and on the live page.
+// Makes the tiles of the report and the live page: the last loss, norm and learning rate, throughput, MFU, and the machine's load.
 import { dataSheetFlops, flopsPerToken, rateNote } from '../model/flops.ts';
 import type { RunEvent } from '../runs/schema.ts';
 import { formatCount, formatDuration, formatRate, formatValue } from './format-numbers.ts';
@@ -11,25 +11,25 @@ export interface Tile {
   readonly note?: string;
 }
 
-/** The figures that turn a step's time into throughput and MFU. */
+/** Facts of a run's start by which a step's time is converted to throughput, MFU (model FLOPs utilization) and epochs. */
 export const measuresOf = ({ configuration, device, dtype, hosts, data }: Extract<RunEvent, { event: 'run' }>) => ({
   ranks: hosts?.length ?? 1,
-  /** Tokens of an epoch; older logs lack them. */
+  /** Tokens of an epoch; undefined in older logs. */
   epoch: data?.epoch,
   flopsPerToken: flopsPerToken(configuration, configuration.sequence),
-  /** Operations per second; undefined if unknown. */
+  /** Peak operations per second by the data sheet; undefined for an unknown device. */
   dataSheetFlops: dataSheetFlops(device, dtype),
   dtype,
 });
 
-/** Tokens, epochs and time of a run so far: "102,400 tokens (0.335 epochs)", "9m51s of steps". */
+/** Tokens, epochs and step time of a run so far, in words: "102,400 tokens (0.335 epochs)", "9m51s of steps". */
 export function seenOf({ series: { tokens, seconds } }: LoggedRun, epoch: number | undefined): string[] {
   const [seen, time] = [tokens, seconds].map(({ values }) => values.reduce((sum, value) => sum + value, 0));
   const epochs = epoch === undefined ? '' : ` (${formatRate(seen! / epoch)} epochs)`;
   return [`${formatCount(seen!)} tokens${epochs}`, `${formatDuration(time!)} of steps`];
 }
 
-/** `steps` only for a run that is still training, for which the remaining time is estimated. */
+/** `steps`: the run's total steps; set only for a run in training, whose remaining time is estimated. */
 type Speed = ReturnType<typeof measuresOf> & { readonly steps?: number };
 
 export function tilesOf(run: LoggedRun, about: Speed | undefined, machine?: MachineReading): Tile[] {
@@ -45,7 +45,7 @@ export function tilesOf(run: LoggedRun, about: Speed | undefined, machine?: Mach
   return tiles;
 }
 
-/** @param watts power of this machine's GPU now; each rank has one such GPU */
+/** @param watts current power of this machine's GPU; each rank is assumed to have such a GPU */
 function speedTiles(run: LoggedRun, about: Speed, watts: number | undefined): Tile[] {
   const { ranks, steps, flopsPerToken, dataSheetFlops, dtype } = about;
   const { milliseconds, tokensPerSecond } = run;

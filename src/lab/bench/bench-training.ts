@@ -1,4 +1,4 @@
-// Runs a benchmark by the options of training: fills in defaults, opens the data, measures.
+// Runs `gpt2 bench` with training options: fills in their defaults, opens the data, then measures (bench.ts, generation.ts).
 import { existsSync } from 'node:fs';
 import { UsageError } from '../../base/errors.ts';
 import { openLoader } from '../../data/batches/loader.ts';
@@ -16,15 +16,13 @@ import { type BenchOptions, bench } from './bench.ts';
 import { measureGeneration } from './generation.ts';
 
 interface BenchSettings extends Pick<BenchOptions, 'steps' | 'warmup' | 'ops'> {
-  /** Called when options and data are checked, before the device is opened. */
+  /** Called after options and data are checked and before the device is opened. */
   readonly onOpening?: () => void;
-  /**
-   * Called when the measured steps begin, with the time of a step so far and the GPU's name for nvidia-smi; undefined on a CPU.
-   */
+  /** Called when the measured steps begin: mean milliseconds of the steps so far, and the GPU for nvidia-smi (undefined: a CPU). */
   readonly onMeasuring?: (stepMs: number, gpu: string | undefined) => void;
 }
 
-/** The options with their defaults, the device and the model. @throws UsageError for an option that bench does not take */
+/** Completes the options, and selects the device and the model. @throws UsageError for a value that bench does not support */
 function benchOptions(asked: TrainOptions) {
   const { kind, index } = selectDevice(asked.device ?? 'auto');
   if (asked.model !== undefined && !presetConfig(asked.model)) {
@@ -32,16 +30,15 @@ function benchOptions(asked: TrainOptions) {
   }
   if (asked.batch === 'auto') throw new UsageError('bench takes a number for --batch, not auto');
   const { totalBatch, batch = optionTable.batch.default } = asked;
-  // A recipe's step would take minutes.
+  // The asked batch and total batch replace a recipe's: a step of a recipe's total batch would take minutes.
   const options = freezeOptions({ ...completeOptions({ ...resolveSources(asked).options, totalBatch }, kind), batch });
   return { kind, index, options, config: modelOf(options) };
 }
 
 /**
- * Measures the training of a preset with these options; only those with `bench` in the table have an effect. Without a data
- * folder and a default one, tokens are random and `data` is undefined.
- * @throws UsageError for invalid options; Gpt2Error if the data cannot be read, or the device does not open or has too little
- * memory
+ * Benchmarks the training of a preset model. Only the options marked `bench` in the options table have an effect. Without a data
+ * folder, tokens are random and the returned `data` is undefined.
+ * @throws UsageError for invalid options; Gpt2Error if the data cannot be read, the device cannot be opened, or memory is too small
  */
 export async function benchTraining(asked: TrainOptions, settings: BenchSettings) {
   const { kind, index, options, config } = benchOptions(asked);
@@ -69,7 +66,7 @@ export async function benchTraining(asked: TrainOptions, settings: BenchSettings
 }
 
 /**
- * Measures the generation of texts of `tokens` tokens; only the options of the model, the device and the dtype have an effect.
+ * Benchmarks text generation, `tokens` tokens per text. Only the options of model, device and dtype have an effect.
  * @throws as `benchTraining`
  */
 export async function benchGeneration(asked: TrainOptions, tokens: number, onLine: (line: string) => void) {

@@ -1,4 +1,4 @@
-// Measures training on a device: the whole step, its ops one by one, the device's best rates, and memory against the plan.
+// Benchmarks training on one device: whole steps, each op alone, the device's best rates, and the memory used against its plan.
 
 import { median, quantile } from '../../base/quantile.ts';
 import type { Batch } from '../../data/batches/loader.ts';
@@ -21,44 +21,44 @@ import { measurePeaks } from './peaks.ts';
 export interface BenchOptions {
   readonly device: Omit<DeviceOptions, 'accumulates' | 'graphs'>;
   readonly config: ModelConfig;
-  /** Sequences in a micro-batch, tokens in a sequence, micro-batches in a step. */
+  /** B: sequences in a micro-batch. `sequence`: T, tokens in a sequence. `accumulation`: micro-batches in a step. */
   readonly batch: number;
   readonly sequence: number;
   readonly accumulation: number;
-  /** Default AdamW. */
+  /** Default: AdamW with a weight decay of 0.1. */
   readonly optimizer?: OptimizerChoice;
-  /** Kernels that replace ops. */
+  /** The user's kernels that replace ops of the library. */
   readonly cards?: readonly LoadedCard[];
-  /** Number of measured steps, after `warmup` seconds of steps. */
+  /** Number of measured steps. `warmup`: seconds of steps before them. */
   readonly steps: number;
   readonly warmup: number;
-  /** Whether each op is timed by itself. */
+  /** Whether to time each op alone, after the steps. */
   readonly ops: boolean;
-  /** The next micro-batch; its arrays may be reused. Default: random tokens. */
+  /** Returns the next micro-batch, whose arrays the caller may reuse. Default: random tokens. */
   readonly nextBatch?: (() => Batch) | undefined;
-  /** Called when the measured steps begin, so that the caller can read clocks. `stepMs`: mean milliseconds of the steps before. */
+  /** Called when the measured steps begin; the caller may then read clocks. `stepMs`: mean milliseconds of the warmup steps. */
   readonly onMeasuring?: (stepMs: number) => void;
-  /** Joules that the device has used so far; its counter may lag a tenth of a second behind. */
+  /** Reads the joules that the device has used since some fixed time. The counter may lag by 0.1 s. */
   readonly joules?: () => number;
 }
 
 export type BenchReport = Awaited<ReturnType<typeof bench>>;
 
-/** Micro-batches of `count` random tokens. */
+/** Returns a function that makes micro-batches of `count` random token ids, inputs and targets. */
 export function randomBatches(count: number, { vocabularySize }: ModelConfig): () => Batch {
   const ids = () => Int32Array.from({ length: count }, () => Math.random() * vocabularySize);
   return () => ({ inputs: ids(), targets: ids() });
 }
 
-/** Runs the whole benchmark. @throws Gpt2Error if the device cannot be opened or has too little memory */
+/** Runs the whole benchmark of one device. @throws Gpt2Error if the device cannot be opened or has too little memory */
 export async function bench(options: BenchOptions) {
   const training = await measureTraining(options);
-  // The model's memory is free again for the large arrays of these measurements.
+  // A second context: the model's memory is free again, so the large arrays that measure the best rates fit.
   using device = Device.open(options.device);
   return { ...training, peaks: await measurePeaks(device) };
 }
 
-/** Times steps and, if asked, their ops; compares memory with its plan. @throws as `bench` */
+/** Times training steps and, with `ops`, each op alone; compares the memory used with the plan. @throws as `bench` */
 export async function measureTraining(options: BenchOptions) {
   const { config, batch, sequence, accumulation, optimizer = new AdamW({ weightDecay: 0.1 }) } = options;
   const nextBatch = options.nextBatch ?? randomBatches(batch * sequence, config);
@@ -76,22 +76,19 @@ export async function measureTraining(options: BenchOptions) {
   const step = await timeSteps(trainer, { ...options, nextBatch });
   const planned = Object.fromEntries(device.allocated);
   const memory = {
-    /** Bytes planned, by kind. */
+    /** Planned bytes, by kind of memory. */
     planned,
     plannedTotal: totalOf(device.allocated),
-    /**
-     * Memory used since the context was opened, after all steps: the driver's count on a GPU, this process's on a CPU, because
-     * other programs change what is free there.
-     */
+    /** Bytes used since the device was opened: on a GPU by the driver's count; on a CPU this process's, as other programs run there. */
     used: isCpu ? process.memoryUsage.rss() - resident : opened.available - device.memory().available,
-    /** Memory in use right after the context was opened, by the context and by other programs. */
+    /** Bytes in use right after the device was opened: the context's, and those of other programs. */
     before: opened.total - opened.available,
   };
   return {
     device: device.description,
     dtype: device.dtype,
     ...{ config, parameters: parameterCount(config), batch, sequence, accumulation, step },
-    /** Operations per token, forward and backward; see model/flops.ts. */
+    /** Floating-point operations per token, forward and backward (src/model/flops.ts). */
     flopsPerToken: flopsPerToken(config, sequence),
     memory,
     ops: options.ops ? await timeOps(trainer, nextBatch) : [],
@@ -117,7 +114,7 @@ async function timeSteps(trainer: Trainer, options: BenchOptions & { readonly ne
     if (before) {
       loss = (await before.finished()).loss;
       const now = performance.now();
-      // The step that ended here was enqueued one turn ago.
+      // The step that has just ended (`before`) was enqueued in the loop's previous iteration: the host runs one step ahead.
       if (measureFrom !== undefined && index > measureFrom) {
         ms.push(now - lastEnd);
         host.push(begun.hostMilliseconds);
@@ -134,9 +131,9 @@ async function timeSteps(trainer: Trainer, options: BenchOptions & { readonly ne
     tokensPerStep: tokens,
     tokensPerSecond: { median: (tokens * 1000) / median(ms), p95: (tokens * 1000) / quantile(ms, 0.95) },
     ms: { median: median(ms), p95: quantile(ms, 0.95), least: Math.min(...ms), most: Math.max(...ms) },
-    /** Median milliseconds in which the host enqueues a step; on the CPU the whole step. */
+    /** Median milliseconds in which the host enqueues a step. On a CPU that is the whole step. */
     hostMs: median(host),
-    /** Mean joules of a step, the device alone; undefined if the device does not count energy. */
+    /** Mean joules of a step, of the device alone; undefined if the device has no energy counter. */
     joules: joulesPerStep,
     tokensPerJoule: joulesPerStep === undefined ? undefined : tokens / joulesPerStep,
     loss,

@@ -1,5 +1,5 @@
-// Measures how fast texts are generated: each op of a token, a token at three positions, whole texts. Memory bounds a single
-// text: a token reads every weight once. The weights are random; choosing tokens costs as much as with a trained model.
+// Measures text generation: each op of decoding one token, a token at three positions, whole texts. A single text is bound by memory,
+// because each token reads every weight once. The weights are random, which costs as much time as trained ones.
 
 import { usageError } from '../../base/errors.ts';
 import { median } from '../../base/quantile.ts';
@@ -15,7 +15,7 @@ import { timeCalls } from './op-times.ts';
 import { measurePeaks } from './peaks.ts';
 import { timeOnDevice } from './timing.ts';
 
-/** Positions of the timed token; the ops are timed at the middle one. */
+/** Positions in the context at which decoding one token is timed. The ops are timed at the middle position. */
 const positions = [10, 500, 1000] as const;
 
 const choices = [
@@ -34,9 +34,9 @@ const runs = [
 ] as const;
 
 /**
- * Measures texts of `tokens` tokens. The model's context has more positions than the last of `positions`.
- * @param onLine called with each result, as it comes
- * @throws UsageError for a shorter context; Gpt2Error if the device does not open or has too little memory
+ * Measures the generation of texts of `tokens` tokens.
+ * @param onLine called with each result as soon as it is measured
+ * @throws UsageError for a context of 1,000 positions or fewer; Gpt2Error if the device cannot be opened or has too little memory
  */
 export async function measureGeneration(
   choice: DeviceOptions,
@@ -50,7 +50,7 @@ export async function measureGeneration(
   const model = createModel(device, config, { B: 1, T: config.context, purpose: 'inference' });
   initializeWeights(model, 42);
   const weightBytes = device.allocated.get('weights')!;
-  /** Tokens per second of one text if reading the weights took all the time; a copy counts both reads and writes. */
+  /** Upper bound of one text's tokens per second: the rate at which a copy reads and writes, over the bytes of the weights. */
   const bound = peaks.copyBytesPerSecond / weightBytes;
 
   const cache = new KeyValueCache(model, { texts: 1, window: config.context });
@@ -65,7 +65,7 @@ export async function measureGeneration(
     at(positions[1]);
     const chosen = { temperature: 0.8, topK: 0, topP: 1, ...choice };
     const choose = () => sample(device, { ...cache, logits: row, V: config.vocabularySize, ...chosen });
-    // Few repeats: each choice advances the text.
+    // Few repeats (at least 0.5 ms), because each choice of a token advances the text by one position.
     ops.push({ name, calls: 1, us: 1000 * (await timeOnDevice(device, choose, 0.5)) });
   }
   for (const { name, calls, us } of ops) onLine(`${name.padEnd(30)} ${calls} x ${us.toFixed(2)} us`);
@@ -82,7 +82,7 @@ export async function measureGeneration(
   const results = [];
   for (const { texts, ...choice } of runs) {
     const prompts = Array.from({ length: texts }, (_, index) => [config.vocabularySize - 1, index]);
-    /** Tokens per second of one text, including its prompt and the host's work. */
+    /** Generates all texts once. @returns tokens per second of each text, including the prompt and the host's work */
     const once = async (): Promise<number> => {
       const begun = performance.now();
       for await (const _ of generate(caches.get(texts)!, { prompts, tokens, seed: 1, ...choice }));

@@ -1,5 +1,5 @@
-// Times the ops of a training step one by one: records the calls of a real step, then repeats them by name, on the step's
-// tensors, layer after layer.
+// Times the ops of a training step one by one: records the calls of a real step, groups them by name, and repeats each group on
+// the step's tensors, layer after layer.
 import type { Batch } from '../../data/batches/loader.ts';
 import type { ParameterArena } from '../../model/arena.ts';
 import type { ModelConfig } from '../../model/config.ts';
@@ -16,16 +16,16 @@ import type { Trainer } from '../../train/step/trainer.ts';
 import type { Work } from './peaks.ts';
 import { timeOnDevice } from './timing.ts';
 
-/** The time and work of one call; the mean if calls differ. */
+/** The time and the work of one call of an op; the mean over its calls if they differ. */
 export interface OpTime extends Work {
   readonly name: string;
-  /** Calls in a step. */
+  /** Number of calls in a step. */
   readonly calls: number;
   /** Milliseconds of one call. */
   readonly ms: number;
 }
 
-/** A call of an op, or of a kernel that replaces one, whose work is not known. */
+/** A recorded call of an op. `op` is undefined for a user's kernel that replaces an op: its flops and bytes are unknown. */
 export interface Call<Op = OpContract | undefined> {
   readonly op: Op;
   readonly args: NativeArguments;
@@ -36,22 +36,22 @@ type NameOf = (call: Call<OpContract>) => string;
 
 const flopsOf = new Map(Object.values(opCases).flatMap((list) => list.map(({ variant, flops }) => [variant, flops])));
 
-/** Times every op of one of `trainer`'s steps. Changes weights, optimizer state and gradients. */
+/** Times every op of one training step of `trainer`. The step changes weights, optimizer state and gradients. */
 export async function timeOps(trainer: Trainer, nextBatch: () => Batch): Promise<OpTime[]> {
   const { model, gradients } = trainer;
-  // A step that is launched as a graph enqueues no calls to observe.
+  // Drop the recorded graphs: launching a graph makes no calls of ops that could be observed.
   model.device.dropGraphs();
   return timeCalls(model, [gradients], () => trainer.step(0, 1e-4, nextBatch));
 }
 
-/** Times every op of `enqueue`, by name. @param arenas that name matmuls by their weight, in addition to the model's weights */
+/** Times every op that `enqueue` calls, by name. @param arenas gradients, by whose tensors matmuls are named as by their weights */
 export async function timeCalls(model: Model, arenas: Arenas, enqueue: () => Promise<unknown>): Promise<OpTime[]> {
   const { device } = model;
   const least = device.description.library === 'cuda' ? 20 : 5;
   const times: OpTime[] = [];
   for (const [name, calls] of await recordCalls(device, namer(model.config, [model.weights, ...arenas]), enqueue)) {
     let next = 0;
-    // Call after call, as in a step: repeats on one layer's tensors might find them in a cache.
+    // Cycle through the layers' calls as a step does: repeating one call would find its tensors in the cache.
     const ms = await timeOnDevice(device, () => enqueueAgain(device, calls[next++ % calls.length]!), least);
     const works = calls.map((call) => workOf(device, call));
     const mean = (of: keyof Work) => works.reduce((sum, work) => sum + work[of], 0) / calls.length;
@@ -61,23 +61,23 @@ export async function timeCalls(model: Model, arenas: Arenas, enqueue: () => Pro
   return times;
 }
 
-/** Operations of a call's matmuls, and bytes that the call moves. */
+/** Floating-point operations of a call's matmuls, and bytes that the call moves at least. */
 export function workOf(device: Device, { op, args }: Call): Work {
   const flops = (op && flopsOf.get(variantOf(op, args))?.(args as Record<string, number>)) ?? 0;
   return { flops, fp8Flops: op && isInFp8(op, args) ? flops : 0, bytes: op ? bytesMoved(device, op, args) : 0 };
 }
 
-/** Whether an op's matmuls are in FP8. */
+/** Whether the matmuls of an op's call are in FP8. */
 const isInFp8 = ({ tensors }: OpContract, args: NativeArguments): boolean =>
   Object.entries(tensors).some(
     ([name, { type, access }]) => type === 'fp8' && access === 'read' && args[name] !== null,
   );
 
-/** Calls the library's op, or the kernel. */
+/** Enqueues a recorded call again: of the library's op, or of the user's kernel. */
 export const enqueueAgain = (device: Device, { op, args }: Call): void =>
   device.call((op?.name ?? 'moduleLaunch') as 'adamw', args as never);
 
-/** The ops that `enqueue` enqueues, by name, in the order of their first call. */
+/** Records the calls that `enqueue` makes, grouped by name, in the order of each name's first call. */
 async function recordCalls(device: Device, nameOf: NameOf, enqueue: () => Promise<unknown>) {
   const recorded = new Map<string, Call[]>();
   await device.observed((function_, args) => {
@@ -90,15 +90,15 @@ async function recordCalls(device: Device, nameOf: NameOf, enqueue: () => Promis
   return recorded;
 }
 
-/** "my_norm (own)": the name of a kernel of --kernel. */
+/** The name of a user's kernel (--kernel) in the table of ops: "my_norm (own)". */
 function kernelOf(device: Device, { module, kernel }: NativeArguments): string {
   const described = JSON.parse(device.describeModule(module as Pointer)) as readonly { signature: string }[];
   return `${parseSignature(described[kernel as number]!.signature).name} (own)`;
 }
 
 /**
- * Names calls: "layernorm backward"; matmuls by their weight and what is fused: "qkv forward", "layernorm + fc forward + gelu",
- * "fp8 fc backward weight".
+ * Makes the function that names calls: "layernorm backward". A matmul is named by its weight and the ops fused into it:
+ * "qkv forward", "layernorm + fc forward + gelu", "fp8 fc backward weight".
  */
 function namer(config: ModelConfig, arenas: Arenas): NameOf {
   const weights = new Map<Pointer, string>();
@@ -106,7 +106,7 @@ function namer(config: ModelConfig, arenas: Arenas): NameOf {
     const short = name.split('.').at(-1)!.replace(/w$/, '');
     for (const arena of arenas) weights.set(arena.get(name).pointer, short);
   }
-  /** The operand of an FP8 matmul, by its memory: the weight that was last quantised there. */
+  /** The name of the FP8 matmul that reads a buffer, by the buffer's address; set when a weight is quantized into it. */
   const quantized = new Map<unknown, string>();
   return ({ op, args }) => {
     const [words, variant = 'plain'] = variantOf(op, args).name.split('.') as [string, string?];
@@ -118,7 +118,7 @@ function namer(config: ModelConfig, arenas: Arenas): NameOf {
       return `fp8 quantize ${weight}${copies}`;
     }
     const [, prefix, direction] = /^(fp8_|norm_)?matmul_(.*)$/.exec(words) ?? [];
-    // "norm_forward.layernorm" becomes "layernorm forward", "classifier.fp8" "fp8 classifier".
+    // "norm_forward.layernorm" becomes "layernorm forward"; "classifier.fp8" becomes "fp8 classifier".
     if (!direction) {
       const named = variant === 'fp8' ? `fp8 ${words}` : words.replace(/^norm(?=_)/, variant);
       return named.replaceAll('_', ' ');

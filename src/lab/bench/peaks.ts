@@ -1,4 +1,4 @@
-// Measures the device's best rates of a copy and of the library's large matmul, which bound every op.
+// Measures the two best rates of a device, from which the bound of every op follows: a large copy, and a large matmul of the library.
 import { GPT2_ACTIVATION, GPT2_FP8_FACTOR } from '../../native/bindings.generated.ts';
 import type { Device } from '../../native/device.ts';
 import type { ElementType } from '../../native/element-types.ts';
@@ -10,19 +10,19 @@ const activation = GPT2_ACTIVATION.GPT2_NO_ACTIVATION;
 
 export type Peaks = Awaited<ReturnType<typeof measurePeaks>>;
 
-/** The least work of an op. */
+/** The least work with which an op can be computed. */
 export interface Work {
-  /** Multiplications and additions of its matmuls; 0 for ops that only move data. */
+  /** Floating-point operations of the op's matmuls, a multiply-add counted as two; 0 for an op that only moves data. */
   readonly flops: number;
-  /** Those of `flops` that are computed in FP8. */
+  /** The operations in `flops` that are computed in FP8. */
   readonly fp8Flops: number;
-  /** Bytes moved if each input is read once and each output written once. */
+  /** Bytes moved if each input is read once and each output is written once. */
   readonly bytes: number;
 }
 
 /**
- * The least milliseconds of work: operations at the matmul's rate or bytes at the copy's rate, whichever takes longer; on a CPU,
- * whose cores wait for memory, both.
+ * The least milliseconds of an op's work: operations at the matmul's rate or bytes at the copy's rate, whichever takes longer. On a
+ * CPU the sum of both, because its cores wait for memory.
  */
 export function leastMs(peaks: Peaks, { flops, fp8Flops, bytes }: Work): number {
   const { matmulFlopsPerSecond: rate, fp8FlopsPerSecond: fp8Rate = rate, copyBytesPerSecond } = peaks;
@@ -37,7 +37,7 @@ export async function measurePeaks(device: Device) {
   const bytes = isGpu ? 2 ** 30 : 2 ** 26;
   const [a, b] = [device.allocate(bytes, 'copied'), device.allocate(bytes, 'copied')];
   const copy = () => device.call('copyOnDevice', { destination: b.pointer, source: a.pointer, bytes });
-  // Inside a graph an H100 copies at 2.4 TB/s, enqueued one by one at 3.0.
+  // Not as a graph: in a graph an H100 copies at 2.4 TB/s, but enqueued one by one at 3.0 TB/s.
   const copyTime = await timeOnDevice(device, copy, least, { records: false });
   for (const buffer of [a, b]) buffer.close();
 
@@ -47,7 +47,7 @@ export async function measurePeaks(device: Device) {
   fillRandom(input);
   fillRandom(weight);
   device.reserveWorkspace(matmulScratch(device, { N: size, C: size, O: size, gradients: true }));
-  // The library's matmul, also where a kernel of the user computes the op.
+  // `device.call` runs the library's matmul even if a user's kernel replaces the op.
   const tensors = { out: out.pointer, in: input.pointer, weight: weight.pointer };
   const absent = { pre: null, bias: null, residual: null };
   const sizes = { N: size, C: size, O: size, activation };
@@ -57,21 +57,21 @@ export async function measurePeaks(device: Device) {
   const fp8Time = device.dtype === 'fp8' ? await timeFp8(device, { out, input, weight }, least) : undefined;
   for (const { buffer } of [out, input, weight]) buffer.close();
   return {
-    /** Bytes read and written per second by a copy on the device. */
+    /** Bytes per second that a copy within the device's memory moves, reads and writes both counted. */
     copyBytesPerSecond: (2 * bytes * 1000) / copyTime,
-    /** Operations per second of the library's matmul of square matrices of random numbers. */
+    /** Floating-point operations per second of the library's matmul of two square matrices of random numbers. */
     matmulFlopsPerSecond: (flops * 1000) / matmulTime,
-    /** Operations per second of the library's matmul in FP8, on a device with FP8. */
+    /** As `matmulFlopsPerSecond`, in FP8; undefined unless the device's dtype is fp8. */
     fp8FlopsPerSecond: fp8Time === undefined ? undefined : (flops * 1000) / fp8Time,
     matmulSize: size,
-    /** Whether an op computes and moves bytes one after the other. */
+    /** Whether an op's time is the sum of computing and moving bytes (a CPU) rather than the longer of the two (a GPU). */
     waits: !isGpu,
   };
 }
 
 type Matrices = Readonly<Record<'out' | 'input' | 'weight', Tensor>>;
 
-/** Milliseconds of the matmul of the same numbers in FP8. */
+/** Milliseconds of the library's FP8 matmul of these matrices, which are quantized first. */
 async function timeFp8(device: Device, { out, input, weight }: Matrices, least: number): Promise<number> {
   const size = out.shape[0]!;
   const sizes = { C: size, O: size };
@@ -96,7 +96,7 @@ async function timeFp8(device: Device, { out, input, weight }: Matrices, least: 
   return ms;
 }
 
-/** Roughly normal numbers: matmuls run slower on random data than on zeros. */
+/** Fills a tensor with roughly normal random numbers, because a matmul runs faster on zeros than on random numbers. */
 function fillRandom(tensor: Tensor): void {
   const part = Math.min(tensor.count, 2 ** 20);
   const values = Float32Array.from({ length: part }, () => Math.random() + Math.random() + Math.random() - 1.5);

@@ -1,20 +1,21 @@
-// Times work on a device by its events.
+// Times work on a device by events that are recorded before and after the work.
 import { median } from '../../base/quantile.ts';
 import type { Device } from '../../native/device.ts';
 
-/** A measurement stops after this time in ms, but makes at least one run. */
+/** Milliseconds after which a measurement starts no further run. */
 const enoughByDefault = 1000;
 
 /**
- * Milliseconds that `run` takes on the device after `flush` has replaced the contents of its caches: the median of 20 runs.
- * @param flush enqueues work that takes the device longer than the host needs to enqueue `run`: otherwise the host is timed
+ * Milliseconds that `run` takes on the device with cold caches: the median of up to 20 runs, each after a `flush`.
+ * @param flush enqueues work that evicts the caches, and takes the device longer than the host needs to enqueue `run`; with less
+ * work the time would include the host's
  */
 export const timeCold = (device: Device, run: () => void, flush: () => void, enough?: number): Promise<number> =>
   medianOf(device, run, { most: 20, enough, flush });
 
 /**
- * Milliseconds that `run` takes on the device: the median of five rounds of repeats, a round at least `least` ms. If the
- * device records graphs, a round is one graph, without time of the host; `records: false` enqueues each call instead.
+ * Milliseconds that `run` takes on the device: the median of five rounds, each of which repeats `run` for at least `least` ms. A round
+ * is one graph if the device records graphs, so the host's time is excluded. `records: false` enqueues each call instead.
  */
 export async function timeOnDevice(
   device: Device,
@@ -27,7 +28,7 @@ export async function timeOnDevice(
       for (let repeat = 0; repeat < repeats; repeat++) run();
     };
     const program = records ? device.program(enqueue) : { run: enqueue };
-    // The first round pays for loading kernels and the graph.
+    // An untimed first round, because it loads the kernels and records the graph.
     program.run();
     await device.finished();
     return (await medianOf(device, () => program.run(), { most: 5, enough })) / repeats;
@@ -36,7 +37,7 @@ export async function timeOnDevice(
   return once < least ? await rounds(Math.min(1000, Math.ceil(least / Math.max(once, 1e-3)))) : once;
 }
 
-/** The median time of at most `most` runs in `enough` ms, each after a `flush`. */
+/** The median milliseconds of at most `most` runs, each after a `flush`. No run starts later than `enough` ms after the first. */
 async function medianOf(
   device: Device,
   run: () => void,

@@ -1,13 +1,13 @@
-// The result of one check of the doctor; the other files here make the checks, and the command prints them.
+// The result type of the checks that `doctor` runs; the other files in this folder run them, the command prints them.
 
-/** One line of the report. */
+/** One line of the report that `doctor` prints. */
 export interface Check {
   /** "node", "gpu", "kernels of cuda bf16" */
   readonly name: string;
-  /** Warning: something that is not needed yet, such as a compiler after the libraries are built. */
+  /** `warning`: a fault that does not prevent training now, such as a missing compiler when the libraries are built. */
   readonly state: 'ok' | 'warning' | 'failed';
   readonly found: string;
-  /** Advice: a command or an explanation. */
+  /** Advice against the fault: a command or an explanation. */
   readonly fix?: string;
 }
 

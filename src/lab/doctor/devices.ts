@@ -1,4 +1,4 @@
-// Checks the native libraries and the GPUs: which libraries are built, which one opens and why, which GPUs there are.
+// Checks for `doctor`: the native libraries (built, opened, or why not), the GPUs, and the device that training uses.
 import { existsSync } from 'node:fs';
 import { attempt, Gpt2Error } from '../../base/errors.ts';
 import { gib } from '../../model/memory.ts';
@@ -11,11 +11,11 @@ import { type Check, failed, ok, warning } from './check.ts';
 
 export const isBuilt = (kind: LibraryKind): boolean => existsSync(libraryPath(kind));
 
-/** Advice for a library that fails. If an environment variable may be the cause, building it again would not help. */
+/** Advice for a library that fails. If GPT2_KERNELS may be the cause, building the library again would not help. */
 const fixOf = (kind: LibraryKind): string =>
   process.env.GPT2_KERNELS && isBuilt(kind) ? 'correct or unset GPT2_KERNELS' : libraryFix(kind);
 
-/** The GPUs that nvidia-smi lists, and whether the CUDA library could use one. */
+/** Lists the GPUs that nvidia-smi finds. `hasGpu`: at least one has compute capability 8.0, which the CUDA library needs. */
 export function checkGpus(): { check: Check; hasGpu: boolean } {
   const lines = gpuFields('name,compute_cap,memory.total,memory.free,driver_version');
   if (!lines) return { check: ok('gpu', 'nvidia-smi finds none: training runs on the CPU'), hasGpu: false };
@@ -33,7 +33,7 @@ export function checkGpus(): { check: Check; hasGpu: boolean } {
   return { check: ok('gpu', found), hasGpu: true };
 }
 
-/** Whether a library exists, loads and opens, on which device, and the dtypes in which its kernels can be checked. */
+/** Opens a library and reports its device and code path. `dtypes`: the dtypes in which its kernels can be checked; none if it fails. */
 export function checkLibrary(kind: LibraryKind, hasGpu: boolean): { check: Check; dtypes: readonly Dtype[] } {
   const [name, path] = [`${kind} library`, libraryPath(kind)];
   const refused = (found: string, unneeded: string) => {
@@ -48,14 +48,14 @@ export function checkLibrary(kind: LibraryKind, hasGpu: boolean): { check: Check
     const free = `${gib(available)} of ${gib(total)} free`;
     const kernels = `${library} ${codePath}${faster ? ` (not ${faster})` : ''}`;
     const check = ok(name, `${path}: ${kernels} on ${what}, ${dtypes.join(' ')}, ${free}`);
-    // GPT2_LIBRARY may name either library.
+    // GPT2_LIBRARY may have opened the other library instead; its kernels are not checked under this name.
     return { check, dtypes: library === kind ? dtypes : [] };
   });
   if (!(opened instanceof Gpt2Error)) return opened;
   return refused(opened.message, `${path}; not usable here: ${opened.message}`);
 }
 
-/** The CPU's rates of matmuls in each dtype that it may train in, and of a copy. */
+/** Measures the CPU's matmuls in each dtype that it trains in, and a copy in memory. */
 export async function checkRates(dtypes: readonly Dtype[]): Promise<Check> {
   const [found, copies]: [string[], number[]] = [[], []];
   for (const dtype of (['fp32', 'bf16'] as const).filter((each) => dtypes.includes(each))) {
@@ -68,7 +68,7 @@ export async function checkRates(dtypes: readonly Dtype[]): Promise<Check> {
   return ok('cpu rates', `${found.join(', ')}; trains in ${defaultDtype('cpu')}`);
 }
 
-/** The device that `--device auto` chooses, and why. */
+/** Reports the device that `--device auto` chooses, and the reason. */
 export function checkChoice(): Check {
   const name = 'train uses';
   const chosen = attempt(() => selectDevice('auto'));

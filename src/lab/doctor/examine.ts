@@ -1,10 +1,10 @@
-// Checks everything that training needs; a check comes after those that it depends on. Writes nothing.
+// Runs all checks of `doctor`. A check runs after the checks on whose results it depends. No check writes a file.
 import { type Check, failed } from './check.ts';
 import { checkChoice, checkGpus, checkLibrary, checkRates, isBuilt } from './devices.ts';
 import { checkKernels } from './launch-kernels.ts';
 import { checkFolder, checkNode, checkSystem, checkTools } from './system.ts';
 
-/** @param tell called with the result of each check */
+/** @param tell called with each check's result as soon as it is known */
 export async function examine(tell: (check: Check) => void = () => {}): Promise<Check[]> {
   const checks: Check[] = [];
   const add = (check: Check) => {

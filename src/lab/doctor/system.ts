@@ -1,4 +1,4 @@
-// Checks the machine: Node, system, build tools, disk space and write permission.
+// Checks the machine for `doctor`: Node, operating system, build tools, disk space and write permission.
 import { spawnSync } from 'node:child_process';
 import { accessSync, constants, existsSync, statfsSync } from 'node:fs';
 import { availableParallelism, freemem, totalmem } from 'node:os';
@@ -7,7 +7,7 @@ import { packageDescription } from '../../base/package-root.ts';
 import { gib } from '../../model/memory.ts';
 import { type Check, failed, ok, warning } from './check.ts';
 
-/** The output of a program's --version, or undefined if it is not installed. */
+/** Output of `program --version`; undefined if the program is missing or fails. */
 function versionOf(program: string): string | undefined {
   const { status, stdout } = spawnSync(program, ['--version'], { encoding: 'utf8', timeout: 10_000 });
   return status === 0 ? stdout.trim() : undefined;
@@ -29,7 +29,7 @@ export function checkSystem(): Check {
   return warning('system', found, fix);
 }
 
-/** The tools needed to build the libraries; none if they are built. */
+/** Checks the tools that build the libraries. A missing tool is no fault if its library is built. */
 export function checkTools({ cpuIsBuilt, cudaIsBuilt }: { cpuIsBuilt: boolean; cudaIsBuilt: boolean }): Check[] {
   const tool = (name: string, program: string, isNeeded: boolean, fix: string): Check => {
     const found = versionOf(program)?.split('\n')[0];
@@ -54,9 +54,9 @@ function checkNvcc(cudaIsBuilt: boolean): Check {
   return warning('nvcc', `${release}, and no CUDA library yet`, 'npm run build:cuda');
 }
 
-/** Checks disk space and write permission of a folder for runs or data. */
+/** Checks free disk space and write permission for a folder of runs or data, which need not exist. */
 export function checkFolder(folder: string): Check {
-  // A folder that does not exist yet will be created in the nearest existing one.
+  // Check the nearest existing parent, in which the folder will be created.
   let there = resolve(folder);
   while (!existsSync(there)) there = dirname(there);
   const { bavail, bsize } = statfsSync(there);
@@ -68,7 +68,7 @@ export function checkFolder(folder: string): Check {
     const fix = 'work in a folder of yours: cd ~/…, or name one with --out';
     return failed(`folder ${folder}`, `${there} cannot be written`, fix);
   }
-  // A checkpoint of GPT-2 124M takes 1.5 GB, and the next one is complete before the last is removed.
+  // Two checkpoints of GPT-2 124M, 1.5 GB each: the new one is written completely before the last is removed.
   if (free < 3e9) return warning(`folder ${folder}`, found, 'make room: two checkpoints of GPT-2 124M take 3 GB');
   return ok(`folder ${folder}`, found);
 }

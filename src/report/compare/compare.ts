@@ -1,39 +1,39 @@
-// Compares a run with a reference or another run, series by series: their differences, and whether these are inside the limits.
-// ../../runs and reference.ts read the series, pairs.ts pairs them, comparison-text.ts and the command show the result.
+// Compares two runs, or a run with a reference, series by series: the differences, and whether they are inside the limits.
+// pairs.ts pairs the runs, reference.ts reads references, comparison-text.ts words the result.
 import { checkValue, real } from '../../base/checks/given.ts';
 import { type SeriesName, seriesNames } from '../../runs/curves.ts';
 import type { RunSeries, Series } from '../../runs/reader.ts';
 import type { Limit } from './reference.ts';
 
-/** The other side of a comparison: a reference, or another run, which has no limits. */
+/** The run that another run is compared with: a reference, with limits, or a run of ours, without limits. */
 export interface Baseline {
   readonly name: string;
   readonly series: RunSeries;
   readonly limits?: readonly Limit[] | undefined;
 }
 
-/** The comparison of a run with a reference or another run, in all series but those in `without` of `compareSeries`. */
+/** The result of a comparison, for all series but those in the argument `without` of `compareSeries`. */
 export interface Comparison {
   readonly series: readonly ReturnType<typeof compareOne>[];
-  /** The last common validation. */
+  /** The losses at the last step at which both were validated; undefined without such a step. */
   readonly finalValidation: { readonly step: number; readonly run: number; readonly reference: number } | undefined;
-  /** A step is in common, and no difference is beyond a limit. Steps without a limit do not count: see `judged`. */
+  /** Whether the compared runs have a step in common, and no limit is violated. Steps without a limit do not count: see `judged`. */
   readonly inside: boolean;
 }
 
 type Pair = ReturnType<typeof pairsOf>[number];
 
-/** Learning rates are printed with six decimals: half a unit of the last one. */
+/** Allowed difference of learning rates. References list six decimals, so this is half a unit of the last one. */
 const learningRateWithin = 5e-7;
 
-/** The rounding error of subtracting two decimal fractions in binary: 10.8721 - 10.8719 is a little over 0.0002. */
+/** Added to limits against the binary rounding of decimal fractions: 10.8721 - 10.8719 is a little more than 0.0002. */
 const subtraction = 1e-9;
 
 /**
- * Compares at the common steps. A `tolerance` applies to every step of every series and replaces the reference's limits; for
- * learning rates it is at least half a unit of the last printed digit. Without limits and `tolerance` nothing is judged.
- * @param without series that are left out
- * @throws UsageError for a wrong argument, or a series in `without` that does not exist
+ * Compares a run with a baseline at the steps that both have. A `tolerance` replaces the baseline's limits, at every step of every
+ * series; for learning rates it is at least half a unit of the last recorded digit. With neither, nothing is judged.
+ * @param without names of series that are not compared
+ * @throws UsageError for a wrong argument, or a name in `without` that is not a series
  * @example const { inside } = compareSeries(readRun('runs/first').series, readReference('llmc-d6-fp32-b4-t64'), 0.01);
  */
 export function compareSeries(
@@ -62,7 +62,7 @@ export function compareSeries(
   };
 }
 
-/** The limits of a series over a baseline: see `compareSeries`. */
+/** The limits by which a series is judged against a baseline; a tolerance replaces the baseline's. */
 export function limitsOf(series: SeriesName, { limits }: Pick<Baseline, 'limits'>, tolerance?: number): Limit[] {
   if (!limits && tolerance === undefined) return [];
   const always = { series, from: 0, to: Number.MAX_SAFE_INTEGER };
@@ -71,7 +71,7 @@ export function limitsOf(series: SeriesName, { limits }: Pick<Baseline, 'limits'
   return (limits ?? []).filter((limit) => limit.series === series);
 }
 
-/** The values at the common steps, in the order of the reference. */
+/** The values of both at their common steps, in the order of the reference. A NaN makes the difference infinite. */
 export function pairsOf(run: Series, reference: Series) {
   const ours = new Map(run);
   return reference.flatMap(([step, wanted]) => {
@@ -82,7 +82,7 @@ export function pairsOf(run: Series, reference: Series) {
   });
 }
 
-/** Differences are absolute; a NaN counts as an infinite difference. */
+/** Compares one series. Differences are absolute values. */
 function compareOne(series: SeriesName, pairs: readonly Pair[], limits: readonly Limit[]) {
   let worst: { readonly step: number; readonly difference: number } | undefined;
   let beyond: { readonly step: number; readonly difference: number; readonly within: number } | undefined;
@@ -97,14 +97,14 @@ function compareOne(series: SeriesName, pairs: readonly Pair[], limits: readonly
   return {
     series,
     steps: pairs.length,
-    /** The number of common steps to which a limit applies. */
+    /** Number of common steps to which a limit applies. */
     judged: pairs.filter(({ step }) => limits.some((limit) => appliesTo(limit, step))).length,
-    /** The largest difference, and the first step that has it. */
+    /** The largest difference, at the first step that has it. */
     worst,
     mean: meanOf(pairs),
-    /** The first step beyond its limit. */
+    /** The first step whose difference is over its limit. */
     beyond,
-    /** The first mean over a range of steps that is beyond its limit. */
+    /** The first limit of kind 'mean' that the mean difference over its steps violates. */
     meanBeyond: limits
       .filter(({ kind }) => kind === 'mean')
       .map((limit) => ({ limit, mean: meanOf(pairs.filter(({ step }) => appliesTo(limit, step))) }))
@@ -114,7 +114,7 @@ function compareOne(series: SeriesName, pairs: readonly Pair[], limits: readonly
 
 export const appliesTo = ({ from, to }: Limit, step: number): boolean => step >= from && step <= to;
 
-/** The difference that a limit allows at this value of the reference. */
+/** The allowed difference at a step where the reference has this value. */
 export const withinAt = ({ within, relativeAbove }: Limit, reference: number): number =>
   relativeAbove && reference > relativeAbove.above ? reference * relativeAbove.within : within;
 

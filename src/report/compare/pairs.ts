@@ -1,5 +1,5 @@
-// Pairs runs with baselines: the references or runs that the user names; else the reference with the configuration of
-// all runs; else the first run. compare.ts measures how far two curves differ.
+// Chooses the baselines that runs are compared with: the references or runs that the user names; else the reference whose
+// configuration all runs have; else the first run. compare.ts then compares each pair.
 import { existsSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { gpt2Error } from '../../base/errors.ts';
@@ -26,17 +26,17 @@ export interface Pair {
 }
 
 /**
- * Reads runs and pairs each with every baseline of `names`: references by name or file, which must have the run's configuration,
- * or run folders with any configuration. Without `names` the baseline is the reference with the configuration of all runs or, for
- * several runs, the first run; a single run without a reference stays unpaired.
- * @returns runs in the order of `folders`; as `baselines` references, and runs that are not among `runs`
- * @throws Gpt2Error if something cannot be read, or a named reference has no run's configuration
+ * Reads runs and pairs each with its baselines. A name in `names` is a reference (name or file), whose configuration the run must have,
+ * or a run folder with any configuration. Without `names` the baseline is the reference with the configuration of all runs or, if there
+ * is none, the first run; a single run then stays unpaired.
+ * @returns `runs` in the order of `folders`, without runs in `names`; `baselines`: the references and runs that are not in `runs`
+ * @throws Gpt2Error if a folder or name cannot be read, or a named reference has no run's configuration
  */
 export function pairRuns(folders: readonly string[], names: readonly string[] = []) {
   const runs = nameRuns(folders);
   if (names.length === 0) return pairByConfiguration(runs);
   const named = names.map((name) => (existsSync(logPath(name)) ? nameRuns([name])[0]! : readReference(name)));
-  // A run is not compared with itself.
+  // Leave out a run that is also named as a baseline.
   const rest = runs.filter(({ folder }) => !named.some((one) => isRun(one) && resolve(one.folder) === resolve(folder)));
   if (rest.length === 0) throw gpt2Error`${folders.join(', ')} cannot be compared with itself; name another run`;
   const pairs = rest.flatMap((run) => named.filter((one) => fits(run, one)).map((one) => ({ run, baseline: one })));
@@ -64,7 +64,7 @@ function refuse(run: NamedRun, [reference]: readonly (Reference | NamedRun)[], r
   throw gpt2Error`${runs === 1 ? 'the run' : run.folder} is not configured as ${reference!.name}: ${differences}; train with these${presetOf(reference!)}, or name another --reference`;
 }
 
-/** Names runs by the last part of their path, or by the whole path where two last parts are equal. */
+/** Names each run by its folder's name, or by its path if two folders have equal names. */
 function nameRuns(folders: readonly string[]): NamedRun[] {
   const short = folders.map((folder) => basename(resolve(folder)));
   return folders.map((folder, index) => {

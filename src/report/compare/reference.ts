@@ -1,6 +1,5 @@
-// Reads reference curves, and finds one by a run's configuration. A reference is a recorded run of another program, with the
-// limits inside which our runs count as equal: a JSON file in data/reference of this package, whose series
-// scripts/make-references.ts writes.
+// Reads reference curves, and finds the reference of a run by its configuration. A reference is a recorded run of another program (such
+// as llm.c) with limits inside which our runs count as equal: a JSON file in data/reference, made by scripts/make-references.ts.
 import { existsSync, readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import * as z from 'zod';
@@ -16,17 +15,17 @@ import { seriesNames } from '../../runs/curves.ts';
 
 const limitSchema = z.strictObject({
   series: z.enum(seriesNames),
-  /** 'step' (the default): each step alone; 'mean': the mean |difference| over these steps. */
+  /** 'step' (default): a limit for each step's |difference|; 'mean': for the mean |difference| over the steps. */
   kind: z.enum(['step', 'mean']).optional(),
-  /** First and last step of the limit. */
+  /** First and last step to which the limit applies. */
   from: z.int(),
   to: z.int(),
-  /** Largest |difference| allowed. */
+  /** Largest allowed |difference|. */
   within: z.number().nonnegative(),
-  /** Where the reference's value is above `above`, the limit is relative: `within` times the value. */
+  /** Where the reference's value exceeds `above`, the limit is relative: this `within` times the value. */
   relativeAbove: z.strictObject({ above: z.number(), within: z.number().nonnegative() }).optional(),
 });
-/** The largest allowed difference of a run from a reference over a range of steps. */
+/** The allowed difference of a run from a reference, for one series over a range of steps. */
 export type Limit = z.infer<typeof limitSchema>;
 
 const points = z.array(z.tuple([z.int(), z.number()]));
@@ -34,15 +33,15 @@ const text = z.string();
 const referenceSchema = z.object({
   name: text,
   source: z.object({ program: text, version: text, hardware: text, precision: text, command: text }),
-  /** Fields of a run's configuration that identify the reference; missing fields are not compared. */
+  /** The fields of config.json that a run must share with the reference: see `mismatches`. */
   configuration: z.record(text, z.union([text, z.number(), z.boolean()])),
   series: z.object({ train: points, val: points, norm: points, lr: points }),
   limits: z.array(limitSchema),
 });
-/** A recorded run: its source, configuration, measurements, and the limits for our runs. */
+/** A recorded run of another program: its source, configuration and series, and the limits for our runs. */
 export type Reference = z.infer<typeof referenceSchema>;
 
-/** Names of the references that come with this package. */
+/** Names of the references in this package, sorted. */
 export const referenceNames = (): string[] =>
   readdirSync(referenceFolder)
     .filter((name) => name.endsWith('.json'))
@@ -68,17 +67,17 @@ export function readReference(nameOrPath: string): Reference {
   }
 }
 
-/** " (train --preset NAME)": each curve of this package is also a preset with the same name; empty for other curves. */
+/** " (train --preset NAME)" for a reference of this package, each of which is also a preset; '' for others. */
 export const presetOf = ({ name }: { readonly name: string }): string =>
   referenceNames().includes(name) ? words` (train --preset ${name})` : '';
 
-/** A field in which a run's configuration differs from its reference's. */
+/** A field of config.json, with its differing values in a run and in what the run is compared with. */
 type Mismatch = { readonly field: string; readonly run: unknown; readonly reference: unknown };
 
 /**
- * The fields in which a run differs from a reference, without the validation's fields: see `unlike`. A model preset has no name
- * here: weights start from the seed, and sizes are separate fields; a path names weights to start from. If a reference lacks an
- * option that was added later, such as the optimizer, the option's default counts.
+ * The fields in which a run's configuration differs from a reference's, except for fields of validation (see `unlike`). A new model's
+ * preset name is not compared, because its sizes are separate fields; a path to trained weights is. An option that is newer than the
+ * reference, such as the optimizer, counts there as its default.
  */
 export function mismatches(configuration: Configuration, { configuration: wanted }: Reference): Mismatch[] {
   const isNew = isNewModel(configuration.model);
@@ -94,13 +93,13 @@ export function mismatches(configuration: Configuration, { configuration: wanted
     .filter(({ run, reference }) => run !== reference);
 }
 
-/** "batch 8 instead of 4, seed 1 instead of 42" */
+/** Differing fields in words: "batch 8 instead of 4, seed 1 instead of 42". */
 export const describeMismatches = (fields: readonly Mismatch[]): string =>
   fields.map(({ field, run, reference }) => `${field} ${nameOf(run)} instead of ${nameOf(reference)}`).join(', ');
 
 const nameOf = (value: unknown): unknown => (value === ofProgram ? "the program's" : (value ?? 'none'));
 
-/** The fields in which two runs differ; unlike in a comparison with a reference, also `steps` if the rate is constant. */
+/** The fields in which two runs differ. `steps` counts even with a constant rate, unlike in a comparison with a reference. */
 export function configurationDifferences(run: Record<string, unknown>, other: Record<string, unknown>): Mismatch[] {
   const isConstant = hasConstantRate(run) && hasConstantRate(other);
   return [...new Set([...Object.keys(run), ...Object.keys(other)])]
@@ -108,7 +107,7 @@ export function configurationDifferences(run: Record<string, unknown>, other: Re
     .filter(({ field, run, reference }) => run !== reference && (field === 'steps' || isCompared(field, isConstant)));
 }
 
-/** Whether the learning rate is constant after the warmup, and so independent of the number of steps. */
+/** Whether the learning rate stays constant after the warmup: then it does not depend on the number of steps. */
 const hasConstantRate = ({ schedule, finalLearningRateFraction }: Record<string, unknown>): boolean =>
   schedule === 'constant' || finalLearningRateFraction === 1;
 
@@ -117,7 +116,7 @@ const references = (): Reference[] => referenceNames().map(readReference);
 export const matchingReference = (configuration: Configuration): Reference | undefined =>
   references().find((reference) => mismatches(configuration, reference).length === 0);
 
-/** The reference with the same data and model that differs in the fewest other fields, or undefined. */
+/** The reference with the run's data and model that differs in the fewest other fields; undefined without one. */
 export const nearestReference = (configuration: Configuration): Reference | undefined =>
   references()
     .filter((reference) => hasSameLayers(configuration, reference.configuration))

@@ -1,27 +1,27 @@
-// Streams a run as server-sent events to any number of viewers. The log is the queue: a viewer is only a position in the log, so
-// a slow viewer costs one message of memory, and one that reconnects continues where it was. guard.ts decides which requests are
-// answered; page/page-events.ts reads the events, which docs/runs.md lists.
+// Streams a run's log to the browsers of any number of viewers as server-sent events (docs/runs.md lists them). Nothing is queued: a
+// viewer is a position in the log, so a slow viewer costs one message of memory, and a viewer that reconnects continues at its
+// position. guard.ts decides which requests are answered; page/page-events.ts receives the events.
 import type { ServerResponse } from 'node:http';
 import { beginning, type LogTail, type Position, type RunStart } from './log-tail.ts';
 
 interface Viewer {
   readonly response: ServerResponse;
   position: Position;
-  /** The time, in milliseconds, since which the last message has waited to be sent; undefined: it was sent. */
+  /** Since when (performance.now, ms) the connection has accepted no more data; undefined: it accepts data. */
   blockedAt: number | undefined;
 }
 
-/** Short enough to look immediate, long enough that millisecond steps share a message. */
+/** Interval of looking for new lines in the log: short enough to seem immediate, long enough to send many short steps at once. */
 const lookMilliseconds = 200;
-/** The interval of `idle` events; routers cut connections that are silent for a minute. */
+/** Interval of `idle` events. Without them routers would cut a connection that is silent for a minute. */
 const idleMilliseconds = 5000;
-/** A viewer that reads nothing for this long is gone or asleep; an awake one reconnects by itself. */
+/** A viewer that accepts no data for this long is disconnected: it is gone or asleep. An awake viewer reconnects by itself. */
 const blockedMilliseconds = 30_000;
 
 export class EventStream {
   readonly #viewers = new Set<Viewer>();
   #tail: LogTail | undefined;
-  /** The last event of each name, which is repeated to viewers that connect. */
+  /** The last data of each event that is not from the log; repeated to each viewer that connects. */
   readonly #last = new Map<string, object | undefined>();
   readonly #timers = [setInterval(() => this.#sendIdle(), idleMilliseconds)];
 
@@ -29,7 +29,7 @@ export class EventStream {
     return this.#viewers.size;
   }
 
-  /** Follows a log from now on. @param about makes the `about` event when the run starts */
+  /** Sends a log's lines from now on, as they are written. @param about makes the `about` event from the run's start */
   follow(tail: LogTail, about: (start: RunStart) => object): void {
     this.#tail = tail;
     let start: RunStart | undefined;
@@ -45,12 +45,12 @@ export class EventStream {
     this.#timers.push(setInterval(look, lookMilliseconds));
   }
 
-  /** Streams to a viewer from the position of a Last-Event-ID; without a valid one from the beginning. */
+  /** Starts streaming to a viewer: after the position in its Last-Event-ID or, without a valid one, from the log's beginning. */
   add(response: ServerResponse, lastEventId: string | undefined): void {
     const viewer: Viewer = { response, position: parseId(lastEventId), blockedAt: undefined };
     this.#viewers.add(viewer);
     response.on('close', () => this.#viewers.delete(viewer));
-    // A broken connection also emits 'close'.
+    // Ignore the error, because a broken connection also emits 'close'.
     response.on('error', () => {});
     response.on('drain', () => {
       viewer.blockedAt = undefined;
@@ -62,13 +62,13 @@ export class EventStream {
     this.#sendLines(viewer);
   }
 
-  /** Sends an event that is not from the log to all viewers, now and when they connect. */
+  /** Sends an event that is not from the log to all viewers, and later to each new viewer. */
   send(event: 'about' | 'machine' | 'kernels', data: object | undefined): void {
     this.#last.set(event, data);
     for (const viewer of this.#viewers) this.#sendEvent(viewer, event, data);
   }
 
-  /** Sends the rest of the log and ends all streams. */
+  /** Sends the rest of the log to all viewers, and ends their streams. */
   close(): void {
     for (const timer of this.#timers) clearInterval(timer);
     for (const viewer of this.#viewers) {
@@ -78,7 +78,7 @@ export class EventStream {
     }
   }
 
-  /** Sends lines until the connection takes no more; 'drain' continues. */
+  /** Sends log lines until the connection accepts no more; its 'drain' event continues. */
   #sendLines(viewer: Viewer): void {
     while (viewer.blockedAt === undefined) {
       const lines = this.#tail?.after(viewer.position);
@@ -89,7 +89,7 @@ export class EventStream {
     }
   }
 
-  /** A blocked viewer is skipped, because these events are repeated anyway. */
+  /** Sends an event that is not from the log. A blocked viewer misses `machine` and `idle` events: the next ones come soon. */
   #sendEvent(viewer: Viewer, event: string, data: object | undefined): void {
     const isFleeting = event === 'machine' || event === 'idle';
     if (data === undefined || (isFleeting && viewer.blockedAt !== undefined)) return;
@@ -114,7 +114,7 @@ export class EventStream {
   }
 }
 
-/** An event as text. Every line of the data begins with `data:`, for any line end. */
+/** An event in the format of server-sent events. Each line of `data`, whatever its line break, becomes a line `data: ...`. */
 function message({ event, id }: { event?: string; id?: Position }, data: string): string {
   const head = [...(event ? [`event: ${event}`] : []), ...(id ? [`id: ${id.offset}-${id.mark}`] : [])];
   return `${[...head, ...data.split(/\r\n|\r|\n/).map((line) => `data: ${line}`)].join('\n')}\n\n`;

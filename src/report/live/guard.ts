@@ -1,5 +1,5 @@
-// Decides which requests are answered. The page shows a run to the users of this machine; another site's page that is open in
-// the same browser must neither read it nor hold its connections.
+// Decides which HTTP requests the live page's server answers. Any user of this machine may read the page. A page of another site in the
+// same browser must neither read it nor occupy its connections.
 import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
 import { hostname } from 'node:os';
@@ -8,12 +8,12 @@ const longestUrl = 256;
 
 const ownNames: readonly string[] = ['localhost', '127.0.0.1', '[::1]'];
 
-/** Whether only this machine can reach an address. */
+/** Whether an address can be reached only from this machine. */
 export const isLoopback = (host: string): boolean => host === 'localhost' || host === '::1' || /^127\./.test(host);
 
 /**
- * @param served the address that the server listens at
- * @param routes the only valid URLs; they are compared as text, and no URL is ever parsed
+ * The refusal of a request: status and text; undefined if it may be answered.
+ * @param served the address at which the server listens @param routes the valid URLs, compared as text: no URL is parsed
  */
 export function refusalOf(
   { method, url = '', headers }: Pick<IncomingMessage, 'method' | 'url' | 'headers'>,
@@ -21,9 +21,9 @@ export function refusalOf(
   routes: readonly string[],
 ): { readonly status: number; readonly text: string } | undefined {
   const { host, origin } = headers;
-  // With DNS rebinding, a foreign name resolves to this machine, and the browser treats a foreign page's requests as same-origin.
+  // Check the host against DNS rebinding: a foreign name that resolves to this machine makes a foreign page same-origin here.
   if (!isOwnName(host ?? '', served)) return { status: 421, text: 'this is not the host you asked for' };
-  // A link from another site is allowed; image and script elements of other sites send no Origin.
+  // Check Sec-Fetch-Site too: image and script elements of other sites send no Origin. A link from another site is a 'navigate'.
   const { 'sec-fetch-site': site = 'none', 'sec-fetch-mode': mode } = headers;
   const isForeign = !['same-origin', 'none'].includes(site as string) && mode !== 'navigate';
   if (isForeign || (origin !== undefined && origin !== `http://${host}`))
@@ -34,10 +34,7 @@ export function refusalOf(
   return undefined;
 }
 
-/**
- * The port may differ, because a tunnel has another port. A server for other machines accepts any numeric address: no foreign
- * name is involved.
- */
+/** Whether a Host header names this server. The port may differ (a tunnel). A server for other machines accepts any IP address. */
 function isOwnName(host: string, served: string): boolean {
   const name = host.toLowerCase().replace(/:\d{1,5}$/, '');
   if (ownNames.includes(name) || name === served.toLowerCase() || name === `[${served}]`) return true;

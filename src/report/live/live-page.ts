@@ -1,28 +1,28 @@
-// Serves a live page on a separate thread (thread.ts), so that steps and viewers do not wait for each other, and no failure of
-// the server ends the run.
+// Opens the live page, which is served by a separate thread (thread.ts): training and viewers do not wait for each other, and a
+// failing server does not end the run.
 import { Gpt2Error, gpt2Error } from '../../base/errors.ts';
 import { startThread } from '../../native/start-thread.ts';
 import type { KernelRound } from '../kernel-round.ts';
 import { isLoopback } from './guard.ts';
 import type { Followed, ServeOptions } from './server.ts';
 
-/** The thread's first message: the page's address, or its failure. */
+/** The thread's first message: the page's URL, or the reason why it cannot be served. */
 export type Opened = { readonly url: string } | { readonly failure: string };
 
 export type Order = { readonly follow: Followed } | { readonly show: KernelRound } | 'close' | 'close unwatched';
 
-/** The answer to 'close unwatched'. */
+/** The thread's answer to 'close unwatched'. */
 export type Answer = { readonly isWatched: boolean };
 
-/** The thread's heap in MiB: each viewer needs a message, the page's references less than a megabyte. */
+/** The thread's largest heap in MiB. A viewer needs memory for one message; the reference curves take less than a megabyte. */
 const resourceLimits = { maxOldGenerationSizeMb: 128 };
 
 export type LivePage = Awaited<ReturnType<typeof openLivePage>>;
 
 /**
- * Opens the port and reports the page's address.
- * @param notice called with the address, and with the failure if the page ends by itself and `ended` is not awaited
- * @throws Gpt2Error naming the port or the address that is not available
+ * Starts the page's thread, and waits until its port is open.
+ * @param notice called with the page's URL, and with the error if the page fails while nobody awaits `ended`
+ * @throws Gpt2Error with the port or address that is not available
  */
 export async function openLivePage(options: ServeOptions, notice: (text: string) => void) {
   const worker = startThread('./thread', import.meta.url, { workerData: { options }, resourceLimits });
@@ -46,23 +46,23 @@ export async function openLivePage(options: ServeOptions, notice: (text: string)
   const tell = (order: Order) => worker.postMessage(order);
   return {
     url: opened.url,
-    /** Shows a run from now on. */
+    /** Makes the page show a run from now on. */
     follow: (followed: Followed) => tell({ follow: followed }),
-    /** Shows kernels from now on; the page must have been opened for kernels. */
+    /** Makes a page that was opened for kernels show the state of `kernel watch`. */
     show: (round: KernelRound) => tell({ show: round }),
-    /** Waits until the page has ended, instead of the notice. @throws Gpt2Error unless the page was closed */
+    /** Waits until the page has ended; its failure is then thrown and not reported to `notice`. @throws Gpt2Error if the page fails */
     ended: () => {
       isAwaited = true;
       return ended;
     },
-    /** Closes the page as soon as nobody watches it. @returns whether somebody watches now */
+    /** Closes the page as soon as it has no viewer. @returns whether it has a viewer now */
     closeUnwatched: async (): Promise<boolean> => {
       const answered = new Promise<Answer>((resolve) => void worker.once('message', resolve));
       tell('close unwatched');
       const failed = ended.catch(() => undefined);
       return (await Promise.race([answered, failed]))?.isWatched ?? false;
     },
-    /** The thread sends the rest of the log and ends by itself within a second. */
+    /** Makes the thread send the rest of the log and end, which takes at most a second. Does not wait. */
     close: () => tell('close'),
   };
 }

@@ -1,12 +1,12 @@
-// Follows a run's log while it is written, cut by a resume or started again: its newest `run` event, and the lines after a
-// position. event-stream.ts sends them to viewers.
+// Reads a run's log while it grows, is cut by a resume, or is replaced by a new run: the newest `run` event, and the lines after a
+// position. event-stream.ts sends the lines to viewers.
 import { hash } from 'node:crypto';
 import { fstatSync, openSync, readSync } from 'node:fs';
 import { closing } from '../../base/files/regular-file.ts';
 import { logPath } from '../../runs/paths.ts';
 import { type RunEvent, readEvent } from '../../runs/schema.ts';
 
-/** The end of a line in a log. `mark` is a hash of the bytes before; in a log that was cut and grew again, the hash differs. */
+/** A line end in a log: its byte offset, and a hash of the bytes before it. If the log was cut and grew again, the hash differs. */
 export interface Position {
   readonly offset: number;
   readonly mark: string;
@@ -14,29 +14,29 @@ export interface Position {
 
 export type RunStart = Extract<RunEvent, { event: 'run' }>;
 
-/** Bytes read at once. A longer line would be sent in pieces, which are no events; our lines have at most 20 kB. */
+/** Bytes per read. A longer line would be sent in parts that are not events; lines have at most 20 kB. */
 const windowBytes = 64 * 1024;
-/** Bytes that a mark hashes. Each step's line has its time with all digits, so two logs do not share this many by chance. */
+/** Bytes that `mark` hashes. Two logs never have 4,096 equal bytes, because each step's line holds its time with all digits. */
 const markedBytes = 4096;
 
 const markOf = (bytes: Buffer): string => hash('sha256', bytes).slice(0, 16);
 
-/** The start of every log. */
+/** The position before the first line of any log. */
 export const beginning: Position = { offset: 0, mark: markOf(Buffer.alloc(0)) };
 
 export type LogTail = ReturnType<typeof logTailOf>;
 
-/** @param run the run's folder; its log need not exist yet */
+/** Opens nothing yet. @param run the run's folder, whose log may not exist yet */
 export function logTailOf(run: string) {
   const path = logPath(run);
   let end = beginning;
   let seen = '';
   const tail = {
-    /** The newest event of the run's start. */
+    /** The newest `run` event, which records a start of the run; undefined before the first. */
     start: undefined as RunStart | undefined,
-    /** The time of the last write, in milliseconds since 1970; 0: never. */
+    /** Time of the last write to the log, in milliseconds since 1970; 0 before the first. */
     written: 0,
-    /** Reads the file's state again. @returns whether it changed */
+    /** Reads what is new in the log. @returns whether the file has changed */
     look: (): boolean =>
       opened(path, false, (file) => {
         const { size, mtimeMs, ino } = fstatSync(file);
@@ -50,13 +50,13 @@ export function logTailOf(run: string) {
         }
         return true;
       }),
-    /** Some of the complete lines after a position; 'cut' if the log before the position has changed. */
+    /** Complete lines after a position, up to `windowBytes`; 'cut' if the log before it has changed; undefined without a new line. */
     after: (position: Position) => opened(path, undefined, (file) => read(file, position)),
   };
   return tail;
 }
 
-/** A log that cannot be read now (missing, its disk not mounted) may be readable later. */
+/** Opens the log and calls `use`. Returns `otherwise` if the log cannot be read now (not written yet, disk unmounted). */
 function opened<R, O>(path: string, otherwise: O, use: (file: number) => R): R | O {
   try {
     return closing(openSync(path, 'r'), use);
@@ -66,7 +66,7 @@ function opened<R, O>(path: string, otherwise: O, use: (file: number) => R): R |
   }
 }
 
-/** Complete lines without the last line break, and their end. */
+/** Complete lines after a position, without the last line break, and the position after them. */
 function read(file: number, { offset, mark }: Position) {
   if (markAt(file, offset) !== mark) return 'cut' as const;
   const window = Buffer.allocUnsafe(windowBytes);
@@ -79,13 +79,13 @@ function read(file: number, { offset, mark }: Position) {
   return { text: window.toString('utf8', 0, textBytes), end };
 }
 
-/** The mark of an offset; beyond the file's end a mark that no position has. */
+/** The hash of the bytes before an offset; '' if the file is shorter, which equals no position's mark. */
 function markAt(file: number, offset: number): string {
   const bytes = Buffer.allocUnsafe(Math.min(offset, markedBytes));
   const length = readSync(file, bytes, 0, bytes.length, offset - bytes.length);
   return length < bytes.length ? '' : markOf(bytes);
 }
 
-/** The last start in these lines; found as text, because parsing every line of a long log as JSON would take seconds. */
+/** The last `run` event in these lines. It is found as text: to parse a long log as JSON takes seconds. */
 const lastStart = (text: string): RunStart | undefined =>
   readEvent(text.split('\n').findLast((one) => one.startsWith('{"event":"run",')) ?? '') as RunStart | undefined;

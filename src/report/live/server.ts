@@ -1,5 +1,5 @@
-// Serves the live page: one page, one stream of events, read-only. The server opens no file except the run's log, and limits
-// every client. guard.ts decides which requests are answered, event-stream.ts sends the events.
+// The HTTP server of the live page: the page and its stream of events, read-only. It opens no file except the run's log, and limits
+// each client. guard.ts decides which requests are answered, event-stream.ts sends the events.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { basename, resolve } from 'node:path';
@@ -15,31 +15,31 @@ import { EventStream } from './event-stream.ts';
 import { refusalOf } from './guard.ts';
 import { logTailOf, type RunStart } from './log-tail.ts';
 
-/** The run that the page shows. */
+/** The run that the page shows. `run`: its folder. */
 export interface Followed {
   readonly run: string;
-  /** Present if this machine trains the run: then the page shows the machine's load. `gpu` is the GPU's number in CUDA. */
+  /** Set if this machine trains the run: the page then shows the machine's load. `gpu`: the GPU's CUDA index; undefined on a CPU. */
   readonly machine?: { readonly gpu: number | undefined };
 }
 
 export interface ServeOptions {
-  /** 0: any free port. */
+  /** Port to listen at; 0: any free port. */
   readonly port: number;
-  /** The address to listen at; other machines cannot reach a loopback address. */
+  /** Address to listen at. At a loopback address other machines cannot reach the server. */
   readonly host: string;
-  /** The page's subject. Default: a run. */
+  /** Subject of the page. Default: a run. */
   readonly shows?: Shows;
 }
 
-/** The largest number of concurrent viewers; each open page of a browser is one. */
+/** Most viewers at a time. Each browser tab with the page is a viewer. */
 const mostViewers = 200;
-/** Further connections are closed before their request is read. */
+/** Most connections. Further ones are closed before their request is read. */
 const mostConnections = mostViewers + 56;
-/** Limit of a request's line and headers in bytes: a browser sends less than a kilobyte. */
+/** Most bytes of a request's line and headers; a browser sends less than 1,000. */
 const mostHeaderBytes = 8192;
-/** Time for a complete request; then the client is disconnected. */
+/** Time in which a client must send its whole request; later it is disconnected. */
 const requestMilliseconds = 5000;
-/** Time to wait for a viewer that left, because it may be reloading the page. */
+/** Time for which a viewer that left still counts, because it may be reloading the page. */
 const reloadMilliseconds = 3000;
 
 export class LiveServer {
@@ -72,7 +72,7 @@ export class LiveServer {
         requestTimeout: requestMilliseconds,
         keepAliveTimeout: requestMilliseconds,
         connectionsCheckingInterval: 1000,
-        // The operating system checks whether the client still exists.
+        // TCP keep-alive: the operating system detects clients that are gone.
         keepAlive: true,
       },
       (request, response) => this.#answer(request, response),
@@ -80,13 +80,13 @@ export class LiveServer {
     this.#server.maxConnections = mostConnections;
     this.#server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
       const status = error.code === 'HPE_HEADER_OVERFLOW' ? '431 Request Header Fields Too Large' : '400 Bad Request';
-      // The client may never close its side.
+      // Destroy the socket after the answer, because the client may never close its side.
       if (socket.writable) socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\n\r\n`, () => socket.destroy());
       else socket.destroy();
     });
   }
 
-  /** @throws Gpt2Error naming the port or the address that is not available */
+  /** Opens the port. @throws Gpt2Error with the port or address that is not available */
   static async open(options: ServeOptions): Promise<LiveServer> {
     const { port, host } = options;
     const live = new LiveServer(options);
@@ -97,7 +97,7 @@ export class LiveServer {
       });
       live.#server.listen({ port, host, exclusive: true }, resolve);
     });
-    // Later errors (too many open files) concern a client, not the server.
+    // Ignore later errors, such as too many open files: they concern one client, not the server.
     live.#server.removeAllListeners('error').on('error', () => {});
     return live;
   }
@@ -114,7 +114,7 @@ export class LiveServer {
     this.#watch();
   }
 
-  /** Shows kernels; the page must have been opened for kernels. */
+  /** Sends the state of `kernel watch` to the viewers of a page that was opened for kernels. */
   show(round: KernelRound): void {
     this.#stream.send('kernels', round);
   }
@@ -123,12 +123,12 @@ export class LiveServer {
     return this.#stream.viewers > 0 || performance.now() - this.#left < reloadMilliseconds;
   }
 
-  /** Waits until nobody watches. */
+  /** Waits until the page has no viewer. */
   async unwatched(): Promise<void> {
     while (this.isWatched) await passed(200, undefined, { ref: false });
   }
 
-  /** Sends viewers the rest of the log, and ends within a second. */
+  /** Sends the rest of the log to the viewers, and closes the server within a second. */
   async close(): Promise<void> {
     this.#stopWatching?.();
     this.#stream.close();
@@ -145,7 +145,7 @@ export class LiveServer {
     const full = isFull ? { status: 503, text: 'too many viewers' } : undefined;
     const refusal = refusalOf(request, this.#host, ['/', '/events']) ?? full;
     if (refusal) {
-      // The rest of the request is not read.
+      // Close the connection after the answer, because the rest of the request is not read.
       response.setHeader('Connection', 'close');
       if (refusal.status === 405) response.setHeader('Allow', 'GET, HEAD');
       const body = Buffer.from(`${refusal.text}\n`);
@@ -166,7 +166,7 @@ export class LiveServer {
     }
   }
 
-  /** Queries the driver about the GPU only while there are viewers. */
+  /** Starts or stops reading the machine's load, which is read only while there are viewers. */
   #watch(): void {
     const machine = this.#stream.viewers > 0 ? this.#followed?.machine : undefined;
     if (machine) {
@@ -191,7 +191,7 @@ function cannotListen(cause: NodeJS.ErrnoException, { port, host }: ServeOptions
 export type About = ReturnType<typeof aboutRun>;
 
 /**
- * Facts about a run that the page needs and the log lacks.
+ * The `about` event: facts that the page needs and the log's lines lack, and a figure with the reference but without the run's points.
  * @param run the run's folder; viewers see only its last path component
  */
 export function aboutRun(run: string, start: RunStart) {
@@ -201,7 +201,7 @@ export function aboutRun(run: string, start: RunStart) {
   const reference = matchingReference(configuration);
   const figure = makeFigure([{ name, configuration, series, events: [start] }], reference ? [reference] : []);
   return {
-    // The run is the last curve, sent without points. Without points only the last table, the configurations, has content.
+    // The run is the last curve. Its points follow as log lines; without them only the last table (the configurations) has content.
     figure: { ...figure, run: undefined, tables: figure.tables.slice(-1) },
     steps: configuration.steps,
     ...measuresOf(start),

@@ -1,5 +1,5 @@
-// Sets up uPlot, which draws a picture of the plot (picture.ts) with a zoom box and a cursor that moves from value to value;
-// gestures.ts adds gestures that uPlot lacks.
+// Wraps the plot library uPlot: draws a picture (picture.ts), a zoom box, and a cursor that jumps from value to value. gestures.ts adds
+// gestures that uPlot lacks.
 import uPlot from 'uplot';
 import { type Points, valueNear } from '../points.ts';
 import { colorOf } from './elements.ts';
@@ -13,10 +13,10 @@ export class Chart {
   readonly #actions: Actions;
   #plot: uPlot | undefined;
   #picture!: Picture;
-  /** The points and the settings that #plot was made with. */
+  /** The points and settings from which the current uPlot was made. */
   #points: readonly (Points | undefined)[] = [];
   #settings = '';
-  /** While the program sets the view, cursor moves that uPlot reports are not the reader's. */
+  /** True while this class moves the view: uPlot then reports cursor moves that the reader did not make. */
   #isShowing = false;
 
   constructor(root: HTMLElement, actions: Actions) {
@@ -45,14 +45,14 @@ export class Chart {
     this.showCursor(view.cursor);
   }
 
-  /** Puts the cursor on a step that is in view. */
+  /** Moves the cursor to a step; hides it if the step is out of view. */
   showCursor(step: number | undefined): void {
     const { from, to } = this.#picture.view;
     const isSeen = step !== undefined && step >= from && step <= to;
     this.#plot?.setCursor(isSeen ? { left: this.#plot.valToPos(step, 'x'), top: 0 } : { left: -10, top: -10 }, false);
   }
 
-  /** The place for a label at a step, and the right end of the axis, in pixels of the plot's box. */
+  /** Pixel position for a tooltip at a step, and the right end of the plot. */
   placeOf(step: number): { x: number; right: number; top: number } {
     const { offsetLeft, offsetTop, clientWidth } = this.#plot!.over;
     return { x: offsetLeft + this.#plot!.valToPos(step, 'x'), right: offsetLeft + clientWidth, top: offsetTop };
@@ -62,7 +62,7 @@ export class Chart {
     return (this.#plot?.select.width ?? 0) > 0;
   }
 
-  /** The step with a value that is nearest to `step`, or `further` values after it. */
+  /** The step nearest to `step` at which a curve has a value, or the step `further` values later. */
   stepNear(step: number, further = 0): number | undefined {
     const [steps] = this.#plot!.data;
     const place = this.#plot!.valToIdx(step) + further;
@@ -82,7 +82,7 @@ export class Chart {
         x: { time: false, range: () => [this.#picture.view.from, this.#picture.view.to] },
         y: {
           distr: picture.isLog ? 3 : 1,
-          // A value without a logarithm is drawn on the axis.
+          // Draw a value without a logarithm (zero or negative) on the axis.
           clamp: (_, __, low) => low,
           range: (_, least, largest) => endsOf(this.#picture, least, largest),
         },
@@ -104,7 +104,7 @@ export class Chart {
     return {
       y: false,
       points: { size: 8, width: 0 },
-      // The cursor moves from value to value, a box freely.
+      // The cursor jumps to the nearest step with a value. While a box is dragged (button 1), it moves freely.
       move: (plot, left, top) => {
         const isFree = left < 0 || plot.cursor.event?.buttons === 1;
         const step = isFree ? undefined : plot.data[0][plot.posToIdx(left)];
@@ -113,7 +113,7 @@ export class Chart {
       dataIdx: (plot, series, index) => {
         const points = dottedPoints(this.#picture)[series];
         const place = points && valueNear(points.steps, plot.data[0][index]!);
-        // null means no dot, but uPlot's types lack it.
+        // null hides the dot, but uPlot's types do not include null.
         return (place === undefined ? null : plot.valToIdx(points!.steps[place]!)) as number;
       },
       bind: {
@@ -126,7 +126,7 @@ export class Chart {
           return null;
         },
       },
-      // A box flatter or narrower than `uni` pixels takes the whole height or width.
+      // A box of less than `uni` pixels in height or width selects the whole height or width.
       drag: { x: true, y: true, dist: 6, uni: 30, setScale: false },
     };
   }

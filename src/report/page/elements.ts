@@ -1,6 +1,5 @@
-// Makes the elements that depend on the report (buttons of series and curves, tables, sources) and shows a run's state, tiles,
-// samples, end of the log, and theme. Every text is inserted as text, so that no name can become markup. viewer.ts handles
-// clicks.
+// Makes and fills the page's elements: buttons of series and curves, tables, sources; a run's state, tiles, samples, log lines; theme.
+// Text is inserted as text, so that no name becomes markup. viewer.ts handles the clicks.
 import { type Figure, type Look, legendOf, type Shown, seriesLabels, shownNames } from '../figure.ts';
 import { formatCount } from '../format-numbers.ts';
 import type { Table } from '../text-table.ts';
@@ -8,7 +7,7 @@ import type { Tile } from '../tiles.ts';
 
 export const byId = <T extends HTMLElement = HTMLElement>(id: string): T => document.getElementById(id) as T;
 
-/** A colour of page.css by its name. */
+/** The value of a colour variable of page.css. */
 export const colorOf = (name: string): string =>
   getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
@@ -24,7 +23,7 @@ export const seriesButtons = (choose: (series: Shown) => void): HTMLElement[] =>
     return button;
   });
 
-/** A group for each curve, which stays in one line: the buttons of training and of validation. */
+/** The legend: a group for each curve, with a button each for training and validation. A group is not broken across lines. */
 export function legendGroups(figure: Figure, shown: Shown, toggle: (key: string) => void): HTMLElement[] {
   const groups = new Map<number, HTMLElement>();
   for (const { key, curve, part, label } of legendOf(figure, shown)) {
@@ -33,7 +32,7 @@ export function legendGroups(figure: Figure, shown: Shown, toggle: (key: string)
     button.dataset.key = key;
     const width = curve === figure.baseline ? 4.6 : 2;
     const dot = part === 'val' ? '<circle cx="15" cy="5" r="4" stroke="none" fill="currentColor"/>' : '';
-    // Numbers and our colours only: no name becomes markup.
+    // This markup has only numbers and constants; names are inserted below as text.
     button.innerHTML = `<svg width="30" height="10" aria-hidden="true"><line x2="30" y1="5" y2="5" stroke="currentColor" stroke-width="${width}" stroke-dasharray="${dash.join(' ')}"/>${dot}</svg>`;
     (button.firstElementChild as SVGElement).style.color = colorsOf(look)[part];
     button.append(make('span', part === 'val' && shown === 'loss' ? 'validation' : label));
@@ -58,7 +57,7 @@ function rowOf(kind: 'th' | 'td', texts: readonly string[]): HTMLElement {
   return row;
 }
 
-/** A box in which a wide table scrolls. */
+/** Puts a table into a box that scrolls horizontally. */
 export function scrolled(table: HTMLTableElement): HTMLElement {
   const box = make('div', '', 'scrolled');
   box.append(table);
@@ -69,7 +68,7 @@ export function tableSection({ title, head, rows, notes, command, outside }: Tab
   const section = make('section');
   const table = tableOf(head, rows);
   for (const row of table.tBodies[0]!.rows) {
-    // The table of configurations, the only one with an empty corner, marks the rows whose values differ.
+    // In the table of configurations, the only one with an empty corner cell, mark the rows whose values differ.
     const values = new Set([...row.cells].slice(1).map(({ textContent }) => textContent));
     values.delete('');
     if (head[0] === '' && values.size > 1) row.className = 'differs';
@@ -77,7 +76,7 @@ export function tableSection({ title, head, rows, notes, command, outside }: Tab
   section.append(make('h2', title), scrolled(table), ...notes.map((note) => make('p', note)));
   if (command) {
     const words = make('pre', '', 'command');
-    // Lines break between options only.
+    // Break lines only between options.
     for (const option of command.split(/ (?=--)/)) words.append(make('span', option), ' ');
     section.append(make('h3', 'The command that repeats the run'), words);
   }
@@ -88,7 +87,7 @@ export function tableSection({ title, head, rows, notes, command, outside }: Tab
 export function showState({ state, text }: { readonly state: string; readonly text: string }): void {
   const line = byId('state');
   line.dataset.state = state;
-  // Screen readers read a text again whenever it is inserted.
+  // Only insert a changed text, because screen readers read every inserted text aloud.
   if (line.textContent !== text) line.textContent = text;
 }
 
@@ -106,14 +105,14 @@ export function showTiles(tiles: readonly Tile[]): void {
   );
 }
 
-/** The newest sample, unless the reader has chosen another. */
+/** Shows the sample that the reader has chosen, or else the newest. */
 export function showSamples({ samples }: Pick<NonNullable<Figure['run']>, 'samples'>): void {
   const select = byId<HTMLSelectElement>('sample-step');
   const isNewest = select.selectedIndex <= 0;
   const chosen = isNewest ? undefined : samples.find(({ step }) => String(step) === select.value);
   const shown = chosen ?? samples.at(-1);
   const newestFirst = samples.map(({ step }) => new Option(formatCount(step), String(step))).reverse();
-  // An open list must not change while the reader chooses.
+  // Replace the list only if it has changed: the reader may have it open.
   if (newestFirst.length !== select.options.length || newestFirst[0]?.value !== select.options[0]?.value) {
     select.replaceChildren(...newestFirst);
   }
@@ -123,7 +122,7 @@ export function showSamples({ samples }: Pick<NonNullable<Figure['run']>, 'sampl
   if (byId('sample').textContent !== text) byId('sample').textContent = text;
 }
 
-/** The end of the log; keeps the reader's scroll position. */
+/** Shows the last log lines. Scrolls to the end only if the reader was there. */
 export function showLog({ lines }: Pick<NonNullable<Figure['run']>, 'lines'>): void {
   const box = byId('log-tail');
   const isAtEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 30;
@@ -135,8 +134,8 @@ export const isDark = (): boolean => document.documentElement.dataset.theme === 
 export const colorsOf = ({ light, dark }: Pick<Look, 'light' | 'dark'>): Look['light'] => (isDark() ? dark : light);
 
 /**
- * Dark or light: as the system, until the reader chooses.
- * @param changed called at once, and after every change
+ * Starts the dark or light theme: the system's, until the reader chooses.
+ * @param changed called now and after every change
  * @returns switches to the other theme, as the button does
  */
 export function startTheme(changed: () => void = () => {}): () => void {

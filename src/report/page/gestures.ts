@@ -1,14 +1,14 @@
-// Adds gestures that uPlot lacks: the wheel zooms and moves, a drag with shift moves, and a finger drags a box as the mouse does
-// (uPlot 1.6 listens to mouse events only).
+// Adds gestures that uPlot lacks: the wheel zooms and moves, a drag with Shift moves, and a finger drags a zoom box. uPlot 1.6 listens
+// only to mouse events, so touch events are passed on as mouse events.
 import type uPlot from 'uplot';
 import type { Scale } from '../scale.ts';
 
 export interface Actions {
   readonly hover: (step: number | undefined) => void;
-  /** Called after a box was dragged over steps and, unless the box is flat, over values. */
+  /** Called when the reader has dragged a zoom box. `range`: its vertical extent; undefined if it covers the whole height. */
   readonly zoomTo: (from: number, to: number, range?: Scale) => void;
   readonly move: (steps: number) => void;
-  /** @param factor below 1 zooms in @param around the step that stays in place */
+  /** @param factor below 1 zooms in @param around the step that keeps its position */
   readonly zoom: (factor: number, around: number) => void;
   readonly reset: () => void;
 }
@@ -49,7 +49,7 @@ export function watchGestures(plot: uPlot, { move, zoom }: Pick<Actions, 'move' 
   over.addEventListener('pointercancel', (event) => {
     movedFrom = undefined;
     if (!isFinger(event)) return;
-    // The browser scrolls the page instead: there is no box.
+    // The browser takes the touch for scrolling the page, so drop the zoom box.
     plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
     send('mouseup', event);
   });

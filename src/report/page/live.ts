@@ -1,4 +1,4 @@
-// Runs the live page: receives the server's events (page-events.ts), and updates the plot and the figures.
+// The script of a run's live page: receives the server's events (page-events.ts), and updates the plot and the numbers.
 import { type Figure, firstShown } from '../figure.ts';
 import type { About } from '../live/server.ts';
 import { LoggedRun, stateOf } from '../logged-run.ts';
@@ -8,23 +8,23 @@ import { byId, showFacts, showLog, showSamples, showState, showTiles } from './e
 import { type Connection, listen } from './page-events.ts';
 import { showFigure, showPoints, startViewer } from './viewer.ts';
 
-/** The page is updated no more often than a person can read. */
+/** Least interval between two updates of the page: nobody reads faster. */
 const drawMilliseconds = 250;
 
 let run = new LoggedRun();
 let about: About | undefined;
 let machine: MachineReading | undefined;
-/** Seconds since the log was written, and the time of that message. */
+/** Seconds from the last write of the log to the last `idle` event, and the time of that event (performance.now, ms). */
 let quiet: { seconds: number | null; at: number } = { seconds: null, at: 0 };
 let connection: Connection = 'lost';
 
-/** A figure of the reference and of the run's points so far. */
+/** The figure from the `about` event, with the points of the run received so far. */
 function currentFigure(): Figure | undefined {
   if (!about) return undefined;
   const { train, val } = run.series;
   const last = Math.max(train.steps.at(-1) ?? 0, val.steps.at(-1) ?? 0);
   const { curves, axis } = about.figure;
-  // New objects, because the plot compares objects, not their contents.
+  // Copy the points, because the plot detects changes by object identity.
   const series = Object.fromEntries(Object.entries(run.series).map(([name, points]) => [name, { ...points }]));
   return {
     ...about.figure,
@@ -59,7 +59,7 @@ function showProgress(): void {
   (progress.firstElementChild as HTMLElement).style.width = `${(100 * run.step) / (about?.steps ?? 1)}%`;
 }
 
-/** Before another log is read. */
+/** Drops the run's data before a log is received from its beginning. */
 const forget = () => {
   run = new LoggedRun();
 };

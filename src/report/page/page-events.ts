@@ -1,15 +1,15 @@
-// Listens to the server's events (../live/event-stream.ts), and reconnects.
+// Receives the server's events (../live/event-stream.ts), and reconnects after a failure.
 
-/** `closed`: the server has ended; `lost`: the server is silent. */
+/** `closed`: the server announced its end; `lost`: no answer from the server. */
 export type Connection = 'open' | 'closed' | 'lost';
 
-/** The server sends something every five seconds; after this long the connection is broken, even if the browser keeps it open. */
+/** Silence after which the page reconnects: the server sends an event every 5 s, so the connection must be broken. */
 const silentMilliseconds = 20_000;
 const againMilliseconds = 3000;
 
 /**
- * @param take handlers of each event's data, by event name
- * @param begin called before the first event of a stream from the beginning, but not when the browser reconnects and continues
+ * @param take a handler for the data of each event, by the event's name
+ * @param begin called before the first event of a new stream, but not when the browser itself reconnects and continues
  * @param news called after every event and failure
  */
 export function listen(
@@ -29,7 +29,7 @@ export function listen(
     for (const [name, use] of Object.entries(all)) {
       stream.addEventListener(name, ({ data }: MessageEvent<string>) => {
         heard = performance.now();
-        // Not earlier: without a server the page keeps its contents.
+        // Call `begin` only when an event arrives, so that the page keeps its contents while there is no server.
         if (!hasBegun) begin?.();
         hasBegun = true;
         connection = name === 'closed' ? 'closed' : 'open';
@@ -40,7 +40,7 @@ export function listen(
     stream.addEventListener('error', () => {
       if (connection === 'open') connection = 'lost';
       news(connection);
-      // The server refused (too many viewers, another server), and the browser does not retry.
+      // The server refused the stream (too many viewers, another program at the port): the browser does not retry by itself.
       if (stream.readyState === EventSource.CLOSED) setTimeout(connect, againMilliseconds);
     });
   };

@@ -1,4 +1,4 @@
-// Runs the HTML report, whose data is in the document.
+// The script of the HTML report, whose data is JSON inside the document.
 import type { Figure } from '../figure.ts';
 import { unpack } from '../points.ts';
 import { byId, showFacts, showLog, showSamples, showState, showTiles } from './elements.ts';

@@ -1,16 +1,16 @@
-// A picture of the plot, and uPlot's settings for it: the axes, the two edges of the limits' band, then each line with its
-// smoothed line on top.
+// A picture is all that the plot shows at one moment. This file makes uPlot's settings and data for it: the axes, the two edges of the
+// limit band, then each curve's line with its smoothed line on top.
 import uPlot from 'uplot';
 import { type Axis, type Line, type Look, partOf } from '../figure.ts';
 import type { Points } from '../points.ts';
 import { marksOf, type Scale, scaleOf } from '../scale.ts';
 import { colorOf } from './elements.ts';
 
-/** The visible part of the plot, which changes without a new plot. */
+/** The visible section of the plot; it can change without making a new uPlot. */
 export interface View {
   readonly from: number;
   readonly to: number;
-  /** The vertical axis; undefined: fitted to the values. */
+  /** The ends of the vertical axis; undefined: fitted to the visible values. */
   readonly range: Scale | undefined;
   readonly cursor: number | undefined;
 }
@@ -27,21 +27,21 @@ export interface Picture {
   readonly isDark: boolean;
 }
 
-/** uPlot's first series are the steps. */
+/** uPlot's series: the steps, the two edges of the limit band, then the lines. */
 export const seriesOf = (picture: Picture): uPlot.Series[] => [
   {},
   ...bandSeries(picture),
   ...picture.lines.flatMap((line) => lineSeries(picture, line)),
 ];
 
-/** The points behind each series that shows a dot at the cursor; of a smoothed line only the smooth one. */
+/** For each uPlot series the points that show a dot at the cursor; undefined: no dot. A smoothed line replaces the raw one. */
 export const dottedPoints = (picture: Picture): (Points | undefined)[] => [
   undefined,
   ...bandSeries(picture).map(() => undefined),
   ...picture.lines.flatMap(({ points, smoothed }) => (smoothed ? [undefined, smoothed] : [points])),
 ];
 
-/** A baseline is wider than the runs drawn over it, so that both are visible where curves are equal. */
+/** Line width in pixels. A baseline is wider than the runs drawn over it, so that both are visible where they are equal. */
 const widthOf = ({ baseline }: Picture, { curve, series }: Line): number =>
   (curve === baseline ? 4.6 : 1.6) + (series === 'val' ? 0.8 : 0);
 
@@ -51,7 +51,7 @@ function lineSeries(picture: Picture, line: Line): uPlot.Series[] {
   const faint = smoothed ? `${color}4d` : color;
   const width = widthOf(picture, line);
   if (series === 'val') {
-    // Before step 0 nothing is learned: a line from there would cross the plot.
+    // A gap after step 0, whose loss is that of untrained weights: a line from there would cross the whole plot.
     const gaps: uPlot.Series['gaps'] = ({ valToPos }, _, __, ___, others) =>
       points.steps[0] === 0 && points.steps.length > 1
         ? [[valToPos(0, 'x', true), valToPos(points.steps[1]!, 'x', true)], ...others]
@@ -62,7 +62,7 @@ function lineSeries(picture: Picture, line: Line): uPlot.Series[] {
   return smoothed ? [raw, { stroke: color, width: width + 0.4, points: { show: false } }] : [raw];
 }
 
-/** The upper and the lower edge; on a logarithmic axis the lower edge is the axis. */
+/** The edges of the limit band, upper and lower; on a logarithmic axis the lower edge is the axis itself. */
 function bandSeries({ band, isLog }: Picture): uPlot.Series[] {
   if (!band) return [];
   const points = { show: false };
@@ -70,7 +70,7 @@ function bandSeries({ band, isLog }: Picture): uPlot.Series[] {
   return [{ stroke, points }, isLog ? { points } : { stroke, points }];
 }
 
-/** All series, at the steps of any of them. */
+/** The values of all series at the union of their steps, as uPlot needs them. */
 export function alignedData({ lines, band, isLog }: Picture): uPlot.AlignedData {
   const finite = (values: readonly number[]) => values.map((value) => (Number.isFinite(value) ? value : null));
   const tables = lines.map(({ points, smoothed }) => [
@@ -84,8 +84,8 @@ export function alignedData({ lines, band, isLog }: Picture): uPlot.AlignedData 
 }
 
 /**
- * Adapts lines to the number of visible points. Dashes distinguish two equal curves, but are noise on a dense curve and on a
- * faint one. The densest lines are thin: without a GPU these are drawn six times as fast.
+ * Adapts widths and dashes to the number of visible points. Dashes distinguish equal curves, but look like noise on a dense or faint
+ * line. The densest lines get 1 pixel: without a GPU browsers draw them six times as fast as wider ones.
  */
 export function adaptLines({ series, bbox }: uPlot, picture: Picture): void {
   const { lines, looks, view, band } = picture;
@@ -94,7 +94,7 @@ export function adaptLines({ series, bbox }: uPlot, picture: Picture): void {
     const seen = line.points.steps.filter((step) => step >= view.from && step <= view.to).length;
     const drawn = series[at]!;
     series[line.smoothed ? at + 1 : at]!.dash = seen < bbox.width / 4 ? [...looks[line.curve]!.dash] : undefined;
-    // uPlot would decide by the number of all series' steps.
+    // Decide by this curve's visible points; uPlot would count the steps of all series.
     if (line.series === 'val') drawn.points!.show = () => seen < bbox.width / 20;
     drawn.width = line.smoothed || seen > 2 * bbox.width ? 1 : widthOf(picture, line);
     at += line.smoothed ? 2 : 1;
@@ -124,12 +124,12 @@ export function axesOf({ isLog, axis }: Picture, size: { width: number; height: 
     {
       ...{ ...common, gap: 9 },
       splits: (_, __, low, high) => up(low, high).map(({ at }) => at),
-      // On a logarithmic axis uPlot would leave out the text and the grid line of some marks.
+      // Keep all labels and grid lines; by default uPlot leaves out some on a logarithmic axis.
       filter: (_, marks) => marks,
       grid: { ...grid, filter: (_, marks) => marks },
       values: ({ scales: { y } }) => up(y!.min ?? 0, y!.max ?? 1).map(({ text }) => text),
       size: ({ ctx }, texts) => {
-        // uPlot caches the context's settings, so they must be restored.
+        // Restore the canvas settings afterwards, because uPlot caches them.
         ctx.save();
         ctx.font = font;
         const widths = (texts ?? []).map((text) => ctx.measureText(text).width);
@@ -140,20 +140,20 @@ export function axesOf({ isLog, axis }: Picture, size: { width: number; height: 
   ];
 }
 
-/** Ends of the vertical axis: the reader's choice, or the extent of the visible values with a margin. */
+/** Ends of the vertical axis: those that the reader dragged, or the extent of the visible values with a margin. */
 export function endsOf(
   { view: { range }, isLog }: Picture,
   least: number | null,
   largest: number | null,
 ): [number, number] {
   const extent = least === null || largest === null || least > largest ? undefined : ([least, largest] as const);
-  // Two values may be almost equal at one step; their tiny difference must not press the others onto one line.
+  // On a logarithmic axis show at most six decades: one tiny difference must not flatten all others.
   const floor = isLog ? (extent ? extent[1] / 1e6 : 0.1) : undefined;
   const { low, high } = range ?? scaleOf(extent, 0.04, floor);
   return [low, high];
 }
 
-/** Draws a line at zero if there are values on both sides. */
+/** Draws a horizontal line at zero if visible values are on both sides of it. */
 export function drawZero({ ctx, bbox, scales, valToPos }: uPlot): void {
   const { min = 0, max = 0, distr } = scales.y!;
   if (min >= 0 || max <= 0 || distr === 3) return;

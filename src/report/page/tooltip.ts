@@ -1,4 +1,4 @@
-// Shows the values of all curves at the cursor: a table next to it, and a sentence for screen readers.
+// Shows the values of all curves at the cursor: a table beside it, and a sentence for screen readers.
 import { type Axis, type Choice, type Figure, type FigureLines, labelOf, partOf } from '../figure.ts';
 import { formatCount, formatValue } from '../format-numbers.ts';
 import { valueNear } from '../points.ts';
@@ -7,7 +7,7 @@ import type { View } from './picture.ts';
 
 type Reading = ReturnType<typeof readingsAt>[number];
 
-/** The values of the visible curves at the cursor, or nearest to the cursor. */
+/** The value of each visible line at the cursor, or at the line's step nearest to it. `apart`: difference from the baseline. */
 export function readingsAt(lines: FigureLines, figure: Figure, choice: Choice & Pick<View, 'cursor'>) {
   const { cursor, baseline } = choice;
   if (cursor === undefined) return [];
@@ -25,7 +25,7 @@ export function readingsAt(lines: FigureLines, figure: Figure, choice: Choice & 
   return readings.sort((a, b) => a.curve - b.curve);
 }
 
-/** "step 1,024", "1.024 million tokens" */
+/** A position on the axis in words: "step 1,024", "1.024 million tokens". */
 const describePlace = ({ unit }: Axis, at: number): string =>
   unit === undefined ? `step ${formatCount(at)}` : `${formatCount(at)} ${unit}`;
 
@@ -59,7 +59,7 @@ export function fillTooltip(tooltip: HTMLElement, step: number, figure: Figure, 
 
 const withSign = (value: number): string => `${value > 0 ? '+' : ''}${formatValue(value)}`.replace(/^-/, '−');
 
-/** 1.2M, 9.7k */
+/** A short count: "1.2M", "9.7k". */
 function shortCount(count: number): string {
   const [unit, name] = count >= 1e9 ? [1e9, 'B'] : count >= 1e6 ? [1e6, 'M'] : count >= 1e4 ? [1e3, 'k'] : [1, ''];
   return `${(count / unit).toLocaleString('en-US', { maximumFractionDigits: unit === 1 ? 0 : 1 })}${name}`;

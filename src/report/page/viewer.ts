@@ -1,4 +1,4 @@
-// Handles the plot's controls and keys. Controls, keys and gestures on the plot change one state, which is then drawn.
+// Handles the controls of the plot: buttons, keys and gestures change one state, from which the plot is then drawn.
 import {
   type Choice,
   type Figure,
@@ -18,18 +18,18 @@ import { announce, fillTooltip, readingsAt } from './tooltip.ts';
 
 type State = { -readonly [K in keyof (Choice & View)]: (Choice & View)[K] };
 
-/** Shown until there is a figure. */
+/** The shown figure; an empty one until the first arrives. */
 let data: Figure = {
   ...{ title: '', axis: { label: 'step', first: 0, last: 1 }, curves: [], baselines: 0, baseline: -1 },
   ...{ tokensPerStep: undefined, tables: [], sources: [], facts: [], run: undefined },
 };
 let lines = new FigureLines(data);
-/** The end of the axis: the view cannot go beyond. */
+/** End of the horizontal axis; the view cannot go beyond it. */
 let last = 1;
 let home = { from: 0, to: 1 };
-/** The first view's smoothing, which changes as a run grows. */
+/** The smoothing weight of the initial view, which grows with the run. */
 let light = lines.lightSmoothing;
-/** The values that the key for smoothing goes through. */
+/** The smoothing weights through which the key `s` cycles. */
 const smoothings = [0, 0.6, 0.9, 0.97];
 
 const state: State = {
@@ -52,14 +52,14 @@ const chart = new Chart(byId('chart'), {
 });
 
 function change(changes: Partial<State>): void {
-  // A dragged range is meaningless for another series, axis or kind of value.
+  // Drop a dragged vertical range: it does not fit another series, axis or difference.
   const isOther = 'series' in changes || 'isLog' in changes || 'isDifference' in changes || 'baseline' in changes;
   Object.assign(state, isOther ? { range: undefined } : {}, changes);
   show();
 }
 
 let isDue = false;
-/** Draws once, before the screen's next frame. */
+/** Draws before the browser's next frame, once for all changes until then. */
 function show(): void {
   if (isDue) return;
   isDue = true;
@@ -110,7 +110,7 @@ function showControls(): void {
   byId<HTMLInputElement>('smoothing').value = String(state.smoothing);
   byId('smoothing-value').textContent = String(state.smoothing);
   const legend = byId('legend');
-  // Other buttons at every draw would lose the focus, and clicks.
+  // Keep the buttons if they are unchanged: new ones would lose the focus and clicks in progress.
   const entries = JSON.stringify([legendOf(data, state.series), isDark()]);
   if (legend.dataset.entries !== entries) legend.replaceChildren(...legendGroups(data, state.series, toggleEntry));
   legend.dataset.entries = entries;
@@ -132,7 +132,7 @@ function showTooltip(): void {
   tooltip.style.transform = `translate(${left}px, ${top + 8}px)`;
 }
 
-/** Shows the axis from `from` to `to`, within its ends. */
+/** Shows the section from `from` to `to`, cut to the ends of the axis. */
 function look(from: number, to: number): void {
   const least = data.axis.unit === undefined ? 2 : last / 10_000;
   const length = Math.min(Math.max(to - from, least), last);
@@ -140,20 +140,20 @@ function look(from: number, to: number): void {
   change({ from: start, to: start + length });
 }
 
-/** @param factor below 1 zooms in @param around the step that stays in place */
+/** @param factor below 1 zooms in @param around the step that keeps its position */
 function zoom(factor: number, around = state.cursor ?? (state.from + state.to) / 2): void {
   const center = Math.min(Math.max(around, state.from), state.to);
   look(center - (center - state.from) * factor, center + (state.to - center) * factor);
 }
 
-/** All steps, with those that the first view leaves out. */
+/** Shows all steps, including the first percent that the initial view leaves out. */
 const showEverything = () => change({ from: 0, to: home.to, range: undefined });
 
 function reset(): void {
   change({ ...home, range: undefined });
 }
 
-/** Puts the cursor on a step, and moves the view if the step is outside it. */
+/** Moves the cursor to a step, and the view too if the step is outside. Screen readers hear the values there. */
 function moveCursor(step: number | undefined): void {
   if (step === undefined) return;
   const length = state.to - state.from;
@@ -165,7 +165,7 @@ function moveCursor(step: number | undefined): void {
   byId('announcement').textContent = announce(data.axis, step, readingsAt(lines, data, state));
 }
 
-/** Moves to the next value, or by a tenth of the view. */
+/** Moves the cursor to the next value or, if `isFar`, by a tenth of the view. */
 function stepCursor(direction: 1 | -1, isFar: boolean): void {
   const { cursor, from, to } = state;
   if (cursor === undefined) moveCursor(chart.stepNear((from + to) / 2));
@@ -182,7 +182,7 @@ function choose(series: Shown): void {
 
 function toggleDifference(): void {
   if (byId<HTMLButtonElement>('difference').disabled) return;
-  // Ranked runs have no baseline until the reader asks for a difference.
+  // Ranked runs have no baseline (-1): take the first curve when the reader first asks for a difference.
   change({ isDifference: !state.isDifference, baseline: Math.max(0, state.baseline) });
 }
 
@@ -243,13 +243,13 @@ export function showFigure(next: Figure): void {
   showPoints(next);
   if (isFirst || state.baseline >= next.curves.length) state.baseline = next.baseline;
   byId('baseline').replaceChildren(...data.curves.map(({ name }, curve) => new Option(name, String(curve))));
-  // Differences and limits are by step.
+  // Differences and limits are by step, so they do not exist over tokens or seconds.
   byId<HTMLButtonElement>('difference').disabled = data.curves.length < 2 || data.axis.unit !== undefined;
   byId('tables').replaceChildren(...data.tables.map(tableSection));
   byId('sources').replaceChildren(...data.sources.map((source) => make('div', source)));
 }
 
-/** Shows other points of the same curves. A view of the whole run still shows the whole run. */
+/** Shows new points of the same curves. A view of the whole run grows with it. */
 export function showPoints(next: Figure): void {
   const isWhole = state.from === home.from && state.to === home.to;
   const isLight = state.smoothing === light;

@@ -1,14 +1,14 @@
-// Encodes one record of TensorBoard's event files: an Event message of tensorflow/core/util/event.proto (fields: wall_time 1,
-// step 2, file_version 3, summary 5, session_log 7; a summary's values hold tag 1 and simple_value 2) in the framing of TFRecord
-// files (length, its checksum, data, its checksum; see tensorflow/core/lib/io/record_writer.h). scalar-file.ts chooses the events.
+// Encodes one event for TensorBoard's event files: an Event message (tensorflow/core/util/event.proto; fields: wall_time 1, step 2,
+// file_version 3, summary 5, session_log 7; a summary's value has tag 1 and simple_value 2) framed as a TFRecord (length, its checksum,
+// data, its checksum; see tensorflow/core/lib/io/record_writer.h). scalar-file.ts chooses the events.
 
 export type EventContent =
   | { readonly fileVersion: string }
-  /** The process starts at the event's step; this and later steps in earlier files become invalid. */
+  /** A start of the run at the event's step: TensorBoard drops this step and later ones of earlier files. */
   | { readonly start: true }
   | { readonly scalars: Readonly<Record<string, number>> };
 
-/** The bytes of an event in the file. `seconds` since 1970. */
+/** The framed bytes of an event. `seconds`: its time since 1970. */
 export function eventRecord(seconds: number, step: number, content: EventContent): Buffer {
   const data = Buffer.concat([field(1, float64(seconds)), field(2, varint(step)), contentField(content)]);
   const length = Buffer.from(BigUint64Array.of(BigInt(data.length)).buffer);
@@ -17,7 +17,7 @@ export function eventRecord(seconds: number, step: number, content: EventContent
 
 function contentField(content: EventContent): Buffer {
   if ('fileVersion' in content) return field(3, bytes(Buffer.from(content.fileVersion)));
-  // SessionLog: status 1; START is 1.
+  // In SessionLog, field 1 is the status, whose value 1 is START.
   if ('start' in content) return field(7, bytes(field(1, varint(1))));
   const values = Object.entries(content.scalars).map(([tag, value]) =>
     field(1, bytes(Buffer.concat([field(1, bytes(Buffer.from(tag))), field(2, float32(value))]))),
@@ -25,7 +25,7 @@ function contentField(content: EventContent): Buffer {
   return field(5, bytes(Buffer.concat(values)));
 }
 
-/** A value in protocol buffer encoding, with its wire type. */
+/** A value in protocol buffer encoding, and its wire type. */
 interface Encoded {
   readonly wire: 0 | 1 | 2 | 5;
   readonly data: Buffer;
@@ -33,7 +33,7 @@ interface Encoded {
 
 const field = (number: number, { wire, data }: Encoded): Buffer => Buffer.from([(number << 3) | wire, ...data]);
 
-/** Seven bits per byte, the lowest first; the value must not be negative. */
+/** An unsigned integer as a protocol buffer varint: seven bits per byte, the lowest first. */
 function varint(value: number): Encoded {
   const data: number[] = [];
   let rest = value;
@@ -45,7 +45,7 @@ const float64 = (value: number): Encoded => ({ wire: 1, data: Buffer.from(Float6
 const float32 = (value: number): Encoded => ({ wire: 5, data: Buffer.from(Float32Array.of(value).buffer) });
 const bytes = (data: Buffer): Encoded => ({ wire: 2, data: Buffer.concat([varint(data.length).data, data]) });
 
-/** The table of CRC-32C (Castagnoli), with the bits of the polynomial reversed. */
+/** The byte table of CRC-32C (Castagnoli polynomial, bits reversed). */
 const table = Uint32Array.from({ length: 256 }, (_, byte) => {
   let sum = byte;
   for (let bit = 0; bit < 8; bit++) sum = sum & 1 ? (sum >>> 1) ^ 0x82f63b78 : sum >>> 1;
@@ -58,7 +58,7 @@ function crc32c(data: Buffer): number {
   return ~sum >>> 0;
 }
 
-/** Rotated and offset, as TFRecord requires: a CRC over data that contains CRCs would be weak. */
+/** TFRecord's masked CRC: rotated by 15 bits, plus a constant. A plain CRC over data that contains CRCs would be weak. */
 function maskedChecksum(data: Buffer): Buffer {
   const sum = crc32c(data);
   return Buffer.from(Uint32Array.of(((sum >>> 15) | (sum << 17)) + 0xa282ead8).buffer);

@@ -1,5 +1,5 @@
-// Writes a run's curves to an event file of TensorBoard while it trains. Each start of a run writes a new file that contains its
-// first step: TensorBoard then drops this and later steps of earlier files, so no step of a resumed run appears twice.
+// Writes a run's curves to a TensorBoard event file while the run trains. Each start of the run writes a new file, which records the
+// step of the start: TensorBoard then drops this and later steps of earlier files, so no step of a resumed run appears twice.
 import { openSync, readdirSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { explained, words } from '../../base/errors.ts';
@@ -9,21 +9,21 @@ import { evaluationsAt } from '../../runs/reader.ts';
 import type { RunEvent } from '../../runs/schema.ts';
 import { type EventContent, eventRecord } from './event-record.ts';
 
-/** TensorBoard reads files with this word in their name. */
+/** TensorBoard recognizes event files by this word in their names. */
 const namePart = 'tfevents';
 
 export type ScalarFile = ReturnType<typeof openScalarFile>;
 
 interface ScalarOptions {
-  /** Empty: the run's. */
+  /** Folder of the event files; empty: the run's folder. */
   readonly folder: string;
-  /** The step from which the run continues. */
+  /** The step at which this start of the run begins; 0 for a new run. */
   readonly startStep: number;
-  /** Called when a write fails; training continues. */
+  /** Called with a message when a write fails. Training continues. */
   readonly notice: (text: string) => void;
 }
 
-/** Opens the file of a run that starts or continues. @throws Gpt2Error if the file cannot be written */
+/** Creates the event file for one start of a run. @throws Gpt2Error if the file cannot be created */
 export function openScalarFile(run: string, { folder: named, startStep, notice }: ScalarOptions) {
   const folder = named || run;
   const advice = words`name another folder with --tensorboard`;
@@ -37,7 +37,7 @@ export function openScalarFile(run: string, { folder: named, startStep, notice }
   const write = (step: number, content: EventContent): void => {
     const record = eventRecord(Date.now() / 1000, step, content);
     try {
-      // A record that was written in part is overwritten by the next.
+      // `bytes` grows only after a whole record, so a partly written record is overwritten by the next.
       for (let done = 0; done < record.length; ) {
         done += writeSync(file, record, done, record.length - done, bytes + done);
       }
@@ -55,11 +55,11 @@ export function openScalarFile(run: string, { folder: named, startStep, notice }
   };
   write(startStep, { fileVersion: 'brain.Event:2' });
   write(startStep, { start: true });
-  // The evaluation at the step from which the run continues happened before the save and is not repeated, so it is copied.
+  // Copy the evaluation at this step from the log: it ran before the checkpoint was saved, and a resumed run does not repeat it.
   if (startStep > 0) for (const event of evaluationsAt(run, startStep)) add(event);
   return {
     add,
-    /** Flushes the file to the disk. A failure only gives a notice: the run ends as without it. */
+    /** Flushes and closes the file. A failure is only a notice, so the run ends as it would without TensorBoard. */
     close(): void {
       try {
         syncAndClose(file);
@@ -70,7 +70,7 @@ export function openScalarFile(run: string, { folder: named, startStep, notice }
   };
 }
 
-/** TensorBoard reads files in the order of their names: by second, then by number. */
+/** A new file's name. TensorBoard reads files in the order of their names, so seconds come first, then a count. */
 function nextName(folder: string): string {
   const count = readdirSync(folder).filter((name) => name.includes(namePart)).length;
   const seconds = String(Math.floor(Date.now() / 1000)).padStart(10, '0');
