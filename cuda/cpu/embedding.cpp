@@ -7,7 +7,7 @@
 
 namespace gpt2::GPT2_PATH {
 
-// Elements that take about 20 us: smaller loops stay on one thread.
+// The number of elements that take about 20 us. Smaller loops stay on one thread.
 static constexpr int64_t FEW_ELEMENTS = 1 << 16;
 
 void embedding_forward(Task task, float *out, const int32_t *tokens, const int32_t *texts, const int32_t *positions,
