@@ -42,8 +42,7 @@ struct Visible {
   static int end(int t, int u, int count) { return std::max(0, std::min(count, t + 1 - u)); }
 };
 
-// Rounds up to whole tiles, of 48 (bf16: 32). The lines of a copied block, and the terms in K, are padded to whole
-// tiles.
+// Rounds up to whole tiles, of 48 (32 in bf16): a copied block has whole tiles, both in lines and in K.
 int64_t padded(int count) { return (static_cast<int64_t>(count) + 95) / 96 * 96; }
 
 // The number of keys in the block that begins at key u.
@@ -144,8 +143,8 @@ void attention_forward(Task task, float *out, float *lse, const float *qkv, cons
   const int HS = C / NH;
   const float scale = 1.0f / std::sqrt(static_cast<float>(HS));
   const Engine &engine = *task.engine;
-  // Queries of a step. Backward never has 16: its sums over a step's queries would change bits, and be slower at T >=
-  // 1024.
+  // Queries of a step. Backward has steps of 32: with 16 its sums over a step's queries would have other bits, and it
+  // would be slower from T = 1024 on.
   const int step = std::max(16, engine.tile_m);
   task.pool.each_free(B * NH, [&](int64_t bh, int thread) {
     const int b = bh / NH, h = bh % NH;

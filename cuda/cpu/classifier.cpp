@@ -7,7 +7,7 @@
 //   dweight = E5M2(e)^T * (dloss / d / 0.99722 * in), with (...) in E4M3, a scale for each GPT2_FP8_BLOCK rows;
 //   row target of dweight -= dloss D / d * in
 // A softcap's derivative multiplies E5M2's argument and the target's terms. Rounding to E5M2 makes the sum of many
-// numbers 0.99722 times as large. The division corrects this, because the sum and the target's term nearly cancel.
+// numbers 0.99722 times as large. The division corrects the sum, which the target's term nearly cancels.
 #include <algorithm>
 #include <cmath>
 
@@ -34,8 +34,8 @@ struct Fp8Memory {
         rest(task.with(weight + Vp * C)) {}
 };
 
-// Computes losses from capped logits, and replaces the logits by E5M2(e), which is 0 for the target. scale = dloss / d
-// / 0.99722, of_target = -dloss D / d.
+// Computes losses from capped logits, and replaces the logits by E5M2(e), which is 0 for the target.
+// scale = dloss / d / 0.99722, of_target = -dloss D / d.
 void fp8_cross_entropy(Task task, float *losses, const Fp8Memory &memory, float *logits, const int32_t *targets, int N,
                        int V, int Vp, float dloss, float softcap) {
   constexpr float limit = 77;

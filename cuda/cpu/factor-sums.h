@@ -10,7 +10,7 @@ namespace gpt2::GPT2_PATH {
 
 constexpr int factor_parts = 256;
 
-// Calls row(n, sums) for each of N rows, which adds the row's terms to K sums. Then out [K] (=|+=) the sums.
+// For each of N rows, calls row(n, sums), which adds the row's terms to K sums. Then out [K] (=|+=) the sums.
 template <int K, class Row>
 static inline void factor_sums(Task task, float *out, int64_t N, bool accumulate, const Row &row) {
   auto *partial = reinterpret_cast<double *>(task.scratch);

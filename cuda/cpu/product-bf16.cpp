@@ -1,7 +1,7 @@
 // Matmuls by AMX, or by vectors with the same bits. Operands are rounded to bf16 (to nearest, ties to even) when they
-// are copied; sums are in fp32. The copies are tiles of 16 x 16 words, a word being a pair of neighbours in K: A is [M
-// / 32][K / 32][part][2][row][pair], B is [N / 32][K / 32][part][2][pair][column], padded with zeros. The micro-kernel
-// reads both in order: on a Xeon, L2 then supplies them 1.2 times as fast.
+// are copied; sums are in fp32. The copies are tiles of 16 x 16 words, a word being a pair of neighbours in K: A is
+// [M / 32][K / 32][part][2][row][pair], B is [N / 32][K / 32][part][2][pair][column], padded with zeros. The
+// micro-kernel reads both copies in order: on a Xeon, L2 then supplies them 1.2 times as fast.
 //
 // On AMX, fp32 matmuls have operands of three parts. A float is the sum of three bf16: the float rounded, then twice
 // the remainder rounded. Of the nine products of two floats' parts, six are added; others are below fp32's precision.
@@ -91,8 +91,8 @@ inline __m512 beside(const float *left, const float *right) {
   return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(left)), _mm256_loadu_ps(right), 1);
 }
 
-// If `transposed`, rounding already does the first step of the transpose, at no cost. Prefetches the tile at `ahead`,
-// copied later: in fp32 this makes a training step 1 to 3% shorter (a Xeon with AMX), in bf16 it helps only along rows.
+// If `transposed`, rounding already does the first step of the transpose, at no cost. Prefetches the later tile
+// `ahead`: in fp32 this makes a training step 1 to 3% shorter (a Xeon with AMX), in bf16 it helps only along rows.
 template <int parts, bool along, bool transposed>
 void tile_words(uint32_t *to, const float *from, const float *ahead, size_t stride) {
   Vector lines[parts][SIDE];
@@ -178,7 +178,7 @@ Block copy_a(float *memory, View view, int first, int count, int k, int depth, i
 
 #if defined(__AMX_BF16__)
 
-// Configures AMX's tiles for one call. A configuration belongs to a thread, and slows thread switches until it ends.
+// Configures AMX's tiles for one call. A configuration belongs to a thread, and slows thread switches while it is set.
 class TileState {
  public:
   TileState() {

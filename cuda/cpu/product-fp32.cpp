@@ -12,7 +12,7 @@ namespace gpt2::GPT2_PATH {
 
 namespace {
 
-// With 32 registers 8 x 3 hold sums, with 16 4 x 3. The others hold three vectors of B and a broadcast element of A.
+// With 32 registers, 8 x 3 hold sums; with 16 registers, 4 x 3. Others hold three vectors of B and an element of A.
 constexpr int TILE_M = REGISTERS == 32 ? 8 : 4;
 constexpr int VECTORS = 3;
 constexpr int TILE_N = VECTORS * WIDTH;

@@ -89,8 +89,8 @@ __global__ void __launch_bounds__(threads, 1)
       return;
     }
     // Warps 1 to 3 compute D = row sums of dout * out, up to two tiles ahead of the consumers. They read global memory,
-    // because shared memory has no room for `out`. Four lanes take a row. These loads bound the kernel: at d12's size
-    // on an H200 it takes 0.36 to 0.38 ms, 0.30 without the loads, and 0.40 to 0.41 without the prefetch to L2.
+    // because shared memory has no room for `out`. Four lanes take a row. These loads limit the kernel: at d12's size
+    // on an H200 the kernel takes 0.36 to 0.38 ms, 0.30 without the loads, 0.40 to 0.41 without the prefetch to L2.
     RingPosition<ahead> statistics_at;
     for (int index = 0; tiles.take<MASKED>(arguments, index, unit); index++) {
       const int first = first_of(unit);

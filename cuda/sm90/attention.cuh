@@ -2,7 +2,7 @@
 //
 // The kernels are persistent, one block per SM. A producer warp loads tiles by TMA into a ring of stages; warpgroups of
 // 64 lines (queries or keys) multiply the tiles by wgmma. A warpgroup's matmuls and its exponentials take about the
-// same time, so one warpgroup computes exponentials while others multiply. Only the ring synchronizes them.
+// same time, so one warpgroup computes exponentials while others multiply. Only the ring synchronizes warpgroups.
 #pragma once
 
 #include <type_traits>
@@ -75,8 +75,8 @@ struct HeadTile {
 };
 
 // Without a mask: sets `unit` to the index-th tile of this block; false if the block has no more. Adjacent blocks take
-// the tiles of a head at about the same time, so that its keys and values stay in L2: otherwise forward read 503 MB of
-// memory instead of 302. Every second round is in reverse order, so that a block gets long and short tiles in turn.
+// the tiles of a head at about the same time, so that they find the head's keys and values in L2: otherwise forward
+// read 503 MB of memory, not 302. Every second round is in reverse order, so that each block gets long and short tiles.
 __device__ __forceinline__ bool tile_of(const AttentionArguments &arguments, int index, HeadTile &unit) {
   const int blocks = gridDim.x;
   const int64_t turn = static_cast<int64_t>(index) * blocks;

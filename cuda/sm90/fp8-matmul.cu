@@ -15,7 +15,7 @@ namespace {
 using namespace sm90;
 
 constexpr int promoted_from_k = 2048;
-// A result of 8192 x 1600 takes five rounds on 66 clusters in 10 narrow or 9 wide tiles a row; narrow ones are faster.
+// Results of 8192 x 1600 take five rounds on 66 clusters in 10 narrow or 9 wide tiles a row; narrow rounds are shorter.
 constexpr int wide_tile_n = 192, narrow_tile_n = 160, promoted_buffers = 3;
 template <int TILE_N, class Element>
 using PromotedRing = ProductRing<true, true, TILE_N, 8 * promoted_buffers * buffer_bytes, Element>;
@@ -25,7 +25,7 @@ constexpr std::integral_constant<Epilogue, E> constant{};
 
 // out [M,N] = a b^T + bias + residual; either may be NULL. Both are loaded while the first steps are multiplied, and
 // added with the first promotion, because later no registers are left for them. With E5M2 (the classifier): out = a b^T
-// + factor * residual. Each row of out has a factor, and its target selects the row of `residual`.
+// + factor * residual. Each row of out has a factor, and the row's target selects the row of `residual`.
 template <int TILE_N, class Element>
 __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
     promoted_kernel(const __grid_constant__ Fp8Maps maps, const Fp8ArgumentsOf<Element> arguments,

@@ -185,7 +185,7 @@ __device__ __forceinline__ void load_box_to_both(uint32_t shared, const CUtensor
   }
 }
 
-// Copies contiguous bytes to shared memory; their number and addresses are multiples of 16.
+// Copies contiguous bytes to shared memory. The number of bytes and both addresses are multiples of 16.
 __device__ __forceinline__ void load_bytes(uint32_t shared, const void *memory, int bytes, uint32_t barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared),
                "l"(memory), "r"(bytes), "r"(barrier)

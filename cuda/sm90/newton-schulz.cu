@@ -27,7 +27,7 @@ namespace {
 
 using namespace sm90;
 
-// Each consumer warp has a buffer of 16 rows x 64 columns, each consumer warpgroup one of 64 columns x 64 rows.
+// Each consumer warp has a buffer of 16 rows x 64 columns; a consumer warpgroup has one of 64 columns x 64 rows.
 using SymmetricRing = ProductRing<true, true, 2 * tile_m, (8 + 2 * 4) * buffer_bytes>;
 
 // Stores a warpgroup's 64 rows of a tile and, if `mirrors`, the transposed rows; the tile's columns begin at n0.

@@ -73,7 +73,7 @@ __device__ __forceinline__ uint32_t matrices_at(uint32_t buffer, int j, uint32_t
   return buffer + row * 128 + ((chunk ^ (row & 7)) << 4);
 }
 
-// The length of a line of the weights for weighted sums of a: [2,weights_line(K)], each the sum of two bf16.
+// The length of a line of the weights [2,weights_line(K)] for weighted sums of a. A weight is the sum of its two bf16.
 __host__ __device__ constexpr int64_t weights_line(int64_t K) { return (K + 7) / 8 * 8; }
 
 // The eight lines after b in a stage. `weights`: two lines of weights and six of zeros, for weighted sums of a. `ones`:
@@ -100,8 +100,8 @@ struct ProductRing {
   static_assert(stages >= 3, "too few stages");
   static constexpr int shared_bytes = stages * stage_bytes + STAGING_BYTES + other_bytes;
 
-  uint32_t ring, staging, full, empty, barriers;  // barriers: for the kernel, after the ring's
-  uint32_t empty_there;                           // `empty` of the block that this lane arrives at, 0 or 1
+  uint32_t ring, staging, full, empty, barriers;  // barriers: free for the kernel, after the ring's
+  uint32_t empty_there;                           // address of `empty` in the block at which this lane arrives
   uint32_t rank;
   int cluster;
 
@@ -273,8 +273,8 @@ int resident_clusters(const CudaContext &context, Kernel kernel, int shared_byte
   return clusters;
 }
 
-// The time of a matmul in tiles of `tile_n` columns, in arbitrary units: the number of rounds on `clusters` concurrent
-// clusters, times a round's time: its columns plus `overhead`, which stands for the other costs of a step.
+// The time of a matmul in tiles of `tile_n` columns, in arbitrary units: the rounds on `clusters` concurrent clusters
+// times the time of a round, which is tile_n plus `overhead` for the other costs of a step.
 inline int64_t relative_time(const Product &product, int tile_n, int clusters, int overhead) {
   const int64_t tiles = ceil_divide(product.M, 2 * tile_m) * ceil_divide(product.N, tile_n);
   return ceil_divide(tiles, clusters) * (tile_n + overhead);
