@@ -1,5 +1,5 @@
 // AdamW with decoupled weight decay: one pass that reads master, m, v, gradient and writes master, m, v. Memory limits
-// it: with a prefetch 2 KiB ahead d12 takes 73 ms (2 cores), without 86, with streaming stores 96 to 120.
+// it: d12 on 2 cores takes 73 ms with a prefetch 2 KiB ahead, 86 without, and 96 to 120 with streaming stores.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -10,7 +10,7 @@
 namespace gpt2::GPT2_PATH {
 
 // Divides by a constant without a division. Results are rounded as by division (Markstein), except under 1e-30, where
-// eps hides the error. With divisions, AdamW on a Xeon did not reach the rate of its memory (benchmarks/cpu.md).
+// eps hides the error. With divisions, AdamW on a Xeon did not reach the memory's bandwidth (benchmarks/cpu.md).
 struct Divisor {
   float value, inverse;
 
@@ -30,7 +30,7 @@ void adamw(Task task, float *weight, float *master, float *m, float *v, const fl
   if (step[GPT2_STEP_UPDATED] == 0) return;
   const float learning_rate = rate * step[GPT2_STEP_LEARNING_RATE], clip = step[GPT2_STEP_CLIP];
   const Divisor beta1_correction(step[first_scalar]), beta2_correction(step[first_scalar + 1]);
-  // Captures copies: by reference, the compiler would assume that stores through the pointers change these values.
+  // Captures by value: with references the compiler would assume that stores through the pointers change the values.
   const auto update_range = [=](int64_t first, int64_t last) {
     constexpr int64_t piece = 64, ahead = 512;
     for (int64_t begin = first; begin < last; begin += piece) {

@@ -15,7 +15,7 @@ namespace {
 // A block of 32 x 256 scores fits into L1. A query wastes QUERIES / 2 scores above the diagonal on average.
 constexpr int QUERIES = 32;
 constexpr int KEYS = 256;
-// Floats from a row of scores to the next: rows a multiple of 4 KiB apart would share one set of L1.
+// Floats from a row of scores to the next. Rows a multiple of 4 KiB apart would compete for one cache set of L1.
 constexpr int STRIDE = KEYS + 16;
 constexpr int64_t SCORES = QUERIES * STRIDE;
 
@@ -31,18 +31,18 @@ struct Head {
   }
 };
 
-// The keys that a query attends to. In a block of `count` keys from key u on, query t attends to keys [begin, end).
+// The keys that a query attends to. In a block of `count` keys from key u on, query t attends to keys u + [begin, end).
 struct Visible {
   const int32_t *first;  // each query's first key, or NULL
 
   Visible(const int32_t *all, int b, int T) : first(all ? all + static_cast<size_t>(b) * T : nullptr) {}
-  // The beginning of the first block of keys for the queries from t on.
+  // The first key of the first block of keys that queries from t on attend to.
   int block(int t) const { return first ? first[t] / KEYS * KEYS : 0; }
   int begin(int t, int u, int count) const { return first ? std::max(0, std::min(count, first[t] - u)) : 0; }
   static int end(int t, int u, int count) { return std::max(0, std::min(count, t + 1 - u)); }
 };
 
-// Rounds up to whole tiles, of 48 or 32 (for bf16), to which lines and terms of a copied block are padded.
+// Rounds up to whole tiles, of 48 (32 in bf16): a copied block has whole tiles, both in lines and in K.
 int64_t padded(int count) { return (static_cast<int64_t>(count) + 95) / 96 * 96; }
 
 // The number of keys in the block that begins at key u.
@@ -53,7 +53,7 @@ int64_t head_floats(int T, int HS) {
   return copied_floats((T / KEYS * padded(KEYS) + padded(T % KEYS)) * padded(HS));
 }
 
-// Copies `rows` [T,HS] (k or v) in blocks of keys, as operand B of sums over HS: scores and their gradients.
+// Copies `rows` [T,HS] (k or v) in blocks of keys, as operand B of matmuls that sum over HS: q k^T and dout v^T.
 struct ByChannel {
   const Engine &engine;
   float *memory;
@@ -116,7 +116,7 @@ __attribute__((noinline)) float exponentials(float *__restrict row, int count, f
   return high;
 }
 
-// sums[i] = the sum of row i of `rows` [count,columns], in order; 8 rows at a time hide an addition's latency.
+// sums[i] = the sum of row i of `rows` [count,columns], in order. Takes 8 rows at a time to hide an addition's latency.
 void add_rows(float *sums, const float *rows, int count, int columns) {
   for (int first = 0; first < count; first += 8) {
     float total[8] = {};
@@ -128,8 +128,8 @@ void add_rows(float *sums, const float *rows, int count, int columns) {
   }
 }
 
-// Floats of scratch for a thread: copies of keys, values and (in backward) keys again, of a block of queries and their
-// dout; scores and their gradients; a block of A; two floats for each query.
+// Floats of scratch for a thread: copies of k and v and, in backward, a second copy of k; a block of q and one of dout;
+// scores and their gradients; a block of A; two floats for each query.
 int64_t scratch_of_thread(int T, int HS) {
   return 3 * head_floats(T, HS) + 2 * head_floats(QUERIES, HS) + 2 * SCORES + A_FLOATS + 2 * QUERIES;
 }
@@ -143,7 +143,8 @@ void attention_forward(Task task, float *out, float *lse, const float *qkv, cons
   const int HS = C / NH;
   const float scale = 1.0f / std::sqrt(static_cast<float>(HS));
   const Engine &engine = *task.engine;
-  // Queries of a step. In backward 16 would change bits, as it sums over a step's queries, and be slower from T = 1024 on.
+  // Queries of a step. Backward has steps of 32: with 16 its sums over a step's queries would have other bits, and it
+  // would be slower from T = 1024 on.
   const int step = std::max(16, engine.tile_m);
   task.pool.each_free(B * NH, [&](int64_t bh, int thread) {
     const int b = bh / NH, h = bh % NH;

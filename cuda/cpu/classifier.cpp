@@ -1,13 +1,13 @@
 // The last linear layer with its loss and backward, as a sequence of other ops. `logits` is overwritten with the
-// logits' gradient. With FP8 copies, for logits l[i,j] of token i, r[i] its target's, and every s-th column j sampled
-// (sample_stride):
+// logits' gradient. With FP8 copies, l[i,j] are the logits of token i, and r[i] is the target's logit. Every s-th
+// column j is sampled (s = sample_stride):
 //   z[i] = r[i] + log(1/16 + s * sum over sampled j of exp(l[i,j] - r[i])), which estimates log(softmax's denominator)
 //   e[i,j] = 128 exp(l[i,j] - z[i]) for j other than the target, D[i] = sum of e[i,j], d[i] = D[i] + 128 exp(r[i] - z[i])
 //   din = dloss / d * E5M2(e) / 0.99722 * weight_values * factors[SCALE] - dloss D / d * weight[target]
-//   dweight = E5M2(e)^T * (dloss / d / 0.99722 * in), the factor in E4M3 with a scale for GPT2_FP8_BLOCK rows;
+//   dweight = E5M2(e)^T * (dloss / d / 0.99722 * in), with (...) in E4M3, a scale for each GPT2_FP8_BLOCK rows;
 //   row target of dweight -= dloss D / d * in
 // A softcap's derivative multiplies E5M2's argument and the target's terms. Rounding to E5M2 makes the sum of many
-// numbers 0.99722 times as large, a bias where the sum and the target's term nearly cancel.
+// numbers 0.99722 times as large. The division corrects the sum, which the target's term nearly cancels.
 #include <algorithm>
 #include <cmath>
 
@@ -34,7 +34,8 @@ struct Fp8Memory {
         rest(task.with(weight + Vp * C)) {}
 };
 
-// Losses from capped logits, which become E5M2(e), 0 for the target. scale = dloss / d / 0.99722, of_target = -dloss D / d.
+// Computes losses from capped logits, and replaces the logits by E5M2(e), which is 0 for the target.
+// scale = dloss / d / 0.99722, of_target = -dloss D / d.
 void fp8_cross_entropy(Task task, float *losses, const Fp8Memory &memory, float *logits, const int32_t *targets, int N,
                        int V, int Vp, float dloss, float softcap) {
   constexpr float limit = 77;
@@ -52,7 +53,7 @@ void fp8_cross_entropy(Task task, float *losses, const Fp8Memory &memory, float 
     for (int j = 0; j < V; j += stride) {
       if (j != target) sampled += exponential(std::min(x[j] - reference, limit));
     }
-    // z[i] - log(128) less the reference, so that e = exp(x - reference - above).
+    // above = z[i] - log(128) - reference, so that e = exp(x - reference - above).
     const auto above = static_cast<float>(std::log((fp8_of_target + stride * sampled) / fp8_of_estimate));
     double sum = 0;
     for (int j = 0; j < V; j++) {
@@ -98,7 +99,7 @@ void classifier(Task task, float *losses, float *din, float *dweight, float *dbi
   if (!in_values || !has_gradient) {
     float *dlogits = has_gradient ? logits : nullptr;
     // The bf16 matmuls round the logits' gradient anyway, and bf16 takes half of the time to write and read. With a
-    // bias the gradient stays in fp32, because dbias is its sum in fp32.
+    // bias the gradient stays in fp32, because dbias is the sum of the unrounded gradient.
     const bool is_rounded = task.engine->is_bf16 && !dbias;
     cross_entropy_capped(task, losses, dlogits, logits, targets, N, V, Vp, dloss, softcap, is_rounded);
     const View dout{dlogits, static_cast<size_t>(is_rounded ? 2 * Vp : Vp), 1, is_rounded};

@@ -1,5 +1,5 @@
-// Softmax and cross-entropy of rows of logits. The 50,257 terms of a denominator are summed in fp32 in blocks of 1024,
-// the blocks in double.
+// Softmax and cross-entropy of rows of logits. The 50,257 terms of a denominator are summed in blocks of 1024 in fp32,
+// and the sums of the blocks are added in double.
 #include <algorithm>
 #include <cmath>
 
@@ -55,9 +55,9 @@ void cross_entropy_capped(Task task, float *losses, float *dlogits, const float 
       if (row) std::fill_n(row, Vp, 0.0f);
       return;
     }
-    // Read first, because the gradient may replace the logits in the same memory.
+    // Reads the target's logit first, because the gradient may replace the logits in the same memory.
     const float of_target = x[target], largest = largest_of(x, V);
-    // With `is_rounded`, floats stay in scratch, in the thread's caches; only bf16, half as many bytes, goes to memory.
+    // With `is_rounded`, the fp32 gradient stays in scratch, in the thread's caches; only bf16 values go to memory.
     float *d = row && is_rounded ? task.scratch + static_cast<size_t>(thread) * Vp : row;
     const double sum = denominator(softcap > 0 ? nullptr : d, x, largest, V);
     losses[n] = static_cast<float>(std::log(sum) - (static_cast<double>(of_target) - largest));

@@ -1,5 +1,5 @@
-// Ops on flat arrays: GELU, and its derivative in one byte; the softcap; the residual sum. matmul.cpp has GELU and the
-// sum as they are fused into a matmul.
+// Ops on flat arrays: GELU and its derivative in one byte, the softcap, the residual sum. matmul.cpp has the GELU and
+// the residual sum that are fused into a matmul.
 #include <cmath>
 
 #include "kernels.h"

@@ -7,7 +7,7 @@
 
 namespace gpt2::GPT2_PATH {
 
-// Elements that take about 20 us: smaller loops stay on one thread.
+// The number of elements that take about 20 us. Smaller loops stay on one thread.
 static constexpr int64_t FEW_ELEMENTS = 1 << 16;
 
 void embedding_forward(Task task, float *out, const int32_t *tokens, const int32_t *texts, const int32_t *positions,
@@ -44,7 +44,7 @@ void embedding_backward(Task task, float *dwte, float *dwpe, const float *dout, 
       }
     }
     for (int row = 0; row < B * T; row++) {
-      if (tokens[row] < 0) continue;  // gpt2_classifier passes targets, of which -1 does not count
+      if (tokens[row] < 0) continue;  // gpt2_classifier passes targets; -1 has no gradient
       const float *d = dout + static_cast<size_t>(row) * C;
       float *token = dwte + static_cast<size_t>(tokens[row]) * C;
       for (int c = first; c < last; c++) token[c] += d[c];

@@ -1,5 +1,5 @@
-// Gradients of a few scalar factors, each a sum over all rows of a matrix. Parts of fixed size are summed, then their
-// sums in order, so that the number of threads does not change the bits.
+// Gradients of a few scalar factors, each a sum over all rows of a matrix. The rows are summed in 256 ranges, then the
+// ranges' sums in order, so that the number of threads does not change the bits.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace gpt2::GPT2_PATH {
 
 constexpr int factor_parts = 256;
 
-// Calls row(n, sums), which adds to K sums, for each of N rows; then out [K] (=|+=) the sums.
+// For each of N rows, calls row(n, sums), which adds the row's terms to K sums. Then out [K] (=|+=) the sums.
 template <int K, class Row>
 static inline void factor_sums(Task task, float *out, int64_t N, bool accumulate, const Row &row) {
   auto *partial = reinterpret_cast<double *>(task.scratch);

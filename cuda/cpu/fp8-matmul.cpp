@@ -11,7 +11,7 @@ namespace {
 // The derivative of GELU that gelu_derivative() stored in a byte.
 inline float gelu_derivative_of(int8_t byte) { return byte == INT8_MAX ? NAN : (byte + 100) / 200.0f; }
 
-// The squared ReLU's derivative from its result value * scale, in double: the product may exceed the range of fp32.
+// The squared ReLU's derivative from its result, value * scale. In double, because the result may exceed fp32's range.
 inline float relu_squared_derivative(float value, float scale) {
   return static_cast<float>(2 * std::sqrt(static_cast<double>(value) * scale));
 }

@@ -20,7 +20,7 @@ float norm_of(const uint8_t *values, int count, float scale) {
 
 }  // namespace
 
-// Scratch: a number for each row or column, the largest of which becomes a factor.
+// Scratch: a float for each row or column. The largest of these floats becomes a factor.
 void fp8_quantize_weight(Task task, uint8_t *values, uint8_t *transposed, float *factors, const float *weight,
                          const float *bias, int C, int O) {
   float *each = task.scratch;

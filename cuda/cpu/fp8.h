@@ -9,7 +9,7 @@
 
 namespace gpt2 {
 
-// E4M3's exponent bias is 120 less than fp32's, its fraction 20 bits shorter. Below 2^-6 it has multiples of 2^-9.
+// E4M3's exponent bias is 120 less than fp32's, its fraction 20 bits shorter. Below 2^-6, E4M3 has multiples of 2^-9.
 static inline float from_e4m3(uint8_t bits) {
   const uint32_t size = bits & 0x7f;
   const float value = size < 8 ? size * 0x1p-9f : float_of((size << 20) + 0x3c000000);
@@ -20,13 +20,13 @@ static inline float from_e4m3(uint8_t bits) {
 static inline uint8_t to_e4m3(float value) {
   const uint32_t bits = bits_of(value), size = bits & 0x7fffffff;
   const uint32_t normal = (size - 0x3c000000 + 0x7ffff + ((size >> 20) & 1)) >> 20;
-  // A unit in the last place of 2^14 is 2^-9, so the low bits of the sum are the number of such units.
+  // In fp32 a unit in the last place of 2^14 is 2^-9, so the low bits of the sum count multiples of 2^-9.
   const uint32_t subnormal = bits_of(float_of(size) + 0x1p14f) & 0xf;
   const uint32_t number = size < 0x3c800000 ? subnormal : std::min(normal, 0x7eu);
   return static_cast<uint8_t>(size > 0x7f800000 ? 0x7f : number | (bits >> 24 & 0x80));
 }
 
-// Rounds a number, at least 0, to E5M2; numbers over 57344, the largest of E5M2, become 57344. Below 2^-14 E5M2 has
+// Rounds a number, at least 0, to E5M2. Numbers over 57344, the largest in E5M2, become 57344. Below 2^-14, E5M2 has
 // multiples of 2^-16.
 static inline float rounded_to_e5m2(float value) {
   if (value < 0x1p-14f) return value + 0x1p7f - 0x1p7f;

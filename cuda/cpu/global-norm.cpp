@@ -14,7 +14,7 @@ double square_sum(Task task, const float *values, int64_t count) {
   double *parts = reinterpret_cast<double *>(task.scratch);
   task.pool.each(blocks_of(count), [&](int64_t b) {
     const int64_t last = std::min((b + 1) * block, count);
-    // GCC compiles a reduction to double as one scalar chain; 32 sums become vectors, and hide an addition's latency.
+    // GCC compiles one sum in double to a chain of scalar additions; 32 sums become vectors, and hide the latency.
     double sums[32] = {};
     int64_t i = b * block;
     for (; i + 32 <= last; i += 32) {

@@ -1,5 +1,5 @@
-// The kernels of the CPU library: plain arrays, sizes, and a Task. Every op file defines its kernels in the namespace
-// of the code path that the file is compiled for (GPT2_PATH); kernels.cpp collects the kernels of a path into a table.
+// The kernels of the CPU library. They take plain arrays, sizes and a Task. Every op file defines its kernels in the
+// namespace of the code path that it is compiled for (GPT2_PATH); kernels.cpp collects a path's kernels into a table.
 #pragma once
 
 #include <cstddef>

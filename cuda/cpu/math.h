@@ -32,7 +32,7 @@ static inline uint32_t bf16_of(float value) {
 static inline float exponential(float x) {
   const float low = -87.0f;
   const float high = 88.8f;
-  // Masks instead of ?:, from which GCC would compile several copies of the computation below.
+  // Uses masks, because with ?: GCC would compile several copies of the computation below.
   const uint32_t is_low = -static_cast<uint32_t>(x < low), is_high = -static_cast<uint32_t>(x > high);
   const float clamped = float_of(bits_of(x) & ~(is_low | is_high));
   // Adding 1.5 * 2^23 rounds to an integer, to nearest even, because no bits are left for a fraction; the sum's low

@@ -1,11 +1,11 @@
-// The linear layer in its three directions: each is a matmul out[M,N] = A[M,K] * B[K,N] with other layouts of A and B:
+// The linear layer in three directions: each is a matmul out[M,N] = A[M,K] * B[K,N], with different layouts of A and B:
 //
 //   forward          out = in * weight^T     A = in,      B = weight^T
 //   backward input   din = dout * weight     A = dout,    B = weight
 //   backward weight  dweight = dout^T * in   A = dout^T,  B = in
 //
-// The output is divided into blocks, which free threads take and compute by the engine of the context (product.h). Each
-// result is summed in one order over K, however the output is divided, so no result depends on the number of threads.
+// The output is divided into blocks. A free thread takes the next block and computes it by the context's engine
+// (product.h). Each result is summed over K in an order that does not depend on the blocks or the number of threads.
 #include <algorithm>
 #include <cmath>
 
@@ -26,8 +26,8 @@ struct Blocks {
 };
 
 // Chooses the blocks with the least estimated time: each thread computes whole rounds of blocks, then waits for the
-// last thread. This wait is taken as 1/100 of a block's time for each thread. Taken as 1/10 for any number of threads,
-// which makes smaller blocks, steps in fp32 took 3 to 7% longer with 2 threads, but not with 8 (Xeons with AMX,
+// last thread. The estimate of this wait is 1/100 of a block's time for each thread. With 1/10 for any number of
+// threads, blocks were smaller, and steps in fp32 took 3 to 7% longer with 2 threads, but not with 8 (Xeons with AMX,
 // 2026-11-28). Copying an element of A or B takes about half a cycle.
 Blocks choose_blocks(const Engine &engine, int threads, int M, int N, int depth) {
   const int tiles_m = ceil_divide(M, engine.tile_m), tiles_n = ceil_divide(N, engine.tile_n);
@@ -50,7 +50,7 @@ Blocks choose_blocks(const Engine &engine, int threads, int M, int N, int depth)
   return best;
 }
 
-// Whether an output [M,N] is too large for a core's caches, so that nothing would read it from there.
+// Whether an output [M,N] is too large for a core's caches, so that no later op would find it there.
 bool is_large(int M, int N) { return static_cast<int64_t>(M) * N >= 1 << 18; }
 
 constexpr int SLAB = 64;
@@ -78,7 +78,7 @@ Ahead rows_of(View view, int first, int count, int k, int depth) {
           (along ? depth : count) * bytes, along ? count : depth};
 }
 
-// Floats of the columns of B that threads copy once and share: 4.5 MiB.
+// Floats of the memory for columns of B that are copied once for all threads: 4.5 MiB.
 constexpr int64_t SHARED_FLOATS = 1536 * 768;
 static_assert(SHARED_FLOATS >= B_FLOATS);
 
@@ -124,14 +124,14 @@ struct Product {
     }
   }
 
-  // Runs other(0) to other(others - 1), then computes the product; no thread waits for another in between.
+  // Runs other(0) to other(others - 1), then computes the product. No thread waits between the two.
   template <class Other>
   void run(int others, const Other &other) const {
     const Blocks blocks = choose(N);
     const bool along = b.column_stride == 1;
-    // Threads share copies of B where that saves more than waiting for other threads costs: in bf16, always in
-    // backward, and in forward, whose B lies along lines of memory, from three blocks of rows on. In fp32 sharing saves
-    // nothing with 2 threads, and with 16 costs a tenth of a step of d12 at batch 4 x 256.
+    // Threads share copies of B where this saves more time than they lose by waiting for each other. In bf16 they share
+    // always in backward, and in forward (B lies along lines of memory) from three blocks of rows on. In fp32 sharing
+    // saves nothing with 2 threads, and with 16 costs a tenth of a step of d12 at batch 4 x 256.
     if (!engine.is_bf16 || (along && ceil_divide(M, blocks.rows) <= 2)) {
       return task.pool.each_free(others + blocks.count, [&](int64_t at, int thread) {
         if (at < others) return other(static_cast<int>(at));
@@ -139,11 +139,11 @@ struct Product {
       });
     }
     // Columns of B are copied once for all blocks of rows: on a Xeon the products of d12's backward at 4 x 256 then run
-    // 1.2 to 1.5 times as fast in bf16. A thread copies a piece that it reads in the order of memory: tile_n columns of
-    // B that are lines of memory, or some k of all columns.
+    // 1.2 to 1.5 times as fast in bf16. Threads copy pieces that are whole lines of memory: tile_n columns of B where
+    // columns are lines, or some k of all columns.
     const int all = ceil_divide(N, engine.tile_n), parts = ceil_divide(all, static_cast<int>(SHARED_FLOATS / panel));
     const int columns = ceil_divide(all, parts) * engine.tile_n;
-    // The blocks of a part of the columns; the last part may be narrower, and lack some of these blocks.
+    // The blocks of one group of columns. The last group may be narrower, and have fewer blocks.
     const Blocks some = choose(std::min(columns, N));
     const int part_of_k = std::clamp(block_k / (4 * task.pool.threads()) / 32 * 32, 32, 128);
     const int wide = along ? engine.tile_n : columns, deep = along ? block_k : part_of_k;

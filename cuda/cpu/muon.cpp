@@ -10,7 +10,7 @@ namespace gpt2::GPT2_PATH {
 
 namespace {
 
-// Rows that a thread takes together: 64 bytes of a line of the transposed direction.
+// Rows that a thread takes together. In the transposed direction they are 64 bytes of each line.
 constexpr int slab = 16;
 
 int slabs_of(int rows) { return (rows + slab - 1) / slab; }

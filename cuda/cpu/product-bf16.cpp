@@ -1,7 +1,7 @@
-// Matmuls whose operands are rounded to bf16 (to nearest, ties to even) as they are copied, with sums in fp32: by AMX,
-// or by vectors with the same bits. Both operands are tiles of 16 x 16 words, a word being a pair of neighbours in K: A
-// as [M / 32][K / 32][part][2][row][pair], B as [N / 32][K / 32][part][2][pair][column], padded with zeros. The
-// micro-kernel reads both operands in order: on a Xeon L2 then feeds it 1.2 times as fast.
+// Matmuls by AMX, or by vectors with the same bits. Operands are rounded to bf16 (to nearest, ties to even) when they
+// are copied; sums are in fp32. The copies are tiles of 16 x 16 words, a word being a pair of neighbours in K: A is
+// [M / 32][K / 32][part][2][row][pair], B is [N / 32][K / 32][part][2][pair][column], padded with zeros. The
+// micro-kernel reads both copies in order: on a Xeon, L2 then supplies them 1.2 times as fast.
 //
 // On AMX, fp32 matmuls have operands of three parts. A float is the sum of three bf16: the float rounded, then twice
 // the remainder rounded. Of the nine products of two floats' parts, six are added; others are below fp32's precision.
@@ -25,8 +25,8 @@ constexpr int PAIRS = 2 * SIDE;     // elements of K in a tile
 constexpr int WORDS = SIDE * SIDE;  // words of a tile
 constexpr int SQUARE = 2 * SIDE;    // rows and columns of the output that are computed together
 
-// The length of a block in K, in which sums stay in registers: a Xeon's 36 matmuls of benchmarks/cpu.md run at 722 GFLOP/s, in
-// blocks of 768 at 673. A block of A (768 KiB) and 32 columns of B (96 KiB) stay in an L2 of 2 MiB.
+// The length of a block in K, over which sums stay in registers. With it the 36 matmuls of benchmarks/cpu.md run at 722
+// GFLOP/s on a Xeon, with 768 at 673. A block of A (768 KiB) and 32 columns of B (96 KiB) stay in 2 MiB of L2.
 constexpr int BLOCK_K = 1536;
 static_assert(SQUARE * BLOCK_K / 2 <= B_FLOATS);
 
@@ -91,8 +91,8 @@ inline __m512 beside(const float *left, const float *right) {
   return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(left)), _mm256_loadu_ps(right), 1);
 }
 
-// If `transposed`, rounding already does the first step of the transpose, at no cost. Prefetches the tile at `ahead`,
-// copied later: in fp32 this makes a training step 1 to 3% shorter (a Xeon with AMX), in bf16 it helps only along rows.
+// If `transposed`, rounding already does the first step of the transpose, at no cost. Prefetches the later tile
+// `ahead`: in fp32 this makes a training step 1 to 3% shorter (a Xeon with AMX), in bf16 it helps only along rows.
 template <int parts, bool along, bool transposed>
 void tile_words(uint32_t *to, const float *from, const float *ahead, size_t stride) {
   Vector lines[parts][SIDE];
@@ -134,7 +134,7 @@ Block copy_tiles(float *memory, View view, int first, int count, int k, int dept
     return static_cast<const Element *>(
         view.at(first + (along ? outer : inner) * SIDE, k + (along ? inner : outer) * PAIRS));
   };
-  // In the order of memory, in which the tiles of a line are neighbours.
+  // Loops in the order of memory, where the tiles of a line are neighbours.
   for (int outer = 0; outer < outers; outer++) {
     for (int inner = 0; inner < inners; inner++) {
       const int row = (along ? outer : inner) * SIDE, d = (along ? inner : outer) * PAIRS;
@@ -178,7 +178,7 @@ Block copy_a(float *memory, View view, int first, int count, int k, int depth, i
 
 #if defined(__AMX_BF16__)
 
-// AMX's tiles are configured for each call: a configuration belongs to a thread, and while set slows thread switches.
+// Configures AMX's tiles for one call. A configuration belongs to a thread, and slows thread switches while it is set.
 class TileState {
  public:
   TileState() {
@@ -276,8 +276,8 @@ class TileState {
 typedef float Sums __attribute__((vector_size(SIDE * sizeof(float)), aligned(sizeof(float)), may_alias));
 typedef uint32_t Words __attribute__((vector_size(SIDE * sizeof(uint32_t)), aligned(sizeof(uint32_t)), may_alias));
 
-// sum = a * b + sum, rounded once. Without a fused instruction in double, where a product of two bf16 is exact, and
-// rounding the sum to double first does not change how it rounds to float.
+// sum = a * b + sum, rounded once. Without a fused instruction, computes in double: a * b of two bf16 is exact there,
+// and rounding the sum to double first does not change how it rounds to float.
 inline void fuse(Sums &sum, float a, const Sums &b) {
 #if defined(__FMA__) || defined(__aarch64__)
   sum += a * b;

@@ -12,7 +12,7 @@ namespace gpt2::GPT2_PATH {
 
 namespace {
 
-// Registers hold 8 x 3 vectors of sums (of 32) or 4 x 3 (of 16), and three vectors of B and one broadcast of A.
+// With 32 registers, 8 x 3 hold sums; with 16 registers, 4 x 3. Others hold three vectors of B and an element of A.
 constexpr int TILE_M = REGISTERS == 32 ? 8 : 4;
 constexpr int VECTORS = 3;
 constexpr int TILE_N = VECTORS * WIDTH;
@@ -43,7 +43,7 @@ Block copy(float *to, View view, int first, int count, int k, int depth, int len
     }
     for (; done + WIDTH <= depth; done += WIDTH) {
       for (int part = 0; part < whole; part += WIDTH) {
-        // Prefetches, because the CPU does not by itself for rows that are far apart.
+        // Prefetches, because the CPU by itself does not prefetch rows that are far apart.
         for (int i = 0; i < WIDTH; i++) __builtin_prefetch(from + (part + i) * view.row_stride + done + 64);
         transpose_square(to + done * width + part, width, from + part * view.row_stride + done, view.row_stride);
       }
@@ -57,8 +57,8 @@ Block copy(float *to, View view, int first, int count, int k, int depth, int len
   return block;
 }
 
-// out[rows, vectors * WIDTH] (=|+=) a tile's rows of A times a panel of B. Divides the depth
-// into `rows` parts, and prefetches a row of the output and `lines` cache lines of `ahead` before each: all at once would delay loads.
+// out[rows, vectors * WIDTH] (=|+=) a tile's rows of A times a panel of B. K is divided into `rows` ranges. A row of
+// the output and `lines` cache lines of `ahead` are prefetched before each range: all at once would delay loads.
 template <int rows, int vectors>
 void micro_kernel(Output out, const float *a, const float *b, int depth, Ahead &ahead, int lines) {
   // Nothing may take the address of the sums, because they would then not stay in registers.

@@ -49,8 +49,8 @@ struct Ahead {
   }
 };
 
-// Computes the output from finished sums: line(row, column, sums, columns) is called once for each line of each block of
-// the output. It may change the sums, and writes the output, in whose memory the sums may be.
+// Computes the output from finished sums: calls line(row, column, sums, columns) once for each line of each block of
+// the output. line() may change the sums, and writes the output. The sums may be in the output's memory.
 class Finish {
  public:
   template <class Line>
@@ -62,7 +62,7 @@ class Finish {
  private:
   template <class Line>
   static void each(const void *line, int row, int column, float *sums, size_t stride, int rows, int columns) {
-    // With a count that the compiler knows, 32 as engines compute at once, loops become whole vectors.
+    // Engines usually compute 32 columns at once. With this constant the compiler makes loops of whole vectors.
     constexpr int usual = 32;
     const Line &of = *static_cast<const Line *>(line);
     for (int i = 0; i < rows && columns == usual; i++) of(row + i, column, sums + i * stride, usual);
@@ -87,7 +87,7 @@ struct Output {
 // The most floats that a copied block takes, padding included.
 constexpr int64_t copied_floats(int64_t elements) { return elements * 3 / 2; }
 
-// A thread's memory for a block of A, for one of B, and for both, in floats; the largest of any engine.
+// The most memory that a thread needs in any engine for a block of A, for a block of B, and for both, in floats.
 constexpr int A_ELEMENTS = 384 * 512;
 constexpr int64_t A_FLOATS = copied_floats(A_ELEMENTS);
 constexpr int64_t B_FLOATS = 384 * 64;

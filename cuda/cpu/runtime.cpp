@@ -34,7 +34,7 @@ struct CodePath {
   const char *name;
   const Kernels *kernels;
   const Engine *fp32, *bf16;
-  std::string lacks;  // why it cannot run here; empty if it can
+  std::string lacks;  // why the path cannot run here; empty if it can
 };
 
 // A code path that uses the engines of its table of kernels.
@@ -132,8 +132,8 @@ void runtime::allocate(Context &context, void **memory, int64_t bytes) {
   const size_t rounded = (static_cast<size_t>(bytes) + alignment - 1) / alignment * alignment;
   size_t boundary = 2 * alignment, start = 0;
 #ifdef MADV_HUGEPAGE
-  // In pages of 2 MiB AdamW's pass over all parameters takes 64 ms instead of 73, a norm 16 ms instead of 23 (d12, 2
-  // cores). Arrays start at different offsets in pages: with equal offsets a Xeon streams four at 25, not 40 GB/s.
+  // In pages of 2 MiB AdamW's pass takes 64 ms instead of 73, a global norm 16 ms instead of 23 (d12, 2 cores). Arrays
+  // start at different offsets in pages: with equal offsets a Xeon streams four arrays at 25 GB/s, not 40.
   if (rounded >= huge_page) {
     boundary = huge_page;
     start = alignment + 1024 * (context.large_allocations++ % 8);

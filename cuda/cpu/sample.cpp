@@ -11,14 +11,14 @@ namespace gpt2::GPT2_PATH {
 
 namespace {
 
-// The kept weights: all weights over `weight`, and the first `ties` weights that equal it.
+// The weights to keep: all weights over `weight`, and the first `ties` weights equal to `weight`.
 struct Cut {
   uint32_t weight;
   uint64_t ties;
 };
 
-// The cut that keeps the fewest of the largest weights whose measures sum to at least `target`; all weights' measures
-// must reach `target`. Finds the least kept weight byte by byte, from the highest byte down.
+// The cut that keeps the largest weights, and only as many as needed for a sum of their measures of at least `target`.
+// The sum over all weights must reach `target`. Finds the least kept weight byte by byte, from the highest byte down.
 template <class Measure>
 Cut cut_at(const uint32_t *weights, int V, uint64_t target, Measure measure) {
   uint64_t found = 0, before = 0;  // the cut's bytes so far, and the measure of larger weights

@@ -1,4 +1,4 @@
-// The sum that a layer reads, out = a (in + c skip) + b embedded, where factors are a, b, c; and its gradients.
+// The input of a layer, out = a (in + c skip) + b embedded, with `factors` a, b, c; and the gradients of this sum.
 #include "factor-sums.h"
 #include "fp8.h"
 #include "math.h"

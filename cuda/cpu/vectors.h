@@ -44,7 +44,7 @@ typedef int Indices __attribute__((vector_size(WIDTH * sizeof(int))));
 #define GPT2_SHUFFLE(a, b, ...) __builtin_shuffle(a, b, Indices{__VA_ARGS__})
 #endif
 
-// Exchanges the blocks of `step` columns on either side of the diagonal between lines `a` and `b`, which are `step` apart.
+// A step of a transpose: lines `a` and `b`, `step` apart, exchange their off-diagonal blocks of `step` columns.
 template <int step, int... column>
 inline void exchange(Vector &a, Vector &b, std::integer_sequence<int, column...>) {
   const Vector low = GPT2_SHUFFLE(a, b, (column & step ? WIDTH + column - step : column)...);

@@ -1,10 +1,10 @@
 // Attention backward on Hopper, head sizes 64 and 128, by two kernels: one owns queries and computes dq and D (the row
-// sums of dout * out), the other owns keys and computes dk and dv. They need seven matmuls, a single kernel would need
-// five. But in a single kernel several blocks of keys would add to dq: fp32 sums in memory, in a fixed order. In two
-// kernels, probabilities and their gradients stay in registers as operands of the next matmul.
+// sums of dout * out), the other owns keys and computes dk and dv. They need seven matmuls. A single kernel would need
+// five, but its blocks of keys would all add to dq in memory, in fp32 and in a fixed order. In two kernels,
+// probabilities and their gradients stay in registers as operands of the next matmul.
 //
-// At head size 64, a block has two warpgroups of 64 lines (queries or keys) and reads the other side in steps of 128
-// lines. The accumulators of two [64,128] matmuls and of the results fill the 232 registers that a thread may have.
+// At head size 64, a block has two warpgroups of 64 queries (or keys) each, and reads keys (or queries) in steps of
+// 128. The accumulators of two [64,128] matmuls and of the results fill the 232 registers of a thread.
 #include "../common/tensor-cores.h"
 #include "attention-keys-128.cuh"
 #include "attention-keys.cuh"

@@ -1,5 +1,5 @@
 // Shared code of attention backward on Hopper; attention-backward.cu explains the two kernels. The kernel that owns
-// keys computes transposed scores: lines are keys, columns are queries, whose statistics it reads from shared memory.
+// keys computes transposed scores: lines are keys, columns are queries. Shared memory holds the queries' lse and D.
 #pragma once
 
 #include "attention.cuh"
@@ -34,8 +34,8 @@ __device__ __forceinline__ float dot_chunks(const uint4 &a, const uint4 &b) {
   return sum;
 }
 
-// Probabilities from transposed scores: score = exp(score * scale - lse). `lse`, in base 2, points at the lane's first
-// query. With MASKS, hides(j, i) tells whether the mask hides score[j * 4 + i].
+// Replaces transposed scores by probabilities: exp(score * scale - lse). `lse`, in base 2, points at the value of the
+// lane's first query. With MASKS, hides(j, i) tells whether the mask hides score[j * 4 + i].
 template <bool MASKS, int COUNT, class Hides>
 __device__ __forceinline__ void probabilities_of_keys(float (&score)[COUNT], const float *lse, float scale_log2,
                                                       Hides hides) {
@@ -52,7 +52,7 @@ __device__ __forceinline__ void probabilities_of_keys(float (&score)[COUNT], con
     }
   }
 }
-// Scores' gradients from probabilities': dscore = share * (dscore - D). `D` points at the lane's first query.
+// Turns gradients of the probabilities `share` into gradients of scores. `D` points at the lane's first query's D.
 template <int COUNT>
 __device__ __forceinline__ void gradients_of_keys(float (&dscore)[COUNT], const float (&share)[COUNT], const float *D) {
 #pragma unroll
@@ -73,8 +73,8 @@ constexpr int statistics_lines = tile_lines;
 constexpr int statistics_count = 2 * statistics_lines;
 constexpr int statistics_bytes = statistics_count * static_cast<int>(sizeof(float));
 
-// The layout of shared memory: a ring of STAGES blocks of the other side, two buffers for tiles of the TENSORS that the
-// block owns lines of, staging for results, and queries' statistics for each stage or tile.
+// The layout of shared memory: a ring of STAGES blocks of k and v (or q and dout), two buffers for the block's tile of
+// each of TENSORS tensors, staging for results, and the queries' statistics (lse, D) for each stage or tile.
 template <int STAGES, int TENSORS>
 struct Layout {
   static constexpr int tile_bytes = TENSORS * tile_lines * line_bytes;
@@ -104,8 +104,8 @@ using KeysLayout = Layout<4, 2>;     // tile: k, v
 
 }  // namespace backward
 
-// Head size 128: the two kernels of head size 64 with another division of registers and of shared memory, because a
-// line has twice the channels. Rings are shorter, and results are staged in the memory of the warpgroup's operands.
+// Head size 128: a line has twice the channels, so the two kernels divide registers and shared memory differently.
+// Rings are shorter, and a warpgroup's results are staged in the memory of its operands.
 namespace backward_128 {
 
 // A strip: the 64 lines of an operand that a warpgroup owns, loaded as one TMA box. Its memory later stages results.

@@ -2,9 +2,9 @@
 //
 // A block has a producer and two warpgroups of 64 queries. The 240 registers of a thread hold the result of 64 x 128
 // (64 registers), the scores of a block of 128 keys (64) and the probabilities of the previous block as an operand
-// (32). A warpgroup issues the scores of a block, then the matmul of the previous block's probabilities with v, and
-// computes exponentials while that matmul runs. Blocks of keys go from the diagonal down to key 0; causality masks only
-// the first. The ring holds k and v in the order of use: k of a block, then v of the previous block.
+// (32). A warpgroup issues the matmul for a block's scores, then the matmul of the previous block's probabilities with
+// v, and computes exponentials while the second runs. Blocks of keys go from the diagonal down to key 0; the causal
+// mask affects only the first. The ring holds k and v in the order of use: k of a block, then v of the previous block.
 #pragma once
 
 #include "attention.cuh"
@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(threads, 1)
   begin_kernel<MASKED>(tiles, init, qkv_map, out_map);
 
   const int T = arguments.T, NH = arguments.NH;
-  // Tile 0 is the last of the sequence, which has the most keys.
+  // Tile 0 is at the end of the sequence, where queries attend to the most keys.
   const auto first_of = [&](const HeadTile &unit) { return (arguments.tiles - 1 - unit.tile) * tile_lines; };
   HeadTile unit;
   RingPosition<stages> at;
@@ -79,14 +79,14 @@ __global__ void __launch_bounds__(threads, 1)
   const uint32_t warp_staging = staging + (consumer * 4 + warp) * (2 * 16 * line_bytes);
   for (int index = 0; tiles.take<MASKED>(arguments, index, unit); index++) {
     const int tile_first = first_of(unit), line = warp * 16 + lane / 4;  // the thread's rows of 64: line, line + 8
-    // The first keys of the warpgroup's first and last query: blocks from `until` on need only the causal mask.
+    // begin, until: the first key of the warpgroup's first and last query. Blocks from `until` on need only causality.
     const int begin = MASKED ? uniform(tiles.last().of_first[consumer]) : 0;
     const int until = MASKED ? uniform(tiles.last().of_last[consumer]) : 0;
     float result[64] = {};
     float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {};
     uint32_t share[block_lines / 16][4];
     const Operand q = k_major(uniform(q_shared + q_at.stage * tile_bytes + consumer * (64 * line_bytes)));
-    // Each of these two functions waits for the next stage and issues the matmul with it.
+    // multiply_keys() and multiply_values() wait for the next stage and issue the matmul with its k or v.
     const auto multiply_keys = [&](auto &score) {
       barrier_wait(full + at.stage * 8, at.parity);
       const Operand k = k_major(uniform(ring + at.stage * tile_bytes));
@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(threads, 1)
       if (lane == 0) barrier_arrive(empty + stage * 8);
     };
     const auto skip = [&] { at.skip(full, empty, lane == 0); };
-    // Reads the keys that each row attends to, again for each block of keys: no register is free to keep the ranges.
+    // Reads the range of keys that each row attends to, again for each block, because no register is free to keep it.
     Range range[2];
     const auto read_ranges = [&](int key) {
       if (!MASKED || key >= until) return;
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(threads, 1)
         if (range[i / 2 % 2].hides(key + i / 4 * 8 + lane % 4 * 2 + i % 2)) score[i] = -INFINITY;
       }
     };
-    // Computes the probabilities of the first KEYS keys of the diagonal block; causality hides only keys of the last
+    // Computes the probabilities of the diagonal block's first KEYS keys. The causal mask hides keys only in the last
     // 64.
     const auto take_first = [&](auto keys) {
       constexpr int KEYS = decltype(keys)::value;
@@ -149,7 +149,7 @@ __global__ void __launch_bounds__(threads, 1)
 #pragma unroll
       for (int i = KEYS / 16; i < block_lines / 16; i++) share[i][0] = share[i][1] = share[i][2] = share[i][3] = 0;
     };
-    // Computes the probabilities of the block of keys at `key`, while the last block's matmul with v runs.
+    // Computes the probabilities of the block of keys at `key`, while the previous block's matmul with v runs.
     const auto take = [&](int key) {
       float score[block_lines / 2], factor[2];
       const uint32_t k_stage = at.stage;
@@ -172,7 +172,7 @@ __global__ void __launch_bounds__(threads, 1)
       as_operands(share, score);
     };
     barrier_wait(q_full + q_at.stage * 8, q_at.parity);
-    // The first warpgroup skips the last 64 keys, which come after all of its queries.
+    // The first warpgroup skips the last 64 keys of the diagonal block, which come after all of its queries.
     if (consumer == 0) {
       take_first(Half{});
     } else {

@@ -1,11 +1,11 @@
 // Attention forward on Hopper, head size 64: FlashAttention's online softmax (Dao et al. 2022; Shah et al. 2024 for
 // Hopper).
 //
-// A block has a producer and three warpgroups of 64 queries, 192 in all, which share blocks of 128 keys and values: the
-// 160 registers of a thread hold the scores of 64 x 128 (64 registers), the result (32) and the probabilities as an
-// operand (32). A warpgroup issues the matmul for its next scores before its last matmul with v is complete. Tiles of
-// 192 queries are counted from the end of the sequence, so that the partial tile is the tile with the fewest keys. The
-// end is rounded up to the 16 lines that a warp stores, because a stored box may not begin before the tensor.
+// A block has a producer and three warpgroups of 64 queries, which share blocks of 128 keys and values. The 160
+// registers of a thread hold the scores of 64 x 128 (64 registers), the result (32) and the probabilities as an operand
+// (32). A warpgroup issues the matmul for its next scores before its previous matmul with v is complete. Tiles of 192
+// queries are counted from the end of the sequence, so that the partial tile is the tile with the fewest keys. The end
+// is rounded up to the 16 lines that a warp stores, because a stored box may not begin before the tensor.
 #include "../common/tensor-cores.h"
 #include "attention-forward-128.cuh"
 
@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(threads, 1)
   begin_kernel<MASKED>(tiles, init, q_map, kv_map, out_map);
 
   const int T = arguments.T, NH = arguments.NH;
-  // The index after the last query of a tile; tile 0 is the last of the sequence.
+  // The position after the last query of a tile. Tile 0 is at the end of the sequence.
   const auto end_of = [&](const HeadTile &unit) { return (T + 15) / 16 * 16 - unit.tile * tile_lines; };
   HeadTile unit;
   RingPosition<stages> at;
@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(threads, 1)
     wgmma_wait<0>();
     hold(result);
     if (key > begin && lane == 0) barrier_arrive(empty + previous * 8);
-    // Releases the keys that only the other warpgroups' queries attend to.
+    // Releases the blocks of keys that only queries of other warpgroups attend to.
     for (; key < min(end, T); key += block_lines) skip();
     __syncwarp();
     if (lane == 0) {

@@ -1,6 +1,6 @@
 // Attention backward on Hopper, head size 128: the kernel that owns keys and computes dk and dv.
 //
-// A thread has 128 registers of dk and dv for its warpgroup's 64 keys, so a step takes only 64 queries.
+// dk and dv of a warpgroup's 64 keys take 128 registers of each thread, so a step takes only 64 queries.
 #pragma once
 
 #include "attention-backward.cuh"
@@ -11,7 +11,7 @@ constexpr int keys_stages = 3;
 constexpr int query_lines = statistics_lines;              // queries of a step
 constexpr int query_bytes = 2 * query_lines * line_bytes;  // a step's q or dout
 constexpr int keys_stage_bytes = 2 * query_bytes;          // a step's q and dout
-// 1024 bytes serve to align the ring, 256 are for barriers and tickets.
+// 1024 bytes allow for the alignment of the ring, 256 are for barriers and tickets.
 constexpr int keys_shared_bytes =
     keys_stages * (keys_stage_bytes + statistics_bytes) + 2 * consumers * strip_pair_bytes + 1024 + 256;
 
@@ -84,11 +84,11 @@ __global__ void __launch_bounds__(threads, 1)
     float dkey[64] = {}, dvalue[64] = {};
     uint32_t previous = 0;
     barrier_wait(strip_full + strip_at.stage * 8, strip_at.parity);
-    // Queries before `all` attend to all keys of this warpgroup, queries from own_end on to none.
+    // Queries at positions below `all` attend to all keys of this warpgroup, queries from own_end on to none of them.
     const int all = MASKED ? uniform(tiles.last().of_first[consumer]) + 1 : T;
     const int own_end = MASKED ? uniform(tiles.last().of_last[consumer]) + 1 : T;
-    // Adds the block of queries at `query` to dk and dv. `masks`: some queries do not attend to some keys, as in the
-    // first block, whose queries may precede a key, and in the last blocks with a mask besides the causal one.
+    // Adds the terms of the block of queries at `query` to dk and dv. `masks`: some queries do not attend to some keys.
+    // That holds for the first block, where a query may precede a key, and, with a mask, for the last blocks.
     const auto take = [&](auto is_first, auto masks, int query) {
       constexpr bool IS_FIRST = decltype(is_first)::value, MASKS = decltype(masks)::value;
       const uint32_t shared = uniform(ring + at.stage * keys_stage_bytes);
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(threads, 1)
       wgmma_fence();
       multiply_channels<128, strip_lines, query_lines>(dscore, v, gradient);
       wgmma_commit();
-      // The mask is read again for each block of queries: no register is free to keep the ranges.
+      // The ranges are read again for each block of queries, because no register is free to keep them.
       [[maybe_unused]] Range range[2];  // the queries that attend to each key
       if constexpr (MASKED && MASKS) {
         for (int half = 0; half < 2; half++) {
@@ -151,7 +151,7 @@ __global__ void __launch_bounds__(threads, 1)
       take(std::true_type{}, std::true_type{}, query);
       query += query_lines;
       if constexpr (MASKED) {
-        // Takes the blocks of queries that attend to all keys of the warpgroup, then the blocks that attend to some.
+        // Adds the blocks of queries that attend to all keys of the warpgroup, then the blocks that attend to some.
         const int end = uniform(tiles.last().of_last[consumers - 1]) + 1, some = min(end, own_end);
         for (; query + query_lines <= min(all, end); query += query_lines) {
           take(std::false_type{}, std::false_type{}, query);
@@ -168,7 +168,7 @@ __global__ void __launch_bounds__(threads, 1)
     }
     hold(dkey);
     hold(dvalue);
-    // The results replace the keys and values in shared memory, so all four warps must have read these.
+    // The results replace k and v in shared memory, so all four warps must first have read k and v.
     warpgroup_sync(warpgroup);
     const float scales[2] = {scale, scale}, ones[2] = {1, 1};
     const uint32_t staging = strip + warp * staging_bytes;

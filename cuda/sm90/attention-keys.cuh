@@ -70,12 +70,12 @@ __global__ void __launch_bounds__(threads, 1)
     const Operand k = k_major(tile), v = k_major(tile + block_bytes);
     float dkey[32] = {}, dvalue[32] = {};
     barrier_wait(layout.tile_full + tile_at.stage * 8, tile_at.parity);
-    // Queries before `all` attend to all keys of this warpgroup, queries from own_end on to none.
+    // Queries at positions below `all` attend to all keys of this warpgroup, queries from own_end on to none of them.
     const int all = MASKED ? uniform(tiles.last().of_first[consumer]) + 1 : T;
     const int own_end = MASKED ? uniform(tiles.last().of_last[consumer]) + 1 : T;
-    // Adds the last QUERIES queries of the block at `query` to dk and dv. `masks`: some queries do not attend to some
-    // keys, as in the first block, whose queries may precede a key, and in the last blocks with a mask besides the
-    // causal one.
+    // Adds the terms of the last QUERIES queries of the block at `query` to dk and dv. `masks`: some of these queries
+    // do not attend to some keys. That holds for the first block, where a query may precede a key, and, with a mask,
+    // for the last blocks.
     const auto take = [&](auto queries, auto masks, int query) {
       constexpr int QUERIES = decltype(queries)::value, skipped = block_lines - QUERIES;
       const uint32_t shared = layout.ring + at.stage * stage_bytes + skipped * line_bytes;
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(threads, 1)
       wgmma_commit();
       multiply_channels<64>(dscore, v, gradient);
       wgmma_commit();
-      // The mask is read again for each block of queries: no register is free to keep the ranges.
+      // The ranges are read again for each block of queries, because no register is free to keep them.
       [[maybe_unused]] Range range[2];  // the queries that attend to each key
       if constexpr (MASKED && decltype(masks)::value) {
         for (int half = 0; half < 2; half++) {
@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(threads, 1)
       barrier_arrive(layout.empty + at.stage * 8);
       at.advance();
     };
-    // On the diagonal only the last 64 queries attend to the last 64 keys, which the second warpgroup has.
+    // In the diagonal block only the last 64 queries attend to the last 64 keys, which the second warpgroup owns.
     if (consumer == 0) {
       take(Full{}, std::true_type{}, tile_first);
     } else {
@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(threads, 1)
     }
     int query = tile_first + block_lines;
     if constexpr (MASKED) {
-      // Takes the blocks of queries that attend to all keys of the warpgroup, then to some; skips the other blocks.
+      // Adds the blocks of queries that attend to all keys of the warpgroup, then to some keys; skips the other blocks.
       const int end = uniform(tiles.last().of_last[consumers - 1]) + 1, some = min(end, own_end);
       for (; query + block_lines <= min(all, end); query += block_lines) take(Full{}, std::false_type{}, query);
       for (; query < some; query += block_lines) take(Full{}, std::true_type{}, query);

@@ -1,8 +1,8 @@
-// Attention backward on Hopper, head size 128: the kernel that owns queries computes D, dq, and queries' statistics.
+// Attention backward on Hopper, head size 128: the kernel that owns queries computes dq and the statistics lse and D.
 //
 // Two stages of k and two of v take 128 KB of shared memory, which leaves room for three strips (64 lines of q and of
-// dout). A tile has two strips, one for each warpgroup; the third takes the first strip of the next tile while both are
-// in use. Blocks of keys go from the diagonal down to key 0.
+// dout). A tile has two strips, one for each warpgroup. The third buffer takes the next tile's first strip while both
+// strips of the tile are in use. Blocks of keys go from the diagonal down to key 0.
 #pragma once
 
 #include "attention-backward.cuh"
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(threads, 1)
   begin_kernel<MASKED>(tiles, init, keys_map, queries_map, dout_map, dqkv_map);
 
   const int T = arguments.T, NH = arguments.NH;
-  // Tile 0 is the last of the sequence, which has the most keys.
+  // Tile 0 is at the end of the sequence, where queries attend to the most keys.
   const auto first_of = [&](const HeadTile &unit) { return (arguments.tiles - 1 - unit.tile) * tile_lines; };
   HeadTile unit;
   RingPosition<stages> at;
@@ -89,8 +89,8 @@ __global__ void __launch_bounds__(threads, 1)
       return;
     }
     // Warps 1 to 3 compute D = row sums of dout * out, up to two tiles ahead of the consumers. They read global memory,
-    // because shared memory has no room for `out`. Four lanes take a row. These loads bound the kernel: at d12's size
-    // on an H200 it takes 0.36 to 0.38 ms, 0.30 without the loads, and 0.40 to 0.41 without the prefetch to L2.
+    // because shared memory has no room for `out`. Four lanes take a row. These loads limit the kernel: at d12's size
+    // on an H200 the kernel takes 0.36 to 0.38 ms, 0.30 without the loads, 0.40 to 0.41 without the prefetch to L2.
     RingPosition<ahead> statistics_at;
     for (int index = 0; tiles.take<MASKED>(arguments, index, unit); index++) {
       const int first = first_of(unit);
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(threads, 1)
       barrier_wait(statistics_empty + statistics_at.stage * 8, statistics_at.parity ^ 1);
 #pragma unroll 1
       for (int line = first + (warp - 1) * 8 + lane / 4; line < first + tile_lines; line += 3 * 8) {
-        // Past the end row T - 1 is read again, without effect: the probabilities of such queries are 0.
+        // Queries past the end read row T - 1 instead, without effect: their probabilities are 0.
         const int64_t row = static_cast<int64_t>(unit.b) * T + min(line, T - 1);
         const int64_t at_row = (row * NH + unit.head) * 128 + lane % 4 * 8;
         const auto *x = reinterpret_cast<const uint4 *>(dout + at_row);
@@ -220,7 +220,7 @@ __global__ void __launch_bounds__(threads, 1)
         at.advance();
       }
     }
-    // The results replace the queries in shared memory, so all four warps must have read these.
+    // The results replace the queries in shared memory, so all four warps must first have read the queries.
     warpgroup_sync(warpgroup);
     store_lines(dqkv_map, unit.head, first + warp * 16, unit.b, strip + warp * staging_bytes, result, scales);
     if (lane == 0) {

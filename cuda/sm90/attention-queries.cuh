@@ -1,4 +1,4 @@
-// Attention backward on Hopper, head size 64: the kernel that owns queries computes D, dq, and queries' statistics.
+// Attention backward on Hopper, head size 64: the kernel that owns queries computes dq and the statistics lse and D.
 #pragma once
 
 #include "attention-backward.cuh"
@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(threads, 1)
   begin_kernel<MASKED>(layout.tiles, init, qkv_map, dout_map, dqkv_map);
 
   const int T = arguments.T, NH = arguments.NH;
-  // Tile 0 is the last of the sequence, which has the most keys.
+  // Tile 0 is at the end of the sequence, where queries attend to the most keys.
   const auto first_of = [&](const HeadTile &unit) { return (arguments.tiles - 1 - unit.tile) * tile_lines; };
   HeadTile unit;
   RingPosition<stages> at;
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(threads, 1)
         const int line = (warp - 1) * 32 + lane + i * 96;
         row_lse[i] = line < tile_lines && first + line < T ? lse[unit.statistics + first + line] * log2e : INFINITY;
       }
-      // The first wait repeats the producer's, because racecheck does not see the order through the producer's copy.
+      // The producer has done the first wait already. It is repeated for racecheck, which does not see an order by TMA.
       barrier_wait(layout.tile_empty + tile_at.stage * 8, tile_at.parity ^ 1);
       barrier_wait(layout.tile_full + tile_at.stage * 8, tile_at.parity);
 #pragma unroll

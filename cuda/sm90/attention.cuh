@@ -1,8 +1,8 @@
 // Shared code of the Hopper attention kernels (head sizes 64 and 128): tiles, the order of work, stores.
 //
-// In each kernel one block stays on each SM (persistent). A producer warp loads tiles by TMA into a ring, and
-// warpgroups of 64 lines (queries or keys) multiply the tiles by wgmma. A warpgroup's matmuls and its exponentials take
-// about the same time, so one warpgroup computes exponentials while others multiply. Only the ring orders warpgroups.
+// The kernels are persistent, one block per SM. A producer warp loads tiles by TMA into a ring of stages; warpgroups of
+// 64 lines (queries or keys) multiply the tiles by wgmma. A warpgroup's matmuls and its exponentials take about the
+// same time, so one warpgroup computes exponentials while others multiply. Only the ring synchronizes warpgroups.
 #pragma once
 
 #include <type_traits>
@@ -13,7 +13,7 @@
 
 namespace gpt2::sm90 {
 
-// A line (query or key) of a tile in shared memory: 64 bf16 channels; at head size 128 a second tile has the others.
+// Bytes of a line (query or key) of a tile: 64 bf16 channels. At head size 128 a second tile has channels 64 to 127.
 constexpr int line_bytes = 64 * 2;
 // Lines (keys or queries) in a stage of the ring.
 constexpr int block_lines = 128;
@@ -23,7 +23,7 @@ template <int LINES>
 __device__ __forceinline__ constexpr int channels_at(int i) {
   return i / 4 * (LINES * line_bytes) + i % 4 * 32;
 }
-// Lines of a block that a warpgroup takes: half, if the causal mask hides the other half from all of its lines.
+// The number of lines of a block that a warpgroup multiplies: half, if the causal mask hides all of the other half.
 using Full = std::integral_constant<int, block_lines>;
 using Half = std::integral_constant<int, block_lines / 2>;
 
@@ -74,9 +74,9 @@ struct HeadTile {
   }
 };
 
-// Without a mask: sets `unit` to the index-th tile of this block; false if the block has no more. The tiles of a head
-// go to adjacent blocks at about the same time, so that the blocks find its keys and values in L2; otherwise forward
-// read 503 MB of memory instead of 302. Every second round is in reverse order: blocks alternate long and short tiles.
+// Without a mask: sets `unit` to the index-th tile of this block; false if the block has no more. Adjacent blocks take
+// the tiles of a head at about the same time, so that they find the head's keys and values in L2: otherwise forward
+// read 503 MB of memory, not 302. Every second round is in reverse order, so that each block gets long and short tiles.
 __device__ __forceinline__ bool tile_of(const AttentionArguments &arguments, int index, HeadTile &unit) {
   const int blocks = gridDim.x;
   const int64_t turn = static_cast<int64_t>(index) * blocks;
@@ -84,13 +84,13 @@ __device__ __forceinline__ bool tile_of(const AttentionArguments &arguments, int
   return unit.set(arguments, place);
 }
 
-// With a mask, the lengths of tiles follow no rule, so a block takes the next tile whenever it is free. Its producer
-// draws the tile's index from a counter in global memory, and announces the tile to the block's other warps by a Ticket
-// in shared memory. An atomic or a read of the mask takes about 1000 clocks, so both happen while the previous tile is
-// computed: at head size 128 and a window of 512 this was 16% faster than announcing a tile with its first load.
+// With a mask, the work in a tile is irregular, so a block takes the next tile whenever it is free. Its producer warp
+// takes the tile's index from a counter in global memory, and announces the tile to the other warps by a Ticket in
+// shared memory. An atomic or a read of the mask takes about 1000 clocks, so both happen while the previous tile is
+// computed: at head size 128 and a window of 512 this was 16% faster than announcing a tile at its first load.
 struct Ticket {
   int tile, b, head, row;  // row -1: no tile is left
-  // A query's first key, or a key's last query, for the first and for the last of each warpgroup's 64 lines.
+  // Bounds of the first and of the last of each warpgroup's 64 lines: a query's first key, or a key's last query.
   int of_first[3], of_last[3];
 
   template <int WARPGROUPS, bool OWNS_KEYS>
@@ -109,8 +109,8 @@ struct Ticket {
   }
 };
 
-// A ring of three barriers (at address `barrier`) and three tickets. A tile's ticket is written after the tile two
-// before has been released.
+// A ring of three barriers (at address `barrier`) and three tickets. A ticket is written when the tile that used the
+// same slot, three tiles earlier, has been released.
 struct Announcements {
   uint32_t barrier;
   Ticket *tickets;
@@ -123,7 +123,7 @@ struct Announcements {
   __device__ __forceinline__ void init() const {
     for (int i = 0; i < 3; i++) barrier_init(barrier + i * 8, 1);
   }
-  // Sets `unit` to the block's next tile (without a mask the index-th); false if none is left. Not for the producer.
+  // Sets `unit` to the block's next tile (without a mask: tile `index`); false if none is left. Not for producer warps.
   template <bool MASKED>
   __device__ __forceinline__ bool take(const AttentionArguments &arguments, int index, HeadTile &unit) {
     if constexpr (MASKED) {
@@ -157,8 +157,8 @@ __device__ __forceinline__ void begin_kernel(const Announcements &tiles, Init in
   wait_for_previous_kernel();
 }
 
-// With a mask: calls skip() for each block of keys that ends before the first key of this warpgroup's queries, because
-// another warpgroup needs the block. Returns the first key of the next block.
+// With a mask: calls skip() for each block of keys that only other warpgroups need, because it ends before the first
+// key of this warpgroup's queries. Returns the position of the next block's first key.
 template <class Skip>
 __device__ __forceinline__ int skip_to_own(const Ticket &ticket, int consumer, Skip skip) {
   const int own = uniform(ticket.of_first[consumer]);
@@ -168,8 +168,8 @@ __device__ __forceinline__ int skip_to_own(const Ticket &ticket, int consumer, S
 }
 
 // The producer's loop: calls load(ticket, announce) for each tile of this block. `load` waits for free memory for its
-// tile, then calls announce(), which draws the next tile. first_of(unit) is a tile's first line. The last block to find
-// no tile resets the counter of tiles for the next kernel.
+// tile, then calls announce(), which announces the next tile. first_of(unit) is the position of a tile's first line.
+// The last block that finds no tile left resets the counter of tiles for the next kernel.
 template <bool MASKED, int WARPGROUPS, bool OWNS_KEYS, class First, class Load>
 __device__ __forceinline__ void produce(const AttentionArguments &arguments, HeadTile &unit,
                                         Announcements announcements, First first_of, Load load) {
@@ -207,7 +207,7 @@ void with_mask(const AttentionSizes &sizes, Body body) {
   body(std::false_type{});
 }
 
-// Packs columns 16 i to 16 i + 15 of accumulators [64,N] in bf16, as operand a of a wgmma with these 16 k.
+// Packs columns 16 i to 16 i + 15 of accumulators [64,N] in bf16, as operand a of a wgmma; its k are these columns.
 template <int COUNT>
 __device__ __forceinline__ void as_operand(uint32_t (&a)[4], const float (&d)[COUNT], int i) {
 #pragma unroll
@@ -221,7 +221,7 @@ __device__ __forceinline__ void as_operands(uint32_t (&a)[STEPS][4], const float
   for (int i = 0; i < STEPS; i++) as_operand(a[i], d, i);
 }
 
-// result[i,j] = line i of a times line j of b, over HS channels; tiles of a (b) have A_LINES (B_LINES) lines.
+// result[i,j] = dot product of line i of a and line j of b over HS channels. Tiles have A_LINES and B_LINES lines.
 template <int HS, int A_LINES = block_lines, int B_LINES = block_lines, int COUNT>
 __device__ __forceinline__ void multiply_channels(float (&result)[COUNT], const Operand &a, const Operand &b) {
 #pragma unroll
@@ -229,7 +229,7 @@ __device__ __forceinline__ void multiply_channels(float (&result)[COUNT], const 
     wgmma<0, 0>(result, a.at(channels_at<A_LINES>(i)), b.at(channels_at<B_LINES>(i)), i > 0);
   }
 }
-// result += a b, with a [64,16 STEPS] in registers and b [16 STEPS,N] in shared memory, a line for each k.
+// result += a b: a [64,16 STEPS] is in registers, b [16 STEPS,N] in shared memory with one line for each k.
 template <int STEPS, int COUNT>
 __device__ __forceinline__ void multiply_rows(float (&result)[COUNT], const uint32_t (&a)[STEPS][4], const Operand &b) {
 #pragma unroll
@@ -276,7 +276,7 @@ __device__ __forceinline__ void finish_rows(float (&inverse)[2], float *lse, con
   }
 }
 
-// Stores a warp's 16 lines of accumulators [64,HS], times `scale`, from line `row` on, through the warp's staging.
+// Stores a warp's 16 lines of accumulators [64,HS], times `scale`, to lines from `row` on, through its staging buffer.
 template <int COUNT>
 __device__ __forceinline__ void store_lines(const CUtensorMap &map, int head, int row, int b, uint32_t staging,
                                             const float (&d)[COUNT], const float (&scale)[2]) {

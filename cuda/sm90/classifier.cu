@@ -4,17 +4,17 @@
 // e_ij = exp(l_ij - r_i) instead of l_ij, with 0 for the target and for padding, and sums e over each row of its tile.
 // With S_i the sum over the whole row, the loss is log(1 + S_i). With a_i = dloss / (1 + S_i) the gradient of the
 // logits is a_i e_ij, once the target's element of e is set to -S_i:
-//   din_i = a_i (e * weight)_i      (a_i in the matmul's epilogue)
-//   dweight = e^T * (a_i in_i)      (rows of the input scaled before)
-//   dbias = e^T * a                 (weighted sums in the matmul of dweight)
+//   din_i = a_i (e * weight)_i      (the matmul's epilogue multiplies by a_i)
+//   dweight = e^T * (a_i in_i)      (the input's rows are scaled before the matmul)
+//   dbias = e^T * a                 (weighted sums, computed with dweight)
 // With a softcap, whose derivative is d_ij, the epilogue sums e_ij but stores e_ij d_ij, and the target's element
 // becomes -S_i d_ij. exponential() in product-finisher.cuh limits the exponents.
 //
 // With FP8 (docs/fp8.md), e_ij = 128 exp(l_ij - z_i) is stored in E5M2, in the memory of bf16 logits: rowwise for din
-// and columnwise for dweight. z_i estimates the log of softmax's denominator, by the same matmul with every s-th row of
-// the weight (sample_stride). With T_i the target's exponential, a_i = dloss / (T_i + S_i). The target's term is not
-// rounded to FP8: the epilogue of din adds -a_i S_i times the target's row of the weight, and a sorted sum adds such
-// terms to rows of dweight. r_i is the dot product of the same FP8 values.
+// and columnwise for dweight. z_i estimates the log of softmax's denominator, from a matmul with every s-th row of the
+// weight (s = sample_stride). With T_i the target's exponential, a_i = dloss / (T_i + S_i). The target's term is not
+// rounded to FP8: the epilogue of din adds -a_i S_i times the target's row of the weight, and a sorted sum adds the
+// targets' terms to rows of dweight. r_i is computed from the same FP8 values as l_ij.
 #include "../common/tensor-cores.h"
 #include "../cross-entropy.cuh"
 #include "../embedding-backward.cuh"
@@ -32,7 +32,7 @@ constexpr int threads = 256;
 constexpr int warps = threads / 32;
 
 using gpt2::load;
-// Converts 16 adjacent values from E4M3.
+// Loads 16 adjacent E4M3 values as fp32.
 __device__ __forceinline__ void load(float (&values)[16], const e4m3 *source) {
   const auto pack = *reinterpret_cast<const Pack<uint16_t, 8> *>(source);
 #pragma unroll
@@ -43,8 +43,8 @@ __device__ __forceinline__ void load(float (&values)[16], const e4m3 *source) {
   }
 }
 
-// The sampled rows of the weight (FP8 gradients): `count` rows, every `stride`-th, or none if 0; their biases; and for
-// each token the index of its target in the sample, or -1.
+// With FP8 gradients, the sample of the weight's rows from which z is estimated: `count` rows, every `stride`-th (none
+// if 0); their biases; and for each token the index of its target in the sample, or -1.
 struct Sample {
   int stride = 0, count = 0;
   int32_t *targets = nullptr;
@@ -52,8 +52,8 @@ struct Sample {
 };
 
 // reference[i] = the logit of token i's target, capped if cap > 0, and derivative[i] = the cap's derivative there. The
-// reference is infinite for a target of -1, so that each e is 0, and NaN for other targets outside the vocabulary. A
-// warp takes a row. The scales are for FP8 only.
+// reference is infinite for a target of -1, so that the row's exponentials are 0, and NaN for other targets outside the
+// vocabulary. A warp takes a row. The scales are for FP8 only.
 template <class T>
 __global__ void __launch_bounds__(threads)
     reference_kernel(float *reference, float *derivative, const T *in, const T *weight, const bf16 *bias,
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(threads)
   derivative[row] = logit.derivative;
 }
 
-// From sampled row sums of `tiles` tiles: normalizer[i] = z_i - log(fp8_of_estimate), e_ij = exp(l_ij - normalizer[i]).
+// normalizer[i] = z_i - log(fp8_of_estimate), with z_i from the row sums of the sample, in `tiles` parts per row.
 __global__ void __launch_bounds__(threads)
     normalizer_kernel(float *normalizer, const float *row_sums, const float *reference, int tiles, int stride, int N) {
   wait_for_previous_kernel();
@@ -107,13 +107,13 @@ __global__ void __launch_bounds__(threads)
   normalizer[row] = reference[row] + logf(fp8_of_target + static_cast<float>(stride) * sum) - logf(fp8_of_estimate);
 }
 
-// Arrays [N], a number for each row, for gradients in FP8; else NULL.
+// Arrays [N], one number for each row, for gradients in FP8; NULL in bf16.
 struct Fp8Rows {
   float *normalizer = nullptr, *of_target = nullptr, *saturated = nullptr;
 };
 
-// Adds each row's sums of `tiles` tiles, and computes the row's loss and the scale of its gradient. In bf16 also: the
-// scale as weights (product.cuh), the target's element of e, the scaled input. In FP8 also: the target's factor, and
+// Adds each row's sums of `tiles` tiles, and computes the row's loss and the scale of its gradient. In bf16 also writes
+// the scale as weights (product.cuh), the target's element of e and the scaled input; in FP8 the target's factor and
 // whether the row may have saturated. A block takes 32 rows, with 8 threads for each row.
 __global__ void __launch_bounds__(threads)
     finish_kernel(float *losses, float *scale, bf16 *weights, bf16 *exponentials, bf16 *scaled, const bf16 *in,
@@ -184,8 +184,8 @@ struct Memory {
   int64_t bytes;
 };
 
-// Lays out the workspace. Memory for gradients comes last: a smaller N may need more of it, because k is split
-// otherwise, but its forward pass must fit into a workspace for a larger N.
+// Lays out the workspace. Memory for gradients comes last. A smaller N may need more of this memory, because k is split
+// differently, but the forward pass of a smaller N must fit into the workspace for a larger N.
 Memory memory_of(const CudaContext &context, void *workspace, int N, int C, int padded, bool has_gradient, bool fp8) {
   Scratch scratch(workspace);
   Memory memory{};
@@ -225,7 +225,7 @@ int64_t sm90::classifier_scratch(const CudaContext &context, int N, int C, int V
 
 void sm90::classifier(const CudaContext &context, const Classifier &args, void *workspace) {
   const int N = args.N, C = args.C, Vp = args.Vp;
-  // Only the capped epilogue adds a bias. Without a softcap its cap is far above every logit, and changes nothing.
+  // Only the epilogue with a cap adds a bias. With a bias and no softcap, the cap 2^60 changes no logit.
   const float cap = args.softcap > 0 ? args.softcap : args.bias ? 0x1p60f : 0;
   const bool has_gradient = args.din || args.dweight, fp8 = args.in_values;
   const Memory memory = memory_of(context, workspace, N, C, Vp, has_gradient, fp8);

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs a compiler command, and fails if ptxas notes that it serialized wgmma instructions: a warpgroup would then wait for
-# each product before it issues the next, because an access to registers of a running product was not ordered (hold()).
+# Runs a compiler command, and fails if ptxas notes that it serialized wgmma instructions: a warpgroup would then wait
+# for each wgmma before the next. The cause is an access to a running wgmma's registers that hold() does not order.
 messages=$("$@" 2>&1)
 status=$?
 [ -z "$messages" ] || printf '%s\n' "$messages" >&2

@@ -1,9 +1,9 @@
-// dweight = dout^T * in and the column sums of dout, from columnwise copies in FP8: both operands K-major. Each block
-// of 512 k has two scales, so it is summed in separate registers, multiplied by both scales, and added to the tile's
-// sums in fp32. A long k needs this promotion anyway (fp8-matmul.cu).
+// dweight = dout^T * in and the column sums of dout, from columnwise copies in FP8: both operands K-major. Each operand
+// has a scale for each block of 512 k, so a block is summed in separate registers, multiplied by both scales, and added
+// to the tile's sums in fp32. A long k needs this promotion anyway (fp8-matmul.cu).
 //
-// The column sums come from 8 columns of ones after the columns of `in`. With an instruction of 200 columns both
-// gradients of an MLP took 6.62 ms of d12's step (batch 64, H100); with 192 and 8, which read dout twice, 6.72 ms.
+// The column sums come from 8 columns of ones after the columns of `in`. With one instruction of 200 columns, an MLP's
+// two gradients took 6.62 ms of d12's step (batch 64, H100); with two, of 192 and 8, which read dout twice, 6.72 ms.
 //
 // For the classifier, dout is in E5M2 without scales, and its column sums are weighted: the first two of the 8 columns
 // hold each row's weight, as the sum of an E4M3 number and 2^-6 times another, scaled like `in`.
@@ -46,7 +46,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
     const int consumer = ring.start_consumer(warpgroup);
     Unit unit;
     RingPosition<Ring::stages> at;
-    // part: sums of the tile's columns, then of the 8 columns of ones. hold() reads even unused sums, so these are 0.
+    // part: sums of the tile's columns, then of the 8 columns of ones. All begin as 0: hold() reads unused sums too.
     float result[tile_n / 2], part[tile_n / 2 + 4] = {};
     auto &part_of_tile = reinterpret_cast<float(&)[tile_n / 2]>(part);
     for (int index = 0; unit_of(arguments, ring.cluster, index, unit); index++) {
@@ -60,7 +60,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
         const float b_scale = arguments.b_scale[block], a_scale = weighs ? b_scale : arguments.a_scale[block];
         const float scale = weighs ? b_scale : a_scale * b_scale;
         uint32_t previous = Ring::no_stage;
-        // All tiles of a row have the same a and share its sums over k: each adds every tiles_n-th block of k.
+        // All tiles of a row have the same a, and divide its sums over k: each tile sums every tiles_n-th block of k.
         const bool adds_sums = outputs.sums && block % arguments.tiles_n == unit.n;
         const auto multiply_block = [&](auto &sums_of_block) {
           for (bool adds = false; step < end; step++, adds = true) {

@@ -1,9 +1,9 @@
 // FP8 matmuls: forward, and backward to the input with the transposed weight; both operands K-major.
 //
-// Hopper's tensor cores sum E4M3 products with about 14 bits, and truncate. So with a long k, sums are promoted: a few
+// Hopper's tensor cores sum FP8 terms with about 14 bits, and truncate. So with a long k, sums are promoted: a few
 // steps are summed in separate registers, which are then added to the tile's sums in fp32. While one warpgroup adds,
-// the other multiplies. Only the epilogues bias and residual promote: in models with fewer than 2048 channels no other
-// matmul has a long k, and the interleaved kernel's two tiles of sums leave no registers for a third.
+// the other multiplies. Only matmuls with the epilogue bias or residual promote: below 2048 channels no other matmul
+// has a long k, and the interleaved kernel's two tiles of sums leave no registers for a third.
 #include "../common/tensor-cores.h"
 #include "product-interleaved.cuh"
 #include "product-plain.cuh"
@@ -15,7 +15,7 @@ namespace {
 using namespace sm90;
 
 constexpr int promoted_from_k = 2048;
-// With 8192 x 1600, 10 narrow or 9 wide tiles a row take five rounds on 66 clusters; narrow rounds are shorter.
+// Results of 8192 x 1600 take five rounds on 66 clusters in 10 narrow or 9 wide tiles a row; narrow rounds are shorter.
 constexpr int wide_tile_n = 192, narrow_tile_n = 160, promoted_buffers = 3;
 template <int TILE_N, class Element>
 using PromotedRing = ProductRing<true, true, TILE_N, 8 * promoted_buffers * buffer_bytes, Element>;
@@ -23,9 +23,9 @@ using PromotedRing = ProductRing<true, true, TILE_N, 8 * promoted_buffers * buff
 template <Epilogue E>
 constexpr std::integral_constant<Epilogue, E> constant{};
 
-// out [M,N] = a b^T + bias + residual, each unless NULL. Both are loaded while the first steps are multiplied, and
+// out [M,N] = a b^T + bias + residual; either may be NULL. Both are loaded while the first steps are multiplied, and
 // added with the first promotion, because later no registers are left for them. With E5M2 (the classifier): out = a b^T
-// + factor * residual, with a factor for each row, whose target chooses the row of `residual`.
+// + factor * residual. Each row of out has a factor, and the row's target selects the row of `residual`.
 template <int TILE_N, class Element>
 __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
     promoted_kernel(const __grid_constant__ Fp8Maps maps, const Fp8ArgumentsOf<Element> arguments,

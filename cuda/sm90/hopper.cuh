@@ -154,7 +154,7 @@ __device__ __forceinline__ void load_box(uint32_t shared, const CUtensorMap &map
       : "memory");
 }
 
-// The type of `matrix` below for a map of one matrix (matrix_map); for a map of several (matrices_map) it is int.
+// The type of the argument `matrix` for a map of one matrix (matrix_map). For matrices_map the argument is an int.
 struct OnlyMatrix {};
 
 // load_box() and load_box_to_both() of one of the map's matrices.
@@ -185,14 +185,14 @@ __device__ __forceinline__ void load_box_to_both(uint32_t shared, const CUtensor
   }
 }
 
-// Copies contiguous bytes to shared memory; their number and addresses are multiples of 16.
+// Copies contiguous bytes to shared memory. The number of bytes and both addresses are multiples of 16.
 __device__ __forceinline__ void load_bytes(uint32_t shared, const void *memory, int bytes, uint32_t barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared),
                "l"(memory), "r"(bytes), "r"(barrier)
                : "memory");
 }
 
-// The L2 policy of stored results. `streams`: evict them first, for results far larger than L2, so that operands stay.
+// The L2 policy of stored results. `streams`: results far larger than L2 are evicted first, so that operands stay.
 __device__ __forceinline__ uint64_t store_policy(bool streams) {
   uint64_t policy;
   if (streams) {
@@ -203,7 +203,7 @@ __device__ __forceinline__ uint64_t store_policy(bool streams) {
   return policy;
 }
 
-// Stores a box from shared memory, except elements outside the tensor. Its writers call fence_async_proxy() first.
+// Stores a box, except elements outside the tensor. The threads that wrote the box call fence_async_proxy() first.
 __device__ __forceinline__ void store_box(const CUtensorMap &map, int x, int y, uint32_t shared, uint64_t policy) {
   asm volatile(
       "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group.L2::cache_hint [%0, {%1, %2}], [%3], %4;" ::"l"(&map),

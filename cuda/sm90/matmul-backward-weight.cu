@@ -9,7 +9,7 @@ namespace gpt2 {
 namespace {
 
 struct Plan : sm90::GradientPlan {
-  bool stores_bf16;  // no tile is split and dweight is bf16: TMA stores it; the old dweight may be a residual
+  bool stores_bf16;  // TMA stores dweight in bf16: no tile is split, no dbias; to accumulate, dweight is the residual
 };
 
 Plan plan_of(const CudaContext &context, int N, int C, int O, bool has_bias) {

@@ -4,7 +4,7 @@
 //
 // A and B are symmetric: only tiles on and above the diagonal are computed. A tile is stored twice, the second time
 // transposed, except on the diagonal. Tiles that cross the diagonal waste work. The table has the multiplications of a
-// symmetric matmul, relative to the R^2 K / 2 that are needed, for several tiles of a cluster:
+// symmetric matmul, relative to the R^2 K / 2 that are needed, for several sizes of a cluster's tile:
 //
 //   R                                               768    1024    1280    1600
 //   256 x 256                                      1.33    1.25    1.20    1.43
@@ -13,8 +13,8 @@
 //   256 x 128                                      1.33    1.25    1.20    1.41
 //   128 x 128                                      1.17    1.13    1.10    1.16
 //
-// Tiles of 128 columns would read 1.5 times the bytes from L2 per multiplication, more than L2 supplies. If a tile has
-// at most 128 columns of the matrix, as the last tiles have with R = 1600, only 128 are multiplied.
+// Tiles of 128 columns would read 1.5 times the bytes from L2 per multiplication, more than L2 supplies. The last tiles
+// may contain few columns of the matrix: if at most 128, as with R = 1600, only 128 are multiplied.
 #include <algorithm>
 
 #include "../common/tensor-cores.h"
@@ -27,14 +27,14 @@ namespace {
 
 using namespace sm90;
 
-// Each consumer warp has a buffer of 16 rows x 64 columns, each consumer warpgroup one of 64 columns x 64 rows.
+// Each consumer warp has a buffer of 16 rows x 64 columns; a consumer warpgroup has one of 64 columns x 64 rows.
 using SymmetricRing = ProductRing<true, true, 2 * tile_m, (8 + 2 * 4) * buffer_bytes>;
 
 // Stores a warpgroup's 64 rows of a tile and, if `mirrors`, the transposed rows; the tile's columns begin at n0.
 //
-// For each 64 columns, lane 0 of a warp commits two groups of stores; without `mirrors` the second is empty. So a wait
-// until only one group is pending frees the next buffer. All four warps write the transposed buffer; each stores a
-// quarter.
+// For each 64 columns, lane 0 of a warp commits two groups of stores, first the rows, then the transposed rows; without
+// `mirrors` the second is empty. So the next buffer is free when only one group is pending. All four warps write the
+// transposed buffer; each stores a quarter.
 struct MirroredStores {
   const CUtensorMap &map;
   uint32_t straight, transposed;  // addresses of buffers in shared memory

@@ -5,10 +5,10 @@
 // results then replace the input. The load is issued while the tile is multiplied, as soon as the buffer is free.
 //
 // With FP8 operands, results of activations and of their backward are stored in FP8. Scales come from an upper bound
-// (gpt2.h), so no maximum is computed. Rowwise, a lane's two adjacent values are 2 bytes, fewer than stmatrix moves, so
-// each lane stores them itself; the swizzle of 64-byte lines avoids bank conflicts. Columnwise, a lane's two values of
-// a column are of rows 8 apart, which a columnwise copy stores next to each other, so that stmatrix can transpose two
-// values at once. A warp has 16 bytes of a column, a warpgroup 64, which TMA stores together. The classifier's
+// (gpt2.h), so no maximum is computed. In the rowwise copy, a lane's two adjacent values are 2 bytes, fewer than
+// stmatrix moves, so each lane stores them by itself; the swizzle of 64-byte lines avoids bank conflicts. In the
+// columnwise copy, rows 8 apart are neighbours, so a lane's two values of a column are adjacent, and stmatrix
+// transposes both at once. A warp has 16 bytes of a column, a warpgroup 64, which TMA stores together. The classifier's
 // exponentials are in E5M2 with one scale, so both copies have the same bytes.
 //
 // A warp that issues a second TMA store waits some 300 cycles for the first. So with several results, a warpgroup
@@ -23,11 +23,11 @@ constexpr int interleaved_tile_n = 192;
 constexpr int slices = interleaved_tile_n / 16;
 template <class Element>
 constexpr int slices_per_step = is_fp8<Element> ? 2 : 1;
-// The fewest steps of k of a tile, in which all slices of another are finished; a shorter k is padded with zeros.
+// The fewest steps of k that a tile may have, so that all slices of the previous tile are finished in them.
 template <class Element>
 constexpr int least_steps = slices / slices_per_step<Element>;
 
-// Bytes of staging for 64 columns in FP8: of a warp's 16 rows (rowwise), of a warpgroup's 64 rows (columnwise).
+// Staging bytes for 64 FP8 columns: a warp's 16 rows of the rowwise copy, a warpgroup's 64 of the columnwise copy.
 constexpr int values_bytes = 16 * 64, columnwise_bytes = 4 * values_bytes;
 
 template <Epilogue E, class Element>
@@ -42,8 +42,8 @@ struct Interleaved {
   // Whether the extra input, or GELU's second result (its derivative), has one byte an element.
   static constexpr bool has_bytes = reads_fp8 || reads_derivative || (E == Epilogue::gelu && stores_fp8);
   static constexpr bool stores_several = E == Epilogue::gelu || stores_fp8;
-  // The number of buffers of 64 columns, besides two for each FP8 result. A bf16 result replaces the extra input in its
-  // buffer; without an extra input, results have buffers: two each, if there are several results.
+  // The number of buffers of 64 columns, besides two for each FP8 result. A bf16 result takes the buffer of the extra
+  // input. Without an extra input, a single result has a buffer for each 64 columns, several results have two each.
   static constexpr int buffers = E == Epilogue::gelu          ? (stores_fp8 ? 2 : 4)
                                  : reads_extra || !stores_fp8 ? interleaved_tile_n / 64
                                                               : 0;
@@ -56,9 +56,9 @@ struct Interleaved {
   static constexpr int warpgroup_bytes = stores_fp8 ? columnwise_at + 2 * columnwise_bytes : values_at;
   static constexpr int more_bytes = warpgroup_bytes - 4 * warp_stride;
   static constexpr int staging_bytes = 2 * warpgroup_bytes;
-  // Whether loads are issued early: a slice's bias and extra input one slice before use, the numbers of a tile's rows
-  // (such as scales) one tile before. Otherwise, because a slice is shorter than a step, the wait for the step's matmul
-  // hides the loads' latency with fewer registers.
+  // Whether loads are issued early: a slice's bias and extra input one slice before use, the values for a tile's rows
+  // (such as scales) one tile before. If not, a slice takes less time than a step's matmul, and the wait for this
+  // matmul hides the loads' latency, with fewer registers.
   static constexpr bool loads_early = stores_fp8;
   // Whether a step waits for the previous matmul before it issues the next. With these epilogues a slice takes longer
   // than a step's matmul, so this wait costs nothing.
@@ -95,12 +95,12 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
   float of_row[2], row_sum[2];
   int target[2];
   bool leaves_out = false;
-  uint32_t turn = 0;  // with several results, which of the two buffers take the next 64 columns
+  uint32_t turn = 0;  // with several results: which of the two buffers takes the next 64 columns
   uint32_t bias[2] = {};
   uint32_t others[4];  // a slice of the extra input
   // For FP8. `scale`: the row's scale; the first slice multiplies it by the weight's scale and, with reads_fp8, by the
-  // root of activated_scale. to_values, to_columnwise: norms of the input's rows and of its block of rows, which the
-  // first slice replaces by the inverse scales of the FP8 result. columnwise_rows: masks rows past the matrix.
+  // root of activated_scale. to_values, to_columnwise: norms of the input's rows and of its block of rows; the first
+  // slice replaces them by the inverse scales of the FP8 result. columnwise_rows: a mask, 0 for rows past the matrix.
   float scale[2], to_values[2], to_columnwise = 0;
   float activated_scale[2] = {}, activated_columnwise_scale = 0;
   uint32_t columnwise_rows = 0;
@@ -124,8 +124,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
     if constexpr (is_fp8<Element>) asm volatile("" : "+r"(value));
   }
 
-  // Loads 64 columns of the extra input into buffer i. The last store from the buffer, if any, was issued some time
-  // ago.
+  // Loads 64 columns of the extra input into buffer i. The last store from it, if any, was issued some time ago.
   __device__ __forceinline__ void load_extra(typename Arguments::Matrix of, int row, int column, int i) const {
     if (threadIdx.x % 32 != 0) return;
     if constexpr (!Shape::stores_fp8) wait_stores_read<0>();
@@ -152,7 +151,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
     }
   }
 
-  // Loads the numbers of a tile's rows (such as scales) and the bias of slice 0; a later wait hides the latency.
+  // Loads the values for a tile's rows (such as scales) and the bias of slice 0. A later wait hides the latency.
   __device__ __forceinline__ void prepare() {
     if constexpr (is_fp8<Element>) {
 #pragma unroll
@@ -189,7 +188,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
     load_bias(0);
   }
 
-  // Computes the scales of a tile's rows with FP8 operands, and of its results in FP8.
+  // With FP8 operands, computes the factors of a tile's rows and the scales of an FP8 result.
   __device__ __forceinline__ void scale_rows() {
     if constexpr (Shape::has_scales) {
       if (arguments.fp8.columnwise) {
@@ -218,7 +217,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
   __device__ __forceinline__ static uint32_t line_of(uint32_t lines, int s, int lane) {
     return lines + lane / 4 * 64 + ((s % per_buffer ^ lane / 8) << 4) + lane % 4 * 2;
   }
-  // The offset in bytes of a lane's pair p of values in finish(), from line_of().
+  // The offset in bytes from line_of() to a lane's pair p of values, in the order of `pairs` in finish().
   __device__ static constexpr int offset_of(int p) { return p % 2 * (8 * 64) + p / 2 * 8; }
 
   // Loads a lane's values of slice `s` of the extra input from `buffer` in shared memory.
@@ -362,7 +361,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
       fence_async_proxy();
       const int column = n0 + i * 64;
       if constexpr (Shape::stores_several) {
-        // The other buffers' stores were issued 64 columns ago; after this wait and barrier, these buffers are free.
+        // The other buffers' stores were issued 64 columns ago. After this wait and barrier, those buffers are free.
         if (lane == 0) wait_stores_read<0>();
         warpgroup_sync(1 + static_cast<int>(thread / 256));
         if (lane == 0 && (!Shape::is_exponential || outputs.stores)) {

@@ -1,7 +1,7 @@
 // Matmuls in tiles of 128 x 256 or 128 x 208; each tile is finished after it is multiplied.
 //
-// The two multiplying warpgroups run independently; finishing a tile stops one of them for 1,900 to 2,800 cycles, which
-// is little compared with a k of 2,000 or more. Tiles of 256 columns load the least from L2 and shared memory per
+// The two multiplying warpgroups run independently. Finishing a tile stops one of them for 1,900 to 2,800 cycles, which
+// is little beside a matmul with k of 2,000 or more. Tiles of 256 columns load the least from L2 and shared memory per
 // multiplication: 765 TFLOP/s at k = 3072 on an H100, where tiles of 192 columns gave 727.
 #pragma once
 
@@ -9,10 +9,10 @@
 
 namespace gpt2::sm90 {
 
-// With 8192 x 1600, 7 wide or 8 narrow tiles a row both take four rounds on 66 clusters; narrow rounds are shorter.
+// Results of 8192 x 1600 take four rounds on 66 clusters in 7 wide or 8 narrow tiles a row; narrow rounds are shorter.
 constexpr int plain_tile_n = 256, narrow_plain_tile_n = 208;
 
-// Buffers of a warp. E is `bias` (with a NULL bias), `residual`, `scaled`, or `gradient` (fp32 sums, without buffers).
+// Staging buffers of a warp. E is `bias` (with a NULL bias), `residual`, `scaled`, or `gradient` (no staging).
 template <Epilogue E>
 constexpr int plain_buffers = E == Epilogue::gradient ? 0 : 2;
 // With `gradient`, the staging memory holds ones: a times the ones is the sum of a over k.
@@ -139,7 +139,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
         residual.load_rows(outputs, row0, n0, arguments.M, arguments.N);
       }
       for (; step < unit.steps; step++) {
-        // Tiles side by side read the same rows of a, and share its sums over k: each tile adds every tiles_n-th step.
+        // Tiles side by side read the same rows of a, and divide its sums over k: each tile adds every tiles_n-th step.
         if (E == Epilogue::gradient && outputs.sums && (unit.first_step + step) % arguments.tiles_n == unit.n) {
           ring.template multiply<false, true>(result, consumer, at, previous, step > 0, &sums, ring.staging);
         } else {

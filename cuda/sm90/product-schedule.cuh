@@ -20,22 +20,22 @@ template <class Element>
 constexpr int step_k_of = 128 / static_cast<int>(sizeof(Element));
 constexpr int step_k = step_k_of<bf16>;
 
-// Steps after which a partial FP8 sum in separate registers is added in fp32 (promotion, fp8-matmul.cu).
+// Steps of k after which partial FP8 sums are added to the tile's fp32 sums (promotion, fp8-matmul.cu).
 constexpr int promoted_steps = GPT2_FP8_BLOCK / step_k_of<e4m3>;
 
 // The division of tiles and steps of k among clusters. All clusters should be busy to the end, and concurrent clusters
 // should be at the same k, so that they find each other's operands in L2.
 //
 // Each cluster first computes `rounds` tiles unsplit: over all of k. The remaining tiles are fewer than twice the
-// clusters; their k is split into parts that are summed separately. A remaining tile has `wide` parts of `wide_steps`
-// steps, each of which takes a cluster; the clusters without a wide part take the rest of k, in `narrow` parts of
-// `narrow_steps`, tile after tile. With one part (narrow is 1) these tiles are unsplit too.
+// clusters. Their k is split into parts that are summed separately. A remaining tile has `wide` parts of `wide_steps`
+// steps, one cluster for each. The other clusters take the rest of k, in `narrow` parts of `narrow_steps`, tile after
+// tile. With one part (`narrow` is 1) the remaining tiles are unsplit too.
 struct Split {
   int rounds, wide, wide_steps, narrow, narrow_steps;
   __host__ __device__ int parts() const { return wide + narrow; }
 };
 
-// The index of a tile's matrix in a batch of matmuls; no member without a batch.
+// The index of a tile's matrix in a batch of matmuls. Without a batch the struct is empty.
 template <class Matrix>
 struct MatrixOfTile {
   Matrix index;
@@ -108,8 +108,8 @@ __device__ __forceinline__ bool unit_of(const ProductArguments &arguments, int c
   return true;
 }
 
-// A batch of matmuls of the same size, all tiles unsplit, matrix after matrix. A symmetric matmul has square tiles, of
-// which only those on and above the diagonal are computed.
+// A batch of matmuls of equal size, computed one matrix after another. No tile is split. A symmetric matmul has square
+// tiles, and only tiles on and above the diagonal are computed.
 struct BatchArguments : ProductArguments {
   using Matrix = int;
   int matrices;

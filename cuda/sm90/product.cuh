@@ -73,12 +73,12 @@ __device__ __forceinline__ uint32_t matrices_at(uint32_t buffer, int j, uint32_t
   return buffer + row * 128 + ((chunk ^ (row & 7)) << 4);
 }
 
-// The length of a line of weights [2,weights_line(K)], for weighted sums of a; a weight is the sum of two bf16.
+// The length of a line of the weights [2,weights_line(K)] for weighted sums of a. A weight is the sum of its two bf16.
 __host__ __device__ constexpr int64_t weights_line(int64_t K) { return (K + 7) / 8 * 8; }
 
 // The eight lines after b in a stage. `weights`: two lines of weights and six of zeros, for weighted sums of a. `ones`:
-// for sums of a, as 8 more columns of b in the same instruction. An instruction has at most 256 columns, so tiles of
-// 256 multiply ones separately, and keep the ones outside the ring.
+// for sums of a, as 8 more columns of b in the same instruction. An instruction has at most 256 columns, so with tiles
+// of 256 a separate instruction multiplies the ones, which are then outside the ring.
 enum class AfterB { nothing, weights, ones };
 constexpr int eight_lines = 8 * 128;
 
@@ -100,8 +100,8 @@ struct ProductRing {
   static_assert(stages >= 3, "too few stages");
   static constexpr int shared_bytes = stages * stage_bytes + STAGING_BYTES + other_bytes;
 
-  uint32_t ring, staging, full, empty, barriers;  // barriers: for the kernel, after the ring's
-  uint32_t empty_there;                           // `empty` of the block that this lane arrives at, 0 or 1
+  uint32_t ring, staging, full, empty, barriers;  // barriers: free for the kernel, after the ring's
+  uint32_t empty_there;                           // address of `empty` in the block at which this lane arrives
   uint32_t rank;
   int cluster;
 
@@ -148,7 +148,6 @@ struct ProductRing {
     cluster_sync();
   }
 
-  // The first row of this block's tile.
   template <class Matrix>
   __device__ int first_row(const UnitOf<Matrix> &unit) const {
     return (unit.m * 2 + static_cast<int>(rank)) * tile_m;
@@ -248,7 +247,7 @@ struct ProductRing {
     at.advance();
   }
 
-  // Tells the producer that this warp no longer reads the stage. The first step has no previous stage.
+  // release() tells both producers that this warp no longer reads the stage. The first step releases no_stage: nothing.
   static constexpr uint32_t no_stage = ~0u;
   __device__ __forceinline__ void release(uint32_t stage) const {
     if (stage != no_stage && threadIdx.x % 32 < 2) barrier_arrive_there(empty_there + stage * 8);
@@ -274,14 +273,14 @@ int resident_clusters(const CudaContext &context, Kernel kernel, int shared_byte
   return clusters;
 }
 
-// The time of a matmul in tiles of `tile_n` columns, in arbitrary units: rounds of tiles on the clusters that run at a
-// time. A round's time is proportional to its columns plus `overhead`, which stands for the other costs of a step.
+// The time of a matmul in tiles of `tile_n` columns, in arbitrary units: the rounds on `clusters` concurrent clusters
+// times the time of a round, which is tile_n plus `overhead` for the other costs of a step.
 inline int64_t relative_time(const Product &product, int tile_n, int clusters, int overhead) {
   const int64_t tiles = ceil_divide(product.M, 2 * tile_m) * ceil_divide(product.N, tile_n);
   return ceil_divide(tiles, clusters) * (tile_n + overhead);
 }
 
-// The tensor map of a result [M,N] or NULL, in boxes of the rows that a warp (16) or a warpgroup (64) stores.
+// The tensor map of a result [M,N] in boxes of the rows that a warp (16) or a warpgroup (64) stores; empty for NULL.
 inline CUtensorMap result_map(const Product &product, const bf16 *tensor, int columns = 64,
                               int rows = 16) {
   return tensor ? matrix_map(tensor, product.N, product.M, product.N, rows, columns) : CUtensorMap{};
@@ -312,7 +311,7 @@ Arguments launch_product(const CudaContext &context, Kernel kernel, int shared_b
     if (!B_K_MAJOR) maps.b_tail = operand_map(product.b, false, product.N, product.ldb, step_k / 2, tail);
     maps.out_tail = result_map(product, out, tail);
   }
-  // An unsplit tile may have more steps than k fills: TMA loads zeros for the other steps.
+  // An unsplit tile may have more steps than K needs: TMA loads zeros for the further steps.
   const int needed = unsplit<Element>(product).narrow_steps;
   const int steps = split.parts() == 1 && split.narrow_steps > needed ? split.narrow_steps : needed;
   const bool streams = static_cast<int64_t>(product.M) * product.N * static_cast<int64_t>(sizeof(bf16)) > (64ll << 20);

@@ -1,7 +1,7 @@
-// Helpers of the weight gradients in bf16 and in FP8, matmuls whose k is the number of tokens. If the tiles do not
-// divide evenly over the clusters, the k of some tiles is split (Split). The parts go to scratch in fp32 and are added
-// in order: no atomics, the same bits every time. The column sums of dout are matmuls with 8 columns of ones, whose
-// steps the tiles of a row divide among themselves.
+// Helpers of the weight gradients in bf16 and in FP8: matmuls with k the number of tokens. If the tiles do not divide
+// evenly over the clusters, the k of some tiles is split (Split). The partial sums go to scratch in fp32 and are added
+// in order: no atomics, the same bits every time. The column sums of dout are matmuls with 8 columns of ones. The tiles
+// of a row divide the steps of these matmuls among themselves.
 #pragma once
 
 #include "../common/partial-sums.cuh"
@@ -16,8 +16,8 @@ struct TileCosts {
   int64_t bytes;  // of the tile's sums in fp32
 };
 
-// Finds the split with the least time in a model whose numbers were measured on an H100: the tiles' costs, 3.5 TB/s for
-// partial sums written and read, 4 microseconds for the kernel that adds them.
+// Finds the split with the least estimated time. The estimate has three numbers from an H100: the tiles' costs, 3.5
+// TB/s for partial sums written and read, and 4 microseconds for the kernel that adds the sums.
 class Planner {
  public:
   Planner(int64_t tiles, int64_t steps, int clusters, const TileCosts &costs)
@@ -36,7 +36,7 @@ class Planner {
       for (int64_t wide = 1; wide * left <= clusters_; wide++) {
         consider(rounds, left, wide, ceil_divide(steps_, wide), 0);
         for (int64_t narrow = 1; narrow <= 8 && wide * left < clusters_; narrow++) {
-          // A wide part should take as long as the narrow parts of a remaining cluster: turns * rest / narrow.
+          // A wide part should take as many steps as a cluster's `turns` narrow parts: turns * rest / narrow.
           const int64_t turns = ceil_divide(left * narrow, clusters_ - wide * left);
           const int64_t balanced = turns * steps_ / (narrow + turns * wide);
           for (int64_t wide_steps = balanced > 1 ? balanced - 1 : 1; wide_steps <= balanced + turns * 3; wide_steps++) {
@@ -90,7 +90,7 @@ __device__ __forceinline__ void store_ones(uint32_t shared) {
 template <int TILE_N>
 constexpr int part_floats = 2 * tile_m * TILE_N;  // floats of a part of a cluster's split tile
 
-// Stores a warp's 16 rows of a tile, or of a part, and the `sums` of a over k, of the lane's row and the row 8 below.
+// Stores a warp's 16 rows of a tile (or part), and `sums`: a summed over k, for the lane's row and the row 8 below.
 template <int TILE_N>
 __device__ __forceinline__ void store_gradient(const ProductArguments &arguments, const ProductOutputs &outputs,
                                                const Unit &unit, int row0, const float (&result)[TILE_N / 2],
@@ -184,7 +184,7 @@ struct GradientPlan {
   }
 };
 
-// dweight (=|+=) the matmul that `launch` starts; dbias (=|+=) the sums of a, unless dbias is NULL.
+// dweight (=|+=) the matmul that `launch` starts; dbias (=|+=) operand a summed over k, unless dbias is NULL.
 template <int TILE_N, class Launch>
 void sum_gradient(const CudaContext &context, const GradientPlan &plan, int rows, void *dweight, float *dbias,
                   bool accumulate, void *memory, Launch launch) {

@@ -108,7 +108,7 @@ __device__ __forceinline__ void wgmma(float (&d)[COUNT], uint64_t a, uint64_t b,
   }
 }
 
-// wgmma() of FP8: a [64,32] in E4M3 or E5M2, b [N,32] in E4M3, both K-major, with the layout and bytes of bf16.
+// wgmma() of FP8: a [64,32] in E4M3 or E5M2, b [N,32] in E4M3, both K-major; d has the same layout as with bf16.
 template <bool A_IS_E5M2, int COUNT>
 __device__ __forceinline__ void wgmma_fp8(float (&d)[COUNT], uint64_t a, uint64_t b, bool adds) {
 #define GPT2_WGMMA_FP8(COUNT, N, A, B, ADDS)                                                              \
