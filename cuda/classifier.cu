@@ -1,5 +1,5 @@
-// gpt2_classifier: the last linear layer, its loss and the gradients. A fused kernel computes them if this GPU has one
-// and supports the case (bf16; dbias only with dweight); otherwise a sequence of other ops does. With FP8, that
+// gpt2_classifier: the last linear layer, its loss and the gradients. A fused kernel computes all of them, if the GPU
+// has one that supports the case (bf16; dbias only with dweight). Otherwise a sequence of ops does. With FP8, the
 // sequence computes the logits by an FP8 matmul and rounds their gradient to E5M2; its backward matmuls run in bf16.
 #include <algorithm>
 #include <string>

@@ -10,7 +10,7 @@
  *  - Pointers are device memory from gpt2_allocate; ops take only 64-byte aligned pointers. `pinned` and GPT2_HOST pointers
  *    are host memory (in TypeScript a typed array); a GPT2_HOST pointer without a shape receives one result.
  *  - The result is a status. After a failure nothing was launched, and gpt2_last_error(context) says what was expected,
- *    what was passed, and where. No function exits, aborts or asserts on a caller's input.
+ *    what was passed, and where. No call exits, aborts or asserts on a caller's input. Only signal handlers are global state.
  *  - A returned text belongs to the object that it describes, and is valid until the next call with that object.
  *  - Free a graph before the objects that it uses, except an abandoned communicator. Free the context last.
  *  - Ops are enqueued in order on the context's stream, and may return before they finish; CPU ops finish before they return.
@@ -620,7 +620,7 @@ GPT2_API int gpt2_muon_update(gpt2_context *context, void *weight, float *master
  * B sequences of at most S tokens. positions[b] is the position of the next tokens of sequence b; the keys and values
  * of all positions before it are in the cache. The position is in device memory, so that one token's ops can be recorded
  * once as a graph, and enqueued before the last token is known. A sequence that does not fit (positions[b] outside
- * [0, S - T]) gets rows of NaN and leaves its cache unchanged; in gpt2_qk_norm_rotary_forward only tokens outside do. */
+ * [0, S - T]) gets rows of NaN (in gpt2_qk_norm_rotary_forward only for the tokens outside) and leaves its cache unchanged. */
 
 /* out = activation(layernorm(in) * weight^T + bias), for few rows; the layernorm's eps is 1e-5, `pre` is GELU's input.
  *   out = [N,O], pre = [N,O] where activation == GPT2_GELU, in [N,C], norm_weight [C], norm_bias [C], weight [O,C],

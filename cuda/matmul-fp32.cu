@@ -14,7 +14,7 @@ namespace {
 constexpr int tile = 128;
 constexpr int step_k = 16;
 constexpr int threads = 256;
-// Rows of 136 floats: each k is 8 banks after the previous one, so tf32 fragments are read without bank conflicts.
+// Rows of 136 floats: a row (one k) begins 8 banks after the previous row, so tf32 fragments have no bank conflicts.
 constexpr int line = tile + 8;
 
 // Copies a thread's share of an operand's tile: 8 elements, in two groups of 4 adjacent in memory.

@@ -34,7 +34,6 @@ struct alignas(sizeof(T) * COUNT) Pack {
   T values[COUNT];
 };
 
-// The number of elements that fit into 16 bytes.
 template <class T>
 constexpr int vector_size = 16 / sizeof(T);
 

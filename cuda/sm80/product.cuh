@@ -13,9 +13,9 @@
 // have the same bytes, and only the multiplication differs. With FP8 all sizes in k here count pairs of values.
 //
 // In an FP8 weight gradient the operands' scales change every GPT2_FP8_BLOCK values of k. The accumulators sum one such
-// block; the sums, times the block's scales, are then added to a second set of accumulators. For both sets to fit, a
-// warp has 64 x 32 results and a block 8 warps. Short sums also limit the error of tensor cores that keep FP8 sums in
-// fewer bits than fp32 has.
+// block of k; the sums, times the scales, are then added to a second set of accumulators. For both sets to fit, a warp
+// has 64 x 32 results and a block 8 warps. Short sums also limit the error of tensor cores that keep FP8 sums in fewer
+// bits than fp32 has.
 #pragma once
 
 #include "../common/fp8.cuh"
@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(Warps<E, FP8>::threads)
   [[maybe_unused]] float a_sums[has_sums ? 4 : 1][4] = {};
   [[maybe_unused]] const bool adds_sums = has_sums && sums && tile_n == 0 && warp_n == 0;
   constexpr uint32_t ones = FP8 ? 0x38383838 : 0x3f803f80;
-  // In an FP8 weight gradient: sums times their blocks' scales, and the current block's scales.
+  // In an FP8 weight gradient: sums times the scales of their blocks of k, and the scales of the current block of k.
   [[maybe_unused]] float total[scales_blocks ? 4 : 1][columns / 8][4] = {}, a_total[scales_blocks ? 4 : 1][4] = {};
   [[maybe_unused]] float a_scale = 0, b_scale = 0;
 
@@ -325,7 +325,7 @@ __global__ void __launch_bounds__(Warps<E, FP8>::threads)
   }
 }
 
-// A matmul of FP8 operands with its sizes in k in pairs of values, as launch_product expects.
+// Returns an FP8 product whose sizes in k count pairs of values, as launch_product expects.
 inline Product in_pairs(Product product) {
   product.K /= 2;
   product.lda /= 2;
