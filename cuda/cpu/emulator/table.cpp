@@ -21,7 +21,7 @@ namespace {
 // Bytes of a huge page. The arenas use huge pages, whose protection takes less time to change.
 constexpr size_t huge = 2 << 20;
 
-// A reserved range of addresses for allocations. None is used twice, so that use after free is detected. Only touched pages cost memory.
+// A reserved range of addresses. No address is allocated twice, so that use after free is detected. Only touched pages cost memory.
 struct Arena {
   uintptr_t begin = 0, next = 0, end = 0;
 
@@ -187,8 +187,8 @@ namespace {
 // The distance in bytes from an allocation to the next: a multiple of the page, gap included.
 size_t room_of(size_t bytes) { return (bytes + alignment + page - 1) / page * page; }
 
-// Calls visit(word, bits) for every four aligned bytes of a range, and for each byte at its unaligned ends, until it returns false. `word`
-// is the first shadow word of the bytes, `bits` are their `written` bits in it. Returns the address of the stop.
+// Calls visit(word, bits) for every four aligned bytes of a range, and for each byte at its unaligned ends, until visit returns false.
+// `word` is the first shadow word of the bytes, `bits` are their `written` bits in it. Returns the address where the visits stopped.
 template <class Visit>
 uintptr_t each_word(Region &region, uintptr_t begin, uintptr_t end, const Visit &visit) {
   const uintptr_t words = region.shadow.words(region.is.begin, region.is.bytes);
