@@ -14,7 +14,7 @@
 
 namespace gpt2 {
 
-// The keys that a query attends to, or the queries that attend to a key: positions `begin` to `begin` + `after`.
+// The keys that a query attends to, or the queries that attend to a key: `begin` to `begin` + `after`, inclusive.
 struct Range {
   int begin = 0;
   unsigned after = 0;
@@ -56,7 +56,7 @@ struct AttentionSizes {
 };
 
 // A thread block's head, and its rows (queries or keys) of the head. The grid has one dimension, because B * NH may
-// exceed the limit of a second. The blocks of a head are adjacent, to share its keys and values in L2.
+// exceed the limit of a second dimension. The blocks of a head are adjacent, to share its keys and values in L2.
 struct HeadBlock {
   int block, blocks;  // this block's index in the head, and the head's number of blocks, of `lines` rows each
   int b, head;

@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(threads)
     return cap > 0 ? softcapped(logit, cap) : Softcapped{logit, 1};
   };
   const bool exists = target >= 0 && target < vocabulary && !is_not_finite(in_scale[row]);
-  // With the target -1, subtracting infinity makes every exponential, the loss and the gradient 0.
+  // If the target is -1, subtracting infinity makes every exponential, the loss and the gradient 0.
   const float missing = target == -1 ? INFINITY : NAN;
   const Softcapped wanted = exists ? limited(target) : Softcapped{missing, 1};
   // exp(value - target's logit - above), at most exp(77); 0 for the target's column and for padding. NaN stays NaN.

@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(threads)
     const float factor = __shfl_sync(0xffffffffu, factor_of_mine, i);
     if (column < C) sum = fmaf(to_float(dout[position * C + column]), factor, sum);
     if (next == token) continue;
-    // The run of equal tokens ends at position i, or the window does.
+    // The run of equal tokens, or the window, ends at position i.
     const bool began_before = token == before && __shfl_sync(0xffffffffu, token_of_mine, 0) == token;
     const bool goes_on = i + 1 == last - first && token == after;
     if (column < C && token < keys.vocabulary) {

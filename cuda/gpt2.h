@@ -343,8 +343,8 @@ GPT2_API int gpt2_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes
 /* Normalizes and rotates each head's q and k in place. QK-norm (Henry et al. 2020): x = x * rstd, with
  * rstd = 1/sqrt(mean of x^2 + eps) over the head, or 1 if rstd is NULL. Rotary position p (Su et al. 2021), with i < HS/2,
  * cos = rotations[p,i] and sin = rotations[p,i+HS/2]: x[i] = x[i] cos + x[i+HS/2] sin, x[i+HS/2] = x[i+HS/2] cos - x[i] sin.
- * q is multiplied by query_factor last. The position of token t is t, or positions[b] + t with `positions`; outside
- * [0, S - T + t], q and k become NaN. rstd holds, for each token, NH values of q and then NH of k. v, the last C elements of
+ * q is multiplied by query_factor last. Token t has position t, or positions[b] + t with `positions`; a position outside
+ * [0, S - T + t] makes q and k NaN. rstd holds, for each token, NH values of q and then NH of k. v, the last C elements of
  * a row of qkv, is accessed only with value_factors: `values` = v, then v = value_factors[0] v + value_factors[1] embedded,
  * where `embedded` is a value embedding of the token (Zhou et al. 2024), 0 if NULL.
  *   qkv (updated) [B,T,3C] first 2C, rstd = [B,T,2NH] or NULL, values = [B,T,C] with value_factors, rotations [S,C/NH],
@@ -429,7 +429,7 @@ GPT2_API int gpt2_stream_sum_backward(gpt2_context *context, void *din, uint8_t 
 /* ---------------------------------------------------------------- cross-entropy */
 
 /* losses[i] = -log softmax(logits[i,:V])[targets[i]]; dlogits[i,:V] = (softmax - onehot) * dloss, dlogits[i,V:] = 0. Here and
- * in gpt2_classifier a row with target -1 has loss and gradient 0. dloss is 1 / the tokens of a step, for a mean loss.
+ * in gpt2_classifier a row with target -1 has loss and gradient 0. For a mean loss, dloss is 1 / (tokens of a step).
  *   losses = [N], dlogits = [N,Vp] or NULL may be logits, logits [N,Vp], targets [N] < V or -1; V <= Vp */
 GPT2_API int gpt2_cross_entropy(gpt2_context *context, float *losses, void *dlogits, const void *logits,
                                 const int32_t *targets, int32_t N, int32_t V, int32_t Vp, float dloss);
@@ -644,7 +644,7 @@ GPT2_API int gpt2_attention_cached_scratch(gpt2_context *context, GPT2_HOST int6
  * makes the choice -1: the model has diverged. Temperature 0 chooses the largest logit, the first of equal ones.
  * Otherwise token i has the weight w[i] = round(2^31 e^((logits[i] - largest) / temperature)). Top-k keeps the top_k
  * largest weights (0: all); then top-p (nucleus sampling, Holtzman et al. 2019) keeps the fewest largest kept weights with
- * at least top_p of the kept sum (1: all); of equal weights the first. The choice is the first i where the running sum
+ * at least top_p of the kept sum (1: all), and of equal weights the first. The choice is the first i where the running sum
  * of the kept w, in integers, exceeds r * (sum of the kept w) / 2^64, with r the number seeds[b] * 2^32 + positions[b] of
  * SplitMix64 (Steele et al. 2014) seeded with 0.
  *   tokens (updated) [B,S+1], positions (updated) [B], logits [B,Vp], seeds [B]; V <= Vp; temperature >= 0; top_k >= 0;

@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(threads)
       if (place(p) < end) w[p] = *reinterpret_cast<const Vector *>(line + place(p));
     }
     prefetch(column + step);
-    // Lane m applies the epilogue to row m. Its inputs are loaded early, together with the weights.
+    // Lane m applies the epilogue to row m. The epilogue's inputs are loaded early, with the weights.
     const bool finishes = part == 0 && lane < M && column < N;
     const int64_t to = static_cast<int64_t>(lane) * N + column;
     float bias[1] = {0};

@@ -2,8 +2,8 @@
 // are not a multiple of 16 bytes, which the tensor-core kernels do not support.
 //
 // A block of 256 threads computes 128 x 128 results in steps of 16 in k. The next step's operands are read into
-// registers while the current one is computed from shared memory, where the operands are [k][m] and [k][n]. Exact: each
-// thread has 8 x 8 results. tf32: each of 8 warps has 64 x 32 results.
+// registers while the current step is computed from shared memory, where the operands are [k][m] and [k][n]. In exact
+// fp32 each thread has 8 x 8 results; in tf32 each of 8 warps has 64 x 32 results.
 #include "common/mma.cuh"
 #include "matmul.cuh"
 

@@ -69,7 +69,7 @@ constexpr bool is_exponential = E == Epilogue::exponentials || E == Epilogue::ca
 // Whether the epilogue stores its result in FP8 only. FP8 is whether the operands are in FP8.
 template <Epilogue E, bool FP8>
 constexpr bool stores_fp8 = FP8 && (is_activation<E> || is_activation_backward<E> || is_exponential<E>);
-// Whether the epilogue reads the squared ReLU's output in FP8, or GELU's derivative in one byte.
+// Whether the epilogue reads the squared ReLU's output in FP8 (reads_fp8), or GELU's derivative (reads_derivative).
 template <Epilogue E, bool FP8>
 constexpr bool reads_fp8 = FP8 && E == Epilogue::relu_squared_backward;
 template <Epilogue E, bool FP8>
@@ -180,8 +180,7 @@ struct Fp8Operands {
   const float *activated_columnwise_scale = nullptr;
 };
 
-// The scale of a row or block of rows of an FP8 result, from the norm of these rows of operand a, by the bounds in
-// gpt2.h.
+// The scale of a row or block of rows of an FP8 result, from the norm of these rows of operand a (bounds in gpt2.h).
 template <Epilogue E>
 struct Fp8Bound {
   float weight_norm, bias;

@@ -173,7 +173,7 @@ __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
         }
         store(din + row * C + column, w);
         if constexpr (FP8) {
-          // The result takes the registers of dy, which is no longer needed.
+          // The result goes to the registers of dy, which is no longer needed.
 #pragma unroll
           for (int j = 0; j < V; j++) {
             dy[p].values[j] = from_float<T>(w[j]);
@@ -226,7 +226,7 @@ __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
   }
 }
 
-// The number of partial sums in backward: at most one for each concurrent block, and one for every 32 rows.
+// The number of partial sums in backward: at most one for each concurrent block, and at most one for every 32 rows.
 int parts_of(const CudaContext &context, int N, int C) {
   const int64_t most = static_cast<int64_t>(context.multiprocessors) * (C <= 768 ? 2 : 1);
   const int64_t needed = ceil_divide(N, warps * 4);

@@ -64,7 +64,7 @@ struct Host {
   void (*wait)(size_t prior, const void *caller);
   // Called before a read or a write of a watched address, if the file is compiled with checks.
   void (*access)(const void *memory, size_t bytes, bool is_write, const void *caller);
-  // Called before a function's body, if the file is compiled with checks, because the stack may be full.
+  // Called before a function's body, if the file is compiled with checks. Fails the launch if the stack is nearly full.
   void (*enter)(const void *caller);
   // `is_kernel`: whether the OS thread runs a kernel, not host code. `allocate`, `release`: malloc and free of a kernel.
   bool (*is_kernel)();
@@ -140,7 +140,7 @@ struct OpenMemory {
   uintptr_t begin_ = 0, end_ = 0;
   bool is_range_;
 };
-// Adds memory that the emulator did not allocate to the table, and removes it.
+// `insert` adds to the table memory that the emulator did not allocate; `erase` removes it from the table.
 void insert(const void *begin, size_t bytes, Kind kind, int element_bytes, const char *name);
 void erase(const void *begin);
 // Adds the variables of the program to the table, at the first call.

@@ -84,7 +84,7 @@ class Peers {
   explicit Peers(std::unique_ptr<Loopback> loopback)
       : loopback_(std::move(loopback)), rank_(loopback_->rank()), ranks_(loopback_->ranks()) {}
   void open(int device, std::string &why);
-  // Sets `ordering_`; also sets `why` if nothing guarantees that copies arrive before the word that follows them.
+  // Sets `ordering_`; also sets `why` if nothing guarantees that copies arrive before the signal sent after them.
   void choose_ordering(int device, const std::vector<cudaUUID_t> &gpus, std::string &why);
   // Unmaps all memory, and frees this rank's memory once all ranks have unmapped it.
   void close();

@@ -13,7 +13,7 @@ namespace {
 
 using namespace sm80;
 
-// The unit of k in which k is split: in steps of step_k, and in elements.
+// Every part of k is a multiple of this: counted in steps of step_k (block_steps), in elements (block_k).
 template <bool FP8>
 constexpr int block_steps = Warps<Epilogue::gradient, FP8>::steps_a_block;
 template <bool FP8>

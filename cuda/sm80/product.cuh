@@ -36,7 +36,7 @@ struct Warps {
   static constexpr int columns = scales_blocks ? 32 : 64;
   static constexpr int in_n = tile / columns;
   static constexpr int threads = 2 * in_n * 32;
-  // The steps of k whose operands share a scale.
+  // The number of steps of k whose operands share a scale.
   static constexpr int steps_a_block = scales_blocks ? GPT2_FP8_BLOCK / (2 * step_k) : 1;
   // The epilogue's staging: 16 rows of a warp's columns, padded against bank conflicts.
   static constexpr int staging_stride = columns + 8;
@@ -337,7 +337,7 @@ template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, bool FP8 = false, class O>
 void launch_product(const CudaContext &context, const Product &product, const Outputs<bf16, O> &outputs,
                     float *sums = nullptr, int splits = 1, const Scales<E, FP8> &fp8 = {}) {
   const int64_t tiles_m = ceil_divide(product.M, tile), tiles_n = ceil_divide(product.N, tile);
-  // Each part of k begins at a block boundary, because scales change between blocks.
+  // Each part of k begins where a block of GPT2_FP8_BLOCK values begins, because every block has a different scale.
   constexpr int steps_a_block = Warps<E, FP8>::steps_a_block;
   const int64_t blocks_a_split = ceil_divide(ceil_divide(product.K, step_k * steps_a_block), splits);
   const Arguments arguments{static_cast<const bf16 *>(product.a),

@@ -23,7 +23,7 @@ constexpr size_t static_shared_bytes = 48 << 10;  // the most bytes of declared 
 constexpr size_t gap = 64;
 // Bytes of a block's shared memory and of the gaps between its arrays.
 constexpr size_t arena_bytes = shared_limit + (4 << 10);
-// The offset of dynamic shared memory if a launch requests none: after all arrays, so that its use is detected.
+// The offset of dynamic shared memory if a launch requests none: after all arrays, so that an access to it is detected.
 constexpr size_t none_at = 64 << 10;
 // Bytes of the separate stack on which signal handlers run, because a kernel's stack may be full.
 constexpr size_t signal_stack_bytes = 256 << 10;

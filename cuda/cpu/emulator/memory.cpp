@@ -494,7 +494,7 @@ bool Memory::outside(uintptr_t address, size_t bytes, bool is_write, const void 
                 caller);
 }
 
-// Called every 2^28 moments: forgets all earlier accesses, but not which bytes were written.
+// Called every 2^28 moments (time stamps): forgets all earlier accesses, but not which bytes were written.
 void Memory::forget_accesses() {
   const auto forget = [](Shadow &shadow) {
     if (!shadow.is_there()) return;

@@ -48,7 +48,7 @@ class Memory {
   void declare_shared(const void *memory, size_t bytes, const std::string &names);
   // Orders all earlier accesses before all later ones, at the start of a launch and at a barrier of the grid.
   void order_all();
-  // Gives the thread a new moment: called when it begins to run, and when an operation orders its accesses.
+  // Gives the thread a new moment (time stamp of its accesses). Called when it begins to run, and when an operation orders its accesses.
   void resume(unsigned thread) {
     if (++moment_ >= most_moments) forget_accesses();
     now_ = moment_ << moment_shift | uint64_t{thread} << thread_shift;
@@ -94,7 +94,7 @@ class Memory {
   // Frees memory of a kernel's malloc. False: malloc did not return that address, or it is already freed.
   bool release(uintptr_t address);
   void forget_sites();
-  // The start of each region that a code address of this launch (a site) accessed last.
+  // For each code address of this launch (a site), the start of the region that the code accessed last.
   std::vector<uintptr_t> touched() const;
   std::string name_of_thread(unsigned thread) const;
 

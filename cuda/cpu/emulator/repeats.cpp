@@ -13,9 +13,9 @@ using gpt2_emulator::Launch;
 namespace {
 
 constexpr size_t page = 4096;
-// The most changed pages that all records together hold: 1 GiB.
+// The most changed pages that all records together may hold, 1 GiB.
 constexpr size_t most_pages = size_t{1} << 18;
-// The most records of earlier launches.
+// The most records of earlier launches that are kept.
 constexpr size_t most_records = 10000;
 
 struct Records {

@@ -46,7 +46,7 @@ Arena &arena(bool is_device) {
 }
 
 constexpr size_t page = 4096;
-// Bytes: the alignment of allocations, as of cudaMalloc, and the least gap between them.
+// The alignment of allocations in bytes, as with cudaMalloc; also the least gap between allocations.
 constexpr size_t alignment = 256;
 // Shadows of at least this size are mapped, so that pages that are not touched cost nothing.
 constexpr size_t mapped_bytes = 64 << 10;
@@ -62,7 +62,7 @@ gpt2_emulator::Watch arena_of(bool is_device) {
 
 namespace {
 
-// The lock of the protection of device memory. Held while a range is open, so that no other thread closes it.
+// The lock for changes of device memory's protection. Held while a range is open, so that no other thread closes the range.
 std::recursive_mutex gate;
 int opened = 0;
 bool is_open = false;

@@ -304,7 +304,7 @@ struct Call {
   std::tuple<A...> arguments;
 };
 
-// Returns the kernel to call. A pointer from host code points to the twin without checks; then returns the twin with checks.
+// Returns the kernel to call: for a pointer from host code, which points to the twin without checks, the twin with checks.
 template <class F>
 GPT2_INLINE decltype(auto) called(F &&kernel) {
   using Pointer = std::decay_t<F>;
