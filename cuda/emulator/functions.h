@@ -18,7 +18,7 @@ inline __attribute__((always_inline, GPT2_NO_CHECKS)) T changed(T *memory, const
   return before;
 }
 
-// An asynchronous copy by all threads of a group. Each thread copies 4 bytes in turn, or 1 byte if an address or the size is unaligned.
+// An asynchronous copy by all threads of a group. Each thread copies 4 bytes in turn, or 1 if an address or the size is unaligned.
 template <class Group>
 inline __attribute__((always_inline, GPT2_NO_CHECKS)) void copy_together(const Group &group, void *to, const void *from, size_t bytes,
                                                                          const void *caller) {

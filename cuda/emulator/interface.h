@@ -15,8 +15,8 @@ struct Sizes {
   unsigned x, y, z;
 };
 
-// Addresses of the variables in which a compiled file keeps the running thread's position: threadIdx, blockIdx, blockDim, gridDim. `fresh`:
-// how many of the next threads, none of them begun, the kernel's body may run in a loop.
+// Addresses of the variables in which a compiled file keeps the running thread's position: threadIdx, blockIdx, blockDim, gridDim.
+// `fresh`: how many of the next threads, none of them begun, the kernel's body may run in a loop.
 struct Position {
   Sizes *thread, *block, *threads, *blocks;
   unsigned *fresh;
@@ -57,8 +57,8 @@ struct Host {
   // `atomic` is called before an atomic operation, `fence` for __threadfence.
   void (*atomic)(const void *memory, size_t bytes, const void *caller);
   void (*fence)();
-  // An asynchronous copy. The copy is done at once, but its bytes of shared memory must not be used before the thread has waited. The last
-  // `zeros` bytes are set to 0, not copied. `commit` ends a group of the thread's copies; `wait` waits for all groups but the last `prior`.
+  // An asynchronous copy. The copy is done at once, but its bytes of shared memory must not be used before the thread has waited. The
+  // last `zeros` bytes are set to 0, not copied. `commit` ends a group of the thread's copies; `wait` waits for all but the last `prior`.
   void (*copy)(void *to, const void *from, size_t bytes, size_t zeros, const void *caller);
   void (*commit)();
   void (*wait)(size_t prior, const void *caller);
@@ -122,13 +122,13 @@ struct Allocation {
   const char *name;     // "" if unknown
   const void *caller;   // code address of the allocation
 };
-// Allocates memory of a kind and adds it to the table; NULL if memory ran out. The memory is cleared, because programs rely on the cleared
-// pages that a GPU's driver gives. Freed addresses are not used again. If element_bytes is not 0, reports name elements: "d_in[256]".
+// Allocates memory of a kind and adds it to the table; NULL if memory ran out. The memory is cleared, because programs rely on the
+// cleared pages that a GPU's driver gives. Freed addresses are not used again. With element_bytes, reports name elements: "d_in[256]".
 void *allocate(size_t bytes, Kind kind, int element_bytes, const char *name, const void *caller);
 // Frees memory of `allocate`. Returns false, and reports a defect, if `memory` is not the start of a live allocation.
 bool release(void *memory, const void *caller);
-// While an OpenMemory object lives, host code may access device memory, all or a range. At other times an access raises a signal, which is
-// reported. Closing all memory takes 4 ns a page, so the memory stays open after launches of few threads (`work`).
+// While an OpenMemory object lives, host code may access device memory, all or a range. At other times an access raises a signal, which
+// is reported. Closing all memory takes 4 ns a page, so the memory stays open after launches of few threads (`work`).
 struct OpenMemory {
   explicit OpenMemory(uint64_t work);
   OpenMemory(const void *begin, size_t bytes);
@@ -147,7 +147,7 @@ void erase(const void *begin);
 void enter_variables();
 // The live allocation that contains the address, else the freed one, else NULL. The pointer is valid until the table changes.
 const Allocation *find(const void *address);
-// Called after the host wrote these bytes, as by cudaMemcpy; `is_changed`: their values changed. Ignores memory that is not in the table.
+// Called after the host wrote these bytes, as by cudaMemcpy; `is_changed`: their values changed. Ignores memory outside of the table.
 void written(const void *begin, size_t bytes, bool is_changed = true);
 // Whether every byte was written; *first gets the address of the first byte that was not written.
 bool is_written(const void *begin, size_t bytes, const void **first);

@@ -73,7 +73,7 @@ GPT2_UNCHECKED inline void exchange_rows(const char *own, unsigned count, const 
   for (unsigned i = 0; i < count; i++) rows[i] = *lanes[i];
   part(GPT2_CALLER);
 }
-// ldmatrix: of each 8 x 8 matrix of 16-bit elements, lane l gets elements i and i + 1 of row (transposed: column) l / 4, i = 2(l % 4).
+// ldmatrix: of each 8 x 8 matrix of 16-bit elements, lane l gets two, 2(l % 4) and the next, of row (transposed: column) l / 4.
 template <bool IS_TRANSPOSED, class... To>
 GPT2_INLINE void load_matrices(const char *row, To &...to) {
   const char *rows[32];
@@ -113,9 +113,9 @@ inline float to_tf32(float value) {
   return (bits & 0x7f800000u) == 0x7f800000u ? value : __uint_as_float((bits + 0x1000) & 0xffffe000u);
 }
 
-// mma.sync.m16n8: d = a * b + c. A register has COUNT elements. Lane l, with g = l / 4 and p = l % 4, holds elements p COUNT to p COUNT +
-// COUNT - 1 of each step of 4 COUNT along k: rows g and g + 8 of a in turn, column g of b. Of c and d the lane holds columns 2p and 2p + 1
-// of rows g and g + 8: in four registers, or with fp16 two values in each of two. Sums are fp64, rounded once.
+// mma.sync.m16n8: d = a * b + c. A register has COUNT elements. Lane l, with g = l / 4 and p = l % 4, holds elements p COUNT to p
+// COUNT + COUNT - 1 of each step of 4 COUNT along k: rows g and g + 8 of a in turn, column g of b. Of c and d the lane holds columns
+// 2p and 2p + 1 of rows g and g + 8: in four registers, or with fp16 two values in each of two. Sums are fp64, rounded once.
 template <class T, int STEPS, class C, int REGISTERS, class... D>
 GPT2_UNCHECKED void multiply(const uint32_t (&a)[2 * STEPS], const uint32_t (&b)[STEPS], const C (&c)[REGISTERS], D &...d) {
   struct Operands {

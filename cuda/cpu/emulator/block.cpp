@@ -145,7 +145,7 @@ void Block::end(unsigned first, unsigned count) {
   }
 }
 
-// Without checks, a fiber runs several CUDA threads in a loop. Ends the threads that are complete; the thread that runs becomes current.
+// Without checks, a fiber runs several CUDA threads in a loop. Ends the complete threads; the thread that runs becomes current.
 void Block::end_looped() {
   const unsigned first = number_of(*current_), count = looped_ - *here_.fresh;
   Fiber *fiber = current_->fiber;

@@ -87,8 +87,8 @@ class Block {
   };
   struct Warp {
     uint64_t results[32];
-    // Masks of lanes. unread: lanes that have not read the results of a complete operation; waiting: lanes in an operation; ended: lanes
-    // that have ended, or that the block does not have; looking: lanes in __activemask.
+    // Masks of lanes. unread: lanes that have not read the results of a complete operation; waiting: lanes in an operation; ended:
+    // lanes that have ended, or that the block does not have; looking: lanes in __activemask.
     unsigned unread = 0, waiting = 0, ended = 0, looking = 0;
   };
 
@@ -102,7 +102,7 @@ class Block {
   }
   void wait(State state);
   void let_others_run(const void *caller = nullptr);
-  // Called before each operation. Decides a suspected race, because the last write is in memory now. Lets others run after many operations.
+  // Called before each operation: decides a suspected race, as the last write is in memory now. Lets others run after many operations.
   void step(int operations, const void *caller = nullptr) {
     if (memory_ && memory_->has_suspect()) memory_->resolve();
     if (*here_.fresh != looped_) end_looped();

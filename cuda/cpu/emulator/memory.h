@@ -1,11 +1,11 @@
 // Checks every access of a kernel: bounds of allocations and shared arrays, reads of memory that nobody wrote, and races.
 // Checked blocks run one after the other on one thread, so nothing here is locked.
 //
-// Races are detected by order, not by timing. A race is two accesses of two threads to the same bytes that nothing orders, at least one a
-// write, not both atomic. It is only a warning if one access is a plain read and the other atomic, as in loops around atomicCAS, or if both
-// write the same value. Accesses are ordered by __syncthreads in a block; by __syncwarp between its lanes; and between any two threads if
-// the first (or its block) runs __threadfence and then an atomic operation, and later the second (or its block) runs an atomic operation.
-// Kernels use the last order where the last block to finish adds all blocks' sums. An asynchronous copy may write until its thread waits.
+// Races are detected by order, not by timing. A race is two accesses of two threads to the same bytes that nothing orders, at least one
+// a write, not both atomic. It is only a warning if one access is a plain read and the other atomic, as in loops around atomicCAS, or if
+// both write the same value. Accesses are ordered by __syncthreads in a block; by __syncwarp between its lanes; and between any two
+// threads if the first (or its block) runs __threadfence and then an atomic operation, and later the second (or its block) runs an
+// atomic operation. Kernels in which the last block adds all sums use this order. An asynchronous copy may write until its thread waits.
 //
 // Time is counted in moments. A thread gets a new moment when the emulator switches to it, and when it orders its accesses. Comparing
 // moments orders most accesses: an access with a smaller moment than the block's last barrier happened before that barrier.
@@ -136,7 +136,7 @@ class Memory {
     std::vector<Copy> pending;
     size_t groups = 0;
   };
-  // A write to bytes that another thread wrote, without an order between the writes; `bytes`: the old values. A race if the values change.
+  // A write to bytes that another thread wrote, without an order between the writes; `bytes`: the old values. A race if these change.
   struct Suspect {
     uintptr_t address = 0;
     uint64_t before = 0, now = 0;

@@ -1,4 +1,4 @@
-// cuRAND's host API (cpu/emulator/random.cpp). All generators are Philox here, so the numbers of other types differ from a GPU's.
+// cuRAND's host API (cpu/emulator/random.cpp). All generators are Philox here, so other types' numbers differ from a GPU's.
 #pragma once
 
 #include "cuda_runtime.h"
