@@ -58,7 +58,7 @@ struct Host {
   void (*atomic)(const void *memory, size_t bytes, const void *caller);
   void (*fence)();
   // An asynchronous copy. The copy is done at once, but its bytes of shared memory must not be used before the thread has waited. The
-  // last `zeros` bytes are set to 0, not copied. `commit` ends a group of the thread's copies; `wait` waits for all but the last `prior`.
+  // last `zeros` bytes become 0, not copied. `commit` ends a group of the thread's copies; `wait` waits for all but the last `prior`.
   void (*copy)(void *to, const void *from, size_t bytes, size_t zeros, const void *caller);
   void (*commit)();
   void (*wait)(size_t prior, const void *caller);
