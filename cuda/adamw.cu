@@ -1,5 +1,5 @@
 // AdamW (Loshchilov and Hutter 2019) over an array of parameters, and the rounding of master weights to bf16.
-// Memory-bound: 28 bytes per parameter with bf16 gradients and weights (gradient 2; m, v, master 8 each; weight 2).
+// Memory-bound: moves 28 bytes per parameter with bf16 gradients and weights (these 2 each; m, v and master 8 each).
 #include "common/device.cuh"
 #include "runtime/checks.h"
 #include "runtime/ops.generated.h"

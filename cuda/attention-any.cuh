@@ -128,7 +128,8 @@ __global__ void __launch_bounds__(threads)
   if (result.begin == 0 && row < t) lse[unit.statistics + row] = maximum + logf(sum);
 }
 
-// `share` = P and `dscore` = dS (attention.cuh) from Q K^T and dout V^T; 0 where the query does not attend to the key.
+// Computes `share` = P and `dscore` = dS (attention.cuh) of a tile from its Q K^T and dout V^T. Both are 0 where the
+// query does not attend to the key.
 __device__ __forceinline__ void shares_of_tile(float (*share)[tile + 1], float (*dscore)[tile + 1], const Cell &scores,
                                                const Cell &dshares, const float *lse, const float *D, int query0,
                                                int key0, const AttentionSizes &sizes, int b, float scale) {

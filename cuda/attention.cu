@@ -11,7 +11,7 @@ namespace {
 
 using namespace attention_any;
 
-// 8 threads share a row of HS elements. Calls `body` with the elements per thread, as a compile-time constant.
+// 8 threads share a row of HS elements. Calls `body` with the number of elements per thread, a constant.
 template <class Body>
 void with_columns(int HS, Body body) {
   if (HS <= 64) return body(std::integral_constant<int, 8>{});

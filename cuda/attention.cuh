@@ -1,20 +1,20 @@
 // Attention: the notation, and the offsets of a head's q, k and v.
 //
 // Notation in all files of attention: S = q k^T / sqrt(HS), P = softmax(S), D = row sums of dout * out, dS = P * (dout
-// v^T - D); dq = dS k / sqrt(HS), dk = dS^T q / sqrt(HS), dv = P^T dout (Dao et al. 2022). Backward is two kernels: one
-// owns queries and computes D and dq, the other owns keys and computes dk and dv. S is computed twice, but every sum
-// has one owner, so there are no atomic sums, no fp32 buffer for dq, and enough blocks at any batch size.
+// v^T - D); dq = dS k / sqrt(HS), dk = dS^T q / sqrt(HS), dv = P^T dout (Dao et al. 2022). Backward is two kernels:
+// blocks of one take queries and compute D and dq, blocks of the other take keys and compute dk and dv. S is computed
+// twice, but one block computes each sum: no atomic sums, no fp32 buffer for dq, and enough blocks at any batch size.
 //
-// With a mask, query t attends to keys first[t] to t. Because `first` never decreases, key u is seen by the queries u
-// to last[u], which backward computes from `first` beforehand. So each query has one range of keys, and each key one
-// range of queries. Kernels skip blocks outside the range, and mask single elements only at the ends of the range.
+// With a mask, query t attends to keys first[t] to t. Because `first` never decreases, queries u to last[u] attend to
+// key u; backward first computes `last` from `first`. So each query has one range of keys, and each key one range of
+// queries. Kernels skip blocks outside the range, and mask single elements only at the ends of the range.
 #pragma once
 
 #include "common/device.cuh"
 
 namespace gpt2 {
 
-// The keys that a query attends to, or the queries that attend to a key: positions `begin` to `begin` + `after`.
+// The keys that a query attends to, or the queries that attend to a key: `begin` to `begin` + `after`, inclusive.
 struct Range {
   int begin = 0;
   unsigned after = 0;
@@ -50,13 +50,13 @@ struct AttentionSizes {
 
   // Elements from one position's qkv to the next position's; q, k and v are C elements apart.
   __host__ __device__ int64_t stride() const { return 3 * static_cast<int64_t>(C); }
-  // The offset of head `head` of sequence b, at position 0: its q in qkv [B,T,3C], and the head in a [B,T,C] tensor.
+  // The offset of head `head` of sequence b at position 0: of q in qkv [B,T,3C], and of the head in a [B,T,C] tensor.
   __device__ int64_t qkv_at(int b, int head) const { return b * static_cast<int64_t>(T) * stride() + head * HS; }
   __device__ int64_t out_at(int b, int head) const { return b * static_cast<int64_t>(T) * C + head * HS; }
 };
 
 // A thread block's head, and its rows (queries or keys) of the head. The grid has one dimension, because B * NH may
-// exceed the limit of a second. The blocks of a head are adjacent, to share its keys and values in L2.
+// exceed the limit of a second dimension. The blocks of a head are adjacent, to share its keys and values in L2.
 struct HeadBlock {
   int block, blocks;  // this block's index in the head, and the head's number of blocks, of `lines` rows each
   int b, head;

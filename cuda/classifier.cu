@@ -1,5 +1,5 @@
-// gpt2_classifier: the last linear layer, its loss and the gradients. A fused kernel computes them if this GPU has one
-// and supports the case (bf16; dbias only with dweight); otherwise a sequence of other ops does. With FP8, that
+// gpt2_classifier: the last linear layer, its loss and the gradients. A fused kernel computes all of them, if the GPU
+// has one that supports the case (bf16; dbias only with dweight). Otherwise a sequence of ops does. With FP8, the
 // sequence computes the logits by an FP8 matmul and rounds their gradient to E5M2; its backward matmuls run in bf16.
 #include <algorithm>
 #include <string>
@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(threads)
     return cap > 0 ? softcapped(logit, cap) : Softcapped{logit, 1};
   };
   const bool exists = target >= 0 && target < vocabulary && !is_not_finite(in_scale[row]);
-  // With the target -1, subtracting infinity makes every exponential, the loss and the gradient 0.
+  // If the target is -1, subtracting infinity makes every exponential, the loss and the gradient 0.
   const float missing = target == -1 ? INFINITY : NAN;
   const Softcapped wanted = exists ? limited(target) : Softcapped{missing, 1};
   // exp(value - target's logit - above), at most exp(77); 0 for the target's column and for padding. NaN stays NaN.

@@ -1,8 +1,8 @@
 // Softmax and cross-entropy, a block per row of logits: one sweep keeps a running maximum and sum (Milakov and
 // Gimelshein 2018), a second writes the gradient. Where the row fits shared memory (100 KB in bf16 at GPT-2's
 // vocabulary, two rows on an H100's SM), it stays there between the sweeps, so device memory is read and written once
-// per logit. Otherwise the second sweep reads the row from device memory again: the rows of all running blocks together
-// are as large as L2.
+// per logit. Otherwise the second sweep reads the row from device memory again, because the rows of all running blocks
+// together are as large as L2.
 #include "cross-entropy.cuh"
 
 #include "common/device.cuh"
@@ -39,13 +39,13 @@ __device__ __forceinline__ Running merge_block(Running running) {
   return all;
 }
 
-// Adds V logits to the running maximum and sum.
+// Updates the running maximum and sum with V more logits.
 template <int V>
 __device__ __forceinline__ void take(Running &running, const float (&values)[V]) {
   float maximum = running.maximum;
 #pragma unroll
   for (int j = 0; j < V; j++) maximum = fmaxf(maximum, values[j]);
-  // Before the first finite logit the maximum is -inf, which would give exp(-inf + inf).
+  // Until the first finite logit the maximum is -inf, which would give exp(-inf + inf).
   const float base = maximum == -INFINITY ? 0.0f : maximum * log2e;
   float sum = running.sum * exp2_approximate(fmaf(running.maximum, log2e, -base));
 #pragma unroll

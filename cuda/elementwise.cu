@@ -1,6 +1,6 @@
-// Ops on flat arrays, out[i] = f(a[i], b[i]): GELU (Hendrycks and Gimpel 2016) with tanh, forward and backward, the
-// softcap of logits, the residual sum. Memory-bound: one pass over the tensors, 16 bytes at a time. Training computes
-// them in the matmuls' epilogues instead (matmul.cuh, sm90/product-finisher.cuh), and the softcap in the classifier.
+// Ops on flat arrays, out[i] = f(a[i], b[i]): GELU (Hendrycks and Gimpel 2016) in tanh form, forward and backward; the
+// softcap of logits; the residual sum. Memory-bound: one pass over the tensors, 16 bytes at a time. Training computes
+// GELU and the sum in matmul epilogues instead (matmul.cuh, sm90/product-finisher.cuh), the softcap in the classifier.
 #include "common/device.cuh"
 #include "runtime/ops.generated.h"
 

@@ -1,6 +1,6 @@
 // Embedding backward: adds the rows of dout that share a token, without atomics. Positions are sorted by token (a
-// stable radix sort, two passes of 8 bits), then each warp adds a fixed window of the sorted positions. A token that
-// spans several windows leaves partial sums, which a last kernel adds in order.
+// stable radix sort, two passes of 8 bits), then each warp adds the rows of 32 adjacent sorted positions, a window. A
+// token that spans several windows leaves partial sums, which a last kernel adds in order.
 #include "embedding-backward.cuh"
 
 #include <string>
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(threads) count_kernel(int32_t *counts, Keys ke
   counts[threadIdx.x * gridDim.x + blockIdx.x] = total;
 }
 
-// Replaces the counts by their exclusive prefix sum, where each digit of each tile starts in the output. One block.
+// Replaces the counts by their exclusive prefix sums: the output index where each digit of each tile starts. One block.
 __global__ void __launch_bounds__(1024) start_kernel(int32_t *counts, int count) {
   __shared__ int sums[32];
   int before = 0;
@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(threads)
     const float factor = __shfl_sync(0xffffffffu, factor_of_mine, i);
     if (column < C) sum = fmaf(to_float(dout[position * C + column]), factor, sum);
     if (next == token) continue;
-    // The run of equal tokens ends at position i, or the window does.
+    // The run of equal tokens, or the window, ends at position i.
     const bool began_before = token == before && __shfl_sync(0xffffffffu, token_of_mine, 0) == token;
     const bool goes_on = i + 1 == last - first && token == after;
     if (column < C && token < keys.vocabulary) {

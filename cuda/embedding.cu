@@ -1,5 +1,4 @@
-// Token and position embedding, forward: of a batch, or of the new positions of a growing text.
-// embedding-backward.cu has the gradients.
+// Token and position embedding, forward: of a batch, or of the new positions of a text that grows by new tokens.
 #include "common/device.cuh"
 #include "runtime/ops.generated.h"
 

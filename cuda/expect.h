@@ -119,7 +119,7 @@ struct Argument<T *> {
     const void *first;
     if (!gpt2_emulator::is_written(get(), bytes, &first)) {
       fprintf(stderr, "warning: no kernel wrote %s[%td]\n", name, static_cast<const Element *>(first) - get());
-      // Without this the emulator would also report the copy below.
+      // Without this call the emulator would also report the copy below.
       gpt2_emulator::written(get(), bytes);
     }
 #endif

@@ -28,7 +28,6 @@ void ops::fp8_matmul_forward(Context &gpu, void *out, uint8_t *values, float *sc
            derivative, bias, residual);
 }
 
-// The same matmul as forward, with the transposed weight [C,O] as operand b.
 void ops::fp8_matmul_backward_input(Context &gpu, void *din, uint8_t *values, float *scale, uint8_t *columnwise,
                                     float *columnwise_scale, const uint8_t *dout, const float *dout_scale,
                                     const float *dout_norm, const float *dout_columnwise_norm,

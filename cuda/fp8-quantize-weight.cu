@@ -55,7 +55,7 @@ __device__ __forceinline__ Line read_line(const bf16 *from) {
   return {{line.x, line.y, line.z, line.w}};
 }
 
-// The larger of `largest` and the absolute values of a line; NaN is skipped.
+// The largest of `largest` and the absolute values of a line; NaN is skipped.
 __device__ __forceinline__ float largest_of(const Line &line, float largest) {
 #pragma unroll
   for (const uint32_t bits : line.pairs) {
@@ -89,7 +89,7 @@ __device__ __forceinline__ void add_sums(Sum *sums, float (&values)[side], bool 
   }
 }
 
-// The largest norm, in units of the scale: the square root of the largest of `count` sums (even). Every thread gets it.
+// The largest norm in units of the scale, in every thread: the square root of the largest of `count` (even) sums.
 __device__ __forceinline__ float largest_norm(const Sum *sums, int count) {
   float largest = 0;
 #pragma unroll 8

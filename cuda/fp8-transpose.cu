@@ -1,5 +1,5 @@
-// The columnwise copy of a matrix in FP8. Memory-bound: transposes bytes, and rescales the rows whose scale is below
-// the scale of their block of GPT2_FP8_BLOCK rows.
+// The columnwise copy of a matrix in FP8. Memory-bound. The kernel transposes bytes, and rescales the rows whose scale
+// is below the scale of their block of GPT2_FP8_BLOCK rows.
 //
 // A thread block takes 128 rows of 128 channels, so that both reads and writes are whole lines of 128 bytes. Each warp
 // reads a group of 16 rows, 4 channels in a lane, and transposes them in registers. Shared memory then gathers the 8
@@ -28,7 +28,8 @@ __device__ __forceinline__ uint32_t rescale(uint32_t pair, __half2 factor) {
   return __nv_cvt_halfraw2_to_fp8x2(__hmul2(halves, factor), __NV_SATFINITE, __NV_E4M3);
 }
 
-// T is uint8_t for FP8, or bf16 for rows that are multiplied by `factor`, whose FP8 copies have the scales `scale`.
+// T is uint8_t for rows in FP8, or bf16 for rows to multiply by `factor`. `scale` has the scales of the rows' FP8
+// copies.
 template <class T>
 __global__ void __launch_bounds__(threads, std::is_same_v<T, bf16> ? 4 : 5)
     transpose_kernel(uint8_t *columnwise, float *columnwise_scale, float *columnwise_norm, const T *values,

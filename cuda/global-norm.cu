@@ -1,5 +1,5 @@
 // The norm of the gradients and the clip factor. The grid is fixed, so the result depends only on the gradients: a
-// thread's squares (about 500 at 124M parameters, 6,000 at 1.5B) are summed in fp32, threads and blocks in double.
+// thread's squares (about 500 at 124M parameters, 6,000 at 1.5B) are summed in fp32, the threads' sums in double.
 #include "common/device.cuh"
 #include "common/end-of-step.h"
 #include "ranks/communicator.h"
@@ -14,7 +14,7 @@ constexpr int blocks = 1024;
 
 // partial[block] = the block's sum of squares of values [count]. With SUMS, values is [parts,count]: the rows are added
 // in fp32, in order, and the sums replace the first row. The norm belongs to the stored values: a sum is rounded before
-// it is squared. With SUMS, count is a multiple of the vector's elements.
+// it is squared. With SUMS, count is a multiple of the elements in 16 bytes.
 template <bool SUMS, class T>
 __global__ void __launch_bounds__(threads) square_sum_kernel(double *partial, T *values, int64_t count, int parts) {
   constexpr int V = vector_size<T>;

@@ -5,15 +5,15 @@
  *
  * Rules that hold for every function
  *  - Arguments: context, outputs, inputs, sizes, scalars.
- *  - `void *` tensors have the context's dtype (see GPT2_DTYPE); `float *`, `int32_t *`, `uint8_t *` and `int8_t *` always
- *    are fp32, int32, FP8 and GELU's derivative (see "FP8").
- *  - Pointers are device memory from gpt2_allocate, in ops 64-byte aligned. `pinned` and pointers marked GPT2_HOST are
- *    memory of the caller (in TypeScript a typed array); a GPT2_HOST pointer without a shape takes one result.
+ *  - `void *` tensors have the context's dtype (see GPT2_DTYPE). `float *` tensors hold fp32, `int32_t *` int32, `uint8_t *`
+ *    FP8, and `int8_t *` GELU's derivative (see "FP8").
+ *  - Pointers are device memory from gpt2_allocate; ops take only 64-byte aligned pointers. `pinned` and GPT2_HOST pointers
+ *    are host memory (in TypeScript a typed array); a GPT2_HOST pointer without a shape receives one result.
  *  - The result is a status. After a failure nothing was launched, and gpt2_last_error(context) says what was expected,
- *    what was passed, and where. Nothing exits, aborts or asserts on a caller's input. Only signal handlers are global.
+ *    what was passed, and where. No call exits, aborts or asserts on a caller's input. Only signal handlers are global state.
  *  - A returned text belongs to the object that it describes, and is valid until the next call with that object.
- *  - Free a graph before the objects that it uses (but after an abandoned communicator), and all of these before the context.
- *  - Ops are enqueued in order on the context's stream, and may return before they finish (on the CPU they finish first).
+ *  - Free a graph before the objects that it uses, except an abandoned communicator. Free the context last.
+ *  - Ops are enqueued in order on the context's stream, and may return before they finish; CPU ops finish before they return.
  *  - No op allocates. Scratch is the context's workspace (gpt2_set_workspace); *_scratch functions give the bytes that
  *    an op needs. Ops run one after another, so one workspace of the largest size serves all of them.
  *  - Bitwise deterministic: same inputs, same bits, at any thread count on one code path (the set of kernels in use, such
@@ -30,7 +30,7 @@
 #endif
 #define GPT2_HOST
 
-/* Raised whenever the signature or the meaning of a function below changes; the loader refuses a library of another version. */
+/* Version of this header, raised when a function's signature or meaning changes; the loader refuses any other version. */
 #define GPT2_ABI_VERSION 25
 
 enum GPT2_STATUS {
@@ -39,7 +39,7 @@ enum GPT2_STATUS {
   GPT2_UNSUPPORTED = 2,      /* valid, but unsupported by this library or device */
   GPT2_OUT_OF_MEMORY = 3,
   GPT2_DEVICE_ERROR = 4, /* the device or its driver failed; the error text quotes it */
-  GPT2_RANK_ERROR = 5    /* another rank ended, is silent, or enqueued something else; or the connection failed */
+  GPT2_RANK_ERROR = 5    /* another rank ended, does not answer, or enqueued another collective; or the connection failed */
 };
 
 /* The dtype of a context, and of each kind of tensor in it:
@@ -91,14 +91,14 @@ GPT2_API int gpt2_abi_version(void);
  * in exit(3). `text` is [bytes] of UTF-8. */
 GPT2_API int gpt2_end_later(GPT2_HOST const void *text, int64_t bytes, int32_t milliseconds, int32_t exit_code);
 
-/* Makes the second of the `signals` [count] end the process with exit code 128 + signal, unless the process ends by itself
- * within `grace` milliseconds. This works even while a kernel blocks the host language. Installed handlers are still called;
- * signals without a handler, or within `apart` milliseconds of the first, do not count. A line on standard error names the
- * kernel that runs on a CPU. Later calls change nothing. */
+/* From now on, a second signal out of `signals` [count] ends the process with exit code 128 + signal, unless the process
+ * ends by itself within `grace` milliseconds. This works even while a kernel blocks the host language. Signals without an
+ * installed handler do not count, nor do signals within `apart` milliseconds of the first; handlers are still called. If a
+ * kernel runs on the CPU then, a line on standard error names it. Later calls change nothing. */
 GPT2_API int gpt2_end_at_second_signal(GPT2_HOST const int32_t *signals, int64_t count, int32_t apart, int32_t grace);
 
-/* Opens a device. On failure *context is still set (unless memory ran out: then NULL) so that gpt2_last_error works;
- * the context must be destroyed all the same.
+/* Opens a device. On failure *context is still set, so that gpt2_last_error works, and must still be destroyed. It is
+ * NULL only if memory ran out.
  *   device      index of the GPU; 0 for the CPU
  *   dtype       GPT2_DTYPE; a dtype that the device lacks gives GPT2_UNSUPPORTED
  *   threads     CPU threads, 0 for all cores; ignored on CUDA
@@ -127,8 +127,8 @@ GPT2_API int gpt2_allocate_pinned(gpt2_context *context, GPT2_HOST void **memory
 GPT2_API int gpt2_free_pinned(gpt2_context *context, void *memory);
 GPT2_API int gpt2_memory_info(gpt2_context *context, GPT2_HOST int64_t *available, GPT2_HOST int64_t *total);
 
-/* The first two copies return when they are done; the others and gpt2_fill_zero run in stream order. Host memory is
- * [bytes]. `pinned` is memory of gpt2_allocate_pinned, in use until an event recorded after the copy is reached. */
+/* gpt2_copy_to_device and gpt2_copy_to_host return when the copy is done; the other functions are enqueued. Host memory is
+ * [bytes]. `pinned` is from gpt2_allocate_pinned; leave it alone until an event recorded after the copy is reached. */
 GPT2_API int gpt2_copy_to_device(gpt2_context *context, void *destination, GPT2_HOST const void *source, int64_t bytes);
 GPT2_API int gpt2_copy_to_host(gpt2_context *context, GPT2_HOST void *destination, const void *source, int64_t bytes);
 GPT2_API int gpt2_copy_to_device_async(gpt2_context *context, void *destination, const void *pinned, int64_t bytes);
@@ -169,25 +169,25 @@ GPT2_API int gpt2_module_free(gpt2_context *context, gpt2_module *module);
 /* The module's kernels as a JSON array, with an object for each kernel:
  *   "signature"   demangled: "add(float*, float const*, int)"; an extern "C" kernel has only a name
  *   "parameters"  an object for each, with its "offset" and "bytes" in the arguments of a launch
- *   "registers", "localBytes" (spills and arrays) of a thread, "sharedBytes" (static) and "threads" (at most) of a block;
- *   "sharedLimit", the most shared memory that a block can have */
+ *   "registers" and "localBytes" (spills and arrays) of a thread; of a block, "sharedBytes" (static shared memory) and
+ *   "threads", the most that it can have; "sharedLimit", the most bytes of shared memory that a block can have */
 GPT2_API const char *gpt2_module_description(gpt2_module *module);
 
 /* Enqueues a kernel of a module: `kernel` is its index in the description.
  *   arguments [bytes]  the kernel's parameters, each at its offset
  *   shared_bytes       dynamic shared memory of a block
- *   reach [parameters] for each pointer, the bytes from its address on that the kernel may access; only the CPU library
+ *   reach [parameters] for each pointer, how many bytes the kernel may access from its address on; only the CPU library
  *                      checks this, if the file was compiled with checks */
 GPT2_API int gpt2_module_launch(gpt2_context *context, gpt2_module *module, int32_t kernel, int32_t grid_x,
                                 int32_t grid_y, int32_t grid_z, int32_t block_x, int32_t block_y, int32_t block_z,
                                 int32_t shared_bytes, GPT2_HOST const void *arguments, int64_t bytes,
                                 GPT2_HOST const int64_t *reach, int64_t parameters);
 
-/* MT19937 (Matsumoto and Nishimura 1998) seeded as torch.manual_seed does on the CPU. NULL if memory ran out. */
+/* MT19937 (Matsumoto and Nishimura 1998), seeded as by torch.manual_seed on the CPU. Returns NULL if memory ran out. */
 GPT2_API gpt2_generator *gpt2_generator_create(uint32_t seed);
 GPT2_API int gpt2_generator_destroy(gpt2_generator *generator);
 
-/* `normals` [count] as torch.Tensor.normal_ draws them on the CPU. A count below 16 gives GPT2_INVALID_ARGUMENT. */
+/* Draws `normals` [count] as torch.Tensor.normal_ does on the CPU. A count below 16 gives GPT2_INVALID_ARGUMENT. */
 GPT2_API int gpt2_generator_normal(gpt2_generator *generator, GPT2_HOST float *normals, int64_t count, float mean,
                                    float standard_deviation);
 
@@ -197,51 +197,51 @@ GPT2_API int gpt2_generator_normal(gpt2_generator *generator, GPT2_HOST float *n
 
 enum GPT2_COMMUNICATOR { GPT2_COMMUNICATOR_ID_SIZE = 192 };
 
-/* The unique id of a new communicator, `id` = [GPT2_COMMUNICATOR_ID_SIZE] bytes, which rank 0 requests and sends to every
- * rank. is_one_machine is 1 if all ranks are on this machine and share its loopback; the CPU library requires 1. */
+/* Makes a unique id for a new communicator, `id` = [GPT2_COMMUNICATOR_ID_SIZE] bytes. Rank 0 calls this function and sends
+ * the id to every rank. is_one_machine is 1 if all ranks are on this machine and share its loopback; the CPU library requires 1. */
 GPT2_API int gpt2_communicator_id(gpt2_context *context, GPT2_HOST void *id, int32_t is_one_machine);
 
 /* Joins the ranks; returns when all have joined. On one machine they connect over TCP on its loopback, and copy engines
- * carry the data if each GPU reaches the memory of the others. Otherwise, or with GPT2_PEER_COPIES=0, NCCL carries the
+ * carry the data if each GPU can access the memory of the others. Otherwise, or with GPT2_PEER_COPIES=0, NCCL carries the
  * data; only then is NCCL opened (libnccl.so.2, or the file that GPT2_NCCL_LIB names).
  *   id [GPT2_COMMUNICATOR_ID_SIZE]
- *   timeout_milliseconds  how long rank 0 waits for another rank in the functions of this section; the others wait for
- *                         rank 0 five seconds longer, and two minutes for NCCL to join */
+ *   timeout_milliseconds  how long rank 0 waits for another rank in the functions of this section; other ranks wait five
+ *                         seconds longer for rank 0. NCCL has two minutes to join the ranks. */
 GPT2_API int gpt2_communicator_create(gpt2_context *context, GPT2_HOST gpt2_communicator **communicator,
                                       GPT2_HOST const void *id, int32_t rank, int32_t ranks,
                                       int32_t timeout_milliseconds);
 
 /* Waits for the collectives enqueued so far, then frees the communicator; all ranks call it. If `abandon` is not 0,
- * unfinished collectives, which may wait for a rank that is gone, end without a result: the call returns within a second,
- * and graphs are freed afterwards. */
+ * unfinished collectives, which may wait for a rank that is gone, end without a result: the call returns within a second.
+ * Free graphs after such a call. */
 GPT2_API int gpt2_communicator_destroy(gpt2_context *context, gpt2_communicator *communicator, int32_t abandon);
 
 /* The communicator, as JSON:
  *   "carrier"   "copies" (the GPUs' copy engines), "nccl" or "loopback" (the CPU library)
  *   "parts"     the rows P of gpt2_reduce_scatter's result: R (the ranks), or 1 if NCCL adds the rows
- *   "ordering"  the guarantee that a signalled rank sees the copies before the signal: "flushed" (the wait flushes
+ *   "ordering"  why a rank that sees a signal also sees the data copied earlier: "flushed" (waiting for the signal flushes
  *               remote writes) or "nvlink" (NVLink keeps their order); "" if no copy engines are used
  *   "reason"    on one machine: why NCCL is used instead of copy engines; else "" */
 GPT2_API const char *gpt2_communicator_description(gpt2_communicator *communicator);
 
 /* Lets the other ranks write to `memory`, which gpt2_allocate returned; does nothing with NCCL. `bytes` is a multiple
- * of 2 MiB, the same at every rank. The `out` of gpt2_reduce_scatter and gpt2_all_gather must be in such memory. All
- * ranks call both functions, which return when all have called. Before the memory is freed, all ranks call
- * gpt2_communicator_unshare, once no collective uses the memory, or gpt2_communicator_destroy. */
+ * of 2 MiB, the same at every rank. The `out` of gpt2_reduce_scatter and gpt2_all_gather must be in such memory. Both
+ * functions are called by all ranks, and return when all have called. When no collective uses the memory any more, all
+ * ranks call gpt2_communicator_unshare or gpt2_communicator_destroy, then free it. */
 GPT2_API int gpt2_communicator_share(gpt2_context *context, gpt2_communicator *communicator, void *memory,
                                      int64_t bytes);
 GPT2_API int gpt2_communicator_unshare(gpt2_context *context, gpt2_communicator *communicator, void *memory);
 
-/* GPT2_RANK_ERROR if a collective enqueued so far has failed; does not wait. Everything enqueued after
- * gpt2_collectives_join starts after the collectives enqueued so far; gpt2_collectives_record records an event after them,
- * for gpt2_event_wait. A graph must wait for its last collective before it ends. */
+/* gpt2_communicator_check gives GPT2_RANK_ERROR if a collective has failed so far; it does not wait. gpt2_collectives_join
+ * makes ops enqueued later wait for all collectives enqueued so far; gpt2_collectives_record records an event after these
+ * collectives, for gpt2_event_wait. A graph must contain one of these two waits after its last collective. */
 GPT2_API int gpt2_communicator_check(gpt2_context *context, gpt2_communicator *communicator);
 GPT2_API int gpt2_collectives_join(gpt2_context *context, gpt2_communicator *communicator);
 GPT2_API int gpt2_collectives_record(gpt2_context *context, gpt2_communicator *communicator, gpt2_event *event);
 
-/* Collectives enqueued between begin and end start together at the end, where the library can do so: ranks then wait for each
- * other once instead of once per collective. No two of them may touch the same memory, and no other function that takes a
- * communicator may be called in between. */
+/* Collectives enqueued between begin and end start together at the end if the library supports this, so that ranks wait for
+ * each other once instead of once per collective. No two collectives of a group may access the same memory. Within a group,
+ * call no other function that takes a communicator. */
 GPT2_API int gpt2_collectives_group_begin(gpt2_context *context, gpt2_communicator *communicator);
 GPT2_API int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator *communicator);
 
@@ -343,10 +343,10 @@ GPT2_API int gpt2_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes
 /* Normalizes and rotates each head's q and k in place. QK-norm (Henry et al. 2020): x = x * rstd, with
  * rstd = 1/sqrt(mean of x^2 + eps) over the head, or 1 if rstd is NULL. Rotary position p (Su et al. 2021), with i < HS/2,
  * cos = rotations[p,i] and sin = rotations[p,i+HS/2]: x[i] = x[i] cos + x[i+HS/2] sin, x[i+HS/2] = x[i+HS/2] cos - x[i] sin.
- * q is multiplied by query_factor last. The position of token t is t, or positions[b] + t with `positions`; outside
- * [0, S - T + t], q and k become NaN. rstd holds, for each token, NH values of q and then NH of k. Only with value_factors is
- * v, the last C elements of qkv's rows, accessed: `values` = v, then v = value_factors[0] v + value_factors[1] embedded, a
- * value embedding of the token (Zhou et al. 2024), 0 if NULL.
+ * q is multiplied by query_factor last. Token t has position t, or positions[b] + t with `positions`; a position outside
+ * [0, S - T + t] makes q and k NaN. rstd holds, for each token, NH values of q and then NH of k. v, the last C elements of
+ * a row of qkv, is accessed only with value_factors: `values` = v, then v = value_factors[0] v + value_factors[1] embedded,
+ * where `embedded` is a value embedding of the token (Zhou et al. 2024), 0 if NULL.
  *   qkv (updated) [B,T,3C] first 2C, rstd = [B,T,2NH] or NULL, values = [B,T,C] with value_factors, rotations [S,C/NH],
  *   positions [B] or NULL, value_factors [2] or NULL, embedded [B,T,C] or NULL where value_factors != NULL;
  *   C % (2 * NH) == 0; T <= S; eps >= 0 */
@@ -372,7 +372,7 @@ GPT2_API int gpt2_factors_scratch(gpt2_context *context, GPT2_HOST int64_t *byte
 
 /* Softmax of q*k^T/sqrt(HS) over the positions from first[b,t], or 0 if `first` is NULL, up to and including the query's t,
  * times v, per head; qkv holds q, k, v, each [NH,HS]. first[b,t] = max(0, t - w + 1) makes a window of w positions; the
- * start of t's document separates documents; the larger of both does both. If a row of `first` decreases or exceeds t,
+ * start of t's document separates documents; the larger of these two does both. If a row of `first` decreases or exceeds t,
  * the CPU library refuses it; on CUDA results are undefined, but the op ends and reads no other memory. lse is the log of
  * the softmax's denominator, from which backward recomputes the probabilities (Dao et al. 2022). On CUDA HS is at most
  * 256, and less on GPUs whose blocks have little shared memory: a larger HS gives GPT2_UNSUPPORTED.
@@ -429,19 +429,19 @@ GPT2_API int gpt2_stream_sum_backward(gpt2_context *context, void *din, uint8_t 
 /* ---------------------------------------------------------------- cross-entropy */
 
 /* losses[i] = -log softmax(logits[i,:V])[targets[i]]; dlogits[i,:V] = (softmax - onehot) * dloss, dlogits[i,V:] = 0. Here and
- * in gpt2_classifier a row with target -1 has loss and gradient 0. dloss is 1 / the tokens of a step, for a mean loss.
+ * in gpt2_classifier a row with target -1 has loss and gradient 0. For a mean loss, dloss is 1 / (tokens of a step).
  *   losses = [N], dlogits = [N,Vp] or NULL may be logits, logits [N,Vp], targets [N] < V or -1; V <= Vp */
 GPT2_API int gpt2_cross_entropy(gpt2_context *context, float *losses, void *dlogits, const void *logits,
                                 const int32_t *targets, int32_t N, int32_t V, int32_t Vp, float dloss);
 
 /* The last linear layer with its loss, and backward through both: losses[i] = -log softmax(logits[i])[targets[i]] over the
  * first V outputs, with logits = in * weight^T + bias, limited as by gpt2_softcap_forward if softcap > 0; din, dweight and
- * dbias are the gradients of dloss * sum of losses. On sm_90 a logit counts as at most 77 above the target's.
+ * dbias are the gradients of dloss * sum of losses. On sm_90 a logit over the target's logit + 77 counts as this sum.
  *
  * With copies of `in` and `weight` in FP8, logits = (in_values * in_scale) * weight_values^T * factors[SCALE] + bias, and
- * gradients are computed in FP8 too, from exponentials over an estimate of softmax's denominator, in E5M2 (formulas:
- * cpu/classifier.cpp). step[SATURATED] (=|+=) the rows whose exponentials sum to over 57344, E5M2's largest number.
- * weight_transposed is read only with din. CUDA refuses V over 65536 with dweight; only sm_90 rounds more than exponentials.
+ * gradients are computed in FP8 (in bf16 on GPUs other than sm_90), from exponentials in E5M2, divided by an estimate of
+ * softmax's denominator (formulas: cpu/classifier.cpp). step[SATURATED] (=|+=) the number of rows whose exponentials sum to
+ * over 57344, the largest E5M2. weight_transposed is read only with din. CUDA refuses V over 65536 with dweight.
  *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, dbias (accumulate) [Vp] or NULL,
  *   step (updated) [GPT2_STEP_SIZE] or NULL where in_values != NULL, logits (scratch) [N,Vp], in [N,C],
  *   in_values [N,C] or NULL, in_scale [N] with in_values, weight [Vp,C], weight_values [Vp,C] with in_values,
@@ -475,8 +475,8 @@ GPT2_API int gpt2_loss_sum(gpt2_context *context, float *step, const float *loss
  * block is GPT2_FP8_BLOCK rows. Columnwise copies store rows in groups of 16: row 8 b + r of a group, with b 0 or 1 and r
  * from 0 to 7, is at 2 r + b. Values of rows past N are 0.
  *
- * A scale depends on no earlier step: it is the smallest with which bound / scale is at most 448. A block of rows gets its
- * rows' largest scale and norm, except NaN. Matmuls scale a block like a row, by a bound from the block's norm and scale.
+ * A scale depends on no earlier step: it is the smallest with which bound / scale is at most 448. A block has the largest
+ * scale and norm of its rows; NaN is skipped. Matmuls scale a block like a row, by a bound from the block's norm and scale.
  *
  *   elements                               bound of absolute values, with ROW_NORM, COLUMN_NORM and BIAS in `factors`
  *   a weight; a row not from a matmul      the largest absolute value
@@ -530,7 +530,7 @@ GPT2_API int gpt2_fp8_matmul_forward(gpt2_context *context, void *out, uint8_t *
                                      int32_t activation);
 
 /* gpt2_matmul_backward_input in FP8: din = dout * weight. Through an activation the result is stored in FP8 only:
- * values * scale = (dout * weight) * derivative, or (dout * weight) * 2 sqrt(activated), `activated` forward's result.
+ * values * scale = (dout * weight) * derivative, or (dout * weight) * 2 sqrt(activated), with forward's result `activated`.
  *   din = [N,C] where activation == GPT2_NO_ACTIVATION, values = [N,C] where activation != GPT2_NO_ACTIVATION,
  *   scale = [N] with values, columnwise = [C,N/16,16] with values, columnwise_scale = [N/GPT2_FP8_BLOCK] with values,
  *   dout [N,O], dout_scale [N], dout_norm [N] with values, dout_columnwise_norm [N/GPT2_FP8_BLOCK] with values,
@@ -620,7 +620,7 @@ GPT2_API int gpt2_muon_update(gpt2_context *context, void *weight, float *master
  * B sequences of at most S tokens. positions[b] is the position of the next tokens of sequence b; the keys and values
  * of all positions before it are in the cache. The position is in device memory, so that one token's ops can be recorded
  * once as a graph, and enqueued before the last token is known. A sequence that does not fit (positions[b] outside
- * [0, S - T]) gets rows of NaN (from gpt2_qk_norm_rotary only tokens outside) and leaves its cache unchanged. */
+ * [0, S - T]) gets rows of NaN (in gpt2_qk_norm_rotary_forward only for the tokens outside) and leaves its cache unchanged. */
 
 /* out = activation(layernorm(in) * weight^T + bias), for few rows; the layernorm's eps is 1e-5, `pre` is GELU's input.
  *   out = [N,O], pre = [N,O] where activation == GPT2_GELU, in [N,C], norm_weight [C], norm_bias [C], weight [O,C],
@@ -644,7 +644,7 @@ GPT2_API int gpt2_attention_cached_scratch(gpt2_context *context, GPT2_HOST int6
  * makes the choice -1: the model has diverged. Temperature 0 chooses the largest logit, the first of equal ones.
  * Otherwise token i has the weight w[i] = round(2^31 e^((logits[i] - largest) / temperature)). Top-k keeps the top_k
  * largest weights (0: all); then top-p (nucleus sampling, Holtzman et al. 2019) keeps the fewest largest kept weights with
- * at least top_p of the kept sum (1: all); of equal weights the first. The choice is the first i where the running sum
+ * at least top_p of the kept sum (1: all), and of equal weights the first. The choice is the first i where the running sum
  * of the kept w, in integers, exceeds r * (sum of the kept w) / 2^64, with r the number seeds[b] * 2^32 + positions[b] of
  * SplitMix64 (Steele et al. 2014) seeded with 0.
  *   tokens (updated) [B,S+1], positions (updated) [B], logits [B,Vp], seeds [B]; V <= Vp; temperature >= 0; top_k >= 0;

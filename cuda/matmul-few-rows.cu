@@ -1,6 +1,6 @@
-// The forward matmul for few rows (one token for each of a few sequences), where reading the weight takes all the time.
-// A warp, or several warps for a long row, holds a row of the weight in registers and multiplies it with every input
-// row. A single input row can be layernormed first, which every block repeats. Warps prefetch their rows of the weight
+// The forward matmul for few rows (one token for each of a few sequences). Reading the weight takes most of the time. A
+// warp, or several warps for a long row, holds a row of the weight in registers and multiplies it with every input row.
+// A single input row can be layernormed first; every block repeats the norm. Warps prefetch their rows of the weight
 // before the kernel waits for the previous one, so that memory stays busy from one op of a token to the next.
 #include <algorithm>
 
@@ -25,7 +25,7 @@ using Packs = std::conditional_t<sizeof(T) == 2, std::integer_sequence<int, 3, 4
 template <class T>
 constexpr int most_packs = sizeof(T) == 2 ? 4 : 7;
 
-// Each thread normalizes NORMALISED elements of the input row; 0 without layernorm.
+// Each thread normalizes NORMALISED elements of the input row. NORMALISED is 0 without layernorm.
 template <Epilogue E, int ROWS, int PACKS, int NORMALISED, class T>
 __global__ void __launch_bounds__(threads)
     few_rows_kernel(Outputs<T, T> outputs, const T *in, const T *weight, const T *norm_weight, const T *norm_bias,
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(threads)
     __syncthreads();
   }
 
-  // All warps of a block run the same number of iterations: warps that share a weight row synchronize the block.
+  // All warps of a block run the same number of iterations, because warps that share a weight row call __syncthreads.
   for (int column = first; column - warp / split < N; column += step) {
     const T *line = weight + static_cast<int64_t>(column < N ? column : 0) * K;
     Vector w[PACKS];
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(threads)
       if (place(p) < end) w[p] = *reinterpret_cast<const Vector *>(line + place(p));
     }
     prefetch(column + step);
-    // Lane m applies the epilogue to row m. Its inputs are loaded early, together with the weights.
+    // Lane m applies the epilogue to row m. The epilogue's inputs are loaded early, with the weights.
     const bool finishes = part == 0 && lane < M && column < N;
     const int64_t to = static_cast<int64_t>(lane) * N + column;
     float bias[1] = {0};

@@ -2,8 +2,8 @@
 // are not a multiple of 16 bytes, which the tensor-core kernels do not support.
 //
 // A block of 256 threads computes 128 x 128 results in steps of 16 in k. The next step's operands are read into
-// registers while the current one is computed from shared memory, where the operands are [k][m] and [k][n]. Exact: each
-// thread has 8 x 8 results. tf32: each of 8 warps has 64 x 32 results.
+// registers while the current step is computed from shared memory, where the operands are [k][m] and [k][n]. In exact
+// fp32 each thread has 8 x 8 results; in tf32 each of 8 warps has 64 x 32 results.
 #include "common/mma.cuh"
 #include "matmul.cuh"
 
@@ -14,7 +14,7 @@ namespace {
 constexpr int tile = 128;
 constexpr int step_k = 16;
 constexpr int threads = 256;
-// Rows of 136 floats: each k is 8 banks after the previous one, so tf32 fragments are read without bank conflicts.
+// Rows of 136 floats: a row (one k) begins 8 banks after the previous row, so tf32 fragments have no bank conflicts.
 constexpr int line = tile + 8;
 
 // Copies a thread's share of an operand's tile: 8 elements, in two groups of 4 adjacent in memory.

@@ -1,4 +1,4 @@
-// The linear layer: forward, backward to the input and to the weight, each as one matmul (matmul.cuh); kernel choice.
+// The linear layer: forward, backward to input and weight, each as one matmul (matmul.cuh). Chooses the kernels.
 #include "common/partial-sums.cuh"
 #include "common/tensor-cores.h"
 #include "runtime/ops.generated.h"

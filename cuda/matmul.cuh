@@ -14,7 +14,7 @@ namespace gpt2 {
 
 enum class Epilogue {
   bias,                   // out = result + bias (if any)
-  gelu,                   // pre = result + bias, out = gelu(pre); in FP8 gelu'(pre) in one byte instead of pre
+  gelu,                   // pre = result + bias, out = gelu(pre); in FP8, gelu'(pre) in one byte replaces pre
   residual,               // out = result + bias + residual
   gelu_backward,          // out = result * gelu'(pre), in FP8 from forward's byte
   relu_squared,           // out = relu(result + bias)^2
@@ -69,7 +69,7 @@ constexpr bool is_exponential = E == Epilogue::exponentials || E == Epilogue::ca
 // Whether the epilogue stores its result in FP8 only. FP8 is whether the operands are in FP8.
 template <Epilogue E, bool FP8>
 constexpr bool stores_fp8 = FP8 && (is_activation<E> || is_activation_backward<E> || is_exponential<E>);
-// Whether the epilogue reads the squared ReLU's output in FP8, or GELU's derivative in one byte.
+// Whether the epilogue reads the squared ReLU's output in FP8 (reads_fp8), or GELU's derivative (reads_derivative).
 template <Epilogue E, bool FP8>
 constexpr bool reads_fp8 = FP8 && E == Epilogue::relu_squared_backward;
 template <Epilogue E, bool FP8>
@@ -90,7 +90,7 @@ __device__ __forceinline__ float activation_derivative(float x) {
 template <class T, class O>
 struct Outputs {
   O *out;
-  // GELU's input (in FP8 its derivative), from gelu for gelu_backward; in relu_squared_backward `activated`.
+  // gelu stores and gelu_backward reads GELU's input (in FP8, its derivative); relu_squared_backward reads `activated`.
   T *pre;
   const T *bias;
   const T *residual;
@@ -98,7 +98,8 @@ struct Outputs {
   float alpha = 1, beta = 1;  // for combination
 };
 
-// COUNT elements of the tensor that an epilogue also reads: residual, activation's input or output, gradient to add to.
+// COUNT elements of the tensor that an epilogue reads besides the bias: the residual, the activation's input or output,
+// or the gradient to add to.
 template <Epilogue E, class T, class O, int COUNT, bool FP8 = false>
 struct Extra {
   using Byte = std::conditional_t<E == Epilogue::gelu_backward, int8_t, __nv_fp8_e4m3>;
@@ -106,7 +107,6 @@ struct Extra {
       std::conditional_t<E == Epilogue::gradient, O, std::conditional_t<FP8 && is_activation_backward<E>, Byte, T>>;
   Pack<Element, COUNT> pack;
 
-  // The tensor that the epilogue also reads, or NULL.
   __device__ static __forceinline__ const Element *source(const Outputs<T, O> &outputs) {
     if constexpr (E == Epilogue::residual || E == Epilogue::combination) return outputs.residual;
     if constexpr (is_activation_backward<E>) return reinterpret_cast<const Element *>(outputs.pre);
@@ -160,10 +160,10 @@ struct Product {
   const void *a, *b;
   bool a_is_k_major, b_is_k_major;
   int M, N, K;
-  int64_t lda, ldb;  // elements from one line of the operand to the next
+  int64_t lda, ldb;  // elements from one row of the operand in memory to the next
 };
 
-// Scales and FP8 results of a Product of E4M3, whose operands are both K-major; gpt2.h defines them under "FP8".
+// Scales and FP8 results of a Product whose operands are in E4M3, both K-major; gpt2.h defines them under "FP8".
 struct Fp8Operands {
   const float *scale;    // [M], for a's rows
   const float *factors;  // the factors of b, the weight
@@ -175,12 +175,12 @@ struct Fp8Operands {
   uint8_t *columnwise = nullptr;
   float *columnwise_scale = nullptr;
   const float *columnwise_norm = nullptr;
-  // For relu_squared_backward: values_scale and columnwise_scale of relu_squared.
+  // For relu_squared_backward: the values_scale and columnwise_scale that relu_squared stored in forward.
   const float *activated_scale = nullptr;
   const float *activated_columnwise_scale = nullptr;
 };
 
-// The scale of a row or block of rows of an FP8 result, from the norm of the same rows of a, by the bounds in gpt2.h.
+// The scale of a row or block of rows of an FP8 result, from the norm of these rows of operand a (bounds in gpt2.h).
 template <Epilogue E>
 struct Fp8Bound {
   float weight_norm, bias;
@@ -217,8 +217,8 @@ __device__ __forceinline__ void place_of(int index, int tiles_m, int tiles_n, in
 template <class T, class O>
 void any_product(const CudaContext &, Epilogue, const Product &, const Outputs<T, O> &);
 
-// Forward (bias, gelu, relu_squared, residual) of at most most_few_rows rows (matmul-few-rows.cu). With
-// norm_weight, layernorms the row first: only one row, and only bias or gelu. Returns false, without a launch, if unsupported.
+// Forward (bias, gelu, relu_squared, residual) of at most most_few_rows rows (matmul-few-rows.cu). With norm_weight,
+// first normalizes the row (only one row, with bias or gelu). Returns false, without a launch, if unsupported.
 constexpr int most_few_rows = 8;
 template <class T>
 bool few_rows_product(const CudaContext &, Epilogue, const Product &, const Outputs<T, T> &,

@@ -1,6 +1,6 @@
 // Muon (Jordan 2024) without its Newton-Schulz iteration (newton-schulz.cu). Memory-bound. With bf16 gradients and
-// weights, a parameter takes 12 bytes in muon_momentum (gradient 2, momentum 8, direction 2), 6 in normalize_matrices
-// and 12 in muon_update (direction 2, master 8, weight 2).
+// weights, the traffic of a parameter is 12 bytes in muon_momentum (gradient 2, momentum 8, direction 2), 6 in
+// normalize_matrices and 12 in muon_update (direction 2, master 8, weight 2).
 //
 // muon_momentum and muon_update take tiles of 64 x 64 elements, whose rows are whole sectors of DRAM in every type.
 // If rows > columns the direction is stored transposed. Its tiles go through shared memory, so that reads and writes

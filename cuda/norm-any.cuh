@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(threads) parameters_any_kernel(float *partial,
   partial[(static_cast<int64_t>(blockIdx.y) * parameters<CENTERED> + warp) * C + column] = total;
 }
 
-// Stores the rows of `in` [N,C], a result in bf16, in FP8.
+// Stores the bf16 rows of `in` [N,C] in FP8, with a scale and a norm for each row.
 __global__ void __launch_bounds__(threads) static quantize_any_kernel(uint8_t *values, float *scale, float *norm,
                                                                       const bf16 *in, int N, int C) {
   const int lane = threadIdx.x % 32;

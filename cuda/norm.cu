@@ -1,8 +1,8 @@
 // Layernorm and RMSNorm. A warp takes a row and holds it in registers: forward reads and writes it once (two-pass
-// variance); backward has three reads and one write. Backward's grid has as many blocks as the GPU runs at a time, each
-// warp loops over rows, and its lanes keep the sums of dweight and dbias for their columns; blocks store partial sums
-// that a second kernel adds in order. With FP8 the result is also stored in FP8: a warp has the whole row, so the row's
-// scale is known before the store; forward can then omit the bf16 result.
+// variance); backward reads three rows and writes one. Backward's grid has as many blocks as the GPU runs at a time,
+// each warp loops over rows, and its lanes keep the sums of dweight and dbias for their columns; blocks store partial
+// sums that a second kernel adds in order. With FP8 the result is also stored in FP8: a warp has the whole row, so the
+// row's scale is known before the store; forward can then omit the bf16 result.
 #include "common/fp8.cuh"
 #include "common/mma.cuh"
 #include "common/partial-sums.cuh"
@@ -173,7 +173,7 @@ __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
         }
         store(din + row * C + column, w);
         if constexpr (FP8) {
-          // The result takes the registers of dy, which is no longer needed.
+          // The result goes to the registers of dy, which is no longer needed.
 #pragma unroll
           for (int j = 0; j < V; j++) {
             dy[p].values[j] = from_float<T>(w[j]);
@@ -226,7 +226,7 @@ __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
   }
 }
 
-// The number of partial sums in backward: at most one for each concurrent block, and one for every 32 rows.
+// The number of partial sums in backward: at most one for each concurrent block, and at most one for every 32 rows.
 int parts_of(const CudaContext &context, int N, int C) {
   const int64_t most = static_cast<int64_t>(context.multiprocessors) * (C <= 768 ? 2 : 1);
   const int64_t needed = ceil_divide(N, warps * 4);
@@ -238,8 +238,8 @@ template <class T>
 using Packs = std::conditional_t<sizeof(T) == 2, std::integer_sequence<int, 1, 2, 3, 4, 5, 7, 8>,
                                  std::integer_sequence<int, 1, 2, 3, 6, 8, 10, 13, 16>>;
 
-// Calls body(element, centered, fp8): a value of the element type, and constants that choose the kernel. `mean` is set
-// in layernorm (centered), `values` with FP8, whose element type is bf16.
+// Calls body(element, centered, fp8): a value of the element type, and constants that choose the kernel. `mean` is not
+// NULL in layernorm (centered), `values` is not NULL with FP8. With FP8 the element type is bf16.
 template <class Body>
 void with_variant(const CudaContext &gpu, const float *mean, const uint8_t *values, Body body) {
   const auto with_mean = [&](auto element, auto fp8) {

@@ -1,6 +1,6 @@
 // QK-norm and rotary positions: each head's q and k are normalized by RMS and rotated, in place. Memory-bound: forward
 // reads and writes q and k once, backward reads them and their gradients and writes the gradients. A warp takes a
-// token, so its rotations are loaded once for all of its heads. value-embedding.cuh mixes v with a value embedding.
+// token, so the token's rotations are loaded once for all heads. value-embedding.cuh mixes v with a value embedding.
 #include "runtime/ops.generated.h"
 #include "value-embedding.cuh"
 

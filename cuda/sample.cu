@@ -1,7 +1,7 @@
 // Chooses the next token of each sequence; see gpt2_sample. Likelihoods become integers (weights), so that the cuts of
 // top-k and top-p and the choice itself are the same in whatever order blocks and warps add them.
 //
-// A sequence's logits are divided into chunks, one block for each, because 50,257 of them keep one SM busy for longer
+// A sequence's logits are divided into chunks, one block for each, because 50,257 logits keep one SM busy for longer
 // than all of d12's matmuls. The kernels find the largest logit, then the weights, then the least weight that top-k and
 // top-p keep (sample-selection.cu); last, one block per sequence finds the chunk and the token in the chunk. Each block
 // combines the previous kernel's results of all chunks itself.
@@ -15,7 +15,7 @@ namespace {
 
 using namespace sampling;
 
-// A sort key for logits: a larger value, then a smaller index, gives a larger key. Finite values never give all ones.
+// A sort key for logits: larger for a larger value, then for a smaller index. A finite value's key is never all ones.
 __device__ __forceinline__ Sum rank_of(float value, int index) {
   if (!isfinite(value)) return not_finite;
   const uint32_t bits = __float_as_uint(value + 0.0f);
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-// The sum of `value` over the block's threads before this one; `all` becomes the sum over all its threads.
+// The sum of `value` over the block's threads of lower index; `all` becomes the sum over all threads of the block.
 __device__ Sum sum_before_thread(Sum value, Sum &all) {
   __shared__ Sum partial[warps];
   const int warp = threadIdx.x / 32;

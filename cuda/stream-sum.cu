@@ -1,5 +1,5 @@
-// A layer's input (weighted sum of residual stream, earlier layer's output, embedding) and its gradients. Memory-bound.
-// In backward a warp reads a row of each tensor once; for FP8 it reads the row of din again, from L1.
+// A layer's input, a weighted sum of the residual stream, an earlier layer's output and the embedding; its gradients.
+// Memory-bound. In backward a warp reads a row of each tensor once; for FP8 it reads the row of din again, from L1.
 #include "common/factor-sums.cuh"
 #include "norm-any.cuh"
 #include "runtime/ops.generated.h"

@@ -34,7 +34,6 @@ struct alignas(sizeof(T) * COUNT) Pack {
   T values[COUNT];
 };
 
-// The number of elements that fit into 16 bytes.
 template <class T>
 constexpr int vector_size = 16 / sizeof(T);
 
@@ -186,7 +185,6 @@ __device__ __forceinline__ void prefetch_to_l2(const void *address) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
 }
 
-// Lets a kernel use `bytes` of dynamic shared memory.
 template <class... Parameters>
 void allow_shared(void (*kernel)(Parameters...), int bytes) {
   GPT2_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));

@@ -9,10 +9,11 @@ constexpr float fp8_largest = 448, e5m2_largest = 57344;
 // The factor by which rounding to E5M2 changes a sum of many numbers: the mean of rounded / exact over one binade.
 constexpr float e5m2_loss = 0.99722f;
 // The weight of the target's exponential in the classifier's estimate of softmax's denominator. With weight 1, the
-// other exponentials would be subnormal if the target is nearly certain.
+// other exponentials would become subnormal in E5M2 if the target is nearly certain.
 constexpr float fp8_of_target = 0.0625f;
-// The classifier scales exponentials in E5M2 so that its estimate of softmax's denominator becomes 128. With 256, 1.8e-3 of the modern
-// recipe's tokens saturated after 600 steps; with 64, 73 of 65,536 rows of the input's gradient had a cosine below 0.95, with 256 two.
+// The classifier scales exponentials in E5M2 so that its estimate of softmax's denominator becomes 128. With 256,
+// 1.8e-3 of the modern recipe's tokens saturated after 600 steps; with 64, 73 of 65,536 rows of the input's gradient
+// had a cosine below 0.95, with 256 only two.
 constexpr float fp8_of_estimate = 128;
 constexpr float largest_gelu_derivative = 1.13f;  // an upper bound of gelu'
 

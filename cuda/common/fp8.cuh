@@ -21,7 +21,7 @@ __device__ __forceinline__ float fp8_norm(float squares, int C, float scale) {
   return scale * fmaf(1.0625f, sqrtf(squares), 0x1p-10f * sqrtf(static_cast<float>(C)));
 }
 
-// Whether a row with this scale holds infinity or NaN. A matmul of the row's FP8 values and the scale may be finite.
+// Whether a row with this scale holds infinity or NaN. A matmul of its saturated FP8 values may not show this.
 __device__ __forceinline__ bool is_not_finite(float scale) { return scale >= 0x1p120f; }
 
 // 1 / scale, exactly: a scale is a power of two.

@@ -43,7 +43,7 @@ __device__ __forceinline__ void multiply_bf16(float (&d)[4], const uint32_t (&a)
 }
 
 // d += a * b with a [16,32] and b [32,8] of E4M3. Registers hold four values along k where multiply_bf16 has two.
-// Compute capability 8.9 and later; on earlier ones d is unchanged.
+// Compute capability 8.9 and later; on earlier GPUs d is unchanged.
 __device__ __forceinline__ void multiply_fp8([[maybe_unused]] float (&d)[4], [[maybe_unused]] const uint32_t (&a)[4],
                                              [[maybe_unused]] uint32_t b0, [[maybe_unused]] uint32_t b1) {
 #if __CUDA_ARCH__ >= 890

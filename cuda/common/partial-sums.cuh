@@ -1,4 +1,4 @@
-// Adds [parts, width] partial sums over parts, in a fixed order: the second half of a sum that many blocks share.
+// Adds partial sums [parts,width] over the parts in a fixed order: the second kernel of a sum that many blocks share.
 #pragma once
 
 #include "device.cuh"

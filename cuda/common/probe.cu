@@ -1,4 +1,4 @@
-// An empty kernel. Opening a context asks the driver for it, to learn whether this library has code for the GPU.
+// An empty kernel, which every context looks up when it opens, to learn whether this library has code for the GPU.
 namespace gpt2 {
 
 namespace {

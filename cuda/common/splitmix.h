@@ -1,4 +1,4 @@
-// Random numbers by their index in a stream, so that each can be computed without those before it.
+// Random numbers by their index in a stream, so that each can be computed without the earlier numbers.
 #pragma once
 
 #include <cstdint>

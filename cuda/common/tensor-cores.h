@@ -1,5 +1,5 @@
-// The kernels that exist once per generation of tensor cores, as a table chosen when a context opens (GPT2_KERNELS
-// forces one). All are for bf16; sizes that they do not support (takes_*) go to the kernels for any size and dtype.
+// Tables of the kernels that exist once per generation of tensor cores. Opening a context chooses a table (GPT2_KERNELS
+// forces one). These kernels are for bf16; sizes that they do not support (takes_*) go to kernels for any size.
 #pragma once
 
 #include "../attention.cuh"
@@ -68,9 +68,9 @@ decltype(sm80::attention_backward) attention_backward;
 // gpt2_classifier fused: no separate pass over the logits. C and Vp are multiples of 8; dbias only with dweight.
 void classifier(const CudaContext &, const Classifier &, void *scratch);
 int64_t classifier_scratch(const CudaContext &, int N, int C, int Vp, bool has_gradient, bool fp8);
-// The classifier's FP8 matmuls, with operand a in E5M2. classifier_backward_input: din, to whose rows it adds
-// factor_of_target times the target's row of the weight. classifier_backward_weight: dweight, where b has a scale for
-// each block of k, and dbias, the sums of a times `weights` [2,K].
+// The classifier's FP8 matmuls, with operand a in E5M2. classifier_backward_input computes din, and adds to each row
+// factor_of_target times the target's row of the weight. classifier_backward_weight computes dweight, where b has a
+// scale for each block of k, and dbias, the sums of a times `weights` [2,K].
 void classifier_backward_input(const CudaContext &, const Product &, const Fp8Operands &, const Classifier &,
                                const float *factor_of_target);
 void classifier_backward_weight(const CudaContext &, const Product &, const uint8_t *weights, const float *b_scale,

@@ -62,7 +62,7 @@ inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
   for (int i = 0; i < 4; i++) result |= unsigned(both >> 8 * (selector >> 4 * i & 7) & 255) << 8 * i;
   return result;
 }
-// Shifts the 64 bits high:low. Shifts over 32 bits count as 32 with suffix c; else the shift is taken modulo 32.
+// Shifts the 64 bits high:low. With suffix c, a shift over 32 counts as 32; otherwise the shift is taken modulo 32.
 inline unsigned __funnelshift_lc(unsigned low, unsigned high, unsigned shift) {
   return unsigned(((unsigned long long)(high) << 32 | low) << min(shift, 32u) >> 32);
 }
@@ -183,7 +183,7 @@ GPT2_ARITHMETIC(double, __d, __fma)
   GPT2_MATH(name, (double x), __VA_ARGS__)        \
   inline float name(float x) { return name##f(x); }
 GPT2_MATH1(rcbrt, return 1 / cbrt(x);)
-// `turn` is x reduced to -1 to 1 half turns: remainder() is exact, and so is the reflection of values over 0.5.
+// `turn` is x in half turns, reduced to the range -1 to 1: remainder() is exact, and so is the reflection of values over 0.5.
 GPT2_MATH1(sinpi, const double turn = remainder(x, 2); return sin(M_PI * (fabs(turn) > 0.5 ? copysign(1, turn) - turn : turn));)
 GPT2_MATH1(cospi, return sinpi(0.5 - fabs(remainder(x, 2)));)
 GPT2_MATH(rhypot, (double x, double y), return 1 / hypot(x, y);)

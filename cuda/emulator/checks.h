@@ -17,7 +17,7 @@ GPT2_UNCHECKED inline void gpt2_misaligned(const void *memory, int bytes, const 
 // Hooks are weak symbols, because a program may link several files that define them.
 #define GPT2_HOOK extern "C" __attribute__((GPT2_NO_CHECKS, visibility("hidden"), used, weak))
 
-// `alignment`: bytes that the compiler assumes; -fsanitize=alignment skips some reads. Tail calls need no stack frame.
+// `alignment`: the bytes that the compiler assumes. -fsanitize=alignment skips some reads. Tail calls need no stack frame.
 #define GPT2_ACCESS(kind, bytes, alignment)                                                                  \
   GPT2_HOOK void __tsan_##kind##read##bytes(void *memory) {                                                  \
     const bool is_wrong = uintptr_t(memory) % (alignment) != 0;                                              \
@@ -54,12 +54,12 @@ GPT2_WRAP(memset, (void *to, int value, size_t bytes), (void *)nullptr, to, valu
 GPT2_HOOK void *__tsan_memcpy(void *to, const void *from, size_t bytes) __attribute__((alias("__wrap_memcpy")));
 GPT2_HOOK void *__tsan_memmove(void *to, const void *from, size_t bytes) __attribute__((alias("__wrap_memmove")));
 GPT2_HOOK void *__tsan_memset(void *to, int value, size_t bytes) __attribute__((alias("__wrap_memset")));
-// The compiler would expand a __builtin_memcpy of constant length in a header without checks.
+// Without these macros the compiler would expand a header's __builtin_memcpy of constant length without checks.
 #define __builtin_memcpy memcpy
 #define __builtin_memmove memmove
 #define __builtin_memset memset
 
-// malloc, free, new and delete of kernels. Host code of a program keeps the system's.
+// malloc, free, new and delete of kernels. Host code of a program keeps the system's functions.
 #define GPT2_NEW(name)                                                                                        \
   extern "C" void *__real_##name(size_t);                                                                     \
   GPT2_HOOK void *__wrap_##name(size_t bytes) {                                                               \

@@ -18,7 +18,7 @@ inline __attribute__((always_inline, GPT2_NO_CHECKS)) T changed(T *memory, const
   return before;
 }
 
-// An asynchronous copy by all threads of a group: in turns each copies 4 bytes, or 1 if addresses or size are unaligned.
+// An asynchronous copy by all threads of a group. Each thread copies 4 bytes in turn, or 1 if an address or the size is unaligned.
 template <class Group>
 inline __attribute__((always_inline, GPT2_NO_CHECKS)) void copy_together(const Group &group, void *to, const void *from, size_t bytes,
                                                                          const void *caller) {
@@ -73,7 +73,7 @@ GPT2_INLINE void __stcs(T *memory, T value) {
 #define __stcg __stcs
 #define __stwb __stcs
 #define __stwt __stcs
-// Converts a pointer to shared memory to PTX's 32-bit address, its lower 32 bits; the upper bits are those of dynamic shared memory.
+// Converts a pointer to shared memory to PTX's 32-bit address, the pointer's lower 32 bits. The way back adds the upper bits.
 inline size_t __cvta_generic_to_shared(const void *memory) { return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(memory)); }
 inline void *__cvta_shared_to_generic(size_t address) {
   char *const near = gpt2_emulator::dynamic_shared<char>();

@@ -16,14 +16,14 @@ struct Sizes {
 };
 
 // Addresses of the variables in which a compiled file keeps the running thread's position: threadIdx, blockIdx, blockDim, gridDim.
-// `fresh`: the number of following threads, not begun, that its body may run in a loop.
+// `fresh`: how many of the next threads, none of them begun, the kernel's body may run in a loop.
 struct Position {
   Sizes *thread, *block, *threads, *blocks;
   unsigned *fresh;
 };
 
-// The address range whose accesses the hooks of a compiled file report, which each hook tests inline: all in a checked block, none in an
-// unchecked block, device memory in host code (which has hooks only in memcpy and the like).
+// The address range whose accesses the hooks of a compiled file report; each hook tests the range inline. The range is all memory in a
+// checked block, empty in an unchecked block, and device memory in host code (which has hooks only in memcpy and the like).
 struct Watch {
   uintptr_t begin, bytes;
 };
@@ -40,7 +40,7 @@ enum class Outcome : uint8_t {
   stuck,          // a barrier that is not reached, an instruction that traps: cudaErrorLaunchFailure
 };
 
-// Functions that compiled kernels call. `caller`: the code address after the call in the user's code, for the line in reports.
+// Functions that compiled kernels call. `caller`: the code address after the call in the user's code; reports show its line.
 struct Host {
   // The memory of a __shared__ declaration, the same for all threads of the block.
   void *(*shared)(const void *declaration, size_t bytes, size_t alignment, const char *names, const void *caller);
@@ -57,15 +57,14 @@ struct Host {
   // `atomic` is called before an atomic operation, `fence` for __threadfence.
   void (*atomic)(const void *memory, size_t bytes, const void *caller);
   void (*fence)();
-  // An asynchronous copy. The copy is done at once, but its bytes of shared memory must not be used before the thread
-  // has waited. The last `zeros` bytes are set to 0 instead. `commit` ends a group of the thread's copies; `wait` waits
-  // for all groups but the last `prior`.
+  // An asynchronous copy. The copy is done at once, but its bytes of shared memory must not be used before the thread has waited. The
+  // last `zeros` bytes become 0, not copied. `commit` ends a group of the thread's copies; `wait` waits for all but the last `prior`.
   void (*copy)(void *to, const void *from, size_t bytes, size_t zeros, const void *caller);
   void (*commit)();
   void (*wait)(size_t prior, const void *caller);
   // Called before a read or a write of a watched address, if the file is compiled with checks.
   void (*access)(const void *memory, size_t bytes, bool is_write, const void *caller);
-  // Called before a function's body, if the file is compiled with checks, because the stack may be full.
+  // Called before a function's body, if the file is compiled with checks. Fails the launch if the stack is nearly full.
   void (*enter)(const void *caller);
   // `is_kernel`: whether the OS thread runs a kernel, not host code. `allocate`, `release`: malloc and free of a kernel.
   bool (*is_kernel)();
@@ -75,14 +74,14 @@ struct Host {
   void (*fail)(const char *text, const char *file, unsigned line, const void *caller, Outcome outcome);
   // A barrier of the grid, in a cooperative launch.
   void (*grid_barrier)(const void *caller);
-  // The kernel prints or reads a clock: a repetition of the launch must not be skipped.
+  // Called when the kernel prints or reads a clock: repetitions of the launch are then not skipped.
   void (*effect)();
 };
 
 struct Parameter {
   const char *mangled_type;
   int offset, bytes;
-  int element_bytes;  // of the element that a pointer points to; 0: not a pointer
+  int element_bytes;  // bytes of the element that a pointer points to; 0: not a pointer
 };
 
 struct Kernel {
@@ -111,7 +110,7 @@ struct Module {
 extern const Host program_host;
 extern Watch program_watch;
 
-// Kinds of memory in the process's table. `device`: closed to host code; `tensor`: memory of the CPU library, counts as written;
+// Kinds of memory in the process's table. `device`: closed to host code; `tensor`: memory of the CPU library, always counts as written;
 // `variable`: a __device__ variable; `host`: a variable that kernels must not access.
 enum class Kind : uint8_t { device, managed, pinned, tensor, variable, constant, host };
 struct Allocation {
@@ -124,12 +123,12 @@ struct Allocation {
   const void *caller;   // code address of the allocation
 };
 // Allocates memory of a kind and adds it to the table; NULL if memory ran out. The memory is cleared, because programs rely on the
-// cleared pages that a GPU's driver gives. Freed addresses are not used again. With element bytes, reports name elements: "d_in[256]".
+// cleared pages that a GPU's driver gives. Freed addresses are not used again. With element_bytes, reports name elements: "d_in[256]".
 void *allocate(size_t bytes, Kind kind, int element_bytes, const char *name, const void *caller);
-// Frees memory of `allocate`. False, with a defect reported, if `memory` is not the start of a live allocation.
+// Frees memory of `allocate`. Returns false, and reports a defect, if `memory` is not the start of a live allocation.
 bool release(void *memory, const void *caller);
-// While an OpenMemory lives, host code may access device memory: all, or a range. At other times such an access raises a signal, which
-// is reported. Closing all memory takes 4 ns a page: it stays open after launches of little `work` (threads).
+// While an OpenMemory object lives, host code may access device memory, all or a range. At other times an access raises a signal, which
+// is reported. Closing all memory takes 4 ns a page, so the memory stays open after launches of few threads (`work`).
 struct OpenMemory {
   explicit OpenMemory(uint64_t work);
   OpenMemory(const void *begin, size_t bytes);
@@ -141,16 +140,16 @@ struct OpenMemory {
   uintptr_t begin_ = 0, end_ = 0;
   bool is_range_;
 };
-// Adds memory that the emulator did not allocate to the table, and removes it.
+// `insert` adds to the table memory that the emulator did not allocate; `erase` removes it from the table.
 void insert(const void *begin, size_t bytes, Kind kind, int element_bytes, const char *name);
 void erase(const void *begin);
 // Adds the variables of the program to the table, at the first call.
 void enter_variables();
-// The live allocation that contains the address, else the freed one, else NULL. Valid until the next change of the table.
+// The live allocation that contains the address, else the freed one, else NULL. The pointer is valid until the table changes.
 const Allocation *find(const void *address);
-// Called after the host wrote these bytes, as by cudaMemcpy; `is_changed`: to other values. Ignores memory that is not in the table.
+// Called after the host wrote these bytes, as by cudaMemcpy; `is_changed`: their values changed. Ignores memory outside of the table.
 void written(const void *begin, size_t bytes, bool is_changed = true);
-// Whether every byte was written; *first gets the address of the first byte that was not.
+// Whether every byte was written; *first gets the address of the first byte that was not written.
 bool is_written(const void *begin, size_t bytes, const void **first);
 
 struct Launch {
@@ -159,7 +158,7 @@ struct Launch {
   size_t dynamic_shared = 0;
   // All blocks run at the same time, so that a barrier of the grid can order them.
   bool is_cooperative = false;
-  // False: compiled without hooks, or not to be checked.
+  // False if the kernel is compiled without hooks, or is not to be checked.
   bool has_checks = true;
   // Called by each thread of the grid with `data`.
   void (*body)(const void *data) = nullptr;
@@ -171,7 +170,7 @@ struct Launch {
   Watch *watch = &program_watch;
 };
 Outcome run(const Launch &launch);
-// `function` is one of twins, compiled with and without checks: returns the twin with or without. A function without a twin is returned.
+// Returns the twin of `function` that is compiled with or without checks, as `has_checks` says; a function without a twin unchanged.
 using Function = void (*)();
 Function twin_of(Function function, bool has_checks);
 
@@ -180,7 +179,7 @@ struct Settings {
   Checks checks = Checks::sampled;
   bool every_launch = false;  // do not skip repeated launches
   bool counts = true;         // print the share of checked blocks at the end
-  uint64_t all_checked = 100'000'000;  // accesses of a kernel before blocks are sampled
+  uint64_t all_checked = 100'000'000;  // checked accesses of a kernel, after which only some blocks are checked
 };
 extern Settings settings;
 // Reports a defect, or a warning, once for each line, on standard error. `caller` is an address after the call.

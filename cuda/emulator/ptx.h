@@ -6,7 +6,7 @@
 
 namespace gpt2_emulator {
 
-// Called by all 32 lanes: lets lanes[l] point to lane l's `own`, on its stack, until all lanes have called `part`.
+// Called by all 32 lanes: points lanes[l] to lane l's `own`, which stays on that lane's stack until all lanes have called `part`.
 template <class T>
 GPT2_UNCHECKED void meet(const T &own, const T *(&lanes)[32], const void *caller) {
   unsigned there;
@@ -73,7 +73,7 @@ GPT2_UNCHECKED inline void exchange_rows(const char *own, unsigned count, const 
   for (unsigned i = 0; i < count; i++) rows[i] = *lanes[i];
   part(GPT2_CALLER);
 }
-// ldmatrix: of each matrix of 8 x 8 elements of 16 bits, lane l gets elements 2(l % 4) and the next of row l / 4, or of column l / 4.
+// ldmatrix: of each 8 x 8 matrix of 16-bit elements, lane l gets two, 2(l % 4) and the next, of row (transposed: column) l / 4.
 template <bool IS_TRANSPOSED, class... To>
 GPT2_INLINE void load_matrices(const char *row, To &...to) {
   const char *rows[32];
@@ -107,15 +107,15 @@ template <class T>
 uint32_t packed(float high, float low) {
   return T::put(high) << 16 | T::put(low);
 }
-// Rounds fp32 to tf32, without its lower 13 bits; ties away from zero.
+// Rounds fp32 to tf32, whose lower 13 bits are 0; ties away from zero.
 inline float to_tf32(float value) {
   const unsigned bits = __float_as_uint(value);
   return (bits & 0x7f800000u) == 0x7f800000u ? value : __uint_as_float((bits + 0x1000) & 0xffffe000u);
 }
 
 // mma.sync.m16n8: d = a * b + c. A register has COUNT elements. Lane l, with g = l / 4 and p = l % 4, holds elements p COUNT to p
-// COUNT + COUNT - 1 of each step of 4 COUNT along k: rows g and g + 8 of a in turn, column g of b. Of c and d it holds columns 2p and
-// 2p + 1 of rows g and g + 8, in four registers, or two of two fp16 each. Sums are fp64, rounded once.
+// COUNT + COUNT - 1 of each step of 4 COUNT along k: rows g and g + 8 of a in turn, column g of b. Of c and d the lane holds columns
+// 2p and 2p + 1 of rows g and g + 8: in four registers, or with fp16 two values in each of two. Sums are fp64, rounded once.
 template <class T, int STEPS, class C, int REGISTERS, class... D>
 GPT2_UNCHECKED void multiply(const uint32_t (&a)[2 * STEPS], const uint32_t (&b)[STEPS], const C (&c)[REGISTERS], D &...d) {
   struct Operands {

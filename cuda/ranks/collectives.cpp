@@ -22,7 +22,7 @@ int type_of(int dtype) { return dtype == GPT2_BF16 ? nccl::kBfloat16 : nccl::kFl
 }  // namespace
 
 void runtime::collectives_join(Context &gpu, gpt2_communicator &communicator) {
-  // Without collectives since the last join, `end` may date from before a graph's capture, and must not be waited for.
+  // If no collective was enqueued since the last join, `end` may be older than a graph's capture: do not wait for it.
   if (!communicator.pending) return;
   communicator.pending = false;
   GPT2_TRY(cudaEventRecord(communicator.end, communicator.stream));

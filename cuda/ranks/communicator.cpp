@@ -49,7 +49,7 @@ static_assert(sizeof(Id) <= GPT2_COMMUNICATOR_ID_SIZE, "an id must hold it");
 constexpr int nccl_milliseconds = 120'000;
 
 // Joins the ranks by NCCL, which waits for other ranks without a timeout, so a separate thread calls NCCL. If a rank
-// does not come, that thread remains; the process is about to end then.
+// does not join, that thread remains; the process is about to end then.
 void join_ranks(Context &gpu, gpt2_communicator &communicator, const nccl::Id &id, int rank, int ranks) {
   struct Joined {
     int result;
@@ -72,7 +72,7 @@ void join_ranks(Context &gpu, gpt2_communicator &communicator, const nccl::Id &i
   check_nccl(communicator, joined.result);
 }
 
-// Sends rank 0's NCCL id to all ranks over the loopback: for GPUs of one machine without copies between them.
+// Sends rank 0's NCCL id to all ranks over the loopback, if GPUs of one machine cannot copy to each other.
 nccl::Id send_nccl_id(gpt2_communicator &communicator, Loopback &loopback, const std::string &reason) {
   struct Offer {
     nccl::Id id;

@@ -12,7 +12,7 @@ struct gpt2_communicator {
   gpt2::nccl::Library library{};
   gpt2::nccl::Communicator *joined = nullptr;
   cudaStream_t stream = nullptr;
-  // Events: the context's stream reached a collective; the communicator's stream ended the last collective.
+  // Events. begin: the context's stream reached a collective. end: the communicator's stream ended the last collective.
   cudaEvent_t begin = nullptr, end = nullptr;
   bool pending = false;  // whether collectives were enqueued since the last join
   std::string description;

@@ -115,7 +115,7 @@ void ops::reduce_scatter(Context &, void *out, const void *in, gpt2_communicator
         for (int rank = 0; owner == loopback.rank() && rank < ranks; rank++) loopback.to(0).receive(row(rank), bytes);
         continue;
       }
-      // Rank 0 receives all chunks before it sends any, because an owner receives only after it has sent its chunk.
+      // Rank 0 receives all chunks before it sends any, because `owner` sends its chunk before it receives any.
       const auto chunk = [&](int rank) { return communicator.chunk.data() + rank * chunk_size; };
       std::memcpy(chunk(0), part, bytes);
       for (int rank = 1; rank < ranks; rank++) loopback.to(rank).receive(chunk(rank), bytes);

@@ -20,7 +20,7 @@ namespace gpt2 {
 enum class Number { kFloat32, kBfloat16, kFloat64 };
 
 // values [count] = the sum over ranks, in the order of ranks (sum-of-ranks.cu). Rank r's values are at rows + r *
-// stride bytes, this rank's in `values`. Sums are in fp32; sums of doubles are in double.
+// stride bytes, this rank's values in `values`. Sums are in fp32; sums of doubles are in double.
 void launch_sum_of_ranks(cudaStream_t, void *values, const char *rows, int64_t stride, int64_t count, Number, int rank,
                          int ranks);
 
@@ -75,7 +75,7 @@ class Peers {
     int64_t count;
     Number number;
   };
-  // The two signals of a rank to each other rank: its memory may be written; it has written its copies.
+  // The signals of a rank to every other rank. kReady: its memory may be written. kDone: its copies are written.
   enum Sign { kReady, kDone };
 
   // Bytes of a rank's row in `sums_`. The vectors of GPT-2 124M take 0.5 MB, the vectors of 1.5B take 4 MB.
@@ -84,7 +84,7 @@ class Peers {
   explicit Peers(std::unique_ptr<Loopback> loopback)
       : loopback_(std::move(loopback)), rank_(loopback_->rank()), ranks_(loopback_->ranks()) {}
   void open(int device, std::string &why);
-  // Sets `ordering_`; also sets `why` if nothing guarantees that copies arrive before the word that follows them.
+  // Sets `ordering_`; also sets `why` if nothing guarantees that copies arrive before the signal sent after them.
   void choose_ordering(int device, const std::vector<cudaUUID_t> &gpus, std::string &why);
   // Unmaps all memory, and frees this rank's memory once all ranks have unmapped it.
   void close();

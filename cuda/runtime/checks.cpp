@@ -6,7 +6,7 @@
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
-// koffi runs calls on a stack that AddressSanitizer does not know: there the poison of frames stays after a throw.
+// koffi (the FFI) runs calls on a stack unknown to AddressSanitizer, so after a throw the frames there stay poisoned.
 #define FORGET_FRAMES_BELOW() __asan_unpoison_memory_region(static_cast<char *>(__builtin_frame_address(0)) - 65536, 65536)
 #define WITHOUT_MARKS __attribute__((no_sanitize("address")))
 #else

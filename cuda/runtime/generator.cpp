@@ -20,7 +20,7 @@ namespace {
 
 constexpr int group = 16;
 
-// The least groups per thread: fewer take less time than starting a thread.
+// The fewest groups per thread: fewer take less time than starting a thread.
 constexpr int64_t groups_of_thread = 1024;
 
 // The Box-Muller transform (1958) of 16 uniform numbers: the first 8 give radii, the others angles. Angles are computed

@@ -20,7 +20,7 @@ std::atomic<const char *> running_kernel{nullptr};
 
 namespace {
 
-// Global, because signal handlers get no pointer to data: the write end of a pipe, and the handlers installed before.
+// Global, because signal handlers get no pointer to data: the write end of a pipe, and the handlers installed earlier.
 int arrivals = -1;
 struct sigaction handlers[NSIG];
 

@@ -1,4 +1,4 @@
-// Attention backward for bf16 on tensor cores, sm_80 and later: two kernels, so that every sum has one owner
+// Attention backward for bf16 on tensor cores, sm_80 and later: two kernels, so that one block computes each sum
 // (../attention.cuh).
 #include "../common/tensor-cores.h"
 #include "attention-keys.cuh"

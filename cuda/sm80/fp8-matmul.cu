@@ -1,4 +1,4 @@
-// FP8 matmuls, sm_89 and later, by the kernel of the linear layer (product.cuh).
+// FP8 matmuls on sm_89 and later, by the matmul kernel of product.cuh.
 #include "../common/tensor-cores.h"
 #include "product.cuh"
 

@@ -13,7 +13,7 @@ namespace {
 
 using namespace sm80;
 
-// The unit of k in which k is split: in steps of step_k, and in elements.
+// Every part of k is a multiple of this: counted in steps of step_k (block_steps), in elements (block_k).
 template <bool FP8>
 constexpr int block_steps = Warps<Epilogue::gradient, FP8>::steps_a_block;
 template <bool FP8>
@@ -28,8 +28,8 @@ int slots_of(const CudaContext &context) {
 }
 
 // The number of parts that k is split into: the number with the least time in a model of full waves of blocks plus the
-// traffic of the partial sums. On an H100: 1.2 microseconds for a step of two blocks on an SM, the time of 6 steps for
-// a block's begin and end, 2 TB/s for partial sums.
+// traffic of the partial sums. Constants from an H100: 1.2 microseconds for a step of two blocks on an SM, the time of
+// 6 steps for a block's begin and end, 2 TB/s for partial sums.
 template <bool FP8>
 int splits_of(const CudaContext &context, int N, int C, int O) {
   const int64_t tiles = ceil_divide(O, tile) * ceil_divide(C, tile);
@@ -61,7 +61,7 @@ int64_t scratch_of(const CudaContext &context, int N, int C, int O) {
   return scratch.bytes();
 }
 
-// `product` has sizes in k in the units of product.cuh, in FP8 pairs of values; `k` is in elements.
+// `product` counts k in the units of product.cuh (with FP8, pairs of values); `k` counts elements.
 template <bool FP8>
 void backward_weight(const CudaContext &context, const Product &product, int k,
                      const Scales<Epilogue::gradient, FP8> &scales, void *dweight, float *dbias, bool accumulate,

@@ -1,4 +1,4 @@
-// A step of a Newton-Schulz iteration, sm_80 and later, by the kernel of the linear layer (product.cuh).
+// A step of a Newton-Schulz iteration on sm_80 and later, by the matmul kernel of product.cuh.
 #include "../newton-schulz.cuh"
 
 #include "../common/tensor-cores.h"

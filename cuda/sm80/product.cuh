@@ -13,9 +13,9 @@
 // have the same bytes, and only the multiplication differs. With FP8 all sizes in k here count pairs of values.
 //
 // In an FP8 weight gradient the operands' scales change every GPT2_FP8_BLOCK values of k. The accumulators sum one such
-// block; the sums, times the block's scales, are then added to a second set of accumulators. For both sets to fit, a
-// warp has 64 x 32 results and a block 8 warps. Short sums also limit the error of tensor cores that keep FP8 sums in
-// fewer bits than fp32 has.
+// block of k; the sums, times the scales, are then added to a second set of accumulators. For both sets to fit, a warp
+// has 64 x 32 results and a block 8 warps. Short sums also limit the error of tensor cores that keep FP8 sums in fewer
+// bits than fp32 has.
 #pragma once
 
 #include "../common/fp8.cuh"
@@ -36,7 +36,7 @@ struct Warps {
   static constexpr int columns = scales_blocks ? 32 : 64;
   static constexpr int in_n = tile / columns;
   static constexpr int threads = 2 * in_n * 32;
-  // The steps of k whose operands share a scale.
+  // The number of steps of k whose operands share a scale.
   static constexpr int steps_a_block = scales_blocks ? GPT2_FP8_BLOCK / (2 * step_k) : 1;
   // The epilogue's staging: 16 rows of a warp's columns, padded against bank conflicts.
   static constexpr int staging_stride = columns + 8;
@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(Warps<E, FP8>::threads)
   [[maybe_unused]] float a_sums[has_sums ? 4 : 1][4] = {};
   [[maybe_unused]] const bool adds_sums = has_sums && sums && tile_n == 0 && warp_n == 0;
   constexpr uint32_t ones = FP8 ? 0x38383838 : 0x3f803f80;
-  // In an FP8 weight gradient: sums times their blocks' scales, and the current block's scales.
+  // In an FP8 weight gradient: sums times the scales of their blocks of k, and the scales of the current block of k.
   [[maybe_unused]] float total[scales_blocks ? 4 : 1][columns / 8][4] = {}, a_total[scales_blocks ? 4 : 1][4] = {};
   [[maybe_unused]] float a_scale = 0, b_scale = 0;
 
@@ -325,7 +325,7 @@ __global__ void __launch_bounds__(Warps<E, FP8>::threads)
   }
 }
 
-// A matmul of FP8 operands with its sizes in k in pairs of values, as launch_product expects.
+// Returns an FP8 product whose sizes in k count pairs of values, as launch_product expects.
 inline Product in_pairs(Product product) {
   product.K /= 2;
   product.lda /= 2;
@@ -337,7 +337,7 @@ template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, bool FP8 = false, class O>
 void launch_product(const CudaContext &context, const Product &product, const Outputs<bf16, O> &outputs,
                     float *sums = nullptr, int splits = 1, const Scales<E, FP8> &fp8 = {}) {
   const int64_t tiles_m = ceil_divide(product.M, tile), tiles_n = ceil_divide(product.N, tile);
-  // Each part of k begins at a block boundary, because scales change between blocks.
+  // Each part of k begins where a block of GPT2_FP8_BLOCK values begins, because every block has a different scale.
   constexpr int steps_a_block = Warps<E, FP8>::steps_a_block;
   const int64_t blocks_a_split = ceil_divide(ceil_divide(product.K, step_k * steps_a_block), splits);
   const Arguments arguments{static_cast<const bf16 *>(product.a),

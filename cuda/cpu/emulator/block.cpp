@@ -23,7 +23,7 @@ constexpr size_t static_shared_bytes = 48 << 10;  // the most bytes of declared 
 constexpr size_t gap = 64;
 // Bytes of a block's shared memory and of the gaps between its arrays.
 constexpr size_t arena_bytes = shared_limit + (4 << 10);
-// The offset of dynamic shared memory if a launch requests none: after all arrays, so that its use is detected.
+// The offset of dynamic shared memory if a launch requests none: after all arrays, so that an access to it is detected.
 constexpr size_t none_at = 64 << 10;
 // Bytes of the separate stack on which signal handlers run, because a kernel's stack may be full.
 constexpr size_t signal_stack_bytes = 256 << 10;
@@ -145,7 +145,7 @@ void Block::end(unsigned first, unsigned count) {
   }
 }
 
-// A fiber without checks runs several CUDA threads in a loop. Ends those that are complete; the one in the loop becomes current.
+// Without checks, a fiber runs several CUDA threads in a loop. Ends the complete threads; the thread that runs becomes current.
 void Block::end_looped() {
   const unsigned first = number_of(*current_), count = looped_ - *here_.fresh;
   Fiber *fiber = current_->fiber;
@@ -210,7 +210,7 @@ void Block::fail(const Defect &defect) {
   if (*here_.fresh != looped_) end_looped();
   failure = defect;
   failure.text = name_of(*current_) + " " + defect.text;
-  // The cause may be an earlier read of shared memory that nobody had written: report it, too.
+  // The cause may be an earlier read of shared memory that nobody had written: report this read, too.
   if (memory_) memory_->report_unwritten();
   has_failed_ = true;
   fibers_.abandon();
@@ -292,7 +292,7 @@ using gpt2::emulator::Block;
 using gpt2::emulator::Defect;
 using gpt2::emulator::own_block;
 
-// Makes a function of a method of Block: it calls the method on the block that the OS thread runs.
+// Makes a function from a method of Block. The function calls the method on the block that the OS thread runs.
 template <auto METHOD>
 struct OfBlock;
 template <class R, class... A, R (Block::*METHOD)(A...)>

@@ -19,7 +19,7 @@ constexpr int shared_limit = 232448;
 
 enum class State : uint8_t { ready, at_barrier, in_warp, ended };
 
-// An emulated CUDA thread. One cache line, because a switch of fibers touches two Threads.
+// An emulated CUDA thread. A Thread fills one cache line, because a switch of fibers touches two Threads.
 struct alignas(64) Thread {
   gpt2_emulator::Sizes position{};
   State state = State::ready;  // not set to `ended`: see `state_of`
@@ -87,8 +87,8 @@ class Block {
   };
   struct Warp {
     uint64_t results[32];
-    // Masks of lanes. unread: an operation is complete, but the lane has not read its results; waiting: in an operation; ended: also
-    // lanes that the block does not have; looking: in __activemask.
+    // Masks of lanes. unread: lanes that have not read the results of a complete operation; waiting: lanes in an operation; ended:
+    // lanes that have ended, or that the block does not have; looking: lanes in __activemask.
     unsigned unread = 0, waiting = 0, ended = 0, looking = 0;
   };
 
@@ -102,7 +102,7 @@ class Block {
   }
   void wait(State state);
   void let_others_run(const void *caller = nullptr);
-  // Called before each operation, when the last write is in memory: decides a suspected race. Lets others run after many operations.
+  // Called before each operation: decides a suspected race, as the last write is in memory now. Lets others run after many operations.
   void step(int operations, const void *caller = nullptr) {
     if (memory_ && memory_->has_suspect()) memory_->resolve();
     if (*here_.fresh != looped_) end_looped();
@@ -130,9 +130,9 @@ class Block {
   gpt2_emulator::Position here_{};
   uint64_t id_ = 0;
   std::vector<Thread> threads_;
-  uint64_t all_[16] = {}, ready_[16] = {};  // bits: every thread; threads that have not begun or can continue
+  uint64_t all_[16] = {}, ready_[16] = {};  // bits. all_: every thread; ready_: threads that have not begun or can continue
   unsigned begun_ = 0;       // number of the first thread that has not begun
-  unsigned looped_ = 0;      // threads, not begun, that the running fiber may run in a loop
+  unsigned looped_ = 0;      // number of threads, none begun, that the running fiber may run in a loop
   std::vector<Warp> warps_;
   std::vector<Declaration> declarations_;
   Fibers fibers_;
@@ -155,10 +155,10 @@ void catch_signals();
 
 // Set if a kernel prints or reads a clock: such a launch is not skipped when it is repeated.
 extern std::atomic<bool> has_effect;
-// Reports that host code `does` ("reads", "writes") access device memory or freed memory, and makes that memory accessible for a while.
+// Reports that host code accesses device memory or freed memory (`does`: "reads", "writes"), and makes it accessible for a while.
 void access_by_host(const void *memory, const char *does, const void *caller);
 
-// "thread 3 of block (0, 1, 0)", by indices in a launch.
+// The text "thread 3 of block (0, 1, 0)", from the indices and the sizes of the launch.
 std::string name_of(unsigned thread, unsigned block, const gpt2_emulator::Sizes &threads, const gpt2_emulator::Sizes &blocks);
 
 }  // namespace gpt2::emulator

@@ -67,8 +67,8 @@ Fiber *Fibers::take() {
 void Fibers::restart(Fiber &fiber) const {
   const auto number = static_cast<size_t>(fiber.stack - memory_) / stack_bytes;
   char *const end = fiber.stack + stack_bytes - number * 832 % stagger_bytes;
-  // The registers that gpt2_emulator_switch restores. Number `next` is the address at which the switch continues: on
-  // x86-64 the return address, before an empty word for main's, on arm64 register x30.
+  // The registers that gpt2_emulator_switch restores. Word `next` is the address at which the switch continues: on
+  // x86-64 the return address, then an empty word for main's return address; on arm64 register x30.
 #ifdef __x86_64__
   constexpr int words = 8, next = 6;
 #else

@@ -36,7 +36,7 @@ class Fibers {
   [[noreturn]] void abandon();
   void forget();
 
-  // The bytes of a stack that a kernel may use, without guard and reserve: the most local memory of a GPU's thread.
+  // The bytes of a stack that a kernel may use, without guard and reserve: the most local memory of a GPU thread.
   static constexpr size_t usable_bytes = 512 << 10;
   // `room`: the stack's free bytes below `frame`. `is_guard`: whether `address` is in the guard below the stack.
   static size_t room(const Fiber *fiber, const void *frame);

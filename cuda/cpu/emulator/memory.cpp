@@ -126,8 +126,8 @@ void Memory::declare_shared(const void *memory, size_t bytes, const std::string 
 
 void Memory::barrier() { phase_first_ = (moment_ + 1) << moment_shift; }
 
-// __syncwarp: the accesses so far of all lanes in `mask` come before the next accesses of each. The lanes also share the orders that any of
-// them has from earlier warp barriers (clocks_) and atomic operations (acquired).
+// __syncwarp: the accesses so far of all lanes in `mask` come before the next accesses of each. Each lane also gets the orders that any of
+// the lanes has from earlier warp barriers (clocks_) and atomic operations (acquired).
 void Memory::order_warp(unsigned first, unsigned mask) {
   if (clocks_.empty()) clocks_.assign(threads_.size() * 32, 0);
   uint64_t joined[32] = {}, acquired = 0;
@@ -157,7 +157,7 @@ void Memory::atomic(unsigned thread) {
     resume(thread);
     clock->released = last_release_ = moment_;
   }
-  // The release includes accesses of other lanes that an earlier __syncwarp put before it.
+  // The release includes accesses of other lanes that an earlier __syncwarp ordered before the release.
   for (unsigned i = 0; i < 32 && threads_[thread].is_fenced && !clocks_.empty(); i++) {
     const uint64_t known = clocks_[thread * 32 + i];
     if (known > 0) threads_[thread / 32 * 32 + i].released = std::max(threads_[thread / 32 * 32 + i].released, known);
@@ -186,7 +186,7 @@ void Memory::end_copies(unsigned thread, size_t prior, const void *caller) {
   const std::vector<Copies::Copy> ended(first, copies.pending.end());
   copies.pending.erase(first, copies.pending.end());
   pending_ -= ended.size();
-  // For other threads, the copies write now: no thread has used their bytes since the copies began without a report.
+  // For other threads, the copies count as writes at this moment: every use of their bytes since the copies began has been reported.
   for (const Copies::Copy &copy : ended) {
     std::fill_n(copying_.begin() + static_cast<ptrdiff_t>(copy.to - shared_begin_), copy.bytes, uint16_t{0});
     access(copy.to, copy.bytes, true, false, caller);
@@ -244,7 +244,7 @@ void Memory::check(uint64_t *slots, uint64_t now, const Site &site, uintptr_t ad
     }
   }
   int mine = -1, unused = -1, reads = 0, last_read = 0;
-  // The order of search: writes from the first word on, reads from the second on and the first word last, as check_word expects.
+  // A write searches from the first word on. A read searches from the second word on, the first word last, as check_word expects.
   for (int j = 0; j < 4; j++) {
     const int i = is_write ? j : j < 2 ? j + 1 : j == 2 ? 3 : 0;
     const uint64_t before = slots[i];
@@ -289,7 +289,7 @@ void Memory::check(uint64_t *slots, uint64_t now, const Site &site, uintptr_t ad
   slots[to] = to == 0 ? (slots[0] & written_bits) | now : now;
 }
 
-// Checks an access that is not of aligned groups of four bytes, or made while asynchronous copies are pending.
+// Checks an access that is not of aligned groups of four bytes, or that is made while asynchronous copies are pending.
 bool Memory::access_bytes(uintptr_t address, size_t bytes, uint64_t now, const Site &site) {
   if (pending_ > 0 && is_shared(address) && is_pending(address, bytes, now)) return true;
   for (uintptr_t at = address, end = address + bytes; at < end; at = (at & ~uintptr_t{3}) + 4) {
@@ -300,7 +300,7 @@ bool Memory::access_bytes(uintptr_t address, size_t bytes, uint64_t now, const S
   return true;
 }
 
-// Finds the region of an access, and stores it in the entry of the code address (site) for the next accesses. NULL: the launch must fail.
+// Finds the region of an access, and stores it in the entry of the code address (site) for the next accesses. NULL if the launch must fail.
 Memory::Site *Memory::locate(uintptr_t address, size_t bytes, bool is_write, const void *caller) {
   Site &site = *site_of(caller);
   // Stores the range in the site if it contains the whole access.
@@ -358,7 +358,7 @@ void Memory::conflict(uint64_t before, uint64_t now, uintptr_t address, size_t b
     const char *begin = reinterpret_cast<const char *>(address);
     if (!has_suspect()) suspect_ = {address, before, now, {begin, begin + bytes}};
   } else {
-    // A race even if the write changes nothing.
+    // This is a race even if the write changes no value.
     suspect_ = Suspect();
     if (defects_->count(Defect::Kind::race, caller, other)) return;
     defects_->add({Defect::Kind::race, name_of_thread(thread_of(now)) + " races: it " + raced(before, now, address, bytes), caller,
@@ -393,7 +393,7 @@ std::string Memory::raced(uint64_t before, uint64_t now, uintptr_t address, size
 }
 
 // Reports a read of bytes that nobody has written. For shared memory the report waits until the next barrier: if another thread writes
-// there before, the read is a race.
+// there until then, the read is a race.
 void Memory::unwritten(uint64_t now, uintptr_t address, size_t bytes) {
   const bool is_in_block = is_shared(address);
   if (is_in_block ? !unwritten_.text.empty() : defects_->count(Defect::Kind::unwritten, caller_of(now))) return;
@@ -494,7 +494,7 @@ bool Memory::outside(uintptr_t address, size_t bytes, bool is_write, const void 
                 caller);
 }
 
-// Called every 2^28 moments: forgets all earlier accesses, but not which bytes were written.
+// Called every 2^28 moments (time stamps): forgets all earlier accesses, but not which bytes were written.
 void Memory::forget_accesses() {
   const auto forget = [](Shadow &shadow) {
     if (!shadow.is_there()) return;

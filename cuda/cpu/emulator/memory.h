@@ -4,8 +4,8 @@
 // Races are detected by order, not by timing. A race is two accesses of two threads to the same bytes that nothing orders, at least one
 // a write, not both atomic. It is only a warning if one access is a plain read and the other atomic, as in loops around atomicCAS, or if
 // both write the same value. Accesses are ordered by __syncthreads in a block; by __syncwarp between its lanes; and between any two
-// threads if the first (or its block) runs __threadfence and then an atomic operation, and later the second (or its block) an atomic
-// operation, as where the last block to finish adds the sums of all. An asynchronous copy may write until its thread waits.
+// threads if the first (or its block) runs __threadfence and then an atomic operation, and later the second (or its block) runs an
+// atomic operation. Kernels in which the last block adds all sums use this order. An asynchronous copy may write until its thread waits.
 //
 // Time is counted in moments. A thread gets a new moment when the emulator switches to it, and when it orders its accesses. Comparing
 // moments orders most accesses: an access with a smaller moment than the block's last barrier happened before that barrier.
@@ -48,7 +48,7 @@ class Memory {
   void declare_shared(const void *memory, size_t bytes, const std::string &names);
   // Orders all earlier accesses before all later ones, at the start of a launch and at a barrier of the grid.
   void order_all();
-  // Gives the thread a new moment: called when it begins to run, and when an operation orders its accesses.
+  // Gives the thread a new moment (time stamp of its accesses). Called when it begins to run, and when an operation orders its accesses.
   void resume(unsigned thread) {
     if (++moment_ >= most_moments) forget_accesses();
     now_ = moment_ << moment_shift | uint64_t{thread} << thread_shift;
@@ -61,7 +61,7 @@ class Memory {
   void commit(unsigned thread);
   // Completes the thread's asynchronous copies, except those of its last `prior` groups.
   void end_copies(unsigned thread, size_t prior, const void *caller);
-  // Checks an access before it happens. False: the launch must fail with `fatal`. All other defects are only reported.
+  // Checks an access before it happens. Returns false if the launch must fail with `fatal`. All other defects are only reported.
   bool access(uintptr_t address, size_t bytes, bool is_write, bool is_atomic, const void *caller) {
     Site *site = &sites_[reinterpret_cast<uintptr_t>(caller) % site_count];
     const uintptr_t offset = address - site->begin;
@@ -94,7 +94,7 @@ class Memory {
   // Frees memory of a kernel's malloc. False: malloc did not return that address, or it is already freed.
   bool release(uintptr_t address);
   void forget_sites();
-  // The start of each region that a code address of this launch (a site) accessed last.
+  // For each code address of this launch (a site), the start of the region that the code accessed last.
   std::vector<uintptr_t> touched() const;
   std::string name_of_thread(unsigned thread) const;
 
@@ -120,8 +120,8 @@ class Memory {
     unsigned index = 0;
     uint64_t first = 0, last = 0;     // the site's first access in this block, and its last
   };
-  // Moments of a thread or a block. `released`: of its last release, a fence followed by an atomic operation. `acquired`: of the last
-  // release by any thread before its last atomic operation.
+  // Moments for a thread or a block. `released`: when it last released, by a fence and then an atomic operation. `acquired`: the last
+  // release by any thread that came before its last atomic operation.
   struct Clock {
     uint64_t released = 0, acquired = 0;
     bool is_fenced = false;
@@ -136,20 +136,20 @@ class Memory {
     std::vector<Copy> pending;
     size_t groups = 0;
   };
-  // A write to bytes that another thread wrote without order, and their old values: a race, unless the values stay the same.
+  // A write to bytes that another thread wrote, without an order between the writes; `bytes`: the old values. A race if these change.
   struct Suspect {
     uintptr_t address = 0;
     uint64_t before = 0, now = 0;
     std::vector<char> bytes;
   };
 
-  // Whether an earlier access of the block is ordered before the running one because it is the running thread's, or was made before the
+  // Whether an earlier access in this block is ordered before the current access: the current thread made it, or it was made before the
   // block's last barrier.
   bool is_past(uint64_t before) const {
     return before >= block_first_ && (before < phase_first_ || !((before ^ now_) & thread_bits));
   }
-  // Fast path for an access to all four bytes: checks and stores it, or returns false if `check` must decide. The words then hold the
-  // last write (first word) and two reads; a write that conflicts with any read conflicts with one of these.
+  // Fast path for an access to all four bytes: checks and stores it, or returns false if `check` must decide. On the fast path the words
+  // hold the last write (first word) and two reads; a write that conflicts with any read conflicts with one of these.
   bool check_word(uint64_t *slots, uint64_t now, const Site &site) {
     const uint64_t floor = *site.floor, write = slots[0], read = slots[1], other = slots[2];
     if (slots[3] >= floor || (write >= floor && !(is_past(write) && (write & is_write_bit)))) return false;

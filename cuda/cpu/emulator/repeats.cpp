@@ -13,9 +13,9 @@ using gpt2_emulator::Launch;
 namespace {
 
 constexpr size_t page = 4096;
-// The most changed pages that all records together hold: 1 GiB.
+// The most changed pages that all records together may hold, 1 GiB.
 constexpr size_t most_pages = size_t{1} << 18;
-// The most records of earlier launches.
+// The most records of earlier launches that are kept.
 constexpr size_t most_records = 10000;
 
 struct Records {
@@ -44,7 +44,7 @@ uint64_t hash_of(const char *at, size_t bytes) {
 size_t bytes_of_page(const Region &region, size_t index) { return std::min(page, region.is.bytes - index * page); }
 
 // Hashes the pages of a region, and finds the regions that its words may point to. Earlier hashes of device memory stay valid until a
-// launch or an API call writes to it, because nothing else does.
+// launch or an API call writes to it, because nothing else writes to device memory.
 void examine(Region &region, gpt2::ThreadPool &pool) {
   const bool is_known = region.is.kind == Kind::device || region.is.kind == Kind::constant;
   if (is_known && region.hashed == table().launches) return;
@@ -72,7 +72,8 @@ void examine(Region &region, gpt2::ThreadPool &pool) {
 }  // namespace
 
 // The key under which equal launches have one record: allocations enter as numbers, because the host may allocate anew for each launch.
-// Also fills regions_: those of the arguments, then all outside of the arenas (variables, malloc of kernels, registered host memory).
+// Also fills regions_: first the regions of the arguments, then all regions outside of the arenas (variables, malloc of kernels, registered
+// host memory).
 std::string Repeat::key(const Launch &launch) {
   std::string key = launch.kernel;
   const auto add = [&](const auto &...values) { (key.append(reinterpret_cast<const char *>(&values), sizeof values), ...); };
@@ -109,7 +110,7 @@ Repeat::Repeat(const Launch &launch, gpt2::ThreadPool &pool, bool always_runs, d
   record_ = &all.of[key(launch)];
   double bytes = 0;
   for (const uintptr_t each : regions_) bytes += double(table().live[each].is.bytes);
-  // Compare the memory only if it is small, or if this takes less time than the launch, by its threads and accesses.
+  // Compare the memory only if it is small, or if comparing takes less time than the launch, by its threads and accesses.
   const bool is_cheap = bytes < (record_->seen == 0 ? std::max(8 * threads, 2 * accesses) : std::max({64e6, 32 * threads, 16 * accesses}));
   is_due_ = record_->seen >= record_->next_try;
   compares_ = is_cheap && (record_->seen == 0 || record_->is_recorded || is_due_);

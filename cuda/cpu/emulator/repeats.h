@@ -1,4 +1,4 @@
-// Skips repeated launches: if arguments and memory equal an earlier launch's, the bytes that it wrote are copied.
+// Skips repeated launches: if arguments and memory equal an earlier launch's, copies the bytes that the earlier launch wrote.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 namespace gpt2::emulator {
 
 // The last launch with a certain kernel, grid and arguments. `before`: a hash of the memory that the launch could reach; `changes`: the
-// pages that it changed; `can_move`: valid for other allocations, too, because no pointers refer to the memory.
+// pages that it changed; `can_move`: the record is valid for other allocations, too, because no pointers refer to the memory.
 struct Record {
   struct Page {
     size_t region, index;
@@ -27,10 +27,10 @@ class Repeat {
  public:
   // `threads`: of the whole grid; `accesses`: the expected accesses to memory. `always_runs`: the launch is never skipped.
   Repeat(const gpt2_emulator::Launch &launch, ThreadPool &pool, bool always_runs, double threads, double accesses);
-  // True if the launch is skipped: an earlier one began with equal memory, and its changes are written. The launch may use other
-  // allocations if no memory points to them and its arguments have the same offsets in them.
+  // Returns true if the launch is skipped: an earlier launch began with equal memory, and the changes of that launch are written. The
+  // two launches may use different allocations if no memory points to these, and if the arguments have equal offsets in them.
   bool restore();
-  // Called after the launch ran. `is_same`: on equal memory it would write the same bytes, and have no other effect.
+  // Called after the launch ran. `is_same`: on equal memory the launch would write the same bytes, and have no other effect.
   void record(bool is_same);
 
  private:

@@ -17,7 +17,7 @@ struct Defect {
   std::string text{};
   // Code addresses after the access or operation, and after the access of a second thread, or NULL.
   const void *caller = nullptr, *other = nullptr;
-  // A race in shared memory: after which access a __syncthreads is missing (`after_earlier`: the earlier line).
+  // For a race in shared memory: the access after which a __syncthreads is missing. after_earlier: on the earlier line.
   enum class Barrier : uint8_t { unknown, after_this, after_other, after_earlier };
   Barrier barrier = Barrier::unknown;
   // The source line, if a compiler's check named it; else it follows from `caller`.
@@ -39,8 +39,8 @@ class Defects {
   std::map<std::tuple<Defect::Kind, const void *, const void *>, size_t> known_;
 };
 
-// "file:line" of the call before a code address, from debug information; empty without. Cached until `forget_lines`,
-// which is called when a file is unloaded.
+// "file:line" of the call before a code address, from debug information; empty without debug information. Cached until
+// `forget_lines`, which is called when a file is unloaded.
 std::string line_of(const void *caller);
 void forget_lines();
 // "file:line" of a defect, or empty.

@@ -41,7 +41,7 @@ void handle(int signal, siginfo_t *info, void *data) {
   const struct sigaction &other = others[signal];
   if (other.sa_flags & SA_SIGINFO) return other.sa_sigaction(signal, info, data);
   if (other.sa_handler != SIG_DFL && other.sa_handler != SIG_IGN) return other.sa_handler(signal);
-  // The earlier action, ignore or default, is restored: the instruction runs again and ends the process.
+  // Restores the earlier action, ignore or default: the instruction then runs again, and ends the process.
   sigaction(signal, &other, nullptr);
 }
 

@@ -21,7 +21,7 @@ namespace {
 // Bytes of a huge page. The arenas use huge pages, whose protection takes less time to change.
 constexpr size_t huge = 2 << 20;
 
-// A reserved range of addresses for allocations. None is used twice, so that use after free is detected. Only touched pages cost memory.
+// A reserved range of addresses. No address is allocated twice, so that use after free is detected. Only touched pages cost memory.
 struct Arena {
   uintptr_t begin = 0, next = 0, end = 0;
 
@@ -46,7 +46,7 @@ Arena &arena(bool is_device) {
 }
 
 constexpr size_t page = 4096;
-// Bytes: the alignment of allocations, as of cudaMalloc, and the least gap between them.
+// The alignment of allocations in bytes, as with cudaMalloc; also the least gap between allocations.
 constexpr size_t alignment = 256;
 // Shadows of at least this size are mapped, so that pages that are not touched cost nothing.
 constexpr size_t mapped_bytes = 64 << 10;
@@ -62,7 +62,7 @@ gpt2_emulator::Watch arena_of(bool is_device) {
 
 namespace {
 
-// The lock of the protection of device memory. Held while a range is open, so that no other thread closes it.
+// The lock for changes of device memory's protection. Held while a range is open, so that no other thread closes the range.
 std::recursive_mutex gate;
 int opened = 0;
 bool is_open = false;
@@ -187,8 +187,8 @@ namespace {
 // The distance in bytes from an allocation to the next: a multiple of the page, gap included.
 size_t room_of(size_t bytes) { return (bytes + alignment + page - 1) / page * page; }
 
-// Calls visit(word, bits) for every four aligned bytes of a range, and for each byte at its unaligned ends, until it returns false. `word`
-// is the first shadow word of the bytes, `bits` are their `written` bits in it. Returns the address of the stop.
+// Calls visit(word, bits) for every four aligned bytes of a range, and for each byte at its unaligned ends, until visit returns false.
+// `word` is the first shadow word of the bytes, `bits` are their `written` bits in it. Returns the address where the visits stopped.
 template <class Visit>
 uintptr_t each_word(Region &region, uintptr_t begin, uintptr_t end, const Visit &visit) {
   const uintptr_t words = region.shadow.words(region.is.begin, region.is.bytes);

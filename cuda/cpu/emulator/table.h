@@ -12,8 +12,8 @@
 
 namespace gpt2::emulator {
 
-// The shadow of a range of memory: four words of 64 bits for every four bytes (memory.h), so 8 bytes a byte. The system allocates a
-// page when it is touched.
+// The shadow of a range of memory: four words of 64 bits for every four bytes (memory.h), 8 bytes for each byte. The system
+// allocates a page when it is touched.
 class Shadow {
  public:
   Shadow() = default;
@@ -46,8 +46,8 @@ struct Region {
   // True: every byte counts as written, without a look at the shadow.
   bool is_written = true;
   Shadow shadow;
-  // `hashes`: of the pages; `targets`: the regions that words in the pages may point to; `hashed`: the value of Table::launches when
-  // both were found, 0 if the host has written since.
+  // `hashes`: hashes of the pages; `targets`: the regions that words in the pages may point to; `hashed`: the value of
+  // Table::launches when both were found, 0 if the host has written since.
   std::vector<uint64_t> hashes;
   std::set<uintptr_t> targets;
   uint64_t hashed = 0;
@@ -73,8 +73,8 @@ struct Table {
 Table &table();
 // The used address range of the arena of device memory, or of the arena of managed and pinned memory.
 gpt2_emulator::Watch arena_of(bool is_device);
-// The memory around the address that host code must not access: all of cudaMalloc, or pages of __device__ or __constant__ variables.
-// Empty if host code may access the address.
+// The memory around the address that host code must not access: all memory of cudaMalloc, or pages of __device__ or __constant__
+// variables. Empty if host code may access the address.
 gpt2_emulator::Watch closed_to_host(uintptr_t address);
 // Pages of __device__ and __constant__ variables. Never destroyed, because destructors of host code may access variables.
 inline std::vector<gpt2_emulator::Watch> &variable_pages() {
@@ -94,7 +94,7 @@ struct LockedTable {
   const std::lock_guard<std::mutex> lock_{table().mutex};
 };
 
-// The heap of malloc in kernels, shared by the kernels of a module or program. `used`: live bytes. Its memory is freed with it.
+// The heap of malloc in kernels, shared by the kernels of a module or program. `used`: live bytes. A Heap frees its memory.
 struct Heap {
   ~Heap();
   size_t used = 0;

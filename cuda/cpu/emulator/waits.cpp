@@ -9,7 +9,7 @@
 
 namespace gpt2::emulator {
 
-// Makes the next ready thread, round robin, the current one. A thread that has not begun gets a fiber: that of the current thread if
+// Makes the next ready thread, round robin, the current one. A thread that has not begun gets a fiber: the current thread's fiber if
 // `has_ended`, else an unused one. Returns false if no thread is ready.
 bool Block::go_on(bool has_ended) {
   const unsigned number = current_ ? number_of(*current_) + 1 : 0;
@@ -99,7 +99,7 @@ unsigned Block::barrier(int predicate, const void *caller) {
   return predicates_;
 }
 
-// A barrier of the grid. When all its threads are here, the block stops; the launch continues it after all blocks have stopped.
+// A barrier of the grid. When all threads of the block are here, the block stops; the launch continues it when all blocks have stopped.
 void Block::grid_barrier(const void *caller) {
   step(0);
   if (!launch_->is_cooperative) stuck("waits for the whole grid, but the launch is not cooperative: launch it by cudaLaunchCooperativeKernel", caller);

@@ -15,7 +15,7 @@ struct thread_block {
 };
 inline thread_block this_thread_block() { return {}; }
 
-// The base of groups of lanes of a warp, those in `mask()`. A rank is a lane's position among them.
+// The base class of groups of lanes of a warp. `mask()` has the group's lanes; a rank is a lane's position among them.
 template <class Group>
 struct warp_group {
   unsigned size() const { return unsigned(__popc(mask())); }

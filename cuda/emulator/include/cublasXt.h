@@ -1,4 +1,4 @@
-// cuBLASXt's sgemm, computed by cuBLAS's. Host memory among the operands enters the emulator's table for the time of the call.
+// cuBLASXt's sgemm, computed by cuBLAS's. Operands in host memory are in the emulator's table during the call.
 #pragma once
 
 #include "cublas_v2.h"

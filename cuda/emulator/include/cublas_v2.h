@@ -51,7 +51,7 @@ GPT2_BLAS_COPIES(Set, cudaMemcpyHostToDevice) GPT2_BLAS_COPIES(Get, cudaMemcpyDe
 
 namespace gpt2_emulator {
 
-// A column-major matrix, or a batch. `leading`: elements from column to column; `stride`: from matrix to matrix.
+// A column-major matrix, or a batch of these. `leading`: elements from column to column; `stride`: from matrix to matrix.
 struct Matrix {
   const void *data;
   cudaDataType_t type;

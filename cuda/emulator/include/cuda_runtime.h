@@ -15,7 +15,7 @@
 #define CUDART_CB
 #define CUDARTAPI
 
-// CUDA's errors: name, code, text. As on a GPU, codes 700 to 719 (except 701) stay until the program ends.
+// CUDA's errors: name, code, text. As on a GPU, codes 700 to 719 (except 701) are sticky: they stay until the program ends.
 #define GPT2_ERRORS(ROW) \
   ROW(Success, 0, "no error") ROW(ErrorInvalidValue, 1, "invalid argument") \
   ROW(ErrorMemoryAllocation, 2, "out of memory") ROW(ErrorInvalidConfiguration, 9, "invalid configuration argument") \
@@ -142,9 +142,8 @@ const char *cudaGetErrorName(cudaError_t error);
 const char *cudaGetErrorString(cudaError_t error);
 cudaError_t cudaGetLastError();
 cudaError_t cudaPeekAtLastError();
-// Frees all memory of the device.
 cudaError_t cudaDeviceReset();
-// Returns the error that stays until the program ends, or cudaSuccess.
+// Returns the sticky error (see GPT2_ERRORS), or cudaSuccess.
 cudaError_t cudaDeviceSynchronize();
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device);
@@ -180,7 +179,7 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEve
 
 namespace gpt2_emulator {
 
-// Records the error of a call for cudaGetLastError. Returns it, or an earlier error that stays.
+// Records the error of a call for cudaGetLastError. Returns the error, or an earlier sticky error.
 cudaError_t result(cudaError_t error);
 // The address of a device variable. From now on, copies may use this address.
 void *address_of(const volatile void *symbol);
@@ -192,7 +191,7 @@ int resident_blocks(int threads, size_t shared);
 
 }  // namespace gpt2_emulator
 
-// Calls that do nothing, and return an earlier error that stays, or cudaSuccess.
+// Calls that do nothing, and return an earlier sticky error, or cudaSuccess.
 #define GPT2_NOTHING(name) \
   template <class... Any>  \
   cudaError_t name(const Any &...) { return cudaDeviceSynchronize(); }
@@ -305,7 +304,7 @@ struct Call {
   std::tuple<A...> arguments;
 };
 
-// Returns the kernel to call. A pointer from host code is to the twin compiled without checks: the one with checks replaces it.
+// Returns the kernel to call: for a pointer from host code, which points to the twin without checks, the twin with checks.
 template <class F>
 GPT2_INLINE decltype(auto) called(F &&kernel) {
   using Pointer = std::decay_t<F>;

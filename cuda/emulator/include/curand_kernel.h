@@ -1,4 +1,4 @@
-// cuRAND in kernels. Philox gives a GPU's numbers; the other generators are Philox, too, so their numbers differ from a GPU's.
+// cuRAND in kernels. Philox gives the same numbers as on a GPU. The other generators are Philox here, so their numbers differ.
 #pragma once
 
 #include "curand.h"
