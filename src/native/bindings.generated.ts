@@ -76,15 +76,15 @@ export interface Bindings {
    */
   endLater(args: { text: HostMemory; bytes: Int64; milliseconds: Int32; exitCode: Int32 }): number;
   /**
-   * Makes the second of the `signals` [count] end the process with exit code 128 + signal, unless the process ends by itself
-   * within `grace` milliseconds. This works even while a kernel blocks the host language. Installed handlers are still called;
-   * signals without a handler, or within `apart` milliseconds of the first, do not count. A line on standard error names the
-   * kernel that runs on a CPU. Later calls change nothing.
+   * From now on, a second signal out of `signals` [count] ends the process with exit code 128 + signal, unless the process
+   * ends by itself within `grace` milliseconds. This works even while a kernel blocks the host language. Signals without an
+   * installed handler do not count, nor do signals within `apart` milliseconds of the first; handlers are still called. If a
+   * kernel runs on the CPU then, a line on standard error names it. Later calls change nothing.
    */
   endAtSecondSignal(args: { signals: HostMemory; count: Int64; apart: Int32; grace: Int32 }): number;
   /**
-   * Opens a device. On failure *context is still set (unless memory ran out: then NULL) so that gpt2_last_error works;
-   * the context must be destroyed all the same.
+   * Opens a device. On failure *context is still set, so that gpt2_last_error works, and must still be destroyed. It is
+   * NULL only if memory ran out.
    *   device      index of the GPU; 0 for the CPU
    *   dtype       GPT2_DTYPE; a dtype that the device lacks gives GPT2_UNSUPPORTED
    *   threads     CPU threads, 0 for all cores; ignored on CUDA
@@ -112,8 +112,8 @@ export interface Bindings {
   freePinned(args: { context: Pointer | null; memory: Pointer | null }): number;
   memoryInfo(args: { context: Pointer | null; available: HostMemory; total: HostMemory }): number;
   /**
-   * The first two copies return when they are done; the others and gpt2_fill_zero run in stream order. Host memory is
-   * [bytes]. `pinned` is memory of gpt2_allocate_pinned, in use until an event recorded after the copy is reached.
+   * gpt2_copy_to_device and gpt2_copy_to_host return when the copy is done; the other functions are enqueued. Host memory is
+   * [bytes]. `pinned` is from gpt2_allocate_pinned; leave it alone until an event recorded after the copy is reached.
    */
   copyToDevice(args: { context: Pointer | null; destination: Pointer | null; source: HostMemory; bytes: Int64 }): number;
   copyToHost(args: { context: Pointer | null; destination: HostMemory; source: Pointer | null; bytes: Int64 }): number;
@@ -152,72 +152,72 @@ export interface Bindings {
    * The module's kernels as a JSON array, with an object for each kernel:
    *   "signature"   demangled: "add(float*, float const*, int)"; an extern "C" kernel has only a name
    *   "parameters"  an object for each, with its "offset" and "bytes" in the arguments of a launch
-   *   "registers", "localBytes" (spills and arrays) of a thread, "sharedBytes" (static) and "threads" (at most) of a block;
-   *   "sharedLimit", the most shared memory that a block can have
+   *   "registers" and "localBytes" (spills and arrays) of a thread; of a block, "sharedBytes" (static shared memory) and
+   *   "threads", the most that it can have; "sharedLimit", the most bytes of shared memory that a block can have
    */
   moduleDescription(args: { module: Pointer | null }): string;
   /**
    * Enqueues a kernel of a module: `kernel` is its index in the description.
    *   arguments [bytes]  the kernel's parameters, each at its offset
    *   shared_bytes       dynamic shared memory of a block
-   *   reach [parameters] for each pointer, the bytes from its address on that the kernel may access; only the CPU library
+   *   reach [parameters] for each pointer, how many bytes the kernel may access from its address on; only the CPU library
    *                      checks this, if the file was compiled with checks
    */
   moduleLaunch(args: { context: Pointer | null; module: Pointer | null; kernel: Int32; gridX: Int32; gridY: Int32; gridZ: Int32; blockX: Int32; blockY: Int32; blockZ: Int32; sharedBytes: Int32; arguments: HostMemory; bytes: Int64; reach: HostMemory; parameters: Int64 }): number;
-  /** MT19937 (Matsumoto and Nishimura 1998) seeded as torch.manual_seed does on the CPU. NULL if memory ran out. */
+  /** MT19937 (Matsumoto and Nishimura 1998), seeded as by torch.manual_seed on the CPU. Returns NULL if memory ran out. */
   generatorCreate(args: { seed: Uint32 }): Pointer | null;
   generatorDestroy(args: { generator: Pointer | null }): number;
-  /** `normals` [count] as torch.Tensor.normal_ draws them on the CPU. A count below 16 gives GPT2_INVALID_ARGUMENT. */
+  /** Draws `normals` [count] as torch.Tensor.normal_ does on the CPU. A count below 16 gives GPT2_INVALID_ARGUMENT. */
   generatorNormal(args: { generator: Pointer | null; normals: HostMemory; count: Int64; mean: Float; standardDeviation: Float }): number;
   /**
-   * The unique id of a new communicator, `id` = [GPT2_COMMUNICATOR_ID_SIZE] bytes, which rank 0 requests and sends to every
-   * rank. is_one_machine is 1 if all ranks are on this machine and share its loopback; the CPU library requires 1.
+   * Makes a unique id for a new communicator, `id` = [GPT2_COMMUNICATOR_ID_SIZE] bytes. Rank 0 calls this function and sends
+   * the id to every rank. is_one_machine is 1 if all ranks are on this machine and share its loopback; the CPU library requires 1.
    */
   communicatorId(args: { context: Pointer | null; id: HostMemory; isOneMachine: Int32 }): number;
   /**
    * Joins the ranks; returns when all have joined. On one machine they connect over TCP on its loopback, and copy engines
-   * carry the data if each GPU reaches the memory of the others. Otherwise, or with GPT2_PEER_COPIES=0, NCCL carries the
+   * carry the data if each GPU can access the memory of the others. Otherwise, or with GPT2_PEER_COPIES=0, NCCL carries the
    * data; only then is NCCL opened (libnccl.so.2, or the file that GPT2_NCCL_LIB names).
    *   id [GPT2_COMMUNICATOR_ID_SIZE]
-   *   timeout_milliseconds  how long rank 0 waits for another rank in the functions of this section; the others wait for
-   *                         rank 0 five seconds longer, and two minutes for NCCL to join
+   *   timeout_milliseconds  how long rank 0 waits for another rank in the functions of this section; other ranks wait five
+   *                         seconds longer for rank 0. NCCL has two minutes to join the ranks.
    */
   communicatorCreate(args: { context: Pointer | null; communicator: HostMemory; id: HostMemory; rank: Int32; ranks: Int32; timeoutMilliseconds: Int32 }): number;
   /**
    * Waits for the collectives enqueued so far, then frees the communicator; all ranks call it. If `abandon` is not 0,
-   * unfinished collectives, which may wait for a rank that is gone, end without a result: the call returns within a second,
-   * and graphs are freed afterwards.
+   * unfinished collectives, which may wait for a rank that is gone, end without a result: the call returns within a second.
+   * Free graphs after such a call.
    */
   communicatorDestroy(args: { context: Pointer | null; communicator: Pointer | null; abandon: Int32 }): number;
   /**
    * The communicator, as JSON:
    *   "carrier"   "copies" (the GPUs' copy engines), "nccl" or "loopback" (the CPU library)
    *   "parts"     the rows P of gpt2_reduce_scatter's result: R (the ranks), or 1 if NCCL adds the rows
-   *   "ordering"  the guarantee that a signalled rank sees the copies before the signal: "flushed" (the wait flushes
+   *   "ordering"  why a rank that sees a signal also sees the data copied earlier: "flushed" (waiting for the signal flushes
    *               remote writes) or "nvlink" (NVLink keeps their order); "" if no copy engines are used
    *   "reason"    on one machine: why NCCL is used instead of copy engines; else ""
    */
   communicatorDescription(args: { communicator: Pointer | null }): string;
   /**
    * Lets the other ranks write to `memory`, which gpt2_allocate returned; does nothing with NCCL. `bytes` is a multiple
-   * of 2 MiB, the same at every rank. The `out` of gpt2_reduce_scatter and gpt2_all_gather must be in such memory. All
-   * ranks call both functions, which return when all have called. Before the memory is freed, all ranks call
-   * gpt2_communicator_unshare, once no collective uses the memory, or gpt2_communicator_destroy.
+   * of 2 MiB, the same at every rank. The `out` of gpt2_reduce_scatter and gpt2_all_gather must be in such memory. Both
+   * functions are called by all ranks, and return when all have called. When no collective uses the memory any more, all
+   * ranks call gpt2_communicator_unshare or gpt2_communicator_destroy, then free it.
    */
   communicatorShare(args: { context: Pointer | null; communicator: Pointer | null; memory: Pointer | null; bytes: Int64 }): number;
   communicatorUnshare(args: { context: Pointer | null; communicator: Pointer | null; memory: Pointer | null }): number;
   /**
-   * GPT2_RANK_ERROR if a collective enqueued so far has failed; does not wait. Everything enqueued after
-   * gpt2_collectives_join starts after the collectives enqueued so far; gpt2_collectives_record records an event after them,
-   * for gpt2_event_wait. A graph must wait for its last collective before it ends.
+   * gpt2_communicator_check gives GPT2_RANK_ERROR if a collective has failed so far; it does not wait. gpt2_collectives_join
+   * makes ops enqueued later wait for all collectives enqueued so far; gpt2_collectives_record records an event after these
+   * collectives, for gpt2_event_wait. A graph must contain one of these two waits after its last collective.
    */
   communicatorCheck(args: { context: Pointer | null; communicator: Pointer | null }): number;
   collectivesJoin(args: { context: Pointer | null; communicator: Pointer | null }): number;
   collectivesRecord(args: { context: Pointer | null; communicator: Pointer | null; event: Pointer | null }): number;
   /**
-   * Collectives enqueued between begin and end start together at the end, where the library can do so: ranks then wait for each
-   * other once instead of once per collective. No two of them may touch the same memory, and no other function that takes a
-   * communicator may be called in between.
+   * Collectives enqueued between begin and end start together at the end if the library supports this, so that ranks wait for
+   * each other once instead of once per collective. No two collectives of a group may access the same memory. Within a group,
+   * call no other function that takes a communicator.
    */
   collectivesGroupBegin(args: { context: Pointer | null; communicator: Pointer | null }): number;
   collectivesGroupEnd(args: { context: Pointer | null; communicator: Pointer | null }): number;
@@ -276,10 +276,10 @@ export interface Bindings {
    * Normalizes and rotates each head's q and k in place. QK-norm (Henry et al. 2020): x = x * rstd, with
    * rstd = 1/sqrt(mean of x^2 + eps) over the head, or 1 if rstd is NULL. Rotary position p (Su et al. 2021), with i < HS/2,
    * cos = rotations[p,i] and sin = rotations[p,i+HS/2]: x[i] = x[i] cos + x[i+HS/2] sin, x[i+HS/2] = x[i+HS/2] cos - x[i] sin.
-   * q is multiplied by query_factor last. The position of token t is t, or positions[b] + t with `positions`; outside
-   * [0, S - T + t], q and k become NaN. rstd holds, for each token, NH values of q and then NH of k. Only with value_factors is
-   * v, the last C elements of qkv's rows, accessed: `values` = v, then v = value_factors[0] v + value_factors[1] embedded, a
-   * value embedding of the token (Zhou et al. 2024), 0 if NULL.
+   * q is multiplied by query_factor last. Token t has position t, or positions[b] + t with `positions`; a position outside
+   * [0, S - T + t] makes q and k NaN. rstd holds, for each token, NH values of q and then NH of k. v, the last C elements of
+   * a row of qkv, is accessed only with value_factors: `values` = v, then v = value_factors[0] v + value_factors[1] embedded,
+   * where `embedded` is a value embedding of the token (Zhou et al. 2024), 0 if NULL.
    *   qkv (updated) [B,T,3C] first 2C, rstd = [B,T,2NH] or NULL, values = [B,T,C] with value_factors, rotations [S,C/NH],
    *   positions [B] or NULL, value_factors [2] or NULL, embedded [B,T,C] or NULL where value_factors != NULL;
    *   C % (2 * NH) == 0; T <= S; eps >= 0
@@ -300,7 +300,7 @@ export interface Bindings {
   /**
    * Softmax of q*k^T/sqrt(HS) over the positions from first[b,t], or 0 if `first` is NULL, up to and including the query's t,
    * times v, per head; qkv holds q, k, v, each [NH,HS]. first[b,t] = max(0, t - w + 1) makes a window of w positions; the
-   * start of t's document separates documents; the larger of both does both. If a row of `first` decreases or exceeds t,
+   * start of t's document separates documents; the larger of these two does both. If a row of `first` decreases or exceeds t,
    * the CPU library refuses it; on CUDA results are undefined, but the op ends and reads no other memory. lse is the log of
    * the softmax's denominator, from which backward recomputes the probabilities (Dao et al. 2022). On CUDA HS is at most
    * 256, and less on GPUs whose blocks have little shared memory: a larger HS gives GPT2_UNSUPPORTED.
@@ -352,19 +352,19 @@ export interface Bindings {
   streamSumBackward(args: { context: Pointer | null; din: Pointer | null; values: Pointer | null; scale: Pointer | null; norm: Pointer | null; dembedded: Pointer | null; dfactors: Pointer | null; dout: Pointer | null; later: Pointer | null; laterFactors: Pointer | null; in: Pointer | null; skip: Pointer | null; embedded: Pointer | null; factors: Pointer | null; N: Int32; C: Int32; accumulate: Int32 }): number;
   /**
    * losses[i] = -log softmax(logits[i,:V])[targets[i]]; dlogits[i,:V] = (softmax - onehot) * dloss, dlogits[i,V:] = 0. Here and
-   * in gpt2_classifier a row with target -1 has loss and gradient 0. dloss is 1 / the tokens of a step, for a mean loss.
+   * in gpt2_classifier a row with target -1 has loss and gradient 0. For a mean loss, dloss is 1 / (tokens of a step).
    *   losses = [N], dlogits = [N,Vp] or NULL may be logits, logits [N,Vp], targets [N] < V or -1; V <= Vp
    */
   crossEntropy(args: { context: Pointer | null; losses: Pointer | null; dlogits: Pointer | null; logits: Pointer | null; targets: Pointer | null; N: Int32; V: Int32; Vp: Int32; dloss: Float }): number;
   /**
    * The last linear layer with its loss, and backward through both: losses[i] = -log softmax(logits[i])[targets[i]] over the
    * first V outputs, with logits = in * weight^T + bias, limited as by gpt2_softcap_forward if softcap > 0; din, dweight and
-   * dbias are the gradients of dloss * sum of losses. On sm_90 a logit counts as at most 77 above the target's.
+   * dbias are the gradients of dloss * sum of losses. On sm_90 a logit over the target's logit + 77 counts as this sum.
    *
    * With copies of `in` and `weight` in FP8, logits = (in_values * in_scale) * weight_values^T * factors[SCALE] + bias, and
-   * gradients are computed in FP8 too, from exponentials over an estimate of softmax's denominator, in E5M2 (formulas:
-   * cpu/classifier.cpp). step[SATURATED] (=|+=) the rows whose exponentials sum to over 57344, E5M2's largest number.
-   * weight_transposed is read only with din. CUDA refuses V over 65536 with dweight; only sm_90 rounds more than exponentials.
+   * gradients are computed in FP8 (in bf16 on GPUs other than sm_90), from exponentials in E5M2, divided by an estimate of
+   * softmax's denominator (formulas: cpu/classifier.cpp). step[SATURATED] (=|+=) the number of rows whose exponentials sum to
+   * over 57344, the largest E5M2. weight_transposed is read only with din. CUDA refuses V over 65536 with dweight.
    *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, dbias (accumulate) [Vp] or NULL,
    *   step (updated) [GPT2_STEP_SIZE] or NULL where in_values != NULL, logits (scratch) [N,Vp], in [N,C],
    *   in_values [N,C] or NULL, in_scale [N] with in_values, weight [Vp,C], weight_values [Vp,C] with in_values,
@@ -405,7 +405,7 @@ export interface Bindings {
   fp8MatmulForward(args: { context: Pointer | null; out: Pointer | null; values: Pointer | null; scale: Pointer | null; columnwise: Pointer | null; columnwiseScale: Pointer | null; derivative: Pointer | null; in: Pointer | null; inScale: Pointer | null; inNorm: Pointer | null; inColumnwiseNorm: Pointer | null; weight: Pointer | null; factors: Pointer | null; bias: Pointer | null; residual: Pointer | null; N: Int32; C: Int32; O: Int32; activation: Int32 }): number;
   /**
    * gpt2_matmul_backward_input in FP8: din = dout * weight. Through an activation the result is stored in FP8 only:
-   * values * scale = (dout * weight) * derivative, or (dout * weight) * 2 sqrt(activated), `activated` forward's result.
+   * values * scale = (dout * weight) * derivative, or (dout * weight) * 2 sqrt(activated), with forward's result `activated`.
    *   din = [N,C] where activation == GPT2_NO_ACTIVATION, values = [N,C] where activation != GPT2_NO_ACTIVATION,
    *   scale = [N] with values, columnwise = [C,N/16,16] with values, columnwise_scale = [N/GPT2_FP8_BLOCK] with values,
    *   dout [N,O], dout_scale [N], dout_norm [N] with values, dout_columnwise_norm [N/GPT2_FP8_BLOCK] with values,
@@ -492,7 +492,7 @@ export interface Bindings {
    * makes the choice -1: the model has diverged. Temperature 0 chooses the largest logit, the first of equal ones.
    * Otherwise token i has the weight w[i] = round(2^31 e^((logits[i] - largest) / temperature)). Top-k keeps the top_k
    * largest weights (0: all); then top-p (nucleus sampling, Holtzman et al. 2019) keeps the fewest largest kept weights with
-   * at least top_p of the kept sum (1: all); of equal weights the first. The choice is the first i where the running sum
+   * at least top_p of the kept sum (1: all), and of equal weights the first. The choice is the first i where the running sum
    * of the kept w, in integers, exceeds r * (sum of the kept w) / 2^64, with r the number seeds[b] * 2^32 + positions[b] of
    * SplitMix64 (Steele et al. 2014) seeded with 0.
    *   tokens (updated) [B,S+1], positions (updated) [B], logits [B,Vp], seeds [B]; V <= Vp; temperature >= 0; top_k >= 0;

@@ -721,10 +721,10 @@ export function matmulBackwardWeight(device: Device, args: { dweight: Tensor; db
  * Normalizes and rotates each head's q and k in place. QK-norm (Henry et al. 2020): x = x * rstd, with
  * rstd = 1/sqrt(mean of x^2 + eps) over the head, or 1 if rstd is NULL. Rotary position p (Su et al. 2021), with i < HS/2,
  * cos = rotations[p,i] and sin = rotations[p,i+HS/2]: x[i] = x[i] cos + x[i+HS/2] sin, x[i+HS/2] = x[i+HS/2] cos - x[i] sin.
- * q is multiplied by query_factor last. The position of token t is t, or positions[b] + t with `positions`; outside
- * [0, S - T + t], q and k become NaN. rstd holds, for each token, NH values of q and then NH of k. Only with value_factors is
- * v, the last C elements of qkv's rows, accessed: `values` = v, then v = value_factors[0] v + value_factors[1] embedded, a
- * value embedding of the token (Zhou et al. 2024), 0 if NULL.
+ * q is multiplied by query_factor last. Token t has position t, or positions[b] + t with `positions`; a position outside
+ * [0, S - T + t] makes q and k NaN. rstd holds, for each token, NH values of q and then NH of k. v, the last C elements of
+ * a row of qkv, is accessed only with value_factors: `values` = v, then v = value_factors[0] v + value_factors[1] embedded,
+ * where `embedded` is a value embedding of the token (Zhou et al. 2024), 0 if NULL.
  *   qkv (updated) [B,T,3C] first 2C, rstd = [B,T,2NH] or NULL, values = [B,T,C] with value_factors, rotations [S,C/NH],
  *   positions [B] or NULL, value_factors [2] or NULL, embedded [B,T,C] or NULL where value_factors != NULL;
  *   C % (2 * NH) == 0; T <= S; eps >= 0
@@ -750,7 +750,7 @@ export function qkNormRotaryBackward(device: Device, args: { dqkv: Tensor; dvalu
 /**
  * Softmax of q*k^T/sqrt(HS) over the positions from first[b,t], or 0 if `first` is NULL, up to and including the query's t,
  * times v, per head; qkv holds q, k, v, each [NH,HS]. first[b,t] = max(0, t - w + 1) makes a window of w positions; the
- * start of t's document separates documents; the larger of both does both. If a row of `first` decreases or exceeds t,
+ * start of t's document separates documents; the larger of these two does both. If a row of `first` decreases or exceeds t,
  * the CPU library refuses it; on CUDA results are undefined, but the op ends and reads no other memory. lse is the log of
  * the softmax's denominator, from which backward recomputes the probabilities (Dao et al. 2022). On CUDA HS is at most
  * 256, and less on GPUs whose blocks have little shared memory: a larger HS gives GPT2_UNSUPPORTED.
@@ -825,7 +825,7 @@ export function streamSumBackward(device: Device, args: { din: Tensor; values: T
 
 /**
  * losses[i] = -log softmax(logits[i,:V])[targets[i]]; dlogits[i,:V] = (softmax - onehot) * dloss, dlogits[i,V:] = 0. Here and
- * in gpt2_classifier a row with target -1 has loss and gradient 0. dloss is 1 / the tokens of a step, for a mean loss.
+ * in gpt2_classifier a row with target -1 has loss and gradient 0. For a mean loss, dloss is 1 / (tokens of a step).
  *   losses = [N], dlogits = [N,Vp] or NULL may be logits, logits [N,Vp], targets [N] < V or -1; V <= Vp
  */
 export function crossEntropy(device: Device, args: { losses: Tensor; dlogits: Tensor | null; logits: Tensor; targets: Tensor; V: number; dloss: number }): void {
@@ -835,12 +835,12 @@ export function crossEntropy(device: Device, args: { losses: Tensor; dlogits: Te
 /**
  * The last linear layer with its loss, and backward through both: losses[i] = -log softmax(logits[i])[targets[i]] over the
  * first V outputs, with logits = in * weight^T + bias, limited as by gpt2_softcap_forward if softcap > 0; din, dweight and
- * dbias are the gradients of dloss * sum of losses. On sm_90 a logit counts as at most 77 above the target's.
+ * dbias are the gradients of dloss * sum of losses. On sm_90 a logit over the target's logit + 77 counts as this sum.
  *
  * With copies of `in` and `weight` in FP8, logits = (in_values * in_scale) * weight_values^T * factors[SCALE] + bias, and
- * gradients are computed in FP8 too, from exponentials over an estimate of softmax's denominator, in E5M2 (formulas:
- * cpu/classifier.cpp). step[SATURATED] (=|+=) the rows whose exponentials sum to over 57344, E5M2's largest number.
- * weight_transposed is read only with din. CUDA refuses V over 65536 with dweight; only sm_90 rounds more than exponentials.
+ * gradients are computed in FP8 (in bf16 on GPUs other than sm_90), from exponentials in E5M2, divided by an estimate of
+ * softmax's denominator (formulas: cpu/classifier.cpp). step[SATURATED] (=|+=) the number of rows whose exponentials sum to
+ * over 57344, the largest E5M2. weight_transposed is read only with din. CUDA refuses V over 65536 with dweight.
  *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, dbias (accumulate) [Vp] or NULL,
  *   step (updated) [GPT2_STEP_SIZE] or NULL where in_values != NULL, logits (scratch) [N,Vp], in [N,C],
  *   in_values [N,C] or NULL, in_scale [N] with in_values, weight [Vp,C], weight_values [Vp,C] with in_values,
@@ -894,7 +894,7 @@ export function fp8MatmulForward(device: Device, args: { out: Tensor | null; val
 
 /**
  * gpt2_matmul_backward_input in FP8: din = dout * weight. Through an activation the result is stored in FP8 only:
- * values * scale = (dout * weight) * derivative, or (dout * weight) * 2 sqrt(activated), `activated` forward's result.
+ * values * scale = (dout * weight) * derivative, or (dout * weight) * 2 sqrt(activated), with forward's result `activated`.
  *   din = [N,C] where activation == GPT2_NO_ACTIVATION, values = [N,C] where activation != GPT2_NO_ACTIVATION,
  *   scale = [N] with values, columnwise = [C,N/16,16] with values, columnwise_scale = [N/GPT2_FP8_BLOCK] with values,
  *   dout [N,O], dout_scale [N], dout_norm [N] with values, dout_columnwise_norm [N/GPT2_FP8_BLOCK] with values,
@@ -1006,7 +1006,7 @@ export function attentionCachedForward(device: Device, args: { out: Tensor; keys
  * makes the choice -1: the model has diverged. Temperature 0 chooses the largest logit, the first of equal ones.
  * Otherwise token i has the weight w[i] = round(2^31 e^((logits[i] - largest) / temperature)). Top-k keeps the top_k
  * largest weights (0: all); then top-p (nucleus sampling, Holtzman et al. 2019) keeps the fewest largest kept weights with
- * at least top_p of the kept sum (1: all); of equal weights the first. The choice is the first i where the running sum
+ * at least top_p of the kept sum (1: all), and of equal weights the first. The choice is the first i where the running sum
  * of the kept w, in integers, exceeds r * (sum of the kept w) / 2^64, with r the number seeds[b] * 2^32 + positions[b] of
  * SplitMix64 (Steele et al. 2014) seeded with 0.
  *   tokens (updated) [B,S+1], positions (updated) [B], logits [B,Vp], seeds [B]; V <= Vp; temperature >= 0; top_k >= 0;
