@@ -355,7 +355,7 @@ GPT2_API int gpt2_qk_norm_rotary_forward(gpt2_context *context, void *qkv, float
                                          const void *embedded, int32_t B, int32_t T, int32_t S, int32_t C, int32_t NH,
                                          float eps, float query_factor);
 
-/* Turns the gradient of forward's result (`qkv`, without positions) into its input's gradient, in place; v's is unchanged.
+/* Turns the gradient of forward's result (`qkv`, without positions) into its input's gradient, in place; v's changes only with value_factors.
  * Let y be forward's result and dy its gradient, both rotated back; for q, divide y and multiply dy by query_factor.
  * Then dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL. With value_factors: dvalue_factors (=|+=) the sums of
  * dv * values and of dv * embedded; dembedded = value_factors[1] dv; dv = value_factors[0] dv.
@@ -370,8 +370,8 @@ GPT2_API int gpt2_qk_norm_rotary_backward(gpt2_context *context, void *dqkv, flo
                                           int32_t accumulate);
 GPT2_API int gpt2_factors_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t K);
 
-/* Softmax of q*k^T/sqrt(HS) over the positions from first[b,t], or 0 if `first` is NULL, up to and including the query's t,
- * times v, per head; qkv holds q, k, v, each [NH,HS]. first[b,t] = max(0, t - w + 1) makes a window of w positions; the
+/* For each head, softmax(q*k^T/sqrt(HS))*v, where a query t attends to positions first[b,t] to t; to 0 to t if `first` is
+ * NULL. qkv holds q, k, v, each [NH,HS]. first[b,t] = max(0, t - w + 1) makes a window of w positions; the
  * start of t's document separates documents; the larger of these two does both. If a row of `first` decreases or exceeds t,
  * the CPU library refuses it; on CUDA results are undefined, but the op ends and reads no other memory. lse is the log of
  * the softmax's denominator, from which backward recomputes the probabilities (Dao et al. 2022). On CUDA HS is at most

@@ -286,7 +286,7 @@ export interface Bindings {
    */
   qkNormRotaryForward(args: { context: Pointer | null; qkv: Pointer | null; rstd: Pointer | null; values: Pointer | null; rotations: Pointer | null; positions: Pointer | null; valueFactors: Pointer | null; embedded: Pointer | null; B: Int32; T: Int32; S: Int32; C: Int32; NH: Int32; eps: Float; queryFactor: Float }): number;
   /**
-   * Turns the gradient of forward's result (`qkv`, without positions) into its input's gradient, in place; v's is unchanged.
+   * Turns the gradient of forward's result (`qkv`, without positions) into its input's gradient, in place; v's changes only with value_factors.
    * Let y be forward's result and dy its gradient, both rotated back; for q, divide y and multiply dy by query_factor.
    * Then dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL. With value_factors: dvalue_factors (=|+=) the sums of
    * dv * values and of dv * embedded; dembedded = value_factors[1] dv; dv = value_factors[0] dv.
@@ -298,8 +298,8 @@ export interface Bindings {
   qkNormRotaryBackward(args: { context: Pointer | null; dqkv: Pointer | null; dvalueFactors: Pointer | null; dembedded: Pointer | null; qkv: Pointer | null; rstd: Pointer | null; rotations: Pointer | null; valueFactors: Pointer | null; values: Pointer | null; embedded: Pointer | null; B: Int32; T: Int32; C: Int32; NH: Int32; queryFactor: Float; accumulate: Int32 }): number;
   factorsScratch(args: { context: Pointer | null; bytes: HostMemory; K: Int32 }): number;
   /**
-   * Softmax of q*k^T/sqrt(HS) over the positions from first[b,t], or 0 if `first` is NULL, up to and including the query's t,
-   * times v, per head; qkv holds q, k, v, each [NH,HS]. first[b,t] = max(0, t - w + 1) makes a window of w positions; the
+   * For each head, softmax(q*k^T/sqrt(HS))*v, where a query t attends to positions first[b,t] to t; to 0 to t if `first` is
+   * NULL. qkv holds q, k, v, each [NH,HS]. first[b,t] = max(0, t - w + 1) makes a window of w positions; the
    * start of t's document separates documents; the larger of these two does both. If a row of `first` decreases or exceeds t,
    * the CPU library refuses it; on CUDA results are undefined, but the op ends and reads no other memory. lse is the log of
    * the softmax's denominator, from which backward recomputes the probabilities (Dao et al. 2022). On CUDA HS is at most

@@ -156,7 +156,7 @@ export const contracts = {
   qkNormRotaryBackward: {
     name: 'qkNormRotaryBackward',
     symbol: 'gpt2_qk_norm_rotary_backward',
-    formula: "Turns the gradient of forward's result (`qkv`, without positions) into its input's gradient, in place; v's is unchanged",
+    formula: "Turns the gradient of forward's result (`qkv`, without positions) into its input's gradient, in place; v's changes only with value_factors",
     tensors: {
       dqkv: { access: 'updated', type: 'element', shape: ['B', 'T', '3C'], columns: '2C' },
       dvalueFactors: { access: 'accumulate', type: 'fp32', shape: ['2'], isOptional: true, together: 'valueFactors' },
@@ -177,7 +177,7 @@ export const contracts = {
   attentionForward: {
     name: 'attentionForward',
     symbol: 'gpt2_attention_forward',
-    formula: "Softmax of q*k^T/sqrt(HS) over the positions from first[b,t], or 0 if `first` is NULL, up to and including the query's t, times v, per head; qkv holds q, k, v, each [NH,HS]",
+    formula: "For each head, softmax(q*k^T/sqrt(HS))*v, where a query t attends to positions first[b,t] to t; to 0 to t if `first` is NULL",
     tensors: {
       out: { access: '=', type: 'element', shape: ['B', 'T', 'C'] },
       lse: { access: '=', type: 'fp32', shape: ['B', 'NH', 'T'] },
@@ -734,7 +734,7 @@ export function qkNormRotaryForward(device: Device, args: { qkv: Tensor; rstd: T
 }
 
 /**
- * Turns the gradient of forward's result (`qkv`, without positions) into its input's gradient, in place; v's is unchanged.
+ * Turns the gradient of forward's result (`qkv`, without positions) into its input's gradient, in place; v's changes only with value_factors.
  * Let y be forward's result and dy its gradient, both rotated back; for q, divide y and multiply dy by query_factor.
  * Then dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL. With value_factors: dvalue_factors (=|+=) the sums of
  * dv * values and of dv * embedded; dembedded = value_factors[1] dv; dv = value_factors[0] dv.
@@ -748,8 +748,8 @@ export function qkNormRotaryBackward(device: Device, args: { dqkv: Tensor; dvalu
 }
 
 /**
- * Softmax of q*k^T/sqrt(HS) over the positions from first[b,t], or 0 if `first` is NULL, up to and including the query's t,
- * times v, per head; qkv holds q, k, v, each [NH,HS]. first[b,t] = max(0, t - w + 1) makes a window of w positions; the
+ * For each head, softmax(q*k^T/sqrt(HS))*v, where a query t attends to positions first[b,t] to t; to 0 to t if `first` is
+ * NULL. qkv holds q, k, v, each [NH,HS]. first[b,t] = max(0, t - w + 1) makes a window of w positions; the
  * start of t's document separates documents; the larger of these two does both. If a row of `first` decreases or exceeds t,
  * the CPU library refuses it; on CUDA results are undefined, but the op ends and reads no other memory. lse is the log of
  * the softmax's denominator, from which backward recomputes the probabilities (Dao et al. 2022). On CUDA HS is at most
