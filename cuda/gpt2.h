@@ -355,7 +355,7 @@ GPT2_API int gpt2_qk_norm_rotary_forward(gpt2_context *context, void *qkv, float
                                          const void *embedded, int32_t B, int32_t T, int32_t S, int32_t C, int32_t NH,
                                          float eps, float query_factor);
 
-/* Turns the gradient of forward's result (`qkv`, without positions) into its input's gradient, in place; v's changes only with value_factors.
+/* Turns the gradient of forward's result (`qkv`, without positions) into its input's, in place; v's only with value_factors.
  * Let y be forward's result and dy its gradient, both rotated back; for q, divide y and multiply dy by query_factor.
  * Then dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL. With value_factors: dvalue_factors (=|+=) the sums of
  * dv * values and of dv * embedded; dembedded = value_factors[1] dv; dv = value_factors[0] dv.

@@ -286,7 +286,7 @@ export interface Bindings {
    */
   qkNormRotaryForward(args: { context: Pointer | null; qkv: Pointer | null; rstd: Pointer | null; values: Pointer | null; rotations: Pointer | null; positions: Pointer | null; valueFactors: Pointer | null; embedded: Pointer | null; B: Int32; T: Int32; S: Int32; C: Int32; NH: Int32; eps: Float; queryFactor: Float }): number;
   /**
-   * Turns the gradient of forward's result (`qkv`, without positions) into its input's gradient, in place; v's changes only with value_factors.
+   * Turns the gradient of forward's result (`qkv`, without positions) into its input's, in place; v's only with value_factors.
    * Let y be forward's result and dy its gradient, both rotated back; for q, divide y and multiply dy by query_factor.
    * Then dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL. With value_factors: dvalue_factors (=|+=) the sums of
    * dv * values and of dv * embedded; dembedded = value_factors[1] dv; dv = value_factors[0] dv.

@@ -156,7 +156,7 @@ export const contracts = {
   qkNormRotaryBackward: {
     name: 'qkNormRotaryBackward',
     symbol: 'gpt2_qk_norm_rotary_backward',
-    formula: "Turns the gradient of forward's result (`qkv`, without positions) into its input's gradient, in place; v's changes only with value_factors",
+    formula: "Turns the gradient of forward's result (`qkv`, without positions) into its input's, in place; v's only with value_factors",
     tensors: {
       dqkv: { access: 'updated', type: 'element', shape: ['B', 'T', '3C'], columns: '2C' },
       dvalueFactors: { access: 'accumulate', type: 'fp32', shape: ['2'], isOptional: true, together: 'valueFactors' },
@@ -734,7 +734,7 @@ export function qkNormRotaryForward(device: Device, args: { qkv: Tensor; rstd: T
 }
 
 /**
- * Turns the gradient of forward's result (`qkv`, without positions) into its input's gradient, in place; v's changes only with value_factors.
+ * Turns the gradient of forward's result (`qkv`, without positions) into its input's, in place; v's only with value_factors.
  * Let y be forward's result and dy its gradient, both rotated back; for q, divide y and multiply dy by query_factor.
  * Then dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL. With value_factors: dvalue_factors (=|+=) the sums of
  * dv * values and of dv * embedded; dembedded = value_factors[1] dv; dv = value_factors[0] dv.
