@@ -29,7 +29,7 @@ const polarExpress: readonly Polynomial[] = [
 export const iterations = {
   /** Amsel et al. 2025 (arXiv 2505.16932), with five steps, as many as `quintic`. */
   'polar-express': { steps: polarExpress.map(safer), margin: safety },
-  /** Jordan 2024: chosen for the steepest slope at 0. Singular values end between 0.68 and 1.2 instead of at 1. */
+  /** Jordan 2024: coefficients with the steepest slope at 0. Singular values end between 0.68 and 1.2 instead of at 1. */
   quintic: { steps: Array<Polynomial>(5).fill([3.4445, -4.775, 2.0315]), margin: 1 },
   /** Every step doubles small singular values; singular values of 1 stay 1. */
   cubic: { steps: Array<Polynomial>(12).fill([2, -1.5, 0.5]), margin: 1 },
