@@ -49,7 +49,7 @@ function nameInAddress(text: string): string | undefined {
 
 /**
  * The model of the hub that a text names; undefined for a path. A text is a path if it exists, or if it has no revision and its
- * folder exists: a mistyped runs/NAME is not looked up on the network.
+ * parent folder exists, so that a mistyped runs/NAME is not looked up on the network.
  */
 export function hubName(model: string): HubName | undefined {
   const name = parseHubName(model);
@@ -176,7 +176,7 @@ async function otherWeights(name: string, at: HubName): Promise<Gpt2Error> {
 const urlOf = ({ repository, revision = 'main' }: HubName, file: string): string =>
   huggingFace(`${repository}/resolve/${encodeURIComponent(revision)}/${file}`);
 
-/** The header for HF_TOKEN. @throws Gpt2Error for a token that no header can hold: the error of fetch would print the token */
+/** The header with HF_TOKEN. @throws Gpt2Error for a token that is invalid in a header, because fetch's error would print it */
 function authorization(): Record<string, string> {
   const token = process.env.HF_TOKEN?.trim() ?? '';
   if (!/^[\x21-\x7e]*$/.test(token)) {

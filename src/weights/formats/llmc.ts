@@ -1,5 +1,5 @@
 // Reads and writes llm.c's model file: 256 int32 (magic 20240326, version, sizes), then the parameters in fp32 or bf16; one
-// tensor holds a parameter of all layers. The file includes padding rows of the vocabulary.
+// tensor holds the same parameter of all layers. The file includes the padding rows of the vocabulary.
 import { attempt, Gpt2Error, gpt2Error } from '../../base/errors.ts';
 import { fromBf16 } from '../../base/files/half-floats.ts';
 import { writeDurably } from '../../data/shards/shard.ts';
