@@ -101,7 +101,7 @@ export function writeDataset(
   return dataset;
 }
 
-/** Whether a data set was made with this tokenizer; undefined stands for "char". */
+/** Whether a data set was made with this tokenizer. @param tokenizer undefined: the tokenizer "char" */
 function hasTokenizer({ tokenizer: name, tokenizerSha256 }: Dataset, tokenizer: Tokenizer | undefined): boolean {
   if (!tokenizer) return name === characterTokenizerName;
   const wanted = tokenizerRecord(tokenizer);
@@ -124,7 +124,7 @@ function split(
 ): { train: Uint16Array; val: Uint16Array; loss: Loss } {
   if ('firstTokens' in validation) {
     const { tokens: all, loss } = tokensOf(documents, tokenizer);
-    // With the tokenizer "char", the last tenth is for validation, as in nanoGPT.
+    // With the tokenizer "char", the last tenth of the tokens is for validation, as in nanoGPT.
     const isNanoGpt = tokenizer.name === characterTokenizerName;
     const cut = isNanoGpt ? Math.floor(all.length * 0.9) : validation.firstTokens;
     const [first, second] = [all.subarray(0, cut), all.subarray(cut)];
