@@ -16,7 +16,7 @@ const safety = 1.01;
 /** Replaces x by x / safety, so that a polynomial also suits singular values up to `safety` times as large. */
 const safer = ([a, b, c]: Polynomial): Polynomial => [a / safety, b / safety ** 3, c / safety ** 5];
 
-/** The published polynomials of the five steps, in order, which are optimal for singular values from 0.001 to 1. */
+/** The published polynomials of Polar Express, one for each of five steps, which are optimal for singular values from 0.001 to 1. */
 const polarExpress: readonly Polynomial[] = [
   [8.28721201814563, -23.595886519098837, 17.300387312530933],
   [4.107059111542203, -2.9478499167379106, 0.5448431082926601],

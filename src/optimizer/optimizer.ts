@@ -1,5 +1,5 @@
 // The interface of optimizers: the state for each parameter, the scalars for each step, and the ops of an update. Memory
-// planning, checkpoints, ZeRO, saving and replay derive from it. Implementations: adamw.ts, muon.ts.
+// planning, checkpoints, ZeRO, saving and replay derive from this interface. Implementations: adamw.ts, muon.ts.
 import type { Selection } from '../model/arena.ts';
 import type { ParameterKind } from '../model/parameters.ts';
 import type { Device } from '../native/device.ts';

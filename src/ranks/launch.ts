@@ -16,7 +16,7 @@ const keptCharacters = 1400;
 
 /**
  * Runs `count` ranks until they end. Rank 0 uses this process's standard streams.
- * @param signal aborting it sends every rank a process signal, derived from its reason: an exit code such as 130, for SIGINT
+ * @param signal its abort sends every rank a process signal, which `signal.reason`, an exit code such as 130 for SIGINT, selects
  * @throws ExitError if rank 0 ended with an error, which it has printed; otherwise Gpt2Error with the rank that failed and the reason
  */
 export async function launchRanks(count: number, signal?: AbortSignal): Promise<void> {

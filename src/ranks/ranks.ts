@@ -11,7 +11,7 @@ import type { Place } from './place.ts';
 /** The failure of a job of several ranks; every rank ends with the same error. */
 export class RankError extends Gpt2Error {
   override readonly name = 'RankError';
-  /** Whether rank 0 prints this error on the same machine: a run that cannot begin then prints one line, not one per rank. */
+  /** Whether rank 0 prints this error on the same machine, so that a run that cannot begin prints one line, not one per rank. */
   isPrinted = false;
 }
 
@@ -28,7 +28,7 @@ interface Blame {
   readonly isEffect: boolean;
 }
 
-/** Blames a rank for an error. The error may be an effect: when a rank ends, collectives and (on GPUs) device calls of others fail. */
+/** Blames a rank for an error, which may be an effect: when a rank ends, others' collectives fail, and on GPUs reads of its memory. */
 function blameFor(error: unknown, rank: number): Blame {
   if (!(error instanceof Gpt2Error)) return { rank, deed: `: a defect of gpt2.ts: ${error}`, isEffect: false };
   const native = [error, error.cause].find((each) => each instanceof NativeError);
@@ -147,7 +147,7 @@ export class Ranks {
 
   /** The sum of all ranks' values, added in the order of ranks. */
   async sum(value: number): Promise<number> {
-    // Sent as text: JSON has no NaN.
+    // Values are sent as text, because JSON has no NaN.
     return (await this.allGather(String(value))).reduce((sum, each) => sum + Number(each), 0);
   }
 
@@ -220,7 +220,7 @@ export class Ranks {
 
   async #next(rank: number): Promise<unknown> {
     const queue = this.#inbox.get(rank)!;
-    // No Promise.race with `failed`: that promise would keep a reaction of every wait until the run ends.
+    // Promise.race with `failed` is avoided, because `failed` would keep a callback of every wait until the run ends.
     while (queue.length === 0 && !this.#verdict) {
       await new Promise<void>((resolve) => {
         this.#wake = resolve;

@@ -21,7 +21,7 @@ const kinds = Uint8Array.from({ length: 0x2060 }, (_, codePoint) =>
   codePoint < 0x530 || codePoint >= 0x2000 ? kindOf(codePoint) : unknown,
 );
 
-/** Kind of a character of one byte; `unknown` for the first byte of a longer character, whose kind `wideKind` returns. */
+/** Kind of a one-byte character; `unknown` for the first byte of a longer character, whose kind `wideKind` returns. */
 export const kindOfByte: Uint8Array = kinds.slice(0, 256).fill(unknown, 0x80);
 
 /** The code point of the character of two or more bytes at `at`. */

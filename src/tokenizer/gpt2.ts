@@ -5,8 +5,8 @@
 //
 // tiktoken alone would be simpler, but has a third of the speed: for 24 MB of Python, C and Markdown in 1,833 files, on one
 // thread, three runs alternating (2 shared cores of an AMD EPYC, Node 20.20, 2026-11), 4.69, 4.70, 3.49 million tokens per
-// second of user time here, 1.82, 1.49, 1.32 by tiktoken (39%, 32%, 38%). 3 MB of one letter take 2.5 s here; tiktoken 1.0.22
-// takes 10 s for 100 KB and fails from 1 MB on ("unreachable" in its WebAssembly).
+// second of user time with this file, 1.82, 1.49, 1.32 with tiktoken (39%, 32%, 38%). 3 MB of one letter take 2.5 s with this
+// file; tiktoken 1.0.22 takes 10 s for 100 KB and fails from 1 MB on ("unreachable" in its WebAssembly).
 import { createRequire } from 'node:module';
 import { lazily } from '../base/lazily.ts';
 import { createWideKind, kindOfByte, space, unknown, type WideKind, wideKind } from './characters.ts';

@@ -103,8 +103,8 @@ async function lossIn(original: string, ids: Uint32Array): Promise<Loss> {
   const withSpace = vocabulary.bytesOf !== undefined;
   const loss = lossOf(text, [decoded], withSpace);
   if (loss.lost.size === 0) return loss;
-  // The library finds added tokens before it normalizes a text: decoding gives [SEP] where the normalized text has [sep]. So only
-  // characters count that both the decoded text and the normalized decoded text lack.
+  // The library finds added tokens before it normalizes a text: decoding gives [SEP] where the normalized text has [sep]. So a
+  // character counts as lost only if both the decoded text and the normalized decoded text lack it.
   const { lost } = lossOf(text, [normalize(decoded)], withSpace);
   const both = [...loss.lost]
     .map(([codePoint, times]) => [codePoint, Math.min(times, lost.get(codePoint) ?? 0)] as const)

@@ -102,7 +102,7 @@ export function tokenizerOf({ vocabularySize }: Pick<Tokenizer, 'vocabularySize'
   return vocabularySize > gpt2.vocabularySize ? gpt2 : exactTokenizerOf({ vocabularySize });
 }
 
-/** The built-in tokenizer with as many ids as a model: files of other programs have one token for each row of wte. */
+/** The built-in tokenizer with exactly a model's number of ids; undefined if there is none. */
 export const exactTokenizerOf = ({ vocabularySize }: Pick<Tokenizer, 'vocabularySize'>): BuiltInTokenizer | undefined =>
   builtInTokenizers.find((tokenizer) => tokenizer.vocabularySize === vocabularySize);
 

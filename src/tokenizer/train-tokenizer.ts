@@ -7,7 +7,7 @@ import { decodeUtf8 } from '../base/files/strict-text.ts';
 import { byteOf } from './gpt2-files.ts';
 import { libraryOf } from './huggingface-library.ts';
 
-/** Limits of the vocabulary: the 256 bytes and end of text; and the entries that the package learns. */
+/** Limits of the vocabulary's size: at least the 256 bytes and end of text, at most the entries that the package learns. */
 export const leastVocabulary = 257;
 export const mostVocabulary = 30_000;
 

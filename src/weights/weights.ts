@@ -34,7 +34,7 @@ export interface Weights {
   readonly damaged: readonly DamagedCheckpoint[];
   /**
    * Fills a model's master weights and the weights that are rounded from them. If the model's context is shorter than the stored
-   * one, only the first positions of wpe are loaded.
+   * model's, only the first positions of wpe are loaded.
    * @throws Gpt2Error if the model differs, or the weights cannot be read
    */
   load(model: Model): void;
@@ -46,7 +46,7 @@ export interface Weights {
  * Finds and verifies weights by name: the path of a run, a checkpoint, or a model file or folder of another program, or a model
  * of the Hugging Face hub, such as openai-community/gpt2 or OWNER/NAME@REVISION, which is downloaded once.
  * @throws UsageError for a name that stands for the size of a new model only, such as gpt2; Gpt2Error if no weights have the name,
- * they are damaged, or the download fails; InterruptedError after `signal`
+ * they are damaged, or the download fails; InterruptedError if `signal` is aborted
  * @example
  * const weights = await resolveWeights('runs/first');
  * weights.load(createModel(device, weights.model, { B: 1, T: 32, purpose: 'inference' }));

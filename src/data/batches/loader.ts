@@ -9,7 +9,7 @@ import { type Order, type OrderName, orderNames, orderOf, type Position, startPo
 
 /**
  * A micro-batch: `inputs` and `targets` (for each input the next token), both [B,T]. A target of -1 counts neither in the loss nor
- * in gradients. `next` of a loader returns the same two arrays each time.
+ * in gradients. Each call of a loader's `next` refills and returns the same two arrays.
  */
 export interface Batch {
   readonly inputs: Int32Array;

@@ -23,7 +23,7 @@ export interface FetchOptions {
 }
 
 export interface DownloadOptions extends FetchOptions {
-  /** Milliseconds before the second attempt, then twice as long before each further one. Default 1000. */
+  /** Milliseconds to wait before the second attempt; the wait doubles before each further attempt. Default 1000. */
   readonly pauseMilliseconds?: number;
   /** Milliseconds without an answer after which the download fails. Default: after 60 s without an answer, it is tried again. */
   readonly connectMilliseconds?: number;
@@ -58,7 +58,7 @@ export const huggingFace = (path: string): string =>
 /**
  * Downloads `url` to `path`, unless that file exists.
  * @throws Gpt2Error if the download fails (the received part is kept; the error's cause may be a `Refused`), or if the checksum or
- * the length is wrong; InterruptedError after `signal`
+ * the length is wrong; InterruptedError if `signal` is aborted
  */
 export async function download(url: string, path: string, options: DownloadOptions = {}): Promise<void> {
   if (existsSync(path)) return;

@@ -53,7 +53,7 @@ export async function prepareDataset(name: string, options: PrepareOptions = {})
     const other = hasTokenizer(before, chosen) ? '' : ` with the tokenizer ${before.tokenizer}`;
     throw standsInTheWay(folder, `a data set of ${before.source}${other}`);
   }
-  // Shards of a --from text, and of the package's files, are always made again, because both texts may have changed.
+  // Shards are always made again if the text comes from --from or from the package, because both texts may have changed.
   const mayStay = before !== undefined && !isOther && !from && !set.isOfPackage;
   if (mayStay && isWhole(folder, before)) return { folder, present: true, dataset: before };
 

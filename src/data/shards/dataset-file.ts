@@ -37,7 +37,7 @@ const datasetSchema = z.strictObject({
   /** The share of the text's characters that encoding lost, 0 to 1; only for tokenizers of the Hugging Face library. */
   lost: z.number().min(0).max(1).optional(),
   documents: z.int().positive().optional(),
-  /** The options and a hash of the input, by which prepro recognizes that this data set is already made. */
+  /** prepro's options and a hash of the input, by which a later prepro recognizes that this data set is already made. */
   made: z.record(z.string(), z.unknown()).optional(),
   shards: z.array(shardSchema),
 });

@@ -143,7 +143,7 @@ export function verifySizes(path: string): FoundCheckpoint {
 }
 
 /**
- * Checks the model's sizes, also against the weights file, before memory is allocated for the model.
+ * Checks that the model's sizes are possible and fit the size of the weights file, before memory is allocated for the model.
  * @throws Gpt2Error
  */
 export function checkModelSize(path: string, { model, files }: Pick<Manifest, 'model' | 'files'>): void {

@@ -70,7 +70,7 @@ const manifestSchema = z.object({
   position: positionSchema,
   /** Length of the run log, in bytes, when the checkpoint was written. */
   logBytes: count,
-  /** Code path of the library; bits are the same only on the same path. */
+  /** Code path of the library, such as avx2 or sm90: only the same code path gives the same bits. */
   codePath: z.string(),
   /** The training shards, to detect changed data. Checkpoints of older versions lack the hashes. */
   shards: z.array(z.object({ name: z.string(), tokens: count.max(2 ** 31 - 1), sha256: sha256.optional() })),

@@ -95,8 +95,8 @@ export const copiesOf = ({ config, masters }: Model, optimizer: readonly StateCo
 
 /**
  * Writes a checkpoint and returns its path. A checkpoint of the same step, complete or damaged, is replaced.
- * @throws WeightsError before anything is written; Gpt2Error if a write fails: the unfinished checkpoint is removed, older ones
- * are untouched
+ * @throws WeightsError for a weight that is not finite, before anything is written; Gpt2Error if a write fails: the unfinished
+ * checkpoint is removed, older ones are untouched
  */
 function writeState(head: CheckpointHead, state: State, make = makeInRun): string {
   const { folder, step, tokenizer } = head;

@@ -24,7 +24,7 @@ export function unfinishedPath(folder: string, name: string, ending: 'tmp' | 'ol
   }
 }
 
-/** A running process counts as a folder's writer only if the folder was changed this recently, because process ids are reused. */
+/** Time since a folder's last change in which a running process counts as its writer; limited because process ids are reused. */
 const writingMilliseconds = 3600_000;
 
 /**

@@ -63,7 +63,7 @@ export async function alone(
     }
     if (isWhole(folder)) return;
     await make();
-    // Processes that still wait find the folder complete.
+    // Removes the lock file: processes that still wait for the lock find the folder complete.
     rmSync(path, { force: true });
   } finally {
     closeSync(file);

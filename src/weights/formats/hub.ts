@@ -67,7 +67,7 @@ export function isRecordedAs(recorded: string, text: string): boolean {
 /**
  * Downloads a model unless the cache has it. If several processes call this, one downloads and the others wait.
  * @throws Gpt2Error if the hub has no such model or cannot be reached, or the model is not a GPT-2 that can be read;
- * InterruptedError after `signal`
+ * InterruptedError if `signal` is aborted
  */
 export async function fetchHubModel(name: HubName, options: FetchOptions = {}): Promise<HubModel> {
   const commit = await findCommit(name, options);
@@ -137,7 +137,7 @@ async function downloadModel(
   for (const file of describingFiles) await fetchFile(file);
   // Other architectures are refused before their gigabytes are downloaded.
   fromDownload(folder, () => readModelFolder(folder, name));
-  // The weights come last: they complete the folder.
+  // The weights are downloaded last: a folder with weights is complete.
   if (!(await fetchFile(weightsFile, onProgress))) throw await otherWeights(name, at);
 }
 

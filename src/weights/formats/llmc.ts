@@ -16,9 +16,9 @@ export const llmcVersions = { fp32: 3, bf16: 5 } as const;
 export const llmcHeaderBytes = 1024;
 
 /**
- * The tensors of a file, in `parameterTable`'s order: each is one parameter of all layers, or a parameter outside the layers. A
- * `name` has no layer ("qkvw"); `count`: elements of one layer.
- * @param rows of wte, the padded vocabulary
+ * The tensors of a file, in `parameterTable`'s order: each holds one parameter of all layers, or a parameter outside the layers.
+ * `name`: the parameter's name without its layer, "qkvw"; `count`: elements of one layer.
+ * @param rows number of rows of wte: the padded vocabulary
  */
 export function llmcTensors(config: ModelConfig, rows: number) {
   return parameterTable({ ...config, layers: 1 }).map(({ name, shape }) => ({
