@@ -78,7 +78,7 @@ export const matrixShape = ({ matrices, shape }: Parameter): MatrixShape => [
   elementCount(shape.slice(1)),
 ];
 
-/** Reserves workspace for the optimizers' ops. @returns elements of the scratch that all share: the maximum over the optimizers */
+/** Reserves workspace for the optimizers' ops. @returns elements of the scratch that the optimizers share: the maximum of their needs */
 export function scratchOf(device: Device, config: ModelConfig, choice: OptimizerChoice): number {
   const rows = assignedRows(config, choice);
   const needs = optimizersOf(config, choice).map((optimizer) => {

@@ -16,8 +16,8 @@ export interface Division {
   /** Maximum tokens in a shard. */
   readonly shardTokens: number;
   /**
-   * The share of the text for validation, from 0 to 1: a hash of its content chooses each block of a document. Or `first shard`, as
-   * llm.c divides FineWeb: shard 000000 is for validation, and all other shards but the last are full.
+   * The share of the text for validation, from 0 to 1: the hash of a block's text decides whether the block is chosen. Or
+   * `first shard`, as llm.c divides FineWeb: shard 000000 is for validation, and all other shards but the last are full.
    */
   readonly validation: number | 'first shard';
 }
