@@ -1,4 +1,4 @@
-// Finds the tokenizer that --tokenizer names for a new data set. For "char", the text's characters make the tokenizer.
+// Finds the tokenizer that --tokenizer names for a new data set. The tokenizer "char" is made from the characters of the text.
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { gpt2Error, UsageError } from '../base/errors.ts';
@@ -16,7 +16,7 @@ export const tokenizerNames: readonly string[] = [...builtInTokenizers.map(({ na
 export const tokenizerKinds = `${tokenizerNames.join(', ')}, a tokenizer.json or a folder that has one`;
 
 /**
- * The tokenizer of a name, or of the file or folder at this path; undefined for "char", which depends on the text.
+ * The tokenizer with this name, or in the file or folder at this path; undefined for "char", whose ids depend on the text.
  * @throws UsageError for an unknown name; Gpt2Error if the file cannot be used
  */
 export function chooseTokenizer(name: string): Tokenizer | undefined {
@@ -30,7 +30,7 @@ export function chooseTokenizer(name: string): Tokenizer | undefined {
   throw UsageError.takes('--tokenizer', tokenizerKinds, name);
 }
 
-/** The tokenizer in a folder, which is a data set, a checkpoint, a run, or a model of another program. @throws Gpt2Error */
+/** The tokenizer in a folder: a data set, a checkpoint, a run, or another program's model. @throws Gpt2Error if there is none */
 function tokenizerOfFolder(folder: string): Tokenizer {
   for (const each of [folder, ...checkpointsIn(folder)]) {
     const found = readFolderTokenizer(each, (what) => {
@@ -54,7 +54,7 @@ export interface LossOptions {
 /** The largest share of a text's characters that a tokenizer may lose without --lossy. */
 const mostLost = 0.001;
 
-/** Refuses a tokenizer that loses more characters of a text than `lossy` permits; prints a smaller loss. @throws Gpt2Error */
+/** Reports the characters that a tokenizer loses. @throws Gpt2Error if they are over a thousandth of the text, without `lossy` */
 export function refuseLoss(loss: Loss, { lossy, notice }: LossOptions): void {
   if (loss.lost.size === 0) return;
   const lost = `the tokenizer loses ${describeLoss(loss)}`;

@@ -1,4 +1,4 @@
-// Examines a folder before a data set is made in it. Another data set is replaced only on request, unknown files never.
+// Examines a folder before a data set is made in it. Another data set is replaced only with --overwrite, unknown files never.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { attempt, explained, Gpt2Error, gpt2Error, onCommandLine, orElse } from '../base/errors.ts';
@@ -43,7 +43,7 @@ export function standingIn(folder: string, prefix: string) {
     dataset,
     /** Files that a new data set removes: shards with the new data set's names, and the files of the present data set. */
     replaced,
-    /** Whether the folder holds a complete data set. A process killed while it moved shards there leaves only some of them. */
+    /** Whether the folder holds a complete data set: a process killed while it moved shards into the folder leaves only some shards. */
     isFinished: existsSync(join(folder, datasetFile)) || !isCutOff,
   };
 }
@@ -64,7 +64,7 @@ export function refuseForeignTokenizer(folder: string, file: string | undefined,
 export const writingTo = <R>(folder: string, work: () => R): R =>
   explained(`cannot write to ${folder}`, `name another folder${onCommandLine(' with --out')}`, work);
 
-/** Whether a folder's shards and tokenizer exist and have the recorded hashes, and dataset.json has the tokenizer's loss. */
+/** Whether shards and tokenizer exist, with the hashes in dataset.json, which also records the tokenizer's loss if it may have one. */
 export function isWhole(folder: string, dataset: Dataset): boolean {
   const tokenizer = attempt(() => readDatasetTokenizer(folder, dataset));
   if (tokenizer instanceof Gpt2Error || (tokenizer.encodeAll && tokenizer.lost === undefined)) return false;

@@ -5,9 +5,9 @@ import { adamw } from '../ops/ops.generated.ts';
 import type { Optimizer, StateRow, UpdateContext, UpdatePart } from './optimizer.ts';
 
 export const adamwDefaults = { beta1: 0.9, beta2: 0.95, eps: 1e-8 } as const;
-/** The largest beta. With beta 1, a moment would stay 0, and so would the bias correction by which it is divided. */
+/** The largest beta. With a beta of 1, a moment and the bias correction that divides it would both stay 0. */
 const largestBeta = 0.999999;
-/** Limits of the constants. eps stays above 0 in fp32 too: with 0, a weight without a gradient would be updated by 0 / 0. */
+/** Allowed ranges. The least eps is above 0 in fp32 too: with eps 0, a weight without a gradient would be updated by 0 / 0. */
 export const adamwRanges = { beta1: real(0, largestBeta), beta2: real(0, largestBeta), eps: real(1e-30) };
 
 /** AdamW's options: beta1, beta2 and eps (`train --help` explains them), weight decay, and a factor of the learning rate. */
@@ -47,7 +47,7 @@ export class AdamW implements Optimizer {
   }
 
   enqueue({ device, step, scalar }: UpdateContext, parts: readonly UpdatePart[]): void {
-    // Index of the first correction in the step block; the other one, 1 - beta2^t, follows.
+    // Index of the first bias correction in the step block; the second, 1 - beta2^t, follows.
     const firstScalar = scalar('1 - beta1^t');
     for (const { kind, state, ...tensors } of parts) {
       const weightDecay = kind === 'matrix' ? this.#weightDecay : 0;

@@ -1,4 +1,4 @@
-// Assigns parameters to optimizers. The assignment decides a run's optimizer state (rows, such as AdamW's m and v) and scratch.
+// Assigns parameters to optimizers. The assignment determines a run's optimizer state (rows such as AdamW's m and v) and scratch.
 import { checkGiven, checkValue } from '../base/checks/given.ts';
 import { isClass, UsageError, usageError } from '../base/errors.ts';
 import type { Selection } from '../model/arena.ts';
@@ -8,7 +8,7 @@ import type { Device } from '../native/device.ts';
 import { elementCount } from '../native/element-types.ts';
 import type { MatrixShape, Optimizer, StateRow } from './optimizer.ts';
 
-/** One optimizer for all parameters, or a function that returns the optimizer of a parameter: the same object at each call. */
+/** One optimizer for all parameters, or a function that returns a parameter's optimizer, always the same object for a parameter. */
 export type OptimizerChoice = Optimizer | ((parameter: Parameter) => Optimizer);
 
 /** A row of optimizer state, such as AdamW's m, and the run's parameters that have this state. */
@@ -18,7 +18,7 @@ export interface AssignedRow {
   readonly selected: Selection;
 }
 
-/** The optimizer of a parameter. @throws UsageError if `choice` returns none, or one that cannot update the parameter */
+/** The optimizer of a parameter. @throws UsageError if `choice` returns no optimizer, or one that cannot update the parameter */
 export function optimizerOf(choice: OptimizerChoice, parameter: Parameter): Optimizer {
   const optimizer = typeof choice === 'function' && !isClass(choice) ? choice(parameter) : (choice as Optimizer);
   const { name, kind } = parameter;
@@ -28,7 +28,7 @@ export function optimizerOf(choice: OptimizerChoice, parameter: Parameter): Opti
   throw usageError`${optimizer.name} does not update ${name}, a ${kind}; choose another optimizer for it, such as AdamW`;
 }
 
-/** The run's optimizers, each once, in the order of the parameter table. @throws UsageError for a missing or invalid member */
+/** The run's optimizers, each once, in the parameter table's order. @throws UsageError if a field of one is missing or invalid */
 export function optimizersOf(config: ModelConfig, choice: OptimizerChoice): Optimizer[] {
   const all = parameterTable(config).map((parameter) => {
     const optimizer = optimizerOf(choice, parameter);
@@ -40,7 +40,7 @@ export function optimizersOf(config: ModelConfig, choice: OptimizerChoice): Opti
     checkValue("an optimizer's enqueue", 'function', enqueue);
     checkValue("an optimizer's scalars", { member: 'flatMap', what: 'an array' }, scalars);
     const row = { name: 'text', dtype: ['fp32'], parameters: 'function', granularity: ['element', 'matrix'] } as const;
-    // Only the known members are passed, because a row may be an object of a class that has further members.
+    // Only the four known fields are passed: `checkGiven` refuses others, which a row of a user's class may have.
     for (const { name, dtype, parameters, granularity } of rows)
       checkGiven({ name, dtype, parameters, granularity }, row, {});
     for (const { name, at } of scalars) checkGiven({ name, at }, { name: 'text', at: 'function' }, {});
@@ -66,7 +66,7 @@ export function assignedRows(config: ModelConfig, choice: OptimizerChoice): Assi
     .filter(({ selected }) => table.some(selected));
 }
 
-/** Selects the parameters whose matrices an optimizer such as Muon updates as a whole: ranks must not divide them. */
+/** Selects the parameters whose optimizer, such as Muon, needs whole matrices: ranks must not divide these matrices. */
 export const updatedWhole =
   (choice: OptimizerChoice): Selection =>
   (parameter) =>
@@ -78,7 +78,7 @@ export const matrixShape = ({ matrices, shape }: Parameter): MatrixShape => [
   elementCount(shape.slice(1)),
 ];
 
-/** Reserves the optimizers' workspace. @returns the most scratch that one of them needs, in elements, on each rank */
+/** Reserves workspace for the optimizers' ops. @returns elements of the scratch that the optimizers share: the maximum of their needs */
 export function scratchOf(device: Device, config: ModelConfig, choice: OptimizerChoice): number {
   const rows = assignedRows(config, choice);
   const needs = optimizersOf(config, choice).map((optimizer) => {

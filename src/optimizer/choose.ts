@@ -24,7 +24,7 @@ export interface OptimizerOptions extends AdamWOptions {
 
 export function chooseOptimizer(options: OptimizerOptions): OptimizerChoice {
   const { weightDecay, beta1, beta2, eps, learningRate, muonLearningRate } = options;
-  // Optimizers take multiples of the step's rate, so that all rates follow one schedule. With --lr 0 the step's rate is 0.
+  // An optimizer's rate is a multiple of the step's learning rate, so that one schedule scales all rates. With --lr 0 all are 0.
   const multiple = (rate: number) => (learningRate === 0 ? 0 : rate / learningRate);
   const adamwAt = (rate: number) => new AdamW({ weightDecay, beta1, beta2, eps, rate: multiple(rate) });
   const adamw = adamwAt(learningRate);

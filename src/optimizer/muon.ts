@@ -1,4 +1,4 @@
-// The optimizer Muon (Jordan 2024): momentum, made orthogonal by a Newton-Schulz iteration. See docs/optimizers.md.
+// The optimizer Muon (Jordan 2024): a matrix's update is its momentum, made orthogonal by a Newton-Schulz iteration.
 import { checkGiven, factor, real, whole } from '../base/checks/given.ts';
 import type { Selection } from '../model/arena.ts';
 import type { Device } from '../native/device.ts';
@@ -13,7 +13,7 @@ import {
 import { type Iteration, type IterationName, iterationNames, iterations } from './newton-schulz.ts';
 import type { MatrixShape, Optimizer, StateRow, UpdateContext, UpdatePart } from './optimizer.ts';
 
-/** Defaults of Muon's options; the learning rate is the one of Jordan (2024) for GPT-2. */
+/** Defaults of Muon's options. The learning rate is Jordan's (2024) for GPT-2. */
 export const muonDefaults = { learningRate: 0.02, momentum: 0.95, newtonSchulz: 'polar-express' } as const;
 /** Momentum in the first step, if `momentumWarmup` is not 0. */
 const firstMomentum = 0.85;
@@ -39,12 +39,12 @@ export interface MuonOptions {
 }
 
 /**
- * Selects the matrices of the transformer blocks, for which Muon is made.
+ * Selects the matrices of the transformer blocks, which Muon is designed for.
  * @example const blockMatrices = parameterTable(config).filter(isBlockMatrix);
  */
 export const isBlockMatrix: Selection = ({ kind, name }) => kind === 'matrix' && name.startsWith('h.');
 
-/** Groups matrices of equal size, R x K with R <= K (tall ones are transposed), into op calls of up to `elements` elements. */
+/** Groups matrices of equal size R x K, R <= K, into batches of at most `elements` elements. A tall matrix counts as transposed. */
 function batchesOf<Matrix>(matrices: readonly Matrix[], shapeOf: (matrix: Matrix) => MatrixShape, elements: number) {
   const byShape = new Map<string, { R: number; K: number; matrices: Matrix[] }>();
   for (const matrix of matrices) {
@@ -63,12 +63,12 @@ function batchesOf<Matrix>(matrices: readonly Matrix[], shapeOf: (matrix: Matrix
 
 const shapeOf = ({ weight }: UpdatePart) => weight.shape as MatrixShape;
 
-/** Elements of one of the two scratch buffers between which the iteration alternates, rounded up to 64 bytes in bf16. */
+/** Size, in elements, of each of the iteration's two scratch buffers: rounded up to 32 elements, which are 64 bytes in bf16. */
 const halfOf = (elements: number): number => Math.ceil(elements / 32) * 32;
 
 /**
- * Muon, by default with momentum 0.95 and the polar-express iteration. It updates matrices only, and is meant for those of the
- * transformer blocks. `rate` multiplies the learning rate in the step block.
+ * Muon, by default with momentum 0.95 and the polar-express iteration. Muon updates matrices only, and is designed for the matrices
+ * of the transformer blocks. `rate` multiplies the learning rate in the step block.
  * @throws UsageError for an option out of range
  * @example
  * const adamw = new AdamW({ weightDecay: 0.1 });
@@ -89,7 +89,7 @@ export class Muon implements Optimizer {
   readonly #iteration: Iteration;
   readonly #batchElements: number;
 
-  /** @param batchElements the most elements in a batch of matrices; in bf16 the scratch takes 4 bytes for each */
+  /** @param batchElements the most elements in a batch of matrices; the two scratch buffers take 4 bytes per element in bf16 */
   constructor(options: MuonOptions, batchElements = 2 ** 26) {
     checkGiven(options, { rate: factor, weightDecay: real(0) }, muonRanges);
     const { momentum = muonDefaults.momentum, momentumWarmup: warmup = 0, ...others } = options;

@@ -16,7 +16,7 @@ const safety = 1.01;
 /** Replaces x by x / safety, so that a polynomial also suits singular values up to `safety` times as large. */
 const safer = ([a, b, c]: Polynomial): Polynomial => [a / safety, b / safety ** 3, c / safety ** 5];
 
-/** The published polynomials of the five steps, in order, which are optimal for singular values from 0.001 to 1. */
+/** The published polynomials of Polar Express, one for each of five steps, which are optimal for singular values from 0.001 to 1. */
 const polarExpress: readonly Polynomial[] = [
   [8.28721201814563, -23.595886519098837, 17.300387312530933],
   [4.107059111542203, -2.9478499167379106, 0.5448431082926601],
@@ -29,7 +29,7 @@ const polarExpress: readonly Polynomial[] = [
 export const iterations = {
   /** Amsel et al. 2025 (arXiv 2505.16932), with five steps, as many as `quintic`. */
   'polar-express': { steps: polarExpress.map(safer), margin: safety },
-  /** Jordan 2024: chosen for the steepest slope at 0. Singular values end between 0.68 and 1.2 instead of at 1. */
+  /** Jordan 2024: coefficients with the steepest slope at 0. Singular values end between 0.68 and 1.2 instead of at 1. */
   quintic: { steps: Array<Polynomial>(5).fill([3.4445, -4.775, 2.0315]), margin: 1 },
   /** Every step doubles small singular values; singular values of 1 stay 1. */
   cubic: { steps: Array<Polynomial>(12).fill([2, -1.5, 0.5]), margin: 1 },

@@ -1,11 +1,11 @@
 // The interface of optimizers: the state for each parameter, the scalars for each step, and the ops of an update. Memory
-// planning, checkpoints, ZeRO, saving and replay derive from it. Implementations: adamw.ts, muon.ts.
+// planning, checkpoints, ZeRO, saving and replay derive from this interface. Implementations: adamw.ts, muon.ts.
 import type { Selection } from '../model/arena.ts';
 import type { ParameterKind } from '../model/parameters.ts';
 import type { Device } from '../native/device.ts';
 import type { Tensor } from '../native/tensor.ts';
 
-/** A row of optimizer state, such as AdamW's m: for each selected parameter, a tensor of the parameter's shape, at first zero. */
+/** A row of optimizer state, such as AdamW's m: for each selected parameter, a tensor of the parameter's shape, initially zero. */
 export interface StateRow {
   /** Key in `UpdatePart.state` and prefix of tensors in optimizer.safetensors: "m" gives "m.wte.weight". */
   readonly name: string;
@@ -20,7 +20,7 @@ export interface StateRow {
   readonly granularity: 'element' | 'matrix';
 }
 
-/** A value of each step that ops read from the step block in device memory, because arguments in a recorded CUDA graph are fixed. */
+/** A number that changes with the step. Ops read it from the step block in device memory, because a CUDA graph's arguments are fixed. */
 export interface StepScalar {
   readonly name: string;
   /** The value in a step. @param step counted from 0 */
@@ -29,7 +29,7 @@ export interface StepScalar {
 
 export type MatrixShape = readonly [rows: number, columns: number];
 
-/** Tensors that one update reads and writes: of a range of parameters, or of one matrix. All have the same shape. */
+/** Tensors, all of one shape, that one update reads and writes. They cover a range of parameters or a single matrix. */
 export interface UpdatePart {
   readonly kind: ParameterKind;
   readonly weight: Tensor;
@@ -40,14 +40,14 @@ export interface UpdatePart {
   readonly state: Readonly<Record<string, Tensor>>;
 }
 
-/** Arguments of `Optimizer.enqueue` that all tensors of an update share. */
+/** Arguments of `Optimizer.enqueue` that are common to all parts of an update. */
 export interface UpdateContext {
   readonly device: Device;
-  /** The step block, floats in device memory. Ops multiply gradients by its CLIP and change nothing if UPDATED is 0. */
+  /** The step block, floats in device memory. Ops multiply gradients by the block's CLIP, and change nothing if its UPDATED is 0. */
   readonly step: Tensor;
-  /** The index in the step block of the optimizer's scalar with this name; indices follow the order of `scalars`. @throws UsageError */
+  /** The step block's index of the optimizer's scalar `name`; indices follow the order of `scalars`. @throws UsageError if it has none */
   readonly scalar: (name: string) => number;
-  /** Memory of the size that the optimizer's `scratch` returned, [elements], with any content; absent if that is 0. */
+  /** Uninitialized memory, at least as many elements as the optimizer's `scratch` returned; absent if no optimizer needs any. */
   readonly scratch?: Tensor | undefined;
 }
 
@@ -59,15 +59,15 @@ export interface Optimizer {
   /** Selects the parameters that the optimizer can update. Default: all. */
   readonly accepts?: Selection;
   /**
-   * Reserves the workspace that the optimizer's ops need to update any of these matrices, [rows, columns]. Only matrices with a
-   * row of granularity 'matrix' are passed.
+   * Reserves the workspace that the optimizer's ops need to update any of these matrices, [rows, columns]. Only matrices that have
+   * a state row of granularity 'matrix' are passed.
    * @returns elements, in the device's type, of the scratch that the updates need; all optimizers of a run share the scratch
    */
   scratch?(device: Device, matrices: readonly MatrixShape[]): number;
   /**
-   * Enqueues the ops that update master, weight and state of `parts`. A step may call it several times, each time with other
-   * parts. It must enqueue the same ops in each step: later steps launch the recorded CUDA graph, or on a CPU repeat the recorded
-   * calls, without calling it again (unless it reads or writes host memory on a CPU).
+   * Enqueues the ops that update master, weight and state of `parts`. A step may call `enqueue` several times, with different parts.
+   * Every step must enqueue the same ops, because later steps do not call `enqueue`: they launch the recorded CUDA graph or, on a
+   * CPU, repeat the recorded library calls. An `enqueue` that accesses host memory on a CPU is an exception: every step calls it.
    */
   enqueue(context: UpdateContext, parts: readonly UpdatePart[]): void;
 }

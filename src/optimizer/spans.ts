@@ -1,4 +1,4 @@
-// Divides the arenas (matrices, vectors) into spans: neighbouring parameters that one call updates, or single matrices.
+// Divides a model's arenas (one buffer of matrices, one of vectors) into spans: neighbouring parameters, or one matrix.
 import { arenaLayout, bucketOf, type ParameterCopy, undivided } from '../model/arena.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { type Parameter, type ParameterKind, parameterTable } from '../model/parameters.ts';
@@ -16,7 +16,7 @@ export interface Span {
   readonly end: number;
   /** [rows, columns] of a single matrix; undefined for neighbouring parameters. */
   readonly shape?: readonly number[];
-  /** For each state row, elements that this rank has in earlier buckets without such state: the row has no memory for them. */
+  /** For each state row: the number of this rank's elements in earlier buckets that lack this state, and take no memory in the row. */
   readonly gaps: readonly number[];
 }
 
@@ -39,7 +39,7 @@ export function spansOf(
       kind === 'vector' ? 0 : (bucketStart - copy.layout.buckets[bucket]!.start) / division.shares,
     );
     const start = startOf(parameter);
-    // A matrix's span ends with its bucket, not at the next parameter, because a row may have no memory beyond its last bucket.
+    // A matrix's span ends with its bucket, not at the next parameter, because a state row may have no memory after its last bucket.
     const end = kind === 'vector' ? layout.sizes.vector : bucketStart + count;
     const common = { kind, optimizer, rows, gaps };
     const last = spans[kind].at(-1);
@@ -54,7 +54,7 @@ export function spansOf(
   return [...apart(spans.matrix), ...apart(spans.vector)];
 }
 
-/** Ends each span where the next begins. Padding between parameters is then updated too: it is zero, and stays zero. */
+/** Cuts off each span where the next span begins. A span includes padding between parameters: updates keep this padding zero. */
 const apart = (spans: readonly Span[]): Span[] =>
   spans.map((span, index) => ({ ...span, end: Math.min(span.end, spans[index + 1]?.start ?? span.end) }));
 

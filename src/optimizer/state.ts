@@ -1,5 +1,5 @@
-// The optimizers of a run, applied to a model: allocates their state, lays out their scalars, and enqueues updates of ranges of
-// the parameters. train/step/step-ops.ts decides the order of ranges.
+// Applies a run's optimizers to a model: allocates their state, lays out their scalars in the step block, and enqueues updates of
+// ranges of parameters. train/step/step-ops.ts chooses the order of the ranges.
 import { checkSynchronous, checkValue, real } from '../base/checks/given.ts';
 import { usageError } from '../base/errors.ts';
 import type { ParameterCopy } from '../model/arena.ts';
@@ -11,7 +11,7 @@ import { assignedRows, type OptimizerChoice, optimizersOf, scratchOf } from './a
 import type { Optimizer, UpdatePart } from './optimizer.ts';
 import { type AllocatedRow, type Span, spansOf } from './spans.ts';
 
-/** A row of optimizer state, such as AdamW's m, in device memory, as checkpoints take it. */
+/** A row of optimizer state in device memory, such as AdamW's m, with the fields that checkpoints need. */
 export interface StateCopy {
   readonly of: OptimizerState;
   readonly name: string;
@@ -19,19 +19,19 @@ export interface StateCopy {
   readonly copy: ParameterCopy;
 }
 
-/** A range of an arena, the buffer of a model's matrices or of its vectors, in elements. */
+/** A range, in elements, of an arena: the buffer of a model's matrices or the buffer of its vectors. */
 interface Range {
   readonly start: number;
   readonly count: number;
-  /** Start in this rank's masters and gradients, which with ZeRO-1 hold only the rank's shares of the arena. */
+  /** The range's start in this rank's masters and gradients. With ZeRO-1, these hold only the rank's shares of the arena. */
   readonly inParts: number;
 }
 
-/** For each model, the optimizer state that a step or a checkpoint changed last. */
+/** For each model, the optimizer state that was changed last, by a training step or by loading a checkpoint. */
 const lastState = new WeakMap<Model, OptimizerState>();
 
 /**
- * @param isSaved whether `optimizer` is about to be saved: it must then be of the trainer that updated the model last
+ * @param isSaved whether `optimizer` is about to be saved: it must then belong to the trainer that updated the model last
  * @returns the state that has these rows; undefined if `optimizer` is empty
  * @throws UsageError unless `optimizer` holds all state rows of one trainer of `model`, or none
  */
@@ -71,7 +71,7 @@ export class OptimizerState {
       throw usageError`the optimizers have ${count} scalars, more than the ${room} of a step; take fewer optimizers, or optimizers with fewer scalars`;
   }
 
-  /** All state rows, as checkpoints take them. */
+  /** All state rows, for checkpoints. */
   get copies(): StateCopy[] {
     const table = parameterTable(this.model.config);
     return this.#rows.map(({ row: { name }, selected, copy }) => {
@@ -89,7 +89,7 @@ export class OptimizerState {
     if (this.#rows.length > 0) lastState.set(this.model, this);
   }
 
-  /** Values of all optimizers' scalars in step `index`, counted from 0, for the step block from GPT2_STEP_SCALARS on. */
+  /** The scalars of all optimizers in step `index` (from 0), in the order of the step block's floats from GPT2_STEP_SCALARS on. */
   scalarsAt(index: number): number[] {
     return this.optimizers.flatMap(({ name, scalars }) =>
       scalars.map((scalar) => {

@@ -1,5 +1,5 @@
-// Checks that all ranks have the same program, configuration and data. Each rank gathers the facts of all and finds the same
-// first difference from rank 0, so all end with the same error.
+// Checks that all ranks have the same program, configuration and data. Every rank gathers the facts of all ranks and finds the
+// same first difference to rank 0's, so that every rank ends with the same error.
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, extname, join } from 'node:path';
@@ -10,7 +10,7 @@ import type { Ranks } from './ranks.ts';
 /** Named values that must be equal on all ranks; a value may be an object with further names. */
 type Facts = Readonly<Record<string, unknown>>;
 
-/** Compares `facts` of all ranks. @throws RankError, the same on every rank, naming the first fact that differs */
+/** Compares every rank's `facts` with rank 0's. @throws RankError, the same on every rank, naming the first fact that differs */
 export async function agree(ranks: Ranks, facts: Facts): Promise<void> {
   const all = await ranks.allGather(facts);
   const wanted = flat(all[0]!);

@@ -1,12 +1,12 @@
-// Sends messages between two processes, one JSON value per line over TCP. First both prove that they belong to the same job: each
-// returns an HMAC of the other's random challenge under the job's token, which is never sent. Later messages are neither
-// encrypted nor authenticated.
+// Sends messages between two processes, one JSON value per line over TCP. First, each process proves that it belongs to the job: it
+// returns an HMAC of the other's random challenge. The key of the HMAC is the job's token, which is never sent. Later messages are
+// neither encrypted nor authenticated.
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Socket } from 'node:net';
 
 export type Message = Readonly<Record<string, unknown>>;
 
-/** Limits of a message in characters: before the peer has proved that it belongs to the job, and afterwards. */
+/** The most characters of a message: until the peer has proved that it belongs to the job, and afterwards. */
 const longestUntrusted = 1000;
 const longest = 1 << 28;
 /** Time that a closed channel waits for its peer to close too. */
@@ -71,7 +71,7 @@ export class Channel {
     });
   }
 
-  /** Reads until the peer has closed too: ending with unread data resets the connection, and the peer loses messages. */
+  /** Ends this side, but reads until the peer closes: an end with unread data would reset the connection, and the peer lose messages. */
   close(): void {
     if (this.#socket.destroyed) return;
     this.#socket.end();
@@ -122,7 +122,7 @@ const isProof = (wanted: string, proof: unknown): boolean => {
 const answerMilliseconds = 5000;
 
 /**
- * Authenticates a peer at rank 0 and returns the peer's rank.
+ * Runs on rank 0: authenticates the process that has connected, and returns its rank.
  * @param refuse returns the reason why a rank may not join, or undefined
  * @throws Error with the reason for a refusal
  */
@@ -151,7 +151,7 @@ export async function welcome(
 
 export class RefusedError extends Error {}
 
-/** Joins rank 0. @throws RefusedError; another Error if the peer does not answer or is not rank 0 of this job */
+/** Runs on every other rank: joins rank 0's job. @throws RefusedError; Error if the peer does not answer or is not this job's rank 0 */
 export async function introduce(
   channel: Channel,
   { token, rank, ranks }: { token: string; rank: number; ranks: number },

@@ -11,13 +11,13 @@ import { masterPort } from './place.ts';
 /** Time that ranks have to end after one has failed; rank 0 has longer, because it may be writing a checkpoint. */
 const graceMilliseconds = 3000;
 const rootGraceMilliseconds = 8000;
-/** Number of characters kept from the end of the standard error of each rank other than 0; errors.ts cuts a message at 1500. */
+/** Characters to keep from the end of a rank's standard error (rank 0's is not read). errors.ts cuts a message at 1500. */
 const keptCharacters = 1400;
 
 /**
  * Runs `count` ranks until they end. Rank 0 uses this process's standard streams.
- * @param signal once aborted, every rank receives the signal that its reason, an exit code such as 130, stands for
- * @throws ExitError of rank 0, which has printed the reason; otherwise Gpt2Error with the rank that failed and the reason
+ * @param signal its abort sends every rank a process signal, which `signal.reason`, an exit code such as 130 for SIGINT, selects
+ * @throws ExitError if rank 0 ended with an error, which it has printed; otherwise Gpt2Error with the rank that failed and the reason
  */
 export async function launchRanks(count: number, signal?: AbortSignal): Promise<void> {
   const port = String(masterPort() ?? (await freePort()));
@@ -27,7 +27,7 @@ export async function launchRanks(count: number, signal?: AbortSignal): Promise<
     for (const { child } of ranks) child.kill(signalOf(signal?.reason) ?? 'SIGTERM');
   };
   signal?.addEventListener('abort', pass, { once: true });
-  // A second signal ends this process at once, and its exit passes a signal on: that ends a rank that hangs in a kernel.
+  // A second signal ends this process at once. Its exit signals the ranks again, which ends a rank that hangs in a kernel.
   process.once('exit', pass);
   /** The first rank that failed; the others end because of it. */
   let failed: number | undefined;
@@ -55,7 +55,7 @@ export async function launchRanks(count: number, signal?: AbortSignal): Promise<
 interface End {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
-  /** The end of the rank's standard error; empty for rank 0, which shares this process's. */
+  /** The last characters of the rank's standard error; empty for rank 0, which writes to this process's. */
   readonly stderr: string;
 }
 

@@ -3,7 +3,7 @@
 export const beatMilliseconds = 1000;
 /** Milliseconds that a rank may be silent outside of steps, while it checks shards, fills weights or writes files. */
 const idlePatience = 600_000;
-/** A step hangs after this many times the longest earlier step, or the time after which a rank is silent, whichever is longer. */
+/** A step counts as hung after this many times the longest earlier step or the limit of silence, whichever of the two is longer. */
 const hangFactor = 10;
 
 /** The last known state of another rank. */
@@ -22,7 +22,7 @@ export function livenessOf(ranks: Iterable<number>, silenceSeconds: number) {
   const silence = silenceSeconds * 1000;
   let patience = idlePatience;
   let longestStep = 0;
-  /** Time at which the last step was done; undefined before the first step, and after work other than a step. */
+  /** Time at which the last step was done; undefined until the first step is done, and after work other than a step. */
   let stepDone: number | undefined;
   let lastCheck = begun;
   const liveness = {
@@ -56,12 +56,12 @@ export function livenessOf(ranks: Iterable<number>, silenceSeconds: number) {
       patience = idlePatience;
       liveness.pause();
     },
-    /** Failures of other ranks, and of this rank (`self`) if all hang; must be called every `beatMilliseconds`. */
+    /** Ranks that are silent or lag, and this rank (`self`) if no rank finishes the step. To be called every `beatMilliseconds`. */
     failures(self: number): { readonly rank: number; readonly reason: string }[] {
       const now = performance.now();
       const late = now - lastCheck - beatMilliseconds;
       lastCheck = now;
-      // If this process was busy, it has not read the messages that others sent meanwhile: they do not count as silent.
+      // While this process was busy, it has not read the other ranks' messages: these ranks do not count as silent.
       if (late > beatMilliseconds) for (const other of others.values()) other.heard = now;
       const furthest = Math.max(liveness.step, ...[...others.values()].map(({ step }) => step));
       const found = [...others].flatMap(([rank, other]) => {

@@ -11,7 +11,7 @@ const retryMilliseconds = 200;
 const quietMilliseconds = 5000;
 
 /**
- * Opens channels, keyed by rank: rank 0 to every other rank, any other rank to rank 0 alone.
+ * Opens channels, keyed by rank: from rank 0 to every other rank, from any other rank only to rank 0.
  * @throws Gpt2Error if a rank does not connect in time, or rank 0 refuses this one
  */
 export async function meet(

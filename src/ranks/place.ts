@@ -42,7 +42,7 @@ export function checkPlace(place: Place): void {
   checkValue('rank', number(0, place.ranks - 1), place.rank);
 }
 
-/** The environment variables of a launcher such as torchrun, and the values that it sets; defaults are added later. */
+/** Names of a launcher's environment variables, and values of others that it sets; `placeFromEnvironment` adds defaults. */
 interface Launcher {
   readonly names: { rank: string; ranks: string; localRank: string; localRanks: string };
   /** A name by which the launcher identifies the job; undefined if it sets none. */
@@ -128,7 +128,7 @@ function openMpi(environment: Environment): Launcher | undefined {
   };
 }
 
-/** CPU threads of this rank: --threads, or for 0 (all cores) the cores of the machine divided by the number of its ranks. */
+/** CPU threads of this rank: `threads` or, if that is 0 (all cores), the machine's cores divided by the number of its ranks. */
 export const threadsOf = (threads: number, place: Place | undefined): number =>
   threads || !place ? threads : Math.max(1, Math.floor(availableParallelism() / place.localRanks));
 
@@ -138,7 +138,7 @@ export function firstNode(nodes: string): string {
   return `${match[1]}${match[2] ?? ''}${match[3] ?? ''}`;
 }
 
-/** MASTER_PORT plus `beyond`; undefined if MASTER_PORT is not set. @throws UsageError */
+/** MASTER_PORT plus `beyond`; undefined if MASTER_PORT is not set. @throws UsageError if it is not a port */
 export function masterPort(environment: Environment = process.env, beyond = 0): number | undefined {
   if (!environment.MASTER_PORT) return undefined;
   return whole(environment, 'MASTER_PORT', 1, mostPort - beyond) + beyond;
@@ -150,5 +150,5 @@ function derivedPort(job: string | undefined): number {
   return 10_000 + (hash('sha256', job, 'buffer').readUInt32LE() % 20_000);
 }
 
-/** A token that separates jobs, but anyone who knows the job's name can derive; in shared networks set GPT2_JOB_TOKEN. */
+/** A token that tells jobs apart. It is no secret, because it derives from the job's name: set GPT2_JOB_TOKEN on shared networks. */
 const derivedToken = (job: string): string => hash('sha256', `gpt2.ts ${job} ${process.getuid?.() ?? ''}`);

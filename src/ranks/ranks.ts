@@ -11,11 +11,11 @@ import type { Place } from './place.ts';
 /** The failure of a job of several ranks; every rank ends with the same error. */
 export class RankError extends Gpt2Error {
   override readonly name = 'RankError';
-  /** Whether rank 0 prints this error on the same machine: a run that cannot begin then prints one line, not one per rank. */
+  /** Whether rank 0 prints this error on the same machine, so that a run that cannot begin prints one line, not one per rank. */
   isPrinted = false;
 }
 
-/** Time that rank 0 waits for the cause of a failure, once a rank has reported an error that is only the effect. */
+/** Time that rank 0 waits for the cause of a failure, once a rank has reported an error that another rank may have caused. */
 const causeMilliseconds = 1000;
 /** Time that a failing rank waits for the verdict of rank 0. */
 const verdictMilliseconds = 4000;
@@ -28,7 +28,7 @@ interface Blame {
   readonly isEffect: boolean;
 }
 
-/** Blames a rank for its error. When a rank ends, collectives of the others fail, and on GPUs reads of its memory. */
+/** Blames a rank for an error, which may be an effect: when a rank ends, others' collectives fail, and on GPUs reads of its memory. */
 function blameFor(error: unknown, rank: number): Blame {
   if (!(error instanceof Gpt2Error)) return { rank, deed: `: a defect of gpt2.ts: ${error}`, isEffect: false };
   const native = [error, error.cause].find((each) => each instanceof NativeError);
@@ -86,7 +86,7 @@ export class Ranks {
     }
   }
 
-  /** Runs `work` on every rank; an error on one rank ends all. */
+  /** Joins the job, runs `work`, and leaves; every rank must call this. An error on one rank ends all ranks. */
   static async together<R>(
     place: Place,
     notice: (text: string) => void,
@@ -117,14 +117,14 @@ export class Ranks {
     this.#others = channels;
     this.liveness = livenessOf(channels.keys(), place.silenceSeconds);
     for (const rank of channels.keys()) this.#inbox.set(rank, []);
-    // After the loop above, because a rank that has already ended fails the job at once, and the failure is sent to all.
+    // After the assignments above: if a rank has already ended, `listen` fails the job at once, and sends the failure to all ranks.
     for (const [rank, channel] of channels) {
       channel.listen(
         (message) => this.#receive(rank, message),
         (reason) => this.#lost(rank, reason),
       );
     }
-    // setImmediate, to read arrived messages first: a write to a rank that has ended loses its last message, the reason.
+    // setImmediate, to read arrived messages first: writing to a rank that has ended would lose that rank's last message, the reason.
     this.#timer = setInterval(() => setImmediate(() => this.#left || this.#beat()), beatMilliseconds).unref();
   }
 
@@ -147,7 +147,7 @@ export class Ranks {
 
   /** The sum of all ranks' values, added in the order of ranks. */
   async sum(value: number): Promise<number> {
-    // Sent as text: JSON has no NaN.
+    // Values are sent as text, because JSON has no NaN.
     return (await this.allGather(String(value))).reduce((sum, each) => sum + Number(each), 0);
   }
 
@@ -155,7 +155,7 @@ export class Ranks {
     await this.allGather(null);
   }
 
-  /** Does `work` on rank 0, which shows its progress, then on the other ranks, which find a finished download, for example. */
+  /** Runs `work` on rank 0, then on all other ranks. In a download, rank 0 shows progress; the other ranks find the finished file. */
   async afterRoot<T>(work: () => Promise<T>): Promise<T> {
     if (!this.isRoot) await this.barrier();
     const result = await work();
@@ -185,7 +185,7 @@ export class Ranks {
 
   /** Reports an error of this rank to all, and returns the error with which every rank ends. */
   async fail(error: unknown): Promise<unknown> {
-    // An error that is no Gpt2Error is a bug, whose stack is needed.
+    // An error that is no Gpt2Error is a bug: it is returned unchanged, because its stack is needed.
     if (this.#verdict) return error instanceof Gpt2Error ? this.#verdict : error;
     if (this.#left) return error;
     const blame = blameFor(error, this.rank);
@@ -220,7 +220,7 @@ export class Ranks {
 
   async #next(rank: number): Promise<unknown> {
     const queue = this.#inbox.get(rank)!;
-    // No Promise.race with `failed`: that promise would keep a reaction of every wait until the run ends.
+    // Promise.race with `failed` is avoided, because `failed` would keep a callback of every wait until the run ends.
     while (queue.length === 0 && !this.#verdict) {
       await new Promise<void>((resolve) => {
         this.#wake = resolve;

@@ -1,5 +1,5 @@
-// The tokenizer "char": each character of a text is an id, in the order of code points, as in nanoGPT's first example. The
-// tokenizer has no end of text. Its file is a tokenizer.json that the Hugging Face tokenizers library can read.
+// The tokenizer "char": each character of a text has an id, in the order of code points, as in nanoGPT's first example. No id
+// marks the end of a text. The tokenizer's file is a tokenizer.json that the Hugging Face library `tokenizers` can read.
 import { isDeepStrictEqual } from 'node:util';
 import { Gpt2Error } from '../base/errors.ts';
 import { codePointAt } from './characters.ts';

@@ -1,6 +1,6 @@
-// Classifies the characters of a UTF-8 text by GPT-2's pattern: \s, \p{L}, \p{N}, or other. A kind is `unknown` unless it is the
-// same in every version of Unicode since 7.0 and in every engine; for unknown characters gpt2.ts calls tiktoken. White space is
-// Unicode's White_Space (JavaScript's \s also has U+FEFF and lacks U+0085).
+// Classifies characters of UTF-8 text into the kinds of GPT-2's pattern: \s, \p{L}, \p{N}, or other. A character is `unknown` if
+// versions of Unicode since 7.0, or regex engines, may disagree on its kind; gpt2.ts passes unknown characters to tiktoken.
+// White space is Unicode's White_Space (JavaScript's \s also has U+FEFF and lacks U+0085).
 
 export const unknown = 0;
 export const space = 1;
@@ -16,12 +16,12 @@ const kindOf = (codePoint: number): number => {
   return /\p{N}/u.test(character) ? digit : other;
 };
 
-/** Kinds by code point: Latin, Greek and Cyrillic up to U+052F, and general punctuation from U+2000 on. */
+/** Kinds by code point: Latin, Greek and Cyrillic up to U+052F, and punctuation from U+2000 on; code points between are unknown. */
 const kinds = Uint8Array.from({ length: 0x2060 }, (_, codePoint) =>
   codePoint < 0x530 || codePoint >= 0x2000 ? kindOf(codePoint) : unknown,
 );
 
-/** Kind of a character of one byte; `unknown` for the first byte of a longer character, whose kind `wideKind` returns. */
+/** Kind of a one-byte character; `unknown` for the first byte of a longer character, whose kind `wideKind` returns. */
 export const kindOfByte: Uint8Array = kinds.slice(0, 256).fill(unknown, 0x80);
 
 /** The code point of the character of two or more bytes at `at`. */
@@ -45,8 +45,8 @@ export type WideKind = typeof wideKind;
 
 /**
  * Makes a `WideKind` that never returns `unknown`: `isOther` decides for characters on which engines may differ. A character
- * that is not `other`, and that this engine does not know, counts as a letter. If it is in fact a digit, the ids are the same,
- * because no token joins such a new character to another character.
+ * that is not `other`, and that this engine does not know, counts as a letter. If the character is in fact a digit, the ids are
+ * the same, because no token of GPT-2 joins so new a character to another one.
  */
 export function createWideKind(isOther: (character: string) => boolean): WideKind {
   const learned = new Uint8Array(0x110000);

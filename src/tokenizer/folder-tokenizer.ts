@@ -1,5 +1,5 @@
-// The tokenizer.json of a Hugging Face folder: the file itself, or one made of GPT-2's older vocab.json and merges.txt, with the
-// tokens that tokenizer_config.json, added_tokens.json and special_tokens_map.json add, as transformers (5.18) reads them.
+// Reads the tokenizer of a Hugging Face folder: its tokenizer.json, or one made from GPT-2's older vocab.json and merges.txt. Adds
+// the tokens of tokenizer_config.json, added_tokens.json and special_tokens_map.json, in the order of transformers (5.18).
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import * as z from 'zod';
@@ -105,7 +105,7 @@ export function readFolderTokenizer(path: string, refuse: Refuse): Tokenizer | u
   const found = file === undefined ? tokenizerOf({ vocabularySize: rows ?? 0 }) : parse(file);
   if (!found) return undefined;
   const { endOfText = 'unknown: name it as eos_token in its tokenizer_config.json' } = found;
-  // An id outside the vocabulary has no effect: transformers' default, 50256, stays in the config.json of smaller vocabularies.
+  // An eos_token_id outside the vocabulary is ignored: models of smaller vocabularies keep transformers' default, 50256.
   const ends = endIds.filter((id) => id < found.vocabularySize);
   if (ends.length > 0 && !ends.some((id) => id === endOfText))
     refuse(
@@ -125,7 +125,7 @@ export function readFolderTokenizer(path: string, refuse: Refuse): Tokenizer | u
 }
 
 /**
- * @param endIds eos_token_id of config.json: the end of text if no other file names it
+ * @param endIds eos_token_id of config.json, which is the end of text if no other file names an end of text
  * @returns the content of a tokenizer.json for the folder; undefined if the folder has no tokenizer @throws Gpt2Error
  */
 function fileOfFolder(read: ReadFile, endIds: readonly number[], refuse: Refuse): string | undefined {
@@ -163,7 +163,7 @@ function fileOfFolder(read: ReadFile, endIds: readonly number[], refuse: Refuse)
   return JSON.stringify({ ...file, added_tokens: tokens.map((token, index) => ({ id: ids[index], ...token })) });
 }
 
-/** Makes a tokenizer.json from vocab.json and merges.txt; completes `settings` with <|endoftext|>, as transformers does. */
+/** Makes a tokenizer.json from vocab.json and merges.txt. Sets missing bos, eos and unk tokens of `settings` to <|endoftext|>. */
 function fileOfVocabulary(read: ReadFile, settings: Settings, refuse: Refuse): File | undefined {
   const { tokenizer_class: type, add_prefix_space: prefix } = settings;
   if (type && !/^GPT2Tokenizer(Fast)?$/.test(type))
@@ -178,7 +178,7 @@ function fileOfVocabulary(read: ReadFile, settings: Settings, refuse: Refuse): F
   return byteLevelFile(vocab, merges!, [], prefix ?? false);
 }
 
-/** The tokenizer.json of a tokenizer: its file's content, or for a built-in tokenizer a generated one. */
+/** The content of a tokenizer's tokenizer.json; generated for a built-in tokenizer, which has no file. */
 export function fileOf({ name, file }: Tokenizer): string {
   const builtIn = builtInNamed(name);
   if (file !== undefined || !builtIn) return file!;
@@ -201,7 +201,7 @@ function byteLevelFile(vocab: Vocabulary, merges: string[], added: File['added_t
   };
 }
 
-/** The tokens that a folder's other files name, those with ids first, in the order in which transformers adds them. */
+/** Tokens that files other than tokenizer.json name: first tokens with ids, by id, then special tokens in transformers' order. */
 function namedTokens(read: ReadFile, settings: Settings): Token[] {
   const { added_tokens_decoder: numbered } = settings;
   // transformers reads special_tokens_map.json and added_tokens.json only if tokenizer_config.json has no tokens with ids.

@@ -1,9 +1,9 @@
-// Makes the content of tokenizer files for other programs: the text of each token, and the merges in order. Both follow from the
-// ids, which are in the order of merging: a token, encoded with lower ids only, leaves the two parts that merge into it. The
-// tokenizer "bytes" has no merges.
+// Makes the content of tokenizer files for other programs: the text of each token, and the list of merges. Ids are in the order
+// of the merges, so a token's bytes, encoded with lower ids only, become the two parts that merge into the token. The tokenizer
+// "bytes" has no merges.
 import type { BuiltInTokenizer } from './tokenizer.ts';
 
-/** The character of each byte: printable Latin-1 stays, other bytes become U+0100 and on, in order (Radford et al. 2019). */
+/** The character that stands for each byte: a printable Latin-1 character for itself, U+0100 and up for others (Radford et al. 2019). */
 const characterOf: readonly string[] = (() => {
   const isPrintable = (byte: number) =>
     (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
@@ -23,8 +23,8 @@ export const tokenizerFiles = (tokenizer: BuiltInTokenizer) =>
   made.get(tokenizer) ?? made.set(tokenizer, makeFiles(tokenizer)).get(tokenizer)!;
 
 /**
- * Returns `tokens`, the text of each id with one printable character per byte (see `characterOf`), <|endoftext|> last; and
- * `merges`, for each id from 256 on the two parts that merge into it: "Ġ t".
+ * Returns `tokens`, the text of each id, one printable character per byte (see `characterOf`); the last is <|endoftext|>. Returns
+ * `merges`: for each id of 256 or more, the two parts that merge into the id's token, such as "Ġ t".
  */
 function makeFiles(tokenizer: BuiltInTokenizer) {
   const tokens = tokenTexts(tokenizer);
@@ -33,7 +33,7 @@ function makeFiles(tokenizer: BuiltInTokenizer) {
   return { tokens: [...tokens, '<|endoftext|>'], merges };
 }
 
-/** Encodes a token by ranks (ids) below `limit`, its id, which leaves the two parts that merge into the token. */
+/** The two parts that merge into a token: the result of encoding the token with ids (`ranks`) below its id, `limit`. */
 function parts(token: string, limit: number, ranks: ReadonlyMap<string, number>): string[] {
   const pieces = [...token];
   while (pieces.length > 2) {

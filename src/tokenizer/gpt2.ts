@@ -1,12 +1,12 @@
 // GPT-2's byte-pair encoding of UTF-8 text, with the merges of the tiktoken package. This file divides a text by GPT-2's pattern
 //   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-// so that known words are looked up, and very long words merged in n log n steps. tiktoken encodes words with characters that
-// characters.ts does not know. The ids are always tiktoken's.
+// so that repeated words are found in a cache, and very long words are merged in n log n steps. The package tiktoken encodes words
+// with characters that characters.ts cannot classify. The ids always equal tiktoken's.
 //
 // tiktoken alone would be simpler, but has a third of the speed: for 24 MB of Python, C and Markdown in 1,833 files, on one
 // thread, three runs alternating (2 shared cores of an AMD EPYC, Node 20.20, 2026-11), 4.69, 4.70, 3.49 million tokens per
-// second of user time here, 1.82, 1.49, 1.32 by tiktoken (39%, 32%, 38%). 3 MB of one letter take 2.5 s here; tiktoken 1.0.22
-// takes 10 s for 100 KB and fails from 1 MB on ("unreachable" in its WebAssembly).
+// second of user time with this file, 1.82, 1.49, 1.32 with tiktoken (39%, 32%, 38%). 3 MB of one letter take 2.5 s with this
+// file; tiktoken 1.0.22 takes 10 s for 100 KB and fails from 1 MB on ("unreachable" in its WebAssembly).
 import { createRequire } from 'node:module';
 import { lazily } from '../base/lazily.ts';
 import { createWideKind, kindOfByte, space, unknown, type WideKind, wideKind } from './characters.ts';
@@ -32,10 +32,10 @@ const blank = 0x20;
 const require = createRequire(import.meta.url);
 
 function openTiktoken() {
-  // Loaded here, because loading takes 50 ms, a quarter of a program's start.
+  // Loaded at the first use, because loading takes 50 ms, a quarter of a program's start.
   const tiktoken = (require('tiktoken') as typeof import('tiktoken')).get_encoding('gpt2');
   const appendWord = wordCache((bytes, start, end) => tiktoken.encode_ordinary(text(bytes, start, end)));
-  // After a letter, a digit or a space, 's is a token; after another character, the apostrophe belongs to that character.
+  // tiktoken reveals a character's kind: after a letter, digit or space, 's is a token; any other character joins the apostrophe.
   const [contracted] = tiktoken.encode_ordinary("'s");
   const isOther = (character: string) => tiktoken.encode_ordinary(`${character}'s`).at(-1) !== contracted;
   return { tiktoken, appendWord, everyWideKind: createWideKind(isOther) };
@@ -50,13 +50,13 @@ const text = (bytes: Uint8Array, start: number, end: number): string =>
 
 /** tiktoken's list "! 0 IQ== Ig== ...": after the first id, the bytes of each id in base64. */
 const base64s = lazily((): string[] => require('tiktoken/encoders/gpt2.json').bpe_ranks.split(' ').slice(2));
-/** The bytes of a token other than end of text, from tiktoken's list: to read it takes 15 ms, to open tiktoken 200 ms. */
+/** The bytes of a token other than end of text, from tiktoken's list. Reading the list takes 15 ms, opening tiktoken 200 ms. */
 export const gpt2Bytes = (id: number): Uint8Array => Buffer.from(base64s()[id]!, 'base64');
 
 /** Appends the ids of bytes[start, end), valid UTF-8, encoded as a separate text. */
 export function encodeGpt2(bytes: Uint8Array, start: number, end: number, into: TokenList): void {
   const { appendWord } = load();
-  // Bytes that tiktoken encodes after an unknown character: one word for a single one, long pieces in another script.
+  // The least bytes that tiktoken encodes after an unknown character; doubled while unknown characters follow, as in Chinese.
   let stretch = 1;
   let unknownEnd = -1;
   for (let from = start; from < end; ) {
@@ -108,7 +108,7 @@ function wordEnd(bytes: Uint8Array, from: number, end: number, wideKindAt: WideK
   return at;
 }
 
-/** The end of a match of white space. Its last character is left to the next match, unless it is alone or ends the text. */
+/** The end of a match of white space. The last white-space character goes to the next match, unless it is alone or ends the text. */
 function spaceEnd(bytes: Uint8Array, from: number, end: number, limit: number, wideKindAt: WideKind): number {
   let last = from;
   let at = from;
@@ -141,7 +141,7 @@ function encodeUnknown(bytes: Uint8Array, from: number, least: number, end: numb
   for (let at = first; at < end && to < least; ) {
     at = wordEnd(bytes, at, end, everyWideKind);
     if (at - to >= longWord) break;
-    // Do not end the input with white space: tiktoken would not divide it as in the middle of a text.
+    // tiktoken's input must not end with white space, which tiktoken divides differently at the end of a text than inside.
     if (!endsWithSpace(bytes, at)) to = at;
   }
   encodeWords(bytes, from, to, into);

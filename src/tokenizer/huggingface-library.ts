@@ -32,11 +32,11 @@ export interface Bridge {
 
 let thread: Worker | undefined;
 
-/** Opens a tokenizer.json in the library. @param file its content @param path of the file, for messages */
+/** Opens a tokenizer.json in the library. @param file the content @param path the file's path, for messages */
 export function libraryOf(file: string, path: string) {
   const answered = new Int32Array(new SharedArrayBuffer(4));
   const { port1, port2 } = new MessageChannel();
-  // Without execArgv: --input-type, for example, is for the main thread only, and a thread that does not start never answers.
+  // execArgv is emptied: a flag for the main thread only, such as --input-type, would keep the thread from starting and answering.
   thread ??= startThread('./huggingface-thread', import.meta.url, { execArgv: [] });
   thread.unref();
   const bridge: Bridge = { opening: { file, path }, answered, port: port2 };
@@ -46,7 +46,7 @@ export function libraryOf(file: string, path: string) {
     const before = answered[0]!;
     port1.postMessage(request);
     let received: { message: Answer } | undefined;
-    // In a loop: the wake-up of an earlier answer, which came before its wait began, can end this wait.
+    // A loop, because the wait can end without an answer: the wake-up for an earlier request's answer may come only now.
     while (!received) {
       Atomics.wait(answered, 0, before);
       received = receiveMessageOnPort(port1);

@@ -1,5 +1,5 @@
-// The process of huggingface-library.ts: opens a tokenizer.json, encodes, decodes, trains. A thread ends the process when the
-// process's parent has ended, at 2 GiB of memory, and when an answer takes too long.
+// The process of huggingface-library.ts: opens a tokenizer.json, encodes, decodes, trains. A watchdog thread kills the process if
+// the parent process has ended, if memory exceeds 2 GiB, or if an answer takes too long.
 import { readFileSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -11,9 +11,9 @@ import type { Answer, Opening, Request } from './huggingface-library.ts';
 import { type DecoderRecord, type Vocabulary, vocabularyOf } from './huggingface-tokenizer.ts';
 import { type Loss, lossOf, sumOf } from './loss.ts';
 
-/** Milliseconds to open a file, and to encode a short text. */
+/** The time limit, in milliseconds, to open a file or to answer a request with a short text. */
 const patience = 10_000;
-/** A hundred times the time that the library takes. */
+/** Added to the time limit for each character of a request: a hundred times the time that the library takes. */
 const millisecondsPerCharacter = 0.1;
 
 const ends = new Float64Array(new SharedArrayBuffer(8)).fill(Number.POSITIVE_INFINITY);
@@ -58,7 +58,7 @@ function open(file: string): void {
       `cannot be used: the package tokenizers cannot read this tokenizer.json: ${(cause as Error).message}; update it, or give another file`,
     );
   }
-  // A file may turn on truncation and padding, for batches of short texts.
+  // Disabled, because a file may turn on truncation and padding, which are meant for batches of short texts.
   library.disableTruncation();
   library.disablePadding();
   const normalizer = library.getNormalizer();
@@ -103,8 +103,8 @@ async function lossIn(original: string, ids: Uint32Array): Promise<Loss> {
   const withSpace = vocabulary.bytesOf !== undefined;
   const loss = lossOf(text, [decoded], withSpace);
   if (loss.lost.size === 0) return loss;
-  // Added tokens are found before normalization, so that decoding spells them unlike the normalized text: [SEP] in lowercase.
-  // Only characters that are lost in both spellings count.
+  // The library finds added tokens before it normalizes a text: decoding gives [SEP] where the normalized text has [sep]. So a
+  // character counts as lost only if both the decoded text and the normalized decoded text lack it.
   const { lost } = lossOf(text, [normalize(decoded)], withSpace);
   const both = [...loss.lost]
     .map(([codePoint, times]) => [codePoint, Math.min(times, lost.get(codePoint) ?? 0)] as const)
@@ -112,7 +112,7 @@ async function lossIn(original: string, ids: Uint32Array): Promise<Loss> {
   return { characters: loss.characters, lost: new Map(both) };
 }
 
-/** Decodes ids without the unknown token, which is then appended as often as `text` itself spells it. */
+/** Decodes ids except unknown tokens, then appends the unknown token as often as `text` literally contains its content. */
 async function decode(text: string, ids: Uint32Array): Promise<string> {
   const { tokens, unknown, bytesOf } = vocabulary;
   const known = Array.from(ids).filter((id) => id !== unknown);
@@ -124,7 +124,7 @@ async function decode(text: string, ids: Uint32Array): Promise<string> {
   return decoded + token.repeat(Math.min(text.split(token).length - 1, ids.length - known.length));
 }
 
-/** Finds the characters that an id adds by decoding it twice in a row. This takes a tenth of the time of decoding the text. */
+/** Returns a function that finds the characters an id adds, by decoding the id twice in a row: ten times as fast as decoding texts. */
 function makePieceOf(): (id: number) => string {
   const { tokens, unknown } = vocabulary;
   const decoder = library.getDecoder();

@@ -12,7 +12,7 @@ const limits: Readonly<Record<string, string>> = {
 };
 /** The most processes at a time. Without a limit, a thousand opened files took 4.5 GB. */
 const mostProcesses = 8;
-/** Functions that end the running processes, in the order of their last use. */
+/** For each running process, a function that ends the process; the least recently used process is first. */
 const running = new Set<() => void>();
 
 function serve({ opening, answered, port }: Bridge): void {
@@ -34,7 +34,7 @@ function serve({ opening, answered, port }: Bridge): void {
       // Standard output is ignored, because the library may print.
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
       serialization: 'advanced',
-      // One core is enough: each thread of prepro has a process. Detached, to receive no signals of the terminal.
+      // One core is enough, because each thread of prepro has a process. Detached processes receive no signals of the terminal.
       env: { ...process.env, TOKENIZERS_PARALLELISM: 'false', RUST_BACKTRACE: '0' },
       detached: true,
     });

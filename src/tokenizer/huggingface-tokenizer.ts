@@ -8,10 +8,10 @@ import type { Tokenizer } from './tokenizer.ts';
 
 export const huggingFaceName = 'huggingface';
 
-/** Spellings of the token that ends a document, the preferred first. They count if folder-tokenizer.ts has not marked the token. */
+/** Contents by which the token that ends a document is recognized, the preferred first, if the file marks no token as `ends_text`. */
 const endsOfText = ['<|endoftext|>', '<|end_of_text|>', '</s>', '<eos>', '<|eos|>', '[EOS]', '[SEP]'];
 
-/** An id. The limit is far over that of a token file, about which parseTokenizer has a better message. */
+/** An id. The limit is far above the 65,536 ids that a token file can hold; parseTokenizer refuses more, with a better message. */
 const id = z.int().nonnegative().max(4_194_304);
 export const vocabularySchema = z.union([z.record(z.string(), id), z.array(z.tuple([z.string(), z.number()]))]);
 const decoderSchema = z.looseObject({
@@ -42,18 +42,18 @@ export type DecoderRecord = z.infer<typeof decoderSchema>;
 export interface Vocabulary {
   /** Contents of the tokens by id. */
   readonly tokens: readonly string[];
-  /** Ids of special tokens, which are no text. */
+  /** Ids of special tokens, which stand for no text. */
   readonly special: ReadonlySet<number>;
   /** The id of the unknown token, for text that the vocabulary lacks. */
   readonly unknown: number | undefined;
   /** The id that ends a document. */
   readonly endOfText: number | undefined;
   readonly decoder: DecoderRecord | null | undefined;
-  /** Bytes of a token, none of a special one unless `evenSpecial`; undefined if they depend on the token's neighbours. */
+  /** The bytes of a token; none for a special token, unless `evenSpecial`. Undefined if the bytes depend on neighbouring tokens. */
   readonly bytesOf: ((id: number, evenSpecial?: boolean) => Uint8Array) | undefined;
 }
 
-/** Reads the vocabulary of a parsed tokenizer.json. @throws Error saying what is wrong */
+/** Reads the vocabulary of a parsed tokenizer.json. @throws Error naming the invalid field or token */
 export function vocabularyOf(parsed: object): Vocabulary {
   const result = schema.safeParse(parsed);
   if (!result.success) {
@@ -92,7 +92,7 @@ export function vocabularyOf(parsed: object): Vocabulary {
   };
 }
 
-/** The tokenizer of a file's content. @param path for messages @throws Error saying what is wrong */
+/** The tokenizer of a tokenizer.json, parsed and as text. @param path for messages @throws as `vocabularyOf` */
 export function huggingFaceTokenizer(parsed: object, file: string, path: string): Tokenizer {
   const { tokens, endOfText, bytesOf } = vocabularyOf(parsed);
   const library = lazily(() => libraryOf(file, path));
@@ -122,7 +122,7 @@ export const endOfTextOf = (added: readonly AddedToken[]): string | undefined =>
 const entriesOf = (vocab: z.infer<typeof vocabularySchema>): (readonly [string, number])[] =>
   Array.isArray(vocab) ? vocab.map(([token], index) => [token, index]) : Object.entries(vocab);
 
-/** The ids that the library assigns to added tokens, whatever the file says: the id in the vocabulary, else the next free id. */
+/** The ids that the library assigns to added tokens, ignoring the file's: the id in the vocabulary, else the next free id. */
 export function addedIds(
   vocab: z.infer<typeof vocabularySchema>,
   added: readonly { readonly content: string }[],
@@ -137,7 +137,7 @@ export function addedIds(
   });
 }
 
-/** Whether merges also make an added token, whose characters then stand for bytes. Other added tokens are plain text. */
+/** Whether merges can produce an added token: its characters then stand for bytes. Other added tokens are plain text. */
 function isOfBytes(content: string, { vocab, merges }: z.infer<typeof schema>['model']): boolean {
   if (!/\P{ASCII}/u.test(content) || Array.isArray(vocab) || !Object.hasOwn(vocab, content)) return false;
   return content.length === 1 || !merges || merges.some((pair) => [pair].flat().join('').replace(' ', '') === content);

@@ -1,5 +1,5 @@
-// Finds the characters of a text that encoding loses. White space counts only for byte-level tokenizers: others
-// divide words there, or move it.
+// Finds the characters of a text that encoding loses. White space counts only for byte-level tokenizers, because other tokenizers
+// drop or move it.
 export interface Loss {
   /** Number of characters in the normalized text, without white space. */
   readonly characters: number;

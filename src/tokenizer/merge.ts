@@ -1,5 +1,5 @@
 // Byte-pair encoding of one long word in n log n steps, with a heap of pairs; tiktoken needs n². As in tiktoken, the neighbours
-// whose joined bytes are the token of lowest id are merged first; among equal pairs, the leftmost.
+// whose joined bytes are the token of lowest id are merged first; of several equal pairs, the leftmost is first.
 import type { TokenList } from './tokens.ts';
 
 /** Appends the ids of a word that is longer than any token. */
@@ -17,8 +17,8 @@ export function createMerge(tokens: readonly Uint8Array[]): Merge {
 
   return (bytes, start, end, into) => {
     const length = end - start;
-    // Each array has an element for each position at which a part begins: the part's id, the start of the next part and of the
-    // part before, and the id into which the part and the next one would merge.
+    // Arrays indexed by the position at which a part of the word begins: the part's id, the start of the next part, the start of the
+    // previous part, and the id of the token into which this part and the next part would merge.
     const ids = new Uint16Array(length);
     const next = new Uint32Array(length);
     const before = new Int32Array(length);
@@ -41,7 +41,7 @@ export function createMerge(tokens: readonly Uint8Array[]): Merge {
       const entry = heap.pop();
       const id = Math.floor(entry / shift);
       const at = entry % shift;
-      // A stale entry: one of the two parts has been merged since.
+      // Skips a stale entry: one of the entry's two parts has been merged since.
       if (merged[at] !== id) continue;
       const gone = next[at]!;
       const after = next[gone]!;
@@ -62,7 +62,7 @@ function pairsOf(tokens: readonly Uint8Array[]): Map<number, number> {
   const idOf = new Map(names.map((name, id) => [name, id]));
   const pairs = new Map<number, number>();
   for (const [id, name] of names.entries()) {
-    // All divisions of a token count, not only the merge list's, because tiktoken compares only the joined bytes.
+    // Every division of a token into two tokens counts, not only the merge list's, because tiktoken compares only the joined bytes.
     for (let cut = 1; cut < name.length; cut++) {
       const left = idOf.get(name.slice(0, cut));
       const right = idOf.get(name.slice(cut));

@@ -1,8 +1,8 @@
 // Finds places to cut a UTF-8 text so that the ids of the parts are the ids of the whole. GPT-2's pattern looks ahead by one
 // character and never back, so a place is safe if no match crosses it or looks past it:
 //   before white space that follows another character: white space can only begin a match;
-//   between a letter or digit and a punctuation mark: no match has both in this order ('s and 're have them in the other).
-// Patterns of later tokenizers join a punctuation mark and the line breaks after it, but nothing to a line's first character.
+//   between a letter or digit and a punctuation mark: no match has both in this order ('s and 're have the reverse order).
+// Patterns of later tokenizers may join a punctuation mark to line breaks after it. For these, only starts of lines are safe.
 import { codePointAt, digit, kindOfByte, letter, other, space, unknown, wideKind } from './characters.ts';
 
 /** Whether the character before `end` is white space. */
@@ -11,7 +11,7 @@ export function endsWithSpace(bytes: Uint8Array, end: number): boolean {
   return before < 0x80 ? kindOfByte[before] === space : endsWithWideSpace(bytes, end);
 }
 
-/** Whether a character of two or three bytes ends at `end` that is white space, or U+FEFF, on which engines disagree. */
+/** Whether the character that ends at `end` is white space of two or three bytes, or U+FEFF, which engines classify differently. */
 function endsWithWideSpace(bytes: Uint8Array, end: number): boolean {
   const [last, middle, first] = [bytes[end - 1]!, bytes[end - 2]!, bytes[end - 3]!];
   if (middle === 0xc2) return last === 0x85 || last === 0xa0;
@@ -30,7 +30,7 @@ const letterRanges = [
   [0xac00, 0xd7a3],
 ] as const;
 
-/** Whether a letter or digit ends before `at` and an ASCII, Chinese or Japanese punctuation mark begins there. */
+/** Whether an ASCII, Chinese or Japanese punctuation mark begins at `at`, directly after a letter or digit. */
 function isBeforeSign(bytes: Uint8Array, at: number): boolean {
   const here = bytes[at]!;
   if (here < 0x80 ? kindOfByte[here] !== other : !wideSigns.has(codePointAt(bytes, at))) return false;

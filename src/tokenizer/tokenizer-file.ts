@@ -30,7 +30,7 @@ export function readTokenizer(path: string): Tokenizer {
   );
 }
 
-/** The tokenizer of a file's content. @param path for messages @throws Error saying what is wrong */
+/** The tokenizer of a tokenizer.json. @param file the content @param path for messages @throws Error if it cannot be used */
 export function parseTokenizer(file: string, path = tokenizerFile): Tokenizer {
   const parsed = parseJson(file);
   if (typeof parsed !== 'object' || parsed === null) throw new Error('it is no JSON object');
@@ -61,7 +61,7 @@ type Fields = Readonly<Record<string, unknown>> | null | undefined;
 const mergesOf = (model: Fields): string[] | undefined =>
   (model?.merges as (string | string[])[] | undefined)?.map((pair) => [pair].flat().join(' '));
 
-/** Whether a vocabulary, by token, has all ids of a built-in tokenizer. */
+/** Whether a vocabulary, a map from tokens to ids, has all tokens of a built-in tokenizer with the same ids. */
 export const hasVocabulary = (tokenizer: BuiltInTokenizer, vocabulary: unknown): boolean =>
   typeof vocabulary === 'object' &&
   vocabulary !== null &&
@@ -69,7 +69,7 @@ export const hasVocabulary = (tokenizer: BuiltInTokenizer, vocabulary: unknown):
     (token, id) => Object.hasOwn(vocabulary, token) && (vocabulary as Record<string, unknown>)[token] === id,
   );
 
-/** Whether two tokenizers give the same ids. Programs rewrite their files with other white space or settings for batches. */
+/** Whether two tokenizers give the same ids. Their files may differ in white space and in settings for batches. */
 export const isSameTokenizer = (a: Tokenizer, b: Tokenizer): boolean =>
   a.name === b.name && (a.file === b.file || isDeepStrictEqual(essence(a), essence(b)));
 

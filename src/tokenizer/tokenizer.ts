@@ -1,5 +1,5 @@
 // Encodes text to token ids and decodes them. Built in are GPT-2's byte pairs (gpt2.ts) and plain bytes: both have an id for the
-// end of a document, and reproduce any text. tokenizer-file.ts reads others. safe-cuts.ts divides texts that exceed memory.
+// end of a document, and reproduce any text. tokenizer-file.ts reads other tokenizers. safe-cuts.ts divides long texts.
 import { checkArguments, checkValue, whole } from '../base/checks/given.ts';
 import { gpt2Error, shown, usageError } from '../base/errors.ts';
 import { encodeGpt2, gpt2Bytes, tokenCount } from './gpt2.ts';
@@ -20,7 +20,7 @@ export interface Tokenizer {
   readonly file?: string | undefined;
   /** Appends the ids of bytes[start, end), valid UTF-8, as a separate text. @throws Gpt2Error for a character without an id */
   append(bytes: Uint8Array, start: number, end: number, into: TokenList): void;
-  /** Encodes separate texts faster than one by one, and finds lost characters. Undefined: the ids reproduce every text. */
+  /** Encodes several texts in one call, and finds characters that the ids lose. Undefined if the ids reproduce every text. */
   readonly encodeAll?: ((texts: readonly string[]) => Encoded) | undefined;
   /** With `encodeAll`: the share of a data set's characters that are lost (dataset.json); undefined if not known. */
   readonly lost?: number | undefined;
@@ -58,7 +58,7 @@ export const gpt2: BuiltInTokenizer = {
   bytesOf: (id) => (id < endOfText ? gpt2Bytes(id) : none),
 };
 
-/** Every byte is an id. Treats all languages alike and needs a small head, but for English four times as many ids as GPT-2. */
+/** Every byte is an id. All languages are treated alike and the head is small, but English takes four times GPT-2's ids. */
 export const bytes: BuiltInTokenizer = {
   name: 'bytes',
   vocabularySize: 257,
@@ -102,7 +102,7 @@ export function tokenizerOf({ vocabularySize }: Pick<Tokenizer, 'vocabularySize'
   return vocabularySize > gpt2.vocabularySize ? gpt2 : exactTokenizerOf({ vocabularySize });
 }
 
-/** The built-in tokenizer with as many ids as a model: files of other programs have one token for each row of wte. */
+/** The built-in tokenizer with exactly a model's number of ids; undefined if there is none. */
 export const exactTokenizerOf = ({ vocabularySize }: Pick<Tokenizer, 'vocabularySize'>): BuiltInTokenizer | undefined =>
   builtInTokenizers.find((tokenizer) => tokenizer.vocabularySize === vocabularySize);
 
@@ -115,7 +115,7 @@ export const byteLengths = (tokenizer: Tokenizer, vocabularySize: number): Uint8
     ? Uint8Array.from({ length: vocabularySize }, (_, id) => tokenizer.bytesOf!(id).length)
     : undefined;
 
-/** The reason why `byteLengths` is undefined; undefined if it is not. */
+/** The reason for which `byteLengths` returns undefined; undefined if it returns the lengths. */
 export function noByteLengths({ bytesOf, encodeAll, lost }: Tokenizer): string | undefined {
   if (!bytesOf) return 'this tokenizer does not reproduce every text';
   if (!encodeAll || lost === 0) return undefined;
@@ -157,7 +157,7 @@ export function checkTokenizer({ name, vocabularySize: ids }: Tokenizer, model: 
     throw usageError`the tokenizer ${name} has ${ids} ids, over the model's vocabulary of ${most}; use the model's tokenizer`;
 }
 
-/** The ids that a model continues: end of text, after which every document of the training data begins, then the prompt's. */
+/** The ids that a model continues: end of text, which precedes every document of the training data, then the prompt's ids. */
 export function promptIds(prompt: string, tokenizer: Tokenizer): number[] {
   const { endOfText, start } = tokenizer;
   const ids = prompt === '' ? [] : encode(prompt, tokenizer);
@@ -174,7 +174,7 @@ export function promptIds(prompt: string, tokenizer: Tokenizer): number[] {
 export class StreamDecoder {
   readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true });
   readonly #tokenizer: Tokenizer;
-  /** Without `bytesOf`: the latest ids, the number of them whose text has been returned, and that text. */
+  /** For a tokenizer without `bytesOf`: the latest ids, how many of these have had their text returned, and the returned text. */
   #ids: number[];
   #known: number;
   #text: string;
@@ -203,7 +203,7 @@ export class StreamDecoder {
     return this.#tokenizer.bytesOf ? this.#decoder.decode() : this.#take(this.#tokenizer.decode!(this.#ids));
   }
 
-  /** Returns the end of `text` that is new. Keeps only the ids of that end: the next ids are decoded together with them. */
+  /** Returns the new end of `text`. Keeps only the ids of this end, because the next ids are decoded together with these. */
   #take(text: string): string {
     const rest = text.slice(this.#text.length);
     this.#ids = this.#ids.slice(this.#known);

@@ -1,13 +1,13 @@
 // Trains a byte-level BPE tokenizer on text files. The package `tokenizers` finds the merges, in the process that also reads
-// tokenizer files. The package takes no settings and always learns 30,000 entries. A smaller vocabulary takes the first
-// merges: a merge does not depend on later ones.
+// tokenizer files. The package takes no settings and always learns 30,000 entries. A smaller vocabulary takes only the first
+// merges, because a merge does not depend on later ones.
 import { readFileSync } from 'node:fs';
 import { explained, Gpt2Error, shortList } from '../base/errors.ts';
 import { decodeUtf8 } from '../base/files/strict-text.ts';
 import { byteOf } from './gpt2-files.ts';
 import { libraryOf } from './huggingface-library.ts';
 
-/** Limits of the vocabulary: the 256 bytes and end of text; and the entries that the package learns. */
+/** Limits of the vocabulary's size: at least the 256 bytes and end of text, at most the entries that the package learns. */
 export const leastVocabulary = 257;
 export const mostVocabulary = 30_000;
 
@@ -21,7 +21,7 @@ const endOfText = '<|endoftext|>';
 
 /**
  * The content of tokenizer.json: <|endoftext|>, the 256 bytes in the library's order, and the merges that fit.
- * @param vocabulary ids, from 257 to 30,000; a text with too few merges gives fewer
+ * @param vocabulary number of ids, from 257 to 30,000; the result has fewer if the texts have too few merges
  * @throws Gpt2Error if a file cannot be read or is not UTF-8, if there is nothing to merge, or the package is not installed
  */
 export function trainTokenizer(files: readonly string[], vocabulary: number): { file: string; vocabularySize: number } {

@@ -18,7 +18,7 @@ export type ExportFormat = keyof typeof formats;
 
 /** The model to export, and the format and path to write. */
 export interface ExportOptions extends Pick<FetchOptions, 'notice' | 'onProgress'> {
-  /** A run, a checkpoint, or a model of another program: a Hugging Face folder, OWNER/NAME of its hub, llm.c's file. */
+  /** The path of a run, a checkpoint, a Hugging Face folder or llm.c's file; or OWNER/NAME, a model of the Hugging Face hub. */
   readonly model: string;
   readonly format: ExportFormat;
   /** The file or folder to write. */

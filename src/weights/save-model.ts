@@ -1,4 +1,4 @@
-// Saves the model of a program, without a run, where sample, eval, export and train find it.
+// Saves a model that a program has made without a run, in a folder that sample, eval, export and train can read.
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { argumentKinds, checkArguments, checkGiven } from '../base/checks/given.ts';
@@ -10,10 +10,10 @@ import { checkTokenizer, type Tokenizer, tokenizerOf } from '../tokenizer/tokeni
 import { writeCheckpoint } from './checkpoint/write.ts';
 
 /**
- * Saves the fp32 weights in `folder`, as a checkpoint without optimizer state, which `model` and --model take. An earlier save in the
- * folder is replaced.
+ * Saves the fp32 weights in `folder`, as a checkpoint without optimizer state, and replaces an earlier save. The option `model` and
+ * the flag --model take the folder.
  * @returns the path of the checkpoint
- * @throws UsageError for a tokenizer of another vocabulary, weights that nothing has filled, or before the end of a step;
+ * @throws UsageError if the tokenizer has another vocabulary, the weights were never filled, or a step is still running;
  * Gpt2Error if the folder holds a run, or cannot be written
  * @example saveModel(model, 'models/mine', { tokenizer: tokenizerNamed('gpt2') });
  */

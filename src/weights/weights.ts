@@ -1,4 +1,4 @@
-// Finds the weights that --model names: a checkpoint, the newest of a run, a model of another program, or a model of the Hugging
+// Finds the weights that --model names: a checkpoint, a run's newest checkpoint, another program's model, or a model of the Hugging
 // Face hub, which is downloaded. formats/ reads other programs' files; checkpoint/ reads optimizer state.
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -33,8 +33,8 @@ export interface Weights {
   /** Newer checkpoints that were skipped because they are damaged. */
   readonly damaged: readonly DamagedCheckpoint[];
   /**
-   * Fills a model's master weights and the weights that are rounded from them; a shorter context takes the first positions of
-   * wpe.
+   * Fills a model's master weights and the weights that are rounded from them. If the model's context is shorter than the stored
+   * model's, only the first positions of wpe are loaded.
    * @throws Gpt2Error if the model differs, or the weights cannot be read
    */
   load(model: Model): void;
@@ -46,7 +46,7 @@ export interface Weights {
  * Finds and verifies weights by name: the path of a run, a checkpoint, or a model file or folder of another program, or a model
  * of the Hugging Face hub, such as openai-community/gpt2 or OWNER/NAME@REVISION, which is downloaded once.
  * @throws UsageError for a name that stands for the size of a new model only, such as gpt2; Gpt2Error if no weights have the name,
- * they are damaged, or the download fails; InterruptedError after `signal`
+ * they are damaged, or the download fails; InterruptedError if `signal` is aborted
  * @example
  * const weights = await resolveWeights('runs/first');
  * weights.load(createModel(device, weights.model, { B: 1, T: 32, purpose: 'inference' }));
@@ -69,7 +69,7 @@ export async function resolveWeights(path: string, options: FetchOptions = {}): 
   return { ...checkpointWeights(checkpoint), damaged };
 }
 
-/** The number of positions that a run trained; all of them if the run began with other weights, whose training is unknown. */
+/** The number of positions that were trained; all positions if the run began with other weights, whose training is unknown. */
 export function positionsOf({ model, configuration = {} }: Weights): number {
   const { model: name, sequence } = configuration;
   return isNewModel(name) && typeof sequence === 'number' ? trainedPositions(model, sequence) : model.context;
@@ -106,12 +106,12 @@ function storedWeights(path: string, open: () => StoredModel): Weights {
   };
 }
 
-/** Refuses data of another tokenizer than the weights'. @param dataset undefined: ids of GPT-2 @throws Gpt2Error */
+/** Refuses data whose tokenizer is not the weights'. @param dataset undefined: the data has GPT-2's ids @throws Gpt2Error */
 export function refuseOtherTokenizer(weights: Weights, folder: string, dataset: Dataset | undefined): void {
   const { path, model } = weights;
   const refusal = (what: string, expected: Tokenizer | undefined): Gpt2Error => {
     const tokenizer = expected?.file ? shellWord(path) : expected?.name;
-    // The data set that does not fit may be in the text's default folder, so the command names another with --out.
+    // The suggested command names a new folder with --out, because the unsuitable data set may be in the default folder.
     const out = shellWord(`${folder.replace(/\/+$/, '')}-${expected?.name}`);
     const command = expected && words`: \`npm run prepro -- text FILE --tokenizer ${tokenizer} --out ${out}\``;
     const limit =

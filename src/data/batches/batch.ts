@@ -1,4 +1,4 @@
-// Checks a batch and copies it to the device. The check is needed because a program's `nextBatch` may return anything.
+// Checks a batch and copies it to the device. The check is needed because a user's function `nextBatch` may return anything.
 import { ShapeError } from '../../base/errors.ts';
 import type { ActivationSet } from '../../model/activations.ts';
 import { firstKeys, type Windows } from '../../model/mask.ts';
@@ -35,7 +35,7 @@ export function checkBatch(
   return batch.targets.reduce((count, target) => (target >= 0 ? count + 1 : count), 0);
 }
 
-/** Copies a batch to `activations`. @param windows default: the model's @returns as `checkBatch` @throws also as `checkFilled` */
+/** Runs `checkFilled` and `checkBatch`, then copies the batch. @param windows default: the model's @returns as `checkBatch` */
 export function writeBatch(model: Model, activations: ActivationSet, batch: Batch, windows?: Windows): number {
   checkFilled(model);
   const targets = checkBatch(model, activations, batch);
@@ -43,7 +43,7 @@ export function writeBatch(model: Model, activations: ActivationSet, batch: Batc
   return targets;
 }
 
-/** Pairs of a device tensor and its values for a batch: tokens, targets and, with windows or masks, each query's first key. */
+/** Pairs of a device tensor and the values to copy to it: tokens, targets and, with windows or masks, each query's first key. */
 export function uploadsOf(
   { config }: Model,
   { model: { tokens, targets, firstLong, firstShort }, T }: ActivationSet,

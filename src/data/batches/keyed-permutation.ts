@@ -1,8 +1,8 @@
-// A permutation that is computed instead of stored: a Feistel network over two digits of mixed radix, with cycle walking (Black
-// and Rogaway 2002). Memory holds only the keys; an element takes some 100 ns, whatever the size.
+// Computes elements of a permutation instead of storing it: a Feistel network over two digits of mixed radix, with cycle walking
+// (Black and Rogaway 2002). Memory holds only the keys. An element takes some 100 ns, for any size of the permutation.
 import type { MersenneTwister } from './mersenne-twister.ts';
 
-/** Eight rounds, to be safe: after two, neighbours are related; four pass tests of randomness with 16.8 million elements. */
+/** Rounds of the network. With two, neighbours are related; four pass tests of randomness on 16.8 million elements; eight are safe. */
 const rounds = 8;
 
 /** A permutation of 0, 1, … count - 1, for counts up to 2^52. Keys are drawn from `generator`. */
@@ -10,7 +10,7 @@ export function keyedPermutation(count: number, generator: MersenneTwister): (in
   const keys = Array.from({ length: rounds }, () => generator.next());
   const high = Math.ceil(Math.sqrt(count));
   const low = Math.ceil(count / high);
-  /** A permutation of 0, 1, … high · low - 1: each round adds a hash of one digit to the other, which can be undone. */
+  /** A permutation of 0, 1, … high · low - 1: a round adds a hash of one digit to the other digit, an invertible step. */
   const shuffled = (index: number): number => {
     let [first, second] = [Math.floor(index / low), index % low];
     for (let round = 0; round < rounds; round += 2) {

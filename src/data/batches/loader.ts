@@ -1,5 +1,5 @@
-// Reads batches of tokens from shards, in an order (order.ts), from a position on. A loader that seeks a position returns the
-// batches that first followed the position.
+// Reads batches of tokens from shards, in an order (order.ts), from a position on. After a loader seeks an earlier position, it
+// returns the same batches again.
 import { dirname } from 'node:path';
 import { checkGiven, checkValue, whole } from '../../base/checks/given.ts';
 import { gpt2Error, usageError, words } from '../../base/errors.ts';
@@ -8,8 +8,8 @@ import { openShard, type Shard } from '../shards/shard.ts';
 import { type Order, type OrderName, orderNames, orderOf, type Position, startPosition } from './order.ts';
 
 /**
- * A micro-batch: `inputs` and `targets` (for each input the next token), each [B,T]. A target of -1 counts neither in the loss nor
- * in gradients. The loader's next batch reuses the arrays.
+ * A micro-batch: `inputs` and `targets` (for each input the next token), both [B,T]. A target of -1 counts neither in the loss nor
+ * in gradients. Each call of a loader's `next` refills and returns the same two arrays.
  */
 export interface Batch {
   readonly inputs: Int32Array;
@@ -53,7 +53,7 @@ export interface Loader extends Disposable {
   next(): Batch;
   /** @throws Gpt2Error for a position that these shards do not have */
   seek(position: Position): void;
-  /** Seeks the position that this rank has when rank 0 is at `position`: ranks may shuffle differently. @throws as `seek` */
+  /** Seeks this rank's position that corresponds to rank 0's `position`: ranks may shuffle differently. @throws as `seek` */
   seekAsRoot(position: Position): void;
   close(): void;
 }
@@ -172,9 +172,9 @@ function checkLength({ path, tokens }: Shard, { batch, sequence, order, ranks = 
 }
 
 /**
- * Plans the batches of validation, so that every validation shard holds at least one.
- * @returns `batch`, sequences per rank, at most as requested (0: the set is too small, and validation is off); `ranks` that share
- * a batch (1: every rank reads the same batch); `batches` in the set; a `notice` for the user if the plan differs from the options
+ * Plans the batches of validation: the batch size is reduced until every validation shard holds at least one batch.
+ * @returns `batch`, sequences per rank (0: a shard is too short, and validation is off); `ranks` that share a batch (1: every rank
+ * reads the same batch); `batches` in the set; a `notice` for the user if the plan differs from the options
  */
 export function planValidation(options: Omit<LoaderOptions, 'order' | 'seed' | 'vocabularySize' | 'rank'>) {
   const { shards, batch, sequence, ranks = 1 } = options;

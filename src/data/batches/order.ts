@@ -1,5 +1,5 @@
-// The order in which the tokens of a data set are read. A position (three numbers, saved in checkpoints) and the seed determine
-// which tokens a micro-batch has; permutations are computed from position and seed, not saved.
+// The order in which the tokens of a data set are read. A position (three numbers, saved in checkpoints) and the seed determine the
+// tokens of a micro-batch. Permutations are not saved, but drawn again from the seed.
 import { keyedPermutation } from './keyed-permutation.ts';
 import { identityPermutation, MersenneTwister } from './mersenne-twister.ts';
 
@@ -34,19 +34,19 @@ export interface OrderSizes {
 
 export type Order = ReturnType<typeof orderOf>;
 
-/** The order of this name: `llmc` and `sequence` shuffle, `file` reads shards as they are. */
+/** The order with this name: `llmc` and `sequence` shuffle, `file` reads shards from start to end. */
 export const orderOf = (name: OrderName, sizes: Omit<OrderSizes, 'shuffle'>) =>
   (name === 'sequence' ? sequenceOrder : sampleOrder)({ ...sizes, shuffle: name !== 'file' });
 
-/** More passes than any run has. Drawing all permutations up to the pass of a damaged position could take hours. */
+/** More passes than any run has. Rejects damaged positions, because drawing all permutations of so many passes could take hours. */
 const mostEpochs = 1_000_000;
 
 export const startPosition: Position = { epoch: 0, shard: 0, sample: 0 };
 
 /**
- * Samples of batch x sequence x ranks tokens. With `shuffle`, in llm.c's order: each pass permutes the list of shards in place,
- * so that the list depends on earlier passes, and each opened shard draws a permutation of its samples; all draws come from one
- * generator seeded with seed + rank. Without `shuffle`, in file order.
+ * The order of samples, which have batch x sequence x ranks tokens. Without `shuffle` it is file order. With `shuffle` it is
+ * llm.c's: each pass permutes the shards, starting from the previous pass's order; each opened shard draws a permutation of its
+ * samples. All draws come from one generator, seeded with seed + rank.
  */
 export function sampleOrder(sizes: OrderSizes) {
   const { shardTokens, batch, sequence, rank, ranks } = sizes;
@@ -65,7 +65,7 @@ export function sampleOrder(sizes: OrderSizes) {
     },
     holds: ({ epoch, shard, sample }: Position): boolean =>
       epoch <= mostEpochs && shard < samples.length && sample < draw(epoch, shard).samplesOfShard.length,
-    /** This rank's position when rank 0 is at `position`: positions differ, because each rank shuffles the shards differently. */
+    /** This rank's position that corresponds to rank 0's `position`. They differ, because each rank shuffles the shards differently. */
     whenRootIsAt(position: Position): Position {
       if (rank === 0) return position;
       const { epoch, shard, sample } = position;
@@ -79,7 +79,7 @@ export function sampleOrder(sizes: OrderSizes) {
   };
 }
 
-/** Returns a function of a pass and a shard. It draws all permutations up to this shard, from the start if the last was later. */
+/** Returns a function that draws all permutations up to a shard of a pass; from the first pass on if the last call went further. */
 function drawing({ seed, shuffle, shardTokens }: OrderSizes, samples: readonly number[], rank: number) {
   let generator: MersenneTwister;
   let shards: Int32Array;
@@ -109,7 +109,7 @@ function drawing({ seed, shuffle, shardTokens }: OrderSizes, samples: readonly n
   };
 }
 
-/** The most sequences whose permutation a new run stores: 64 MiB of int32. */
+/** The most sequences for which a new run stores the permutation in memory: 64 MiB of int32. */
 export const mostStored = 2 ** 24;
 
 /** In positions of `sequenceOrder`, `shard` is 1 if the permutation is computed from keys, 0 if it is stored. */
@@ -119,8 +119,8 @@ const keyed = 1;
  * Single sequences of all shards, shuffled in each pass by a permutation that depends only on seed and pass. The permutation is
  * stored or, for more than `mostStored` sequences, computed from keys. Row r of the k-th batch is sequence k·rows + r of the
  * permutation, so every split of the same total batch sees the same tokens. `sample` counts sequences over all ranks; a batch
- * may continue in the next pass. A run that began with stored permutations keeps them: `shard` in its positions is 0, whatever
- * the number of sequences.
+ * may continue in the next pass. A run that began with stored permutations continues with these: `shard` in its positions is 0,
+ * for any number of sequences.
  */
 export function sequenceOrder({ shardTokens, batch, sequence, rank, ranks, seed }: OrderSizes) {
   /** Index of each shard's first sequence among all sequences; at the end the number of sequences. */
@@ -132,12 +132,12 @@ export function sequenceOrder({ shardTokens, batch, sequence, rank, ranks, seed 
   let permutation: (sample: number) => number;
   let memory: Int32Array | undefined;
   const openPass = (epoch: number, shard: number): void => {
-    // Each pass has another generator, far from those of neighbouring seeds: an odd multiplier spreads passes over all 32 bits.
+    // Each pass has a different generator, far from those of seeds near `seed`: the odd multiplier spreads passes over all 32 bits.
     const generator = new MersenneTwister((seed + Math.imul(epoch, 0x9e3779b1)) >>> 0);
     if (shard === keyed) {
       permutation = keyedPermutation(total, generator);
     } else {
-      // All passes share this memory, because a batch reads all its rows of one pass before those of the next pass.
+      // All passes share this memory, because a batch reads all its rows of one pass before its rows of the next pass.
       const stored = identityPermutation(total, memory);
       generator.shuffle(stored);
       memory = stored;

@@ -21,7 +21,7 @@ export function openSequences({ shards: paths, sequence, tokens, vocabularySize 
     sequence,
     /** Number of sequences to read. */
     count,
-    /** `rows` sequences, from number `first` on. @throws ChangedShardError if a shard has changed since it was opened */
+    /** Reads `rows` of the selected sequences, from index `first` on. @throws ChangedShardError if a shard has changed since opened */
     read: (first: number, rows: number): Batch =>
       batchOfRows(rows, sequence, (row) => {
         // BigInt, because the product can exceed the integers that a double holds.
@@ -30,7 +30,7 @@ export function openSequences({ shards: paths, sequence, tokens, vocabularySize 
         while (index >= counts[shard]!) index -= counts[shard++]!;
         return shards[shard]!.read(index * sequence, sequence + 1);
       }),
-    /** Notices for the user about tokens that the set lacks or that no sequence holds. */
+    /** Notices for the user: more tokens were requested than the set has, or tokens at the end of shards fill no sequence. */
     get notices(): string[] {
       // The first token of a shard is never a target.
       const predicted = shards.reduce((sum, shard) => sum + Math.max(0, shard.tokens - 1), 0);

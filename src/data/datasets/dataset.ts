@@ -1,12 +1,12 @@
-// Declares the two interfaces of data sets. A DatasetSource fits in memory: prepare.ts makes its shards. A Corpus does not: it makes
-// its shards in files, by a separate command. Each data set has one file in this folder, and datasets.ts lists them.
+// Declares the two interfaces of data sets. A DatasetSource fits in memory, and prepare.ts makes its shards. A Corpus does not fit,
+// and has a separate command with a `prepare` that works file by file. datasets.ts lists all data sets; each has one file here.
 import { join } from 'node:path';
 import type { NumberType } from '../../base/checks/given.ts';
 import type { Prepared } from '../standing.ts';
 import type { TextOptions } from './text/prepare-text.ts';
 
 export interface SourceOptions {
-  /** A source file to use instead of a local or downloaded one. */
+  /** A source file (--from) to use instead of the local or the downloaded one. */
   readonly from?: string;
   /** The data set's folder; a downloaded source is kept there. */
   readonly folder: string;
@@ -18,11 +18,11 @@ export interface DatasetSource {
   readonly description: string;
   /** The beginning of shard names: "tiny_shakespeare" gives tiny_shakespeare_train.bin. */
   readonly prefix: string;
-  /** The sources that a data set in the folder may have if --from is not used; with any other source it is of another text. */
+  /** The values of `source` in dataset.json without --from: a data set in the folder with another value is of another text. */
   readonly sources: readonly string[];
   /** Path of the source file in the folder that GPT2_DATASETS names. */
   readonly local?: string;
-  /** The source comes with the package and may change: --from is refused, and prepro makes the shards anew each time. */
+  /** True if the source comes with this package and may change: --from is refused, and prepro makes the shards anew each time. */
   readonly isOfPackage?: true;
   /** Reads the documents of the source, in order, and names the source for dataset.json. */
   documents(options: SourceOptions): Promise<{ source: string; documents: readonly string[] }>;
@@ -50,7 +50,7 @@ export interface Corpus {
 export type CorpusOptions = Omit<TextOptions, 'out' | 'format' | 'division'> & {
   /** Files or folders to read instead of downloading. */
   readonly from?: readonly string[];
-  /** The folder to write. Default: the one of `folders` whose flags were used. */
+  /** The folder to write. Default: the folder in `folders` whose flags were used. */
   readonly out?: string;
   readonly shardTokens: number;
   readonly validation?: number;

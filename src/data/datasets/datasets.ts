@@ -17,7 +17,7 @@ export const corpora: readonly Corpus[] = [tinystories, fineweb];
 export const defaultFolder = (name: string, tokenizer: string): string =>
   join('data', tokenizer === gpt2.name ? name : `${name}-${tokenizer}`);
 
-/** For each default folder of prepro, the command that makes it. */
+/** Map from each default folder of prepro to the command that makes it. */
 export const preproOf: Readonly<Record<string, string>> = Object.fromEntries([
   ...datasets.flatMap(({ name }) =>
     tokenizerNames.map((tokenizer) => [defaultFolder(name, tokenizer), commandOf(name, `--tokenizer ${tokenizer}`)]),

@@ -1,5 +1,5 @@
-// Downloads a file without losing data: the received bytes are in <path>.part, and after an interruption or a kill the download
-// resumes by HTTP ranges if the server still has the same file. The received file is compared with the server's checksum.
+// Downloads a file. The received bytes stay in <path>.part, so that after an interruption or a kill the download resumes by HTTP
+// ranges, if the server still has the same file. The received file is compared with the server's checksum.
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
@@ -16,16 +16,16 @@ const silentMilliseconds = 60_000;
 /** Options of a download. */
 export interface FetchOptions {
   readonly notice?: ((text: string) => void) | undefined;
-  /** Called with the received and the total bytes; for a model, of its weights alone. */
+  /** Called with the received and the total bytes. For a model, only the bytes of its weights count. */
   readonly onProgress?: ((done: number, total: number) => void) | undefined;
   /** An abort stops the download and keeps the received part; the next download resumes it. */
   readonly signal?: AbortSignal | undefined;
 }
 
 export interface DownloadOptions extends FetchOptions {
-  /** Milliseconds before the second attempt, then twice as long before each further one. Default 1000. */
+  /** Milliseconds to wait before the second attempt; the wait doubles before each further attempt. Default 1000. */
   readonly pauseMilliseconds?: number;
-  /** Milliseconds after which a download without any answer fails. Default: it is tried again after 60 s. */
+  /** Milliseconds without an answer after which the download fails. Default: after 60 s without an answer, it is tried again. */
   readonly connectMilliseconds?: number;
   /** The sha256 that the file must have, in hex. Default: the checksum that the server sends, if any. */
   readonly sha256?: string;
@@ -33,7 +33,7 @@ export interface DownloadOptions extends FetchOptions {
   readonly most?: number;
   /** Advice at the end of the error if the download fails. */
   readonly advice?: string;
-  /** Headers of every request; `authorization` is not sent to another host that the server redirects to. */
+  /** Headers of every request. If the server redirects to another host, `authorization` is not sent there. */
   readonly headers?: Readonly<Record<string, string>>;
 }
 
@@ -57,8 +57,8 @@ export const huggingFace = (path: string): string =>
 
 /**
  * Downloads `url` to `path`, unless that file exists.
- * @throws Gpt2Error if the download fails (the received part is kept; its cause may be a `Refused`), or its checksum or length is
- * wrong; InterruptedError after `signal`
+ * @throws Gpt2Error if the download fails (the received part is kept; the error's cause may be a `Refused`), or if the checksum or
+ * the length is wrong; InterruptedError if `signal` is aborted
  */
 export async function download(url: string, path: string, options: DownloadOptions = {}): Promise<void> {
   if (existsSync(path)) return;
@@ -140,7 +140,7 @@ async function fetchRest(
     const facts = isRest ? before! : await factsOf(url, response.headers, { headers, signal });
     await using file = await openPart(path, isRest ? undefined : facts);
     let done = isRest ? have : 0;
-    // Each write ends before the file is closed, so that a download that was interrupted resumes at the size of <path>.part.
+    // Every write is awaited before the file closes, so that an interrupted download resumes at the size of <path>.part.
     for await (const data of response.body) {
       clearTimeout(timer);
       if (Math.max(done + data.length, facts.size ?? 0) > most) {
@@ -149,7 +149,7 @@ async function fetchRest(
       }
       await writeFully(file, data, done);
       done += data.length;
-      // Longer than announced: `finish` refuses the file.
+      // The file is longer than announced, and `finish` refuses it.
       if (facts.size !== undefined && done > facts.size) break;
       onProgress?.(done, facts.size ?? done);
       timer = stopSilent();
@@ -170,7 +170,7 @@ const anyOf = (...signals: readonly (AbortSignal | undefined)[]): AbortSignal =>
 const ask = (url: string | URL, { headers, ...rest }: Request & RequestInit): Promise<Response> =>
   fetch(url, { headers: { 'accept-encoding': 'identity', ...headers }, ...rest });
 
-/** Requests the bytes from `have` on, or a changed file from its start. Undefined if the server sends another range. */
+/** Requests the bytes from `have` on; if the file has changed, the server sends all of it. Undefined if it sends another range. */
 async function askForRest(
   url: string,
   known: Facts,
@@ -188,7 +188,7 @@ async function askForRest(
   await response.body?.cancel();
 }
 
-/** Size, tag and hash of a file, from the headers of its answer and, on Hugging Face, of the redirect to the storage. */
+/** Size, tag and hash of a file, from the headers of the answer to GET and, on Hugging Face, of the hub's redirect to its storage. */
 async function factsOf(url: string, headers: Headers, request: Request): Promise<Facts> {
   const { headers: linked } = await askForHead(url, request);
   const size = linked.get('x-linked-size') ?? headers.get('content-length');
@@ -201,8 +201,8 @@ async function factsOf(url: string, headers: Headers, request: Request): Promise
 }
 
 /**
- * The answer to HEAD that describes a file. On Hugging Face, the hub's answer, not the answer of the storage to which it redirects; a
- * renamed repository redirects to its new name first. On another server, the first answer that does not redirect within the host.
+ * The answer to HEAD that describes a file: the first answer that does not redirect within the host. On Hugging Face, this is the
+ * hub's redirect to its storage; a renamed repository first redirects to its new name.
  */
 export async function askForHead(url: string, { headers, signal }: Request): Promise<Response> {
   const limited = anyOf(signal, AbortSignal.timeout(silentMilliseconds));
@@ -222,7 +222,7 @@ function tagOf(headers: Headers): string | undefined {
   return (etag?.startsWith('"') ? etag : headers.get('last-modified')) ?? undefined;
 }
 
-/** Opens <path>.part to resume, or empties it for a new file with these facts. The facts on disk always describe the .part. */
+/** Opens <path>.part to resume it or, with `facts`, empties it for a new file. <path>.part.json never has the facts of other bytes. */
 function openPart(path: string, facts?: Facts): Promise<FileHandle> {
   const part = `${path}.part`;
   if (facts) {

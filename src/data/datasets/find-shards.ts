@@ -10,8 +10,8 @@ import { preproOf } from './datasets.ts';
 
 /**
  * Paths of a folder's shards of one role, sorted bytewise: .bin files with "train" or "val" in their name.
- * @throws Gpt2Error if the folder is missing or unfinished, lacks a shard of its dataset.json, has no such shard, or a name has
- * both roles
+ * @throws Gpt2Error if the folder is missing or unfinished, lacks a shard that its dataset.json lists, has no shard of the role, or
+ * if a shard's name has both roles
  * @example const shards = findShards('data/tinyshakespeare', 'train');
  */
 export function findShards(folder: string, role: Role): string[] {

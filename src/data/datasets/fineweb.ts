@@ -1,5 +1,5 @@
 // The data sets FineWeb and FineWeb-Edu (Penedo et al. 2024) in llm.c's layout: shards of 100 million tokens, the first for
-// validation. They are encoded from Parquet files or JSON lines, or downloaded as shards that llm.c's script made.
+// validation. The shards are encoded from Parquet files or JSON lines, or downloaded as llm.c's script made them.
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { whole } from '../../base/checks/given.ts';
@@ -15,7 +15,7 @@ import { findInputs } from './text/inputs.ts';
 import { prepareText } from './text/prepare-text.ts';
 import { workFolder } from './text/work-folder.ts';
 
-/** Versions of the data set: `repository` has the encoded shards, of which `shards` hold ten billion training tokens. */
+/** Versions of the data set. `repository` has the encoded shards; `shards`: how many of these hold ten billion training tokens. */
 const versions = {
   '10B': {
     prefix: 'fineweb',

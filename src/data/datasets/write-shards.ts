@@ -11,7 +11,7 @@ import { shardPrefix } from './text/prepare-text.ts';
 export interface ShardOptions extends LossOptions {
   /** The tokenizer of the texts, or the name of a built-in one. Default gpt2. */
   readonly tokenizer?: Tokenizer | string | undefined;
-  /** Documents for validation, or the share of `documents` to use, spread evenly, at least one. Default 0.01. */
+  /** Documents for validation, or a share of `documents`: at least one document, chosen at even distances. Default 0.01. */
   readonly validation?: number | Iterable<Document> | undefined;
 }
 

@@ -1,4 +1,4 @@
-// Names and reads a data-set folder's files: the roles of its shards, and dataset.json, which describes them.
+// Names and reads the files of a data set's folder: shards, whose role (train or val) is in their names, and dataset.json.
 import { hash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
@@ -12,7 +12,7 @@ import { readTokenizer, tokenizerFile } from '../../tokenizer/tokenizer-file.ts'
 
 export type Role = 'train' | 'val';
 
-/** Words in file names that give the role, between non-letters: tiny_shakespeare_train.bin, fineweb_val_000001.bin. */
+/** The word in a shard's file name that is its role, between non-letters: tiny_shakespeare_train.bin, fineweb_val_000001.bin. */
 const roleWord: Record<Role, RegExp> = { train: /(?<![a-z])train(?![a-z])/i, val: /(?<![a-z])val(?![a-z])/i };
 
 /** The subfolder for prepro's unfinished work. */
@@ -27,7 +27,7 @@ const shardSchema = z.object({
   tokens: z.int().nonnegative(),
   sha256: z.string(),
 });
-/** Strict about names: if the field name sha256 is damaged, the file must not pass as an older one without checksum. */
+/** Unknown fields are errors: if the field name sha256 is damaged, dataset.json must not pass as an older one without checksum. */
 const datasetSchema = z.strictObject({
   source: z.string(),
   tokenizer: z.string(),
@@ -37,7 +37,7 @@ const datasetSchema = z.strictObject({
   /** The share of the text's characters that encoding lost, 0 to 1; only for tokenizers of the Hugging Face library. */
   lost: z.number().min(0).max(1).optional(),
   documents: z.int().positive().optional(),
-  /** The options and a hash of the input, by which prepro recognizes that this data set is already made. */
+  /** prepro's options and a hash of the input, by which a later prepro recognizes that this data set is already made. */
   made: z.record(z.string(), z.unknown()).optional(),
   shards: z.array(shardSchema),
 });
@@ -84,7 +84,7 @@ export function readDatasetTokenizer(folder: string, dataset = readDataset(folde
   const refusal = (what: string) =>
     gpt2Error`${join(folder, datasetFile)} names the tokenizer ${quote(name)} of ${vocabularySize} ids, ${what}; restore the file, or run prepro again`;
   if (wanted === undefined) {
-    // The recorded size may differ from the tokenizer's, as a model's may, but must not be another tokenizer's.
+    // The recorded vocabulary may be larger than the tokenizer's, as a model's may, but must not be another built-in tokenizer's.
     const builtIn = builtInNamed(name);
     if (builtIn && (tokenizerOf(dataset) ?? builtIn) === builtIn) return builtIn;
     throw refusal(

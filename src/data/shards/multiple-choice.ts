@@ -1,5 +1,5 @@
-// Reads, checks and writes llm.c's file of multiple-choice questions (HellaSwag): 256 int32 (magic 20240522, version 1, questions,
-// bytes of the longest), then the uint16 words of each question.
+// Reads, checks and writes llm.c's file of multiple-choice questions (HellaSwag): 256 int32 (magic 20240522, version 1, number of
+// questions, bytes of the longest question), then the uint16 words of each question.
 import { readFileSync, statSync } from 'node:fs';
 import { Gpt2Error, gpt2Error, onCommandLine } from '../../base/errors.ts';
 import { writeDurably } from './shard.ts';
@@ -9,9 +9,9 @@ const version = 1;
 const headerBytes = 1024;
 /** The first word of a question. It marks the start, so the tokens of questions must not include this id. */
 const startMark = 65535;
-/** Words (uint16) before the context's tokens: start mark, bytes, index, label, number of completions, context length. */
+/** A question's words (uint16) before its context's tokens: start mark, bytes, index, label, number of completions, context length. */
 const fixedWords = 6;
-/** Limits, because index and size of a question are uint16. */
+/** Limits of a file and of a question, because the format stores a question's index and size as uint16. */
 const mostQuestions = 65535;
 const mostBytes = 65535;
 

@@ -15,8 +15,8 @@ export interface Shard extends Disposable {
   readonly path: string;
   readonly tokens: number;
   /**
-   * `count` tokens from `start` on, in memory that the next read reuses. Reading continues if another file takes this file's
-   * name, or if this file is touched or overwritten with the same bytes.
+   * Reads `count` tokens from `start` on into memory that the next read reuses. Reads still succeed after another file has taken
+   * this file's name, or after this file was touched or overwritten with the same bytes.
    * @throws ChangedShardError if the file's content has changed since it was opened
    */
   read(start: number, count: number): Uint16Array;
@@ -59,7 +59,7 @@ export function openShard(path: string): Shard {
         for (;;) {
           const bytes = new Uint8Array(view.buffer, 0, count * tokenBytes);
           reading(path, () => readFully(file, bytes, headerBytes + start * tokenBytes));
-          // fstat after the read detects a change before or during the read. It takes 1 µs.
+          // fstat comes after the read, to detect a change until the read's end. It takes 1 µs.
           const now = fstatSync(file);
           const isSameSize = now.size === seen.size;
           if (isSameSize && now.mtimeMs === seen.mtimeMs) return view;
@@ -96,13 +96,13 @@ export function openShard(path: string): Shard {
 }
 
 /**
- * Index of the first token outside the vocabulary, or -1. A loop, because `findIndex` takes six times as long.
- * @param takesNone whether a token may be -1
+ * Index of the first token outside the vocabulary, or -1. `findIndex` would take six times as long as the loop.
+ * @param takesNone whether a token may be -1, which marks a target that does not count
  */
 export function firstOutside(tokens: Uint16Array | Int32Array, vocabularySize: number, takesNone = false): number {
   const shift = takesNone ? 1 : 0;
   for (let index = 0; index < tokens.length; index++) {
-    // As an unsigned integer, a negative token exceeds every vocabulary.
+    // >>> 0 converts to unsigned: a negative token then exceeds every vocabulary.
     if ((tokens[index]! + shift) >>> 0 >= vocabularySize + shift) return index;
   }
   return -1;
@@ -164,7 +164,7 @@ export const temporaryPath = (path: string): string => `${path}.${process.pid}.t
 /** Writes a file that is complete or absent after a crash. @throws Gpt2Error */
 export function writeDurably(path: string, parts: Iterable<Uint8Array>, temporary = temporaryPath(path)): void {
   try {
-    // Removes a link with the temporary name, which could lead to any file.
+    // If the temporary name is a link, which could lead to any file, only the link is removed.
     rmSync(temporary, { force: true });
     closing(openSync(temporary, 'wx'), (file) => {
       for (const part of parts) for (let done = 0; done < part.length; ) done += writeSync(file, part, done);

@@ -59,7 +59,7 @@ export class BackgroundWriter {
   }
 
   /**
-   * Compares the copy with the free memory: Linux grants more memory than is free, and later kills the program that uses it.
+   * Compares a copy's size with the free host memory, because Linux grants more than is free, and later kills the program.
    * @throws NativeError if there is too little host memory for a copy
    */
   checkMemory(): void {
@@ -85,9 +85,9 @@ export class BackgroundWriter {
   }
 
   /**
-   * Writes the state after all work enqueued so far, one write at a time. Returns at once; work enqueued later may change the
-   * state. With `inPlace` nothing may change the state until it is written, because the thread then reads the CPU device's
-   * memory.
+   * Writes the state after all work enqueued so far. Returns at once; work enqueued later may change the state. With
+   * `inPlace`, nothing may change the state until it is written, because the thread then reads the memory of the CPU device.
+   * Only one write may run at a time.
    * @throws NativeError as `prepare`. The promise rejects with WriterError, or, with nothing written, with NativeError if another
    * rank ended before it sent its share of the state
    */
@@ -144,13 +144,13 @@ export class BackgroundWriter {
 
   #thread(): Worker {
     if (this.#worker) return this.#worker;
-    // A thread started now would read memory that is freed with the device.
+    // After `close`, a new thread would read memory that is freed with the device.
     if (this.#isClosed) throw new Gpt2Error('the checkpoint writer is closed');
     const worker = startThread('./background-thread', import.meta.url);
     // The thread keeps the program alive only while it writes.
     worker.unref();
     worker.on('message', (result: SaveResult) => this.#answered?.resolve(result));
-    // The thread answers disk errors, so this is a bug, or no memory is left.
+    // The thread reports disk errors as messages, so this event means that there is a bug, or that no memory is left.
     worker.on('error', (cause) => {
       this.#worker = undefined;
       this.#answered?.reject(new WriterError(`the thread that writes checkpoints failed: ${cause.message}`, { cause }));

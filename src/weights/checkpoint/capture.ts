@@ -21,7 +21,7 @@ import { stateInDevice } from './write.ts';
 
 export const captureFile = 'capture.json';
 export const tokensFile = 'tokens.bin';
-/** The version that is written, with a checksum; version 1 has none. */
+/** The version of new captures, which have a checksum; version 1 has none. */
 export const captureVersion = 2;
 
 /** Names of numbers that JSON lacks. The type is written out because the inferred type of "-Infinity" is no valid declaration. */
@@ -41,12 +41,12 @@ const captureSchema = z.object({
   library: z.enum(['cpu', 'cuda']),
   dtype: z.enum(dtypes),
   codePath: z.string(),
-  /** The ops whose kernels a user's kernels replaced, with hashes of these; absent if there were none. */
+  /** The ops that ran a user's kernels instead of the library's, with hashes of the user's kernels; absent if there were none. */
   cards: z.string().optional(),
   batch: size,
   sequence: size,
   accumulation: size,
-  /** The windows of attention in this step; absent: the model's. */
+  /** The windows of attention in this step; absent if they were the model's. */
   windows: z.object({ long: size.optional(), short: size.optional() }).optional(),
   loss: result,
   norm: result,

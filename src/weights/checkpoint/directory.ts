@@ -1,4 +1,4 @@
-// Finds and verifies checkpoints: all of a run, the newest valid one, or the one at a path. Nothing on the disk changes.
+// Finds and verifies checkpoints, without changing the disk: all of a run, the newest valid one, or the one at a path.
 // Remains of interrupted writes (write.ts) are ignored, except for a complete checkpoint that was set aside for a new one.
 import { existsSync, lstatSync, readdirSync, type Stats } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -27,7 +27,7 @@ export interface DamagedCheckpoint {
 export const checkpointName = (step: number): string => `step-${String(step).padStart(8, '0')}`;
 const namePattern = /^step-(\d{8,})$/;
 
-/** The name "step-00000020" of a checkpoint that is set aside under another; undefined for any other entry. */
+/** The final name, such as "step-00000020", of a checkpoint that was set aside (files/replace.ts); undefined for any other entry. */
 export function nameOfSetAside(entry: string): string | undefined {
   const found = unfinished(entry);
   return found?.isSetAside ? found.name : undefined;
@@ -143,7 +143,7 @@ export function verifySizes(path: string): FoundCheckpoint {
 }
 
 /**
- * Checks the model's sizes, also against the weights file, before memory is allocated for the model.
+ * Checks that the model's sizes are possible and fit the size of the weights file, before memory is allocated for the model.
  * @throws Gpt2Error
  */
 export function checkModelSize(path: string, { model, files }: Pick<Manifest, 'model' | 'files'>): void {

@@ -1,6 +1,6 @@
 // Defines and reads a checkpoint's manifest.json: the values that a run needs to resume, the size and hash of every other file,
-// and a checksum of the manifest. It is written last, so a folder with a manifest is complete. directory.ts checks the other
-// files.
+// and a checksum of the manifest. The manifest is written last, so a folder with a manifest is complete. directory.ts checks the
+// other files.
 import { join } from 'node:path';
 import * as z from 'zod';
 import { Gpt2Error, UsageError } from '../../base/errors.ts';
@@ -10,7 +10,7 @@ import { type Architecture, parts } from '../../model/architecture.ts';
 import { tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
 import { manifestFile, optimizerFile, weightsFile } from '../files/names.ts';
 
-/** The version that is written, with a checksum; version 1 has none. */
+/** The version of new manifests, which have a checksum; version 1 has none. */
 export const checkpointVersion = 2;
 
 export const count = z.int().nonnegative();
@@ -70,12 +70,12 @@ const manifestSchema = z.object({
   position: positionSchema,
   /** Length of the run log, in bytes, when the checkpoint was written. */
   logBytes: count,
-  /** Code path of the library; bits are the same only on the same path. */
+  /** Code path of the library, such as avx2 or sm90: only the same code path gives the same bits. */
   codePath: z.string(),
   /** The training shards, to detect changed data. Checkpoints of older versions lack the hashes. */
   shards: z.array(z.object({ name: z.string(), tokens: count.max(2 ** 31 - 1), sha256: sha256.optional() })),
   files: filesSchema(weightsFile, optimizerFile),
-  /** True if --save-every is a time, and this save was due by it. */
+  /** True if --save-every is a time interval, and its end caused this save. */
   timed: z.boolean().optional(),
   /** Time of writing, ISO 8601. */
   time: z.string(),
@@ -107,7 +107,7 @@ export const readManifest = (checkpoint: string): Manifest =>
 const headSchema = z.object({ format: z.unknown().optional(), version: z.unknown().optional() });
 
 /**
- * Reads the JSON file that describes a checkpoint or capture, made by `checkedJson` with a checksum, which version 1 lacks.
+ * Reads the JSON file that describes a checkpoint or a capture. Compares its checksum, which `checkedJson` adds and version 1 lacks.
  * @param version the newest version that can be read
  * @throws Gpt2Error if the file is missing, damaged, or of another format or version
  */

@@ -1,5 +1,5 @@
-// Removes checkpoints of a run that --keep does not keep. Only valid checkpoints count as kept, so that a good one is never
-// removed in favour of a damaged one.
+// Removes checkpoints of a run that --keep does not keep. A damaged checkpoint counts as the oldest, so that no valid one is removed
+// while a damaged one stays.
 import { renameSync, rmSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { attempt, explained, Gpt2Error } from '../../base/errors.ts';
@@ -15,9 +15,9 @@ export interface Keeping {
 }
 
 /**
- * Removes all checkpoints except the last `keep` written, at least one, and valid ones whose step is a multiple of `keepEvery`;
- * with `onlyTimed` it removes only valid checkpoints of timed saves, and all others stay. The last one written need not have the
- * highest step: a run may have continued from an older checkpoint because a newer one was damaged.
+ * Removes old checkpoints. The `keep` checkpoints written last stay; if `keep` is 0, one stays. Valid checkpoints whose step is a
+ * multiple of `keepEvery` stay too. With `onlyTimed`, only valid checkpoints of timed saves are counted and removed. The checkpoint
+ * written last need not have the highest step: a run may have continued from an older one because a newer one was damaged.
  * @throws Gpt2Error if a checkpoint cannot be removed
  */
 export function pruneCheckpoints(folder: string, { keep, keepEvery, onlyTimed }: Keeping): void {

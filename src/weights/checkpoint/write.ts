@@ -48,9 +48,9 @@ export interface CheckpointToWrite extends CheckpointHead {
 }
 
 /**
- * Removes remains of interrupted writes, then writes a checkpoint from the device's memory, as `writeState`.
- * @throws UsageError for a manifest that `resolveCheckpoint` would refuse, and for optimizer state of another model, or of another
- * trainer than the last that updated it; Gpt2Error for a weight that is not finite, before anything is written
+ * Removes remains of interrupted writes, then writes a checkpoint from the device's memory and returns its path.
+ * @throws UsageError for a manifest that `resolveCheckpoint` would refuse, and unless the optimizer state belongs to the trainer
+ * that updated the model last; Gpt2Error for a weight that is not finite, before anything is written, or if a write fails
  * @example
  * const { manifest } = resolveCheckpoint('runs/first');
  * const optimizer = trainer.optimizerState.copies;
@@ -68,7 +68,7 @@ export function writeCheckpoint(checkpoint: CheckpointToWrite): string {
 }
 
 const manifestOf = ({ folder, step, manifest }: CheckpointHead, model: ModelConfig): Omit<Manifest, 'files'> => ({
-  // First, so that the fields below replace those of `manifest`, which may be the whole manifest of another checkpoint.
+  // `manifest` may be the whole manifest of another checkpoint: the fields below replace its fields.
   ...manifest,
   format: 'gpt2.ts checkpoint',
   version: checkpointVersion,
@@ -95,8 +95,8 @@ export const copiesOf = ({ config, masters }: Model, optimizer: readonly StateCo
 
 /**
  * Writes a checkpoint and returns its path. A checkpoint of the same step, complete or damaged, is replaced.
- * @throws WeightsError before anything is written; Gpt2Error if a write fails: the unfinished checkpoint is removed, older ones
- * are untouched
+ * @throws WeightsError for a weight that is not finite, before anything is written; Gpt2Error if a write fails: the unfinished
+ * checkpoint is removed, older ones are untouched
  */
 function writeState(head: CheckpointHead, state: State, make = makeInRun): string {
   const { folder, step, tokenizer } = head;
@@ -138,8 +138,8 @@ export interface SaveResult extends TidyResult {
 }
 
 /**
- * Removes remains of interrupted saves, writes a checkpoint, then removes those that are no longer kept. Disk errors are in the
- * result.
+ * Removes remains of interrupted saves, writes a checkpoint, then removes the checkpoints that `keeping` does not keep. Disk errors
+ * are returned, not thrown.
  */
 export function saveState(head: CheckpointHead, state: State, keeping: Keeping | undefined): SaveResult {
   const clearFailure = clearLeftovers(head.folder);
@@ -149,7 +149,7 @@ export function saveState(head: CheckpointHead, state: State, keeping: Keeping |
   return { path, clearFailure, pruneFailure: prune(head.folder, keeping) };
 }
 
-/** Removes files as `saveState` does, for a run with nothing left to save: its last save may have been killed before it did. */
+/** Removes the files that `saveState` removes, without a save: the run's last save may have been killed before it removed them. */
 export const tidy = (folder: string, keeping: Keeping | undefined): TidyResult => ({
   clearFailure: clearLeftovers(folder),
   pruneFailure: prune(folder, keeping),

@@ -1,5 +1,5 @@
-// Replaces folders of checkpoints by renames: a new one has a temporary name until it is complete, and an old one of the same
-// step is set aside until then. So a complete checkpoint always has its final name, or is set aside, where directory.ts finds it.
+// Replaces checkpoint folders by renames. A new folder has a temporary name until it is complete. Then an old folder of the same
+// step is set aside (renamed), and removed when the new one has its final name. directory.ts also finds a folder that is set aside.
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { Gpt2Error, orElse } from '../../base/errors.ts';
@@ -24,7 +24,7 @@ export function unfinishedPath(folder: string, name: string, ending: 'tmp' | 'ol
   }
 }
 
-/** A running process counts as a folder's writer only if the folder was changed this recently, because process ids are reused. */
+/** Time since a folder's last change in which a running process counts as its writer; limited because process ids are reused. */
 const writingMilliseconds = 3600_000;
 
 /**

@@ -5,9 +5,9 @@ import { quote } from '../../base/errors.ts';
 import { decodeUtf8, parseJson } from '../../base/files/strict-text.ts';
 import { elementCount } from '../../native/element-types.ts';
 
-/** The largest header that train can write, for the moments of 1,000 layers, has 2.4 MB. Parsing 8 MB takes 120 MB of memory. */
+/** Limit of a header: the largest that train writes, for the moments of 1,000 layers, has 2.4 MB. Parsing 8 MB takes 120 MB. */
 export const largestHeaderBytes = 8_000_000;
-/** Bytes of each element type that can be read; types of one byte are for masks only. */
+/** Bytes per element, for the element types that can be read; types of one byte are for masks only. */
 export const elementBytes: Readonly<Record<string, number>> = { F32: 4, F16: 2, BF16: 2, U8: 1, BOOL: 1 };
 
 /** A tensor in the header; `from` and `to` are bytes from the end of the header. */

@@ -36,13 +36,13 @@ export interface Values {
 export interface TensorToWrite {
   readonly name: string;
   readonly shape: readonly number[];
-  /** Returns the values, when they are to be written; they are released before the next tensor is read. */
+  /** Returns the values. It is called when this tensor is written; the values are released before the next tensor is read. */
   read(): Float32Array;
 }
 
 /**
- * Writes tensors in this order to a new file, rounded to `type`, and syncs the file. transformers requires the metadata: format
- * "pt".
+ * Writes tensors, in order and rounded to `type`, to a new file, and syncs the file. The header's metadata is format "pt", which
+ * transformers requires.
  * @throws the file system's error, with its code; the caller then removes the file
  */
 export function writeSafetensors(path: string, tensors: readonly TensorToWrite[], type: WeightType = 'fp32') {
@@ -107,7 +107,7 @@ function reader(file: StoredFile) {
     names: [...entries.keys()],
     /** The shape of a tensor. @throws Gpt2Error if the file has no such tensor */
     shape: (name: string): readonly number[] => entry(name).shape,
-    /** The values of a tensor of fp32, fp16 or bf16, as fp32; a mask may also have bytes. @throws Gpt2Error for another type */
+    /** Reads a tensor of fp32, fp16 or bf16 and converts it to fp32; a mask may also be of bytes. @throws Gpt2Error for another type */
     read(name: string, isMask = false): Float32Array {
       const { dtype, shape, from } = entry(name);
       const isByte = elementBytes[dtype] === 1;

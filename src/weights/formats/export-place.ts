@@ -20,7 +20,7 @@ export function isFreeForFolder(path: string, ourNames: readonly string[]): bool
 }
 
 /**
- * Makes a folder with the files that `write` writes. An existing folder is kept: it may be a mount point or a current directory.
+ * Makes a folder with the files that `write` writes. Moves them into an existing folder, which may be a mount point.
  */
 export function writeFolder(path: string, write: (folder: string) => void): void {
   const isThere = existsSync(path);

@@ -16,8 +16,8 @@ export const modelPaths = ['a run', 'a checkpoint', ...all.flatMap(({ named = []
   .replace(/, (?=[^,]*$)/, ', or ');
 
 /**
- * Returns a function that opens another program's model; undefined for this program's folders or no file. An unknown file
- * counts as llm.c's, whose errors describe its header.
+ * Returns a function that opens another program's model; undefined if the path is a folder of this program, or does not exist.
+ * A file of unknown format counts as llm.c's, whose reader reports the header.
  * @throws Gpt2Error if a file cannot be read
  */
 export function openerOf(path: string): (() => StoredModel) | undefined {

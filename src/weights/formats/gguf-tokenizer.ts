@@ -1,5 +1,5 @@
-// Describes a tokenizer in GGUF's format: the text, type and merges of byte-level BPE with GPT-2's pattern. llama.cpp knows other
-// tokenizers only by the names of their models.
+// Describes a tokenizer in GGUF's format: the text and type of each token, and the merges. Only byte-level BPE with GPT-2's pattern
+// can be described, because llama.cpp knows other tokenizers only by the names of their models.
 import * as z from 'zod';
 import { gpt2Error } from '../../base/errors.ts';
 import type { ModelConfig } from '../../model/config.ts';
@@ -32,7 +32,7 @@ const schema = z.object({
 
 /**
  * Tokens and types for each row of the embedding, and merges.
- * @param ofModel the tokenizer stored with the model; undefined: the built-in one with its vocabulary, if there is one
+ * @param ofModel the tokenizer stored with the model; if undefined, a built-in one is chosen by the vocabulary's size, if one fits
  * @throws Gpt2Error if GGUF cannot hold it
  */
 export function ggufTokenizer(config: ModelConfig, ofModel: Tokenizer | undefined) {

@@ -1,5 +1,5 @@
 // The cache of models from the Hugging Face hub: gpt2.ts/models in the user's cache folder. A repository's folder has one folder
-// per commit, and for each used revision a file with its commit.
+// per commit, and for each revision that was used a file with the commit that it named.
 import { closeSync, existsSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -21,7 +21,7 @@ const repositoryFolder = (repository: string): string => join(cacheFolder('model
 
 export const modelFolder = (repository: string, commit: string): string => join(repositoryFolder(repository), commit);
 
-/** Whether a model's folder is complete; the weights come last. */
+/** Whether a model's folder is complete: the weights are downloaded last. */
 export const isWhole = (folder: string): boolean => existsSync(join(folder, weightsFile));
 
 const commitFile = ({ repository, revision = 'main' }: HubName): string =>
@@ -63,7 +63,7 @@ export async function alone(
     }
     if (isWhole(folder)) return;
     await make();
-    // Processes that still wait find the folder complete.
+    // Removes the lock file: processes that still wait for the lock find the folder complete.
     rmSync(path, { force: true });
   } finally {
     closeSync(file);

@@ -49,7 +49,7 @@ function nameInAddress(text: string): string | undefined {
 
 /**
  * The model of the hub that a text names; undefined for a path. A text is a path if it exists, or if it has no revision and its
- * folder exists: a mistyped runs/NAME is not looked up on the network.
+ * parent folder exists, so that a mistyped runs/NAME is not looked up on the network.
  */
 export function hubName(model: string): HubName | undefined {
   const name = parseHubName(model);
@@ -67,7 +67,7 @@ export function isRecordedAs(recorded: string, text: string): boolean {
 /**
  * Downloads a model unless the cache has it. If several processes call this, one downloads and the others wait.
  * @throws Gpt2Error if the hub has no such model or cannot be reached, or the model is not a GPT-2 that can be read;
- * InterruptedError after `signal`
+ * InterruptedError if `signal` is aborted
  */
 export async function fetchHubModel(name: HubName, options: FetchOptions = {}): Promise<HubModel> {
   const commit = await findCommit(name, options);
@@ -137,7 +137,7 @@ async function downloadModel(
   for (const file of describingFiles) await fetchFile(file);
   // Other architectures are refused before their gigabytes are downloaded.
   fromDownload(folder, () => readModelFolder(folder, name));
-  // The weights come last: they complete the folder.
+  // The weights are downloaded last: a folder with weights is complete.
   if (!(await fetchFile(weightsFile, onProgress))) throw await otherWeights(name, at);
 }
 
@@ -176,7 +176,7 @@ async function otherWeights(name: string, at: HubName): Promise<Gpt2Error> {
 const urlOf = ({ repository, revision = 'main' }: HubName, file: string): string =>
   huggingFace(`${repository}/resolve/${encodeURIComponent(revision)}/${file}`);
 
-/** The header for HF_TOKEN. @throws Gpt2Error for a token that no header can hold: the error of fetch would print the token */
+/** The header with HF_TOKEN. @throws Gpt2Error for a token that is invalid in a header, because fetch's error would print it */
 function authorization(): Record<string, string> {
   const token = process.env.HF_TOKEN?.trim() ?? '';
   if (!/^[\x21-\x7e]*$/.test(token)) {

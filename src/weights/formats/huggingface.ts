@@ -106,7 +106,7 @@ const refusing =
   };
 
 /**
- * Reads the sizes and the tokenizer of a folder's model, named `name` in errors, whose weights may still be missing.
+ * Reads the sizes and the tokenizer of the model in a folder, which may still lack the weights. Errors call the model `name`.
  * @throws Gpt2Error naming the file or field that cannot be used
  */
 export function readModelFolder(path: string, name = path): Pick<StoredModel, 'model' | 'tokenizer'> {
@@ -167,7 +167,7 @@ function namesOf(file: SafetensorsFile, refuse: Refuse): Map<string, string> {
   return names;
 }
 
-/** Checks that a stored head equals the embedding. If only the head is stored, as by safetensors' save_model, it is both. */
+/** Checks that a stored head equals the embedding. If only the head is stored, as by safetensors' save_model, it serves as both. */
 function checkHead(file: SafetensorsFile, names: Map<string, string>, refuse: Refuse): void {
   const [head, embedding] = [names.get('lm_head.weight'), names.get('wte.weight')];
   if (head === undefined) return;
@@ -191,7 +191,7 @@ function isMask(file: SafetensorsFile, name: string, stored: string): boolean {
 }
 
 function checkTensors(file: SafetensorsFile, names: Map<string, string>, model: ModelConfig, refuse: Refuse): void {
-  // Layers are counted before the parameter table is made, because a damaged file may claim any number of them.
+  // Layers are counted before the parameter table is made, because a damaged configuration may claim any number of layers.
   const { size: layers } = new Set([...names.keys()].flatMap((name) => /^h\.\d+\./.exec(name) ?? []));
   if (model.layers !== layers)
     refuse(`n_layer of its ${configFile} is ${model.layers}, but ${weightsFile} has tensors of ${layers} layers`);
@@ -234,7 +234,7 @@ export const huggingFace: ModelFormat = {
   write: writeFolder,
 };
 
-/** Writes into a temporary folder, which is renamed later. @throws the file system's error */
+/** Writes a model's files into `folder`, a temporary folder that the caller renames. @throws the file system's error */
 function writeFolder(folder: string, { model, tokenizer: ofModel, read }: StoredModel, type: WeightType): void {
   const write = (name: FolderFile, text: string) => writeFileSync(join(folder, name), text, { flush: true });
   const json = (name: FolderFile, value: unknown) => write(name, `${JSON.stringify(value, null, 2)}\n`);

@@ -1,5 +1,5 @@
 // Reads and writes llm.c's model file: 256 int32 (magic 20240326, version, sizes), then the parameters in fp32 or bf16; one
-// tensor holds a parameter of all layers. The file includes padding rows of the vocabulary.
+// tensor holds the same parameter of all layers. The file includes the padding rows of the vocabulary.
 import { attempt, Gpt2Error, gpt2Error } from '../../base/errors.ts';
 import { fromBf16 } from '../../base/files/half-floats.ts';
 import { writeDurably } from '../../data/shards/shard.ts';
@@ -16,9 +16,9 @@ export const llmcVersions = { fp32: 3, bf16: 5 } as const;
 export const llmcHeaderBytes = 1024;
 
 /**
- * The tensors of a file, in `parameterTable`'s order: each is one parameter of all layers, or a parameter outside the layers. A
- * `name` has no layer ("qkvw"); `count`: elements of one layer.
- * @param rows of wte, the padded vocabulary
+ * The tensors of a file, in `parameterTable`'s order: each holds one parameter of all layers, or a parameter outside the layers.
+ * `name`: the parameter's name without its layer, "qkvw"; `count`: elements of one layer.
+ * @param rows number of rows of wte: the padded vocabulary
  */
 export function llmcTensors(config: ModelConfig, rows: number) {
   return parameterTable({ ...config, layers: 1 }).map(({ name, shape }) => ({

@@ -49,7 +49,7 @@ class Gpt2TsForCausalLM(PreTrainedModel, GenerationMixin):
         """The weights come from the file."""
 
     def prepare_inputs_for_generation(self, input_ids, attention_mask=None, position_ids=None, **_):
-        # forward refuses position_ids, which generate would drop.
+        # Passes position_ids on, so that forward refuses them: generate would otherwise drop them.
         return {"input_ids": input_ids, "attention_mask": attention_mask, "position_ids": position_ids}
 
     def forward(self, input_ids, attention_mask=None, labels=None, use_cache=None, return_dict=None, **others):
@@ -99,7 +99,7 @@ class Gpt2TsForCausalLM(PreTrainedModel, GenerationMixin):
             logits = x @ weights["wte.weight"].T
         if parts["softcap"] > 0:
             logits = parts["softcap"] * logits / torch.sqrt(logits.square() + parts["softcap"] ** 2)
-        # The loss counts the rows that pad an untied head, as training and eval do; the logits leave them out.
+        # The softmax of the loss includes the padding rows of an untied head, as in training and eval; the logits leave them out.
         loss = None if labels is None else F.cross_entropy(logits[:, :-1].float().flatten(0, 1), labels[:, 1:].flatten())
         return CausalLMOutput(loss=loss, logits=logits[..., : config.vocab_size])
 

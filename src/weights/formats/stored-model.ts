@@ -9,7 +9,7 @@ export interface StoredModel extends Disposable {
   readonly model: ModelConfig;
   /** The tokenizer stored with the model; for a checkpoint only if it is not built in. */
   readonly tokenizer?: Tokenizer | undefined;
-  /** A parameter without padding rows, in fp32, [out, in]; of wpe as many rows as `parameter` has. @throws Gpt2Error */
+  /** Reads a parameter in fp32 without padding rows, linear weights as [out, in]; of wpe, only `parameter`'s rows. @throws Gpt2Error */
   read(parameter: Parameter): Float32Array;
 }
 
@@ -34,6 +34,6 @@ export interface ModelFormat {
    * @throws Gpt2Error naming the file, field or tensor that cannot be used
    */
   open(path: string, others: string, head: string | undefined): StoredModel;
-  /** Writes the file, or into a temporary folder that is renamed later. @throws Gpt2Error, or the file system's error */
+  /** Writes a file or, if the format has several, files in a temporary folder. @throws Gpt2Error, or the file system's error */
   write(path: string, weights: StoredModel, type: WeightType): void;
 }

@@ -1,5 +1,5 @@
-// Writes shards from parts, the tokens of encoded chunks (parts.ts): decides which tokens are for validation, and the number and
-// sizes of shards. One pass over the parts counts tokens, another writes them. The result depends only on the parts.
+// Writes shards from part files, which hold the tokens of encoded chunks (parts.ts). Decides which tokens are for validation, and
+// the number and sizes of shards. One pass over the parts counts tokens, another writes them. The result depends only on the parts.
 import { Gpt2Error, gpt2Error } from '../../../base/errors.ts';
 import { type Loss, sumOf } from '../../../tokenizer/loss.ts';
 import { type LossOptions, refuseLoss } from '../../choose-tokenizer.ts';
@@ -16,8 +16,8 @@ export interface Division {
   /** Maximum tokens in a shard. */
   readonly shardTokens: number;
   /**
-   * The share of documents for validation, from 0 to 1, chosen by a hash of their content; or `first shard`, as llm.c divides
-   * FineWeb: shard 000000 is for validation, and all other shards but the last are full.
+   * The share of the text for validation, from 0 to 1: the hash of a block's text decides whether the block is chosen. Or
+   * `first shard`, as llm.c divides FineWeb: shard 000000 is for validation, and all other shards but the last are full.
    */
   readonly validation: number | 'first shard';
 }
@@ -28,7 +28,7 @@ interface Assembly extends Division, LossOptions {
 }
 
 /**
- * Writes the shards of the parts at `paths` into a folder.
+ * Makes shards in a folder from the parts at `paths`.
  * @throws Gpt2Error if a part is damaged, too much of the text is lost, one role would have no tokens, or the folder cannot be written
  */
 export function assemble(paths: readonly string[], folder: string, division: Assembly) {
@@ -55,7 +55,7 @@ export function assemble(paths: readonly string[], folder: string, division: Ass
   }
 }
 
-/** How content decides: if the hash fraction of a block is under `below`, the leading share `kept` of its tokens is validation. */
+/** The rule for a block whose content decides: if its hash fraction is under `below`, the first `kept` (0 to 1) of it is validation. */
 interface Decision {
   readonly below: number;
   readonly kept: number;
@@ -63,7 +63,7 @@ interface Decision {
 
 type Counts = ReturnType<typeof count>;
 
-/** The limit `below`: the requested share of validation or, if no block's fraction is under it, just over the least fraction. */
+/** `Decision.below`: the requested share of validation or, if no block's fraction is under it, just over the least fraction. */
 function boundary(paths: readonly string[], share: number): number {
   let least = 1;
   for (const path of paths) {
@@ -85,8 +85,8 @@ function decide(paths: readonly string[], division: Assembly): Decision & Counts
 }
 
 /**
- * The share `kept`. From many blocks, hashes choose about the requested share: `kept` is 1. From few blocks, or many equal ones,
- * hashes may choose all. Then only the leading share of each chosen block is kept, so that equal texts still have the same role.
+ * `Decision.kept`. Of many different blocks, hashes choose about the requested share, and `kept` is 1. Of few blocks, or many equal
+ * ones, hashes may choose far more. Then only the first tokens of each chosen block are validation: equal texts have equal roles.
  */
 function keptShare({ train, val }: Record<Role, number>, share: number): number {
   const total = train + val;
@@ -96,7 +96,7 @@ function keptShare({ train, val }: Record<Role, number>, share: number): number 
 
 function count(paths: readonly string[], division: Assembly, decision: Decision) {
   const tokens = { train: 0, val: 0 };
-  /** Tokens without ends of text, whose number depends on the order of files. */
+  /** Numbers of tokens without ends of text, because the number of these depends on the order of files. */
   const content = { train: 0, val: 0 };
   let documents = 0;
   let empty = 0;
@@ -136,12 +136,12 @@ function check({ tokens, isSplit }: Counts, { validation }: Division): void {
 }
 
 /**
- * Returns a function that divides a part's tokens between train and val; parts are passed in order. It adds an end of text where
- * a document begins, and where a role continues after tokens of the other role, between texts that are not neighbours.
+ * Returns a function that divides a part's tokens between train and val; the parts must be passed in order. It adds an end of text
+ * where a document begins, and where the role changes: there, texts meet in a shard that are not neighbours in the source.
  */
 function dividerOf({ validation, shardTokens, endOfText }: Assembly, { below, kept }: Decision) {
   const boundary = Uint16Array.from(endOfText === undefined ? [] : [endOfText]);
-  /** Number of tokens that the first shard still lacks, if it is for validation. */
+  /** Number of tokens that shard 000000 still lacks, if the first shard is for validation; else 0. */
   let firstLeft = validation === 'first shard' ? shardTokens : 0;
   let previous: Role | undefined;
   /** The number of tokens at the start of a block that are for validation. */
@@ -175,8 +175,8 @@ function dividerOf({ validation, shardTokens, endOfText }: Assembly, { below, ke
 }
 
 /**
- * Names and sizes of shards. Names are as in llm.c. Sizes are equal, so that the last shard is not too short for a batch. FineWeb's
- * shards have the sizes of llm.c instead: all are full but the last.
+ * Names, as in llm.c, and sizes of shards. Sizes are equal, so that the last shard is not too short for a batch. With
+ * `first shard`, sizes are llm.c's: all shards but the last are full.
  */
 function namesOf({ prefix, shardTokens, validation }: Division, role: Role, total: number) {
   const shards = Math.ceil(total / shardTokens);

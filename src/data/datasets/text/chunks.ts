@@ -1,24 +1,24 @@
-// Cuts files into chunks of some megabytes for the threads that encode. A chunk ends where a document or a block (parts.ts) ends,
-// so the tokens do not depend on the cuts. Small files share a chunk.
+// Cuts files into chunks of some megabytes for the threads that encode. A chunk ends where a document ends or may be cut into blocks
+// (parts.ts), so the tokens do not depend on the chunks. Small files share a chunk.
 import { type Gpt2Error, gpt2Error } from '../../../base/errors.ts';
 import { type Chunk, cutsAtLines, type Encoding, type Input, type Piece } from './format.ts';
 import { bytesOf } from './inputs.ts';
 import { hasByteOrderMark } from './line-and-column.ts';
 import { blockEnd, largestBlock } from './parts.ts';
 
-/** Bytes of a chunk: they keep a thread busy for 0.1 s, and memory holds several chunks per thread. */
+/** Bytes of a chunk: enough to keep a thread busy for 0.1 s, few enough to hold several chunks per thread in memory. */
 const chunkBytes = 4 << 20;
 const longestLine = 64 << 20;
 
 /**
- * Finds a cut in `bytes`, which begin with a document or block and do not end their file; undefined if more bytes are needed.
- * `closes`: whether a document ends at `end`.
+ * Finds a cut in `bytes`, which begin with a document or a block, and after which the file continues; undefined if more bytes are
+ * needed. `closes`: whether a document ends at `end`.
  */
 type FindCut = (bytes: Buffer) => { readonly end: number; readonly closes: boolean } | undefined;
 
 /**
- * The chunks of files, in order. `onRead` is called with the number of bytes read. `spare` is memory of encoded chunks, to reuse;
- * without it, garbage of 4 MiB each accumulates faster than it is collected.
+ * The chunks of files, in order. `onRead` is called with the number of bytes read. `spare` holds memory of encoded chunks for reuse:
+ * new memory for each chunk, 4 MiB, would accumulate faster than the garbage collector frees it.
  * @throws Gpt2Error if a file cannot be read, or has a line that is too long
  */
 export async function* chunksOf(
@@ -113,7 +113,7 @@ const afterLastDocument =
       for (let at = bytes.indexOf(mark); at >= 0; at = bytes.indexOf(mark, document)) document = at + mark.length;
       if (document > bytes.length / 2) return { end: document, closes: true };
     }
-    // The last bytes may be the start of a separator: only the bytes before them surely belong to the document.
+    // The last bytes may be the start of a separator: only the bytes up to `known` surely belong to the document.
     const known = bytes.length - (mark ? mark.length - 1 : 0);
     let end = document;
     while (known - end >= largestBlock) end = blockEnd(bytes, end, known, atLines);

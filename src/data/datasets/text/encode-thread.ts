@@ -1,6 +1,6 @@
-// Runs on a thread: encodes chunks from thread-pool.ts, one at a time, and writes the tokens of each to a part file. It finds the
-// documents in the bytes, cuts long documents into blocks, encodes each block, and records the hash that decides the block's
-// role. For the tokenizer "char" it first runs only to collect characters.
+// Runs on a thread: encodes chunks from thread-pool.ts, one at a time, and writes the tokens of each to a part file. The thread finds
+// the documents in the bytes, cuts long documents into blocks, encodes each block, and records the hash that decides the block's
+// role. For the tokenizer "char", an earlier run of the threads only collects characters.
 import { hash } from 'node:crypto';
 import { parentPort, workerData } from 'node:worker_threads';
 import { explained, Gpt2Error, gpt2Error, shortList, shown, words } from '../../../base/errors.ts';
@@ -35,7 +35,7 @@ interface Waiting {
   readonly text: Buffer;
   readonly start: number;
   readonly end: number;
-  /** Whether the block is the first of a document in this chunk, and whether the document begins in this chunk. */
+  /** `isFirst`: this is the document's first block in this chunk. `opens`: the document begins in this chunk. */
   readonly isFirst: boolean;
   readonly opens: boolean;
   readonly role: FileRole;
@@ -60,10 +60,10 @@ parentPort!.on('message', async ({ chunk, key }: Order) => {
   parentPort!.postMessage(answer, [answer.memory]);
 });
 
-/** The text that is being encoded, for errors: the piece of a file and, in JSON lines, the line as "line 3 of b.jsonl". */
+/** The place of the text that is being encoded, for errors: the piece of a file and, in JSON lines, "line 3 of b.jsonl". */
 let current: { readonly piece: Piece; readonly line: string | undefined };
 
-/** Adds file and line to the error, and in plain text the column. */
+/** Adds file and line to an error and, unless the file has JSON lines, the column. */
 async function withPlace(error: UnknownCharacterError): Promise<UnknownCharacterError> {
   const { piece, line } = current;
   if (line !== undefined) return error.with({ where: line });
@@ -126,7 +126,7 @@ function addLines(text: Buffer, piece: Piece, field: string): void {
   }
 }
 
-/** Adds a document, or the part of it that is in the chunk. Skips a document that is only white space. */
+/** Cuts a document, or as much of it as is in the chunk, into blocks to encode. Skips a document that is only white space. */
 function addDocument(
   text: Buffer,
   found: { start: number; end: number; opens: boolean; closes: boolean; strip: boolean },
@@ -151,7 +151,7 @@ function addDocument(
   }
 }
 
-/** Whether the next block that has tokens begins its document. */
+/** Whether the next block with at least one token is the first such block of its document. */
 let isToOpen = false;
 
 function encodeWaiting(): void {
@@ -176,7 +176,7 @@ const fractionOf = (text: Buffer): number => hash('sha256', text, 'buffer').read
 
 function documentOf(line: string, field: string, where: string): string {
   const key = JSON.stringify(field);
-  // `parseJson` refuses a field that occurs twice, but takes three times as long; other fields are not used.
+  // `parseJson` refuses a field that occurs twice, but takes three times as long. So it runs only if `field` may occur twice.
   const isTwice = line.includes(key, line.indexOf(key) + key.length);
   const value = explained(`${where} is not JSON`, words`--field takes files with one JSON object per line`, () =>
     isTwice ? parseJson(line) : JSON.parse(line),

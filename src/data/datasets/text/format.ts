@@ -1,10 +1,10 @@
-// Declares how files hold documents and how documents become tokens. These types are plain data, which can be sent to threads and
-// hashed, so that a later start of prepro finds parts that are already encoded.
+// Declares how files hold documents and how documents become tokens. Values of these types are plain data: they can be sent to
+// threads, and hashed, so that a later start of prepro finds the parts that are already encoded.
 import { huggingFaceName } from '../../../tokenizer/huggingface-tokenizer.ts';
 
 /** The way a file holds documents. */
 export type Format =
-  /** Plain text: a file is a document, or a separator divides it into several; `strip` removes white space at their ends. */
+  /** Plain text: a file is one document, or a separator divides it into documents. `strip` removes white space at documents' ends. */
   | { readonly kind: 'text'; readonly separator?: string | undefined; readonly strip?: boolean | undefined }
   /** Each line is a JSON object with the document in a field. */
   | { readonly kind: 'jsonl'; readonly field: string };
@@ -17,10 +17,10 @@ export interface Encoding {
   readonly format: Format;
 }
 
-/** Whether long documents are cut at starts of lines only, because the tokenizer's pattern is not known. */
+/** Whether long documents are cut at starts of lines if possible, because the tokenizer's pattern may not be GPT-2's. */
 export const cutsAtLines = ({ tokenizer }: Encoding): boolean => tokenizer === huggingFaceName;
 
-/** The role of a file's documents; `split`: the content of each document decides. */
+/** The role of a file's documents; `split`: a hash of each block's content decides. */
 export type FileRole = 'split' | 'train' | 'val';
 
 /** A file of documents; .gz files are decompressed while they are read. */
@@ -32,7 +32,7 @@ export interface Input {
 
 /** A contiguous range of one file, inside a chunk. */
 export interface Piece {
-  /** First byte in the chunk, and the byte after the last. */
+  /** Offsets in the chunk of the piece's first byte, and of the byte after its last. */
   readonly start: number;
   readonly end: number;
   /** Whether a document begins at the piece's start, and whether a document ends at its end. */
@@ -42,7 +42,7 @@ export interface Piece {
   /** Path of the file, and the piece's offset in the file in bytes, for messages. */
   readonly path: string;
   readonly offset: number;
-  /** In JSON lines, the number in the file of the piece's first line, counted from 1. */
+  /** In JSON lines, the line number of the piece's first line in its file, counted from 1. */
   readonly line: number;
 }
 

@@ -3,7 +3,7 @@
 const meanings: Readonly<Record<string, string>> = { '**/': '(?:.*/)?', '**': '.*', '*': '[^/]*', '?': '[^/]' };
 
 /**
- * Whether a path matches one of the globs; a glob without a slash is for the file's name alone.
+ * Whether a path matches one of the globs. A glob without a slash is compared with the file's name alone.
  * @param path relative, divided by slashes
  * @example matchesGlob('notes/2026/may.md', ['*.md', 'drafts/**']); // true
  */

@@ -1,4 +1,4 @@
-// Finds the files of a text, in folders sorted by the bytes of their paths, and reads their bytes.
+// Finds the input files of a text and reads their bytes. Files in a folder are sorted by the bytes of their paths.
 import { createReadStream, openSync, readdirSync, readSync, type Stats, statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join, relative, resolve } from 'node:path';
@@ -26,7 +26,7 @@ export interface Selection {
 }
 
 /**
- * The input files at some paths. A path is a file, or a folder: its selected text files, without names that begin with a dot.
+ * The input files at some paths. A file stands for itself; a folder for its selected text files whose names begin with no dot.
  * @throws Gpt2Error if a path is missing, a file is named twice, or a folder has no text file
  * @example const inputs = findInputs(['books'], { include: ['*.txt'] });
  */
@@ -65,7 +65,7 @@ export function findInputs(paths: readonly string[], options: Selection = {}): I
       .sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
       .map((file) => ({ path: file, bytes: statusOf(file).size, role }));
   });
-  // A file that is read twice could be for validation the first time and for training the second time.
+  // A file named twice could be for validation the first time and for training the second time.
   const places = new Set<string>();
   const again = inputs.find(({ path }) => places.size === places.add(resolve(path)).size);
   if (again) throw gpt2Error`${again.path} is named twice: name it once`;
@@ -88,7 +88,7 @@ const foldersOf = (name: string): string[] => {
 
 const firstBytes = 8192;
 
-/** Whether a file begins as text (UTF-8 without NUL bytes), or has a format that holds text. */
+/** Whether a file's first bytes are text (UTF-8 without NUL bytes), or its format may hold text, such as gzip. */
 function isText(path: string): boolean {
   if (!statusOf(path).isFile()) return false;
   if (isPacked(path)) return true;
@@ -99,7 +99,7 @@ function isText(path: string): boolean {
   });
 }
 
-/** Refuses a file with a NUL in its first 8 KiB, which would be skipped in a folder. @throws Gpt2Error */
+/** Refuses a file that was named by path and has a NUL in its first 8 KiB; in a folder, it would be skipped. @throws Gpt2Error */
 function refuseNul(path: string): void {
   const start = startOf(path);
   const at = start.indexOf(0);
@@ -165,8 +165,8 @@ const cannotRead = (path: string, cause: unknown): Gpt2Error => {
 };
 
 /**
- * Reads the bytes of a file: decompressed if it is a gzip file, the documents in `format` if it is a .parquet file. A part is
- * valid until the next part is requested. `onRead` is called with the number of bytes read from the file.
+ * Reads the bytes of a file in parts; a part is valid until the next is requested. A gzip file is decompressed; for a .parquet
+ * file, the bytes are its documents in `format`. `onRead` is called with the number of bytes read from the file.
  * @throws Gpt2Error if the file cannot be read or decompressed
  */
 export async function* bytesOf(
@@ -186,7 +186,7 @@ export async function* bytesOf(
   }
 }
 
-/** The field that is the only text in the first MiB of each JSON file; undefined if there is none, or not all files are JSON. */
+/** The only field with text in the first MiB of every JSON file; undefined if there is none, or not all files are JSON. */
 export async function fieldOfTexts(inputs: readonly Input[]): Promise<string | undefined> {
   let lines: string[] = [];
   for (const input of inputs) {

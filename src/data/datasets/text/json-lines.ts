@@ -1,4 +1,4 @@
-// Turns a JSON array into lines, one for each element, and finds the field of the text in the first lines.
+// Turns a JSON array into lines, one for each element, and finds the field that holds the text in the first lines.
 import { Gpt2Error, orElse } from '../../../base/errors.ts';
 
 /** Whether a byte is white space of ASCII. */
@@ -6,7 +6,7 @@ export const isSpace = (byte: number): boolean => byte === 0x20 || (byte >= 0x09
 const [open, close] = [Buffer.from('[{'), Buffer.from(']}')];
 
 /**
- * Passes on the bytes of a file; if the file is a JSON array, its elements, one per line. Changes `parts` in place.
+ * Passes on the bytes of a file. If the file is a JSON array, changes `parts` in place so that each element is a line.
  * @throws Gpt2Error if the array is not complete, or more follows the array
  */
 export async function* elementsAsLines(parts: AsyncIterable<Uint8Array>, path: string): AsyncGenerator<Uint8Array> {
@@ -39,8 +39,8 @@ export async function* elementsAsLines(parts: AsyncIterable<Uint8Array>, path: s
 }
 
 /**
- * The field that is the only text in every line; "text" if each line is a JSON text instead of an object. Undefined if a line
- * has several texts or none, if lines have different fields, or if a line is not JSON.
+ * The only field with text, the same in every line; "text" if each line is a JSON text instead of an object. Undefined if a line
+ * has several fields with text or none, if the field differs between lines, or if a line is not JSON.
  */
 export function onlyTextField(lines: readonly string[]): string | undefined {
   const fields = new Set(lines.filter((line) => line.trim() !== '').map((line) => textFields(line).join('\0')));

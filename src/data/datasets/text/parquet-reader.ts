@@ -1,5 +1,5 @@
-// Reads a Parquet file on a separate thread, concurrently with encoding. If decoding a damaged page never ends, the thread can be
-// abandoned. parquet.ts reads the format.
+// Reads a Parquet file on a separate thread, concurrently with encoding. If decoding a damaged page never ends, only the thread is
+// lost. parquet.ts reads the format.
 import { Gpt2Error } from '../../../base/errors.ts';
 import { startThread } from '../../../native/start-thread.ts';
 import type { Format } from './format.ts';
@@ -15,7 +15,7 @@ export interface FileToRead {
 export type Answer =
   /** The index of the row group that is being read. */
   | { readonly group: number }
-  /** Documents, undefined at the end; and how many bytes of the file were read for them. */
+  /** `part`: documents; undefined at the end. `read`: how many bytes of the file were read for these documents. */
   | { readonly part: Uint8Array<ArrayBuffer> | undefined; readonly read: number }
   | { readonly refusal: string };
 

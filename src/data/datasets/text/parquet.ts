@@ -40,7 +40,7 @@ export async function* documentsOf(
     const rows = { file: source, metadata, columns: [column], rowStart, rowEnd };
     const texts = await readGroup(rows, group, { place: `row group ${index} of ${path}`, column });
     yield* inParts(texts, write);
-    // Progress is the share of rows times the size of the file, so bytes of columns that are not read count too.
+    // Progress is the share of rows times the file's size, so that at the end it is the file's size, unread columns included.
     const done = Math.floor((source.byteLength * rowEnd) / Number(metadata.num_rows));
     onRead(done - reported);
     [rowStart, reported] = [rowEnd, done];
@@ -50,7 +50,7 @@ export async function* documentsOf(
 /** Returns a document in the requested format. Strings hold UTF-8 bytes as Latin-1, one character per byte. */
 type Write = (text: string) => string;
 
-/** The column of the text, and a function that writes a document. @throws Gpt2Error if `format` makes each file one document */
+/** The name of the text's column, and the `Write` for `format`. @throws Gpt2Error if `format` makes each file one document */
 function layoutFor(path: string, format: Format): { column: string; write: Write } {
   if (format.kind === 'jsonl') {
     const { field } = format;
@@ -117,7 +117,7 @@ async function readGroup(
   }
   let found: Record<string, unknown>[];
   try {
-    // Texts stay bytes: making strings would take longer than everything else.
+    // Texts stay bytes: decoding them to strings would take longer than all other work.
     const parsers = { stringFromBytes: (value: Uint8Array | undefined) => value };
     found = await parquetReadObjects({ ...rows, compressors, parsers });
     if (found.length !== Number(num_rows)) throw new Error(`it has ${found.length} of ${num_rows} rows`);

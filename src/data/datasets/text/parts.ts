@@ -1,5 +1,5 @@
-// Reads and writes part files. A part holds the tokens of one chunk until the shards are written. It begins with a hash of its
-// input, so that a start after a kill finds it again, and a hash of its content.
+// Reads and writes part files. A part holds the tokens of one chunk until the shards are written. Its file begins with a hash of
+// the input, by which a preparation that resumes recognizes the part, and with a hash of the content.
 import { createHash } from 'node:crypto';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,24 +9,24 @@ import type { Loss } from '../../../tokenizer/loss.ts';
 import { chooseCut } from '../../../tokenizer/safe-cuts.ts';
 import type { Chunk, Encoding, FileRole } from './format.ts';
 
-// Version of the encoding: a part of every key, and so of the hash of a data set's input in dataset.json.
+// Version of the encoding. Every key includes it, and so does the hash of a data set's input in dataset.json.
 const version = 3;
 // Version of the part files. It names V8's version, because an earlier V8 cannot read values that a later one serialized.
 const format = `5 ${process.versions.v8}`;
 const hashBytes = 32;
 
 const leastBlock = 16 << 10;
-/** Size in bytes from which a block, a stretch of one document, is divided. */
+/** Size in bytes from which a stretch of a document is cut into blocks. */
 export const largestBlock = 32 << 10;
 
 /**
- * The end of the block that begins at `start`, in a document that ends at `end`: a place where a cut changes no id.
- * @param atLines whether the tokenizer's pattern may differ from GPT-2's
+ * The end of the block that begins at `start`, in a document that ends at `end`: if possible, a cut there changes no token id.
+ * @param atLines whether to prefer starts of lines, because the tokenizer's pattern may differ from GPT-2's
  */
 export const blockEnd = (bytes: Uint8Array, start: number, end: number, atLines: boolean): number =>
   end - start < largestBlock ? end : chooseCut(bytes, start + leastBlock, start + largestBlock, atLines);
 
-/** Consecutive tokens of one document. A book has many blocks, so some are for training and some for validation. */
+/** Consecutive tokens of one document, the unit with a role. A book has many blocks: some are for training, some for validation. */
 export interface Block {
   readonly tokens: number;
   /** Whether the block begins a document. */
@@ -84,5 +84,5 @@ export function readPart(path: string): Part {
 const isWhole = (bytes: Buffer): boolean =>
   hashOf(bytes.subarray(2 * hashBytes)).equals(bytes.subarray(hashBytes, 2 * hashBytes));
 
-/** Hash of a part file's content. It includes `format`: parts of another format count as damaged and are encoded again. */
+/** Hash of a part file's content and of `format`: parts of another format thus count as damaged, and are encoded again. */
 const hashOf = (content: Buffer): Buffer => createHash('sha256').update(format).update(content).digest();

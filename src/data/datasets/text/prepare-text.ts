@@ -133,7 +133,7 @@ const endMark = '<|endoftext|>';
 
 /**
  * Encodes all files. Returns the parts' paths in order, a hash of everything on which the tokens depend, and how often the text
- * spells an end of text that is not the separator.
+ * contains <|endoftext|> although that is not the separator.
  */
 async function encodeAll(
   inputs: readonly Input[],
@@ -145,7 +145,7 @@ async function encodeAll(
   const pool = threadPool(task, workers);
   const parts: string[] = [];
   const fingerprint = createHash('sha256');
-  // Bytes of the files as stored, perhaps compressed, since the last chunk; they count as done when their chunk is encoded.
+  // Bytes read from the (perhaps compressed) files since the last chunk. They count as progress when their chunk is encoded.
   let read = 0;
   let marks = 0;
   const isMark = encoding.format.kind === 'text' && encoding.format.separator?.includes(endMark);
@@ -194,7 +194,7 @@ export function shardPrefix(folder: string): string {
   return roleOfName(`${name}.bin`).length > 0 ? 'text' : name;
 }
 
-/** How the data set in the folder differs from the requested one; undefined if both are the same, complete or not. */
+/** How the folder's data set, complete or not, differs from the requested one, in words for an error; undefined if both are equal. */
 async function differenceOf(
   { dataset }: Standing,
   inputs: readonly Input[],
@@ -204,7 +204,7 @@ async function differenceOf(
   if (!dataset?.made) return 'another data set';
   const { input, ...settings } = dataset.made;
   if (settings.tokenizer !== made.tokenizer) return `a data set of the tokenizer ${settings.tokenizer}`;
-  // `made` has been through JSON in dataset.json, which drops undefined values, so the settings are compared after JSON.
+  // dataset.json stores the settings as JSON, which drops undefined values, so `made` is compared after a pass through JSON.
   if (!isDeepStrictEqual(settings, JSON.parse(JSON.stringify(made)))) return 'a data set made with other options';
   const fingerprint = createHash('sha256');
   const spare: ArrayBuffer[] = [];
@@ -229,7 +229,7 @@ function tellShare(shards: Dataset['shards'], { validation }: Division, notice: 
 /** The temporary name of dataset.json, which a killed process leaves. */
 const leftover = /^dataset\.json\.\d+\.tmp$/;
 
-/** Moves shards into the folder, dataset.json last. Until then train rejects the folder; a kill costs only assembling again. */
+/** Moves shards into the folder, dataset.json last: until then, train rejects the folder. After a kill, only the shards are remade. */
 function putInPlace(
   folder: string,
   work: WorkFolder,

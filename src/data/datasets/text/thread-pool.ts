@@ -35,7 +35,7 @@ export interface Answer {
 }
 
 const chunksEach = 2;
-/** MiB of a thread's heap for short-lived objects; by default up to 48. */
+/** MiB of a thread's heap for short-lived objects, to save memory: Node's default is up to 48. */
 const youngGeneration = 8;
 
 export function threadPool(workerData: Task, most: number) {
@@ -77,7 +77,7 @@ export function threadPool(workerData: Task, most: number) {
   };
   return {
     ...{ spare, characters },
-    /** Moves a chunk to the first thread with room; `onDone` is called when it is encoded. @throws Gpt2Error, also for an earlier chunk */
+    /** Sends a chunk to a thread, once one has room. `onDone` is called when the chunk is encoded. @throws Gpt2Error of any chunk so far */
     async run(order: Order, onDone: () => void): Promise<void> {
       let thread = free();
       for (; !thread; thread = free()) await answer();

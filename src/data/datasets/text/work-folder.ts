@@ -6,7 +6,7 @@ import { makeFolder } from '../../../base/files/make-folder.ts';
 import { unfinishedFolder } from '../../shards/dataset-file.ts';
 import { writingTo } from '../../standing.ts';
 
-/** The least size of all parts together, in bytes, that is kept after a failure: less is quickly made again. */
+/** The least size, in bytes, of all parts together for which a failed preparation keeps them: less is quickly made again. */
 const worthKeeping = 1 << 20;
 
 export type WorkFolder = ReturnType<typeof workFolder>;
@@ -31,7 +31,7 @@ export function workFolder(out: string) {
         const last = dirname(resolve(outermost));
         for (let folder = dirname(resolve(path)); folder !== last; folder = dirname(folder)) rmdirSync(folder);
       } catch {
-        // Ignored, because the error that ended the preparation matters more: a folder has other files, or the disk fails.
+        // Ignored (a folder has other files, or the disk fails), because the error that ended the preparation matters more.
       }
     },
     remove: (): void => rmSync(path, { recursive: true, force: true }),
