@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import { signalOf } from '../program.ts';
 
-/** Whether `quickstart` or `train --sweep` started this process. They print the next commands to run, so this process prints none. */
+/** Whether `quickstart` or `train --sweep` started this process. These commands suggest the next commands, so this process must not. */
 export const isPart = (): boolean => process.env.GPT2_PART === '1';
 
 interface ChildOptions {

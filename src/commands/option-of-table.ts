@@ -1,4 +1,4 @@
-// Makes options for commander: from rows of the options table, for `train` and commands that share its options, and number options.
+// Makes options for commander: number options, and the options of `train` and related commands, from rows of the options table.
 import { Option } from 'commander';
 import type { TrainOptions } from '../index.ts';
 import {

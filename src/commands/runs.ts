@@ -33,7 +33,7 @@ const defaultFolder = 'runs';
 const longestText = 10;
 
 interface Column {
-  /** The cell's text. `longest`: most characters of a model or data set. */
+  /** The cell's text. `longest`: most characters of a model's or data set's name. */
   readonly text: (run: RunSummary, longest: number) => string;
   /** The sort key for --sort, in ascending order. */
   readonly order: (run: RunSummary) => string | number;

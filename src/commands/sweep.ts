@@ -193,7 +193,7 @@ function isFinished({ options }: SweptRun): boolean {
   const record = attempt(() => readRun(options.out));
   if (record instanceof Gpt2Error || endOfRun(record).state !== 'finished') return false;
   const { configuration } = record;
-  // Leave out `model`, because a model has several names, and `steps`, because a resume may add steps.
+  // All options must be equal except `model`, because a model has several names, and `steps`, because a resume may add steps.
   const fixed = recordedNames.filter((name) => isCompared(name) && name !== 'model' && name !== 'steps');
   for (const name of fixed) {
     const [value, was] = [options[name], recordedValue(configuration, name)];
@@ -233,7 +233,7 @@ function passLines(from: Readable, to: Writable, change: (line: string) => strin
   createInterface({ input: from }).on('line', (line) => to.write(`${change(line)}\n`));
 }
 
-/** The GPUs in CUDA_VISIBLE_DEVICES or of nvidia-smi; each trains one run at a time. [undefined]: one run at a time chooses its GPUs. */
+/** The GPUs in CUDA_VISIBLE_DEVICES, or all; each trains one run at a time. [undefined]: runs choose GPUs, so one run trains at a time. */
 function gpusOf(runs: readonly SweptRun[]): (string | undefined)[] {
   const choosesGpus = ({ options: { device = 'auto', ranks = 1 } }: SweptRun) => ranks > 1 || device.includes(':');
   if (runs.some(choosesGpus)) return [undefined];

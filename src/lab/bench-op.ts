@@ -31,8 +31,8 @@ export interface OpBench {
 export type Benched = Awaited<ReturnType<typeof benchOp>>;
 
 /**
- * Fills with zeros that evict a call's tensors from the caches; their bytes exceed twice the L2 cache of any GPU. Eight fills keep an
- * H100 busy for 0.7 ms, in which the host enqueues any kernel. With one fill (0.09 ms) times included 0.01 to 0.4 ms of the host.
+ * Fills of a buffer with zeros, to evict a call's tensors from the caches: the buffer is larger than twice any GPU's L2 cache. Eight fills
+ * keep an H100 busy for 0.7 ms, in which the host enqueues any kernel. After one (0.09 ms) times included 0.01 to 0.4 ms of the host.
  */
 const flushed = { cuda: { bytes: 256 << 20, times: 8 }, cpu: { bytes: 32 << 20, times: 1 } };
 
@@ -41,7 +41,7 @@ interface BenchOpOptions {
   readonly gpu?: number;
   /** Called after each measurement, when no kernel runs: the caller stops the clock of the kernel's time limit. */
   readonly onIdle?: () => void;
-  /** Answers within about a second: reuses the library's times, and repeats slow kernels less often. */
+  /** Measures only briefly, about a second: reuses the library's times, and repeats slow kernels less often. */
   readonly isBrief?: boolean;
 }
 

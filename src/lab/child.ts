@@ -59,7 +59,7 @@ function opened(choice: DeviceChoice, dtype: Dtype) {
   return known;
 }
 
-/** By op, its cases with a formula that first sends `idle`: computing the expected results may exceed a kernel's time limit. */
+/** The cases of each op. Their formula first sends `idle`, because it may run longer than the time limit of a kernel. */
 const timed = new Map<OpCases, OpCases>();
 function timedCases(op: string): OpCases {
   const cases = casesNamed(op);
@@ -159,7 +159,7 @@ for await (const line of createInterface({ input: process.stdin })) {
     if (isLost && kernel !== undefined && error instanceof NativeError) {
       message = `the kernel ${kernel} failed: ${error.detail.replace(`${kernel}: `, '')}`;
     }
-    // An unexpected error came from the card's code: its author needs the stack.
+    // Any other error was thrown by the card's code, whose author needs the stack.
     else if (!(error instanceof Gpt2Error)) message = (error as Error).stack!;
     say({ say: 'failed', message, isCompile: error instanceof CompileError, isLost });
     if (isLost) process.exit(1);

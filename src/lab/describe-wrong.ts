@@ -12,7 +12,7 @@ const mostShown = 4;
 type Drawn = Readonly<Record<string, Numbers>>;
 type Sizes = Readonly<Record<string, number>>;
 
-/** Describes a wrong output of an op. @param drawn contents of the op's tensors before the call, random @param sizes the call's N, C... */
+/** Describes a wrong output of an op. @param drawn random contents of the op's tensors before the call @param sizes the call's N, C... */
 export function wrongTensor(result: Comparison, op: OpContract, drawn: Drawn, sizes: Sizes): WrongTensor {
   const { tensor, shape } = result;
   const name = result.name.replace(/^\S+: /, '');
@@ -110,7 +110,7 @@ function inputsOf(tensor: string, place: readonly number[], { tensors }: OpContr
   });
 }
 
-/** Whether `found` differs from `wanted` by more than `most`. NaN equals only NaN. `!(... <= most)` is true for NaN, `> most` is not. */
+/** Whether `found` differs from `wanted` by more than `most`. NaN equals only NaN. The negation makes a comparison with NaN true. */
 export const isOff = (found: number, wanted: number, most: number): boolean =>
   !(Math.abs(found - wanted) <= most) && !Object.is(found, wanted);
 

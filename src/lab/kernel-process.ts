@@ -74,7 +74,7 @@ export class KernelProcess {
           // Set the message later: the constructor accepts only one line, and this message may have several.
           const error = message.isCompile ? new CompileError(folder) : new Gpt2Error(folder);
           error.message = message.isLost ? `${folder}: ${message.message}${advice}` : message.message;
-          // After losing its device the process exits. The next request starts a new process.
+          // The kernel process exits after losing its device, so forget it: the next request starts another one.
           if (message.isLost) this.close();
           failed(error);
         } else onMessage(message);
@@ -116,7 +116,7 @@ export class KernelProcess {
     const args = [...process.execArgv, program, token];
     const child = spawn(command ?? process.execPath, command ? [...before, process.execPath, ...args] : args, {
       stdio: ['pipe', 'inherit', 'inherit', 'pipe'],
-      // Detached, the child leads a process group. A tool such as ncu stays in this group, to get Ctrl-C from the terminal.
+      // Without a tool, detach the child: it then leads a process group. A tool such as ncu must stay in ours, to get Ctrl-C.
       detached: command === undefined,
     });
     const isCurrent = () => this.#child === child;

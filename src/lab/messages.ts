@@ -38,7 +38,7 @@ export type Message =
   | { readonly say: 'begins'; readonly what: keyof typeof limits }
   /** The card is compiled and loaded, which took `ms` milliseconds. */
   | { readonly say: 'loaded'; readonly ms: number }
-  /** This kernel is about to run; all earlier kernels have ended. */
+  /** `kernel` is about to run. All kernels before it have ended, except in a bench. */
   | { readonly say: 'running'; readonly kernel: string }
   /** No kernel runs: all that were started have ended. */
   | { readonly say: 'idle' }

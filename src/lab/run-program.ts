@@ -33,7 +33,7 @@ export interface RunProgramOptions extends ProgramSource {
 }
 
 /**
- * @returns the program's exit code. If the code is 0 but the emulator found a defect, 3.
+ * @returns the program's exit code; 3 instead of 0 if the emulator found a defect
  * @throws CompileError, also for device code that the emulator does not support; Gpt2Error without a main, or at the time limit
  */
 export async function runProgram(options: RunProgramOptions): Promise<number> {

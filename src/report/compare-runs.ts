@@ -46,7 +46,7 @@ export function compareRuns(folders: readonly string[], { reference, tolerance, 
       if (!first) return describeAlone(runs[0]!);
       return compared.map((one) => describeComparison(one, tolerance)).join('\n\n');
     },
-    /** The result as JSON. One comparison: its fields; several: a list `comparisons`; a ranking: a list `ranking`. */
+    /** The result as JSON: for one comparison its fields, for several a list `comparisons`, for a ranking a list `ranking`. */
     resultWith(files: Readonly<Record<'plot' | 'report', string>>): object {
       if (ranking) return { ...files, ...ranking };
       if (!first) return { ...ofRun(runs[0]!), reference: null, ...files, series: ownFigures(runs[0]!) };

@@ -1,6 +1,6 @@
 // The state of `kernel watch` after a save, as plain JSON: the command sends it to the watch page (page/watch.ts), which shows it.
 
-/** A map of a tensor's wrong elements. A column is an index of the last dimension, a row one of all others. Long vectors are wrapped. */
+/** A map of a tensor's wrong elements: its columns are the last dimension, its rows all other dimensions. Long vectors are wrapped. */
 export interface WrongMap {
   readonly rows: number;
   readonly columns: number;

@@ -24,7 +24,7 @@ const leastDifference = 1e-5;
 /** Lower end of the logarithmic axis of gradient norms. A norm of zero is drawn at this end. */
 const leastNorm = 1e-6;
 
-/** Columns to which a curve's points are thinned: a column is half a pixel wide on screen, 0.1 mm on paper. */
+/** Number of columns for thinning a curve (see `thin`): a column is half a pixel wide on screen, 0.1 mm on paper. */
 const columns = 1500;
 /** Most validations of a curve that are drawn as marks. If any curve has more, the validations of all curves are lines. */
 const mostMarks = 60;

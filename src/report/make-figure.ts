@@ -114,7 +114,7 @@ export function makeFigure(
   };
 }
 
-/** Whether a limit applies to each step, so that it can be drawn. A limit of a mean cannot. */
+/** Whether a limit applies to each step, so that it can be drawn. A limit of a mean cannot be drawn. */
 const isOfSteps = ({ kind }: Limit): boolean => kind !== 'mean';
 
 /** The axis, and a function that moves a curve's points from their steps to positions on the axis. */

@@ -43,7 +43,7 @@ export function behind(run: Validated, best: Validated) {
   return { difference, standardError, isTie: Math.abs(difference) < Math.max(2 * standardError, rounding) };
 }
 
-/** Smaller differences are ties: two runs that differed only in --batch were 1.6e-8 apart by rounding, three standard errors. */
+/** Smaller differences are ties. Rounding alone put two runs with different --batch 1.6e-8 apart, which was three standard errors. */
 const rounding = 5e-5;
 
 type Validated = Pick<RunRecord, 'configuration' | 'events'>;

@@ -21,7 +21,7 @@ import { measurePeaks } from './peaks.ts';
 export interface BenchOptions {
   readonly device: Omit<DeviceOptions, 'accumulates' | 'graphs'>;
   readonly config: ModelConfig;
-  /** B: sequences in a micro-batch. `sequence`: T, tokens in a sequence. `accumulation`: micro-batches in a step. */
+  /** `batch`: B, sequences in a micro-batch. `sequence`: T, tokens in a sequence. `accumulation`: micro-batches in a step. */
   readonly batch: number;
   readonly sequence: number;
   readonly accumulation: number;
@@ -133,7 +133,7 @@ async function timeSteps(trainer: Trainer, options: BenchOptions & { readonly ne
     ms: { median: median(ms), p95: quantile(ms, 0.95), least: Math.min(...ms), most: Math.max(...ms) },
     /** Median milliseconds in which the host enqueues a step. On a CPU that is the whole step. */
     hostMs: median(host),
-    /** Mean joules of a step, of the device alone; undefined if the device has no energy counter. */
+    /** Mean joules that the device alone uses in a step; undefined if it has no energy counter. */
     joules: joulesPerStep,
     tokensPerJoule: joulesPerStep === undefined ? undefined : tokens / joulesPerStep,
     loss,

@@ -50,7 +50,7 @@ export async function measureGeneration(
   const model = createModel(device, config, { B: 1, T: config.context, purpose: 'inference' });
   initializeWeights(model, 42);
   const weightBytes = device.allocated.get('weights')!;
-  /** Most tokens per second of one text: each token reads all weights, at best at a copy's rate (bytes read plus bytes written). */
+  /** Upper bound of one text's tokens per second: each token reads all weights once, at a copy's rate of bytes read and written. */
   const bound = peaks.copyBytesPerSecond / weightBytes;
 
   const cache = new KeyValueCache(model, { texts: 1, window: config.context });
@@ -82,7 +82,7 @@ export async function measureGeneration(
   const results = [];
   for (const { texts, ...choice } of runs) {
     const prompts = Array.from({ length: texts }, (_, index) => [config.vocabularySize - 1, index]);
-    /** Generates all texts once. @returns each text's tokens per second, with the time of the prompt and of the host */
+    /** Generates all texts once. @returns tokens per second of each text; the time includes the prompt and the host's work */
     const once = async (): Promise<number> => {
       const begun = performance.now();
       for await (const _ of generate(caches.get(texts)!, { prompts, tokens, seed: 1, ...choice }));

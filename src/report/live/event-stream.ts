@@ -29,7 +29,7 @@ export class EventStream {
     return this.#viewers.size;
   }
 
-  /** Starts to send a log's lines, old ones and new ones as they are written. @param about makes the `about` event of a run's start */
+  /** Starts to send the lines of a log, including later ones. @param about makes the `about` event from a start of the run */
   follow(tail: LogTail, about: (start: RunStart) => object): void {
     this.#tail = tail;
     let start: RunStart | undefined;
@@ -50,7 +50,7 @@ export class EventStream {
     const viewer: Viewer = { response, position: parseId(lastEventId), blockedAt: undefined };
     this.#viewers.add(viewer);
     response.on('close', () => this.#viewers.delete(viewer));
-    // A broken connection also emits 'close', which is handled above.
+    // Ignore errors: a broken connection also emits 'close', which removes the viewer.
     response.on('error', () => {});
     response.on('drain', () => {
       viewer.blockedAt = undefined;

@@ -50,7 +50,7 @@ export async function openLivePage(options: ServeOptions, notice: (text: string)
     follow: (followed: Followed) => tell({ follow: followed }),
     /** Makes a page that was opened for kernels show the state of `kernel watch`. */
     show: (round: KernelRound) => tell({ show: round }),
-    /** Waits until the page has ended. From this call on, `notice` gets no error. @throws Gpt2Error if the page fails */
+    /** Waits until the page has ended. After this call a failure is thrown here, and `notice` is not called. @throws Gpt2Error */
     ended: () => {
       isAwaited = true;
       return ended;

@@ -26,7 +26,7 @@ export const beginning: Position = { offset: 0, mark: markOf(Buffer.alloc(0)) };
 
 export type LogTail = ReturnType<typeof logTailOf>;
 
-/** Makes a reader of a run's log, which need not exist yet; opens no file. @param run the run's folder */
+/** Makes a reader of a run's log. Opens no file yet: the log need not exist. @param run the run's folder */
 export function logTailOf(run: string) {
   const path = logPath(run);
   let end = beginning;

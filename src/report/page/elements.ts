@@ -76,7 +76,7 @@ export function tableSection({ title, head, rows, notes, command, outside }: Tab
   section.append(make('h2', title), scrolled(table), ...notes.map((note) => make('p', note)));
   if (command) {
     const words = make('pre', '', 'command');
-    // Break lines only between options.
+    // Allow line breaks only between the options of the command.
     for (const option of command.split(/ (?=--)/)) words.append(make('span', option), ' ');
     section.append(make('h3', 'The command that repeats the run'), words);
   }

@@ -6,7 +6,7 @@ import type { Points } from '../points.ts';
 import { marksOf, type Scale, scaleOf } from '../scale.ts';
 import { colorOf } from './elements.ts';
 
-/** The visible section of the plot. When it changes, uPlot need not be made again. */
+/** The visible section of the plot. It can change without a new uPlot object. */
 export interface View {
   readonly from: number;
   readonly to: number;

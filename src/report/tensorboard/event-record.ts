@@ -45,7 +45,7 @@ const float64 = (value: number): Encoded => ({ wire: 1, data: Buffer.from(Float6
 const float32 = (value: number): Encoded => ({ wire: 5, data: Buffer.from(Float32Array.of(value).buffer) });
 const bytes = (data: Buffer): Encoded => ({ wire: 2, data: Buffer.concat([varint(data.length).data, data]) });
 
-/** CRC-32C by byte (Castagnoli polynomial, bits reversed). */
+/** Table of the CRC-32C of each byte (Castagnoli polynomial, bits reversed). */
 const table = Uint32Array.from({ length: 256 }, (_, byte) => {
   let sum = byte;
   for (let bit = 0; bit < 8; bit++) sum = sum & 1 ? (sum >>> 1) ^ 0x82f63b78 : sum >>> 1;
