@@ -32,7 +32,7 @@ import { notice, writeResult } from './output.ts';
 
 const shared = optionNames.filter((name) => optionRows[name].bench);
 
-/** Where `bench` words, types or defaults an option differently from `train`: these columns replace those of the options table. */
+/** By option, the columns of the options table that differ in `bench` from `train`: usage, help, type, default. */
 const changes: Partial<Record<OptionName, Partial<OptionRow>>> = {
   model: { usage: '--model <NAME>', help: presetNames.join(', '), type: presetNames },
   batch: { usage: '--batch <B>', help: 'sequences per GPU in one forward and backward pass', type: whole(1, 65536) },
@@ -126,7 +126,7 @@ async function timeToFirstStep(options: TrainOptions): Promise<number> {
       child.on('exit', (code) => failed(gpt2Error`train ended with exit code ${code} before its first step`));
     });
   const first = await once('first');
-  // The faster of two runs counts: the first may have read files from the disk that are cached for the second.
+  // Take the faster run: the first may have read files from the disk that are cached for the second.
   return Math.min(first, await once('second'));
 }
 

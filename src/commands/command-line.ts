@@ -51,7 +51,7 @@ export function program(interruption: (how?: 'quiet') => AbortSignal): Command {
     doctorCommand(),
   ];
   for (const command of commands) root.addCommand(command as unknown as Command);
-  // cli.ts has already read --verbose from the arguments; an action must not take it for an option of training.
+  // Remove --verbose from the parsed flags: cli.ts has read it, and an action would take it for a training option.
   root.hook('preAction', (_, action) => void action.setOptionValue('verbose', undefined));
   for (const command of [root, ...root.commands, ...root.commands.flatMap(({ commands }) => commands)]) {
     command
@@ -86,7 +86,7 @@ function refuseOtherChoices(part: Option | Argument, name: string): void {
   });
 }
 
-/** The help of an option or argument with its choices and its default, unless the help already names them. */
+/** Help text of an option or argument, followed by its choices, unless the text already names them all, and by its default. */
 function describe({ description, argChoices = [], defaultValue }: Option | Argument): string {
   const choices = argChoices.every((choice) => description.includes(choice)) ? '' : `: ${argChoices.join(', ')}`;
   const hasDefault = ['number', 'string'].includes(typeof defaultValue) && defaultValue !== '';
@@ -103,7 +103,7 @@ function inOneLine(text: string, command: Command): string {
   return `${what}; see \`npm run gpt2 -- ${[...namesOf(command).slice(1), '--help'].join(' ')}\`\n`;
 }
 
-/** Commander's "too many arguments" error, with the first surplus word and the flag that it may lack; undefined for other errors. */
+/** Adds to commander's "too many arguments" error the first surplus word and a flag that the word may lack; undefined: another error. */
 function surplusIn(text: string, { args, registeredArguments, options }: Command): string | undefined {
   const [what] = /too many arguments for '[^']*'/.exec(text) ?? [];
   const word = args[registeredArguments.length];
@@ -117,14 +117,14 @@ function surplusIn(text: string, { args, registeredArguments, options }: Command
   return `${what}: ${JSON.stringify(word)}; ${hint}`;
 }
 
-/** Commander's error about a missing required option, with the option's choices. Undefined: another error. */
+/** Adds the choices to commander's error about a missing required option; undefined: another error. */
 function withChoices(text: string, { options }: Command): string | undefined {
   const [what, flag] = /required option '(--[\w-]+)[^']*' not specified/.exec(text) ?? [];
   const choices = options.find(({ long }) => long === flag)?.argChoices;
   return choices && `${what}: give one of ${choices.join(', ')}`;
 }
 
-/** Options that other training programs have and gpt2.ts lacks, by name without separators (--lr_decay_iters: lrdecayiters). */
+/** Notices about options of other programs that gpt2.ts lacks, by name without separators: lrdecayiters for --lr_decay_iters. */
 const missing: Readonly<Record<string, string>> = {
   lora: 'LoRA is not supported, training changes all weights',
   dropout: 'dropout is not supported',
@@ -135,7 +135,7 @@ const missing: Readonly<Record<string, string>> = {
   evalonly: '`npm run eval` evaluates a model',
 };
 
-/** Commander's "unknown option" error names one option; this text names all unknown ones, each with our equivalent or a hint. */
+/** Extends commander's error about one unknown option to all unknown options, each with our equivalent or a hint. */
 function unknownOptions(text: string, { args, options }: Command): string {
   const [, first] = /unknown option '([^']*)'/.exec(text) ?? [];
   if (first === undefined) return text;

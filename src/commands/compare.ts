@@ -1,4 +1,4 @@
-// The command `compare`: table, plot, report and verdict of runs. A run outside the limits is an error, so the exit code is 1.
+// The command `compare`: table, plot, report and verdict of runs. It throws if a run violates a limit, so the exit code is 1.
 import { existsSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { styleText } from 'node:util';
@@ -95,7 +95,7 @@ function folderFor(runs: readonly string[]): string {
   return runs.length > 1 && parents.size === 1 ? join(runs[0]!, '..') : runs[0]!;
 }
 
-/** The run folders at or below the paths. A path without runs stays, so that readRun refuses it; earlier plots are left out. */
+/** The run folders at or below the paths. A path without runs is kept: readRun refuses it. Earlier plots (from a glob) are dropped. */
 const runsIn = (paths: readonly string[]): string[] =>
   paths.flatMap((path) => {
     if ([plotName, reportOf(plotName)].includes(basename(path))) return [];

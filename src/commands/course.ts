@@ -126,7 +126,7 @@ async function ladderOf({ steps, chapter, out, plot, ...flags }: LadderFlags): P
   if (plot !== undefined) writeResult('plot', plot, ladderSvg(measured, `${what}, ${date.slice(0, 10)}`), '--plot');
 }
 
-/** Formats a rate in tokens/s: "12,345"; below 100 two digits, "0.87". */
+/** Formats a rate in tokens/s: "12,345"; below 100 with two significant digits, "0.87". */
 const formatRate = (rate: number): string => (rate < 100 ? rate.toPrecision(2) : formatCount(Math.round(rate)));
 
 const ladderSvg = (measured: readonly MeasuredStep[], source: string): string =>

@@ -188,7 +188,7 @@ async function openInputs(flags: Flags, isHeard: boolean, notice: (text: string)
   return { weights, sequence, data, hellaswag };
 }
 
-/** The shards to evaluate on. @throws Gpt2Error if there are none, or they were made with another tokenizer than the model's */
+/** The shards to evaluate on. @throws Gpt2Error if the data has none, or if its tokenizer is not the model's */
 function openData(flags: Flags, weights: Weights) {
   const data = flags.data ?? folder(weights.configuration?.data) ?? optionTable.data.default;
   const shards = findShards(data, flags.role);
@@ -215,7 +215,7 @@ function hellaswagLine(path: string, { acc, accNorm, correct, correctNorm, quest
   return `${path}: acc ${acc.toFixed(4)} (${correct} of ${questions})   acc_norm ${accNorm.toFixed(4)} (${correctNorm})\n`;
 }
 
-// The configuration in a checkpoint's manifest is not validated: a field may hold any JSON value.
+// A size or folder from the configuration in a checkpoint's manifest. Nothing validates the manifest, so `value` may be any JSON value.
 const size = (value: unknown): number | undefined =>
   typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : undefined;
 const folder = (value: unknown): string | undefined =>

@@ -44,7 +44,7 @@ export function kernelBuildCommand(): Command {
   return withSourceOptions(command)
     .addHelpText('after', examples)
     .action((file: string, { out, gpu, cpu, ...flags }: Flags) => {
-      // A missing file is reported before a missing GPU or compiler.
+      // Read the file first: a missing file is reported before a missing GPU or compiler.
       readSource(file);
       const path = out ?? `${basename(file).replace(/\.cu$/, '')}.${cpu ? 'so' : 'cubin'}`;
       const source = { file, ...sourceOptions(flags), checks: false };

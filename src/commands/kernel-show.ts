@@ -37,7 +37,7 @@ export function kernelShowCommand(): Command {
     .action(async (path: string, { gpu, dtype, kernel, ptx, sass, block, shared, ...flags }: Flags) => {
       const file = { block, shared, ...sourceOptions(flags) };
       const isFile = path.endsWith('.cu');
-      // A missing file or card is reported before a missing GPU.
+      // Load the file or the card first: if it is missing, this is reported before a missing GPU.
       if (isFile) readSource(path);
       else await loadCards(path);
       if (!isFile && Object.values(file).some((value) => value !== undefined)) {

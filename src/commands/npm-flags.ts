@@ -2,7 +2,7 @@
 import type { Command, Option } from 'commander';
 import { usageError } from '../program.ts';
 
-/** The flag as the user typed it. npm stores --steps=10 as npm_config_steps=10, a switch as true, and --no-ops as an empty value. */
+/** The flag as typed; [] if npm did not take it. npm stores --steps=10 as npm_config_steps=10, a switch as true, --no-ops as ''. */
 function keptFlag({ long, negate, flags, required }: Option): string[] {
   const value = process.env[`npm_config_${long!.replace(negate ? '--no-' : '--', '').replaceAll('-', '_')}`];
   if (value === undefined || (value === '') !== negate) return [];
@@ -15,7 +15,7 @@ export const namesOf = (command: Command): string[] =>
   command.parent ? [...namesOf(command.parent), command.name()] : [command.name()];
 
 /**
- * @param args arguments that reached the program. A flag among them is no fault, even if npm's configuration also has its name.
+ * @param args arguments that reached the program; a flag in `args` is not refused, even if npm has a setting of its name
  * @throws UsageError if `npm run` took flags of `command` as npm's options
  */
 export function refuseKeptFlags(command: Command, args: readonly string[]): void {

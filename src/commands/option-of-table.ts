@@ -1,4 +1,4 @@
-// Makes commander's options from rows of the options table, for `train` and the commands that share its options; and number options.
+// Makes options for commander: number options, and the options of `train` and related commands, from rows of the options table.
 import { Option } from 'commander';
 import type { TrainOptions } from '../index.ts';
 import {
@@ -16,7 +16,7 @@ import {
   whole,
 } from '../program.ts';
 
-/** Flags of an action by key (the flag in camel case), each of which may be absent: texts, lists of texts, numbers, switches. */
+/** Types of a command's parsed flags: texts, lists of texts, numbers, switches. Keys are flags in camel case; any may be absent. */
 export type Texts<Name extends string> = { readonly [N in Name]?: string };
 export type Lists<Name extends string> = { readonly [N in Name]?: readonly string[] };
 export type Numbers<Name extends string> = { readonly [N in Name]?: number };
@@ -30,13 +30,13 @@ export function knownAs(option: Option, names: readonly string[]): Option {
   return option;
 }
 
-/** The option that a typed flag probably means: it has this flag, or this name in config.json or in another program. */
+/** The option that a typed flag probably means. Its flag, its name in config.json and in other programs count, without case and - or _. */
 export const optionMeant = (flag: string, options: readonly Option[]): Option | undefined =>
   options.find((option) =>
     [option.long!, ...(otherNames.get(option) ?? [])].some((name) => plain(name) === plain(flag)),
   );
 
-/** The option --model of commands that read a trained model. @param elsewhere more names that other programs use for it */
+/** The option --model of commands that read a trained model. @param elsewhere more names that other programs use for the option */
 export const modelOption = (elsewhere: readonly string[] = []): Option =>
   tableOption('model', {
     help: modelPaths,
@@ -84,7 +84,7 @@ function optionOf(row: OptionRow): Option {
   return option.preset(alone).argParser((text) => readValue(row, text));
 }
 
-/** The key under which commander stores an option's value, its flag in camel case: totalBatch for --total-batch, lr for --lr. */
+/** The key under which commander stores an option's value: totalBatch for --total-batch, lr for --lr. */
 export const attributeOf = (name: OptionName): string => new Option(optionRows[name].usage).attributeName();
 
 export function optionsFromFlags(names: readonly OptionName[], flags: Readonly<Record<string, unknown>>): TrainOptions {

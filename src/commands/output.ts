@@ -11,7 +11,7 @@ export function printResult(value: object, lines: readonly string[], json: boole
 
 export const notice = (text: string): void => void process.stderr.write(`${text}\n`);
 
-/** Writes a result file. @param what its name in errors @throws Gpt2Error with the path and the flag that chooses another file */
+/** Writes a result file. @param what noun for the file in errors: "plot" @throws Gpt2Error with the path, and with `flag` as advice */
 export function writeResult(what: string, path: string, content: string | Buffer, flag: string): void {
   explained(`cannot write the ${what} ${path}`, `name another file with ${flag}`, () => writeFileSync(path, content));
 }

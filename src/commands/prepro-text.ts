@@ -1,5 +1,5 @@
-// The command `prepro text`: makes token shards from text files. The text flags and the printed result here also serve the other
-// `prepro` commands.
+// The command `prepro text`: makes token shards from text files. The other `prepro` commands also use its text flags and its printed
+// result from here.
 import { existsSync } from 'node:fs';
 import { basename, extname, join, resolve } from 'node:path';
 import { Command } from 'commander';

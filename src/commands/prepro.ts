@@ -19,7 +19,7 @@ import { jsonLine, notice, printResult } from './output.ts';
 import { addTextFlags, lossyHelp, preproTextCommand, type TextFlags, tell } from './prepro-text.ts';
 import { withProgress } from './progress.ts';
 
-/** nanoGPT's names of data sets, each with our arguments of `prepro` that make the same data. */
+/** Names of data sets in nanoGPT, each with the arguments of `prepro` that make the same data. */
 const elsewhere = [
   ['shakespeare', 'tinyshakespeare'],
   ['shakespeare_char', 'tinyshakespeare --tokenizer char'],
@@ -51,7 +51,7 @@ export function preproCommand(): Command {
   const parts = [preproTextCommand(), ...corpusCommands(), inspectCommand()];
   for (const part of parts) command.addCommand(part);
   const dataset = new Argument('[DATASET]', 'data set to make');
-  // Help lists these choices. commander does not check them: the action rejects an unknown name with a better message.
+  // Set the choices for the help only: the action rejects an unknown name with a better message than commander's check.
   dataset.argChoices = [...datasets.map(({ name }) => name), 'hellaswag'];
   return command
     .description("Make a data set's token shards")

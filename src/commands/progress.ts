@@ -9,7 +9,7 @@ import { notice } from './output.ts';
 /** Whether stderr is a terminal whose current line can be overwritten, so that a status line makes sense. */
 export const isLive = process.stderr.isTTY === true && process.env.TERM !== 'dumb';
 
-/** Columns for a status line: one fewer than the terminal has. A full line may wrap, and clearing one line would leave the rest. */
+/** Columns for a status line: one fewer than the terminal has. A full line may wrap into two, of which clearing removes only one. */
 const room = (): number => (process.stderr.columns || 80) - 1;
 
 /** Cuts a text to one line of the terminal. */
@@ -29,7 +29,7 @@ export function shareLine(done: number, all: number, milliseconds: number): stri
   return `${Math.floor((100 * done) / all)}%${done > 0 ? `   left ${formatDuration(left / 1000)}` : ''}`;
 }
 
-/** Starts a progress display on the status line. @returns shows that `done` units of `all` are done */
+/** Starts a progress display on the status line. @returns a function that shows that `done` of `all` units are done */
 export function showShare(): (done: number, all: number) => void {
   const begun = performance.now();
   return (done, all) => {
@@ -38,7 +38,7 @@ export function showShare(): (done: number, all: number) => void {
   };
 }
 
-/** Starts a display of a file's bytes, rate and time left on the status line, at most every 200 ms; the last call clears the line. */
+/** Starts a display of bytes, rate and time left on the status line, at most every 200 ms. A call with done = total clears the line. */
 export function showBytes(): (done: number, total: number) => void {
   let first: { readonly at: number; readonly done: number } | undefined;
   let shownAt = 0;
@@ -74,7 +74,7 @@ export async function withProgress<T>(
   }
 }
 
-/** Prints a run's events. Training steps: every `logEvery`-th, the last, and any whose update was skipped. */
+/** Prints a run's events; of the training steps only every `logEvery`-th, the last, and any whose update was skipped. */
 export function showProgress({ steps, lastStep, logEvery }: Pick<RunDescription, 'steps' | 'lastStep' | 'logEvery'>) {
   let resumedFrom: number | undefined;
   let shown = { done: 0, left: '' };
@@ -87,7 +87,7 @@ export function showProgress({ steps, lastStep, logEvery }: Pick<RunDescription,
   };
   const figures = (event: RunEvent & { readonly step: number }): string =>
     [`step ${String(event.step).padStart(String(steps).length)}/${steps}`, ...figuresOf(event)].join('   ');
-  /** Prints one event. Events that a notice or the run's error already reports print nothing. @param remaining seconds, if known */
+  /** Prints one event, unless a notice or the run's error already reports it. @param remaining seconds to the run's end, if known */
   const event = (event: RunEvent, remaining: number | undefined): void => {
     switch (event.event) {
       case 'train': {
@@ -107,7 +107,7 @@ export function showProgress({ steps, lastStep, logEvery }: Pick<RunDescription,
         line(`${styleText('dim', `--- sample at step ${event.step}`)}\n${event.text}\n${styleText('dim', '---')}`);
         break;
       case 'checkpoint':
-        // A resumed run logs first the checkpoint that it continues from.
+        // The first checkpoint event of a resumed run names the checkpoint from which the run continues; it was saved earlier.
         line(`${event.step === resumedFrom ? 'continuing from' : 'saved'} ${event.path}`);
         break;
       case 'done':

@@ -21,14 +21,14 @@ import {
 import { runPart } from './child.ts';
 import { notice } from './output.ts';
 
-/** The published texts in the order in which they are tried, each with the preset whose reference curve was recorded on it. */
+/** The published texts in the order in which they are tried, each with the preset whose reference curve was recorded on the text. */
 const curves: Readonly<Record<string, PresetName>> = {
   tinyshakespeare: 'llmc-d6-fp32-b4-t64',
   'moby-dick': 'pytorch-d6-fp32-b4-t64-moby-dick',
 };
 const stepsOfCurve = 60;
 const laptop = 'shakespeare-laptop';
-/** The loss falls fast up to this step, on tinyshakespeare to 1.90 nats. 3,000 steps take 2.5 times as long, and reach 1.69. */
+/** Training steps. On tinyshakespeare the loss falls fast up to this step, to 1.90 nats. 3,000 steps take 2.5 times as long, to 1.69. */
 const steps = 1200;
 const leastBytes = 100_000;
 
@@ -79,7 +79,7 @@ async function findData(): Promise<Data> {
   return dataOf('pages', pages);
 }
 
-/** Makes character-level shards of texts in data/quickstart-NAME. Notices name flags of `prepro text`, which does the work. */
+/** Makes character-level token shards of texts in data/quickstart-NAME; a tenth of the tokens is for validation. */
 async function dataOf(name: string, paths: readonly string[]): Promise<Data> {
   const out = join('data', `quickstart-${name}`);
   const { folder, dataset } = await prepareText(findInputs(paths, { include: ['*.md'] }), {
@@ -92,7 +92,7 @@ async function dataOf(name: string, paths: readonly string[]): Promise<Data> {
 
 const nameOf = (path: string): string => basename(path).replace(/(?<=.)\..*$/s, '');
 
-/** @throws Gpt2Error if the file cannot be read or is too short to learn from; that it is UTF-8 is checked by prepareText */
+/** @throws Gpt2Error if the file cannot be read or is too short to learn from. Whether it is UTF-8 is checked later, by prepareText. */
 function checkedText(path: string): string {
   const advice = 'name a text file with --text';
   const stats = explained(`the text ${path} cannot be read`, advice, () => statSync(path));
@@ -102,10 +102,10 @@ function checkedText(path: string): string {
   throw gpt2Error`the text ${path} has ${formatCount(size)} bytes, fewer than the ${formatCount(leastBytes)} from which a model learns words; name a longer one with --text`;
 }
 
-/** The last arguments of each training run that quickstart starts. In a run's log they show that quickstart trained the run. */
+/** The last arguments of every training run that quickstart starts. A run whose logged command ends with them is quickstart's. */
 const lastArguments = (out: string): string[] => ['--sample-every', '0', '--out', out, '--overwrite'];
 
-/** @throws Gpt2Error if the folder holds a run that another command trained or resumed, which --overwrite would replace */
+/** @throws Gpt2Error if another command trained or resumed the run in the folder, because quickstart's --overwrite would replace it */
 function refuseOtherRun(out: string): void {
   if (!holdsRun(out)) return;
   const ours = lastArguments(out).join(' ');

@@ -29,11 +29,11 @@ standard error. In a terminal with too few columns, models and data sets are sho
 `;
 
 const defaultFolder = 'runs';
-/** Most characters of a model's or data set's name, if the full table is wider than the terminal. */
+/** Most characters of a model's or data set's name in a table that would otherwise be wider than the terminal. */
 const longestText = 10;
 
 interface Column {
-  /** The cell's text. `longest`: most characters of a model or data set. */
+  /** The cell's text. `longest`: most characters of a model's or data set's name. */
   readonly text: (run: RunSummary, longest: number) => string;
   /** The sort key for --sort, in ascending order. */
   readonly order: (run: RunSummary) => string | number;
@@ -41,7 +41,7 @@ interface Column {
 
 const loss = (name: 'train' | 'val'): Column => ({
   text: (run) => `${run[name]?.toFixed(4) ?? '-'}${name === 'val' && run.behind?.isTie ? ' tie' : ''}`,
-  // Equal keys keep the order of withTies, which has sorted the runs by validation loss within each data set.
+  // For `val` all keys are equal. The sort then keeps the order of withTies: by validation loss within each data set.
   order: (run) => (name === 'val' ? 0 : Number.isFinite(run[name]) ? run[name]! : Number.POSITIVE_INFINITY),
 });
 

@@ -5,7 +5,7 @@ import { attempt, describeCut, promptIds } from '../program.ts';
 import { notice } from './output.ts';
 import { type Page, type PrintFlags, startPage } from './sample-page.ts';
 
-/** Generates texts that start with the tokens `starts`. `firstText`: index of the first among all texts of the seed. */
+/** Continues each token list in `starts`. `firstText`: number of texts written before, so that each text has another random seed. */
 export type Write = (page: Page, starts: number[][], firstText: number, isStopped?: () => boolean) => Promise<void>;
 
 /** Reads stdin line by line: a line is a new prompt, an empty line continues the previous text. */

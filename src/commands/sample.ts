@@ -61,7 +61,7 @@ type Choice = Omit<GenerateOptions, 'prompts' | 'firstText' | 'stopAt'>;
 type Asked = Required<Texts<'prompt'> & Numbers<'count'>> & Switches<'interactive'>;
 type Flags = TrainOptions & Choice & Asked & PrintFlags;
 
-/** Most texts generated together. CPU: as many rows as one matmul handles in one pass over the weights. */
+/** Most texts generated together. On a CPU 8, because a matmul handles 8 rows in one pass over the weights. */
 const mostTexts = { cuda: 32, cpu: 8 };
 
 export function sampleCommand(): Command {

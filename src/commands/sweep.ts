@@ -129,7 +129,7 @@ function checkDtypes(runs: readonly SweptRun[]): void {
     const { device = 'auto', dtype } = options;
     if (selectKind(device) === 'cpu') Device.open({ kind: 'cpu', dtype }).close();
     else if (dtype === 'fp8') {
-      // Supported GPUs lack at most fp8. A child process checks it: a CUDA context opened here would last until the sweep ends.
+      // The only dtype that a supported GPU may lack is fp8. A child process checks it: here the CUDA context would stay for the sweep.
       const train = trainArguments({ ...options, serve: undefined, dryRun: true, json: true });
       const { status, stderr } = spawnSync(process.execPath, train);
       const last = String(stderr).trim().split('\n').at(-1);
@@ -138,7 +138,7 @@ function checkDtypes(runs: readonly SweptRun[]): void {
   }
 }
 
-/** The runs of every combination, the last option varying fastest. Recipes are resolved per run: choices may depend on the values. */
+/** The runs of every combination, the last option varying fastest. A recipe is resolved for each run: it may depend on the values. */
 function combine(asked: TrainOptions, specs: readonly string[], out: string): SweptRun[] {
   const axes = specs.map(readAxis);
   const repeated = axes.find(({ option }, index) => axes.findIndex((other) => other.option === option) < index);
@@ -149,7 +149,7 @@ function combine(asked: TrainOptions, specs: readonly string[], out: string): Sw
   for (const { option, name, values } of axes) {
     runs = runs.flatMap((run) =>
       values.map(({ text, value }) => ({
-        // A slash would make a nested folder.
+        // Replace slashes: the name becomes a folder's name, in which a slash would make a nested folder.
         names: [...run.names, `${name}=${text.replaceAll('/', '_')}`],
         values: { ...run.values, [option]: value },
       })),
@@ -188,12 +188,12 @@ function readAxis(spec: string) {
   return { option, name, values };
 }
 
-/** Whether a run in this folder has done all its steps. @throws Gpt2Error if that run was trained with other options */
+/** Whether the run in the combination's folder has done all steps. @throws Gpt2Error if the run was trained with other options */
 function isFinished({ options }: SweptRun): boolean {
   const record = attempt(() => readRun(options.out));
   if (record instanceof Gpt2Error || endOfRun(record).state !== 'finished') return false;
   const { configuration } = record;
-  // A model has several names, and a resume may add steps. The resume itself checks all other options.
+  // All options must be equal except `model`, because a model has several names, and `steps`, because a resume may add steps.
   const fixed = recordedNames.filter((name) => isCompared(name) && name !== 'model' && name !== 'steps');
   for (const name of fixed) {
     const [value, was] = [options[name], recordedValue(configuration, name)];
@@ -213,7 +213,7 @@ async function train(
   const { json, serve } = options;
   const args = flagsOf({ ...options, serve: serve ? serve + slot : serve });
   if (!json) process.stdout.write(`${name}\n`);
-  // JSON lines of several runs are mixed on stdout, so each gets a field with its run.
+  // JSON lines of several runs are mixed on stdout, so each line gets a field `run` with its run's folder.
   const nameRun = (line: string) =>
     json ? line.replace('{', `{"run":${JSON.stringify(options.out)},`) : `${name}: ${line}`;
   return runPart(['train', ...args], {
@@ -233,7 +233,7 @@ function passLines(from: Readable, to: Writable, change: (line: string) => strin
   createInterface({ input: from }).on('line', (line) => to.write(`${change(line)}\n`));
 }
 
-/** Entries of CUDA_VISIBLE_DEVICES; each GPU trains one run at a time. [undefined]: runs choose their GPUs, one run at a time. */
+/** The GPUs in CUDA_VISIBLE_DEVICES, or all; each trains one run at a time. [undefined]: runs choose GPUs, so one run trains at a time. */
 function gpusOf(runs: readonly SweptRun[]): (string | undefined)[] {
   const choosesGpus = ({ options: { device = 'auto', ranks = 1 } }: SweptRun) => ranks > 1 || device.includes(':');
   if (runs.some(choosesGpus)) return [undefined];

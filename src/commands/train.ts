@@ -76,7 +76,7 @@ computed again by --resume. A batch system's warning does the same: SIGUSR1, SIG
 SIGXCPU or SIGALRM. --resume continues from there, bit for bit.
 `;
 
-/** Called when a run starts; returns the AbortSignal that stop signals abort. `quiet`: another process reports the stop. */
+/** Called when a run starts; returns the AbortSignal that stop signals such as Ctrl-C abort. `quiet`: another process reports the stop. */
 type Interruption = (how?: 'quiet') => AbortSignal;
 
 export function trainCommand(interruption: Interruption): Command {
@@ -154,7 +154,7 @@ async function start(sources: Sources, interruption: Interruption): Promise<void
   }
 }
 
-/** Keeps serving the live page of a finished run until nobody watches it, or until `signal` is aborted. */
+/** Keeps serving the live page of a finished run until the page has no viewer, or until `signal` is aborted. */
 async function serveWatched(page: LivePage, signal: AbortSignal, notice: (text: string) => void): Promise<void> {
   if (!(await page.closeUnwatched())) return;
   notice(`the page stays at ${page.url} while it is watched; Ctrl-C ends it`);
@@ -177,7 +177,7 @@ function describe(run: RunDescription): string {
 
 /**
  * The last lines of a finished run: its losses, its folder and, unless quickstart or a sweep started it, the next commands. Empty if
- * steps are left. A damaged line in the log yields the error about it: the run has ended, so nothing is thrown.
+ * steps are left. If a line of the log is damaged, returns the error about the line instead of throwing, because the run has ended.
  */
 function endText(out: string): string {
   const found = attempt(() => readRun(out));

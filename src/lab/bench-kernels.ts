@@ -1,4 +1,4 @@
-// `kernel bench`: prints a kernel's times beside the bound, the library's op and the kernel's earlier versions. child.ts measures.
+// `kernel bench`: prints a kernel's times with the bound and the times of the library's op and of earlier versions. child.ts measures.
 import { formatRate, shortTime } from '../report/format-numbers.ts';
 import type { TimedRow, TimedSize } from '../report/kernel-round.ts';
 import { formatTable } from '../report/text-table.ts';
@@ -47,7 +47,7 @@ export async function benchJobs(child: KernelProcess, jobs: readonly Job[], opti
 
 type EarlierTimes = Pick<Entry, 'hash' | 'time' | keyof Times>;
 
-/** Table rows for the bound, the library's op (`ours`), this kernel and each earlier version. A row's `ms` is the cold time. */
+/** Table rows for the bound, the library's op (`ours`), the user's kernel (`own`) and its earlier versions. `ms` is the cold time. */
 export function timesOf({ flops, bytes, bound, ours, own }: OpBench, earlier: readonly EarlierTimes[]) {
   const row = (name: string, { cold, hot }: Times): TimedRow => ({
     cells: [

@@ -9,13 +9,13 @@ import { leastMs } from './bench/peaks.ts';
 import { timeCold, timeOnDevice } from './bench/timing.ts';
 import { callsBySize, type RecordedCall, type StepCalls } from './step-calls.ts';
 
-/** Milliseconds of one call. Cold: its tensors are in the GPU's DRAM. Hot: they are in the L2 cache, as far as they fit. */
+/** Milliseconds of one call. Cold: the tensors are in the device's memory. Hot: they are in the last-level cache, as far as they fit. */
 export interface Times {
   readonly cold: number;
   readonly hot: number;
 }
 
-/** The times of an op, at one of the sizes with which a training step calls it. `ours`: of the library; `own`: of the user's kernel. */
+/** Times of an op at one of its sizes in a training step. `ours`: the library's op; `own`: the user's kernel. */
 export interface OpBench {
   readonly sizes: string;
   /** Number of calls in a step. */
@@ -31,24 +31,24 @@ export interface OpBench {
 export type Benched = Awaited<ReturnType<typeof benchOp>>;
 
 /**
- * Zero fills that evict a call's tensors from the caches; the bytes exceed twice the L2 cache of any GPU. Eight fills take an H100
- * 0.7 ms, in which the host enqueues any kernel. After one fill (0.09 ms) the measured time included 0.01 to 0.4 ms of the host.
+ * Fills of a buffer with zeros, to evict a call's tensors from the caches: the buffer is larger than twice any GPU's L2 cache. Eight fills
+ * keep an H100 busy for 0.7 ms, in which the host enqueues any kernel. After one (0.09 ms) times included 0.01 to 0.4 ms of the host.
  */
 const flushed = { cuda: { bytes: 256 << 20, times: 8 }, cpu: { bytes: 32 << 20, times: 1 } };
 
 interface BenchOpOptions {
   /** Index of the GPU whose clocks are read. Default: none. */
   readonly gpu?: number;
-  /** Called after each measurement, when no kernel runs, so that the time limit of a kernel stops. */
+  /** Called after each measurement, when no kernel runs: the caller stops the clock of the kernel's time limit. */
   readonly onIdle?: () => void;
-  /** For an answer within a second: reuses the library's times, and repeats a slow kernel less often. */
+  /** Measures only briefly, about a second: reuses the library's times, and repeats slow kernels less often. */
   readonly isBrief?: boolean;
 }
 
-/** Milliseconds after which a brief measurement stops. A call that takes longer is run only once. */
+/** Milliseconds after which a brief measurement stops repeating. A call that takes longer is measured only once. */
 const enoughOfBrief = 40;
 
-/** The library's times, by recorded call; a later brief measurement reuses them. */
+/** The library's times, by recorded call, for later brief measurements. */
 const oursOf = new WeakMap<RecordedCall, Times>();
 
 /** Times the kernel that replaces the op on this device, and the library's op, at each of the op's sizes in a step. */
@@ -69,7 +69,7 @@ export async function benchOp(
   };
   const enough = isBrief ? enoughOfBrief : undefined;
   const times = async (run: () => void): Promise<Times> => {
-    // The first call may allocate memory, which a recorded graph cannot do, so it runs outside of a graph.
+    // Run once outside of a graph: the first call may allocate memory, which is not allowed while a graph is recorded.
     const first = await timeCold(device, run, flush, 0);
     const once = isBrief && first > enoughOfBrief;
     const hot = once ? first : await timeOnDevice(device, run, library === 'cuda' ? 20 : 2, { enough });

@@ -1,4 +1,4 @@
-// The process in which `kernel test`, `bench`, `watch` and `profile` run kernels. A kernel that crashes or hangs ends no other process.
+// The process in which `kernel test`, `bench`, `watch` and `profile` run kernels, so that a crash or a hang does not end the command.
 // Between requests the device stays open, and a test's inputs and expected results are kept. Requests come on stdin. Messages go to
 // file descriptor 3, because kernels may print to stdout.
 import { writeSync } from 'node:fs';
@@ -21,8 +21,8 @@ import { profileOp } from './profile-op.ts';
 import { stepCalls } from './step-calls.ts';
 import { testOp } from './test-op.ts';
 
-// A kernel may block the main thread forever. This second thread therefore ends the process when its parent, the command, is gone.
-// The signal goes to the process group, so a running compiler ends too; a process that a tool started leads no group.
+// A kernel may block the main thread forever, so a second thread ends this process when its parent, the command, is gone. The signal
+// goes to the process group: a running compiler ends too. Under a tool (ncu) this process leads no group and is killed alone.
 const watch = `setInterval(() => {
   if (process.ppid === require('worker_threads').workerData) return;
   try {
@@ -35,7 +35,7 @@ new Worker(watch, { eval: true, workerData: process.ppid }).unref();
 
 const say = (message: Message): void => void writeSync(3, `${process.argv.at(-1)}${JSON.stringify(message)}\n`);
 
-/** The open devices, each with a one-element tensor: reading the tensor's number waits for all earlier work on the device. */
+/** Open devices, each with a tensor of one element: reading the element waits until all earlier work on the device has ended. */
 const devices = new Map<string, { readonly device: Device; readonly number: Tensor }>();
 /** The device of the current request. */
 let used: Device | undefined;
@@ -59,7 +59,7 @@ function opened(choice: DeviceChoice, dtype: Dtype) {
   return known;
 }
 
-/** An op's cases with a formula that first reports `idle`: a formula may run longer than the time limit of a kernel. */
+/** The cases of each op. Their formula first sends `idle`, because it may run longer than the time limit of a kernel. */
 const timed = new Map<OpCases, OpCases>();
 function timedCases(op: string): OpCases {
   const cases = casesNamed(op);
@@ -79,7 +79,7 @@ async function answer(request: Request): Promise<void> {
   idle();
   if (ask === 'list') {
     const { library: kind, dtypes: own } = opened(choice, 'fp32').device.description;
-    // A bf16 kernel takes bf16 tensors. A CPU that computes in bf16 still has fp32 tensors, so it cannot run the kernel.
+    // A bf16 kernel needs bf16 tensors. On a CPU all tensors are fp32, even if the CPU's dtype is bf16: leave out bf16 there.
     const runs = own.filter((dtype) => dtype !== 'bf16' || elementTypesOf({ kind, dtype }).elementType === dtype);
     return say({
       say: 'list',
@@ -101,7 +101,7 @@ async function answer(request: Request): Promise<void> {
   let launched = 0;
   const onLaunch = (kernel: string) => {
     launched++;
-    // Wait for the previous kernel before the next starts, so that a failure or a hang is blamed on the right kernel.
+    // Wait until the previous kernel has ended, so that its failure or hang is not blamed on this one. A bench must not wait.
     if (ask !== 'bench') number.read();
     if (ask === 'bench' && running.has(kernel)) return;
     running.delete(kernel);
@@ -130,15 +130,15 @@ async function answer(request: Request): Promise<void> {
   }
 }
 
-/** Compiles a card's kernels for a GPU. @returns the compiler's name; undefined: there is none @throws CompileError */
+/** Compiles a card's kernels for a GPU. @returns the compiler's name; undefined if no compiler is installed @throws CompileError */
 function compileForGpu(card: LoadedCard, dtype: Dtype): string | undefined {
   const compiler = anyCompiler();
-  // 9.0 (Hopper), because that GPU has bf16 and the instructions that some of our kernels use.
+  // Compute capability 9.0 (Hopper), because it has bf16 and the instructions that some of our kernels use.
   if (compiler) compiledFile(cardSource(card, elementTypesOf({ kind: 'cuda', dtype })), '9.0');
   return compiler?.name;
 }
 
-/** The error that was thrown first. After a device failure, freeing its memory fails too; those later errors hide the cause. */
+/** The error that was thrown first. After a device failure freeing memory fails too, and the later error wraps the first. */
 function firstError(thrown: unknown): unknown {
   let error = thrown;
   while (error instanceof Error && 'suppressed' in error) error = error.suppressed;
@@ -159,7 +159,7 @@ for await (const line of createInterface({ input: process.stdin })) {
     if (isLost && kernel !== undefined && error instanceof NativeError) {
       message = `the kernel ${kernel} failed: ${error.detail.replace(`${kernel}: `, '')}`;
     }
-    // An unexpected error came from the card's code: its author needs the stack.
+    // Any other error was thrown by the card's code, whose author needs the stack.
     else if (!(error instanceof Gpt2Error)) message = (error as Error).stack!;
     say({ say: 'failed', message, isCompile: error instanceof CompileError, isLost });
     if (isLost) process.exit(1);

@@ -35,7 +35,7 @@ export function parseResources(log: string): PerKernel<Resources> {
   const number = (text: string, pattern: RegExp) => Number(pattern.exec(text)?.[1] ?? 0);
   for (const section of log.split(/Compiling entry function /).slice(1)) {
     const mangled = /^'([^']+)'/.exec(section)![1]!;
-    // A function that the kernel calls has separate properties, which do not count.
+    // Start at the kernel's properties: those of a function that the kernel calls are listed separately, and do not count.
     const properties = section.slice(Math.max(0, section.indexOf(`Function properties for ${mangled}\n`)));
     kernels.set(nameOf(mangled), {
       registers: number(section, /Used (\d+) registers/),
@@ -48,7 +48,7 @@ export function parseResources(log: string): PerKernel<Resources> {
   return kernels;
 }
 
-/** A line of a listing, or the source position from which the lines after it were compiled. */
+/** A line of a listing: an instruction, or the source position of the instructions that follow. */
 type Line = string | Place;
 interface Place {
   readonly file: string;
@@ -79,7 +79,7 @@ export function parsePtx(text: string): PerKernel<readonly Line[]> {
  * @throws as `compiledFile`; Gpt2Error if nvdisasm is missing or fails
  */
 export function sassOf(source: KernelSource, target: string): PerKernel<string> {
-  // nvdisasm rather than cuobjdump, which would need nvdisasm too.
+  // Disassemble with nvdisasm: cuobjdump would need nvdisasm too.
   const program = findTool('nvdisasm');
   if (program === undefined) {
     throw gpt2Error`SASS needs nvdisasm, which is missing: it comes with the CUDA toolkit (on Debian and Ubuntu nvidia-cuda-toolkit, or pip install nvidia-cuda-nvdisasm); install it, add its folder to PATH, or set CUDA_HOME`;
@@ -91,7 +91,7 @@ export function sassOf(source: KernelSource, target: string): PerKernel<string> 
   return listingsOf(parseSass(stdout));
 }
 
-/** Whether a file is a header of CUDA: it lies in the folder of cuda_runtime.h. */
+/** Whether a file is one of CUDA's headers: then cuda_runtime.h is in its folder. */
 const isOfCuda = (file: string): boolean => existsSync(join(dirname(file), 'cuda_runtime.h'));
 
 export function parseSass(text: string): PerKernel<readonly Line[]> {
@@ -108,7 +108,7 @@ function sassLines(code: string): Line[] {
   for (const line of code.split('\n')) {
     const [, file, at, inlined, inlinedAt] =
       /^\s*\/\/## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)", line (\d+))?/.exec(line) ?? [];
-    // The positions of an inlined function and its callers follow each other. Show the innermost position outside of CUDA's headers.
+    // An inlined function's position is followed by its callers' positions. Keep the innermost one outside of CUDA's headers.
     if (file !== undefined) {
       const last = wasPlace ? (lines.at(-1) as Place) : undefined;
       if (last && isOfCuda(last.file)) lines.pop();
@@ -152,5 +152,5 @@ function listingsOf(kernels: PerKernel<readonly Line[]>): PerKernel<string> {
   return new Map([...kernels].map(([name, lines]) => [name, listing(lines)]));
 }
 
-// Source lines of a file; none for a compiler's built-in header, which is not on the disk.
+// Source lines of a file; [] if the file does not exist, such as a compiler's built-in header.
 const linesOf = (path: string): readonly string[] => orElse([], () => readFileSync(path, 'utf8').split('\n'));

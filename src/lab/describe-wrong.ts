@@ -1,4 +1,4 @@
-// Describes the errors in a kernel's output tensor: a sentence, a map of the wrong elements, the inputs of the first wrong element.
+// Describes wrong elements of a kernel's output: a sentence, a map of the wrong elements, the inputs of the first wrong element.
 import { type Numbers, norm } from '../ops/cases/case-numbers.ts';
 import { shapeOf } from '../ops/cases/prepared-case.ts';
 import type { Comparison } from '../ops/cases/run-case.ts';
@@ -6,13 +6,13 @@ import { isWritten, type OpContract } from '../ops/contract.ts';
 import type { WrongMap, WrongTensor } from '../report/kernel-round.ts';
 
 const [mapWidth, mapHeight] = [60, 12];
-/** Most values of an input's row or column that are printed. */
+/** Most values printed of an input's row or column. */
 const mostShown = 4;
 
 type Drawn = Readonly<Record<string, Numbers>>;
 type Sizes = Readonly<Record<string, number>>;
 
-/** Describes a wrong output of an op. @param drawn the random contents of the op's tensors before the call @param sizes of the call */
+/** Describes a wrong output of an op. @param drawn random contents of the op's tensors before the call @param sizes the call's N, C... */
 export function wrongTensor(result: Comparison, op: OpContract, drawn: Drawn, sizes: Sizes): WrongTensor {
   const { tensor, shape } = result;
   const name = result.name.replace(/^\S+: /, '');
@@ -24,7 +24,7 @@ export function wrongTensor(result: Comparison, op: OpContract, drawn: Drawn, si
 
 type Compared = Pick<Comparison, 'name' | 'shape' | 'values' | 'wanted'> & Partial<Comparison>;
 
-/** Describes an array that has wrong elements. @param wrong for each element whether it is wrong; at least one is */
+/** Describes an array that has wrong elements. @param wrong a flag for each element, at least one of them true */
 export function wrongArray(result: Compared, wrong: readonly boolean[]): WrongTensor {
   const first = wrong.indexOf(true);
   const place = placeOf(first, result.shape);
@@ -62,7 +62,7 @@ function mapOfWrong(wrong: readonly boolean[], shape: readonly number[]): WrongM
   for (const [index, isWrong] of wrong.entries()) {
     const row = cells[Math.floor(Math.floor(index / columns) / high)]!;
     const column = Math.floor((index % columns) / wide);
-    // Cells of the last row that cover no element keep their space.
+    // In the last row of marks, a mark that covers no element stays a space.
     row[column] = isWrong || row[column] === '#' ? '#' : '.';
   }
   return { rows, columns, each: [high, wide], marks: cells.map((row) => row.join('')) };
@@ -84,7 +84,7 @@ export function wrongLines({ sentence, map, inputs }: WrongTensor): string[] {
 
 /** The inputs that share indices with the first wrong element: "in[100, 88] = 0.5", "in[3, 0 to 3 of 64] = 1, 2, 3, 4". */
 function inputsOf(tensor: string, place: readonly number[], { tensors }: OpContract, drawn: Drawn, sizes: Sizes) {
-  // A result may be a third of a tensor (q, k or v: "dqkv, part 2 of 3"): its last index then counts within the third.
+  // `tensor` may name a third of a tensor ("dqkv, part 2 of 3" is dk): the last index in `place` then counts within the third.
   const [, name, part] = /^(\w+)(, part)?/.exec(tensor)!;
   const dimensions = tensors[name!]!.shape.slice(0, part ? -1 : undefined);
   const indices = new Map(dimensions.map((dimension, axis) => [dimension, place[axis]!]));
@@ -96,7 +96,7 @@ function inputsOf(tensor: string, place: readonly number[], { tensors }: OpContr
   return Object.entries(tensors).flatMap(([input, contract]) => {
     if (!drawn[input] || (isWritten(contract) && contract.access !== 'updated')) return [];
     const at = contract.shape.map(indexOf);
-    // From a lookup table (an embedding) the element's formula reads only the row of the token's id.
+    // From a lookup table (an embedding) the formula reads only one row: the row of the token id at this position.
     const ids = contract.by === undefined ? undefined : tensors[contract.by]!.shape.map(indexOf);
     if (ids && !ids.includes(undefined)) at[0] = elementAt(contract.by!, ids);
     const free = at.indexOf(undefined);
@@ -110,16 +110,16 @@ function inputsOf(tensor: string, place: readonly number[], { tensors }: OpContr
   });
 }
 
-/** Whether a value differs by more than `most`. NaN equals only NaN; comparisons with NaN are false, hence the negation. */
+/** Whether `found` differs from `wanted` by more than `most`. NaN equals only NaN. The negation makes a comparison with NaN true. */
 export const isOff = (found: number, wanted: number, most: number): boolean =>
   !(Math.abs(found - wanted) <= most) && !Object.is(found, wanted);
 
-/** For each element whether it is wrong: its error exceeds the limit for one element or, if none does, its share of the bound. */
+/** For each element whether its error exceeds `limit` or, if no error does, its share of `bound`, a limit on the norm of all errors. */
 function wrongElements({ values, wanted, limit, bound }: Comparison): boolean[] {
   const beyond = (most: number) => Array.from(wanted, (value, index) => isOff(values[index]!, value, most));
   const wrong = beyond(limit);
   if (wrong.includes(true)) return wrong;
-  // No single error is large, but the norm of all errors is: take the elements above the root mean square that the bound allows.
+  // Only the norm of all errors is too large: mark the elements whose errors exceed the root mean square that `bound` allows.
   return beyond((bound * norm(wanted)) / Math.sqrt(wanted.length));
 }
 

@@ -4,10 +4,10 @@ import { join, relative } from 'node:path';
 import { expected } from '../base/errors.ts';
 import { cardFiles, loadCards } from '../ops/kernels/kernel-card.ts';
 
-/** The deepest level that is searched below the folder. A limit, because the folder may be somebody's home. */
+/** Levels of folders to search below the root. A limit, because the root may be somebody's home. */
 const deepest = 6;
 
-/** Finds the cards in and below a folder, in the order of their paths. `ops`: the card's ops, or the error of loading the card. */
+/** Finds the cards in `root` and below, sorted by path. `ops`: a card's ops, or the error if the card cannot be loaded. */
 export async function findCards(root: string) {
   const found = [];
   for (const folder of foldersIn(root, 0)) {

@@ -1,4 +1,4 @@
-// The times of every version of a folder's kernels, as JSON lines in a file beside the card: it moves with the folder.
+// History of a folder's kernels: the times of every version, as JSON lines in a file beside the card, so that it moves with the folder.
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { orElse } from '../base/errors.ts';
@@ -42,7 +42,7 @@ export function addToHistory(folder: string, version: Version, results: readonly
 
 const mostVersions = 20;
 
-/** For each other version of a kernel its last times at the same sizes, dtype and device; the newest version first, at most 20. */
+/** The last times of each other version of a kernel, at the same sizes, dtype and device: at most 20 versions, the newest first. */
 export function earlierVersions(history: readonly Entry[], now: Version & Pick<Entry, 'sizes'>): Entry[] {
   const versions = new Map<string, Entry>();
   for (const entry of history) {

@@ -15,16 +15,16 @@ export interface ProcessSettings {
   readonly limits?: Record<keyof typeof limits, number>;
   /** A program, with its arguments, that runs the kernel process: compute-sanitizer or ncu. */
   readonly under?: readonly string[];
-  /** Called after compiling and loading a card, with the milliseconds that this took. */
+  /** Called when a card is compiled and loaded, with the milliseconds of both together. */
   readonly onLoaded?: (ms: number) => void;
 }
 
 const program = fileURLToPath(new URL(`./child.${isCompiled ? 'js' : 'ts'}`, import.meta.url));
 
-/** Characters. A longer line cannot be a message, so the kernel process is killed. */
+/** Most characters of a message. A longer line cannot be a message, so the kernel process is killed. */
 const longestMessage = 16 << 20;
 
-/** A kernel process that starts at the first request, and again at the first request after it died. `using` kills it. */
+/** A kernel process. It starts at the first request, and after its death again at the next request. `using` kills it. */
 export class KernelProcess {
   readonly #settings: ProcessSettings;
   #child: ChildProcess | undefined;
@@ -37,12 +37,12 @@ export class KernelProcess {
 
   /**
    * Sends a request to the kernel process, and calls `onMessage` with its messages until the request is done.
-   * @throws CompileError or Gpt2Error: the failure that the process reports, its death, or a kernel that exceeds its time limit
+   * @throws CompileError or Gpt2Error if the process reports a failure or dies, or if a kernel exceeds its time limit
    */
   async ask(request: Request, onMessage: (message: Message) => void): Promise<void> {
     this.#child ??= this.#start();
     const { folder, device } = request;
-    // No advice on a CPU: there the emulator's message already names the source line.
+    // On a CPU the message needs no advice: the emulator names the source line.
     const finds = `; \`npm run gpt2 -- kernel test ${folder} --sanitize\` or \`--device cpu\` finds where`;
     const advice = device.kind === 'cuda' ? finds : '';
     let kernel: string | undefined;
@@ -71,10 +71,10 @@ export class KernelProcess {
         } else if (message.say === 'done') done();
         else if (message.say === 'loaded') this.#settings.onLoaded?.(message.ms);
         else if (message.say === 'failed') {
-          // Set the message after construction: the constructor takes one line, this message may have several.
+          // Set the message later: the constructor accepts only one line, and this message may have several.
           const error = message.isCompile ? new CompileError(folder) : new Gpt2Error(folder);
           error.message = message.isLost ? `${folder}: ${message.message}${advice}` : message.message;
-          // The process exits after a lost device; the next request starts another one.
+          // The kernel process exits after losing its device, so forget it: the next request starts another one.
           if (message.isLost) this.close();
           failed(error);
         } else onMessage(message);
@@ -116,7 +116,7 @@ export class KernelProcess {
     const args = [...process.execArgv, program, token];
     const child = spawn(command ?? process.execPath, command ? [...before, process.execPath, ...args] : args, {
       stdio: ['pipe', 'inherit', 'inherit', 'pipe'],
-      // A detached child leads a process group. Under a tool it stays in this group: the tool must get Ctrl-C from the terminal.
+      // Without a tool, detach the child: it then leads a process group. A tool such as ncu must stay in ours, to get Ctrl-C.
       detached: command === undefined,
     });
     const isCurrent = () => this.#child === child;
@@ -133,7 +133,7 @@ export class KernelProcess {
       if (text.length > longestMessage) lines.push(text);
       for (const line of lines) {
         if (!isCurrent()) return;
-        // Parsing fails if the card's code wrote into the line of a message.
+        // The line is no JSON if the card's code wrote to the channel in the middle of a message.
         const parsed = orElse(undefined, () => JSON.parse(line.slice(token.length)) as Message);
         if (parsed && line.startsWith(token)) {
           this.#onMessage(parsed);

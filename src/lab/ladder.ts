@@ -1,5 +1,5 @@
-// The ladder of the CUDA course (kernels/course): times GPT-2's training step first with naive kernels only, then with one better kernel
-// of the course after another, last with the library's kernels.
+// The ladder of the CUDA course (kernels/course): times GPT-2's training step with several sets of kernels. The first set is all naive.
+// Each next set has one better kernel of the course more. The last set is the library's kernels.
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { UsageError } from '../base/errors.ts';
@@ -14,14 +14,14 @@ import { measureTraining } from './bench/bench.ts';
 
 const course = join(packageRoot, 'kernels/course');
 
-/** The chapters of the course whose kernels compute ops, the easiest first. Each has rungs: kernels, from naive to fast. */
+/** The course's chapters about ops, the easiest first. Each has rungs: kernels of one op, from naive to fast. */
 export const chapters = [
   ...['residual', 'gelu', 'layernorm', 'cross-entropy', 'optimizer'],
   ...['matmul', 'attention', 'embedding'],
 ] as const;
 
 export interface LadderStep {
-  /** The rung that this step adds, as CHAPTER/RUNG, or a name for the set of kernels: "all naive", "best rungs", "the library". */
+  /** The rung added in this step, as CHAPTER/RUNG; or the name of a set of kernels: "all naive", "best rungs", "the library". */
   readonly name: string;
   readonly dtype: Dtype;
   readonly cards: readonly LoadedCard[];
@@ -36,8 +36,8 @@ export interface MeasuredStep {
 }
 
 /**
- * The sets of kernels to time. In fp32: all naive, then one more rung at a time, then the library. On a device with bf16 also the
- * best bf16 rungs and the library in bf16.
+ * The sets of kernels to time. In fp32: all naive, then one more rung at a time, then the library. If `dtypes` has bf16, two more sets
+ * follow in bf16: the best rungs, and the library.
  * @param climbed chapters whose faster rungs are used; the other chapters stay naive. Default: all
  * @throws UsageError for an unknown chapter
  */
@@ -65,7 +65,7 @@ export async function ladderOf(dtypes: readonly Dtype[], climbed: readonly strin
   return [...steps, best, { name: 'the library', dtype: 'bf16', cards: [] }];
 }
 
-/** Loads the course's rungs that have a card, chapter by chapter. `index`: 0 is the naive rung. */
+/** Loads the cards of the course's rungs, chapter by chapter. `index`: the rung's number in its chapter; the naive rung is 0. */
 export async function courseRungs() {
   const rungs = chapters.flatMap((chapter) => rungsOf(chapter).map((rung, index) => ({ chapter, rung, index })));
   return Promise.all(
@@ -76,14 +76,14 @@ export async function courseRungs() {
   );
 }
 
-/** Folder names of a chapter's rungs that have a card, in the order of their numbers. */
+/** Folders of a chapter's rungs that have a card, sorted by the number at the start of the name. */
 const rungsOf = (chapter: string): string[] =>
   readdirSync(join(course, chapter))
     .filter((name) => cardFiles.some((file) => existsSync(join(course, chapter, name, file))))
     .sort((a, b) => Number.parseInt(a, 10) - Number.parseInt(b, 10));
 
 export interface LadderOptions {
-  /** Only device, model (a preset), batch and sequence have an effect. Their defaults are those of `train`, but the batch is 4. */
+  /** Only device, model (a preset), batch (default 4) and sequence have an effect. The other defaults are those of `train`. */
   readonly training: Omit<TrainOptions, 'batch'> & { readonly batch?: number };
   /** Number of measured training steps for each rung. */
   readonly steps: number;

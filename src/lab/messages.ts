@@ -25,30 +25,30 @@ export interface ListedCard {
   /** The .cu file, relative to the card's folder. */
   readonly source: string;
   readonly hash: string;
-  /** `takes`: the dtypes that the card supports; `dtypes`: those of them in which this device can run it. */
+  /** `takes`: the dtypes that the card supports; `dtypes`: those in which this device can also run the card. */
   readonly takes: readonly Dtype[];
   readonly dtypes: readonly Dtype[];
 }
 
-/** Tasks of the kernel process besides running kernels, each with its time limit in seconds. */
+/** Tasks of the kernel process other than running kernels, with their time limits in seconds. */
 export const limits = { 'importing the card': 10, 'compiling the kernels': 120 } as const;
 
 export type Message =
-  /** One of the tasks of `limits` begins. The next message, of any kind, means that the task has ended. */
+  /** A task of `limits` begins. It ends with the next message of any kind. */
   | { readonly say: 'begins'; readonly what: keyof typeof limits }
   /** The card is compiled and loaded, which took `ms` milliseconds. */
   | { readonly say: 'loaded'; readonly ms: number }
-  /** This kernel is about to run; all earlier kernels have ended. */
+  /** `kernel` is about to run. All kernels before it have ended, except in a bench. */
   | { readonly say: 'running'; readonly kernel: string }
-  /** No kernel runs: all have ended. */
+  /** No kernel runs: all that were started have ended. */
   | { readonly say: 'idle' }
   | ({ readonly say: 'size' } & TestedSize)
   | { readonly say: 'list'; readonly cards: readonly ListedCard[] }
   /** A card compiled for a GPU. `compiler`: its name; undefined if no compiler is installed. */
   | { readonly say: 'compiled'; readonly compiler: string | undefined }
-  /** The times of a kernel. `hash`: of its version; `on`: the device and its code path. */
+  /** Times of a kernel. `hash` identifies the kernel's version; `on` names the device and its code path. */
   | ({ readonly say: 'bench'; readonly hash: string; readonly on: string } & Benched)
-  /** The calls that the profiler measured, a line of text for each. */
+  /** The calls that the profiler measured, as lines of text. */
   | { readonly say: 'profile'; readonly on: string; readonly calls: readonly string[] }
   /** The request failed. `isCompile`: a kernel does not compile. `isLost`: the device failed, so the process exits. */
   | { readonly say: 'failed'; readonly message: string; readonly isCompile: boolean; readonly isLost: boolean }

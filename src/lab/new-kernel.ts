@@ -1,4 +1,4 @@
-// `kernel new`: makes a folder with the course's naive kernels of some ops, as a start for faster ones.
+// `kernel new`: makes a folder with the course's naive kernels for some ops, from which the user writes faster kernels.
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { Gpt2Error } from '../base/errors.ts';
@@ -28,9 +28,9 @@ export function naiveKernels() {
 const definition = /(?:^\/\/.*\n)*^__global__ void (\w+)\([\s\S]*?^\}\n/gm;
 
 /**
- * Writes a folder with naive kernels of the ops, their cards and a README.
+ * Writes a folder with naive kernels for the ops, their cards and a README.
  * @returns the paths of the written files
- * @throws UsageError for an unknown op; Gpt2Error for an op without a naive kernel, or a folder that exists or cannot be made
+ * @throws UsageError for an unknown op; Gpt2Error if an op has no naive kernel, or if the folder exists or cannot be made
  */
 export function newKernel(folder: string, ops: readonly string[]): string[] {
   const known = naiveKernels();

@@ -7,7 +7,7 @@ interface Limits {
   readonly blocks: number;
   /** Bytes of shared memory of an SM. */
   readonly shared: number;
-  /** Bytes of shared memory that CUDA reserves in each block. */
+  /** Bytes of shared memory that CUDA reserves for itself in each block. */
   readonly reserved: number;
   /** Shared memory of a block is rounded up to a multiple of this many bytes. */
   readonly sharedUnit: number;
@@ -18,8 +18,8 @@ const newer = { reserved: 1 << 10, sharedUnit: 128 };
 const kib = (count: number) => count << 10;
 
 /**
- * Limits by compute capability. Warps, blocks and shared memory are from the CUDA programming guide, "Compute Capabilities"; a block
- * can use an SM's shared memory less `reserved`. The rounding unit of shared memory is from cuda_occupancy.h of CUDA 13.0.
+ * Limits by compute capability. Warps, blocks and shared memory are from the CUDA programming guide, "Compute Capabilities". A block can
+ * use the SM's shared memory except `reserved`. `sharedUnit` is from cuda_occupancy.h of CUDA 13.0.
  */
 const limits: Readonly<Record<string, Limits>> = {
   '7.5': { warps: 32, blocks: 16, shared: kib(64), ...turing },
@@ -34,7 +34,7 @@ const limits: Readonly<Record<string, Limits>> = {
   '12.1': { warps: 48, blocks: 24, shared: kib(100), ...newer },
 };
 
-/** Equal for all these GPUs: an SM's registers and sub-partitions (a warp stays in one of the four), a block's most threads. */
+/** Equal for all GPUs here: an SM's registers, its sub-partitions (each warp runs in one of the four), the most threads of a block. */
 const [registers, parts, largestBlock] = [65_536, 4, 1024];
 /** Registers of a warp are allocated in multiples of 256. */
 const registerUnit = 256;
@@ -43,7 +43,7 @@ export type Limiter = 'registers' | 'shared memory' | 'threads' | 'blocks';
 
 export type Occupancy = ReturnType<typeof occupancyOf>;
 
-/** The limits of a GPU by its compute capability, such as "9.0". @throws Gpt2Error if they are not in the table */
+/** The limits of an SM by compute capability, such as "9.0". @throws Gpt2Error if the table lacks the capability */
 export function limitsOf(capability: string): Limits {
   const found = limits[capability];
   if (found) return found;
@@ -57,14 +57,14 @@ type BlockNeeds = Readonly<Record<'threads' | 'registers' | 'shared', number>>;
 /**
  * Computes the occupancy of an SM by one kernel.
  * @param needs threads of a block, its bytes of shared memory (static and dynamic), registers of a thread
- * @returns blocks that an SM holds at once (0: the launch fails), their warps, the most warps of an SM, and the resources that
- * prevent one more block (none if all warps are used) @throws Gpt2Error as `limitsOf`
+ * @returns blocks: the number that an SM holds at once (0: the launch fails); warps: of these blocks; most: warps that an SM can hold;
+ * limiters: the resources that prevent one more block (none if all warps are used) @throws Gpt2Error as `limitsOf`
  */
 export function occupancyOf(capability: string, needs: BlockNeeds) {
   const { warps: most, blocks, shared, reserved, sharedUnit } = limitsOf(capability);
   const warps = Math.ceil(needs.threads / 32);
   const ofWarp = roundUp(needs.registers * 32, registerUnit);
-  // The driver refuses a launch by this rule: a block's warps, rounded up to a multiple of four, must have enough registers.
+  // The driver's rule for a launch: a block's warps, rounded up to a multiple of four, must have enough registers in an SM.
   const fits = ofWarp * roundUp(warps, parts) <= registers;
   const bytes = roundUp(needs.shared + reserved, sharedUnit);
   const allowed: Readonly<Record<Limiter, number>> = {

@@ -1,4 +1,4 @@
-// Runs a card's kernels once for each size with which a training step calls their op; a profiler (ncu) measures only these runs.
+// Runs a card's kernels once at each of the op's sizes in a training step. Under a profiler (ncu), only these runs are measured.
 import { Gpt2Error } from '../base/errors.ts';
 import type { Device } from '../native/device.ts';
 import { loadShared } from '../native/koffi.ts';
@@ -19,7 +19,7 @@ export async function profileOp(device: Device, variant: OpVariant, calls: Calls
   const profiled: string[] = [];
   for (const [sizes, [call, ...others]] of callsBySize(variant, calls, device.dtype)) {
     const before = launched();
-    // Wait until the library's kernels, which write the input tensors, have ended.
+    // The library's kernels write the inputs: wait until they have ended, because only the user's kernels are profiled.
     await device.finished();
     callDriver('cuProfilerStart');
     replacementOf(device, variant.op, call.given)!(call.given, call.args);

@@ -22,18 +22,18 @@ export interface RunProgramOptions extends ProgramSource {
   readonly args: readonly string[];
   /** Run the program under compute-sanitizer. Refused on a CPU, because the emulator itself checks memory accesses. */
   readonly sanitize?: boolean | undefined;
-  /** Blocks whose accesses the emulator checks. Default: of a large launch only a sample. Refused on a GPU, as is `everyLaunch`. */
+  /** The blocks whose accesses the emulator checks. Default: all, in a large launch a sample. Refused on a GPU, as is `everyLaunch`. */
   readonly check?: 'all' | 'none' | undefined;
-  /** Emulate every launch, also one that the emulator would skip because it changes nothing. */
+  /** Emulate every launch. By default the emulator skips a launch that changes nothing. */
   readonly everyLaunch?: boolean | undefined;
-  /** Seconds. */
+  /** Time limit in seconds. */
   readonly timeLimit?: number | undefined;
   /** Its abort ends the program; the reason of the abort becomes the exit code. */
   readonly signal: AbortSignal;
 }
 
 /**
- * @returns the program's exit code, or 3 if the code is 0 and the emulator found a defect
+ * @returns the program's exit code; 3 instead of 0 if the emulator found a defect
  * @throws CompileError, also for device code that the emulator does not support; Gpt2Error without a main, or at the time limit
  */
 export async function runProgram(options: RunProgramOptions): Promise<number> {
@@ -44,7 +44,7 @@ export async function runProgram(options: RunProgramOptions): Promise<number> {
     throw usageError`--sanitize needs a GPU and nvcc, and ${files.join(', ')} runs on the emulator, which checks accesses itself: leave it out`;
   if (onlyEmulated && isOnGpu)
     throw usageError`${onlyEmulated} is an option of the emulator, and ${files.join(', ')} runs on the GPU: add --device cpu, or check the GPU's accesses with --sanitize`;
-  // A card's kernels use macros (ELEMENT) that only the commands for cards define: explain this instead of a compile error.
+  // A card's kernels use macros (ELEMENT) that only commands for cards define: explain this before a compile error would.
   const folder = files.map(dirname).find((path) => cardFiles.some((name) => existsSync(join(path, name))));
   if (folder !== undefined && !files.some((file) => hasMain(readSource(file))))
     throw gpt2Error`${files.join(', ')} has no main to run: the card in ${folder} launches its kernels; use kernel test ${folder}`;

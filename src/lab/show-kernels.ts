@@ -17,7 +17,7 @@ export interface ShowOptions {
   /** Compute capability to compile for: "9.0". */
   readonly target: string;
   readonly view: 'figures' | 'ptx' | 'sass';
-  /** Default: with figures every dtype that the card supports, with a listing its first one; for a .cu file fp32. */
+  /** Default with figures: every dtype of the card. Default with a listing: the card's first dtype. Default for a .cu file: fp32. */
   readonly dtype?: Dtype;
   /** Name of the only kernel to show. Default: every kernel that the card launches, or all of a .cu file. */
   readonly kernel?: string;
@@ -36,12 +36,12 @@ interface Launch {
   readonly sizes?: string;
 }
 
-/** A source that is compiled once: a card in one dtype, or a .cu file. */
+/** A source to compile: a card's, in one dtype, or a .cu file. */
 interface Unit {
   /** The heading: "norm_forward.layernorm bf16". */
   readonly title: string;
   readonly source: KernelSource;
-  /** Launches of a kernel: by a training step, or as the user sets them for a .cu file; undefined if none is known. */
+  /** A kernel's launches in a training step or, for a .cu file, the launch that the user's flags describe; undefined if unknown. */
   launches(kernel: string): readonly Launch[] | undefined;
   /** Kernels that are shown unless the user names one; undefined: all in the source. */
   readonly kernels: readonly string[] | undefined;
@@ -54,7 +54,7 @@ export async function showKernels(options: ShowOptions, onLine: (line: string) =
   else showListings(units, options, onLine);
 }
 
-/** A kernel's name with macros replaced and without spaces, so that names of cards, compilers and users compare equal. */
+/** A kernel's name with macros replaced and without spaces: names from cards, compilers and users are compared in this form. */
 const keyOf = (kernel: string, { defines = {} }: KernelSource): string => withoutSpaces(instanceOf(kernel, defines));
 
 /** Compiles the sources, and picks the kernels to show. @throws Gpt2Error for a kernel that no source has */
@@ -63,7 +63,7 @@ function chosen<Value>(
   { kernel, path }: ShowOptions,
   madeOf: (source: KernelSource) => PerKernel<Value>,
 ) {
-  // Several cards may share a .cu file: show a named kernel only for the cards that launch it, or else for all.
+  // Several cards may share a .cu file. Show a named kernel for the cards that launch it or, if none does, for all cards.
   const launching = kernel === undefined ? [] : units.filter((unit) => unit.launches(kernel));
   const known = new Set<string>();
   const missing = new Set(kernel === undefined ? [] : [kernel]);
@@ -96,7 +96,7 @@ function showListings(units: readonly Unit[], options: ShowOptions, onLine: (lin
   }
 }
 
-/** Notes below the table that explain the column `limited by`. */
+/** Notes below the table that explain its column `limited by`. */
 const meanings: Readonly<Record<Limiter | 'full', string>> = {
   registers:
     'registers: an SM has 65536; with fewer a thread (smaller tiles, __launch_bounds__) it holds more blocks, until they spill',
@@ -222,7 +222,7 @@ async function unitOf(card: LoadedCard, dtype: Dtype): Promise<Unit> {
     title: `${card.op} ${dtype}`,
     source,
     launches: (kernel) => launches.get(keyOf(kernel, source)),
-    // A step may not use the op: no launch is known then, and all kernels of the source are shown.
+    // If the step does not use the op, no launch is known: undefined shows all kernels of the source.
     kernels: launches.size > 0 ? [...launches.keys()] : undefined,
   };
 }

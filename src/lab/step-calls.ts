@@ -1,5 +1,5 @@
-// Records a GPT-2 training step's calls of ops, on whose tensors kernels are timed. A first step records the calls as they are; a
-// second one splits each fused op into plain ops (matmul + GELU into matmul, GELU), so that these can be timed too.
+// Records the calls of ops in a GPT-2 training step. Kernels are then timed on the tensors of these calls. One step records the calls as
+// they are. A second step splits each fused op into plain ops (matmul + GELU into matmul, GELU), so that plain ops can be timed too.
 import { gpt2Error } from '../base/errors.ts';
 import { presetConfig } from '../model/config.ts';
 import { initializeWeights } from '../model/initialize.ts';
@@ -16,7 +16,7 @@ import type { Call } from './bench/op-times.ts';
 import { measurePeaks } from './bench/peaks.ts';
 import { sizesText } from './test-op.ts';
 
-/** A model whose emulated training step takes a moment on a CPU. */
+/** A model so small that its training step takes a moment in the emulator on a CPU. */
 const tiny = { layers: 2, heads: 2, channels: 64, context: 64, vocabularySize: 300 };
 /** The model and the sizes of the recorded step. */
 const settings = {
@@ -37,7 +37,7 @@ export function callsBySize(variant: OpVariant, calls: Calls, dtype: Dtype) {
   const groups = new Map<string, [RecordedCall, ...RecordedCall[]]>();
   const absent = absentIn(variant);
   for (const call of calls.get(variant) ?? []) {
-    // Calls without an optional tensor (a bias) move fewer bytes, so they form another group.
+    // Calls without an optional tensor (a bias) form a separate group, because they move fewer bytes.
     const isMissing = (name: string) => call.given[name] === null && !absent.includes(name);
     const missing = Object.keys(variant.op.tensors).filter(isMissing);
     const kind = [sizesOf(call), ...missing.map((name) => `without ${name}`)].join(', ');
@@ -57,15 +57,15 @@ export type StepCalls = Awaited<ReturnType<typeof record>>;
 const known = new WeakMap<Device, Map<number, Promise<StepCalls>>>();
 
 /**
- * Records a step's calls, and measures the device's best rates. The model stays allocated. Replacements of ops are removed.
- * @param batch sequences; default 8, on a CPU 2
+ * Records a step's calls, and measures the device's best rates. The model stays allocated. Removes replacements of ops by user kernels.
+ * @param batch sequences in the step; default 8, on a CPU 2
  */
 export function stepCalls(device: Device, batch = settings[device.description.library].batch): Promise<StepCalls> {
   const batches = known.get(device) ?? new Map<number, Promise<StepCalls>>();
   known.set(device, batches);
   const calls = batches.get(batch) ?? record(device, batch);
   batches.set(batch, calls);
-  // Forget a failure: a later request may find more free memory.
+  // Forget a failed recording: a later request may find more free memory.
   calls.catch(() => batches.delete(batch));
   return calls;
 }
@@ -78,7 +78,7 @@ async function record(device: Device, batch: number) {
   const nextBatch = randomBatches(batch * sequence, config);
   const step = () => trainer.step(0, 1e-4, nextBatch);
   resetOps(device);
-  // Run one real step before recording: the time of a kernel depends on the tensors' values.
+  // Run one step before recording, so that the tensors hold real values: a kernel's time depends on them.
   await step();
   return { peaks, calls: await callsOf(device, step) };
 }
@@ -89,7 +89,7 @@ const { cuda } = settings;
 /** The recorded step of a GPU, in words: "d12 with a batch of 8 x 1024". */
 export const gpuStep = `${cuda.name} with a batch of ${cuda.batch} x ${cuda.sequence}`;
 
-/** Records the calls of a GPU's step on a machine without a GPU: only shapes, dtypes and sizes, as no memory is allocated. */
+/** Records the calls of a GPU's step without a GPU and without memory for tensors: only shapes, dtypes and sizes. */
 export async function callsWithoutGpu(dtype: Dtype): Promise<{ readonly device: Device; readonly calls: Calls }> {
   const { config, batch, sequence } = cuda;
   const device = absentDevice({ kind: 'cuda', dtype });

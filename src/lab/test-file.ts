@@ -14,17 +14,17 @@ import type { LaunchShape } from '../ops/kernels/kernels.ts';
 import { isOff, wrongArray, wrongLines } from './describe-wrong.ts';
 
 /**
- * One call with its expected outputs, and with grid and block if the function is a kernel. Values are by parameter name; the program
- * converts them to the parameters' C types (fp16, int64, ...), and refuses a number that the type cannot hold.
+ * One call of the function and its expected outputs; if the function is a kernel, also grid and block. Keys are parameter names. The
+ * generated program converts numbers to the parameters' C types (fp16, int64, ...), and refuses a number that the type cannot hold.
  */
 export interface ExpectedCall extends Partial<LaunchShape> {
   /** Printed after the case's number. Default: the scalar inputs, such as "N 256". */
   readonly name?: string;
-  /** For each input a number, or the numbers of an array in row-major order. */
+  /** A number, or an array's numbers in row-major order, for each input. */
   readonly inputs: Readonly<Record<string, number | ArrayLike<number>>>;
-  /** For each output array its numbers after the call. An array without an input is uninitialized before the call. */
+  /** The numbers of each output array after the call. An output that is not also an input is uninitialized before the call. */
   readonly expected: Readonly<Record<string, ArrayLike<number>>>;
-  /** Shapes of output arrays, by which a message names a wrong element. Default: vectors. */
+  /** Shapes of output arrays, for messages that give the indices of a wrong element. Default: vectors. */
   readonly shapes?: Readonly<Record<string, readonly number[]>>;
 }
 
@@ -33,11 +33,11 @@ export interface Expectation {
   /** Name of the function or kernel. Default: solve. */
   readonly function?: string;
   readonly cases: readonly ExpectedCall[];
-  /** Allowed error of a float: relative to the expected value, but absolute if it is below 1. Default 1e-4. Integers must be equal. */
+  /** Allowed error of floats, relative to the expected value; absolute for values below 1. Default 1e-4. Integers must be equal. */
   readonly tolerance?: number;
 }
 
-/** Runs the cases one after the other, and yields each result. @throws CompileError; Gpt2Error for a case that the call cannot take */
+/** Runs the cases one by one, and yields each result. @throws CompileError; Gpt2Error if the parameters cannot take a case's values */
 export async function* testFile(file: string, expectation: string, device: 'cuda' | 'cpu', seconds: number) {
   const { cases, tolerance = 1e-4, ...rest } = await readExpectation(expectation);
   const name = rest.function ?? 'solve';
@@ -60,18 +60,18 @@ export async function* testFile(file: string, expectation: string, device: 'cuda
   ];
   const program = compiledProgram({ files: [file], added: lines.join('\n') }, device);
   let isDrawn = false;
-  /** The first case with each report (stderr), so that an equal report is not printed again. */
+  /** By report (the program's stderr), the first case that had it: an equal report is not printed again. */
   const reported = new Map<string, string>();
   for (const [index, one] of cases.entries()) {
     writeFileSync(path('in'), inputs[index]!);
-    // Remove the outputs of the previous case: this case may fail before it writes any.
+    // Remove the outputs of the previous case, because this case may fail before it writes outputs.
     rmSync(path('out'), { force: true });
     const { signal, status, stderr } = spawnSync(program!, [path('in'), path('out')], {
       ...{ stdio: ['ignore', 'inherit', 'pipe'], timeout: Math.round(seconds * 1000), killSignal: 'SIGKILL' },
       ...{ env: programEnvironment('quiet'), encoding: 'utf8', maxBuffer: 64 << 20 },
     });
     const report = stderr.trimEnd();
-    // Exit code 78: the function's parameters cannot take the values of the case.
+    // Exit code 78 of the generated program: the function's parameters cannot take the values of the case.
     if (status === 78) throw gpt2Error`${expectation}: case ${index + 1}: ${report}`;
     const title = titleOf(one, index);
     const earlier = reported.get(report);
@@ -112,7 +112,7 @@ function parametersOf(file: string, name: string): { names: readonly string[]; i
   return { names: names.filter(Boolean), isKernel: found.isKernel };
 }
 
-/** Encodes a case for expect.h as numbers: the launch, then each parameter. @throws Gpt2Error for a case that contradicts itself */
+/** Encodes a case as numbers for expect.h: the launch, then each parameter. @throws Gpt2Error if the case does not fit the function */
 function packed(call: ExpectedCall, names: readonly string[], isKernel: boolean): Float64Array {
   const { inputs, expected, shapes = {}, grid = 1, block = 1, shared = 0 } = call;
   const needed = { inputs: 'object', expected: 'object', grid: 'object', block: 'object' } as const;
@@ -164,7 +164,7 @@ function wrongOutputs(call: ExpectedCall, names: readonly string[], found: Float
     at += array.length;
     if (!expected[name]) return [];
     const wanted = Float64Array.from(array);
-    // An expected infinity must be exact, because a tolerance relative to it would be infinite.
+    // An expected infinity allows no error: the tolerance, relative to infinity, would be infinite.
     const mostOf = (value: number) =>
       isInteger || !Number.isFinite(value) ? 0 : tolerance * Math.max(1, Math.abs(value));
     const wrong = Array.from(wanted, (value, index) => isOff(values[index]!, value, mostOf(value)));

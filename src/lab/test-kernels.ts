@@ -11,7 +11,7 @@ export interface LabOptions extends ProcessSettings {
   readonly device: DeviceChoice;
   /** Default: each dtype that a card supports and the device has. */
   readonly dtype?: Dtype;
-  /** Sequences in the training step on whose calls kernels are timed. */
+  /** Number of sequences in the training step whose calls are timed. */
   readonly batch?: number;
 }
 
@@ -41,7 +41,7 @@ export async function jobsOf(child: KernelProcess, { folder, device, dtype }: La
 }
 
 /**
- * Reports the dtypes of cards that a CPU cannot run (bf16), and compiles them for a GPU if a compiler is installed.
+ * Reports the dtypes of cards that the CPU cannot run (bf16), and compiles these kernels for a GPU if a compiler is installed.
  * @returns the kernels that do not compile
  */
 export async function compileUntested(child: KernelProcess, options: LabOptions, onLine: (line: string) => void) {

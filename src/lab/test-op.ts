@@ -1,4 +1,4 @@
-// Tests a device's implementation of an op against the op's formula, at the sizes of the op suite and in every way to call the op.
+// Tests a device's implementation of an op against the op's formula: at every size of the op's cases, in every way to call the op.
 import type { Device } from '../native/device.ts';
 import { elementCount } from '../native/element-types.ts';
 import { callingsOf, type OpCases } from '../ops/cases/op-case.ts';
@@ -8,9 +8,9 @@ import { absentIn } from '../ops/contract.ts';
 import type { WrongTensor } from '../report/kernel-round.ts';
 import { wrongLines, wrongTensor } from './describe-wrong.ts';
 
-/** Runs of a plain call, whose results must be equal in bits. Two on a CPU, which runs blocks and threads in a fixed order. */
+/** Runs of an op when it is called plainly; all results must be equal in bits. Two on a CPU, which has a fixed order of work. */
 const runs = { cuda: 20, cpu: 2 };
-/** Most elements in a call's tensors. The emulator with checks takes 30 ns an access, and kernels access an element many times. */
+/** Most elements in a call's tensors. On a CPU the emulator takes 30 ns for an access, and kernels access each element many times. */
 const mostElements = { cuda: Number.POSITIVE_INFINITY, cpu: 50_000 };
 
 export interface TestedSize {
@@ -33,7 +33,7 @@ export const sizesText = (sizes: Readonly<Record<string, number>>): string =>
     .join(', ');
 
 /**
- * Tests an op at one size after the other. Only the op's first wrong tensor is described with a map of its elements.
+ * Tests an op, size by size. Of all its wrong tensors only the first gets a map of its elements.
  * @param once calls each size once, because a tool such as compute-sanitizer slows kernels
  */
 export async function* testOp(
@@ -49,7 +49,7 @@ export async function* testOp(
       .reduce((sum, [, tensor]) => sum + elementCount(shapeOf(tensor, sizes)), 0);
   // The smallest size is tested even if it is over the limit.
   const most = Math.max(mostElements[library], Math.min(...cases.sizes.map(elements)));
-  // On a CPU `allSizes` leaves out the sizes that are meant for GPUs: the emulator would take minutes.
+  // On a CPU `allSizes` excludes the sizes for GPUs, because the emulator would take minutes.
   const chosen = allSizes
     ? [...cases.sizes, ...((library === 'cuda' && cases.gpuSizes) || [])]
     : cases.sizes.filter((sizes) => elements(sizes) <= most);
@@ -67,7 +67,7 @@ export async function* testOp(
         }
         wrong.push(wrongTensor(result, cases.variant.op, prepare(device, cases, sizes).drawn, sizes));
       }
-      // Skip the other ways to call the op: they most likely fail at the same element.
+      // After a wrong result skip the other ways to call the op: most likely they fail at the same element.
       if (wrong.length > 0) break;
     }
     const isRight = wrong.length === 0;

@@ -1,4 +1,4 @@
-// Runs the kernel process under NVIDIA's tools, whose output goes to the user: ncu profiles, compute-sanitizer looks for errors.
+// Runs the kernel process under NVIDIA's tools ncu (a profiler) and compute-sanitizer (finds errors). Their output goes to the user.
 import { gpt2Error } from '../base/errors.ts';
 import { findTool } from '../native/nvrtc.ts';
 import { KernelProcess } from './kernel-process.ts';
@@ -17,7 +17,7 @@ export function labTool(name: keyof typeof partOf): string {
   throw gpt2Error`${name} is missing: ${partOf[name]}; install it, add its folder to PATH, or set CUDA_HOME`;
 }
 
-/** Factor of a kernel's time limit: ncu runs a kernel dozens of times, and compute-sanitizer slows it up to a hundred times. */
+/** Factor on a kernel's time limit under a tool: ncu repeats a kernel dozens of times, compute-sanitizer is up to 100 times slower. */
 const slower = 20;
 
 /** Arguments of ncu: profile only between cuProfilerStart and cuProfilerStop, and leave the GPU's clocks as they are. */
@@ -35,7 +35,7 @@ export async function profileKernels(options: LabOptions, onLine: (line: string)
   const under = [labTool('ncu'), ...profile];
   using listing = new KernelProcess(options);
   const jobs = await jobsOf(listing, options);
-  // Free the GPU memory of this process before the profiled one needs it.
+  // End the process that listed the cards: the profiled process needs its GPU memory.
   listing.close();
   for (const job of jobs) {
     using child = new KernelProcess({ seconds: seconds * slower, under });
@@ -50,7 +50,7 @@ export async function profileKernels(options: LabOptions, onLine: (line: string)
 }
 
 const checks = ['memcheck', 'racecheck', 'initcheck'] as const;
-/** Hides the errors of driver calls. One is ours: we count a kernel's parameters by asking for one parameter too many. */
+/** Hides errors of driver calls, because one is deliberate: we count a kernel's parameters by asking for one too many. */
 const withoutCalls = ['--report-api-errors', 'no'];
 
 /** Tests kernels under memcheck, racecheck and initcheck of compute-sanitizer. @returns the checks that found errors */

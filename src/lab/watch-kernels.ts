@@ -9,11 +9,11 @@ import type { Job } from './messages.ts';
 import { jobsOf, type LabOptions, testJobs } from './test-kernels.ts';
 import type { TestedSize } from './test-op.ts';
 
-/** Files whose changes start a round: sources, headers and cards, but not the history file, which a round itself writes. */
+/** Files whose changes start a round: sources, headers and cards. The history file does not count, because a round writes it. */
 const watched = /\.(cuh?|h|ts|mjs)$/;
 /** Delay after a change, because editors write a file in several steps. */
 const quietMilliseconds = 30;
-/** Interval at which a removed folder is looked for. */
+/** Interval of checking whether a removed folder exists again. */
 const lookMilliseconds = 200;
 /** Most earlier rounds that the page lists. */
 const mostRounds = 20;
@@ -25,7 +25,7 @@ interface Watching {
   readonly onChange?: (round: KernelRound) => void;
 }
 
-/** Runs a round at the start and after each save, forever. @throws Gpt2Error if the folder cannot be watched */
+/** Runs a round (compile, test, time) at the start and after each save, forever. @throws Gpt2Error if the folder cannot be watched */
 export async function watchKernels(options: LabOptions, watching: Watching): Promise<never> {
   const { folder } = options;
   const { onLine, onRound } = watching;
@@ -57,7 +57,7 @@ export async function watchKernels(options: LabOptions, watching: Watching): Pro
 function watchFolder(folder: string, changed: () => void): void {
   const watcher = watch(folder, (_, name) => {
     if (name === null || watched.test(name)) changed();
-    // An event about the folder itself means that it was removed or moved: its watcher reports nothing more.
+    // An event about the folder itself: it was removed or moved, so its watcher reports nothing more.
     if (name !== basename(resolve(folder))) return;
     watcher.close();
     const looking = setInterval(() => {
@@ -71,14 +71,14 @@ function watchFolder(folder: string, changed: () => void): void {
 
 const seconds = (ms: number): string => (ms / 1000).toFixed(2);
 
-/** The tests and timings that follow one save. */
+/** One round: the tests and timings after a save. */
 class Round {
-  /** Milliseconds of each stage. Testing and timing do not include compiling. */
+  /** Milliseconds of each stage so far. Compiling is not included in testing and timing. */
   readonly spent = { compiling: 0, testing: 0, timing: 0 };
   readonly #onLine: Watching['onLine'];
   readonly #onChange: (round: KernelRound) => void;
   #known: KernelRound;
-  /** Index of the kernel at work, and the stage that begins when it is loaded. */
+  /** Index of the current kernel, and the stage that begins when this kernel is loaded. */
   #index = -1;
   #part: 'testing' | 'timing' = 'testing';
 
@@ -113,7 +113,7 @@ class Round {
       this.#change({ kernels: jobs.map(({ op, dtype }) => ({ name: `${op} ${dtype}`, ...waiting })) });
       await this.#each(jobs, 'testing', (job) => this.#test(child, job, options));
       const isRight = this.#known.kernels.every(({ state }) => state === 'right');
-      // On a CPU nothing is timed: times of the emulator say nothing about a GPU.
+      // Time kernels only on a GPU: times in the emulator say nothing about a GPU.
       if (isRight && options.device.kind === 'cuda') {
         await this.#each(jobs, 'timing', (job) => this.#time(child, job, options));
       }
@@ -165,7 +165,7 @@ class Round {
     const [first] = wrong;
     const ended = state === 'wrong' ? 'failed' : 'does not compile';
     const sentence = first ? `${first.sizes}: ${first.wrong!.sentence}${others}` : ended;
-    // Lines printed after the descriptions of wrong tensors are the error that ended the test.
+    // The lines after the descriptions of wrong tensors are the error that ended the test.
     const error = lines.slice(wrong.reduce((sum, each) => sum + each.lines.length, 0)).join('\n') || undefined;
     this.#kernel({ state, sentence, wrong: first?.wrong, error });
   }
@@ -177,7 +177,7 @@ class Round {
     this.#kernel({ state: 'right' });
   }
 
-  /** Changes the shown state of the kernel at work. */
+  /** Changes the displayed state of the current kernel. */
   #kernel(changes: Partial<RoundKernel>): void {
     const kernels = this.#known.kernels.map((kernel, index) =>
       index === this.#index ? { ...kernel, ...changes } : kernel,

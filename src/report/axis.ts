@@ -1,12 +1,12 @@
-// The horizontal axis of a plot of runs: steps, or the tokens or seconds that the steps took, by which runs with other batches, models
-// or machines can be compared.
+// The horizontal axis of a plot of runs: steps, tokens or seconds of training. Over tokens and seconds, runs with different batches,
+// models or machines can be compared.
 import { gpt2Error } from '../base/errors.ts';
 import type { RunRecord } from '../runs/reader.ts';
 import type { Baseline } from './compare/compare.ts';
 import type { Reference } from './compare/reference.ts';
 import { LoggedRun } from './logged-run.ts';
 
-/** A curve's data for a plot: a run (which has `events`) or a reference, the recorded run of another program (`source`). */
+/** A curve's data for a plot: a run, which has `events`, or a reference (a recorded run of another program), which has `source`. */
 export interface Plotted extends Baseline {
   readonly source?: Reference['source'];
   readonly configuration?: Readonly<Record<string, unknown>>;
@@ -23,24 +23,24 @@ const units: Readonly<Record<Over, Readonly<Record<string, number>>>> = {
   seconds: { 'hours of training': 3600, 'minutes of training': 60, 'seconds of training': 1 },
 };
 
-/** The axis's unit: the largest of which the axis has five; none for steps. @returns its name, and its size in tokens or seconds */
+/** The axis's unit: the largest that fits into `last` five times; none for steps. @returns its name, and its size in tokens or seconds */
 export function unitOf(over: Over, last: number): readonly [unit: string | undefined, size: number] {
   const all = Object.entries(units[over]);
   return all.find(([, size]) => last >= 5 * size) ?? all.at(-1) ?? [undefined, 1];
 }
 
 /**
- * The position of a step on the axis: the steps, tokens or seconds before the step. Its losses are drawn there, because they are
- * computed with the weights before its update. Seconds are the sum of step times, without starts, validations, samples and saves.
+ * Makes a function from a step to its position on the axis: the steps, tokens or seconds before the step. Losses of the step are drawn
+ * there, because they are computed with the weights before its update. Seconds are sums of step times, without validations and saves.
  */
 export function amountBefore({ name, configuration, events }: Plotted, over: Over): (step: number) => number {
   if (over === 'steps') return (step) => step;
   const { totalBatch } = configuration ?? {};
-  // A reference has no log: its tokens follow from the total batch.
+  // A reference has no log with the tokens of each step, so compute them from its total batch.
   if (!events && over === 'tokens' && typeof totalBatch === 'number') return (step) => step * totalBatch;
   const { steps, values } = new LoggedRun(events).series[over];
   const before = [0];
-  // Stop at a gap in the log: beyond the gap the sum is unknown.
+  // Stop at the first gap in the log, because the sums after it are unknown.
   for (const [index, step] of steps.entries()) if (step === index) before.push(before[index]! + values[index]!);
   return (step) => {
     const amount = before[step];

@@ -25,7 +25,7 @@ export function bundle(name: BundleName): string {
     format: 'iife',
     target: 'es2022',
     define: { 'import.meta.url': '""' },
-    // uPlot's license requires its text in every copy.
+    // Put the license of uPlot into every bundle, as the license requires.
     banner: { [name.endsWith('css') ? 'css' : 'js']: `/* uPlot:\n${licence}*/` },
   });
   return outputFiles[0]!.text;

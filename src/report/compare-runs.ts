@@ -1,4 +1,4 @@
-// `compare`: pairs runs with references or each other, or ranks them; makes the plot, the result as text and JSON, and the verdict.
+// `compare`: pairs runs with references or with each other, or ranks them; makes the plot, the result as text or JSON, and the verdict.
 import { gpt2Error, usageError } from '../base/errors.ts';
 import { bitsPerByte, unlike } from '../runs/measured.ts';
 import type { Over } from './axis.ts';
@@ -21,13 +21,13 @@ import { describeTable } from './text-table.ts';
 interface CompareOptions {
   /** The baselines: names or files of references, or run folders. Default: see `pairRuns`. */
   readonly reference?: readonly string[];
-  /** Replaces the limits of the references: see `compareSeries`. */
+  /** Largest allowed difference, in place of the references' limits: see `compareSeries`. */
   readonly tolerance?: number;
   readonly over: Over;
 }
 
 /**
- * Compares runs with baselines. More than two runs for which there is neither a baseline nor a tolerance are ranked instead.
+ * Compares runs with baselines. Without a baseline and a tolerance, more than two runs are ranked instead.
  * @throws UsageError for a tolerance without a baseline; Gpt2Error as `pairRuns`, and for curves that cannot be compared
  */
 export function compareRuns(folders: readonly string[], { reference, tolerance, over }: CompareOptions) {
@@ -46,7 +46,7 @@ export function compareRuns(folders: readonly string[], { reference, tolerance, 
       if (!first) return describeAlone(runs[0]!);
       return compared.map((one) => describeComparison(one, tolerance)).join('\n\n');
     },
-    /** The result as JSON: one comparison as top-level fields, several as the list `comparisons`, a ranking as the list `ranking`. */
+    /** The result as JSON: for one comparison its fields, for several a list `comparisons`, for a ranking a list `ranking`. */
     resultWith(files: Readonly<Record<'plot' | 'report', string>>): object {
       if (ranking) return { ...files, ...ranking };
       if (!first) return { ...ofRun(runs[0]!), reference: null, ...files, series: ownFigures(runs[0]!) };

@@ -1,4 +1,4 @@
-// Words the result of a comparison (compare/) as a table with notes, for the terminal and the HTML report.
+// Describes the result of a comparison (compare/) as a table with notes, for the terminal and the HTML report.
 import { seriesNames } from '../runs/curves.ts';
 import { bitsPerByte, unlike } from '../runs/measured.ts';
 import type { RunRecord } from '../runs/reader.ts';
@@ -34,7 +34,7 @@ export function comparisonTable(compared: Compared, tolerance?: number): Table {
   };
 }
 
-/** Notes below the table: how the runs ended, their last common validation, differing options, and the verdict if it is good. */
+/** Notes below the table: how the runs ended, the last step at which both were validated, differing options, a good verdict. */
 function comparisonNotes({ run, baseline, comparison }: Compared, tolerance?: number): string[] {
   const { finalValidation, series, inside } = comparison;
   const runs = [run, ...(isRun(baseline) ? [baseline] : [])];
@@ -60,7 +60,7 @@ function comparisonNotes({ run, baseline, comparison }: Compared, tolerance?: nu
   return [...notes, `inside ${what}; steps with a limit: ${judged}`];
 }
 
-/** If losses cannot be compared, a line with the reason, and with the bits per byte, which can; else an empty list. */
+/** A line with the reason if losses cannot be compared, and with the bits per byte, which can be; [] if the losses can. */
 export function describeUnlike({ run, baseline }: Pair): string[] {
   const which = unlike(run, baseline).otherText.map((series) => ({ train: 'training', val: 'validation' })[series]);
   const differing = configurationDifferences(run.configuration, baseline.configuration);
@@ -71,7 +71,7 @@ export function describeUnlike({ run, baseline }: Pair): string[] {
   return which.length === 0 ? [] : [`losses of ${which.join(' and ')} cannot be compared: ${reason}${bits}`];
 }
 
-/** Notes on options that a run had before it was resumed with others. Its configuration has the options of the last start. */
+/** Notes on earlier options of a run that was resumed with other options. `configuration` has the options of the last start. */
 export function earlierOptions({ name, events, configuration }: Omit<NamedRun, 'folder' | 'series'>): string[] {
   const starts = events.filter((event) => event.event === 'run');
   return starts.slice(0, -1).flatMap((start, index) => {
@@ -82,7 +82,7 @@ export function earlierOptions({ name, events, configuration }: Omit<NamedRun, '
   });
 }
 
-/** A comparison as text for the terminal. Its title names folders and, first, losses that cannot be compared. */
+/** A comparison as text for the terminal. The title names the folders, after a line about losses that cannot be compared. */
 export function describeComparison(compared: Compared, tolerance?: number): string {
   const { run, baseline } = compared;
   const names = `${run.folder} vs ${isRun(baseline) ? baseline.folder : baseline.name}`;
@@ -115,7 +115,7 @@ export const ownTable = (run: Omit<NamedRun, 'folder'>): Table => ({
   notes: [endOfRun(run).text, ...earlierOptions(run)],
 });
 
-/** For each series of a run the number of its steps, and its first, least and last value; null without a value. */
+/** Summary of a run by series: its number of steps, and its first, least and last value (null if the series is empty). */
 export function ownFigures({ series }: Pick<RunRecord, 'series'>) {
   return seriesNames.map((name) => {
     const values = series[name].map(([, value]) => value);

@@ -1,5 +1,5 @@
-// Describes a plot of runs and baselines as plain data, and computes its lines: curves, differences, limits. make-figure.ts makes the
-// data; svg.ts, terminal-plot.ts and page/ draw it. The page's script contains this file, so nothing here needs Node or a DOM.
+// A figure is a plot of runs and baselines as plain data. This file also computes its lines: curves, differences, limits. make-figure.ts
+// makes figures; svg.ts, terminal-plot.ts and page/ draw them. The page's script contains this file: it must not need Node or a DOM.
 import type { SeriesName } from '../runs/curves.ts';
 import { appliesTo, withinAt } from './compare/compare.ts';
 import type { Limit } from './compare/reference.ts';
@@ -7,16 +7,16 @@ import { difference, type Points, smooth } from './points.ts';
 import type { Table } from './text-table.ts';
 import type { Tile } from './tiles.ts';
 
-/** The series of a run that a plot can show: the compared series (losses, norm, learning rate), and the throughput. */
+/** The series of a run that a plot can show: those that are compared (losses, norm, learning rate), and tokens per second. */
 export type PlottedSeries = SeriesName | 'tokensPerSecond';
 
 /** A curve has two colours: one for its validation loss, one for all other series. */
 type Part = 'train' | 'val';
 export const partOf = (series: PlottedSeries): Part => (series === 'val' ? 'val' : 'train');
 
-/** The look of a curve. Without colours, as in print, its dashes and the size of its rings distinguish it. */
+/** The look of a curve. Where colours are not visible, as in print, its dashes and the size of its rings identify it. */
 export interface Look {
-  /** CSS colours on a light and on a dark background; the name of a terminal colour. */
+  /** CSS colours on a light background and on a dark background. `terminal`: the name of a terminal colour. */
   readonly light: Readonly<Record<Part, string>>;
   readonly dark: Readonly<Record<Part, string>>;
   readonly terminal: string;
@@ -27,9 +27,9 @@ export interface Look {
 export interface Curve extends Look {
   readonly name: string;
   readonly series: Readonly<Partial<Record<PlottedSeries, Points>>>;
-  /** If this curve is a baseline: the limits for curves that are compared with it. */
+  /** The limits for curves that are compared with this curve, if this curve is a baseline. */
   readonly limits: Readonly<Partial<Record<PlottedSeries, readonly Limit[]>>>;
-  /** Series that cannot be compared with the baseline's, because the data or the validation differ. */
+  /** Series that cannot be compared with those of the baseline, because the data or the validation differ. */
   readonly leftOut: readonly PlottedSeries[];
 }
 
@@ -37,7 +37,7 @@ export interface Axis {
   readonly label: string;
   /** Unit of the axis's labels; undefined for steps. */
   readonly unit?: string | undefined;
-  /** Ends of the initial view: after the first percent of the steps, whose high losses would flatten the rest, to the last step. */
+  /** First and last position of the initial view. It leaves out the first percent, whose high losses would flatten the rest. */
   readonly first: number;
   readonly last: number;
 }
@@ -48,7 +48,7 @@ export interface Figure {
   /** Baselines first, then runs, which are drawn on top. `baselines`: the number of baselines. */
   readonly curves: readonly Curve[];
   readonly baselines: number;
-  /** Index of the curve from which differences are first shown; -1 for none. */
+  /** Index of the curve that is first subtracted from the others when differences are shown; -1 for none. */
   readonly baseline: number;
   readonly tokensPerStep: number | undefined;
   readonly tables: readonly Table[];
@@ -69,13 +69,13 @@ export interface Figure {
     | undefined;
 }
 
-/** The first step of the initial view: it leaves out the first percent. */
+/** The first step of the initial view, which leaves out the first percent of the steps. */
 export const firstShown = (lastStep: number): number => Math.floor(lastStep / 100);
 
-/** The content of a plot: one series, or training and validation loss together ('loss'). */
+/** The choice of content for a plot: one series, or 'loss' for training and validation loss together. */
 export type Shown = PlottedSeries | 'loss';
 
-/** Names of the plot's contents, with units. The page's number keys choose them in this order. */
+/** Names and units of the contents of a plot. The page's number keys choose contents in this order. */
 export const seriesLabels: Readonly<Record<Shown, { readonly short: string; readonly long: string }>> = {
   loss: { short: 'Loss', long: 'loss (nats per token)' },
   train: { short: 'Train', long: 'training loss (nats per token)' },
@@ -111,27 +111,27 @@ export interface Line {
 
 export const keyOf = (curve: number, part: Part): string => `${part} ${curve}`;
 
-/** A legend label: "mine", or "mine, validation" beside the training loss; in a plot of a single curve "training", "validation". */
+/** A legend label: "mine", or "mine, validation" for the curve's validation loss; with only one curve "training" and "validation". */
 export function labelOf({ curves }: Pick<Figure, 'curves'>, curve: number, part: Part): string {
   const what = part === 'val' ? 'validation' : 'training';
   const { name } = curves[curve]!;
   return curves.length === 1 ? what : part === 'val' ? `${name}, ${what}` : name;
 }
 
-/** The legend's entries, each of which shows and hides the lines of one part of a curve: runs first, then baselines. */
+/** The legend's entries: runs first, then baselines. An entry shows and hides a curve's validation loss, or its other series. */
 export const legendOf = (figure: Pick<Figure, 'curves' | 'baselines'>, shown: Shown) => {
   const entries = figure.curves.flatMap(({ series }, curve) =>
     [...new Set(partsOf(shown).map(partOf))]
       .filter((part) => part === 'train' || series.val?.steps.length)
       .map((part) => ({ key: keyOf(curve, part), curve, part, label: labelOf(figure, curve, part) })),
   );
-  // Runs first, because the figure is about them, although baselines come first in `curves`.
+  // Reorder: baselines come first in `curves`, but the legend starts with the runs, because the figure is about them.
   return [true, false].flatMap((isRun) => entries.filter(({ curve }) => curve >= figure.baselines === isRun));
 };
 
 const none: Points = { steps: [], values: [] };
 
-/** Computes the lines and the limit band of a figure, each only once. */
+/** Computes the lines and the limit band of a figure, and caches them. */
 export class FigureLines {
   readonly #curves: readonly Curve[];
   readonly #cache = new Map<string, Points>();
@@ -144,7 +144,7 @@ export class FigureLines {
     return this.#curves[curve]?.series[series] ?? none;
   }
 
-  /** The lines that the choice shows; a later line is drawn on top. */
+  /** The lines to show for a choice, in drawing order: the last line is on top. */
   lines(choice: Choice): Line[] {
     const { series: shown, isDifference, baseline, hidden } = choice;
     const curves = [...this.#curves.keys()].filter((curve) => !(isDifference && curve === baseline));
@@ -162,7 +162,7 @@ export class FigureLines {
       ? this.#once(key, () => this.#apart(curve, series, choice))
       : this.points(curve, series);
     const line = { curve, series, points };
-    // A validation loss is a mean with little noise and a learning rate has none: neither is smoothed.
+    // Do not smooth validation losses, which are means with little noise, and learning rates, which have none.
     if (smoothing === 0 || series === 'val' || series === 'lr') return line;
     return { ...line, smoothed: this.#once(`${key} ${smoothing}`, () => smooth(points, smoothing, this.#distance)) };
   }
@@ -172,7 +172,7 @@ export class FigureLines {
     return isLog ? { steps: apart.steps, values: apart.values.map(Math.abs) } : apart;
   }
 
-  /** The allowed difference at each step of the baseline, NaN at a step without a limit; undefined if no limit is to be shown. */
+  /** The allowed difference at each step of the baseline (NaN: no limit at this step); undefined if the choice shows no limits. */
   band({ series: shown, isDifference, baseline }: Choice): Points | undefined {
     const series = partsOf(shown)[0]!;
     const limits = this.#curves[baseline]?.limits[series] ?? [];
@@ -193,7 +193,7 @@ export class FigureLines {
     return Math.max(0, ...ends) || 1;
   }
 
-  /** Mean distance between two values of the densest curve: the unit of smoothing for all curves, since some log every tenth step. */
+  /** Mean steps between two values of the densest curve: the unit of smoothing for all curves, because some log every tenth step. */
   get #distance(): number {
     const distances = this.#curves.map(({ series: { train: { steps } = none } }) =>
       steps.length > 1 ? (steps.at(-1)! - steps[0]!) / (steps.length - 1) : Number.POSITIVE_INFINITY,
@@ -202,7 +202,7 @@ export class FigureLines {
     return Number.isFinite(least) ? least : 1;
   }
 
-  /** Smoothing weight of the initial view: a mean over 2.5 steps or, beyond 500 steps, over 1/200 of them; 0 below 20 steps. */
+  /** Smoothing weight of the initial view: a mean over 2.5 steps, or over 1/200 of the steps if this is more; 0 below 20 steps. */
   get lightSmoothing(): number {
     const steps = Math.max(...this.#curves.map(({ series }) => series.train?.steps.length ?? 0));
     return steps < 20 ? 0 : Number((1 - 1 / Math.max(2.5, steps / 200)).toFixed(3));
@@ -212,7 +212,7 @@ export class FigureLines {
     const found = this.#cache.get(key);
     if (found) return found;
     const made = make();
-    // Limit the cache: each position of the smoothing slider adds lines.
+    // Limit the cache, because every position of the smoothing slider adds lines to it.
     if (this.#cache.size > 200) this.#cache.clear();
     this.#cache.set(key, made);
     return made;

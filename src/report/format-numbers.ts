@@ -1,6 +1,6 @@
-// Formats values, steps and times for tables, tiles and tooltips; scale.ts formats the labels of an axis.
+// Formats values, steps and times for tables, tiles and tooltips. scale.ts formats the labels of an axis.
 
-/** Four decimals, as llm.c prints losses; below 0.01 (a learning rate) and from 1e8 on with an exponent. */
+/** Four decimals, as llm.c prints losses (two from 100 on). Below 0.01, as for a learning rate, and from 1e8 on: "3.00e-4". */
 export function formatValue(value: number): string {
   if (!Number.isFinite(value) || value === 0) return String(value);
   if (Math.abs(value) < 1e-2 || Math.abs(value) >= 1e8) return value.toExponential(2);
@@ -10,7 +10,7 @@ export function formatValue(value: number): string {
 export const valueOr = (value: number | null | undefined): string =>
   typeof value === 'number' ? formatValue(value) : '-';
 
-/** Three significant digits, but all digits before the point: "0.0512", "51.2", "1979". */
+/** Three significant digits, or all digits before the point if there are more: "0.0512", "51.2", "1979". */
 export const formatRate = (value: number): string => (value < 999.5 ? value.toPrecision(3) : value.toFixed(0));
 
 /** A whole number with commas: "12,345". */
@@ -31,7 +31,7 @@ export const shortTime = (time: string): string => time.slice(5, 16).replace('T'
 export function formatBytes(bytes: number): string {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
   let [value, power] = [bytes, 0];
-  // Keep three digits: a value that would round to 1000 becomes 0.977 of the next unit.
+  // Divide from 999.5 on, so that three digits are enough: 1000 KiB becomes 0.977 MiB.
   for (; value >= 999.5 && power < units.length - 1; power++) value /= 1024;
   return `${power === 0 ? value : value.toPrecision(3)} ${units[power]}`;
 }

@@ -1,6 +1,5 @@
-// Makes the HTML documents: the report and the live pages, each with its one script and style sheet inside. The report also contains
-// its data (figure.ts). A live page receives all data as events (live/event-stream.ts), so no text from a run is in its markup.
-// The scripts are in page/.
+// Makes the HTML documents, a report and the live pages. Each contains one script (page/) and one style sheet. A report also contains its
+// data (figure.ts). A live page receives its data as events (live/event-stream.ts), so no text from a run becomes markup.
 import { hash } from 'node:crypto';
 import { type BundleName, bundled } from './bundle.ts';
 import type { Figure } from './figure.ts';
@@ -30,7 +29,7 @@ const plotMarkup = `<div class="controls" role="toolbar" aria-label="What the pl
 <p id="keys">Drag to zoom, shift-drag to move, wheel to zoom, double click for the first view.
 <kbd>←</kbd> <kbd>→</kbd> cursor, <kbd>+</kbd> <kbd>−</kbd> <kbd>0</kbd> zoom, <kbd>a</kbd> all steps, <kbd>l</kbd> log, <kbd>d</kbd> difference, <kbd>s</kbd> smoothing, <kbd>1</kbd> <kbd>2</kbd> … series, <kbd>t</kbd> dark or light</p>`;
 
-/** The report as one HTML document that works without a server and a network. */
+/** The report as one HTML document, which needs neither a server nor a network. */
 export const htmlReport = (data: Figure): string =>
   documentOf({
     script: 'page.js',
@@ -41,10 +40,10 @@ export const htmlReport = (data: Figure): string =>
 <script type="application/json" id="data">${scriptJson(data)}</script>`,
   }).html;
 
-/** The subject of a live page: a training run, or the kernels of `kernel watch`. */
+/** The subject of a live page: a training run, or kernels for `kernel watch`. */
 export type Shows = 'run' | 'kernels';
 
-/** The document of a live page, and its content security policy, by which the script can connect only to the page's server. */
+/** A live page's document and its content security policy: the page's script can connect only to the page's server. */
 export const livePage = (shows: Shows = 'run') => {
   const isRun = shows === 'run';
   return documentOf({
@@ -60,7 +59,7 @@ export const livePage = (shows: Shows = 'run') => {
 const stateMarkup = '<p id="state" role="status"></p>';
 const tilesMarkup = '<dl id="tiles" aria-label="Last figures"></dl>';
 
-/** The elements of a page about a run, which page/elements.ts fills. @param data the report's figure; undefined for the live page */
+/** Empty elements of a page about a run; page/elements.ts fills them. @param data the report's figure; undefined for the live page */
 function runMarkup(data: Figure | undefined): string {
   const ofRun = (markup: string) => (data && !data.run ? '' : markup);
   const samples = `<section aria-labelledby="samples-title"><h2 id="samples-title">Samples</h2>
@@ -80,7 +79,7 @@ type Parts = Readonly<Record<'title' | 'state' | 'main' | 'end', string>> & {
   readonly connects?: boolean;
 };
 
-/** A document and its content security policy, which forbids everything from outside the document. */
+/** A document and its content security policy: nothing is loaded from outside; with `connects` the script may connect to the server. */
 function documentOf({ script: name, title: text, state, main, end, connects }: Parts) {
   const script = bundled(name);
   const style = bundled('page.css');
@@ -124,5 +123,5 @@ ${end}
 
 const sourceOf = (text: string): string => `'sha256-${hash('sha256', text, 'base64')}'`;
 
-/** JSON for a script element with < escaped: `</script>` in a text would end the element, and `<!--` would change its parsing. */
+/** JSON for a script element. < is escaped: `</script>` in a text would end the element, `<!--` would change how it is parsed. */
 const scriptJson = (value: unknown): string => JSON.stringify(value, pack).replaceAll('<', '\\u003c');

@@ -1,12 +1,12 @@
-// The state of `kernel watch` after a save, as plain JSON: the command sends it, the watch page (page/watch.ts) shows it.
+// The state of `kernel watch` after a save, as plain JSON: the command sends it to the watch page (page/watch.ts), which shows it.
 
-/** A map of a tensor's wrong elements. Columns are the last dimension, rows all others together; a long vector is wrapped. */
+/** A map of a tensor's wrong elements: its columns are the last dimension, its rows all other dimensions. Long vectors are wrapped. */
 export interface WrongMap {
   readonly rows: number;
   readonly columns: number;
-  /** Rows and columns of the tensor that one mark covers. */
+  /** Size of a mark: the rows and columns of the tensor that it covers. */
   readonly each: readonly [rows: number, columns: number];
-  /** A string for each row of marks: `#` covers a wrong element, `.` only correct ones, a space none. */
+  /** A string for each row of marks. `#`: a wrong element is among the covered ones; `.`: all are correct; space: none is covered. */
   readonly marks: readonly string[];
 }
 
@@ -19,7 +19,7 @@ export interface WrongTensor {
 
 export interface TimedRow {
   readonly cells: readonly string[];
-  /** Milliseconds that the row's bar shows: the cold time, or the bound. */
+  /** Milliseconds that set the length of the row's bar: the cold time, or the bound. */
   readonly ms: number;
 }
 

@@ -1,5 +1,5 @@
-// Collects a run's curves, samples, last log lines and state from events. make-figure.ts adds a whole log, the live page (page/live.ts)
-// line by line; the page's script contains this file, so nothing here needs Node or a DOM.
+// Collects a run's curves, samples, last log lines and state from its events. make-figure.ts passes a whole log, the live page
+// (page/live.ts) line by line. The page's script contains this file: it must not need Node or a DOM.
 import { orElse } from '../base/errors.ts';
 import { median } from '../base/quantile.ts';
 import { type Line, RunCurves } from '../runs/curves.ts';
@@ -9,7 +9,7 @@ import { formatCount, formatDuration } from './format-numbers.ts';
 /** Most log lines and samples that are kept for the page. */
 const keptLines = 300;
 const keptSamples = 100;
-/** Number of last steps whose median time is the speed: the first steps after a start are slower. */
+/** The speed is the median time of this many last steps: the first steps after a start are slower. */
 const recentSteps = 20;
 
 export class LoggedRun {
@@ -38,11 +38,11 @@ export class LoggedRun {
     this.series.take(event);
     if (event.event === 'run') {
       this.samples = this.samples.filter(({ step }) => step <= (event.resumedFrom ?? -1));
-      // A new start of the run clears the failure of the previous start.
+      // Forget the failure of an earlier start, because the run has started again.
       delete this.last.nonFinite;
     }
     if (event.event === 'train') {
-      // Forget the times before this start: they may be of another machine.
+      // Forget the step times of earlier starts: these may have run on another machine.
       const isFirst = event.step === (this.last.run?.resumedFrom ?? 0);
       this.times = [...(isFirst ? [] : this.times), Number(event.ms)].slice(-recentSteps);
     }
@@ -59,7 +59,7 @@ export class LoggedRun {
     return this.latest?.event === 'done';
   }
 
-  /** Number of steps done, including steps whose update was skipped. */
+  /** Number of steps done. Steps whose update was skipped count. */
   get step(): number {
     return (this.series.train.steps.at(-1) ?? -1) + 1;
   }
@@ -69,7 +69,7 @@ export class LoggedRun {
     return this.times.length === 0 ? undefined : median(this.times);
   }
 
-  /** Tokens per second, by the last step's tokens: a start that has made no step yet may have other options. */
+  /** Tokens per second. The tokens are the last step's, because a start without a step so far may have other options. */
   get tokensPerSecond(): number | undefined {
     const [tokens, { milliseconds }] = [this.series.tokens.values.at(-1), this];
     return tokens && milliseconds ? (1000 * tokens) / milliseconds : undefined;
@@ -85,7 +85,7 @@ export function describeDone({ steps, seconds }: Line, from = 0): string {
   return `done: ${count} ${count === 1 ? 'step' : 'steps'} in ${formatDuration(Number(seconds))}${all}`;
 }
 
-/** The numbers of a training step, a validation or a HellaSwag evaluation, in words; none for other events. */
+/** The numbers of a training step, a validation or a HellaSwag evaluation, as texts; [] for other events. */
 export function figuresOf(event: Line): string[] {
   switch (event.event) {
     case 'train':
@@ -104,7 +104,7 @@ export function figuresOf(event: Line): string[] {
   }
 }
 
-/** The event as a log line for a reader; none for an event without a text. @param start the last `run` event */
+/** An event as a readable log line; [] if the event has no text. @param start the last `run` event */
 function describe(event: Line, start: Line | undefined): string[] {
   const [at, from] = [`step ${event.step}`, event.resumedFrom];
   const figures = figuresOf(event);
@@ -136,7 +136,7 @@ export function stateOf(
   if (connection === 'closed') return { state: 'closed', text: `stopped${done}; continues here when the run does` };
   if (connection === 'lost') return { state: 'lost', text: 'no connection: the run may have ended; trying again' };
   if (!run.last.run) return { state: 'waiting', text: 'waiting for the run' };
-  // A validation or a save writes nothing for longer than a step, but should take less than this.
+  // Seconds without a new log line after which the run seems stuck: a validation or a save takes longer than a step, but less than this.
   const long = Math.max(60, (20 * (run.milliseconds ?? 0)) / 1000);
   if (quiet !== null && quiet > long) {
     return { state: 'quiet', text: `stopped${done}, or stuck: nothing new for ${formatDuration(quiet)}` };
@@ -145,8 +145,8 @@ export function stateOf(
 }
 
 /**
- * The state of a run by its log, in which a killed run looks like one that still runs. `gap`: the steps that the log lacks, in words.
- * @param saved updates before the newest checkpoint, which can exceed the steps in a damaged log
+ * The state of a run as far as its log tells: a killed run looks like one that still runs. `gap`: the missing steps of the log, in words.
+ * @param saved number of updates before the newest checkpoint; more than the steps in the log if the log is damaged
  */
 export function endOf(
   run: LoggedRun,
@@ -166,9 +166,9 @@ export function endOf(
       `not finite at step ${formatCount(latest.step)} of ${formatCount(steps)}: ${latest.finding}`,
     );
   }
-  // A run that is stopped saves a last checkpoint although none is due.
+  // The last event is a checkpoint. If none was due at this step, it was saved because the run was stopped.
   const isLast = latest?.event === 'checkpoint' && latest.step === reached;
-  // A checkpoint by time (saveEvery is a duration) is due too: its event has `heldMs`, the time for which the save paused training.
+  // With a duration as `saveEvery`, a checkpoint that was due has `heldMs`, the milliseconds for which the save paused training.
   const isDue =
     typeof saveEvery === 'number' ? saveEvery > 0 && reached % saveEvery === 0 : isLast && latest.heldMs !== undefined;
   if (isLast && !isDue) return end('stopped', `stopped after ${done}`);

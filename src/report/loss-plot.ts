@@ -18,18 +18,18 @@ import { type LineStyle, type Panel, type PlotLine, renderSvg } from './svg.ts';
 
 const limitStyle: LineStyle = { color: '#767676', dash: '1 3' };
 
-/** Lower end of the logarithmic axis of differences. Losses are printed with four decimals: smaller differences count as none. */
+/** Lower end of the logarithmic axis of loss differences. Losses are printed with four decimals, so smaller differences are none. */
 const leastDifference = 1e-5;
 
-/** Lower end of the logarithmic axis of gradient norms. A norm of zero is drawn there. */
+/** Lower end of the logarithmic axis of gradient norms. A norm of zero is drawn at this end. */
 const leastNorm = 1e-6;
 
-/** Points per curve are thinned to this many columns: half a pixel on screen, 0.1 mm on paper. */
+/** Number of columns for thinning a curve (see `thin`): a column is half a pixel wide on screen, 0.1 mm on paper. */
 const columns = 1500;
-/** Most validations per curve that are drawn as marks; with more, all curves have lines. */
+/** Most validations of a curve that are drawn as marks. If any curve has more, the validations of all curves are lines. */
 const mostMarks = 60;
 
-/** The SVG document, up to the runs' last step. Equal losses hide each other, so the difference has a separate panel. */
+/** The SVG document, up to the runs' last step. Differences have a separate panel, because nearly equal losses hide each other. */
 export function lossPlot(figure: Figure): string {
   const { title, axis, baseline, baselines, sources } = figure;
   const curves = curvesInView(figure);
@@ -46,7 +46,7 @@ export function lossPlot(figure: Figure): string {
     });
   const beneath = [...curves.keys()].filter(isBeneath);
   const hidden = new Set(beneath.flatMap((curve) => [keyOf(curve, 'train'), keyOf(curve, 'val')]));
-  // Differences are not smoothed, so that a single step beyond its limit can be seen.
+  // Do not smooth differences, so that even a single step beyond its limit is visible.
   const apart: Choice = { ...plain, series: 'loss', isLog: true, isDifference: true, smoothing: 0, hidden };
   const band = lines.band(apart);
   const limit = band?.values.some(Number.isFinite) ? linesOf({ points: band }, limitStyle) : [];
@@ -67,7 +67,7 @@ export function lossPlot(figure: Figure): string {
     panels: [
       panel('loss', 300, 9),
       ...(baseline === 0 ? [differences] : []),
-      // Logarithmic: norms fall by a factor of ten or more in the first steps.
+      // Norms need a logarithmic axis: they fall by a factor of ten or more in the first steps.
       panel('norm', 120, 4, leastNorm),
       panel('lr', 100, 4),
     ],
@@ -85,7 +85,7 @@ function limitLabel({ limits: { train = [] } }: Curve): string {
   return always ? `limit ${always.within}` : 'limit of a training step';
 }
 
-/** Each curve's styles. Validations are rings (baselines, each ring larger) or dots (runs); lines if there are over `mostMarks`. */
+/** Styles of each curve. Validations: rings for baselines, each larger than the last, dots for runs; lines beyond `mostMarks`. */
 function stylesOf(curves: readonly Curve[], isBeneath: (curve: number) => boolean) {
   const isLine = curves.some(({ series }) => (series.val?.steps.length ?? 0) > mostMarks);
   return curves.map(({ light, dash }, curve): Record<'train' | 'val', LineStyle> => {
@@ -96,7 +96,7 @@ function stylesOf(curves: readonly Curve[], isBeneath: (curve: number) => boolea
   });
 }
 
-/** The drawn lines of one curve: thinned unless it has marks; with smoothing a faint raw line and the smoothed line. */
+/** The lines to draw for one curve, thinned unless the style has marks. A smoothed curve gives a faint raw line and a smooth line. */
 function linesOf({ points, smoothed }: Pick<Line, 'points' | 'smoothed'>, style: LineStyle): PlotLine[] {
   if (style.mark) return [{ points, style }];
   const drawn = thin(points, columns);

@@ -1,5 +1,5 @@
-// Reads the load of the training machine: the process's memory, and from nvidia-smi the GPU's memory, temperature, utilization and
-// power. Without nvidia-smi the GPU is left out. Other files query nvidia-smi through this one.
+// Reads the load of the training machine: the process's memory, and the GPU's memory, temperature, utilization and power. The GPU's
+// numbers come from nvidia-smi; without it they are left out. Other files use nvidia-smi only through this file.
 import { spawn, spawnSync } from 'node:child_process';
 import { createInterface } from 'node:readline';
 
@@ -15,7 +15,7 @@ const everySeconds = 2;
 const fields = 'memory.used,memory.total,temperature.gpu,utilization.gpu,power.draw';
 
 /**
- * Reads the load every two seconds. @returns stops the reading
+ * Calls `tell` with the load now and every two seconds. @returns a function that stops the calls
  * @param gpu CUDA index of the GPU; undefined: no GPU
  */
 export function watchMachine(gpu: number | undefined, tell: (reading: MachineReading) => void): () => void {
@@ -36,23 +36,23 @@ function watchGpu(name: string, tell: (reading: GpuReading) => void): () => void
     ['-i', name, `--query-gpu=${fields}`, '--format=csv,noheader,nounits', '-l', String(everySeconds)],
     { stdio: ['ignore', 'pipe', 'ignore'] },
   );
-  // Ignore the error that nvidia-smi is not installed.
+  // Without a listener, a missing nvidia-smi would end this process.
   tool.on('error', () => {});
   createInterface(tool.stdout).on('line', (line) => tell(parseGpuLine(line)));
   return () => {
-    // If the program did not start, kill() would signal pid 0, that is, every process of our group (Node 20).
+    // If nvidia-smi did not start, kill() would signal pid 0 in Node 20: every process of our group.
     if (tool.pid !== undefined) tool.kill();
   };
 }
 
-/** A line of comma-separated fields for each GPU, or for one; undefined if nvidia-smi is missing or finds no GPU. */
+/** A line of comma-separated fields from nvidia-smi for each GPU, or for `gpu`; undefined if nvidia-smi is missing or finds no GPU. */
 export function gpuFields(fields: string, gpu?: string): string[] | undefined {
   const args = [...(gpu === undefined ? [] : ['-i', gpu]), `--query-gpu=${fields}`, '--format=csv,noheader'];
   const { status, stdout } = spawnSync('nvidia-smi', args, { encoding: 'utf8', timeout: 20_000 });
   return status === 0 ? stdout.trim().split('\n') : undefined;
 }
 
-/** The GPU's name for nvidia-smi (index or UUID). CUDA counts only the GPUs in CUDA_VISIBLE_DEVICES; nvidia-smi takes its entries. */
+/** A GPU's name for nvidia-smi, an index or UUID. CUDA numbers only the GPUs that CUDA_VISIBLE_DEVICES lists: take the list's entry. */
 export const toolsName = (gpu: number, visible = process.env.CUDA_VISIBLE_DEVICES): string =>
   visible?.split(',')[gpu]?.trim() || String(gpu);
 
@@ -67,7 +67,7 @@ export function parseGpuLine(line: string) {
     memoryTotal: total && total * 2 ** 20,
     /** Degrees Celsius. */
     temperature,
-    /** Fraction of the last interval in which a kernel ran, 0 to 1. */
+    /** Fraction of nvidia-smi's last sampling interval in which a kernel ran, 0 to 1. */
     load: load && load / 100,
     /** Watts. */
     power,

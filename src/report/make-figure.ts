@@ -1,4 +1,4 @@
-// Makes the figure (data of a plot, figure.ts) of runs and baselines: title, axis, curves with their looks, tables, sources.
+// Makes a figure (figure.ts: a plot as data) of runs and baselines: title, axis, curves with their looks, tables, sources.
 import { customModel, modelLabel } from '../model/config.ts';
 import { unlikeDefaults } from '../options/complete-options.ts';
 import { commandOf, isCompared, shortValue } from '../options/configuration.ts';
@@ -18,8 +18,8 @@ import { measuresOf, seenOf, tilesOf } from './tiles.ts';
 
 export type PlottedRun = Plotted & Pick<RunRecord, 'configuration' | 'events' | 'saved'>;
 
-// Contrast with the background: training colours (Okabe-Ito and others) 3:1 or more, validation colours 4.5:1 or more. The colours of
-// all runs and the first reference are at least 0.09 apart in OKLab. A random search found the validation colours.
+// Training colours (Okabe-Ito and others) have a contrast of 3:1 or more with the background, validation colours 4.5:1 or more. The
+// colours of all runs and the first reference are at least 0.09 apart in OKLab. A random search found the validation colours.
 const look = (...[light, val, dark, darkVal, terminal]: [string, string, string, string, string]) => ({
   ...{ light: { train: light, val }, dark: { train: dark, val: darkVal }, terminal },
 });
@@ -53,23 +53,23 @@ const baselineLooks: readonly Look[] = [
 function lookOf(index: number, baselines: number): Look {
   if (index < baselines) return baselineLooks[index % baselineLooks.length]!;
   const run = index - baselines;
-  // The cycle of dashes shifts when the colours repeat, so that runs of one colour have different dashes.
+  // When the colours repeat, the cycle of dashes shifts by one: runs of equal colour have different dashes.
   const dash = runDashes[(run + Math.floor(run / runLooks.length)) % runDashes.length]!;
   return { ...runLooks[run % runLooks.length]!, dash: index === 0 ? [] : dash };
 }
 
 export interface FigureOptions {
   readonly compared?: readonly Compared[];
-  /** If set, the runs are peers in a ranking, and no run is the baseline of the others. */
+  /** If set, the runs are ranked, and none of them is the baseline of the others. */
   readonly ranking?: Ranking | undefined;
-  /** Replaces the limits of the references: see `compareSeries`. */
+  /** Largest allowed difference, in place of the references' limits: see `compareSeries`. */
   readonly tolerance?: number | undefined;
   readonly over?: Over;
 }
 
 /**
- * Makes the figure. Over steps the axis ends at the runs' last step. Without baselines the first of several runs becomes the baseline,
- * unless they are ranked. Over tokens or seconds all curves are whole and there is no baseline: differences and limits are by step.
+ * Makes the figure. Over steps the axis ends at the runs' last step; without baselines the first of several runs becomes the baseline,
+ * unless they are ranked. Over tokens or seconds all curves are whole and none is a baseline, because differences and limits are by step.
  */
 export function makeFigure(
   runs: readonly PlottedRun[],
@@ -114,7 +114,7 @@ export function makeFigure(
   };
 }
 
-/** Whether a limit applies to single steps. A limit of a mean is not drawn. */
+/** Whether a limit applies to each step, so that it can be drawn. A limit of a mean cannot be drawn. */
 const isOfSteps = ({ kind }: Limit): boolean => kind !== 'mean';
 
 /** The axis, and a function that moves a curve's points from their steps to positions on the axis. */
@@ -140,7 +140,7 @@ function axisOf(runs: readonly Plotted[], all: readonly Plotted[], over: Over) {
 const lastStepOf = (runs: readonly Plotted[]): number =>
   Math.max(0, ...runs.flatMap(({ series }) => [series.train.at(-1)?.[0] ?? 0, series.val.at(-1)?.[0] ?? 0]));
 
-/** Tokens in each step of the runs; undefined if the runs differ, or if a resumed run changed its batch. */
+/** Tokens in a step; undefined if runs differ in it, or if a resumed run changed its batch. */
 function tokensPerStep(runs: readonly Plotted[]): number | undefined {
   const all = runs.flatMap((run) => [run.configuration?.totalBatch, ...new LoggedRun(run.events).series.tokens.values]);
   const [tokens, ...others] = new Set(all);
@@ -168,7 +168,7 @@ function sourceLines(runs: readonly Plotted[], baselines: readonly Plotted[]): s
   return [programs || 'gpt2.ts', ...(references ? [`reference: ${references}`] : [])];
 }
 
-/** Options that are not at their defaults, or differ between curves; a column per curve, empty where a reference lacks the option. */
+/** The options that differ between curves or from their defaults. A column per curve; a cell is empty if a reference lacks the option. */
 function configurationTable(runs: readonly PlottedRun[], baselines: readonly Plotted[]): Table {
   const columns = [...runs, ...baselines].filter(({ configuration }) => configuration);
   const fields = new Set(columns.flatMap(({ configuration }) => Object.keys(configuration!)));
@@ -183,7 +183,7 @@ function configurationTable(runs: readonly PlottedRun[], baselines: readonly Plo
     head: ['', ...columns.map(({ name }) => name)],
     rows: shown,
     notes: others > 0 ? [`${others} more options have their defaults; config.json lists them`] : [],
-    // After a resume with other options there is no single command that repeats the run.
+    // Only if the run was never resumed with other options does a single command repeat it.
     ...(runs.length === 1 && earlierOptions(runs[0]!).length === 0 && { command: commandOf(runs[0]!.configuration) }),
   };
 }

@@ -1,4 +1,4 @@
-// Renders an SVG figure (svg.ts) as PNG with @resvg/resvg-js, an optional package that only this file needs.
+// Renders an SVG figure (svg.ts) as PNG. Only this file needs @resvg/resvg-js, an optional package.
 import { Gpt2Error, gpt2Error } from '../base/errors.ts';
 
 /** Pixels per unit of the SVG: about 300 per inch when printed at the width of a journal's column. */

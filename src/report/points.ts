@@ -1,4 +1,4 @@
-// Transforms a curve's points for drawing. The page's script contains this file, so nothing here needs Node or a DOM.
+// Functions on a curve's points, for drawing. The page's script contains this file, so nothing here needs Node or a DOM.
 
 /** A curve: ascending steps with one value each. NaN or an infinity interrupts the line. */
 export interface Points {
@@ -6,10 +6,10 @@ export interface Points {
   readonly values: readonly number[];
 }
 
-/** Rounds to nine digits, enough for single precision and for every axis; more would only make a report larger. */
+/** Rounds to nine digits, enough for fp32 and for every axis. More digits would only make a report larger. */
 const rounded = (value: number): number => Number(value.toPrecision(9));
 
-/** A replacer for JSON.stringify: evenly spaced steps become `first` and `every`, NaN and infinities become text. */
+/** A replacer for JSON.stringify. Evenly spaced steps are stored as `first` and `every`, NaN and infinities as text. */
 export function pack(_: string, data: Partial<Points> | null): unknown {
   if (!data?.steps || !data.values) return data;
   const steps = data.steps.map(rounded);
@@ -22,7 +22,7 @@ export function pack(_: string, data: Partial<Points> | null): unknown {
 
 /** A reviver for JSON.parse that undoes `pack`. */
 export function unpack(_: string, data: { first: number; every: number; steps?: number[]; values: unknown } | null) {
-  // Check for an array, because an array as `data` has a method `values`.
+  // Only unpack objects whose `values` is an array: the `values` of an array is a method.
   if (!Array.isArray(data?.values)) return data;
   const { first, every, steps } = data;
   const values = data.values.map(Number);
@@ -36,7 +36,7 @@ export function valueNear(steps: readonly number[], step: number): number | unde
   return after > 0 && step - steps[after - 1]! <= steps[after]! - step ? after - 1 : after;
 }
 
-/** A curve minus the baseline, at the steps that both have. */
+/** A curve minus the baseline, at the steps that the two have in common. */
 export function difference({ steps, values }: Points, baseline: Points): Points {
   const recorded = new Map(baseline.steps.map((step, place) => [step, baseline.values[place]!]));
   const common = [...steps.keys()].filter((place) => recorded.has(steps[place]!));
@@ -46,8 +46,8 @@ export function difference({ steps, values }: Points, baseline: Points): Points 
 
 /**
  * The exponential moving average of a curve, with Adam's bias correction at the start. NaN and infinities stay and are not averaged.
- * From one value to the next, n times `distance` later, the past decays by weight^sqrt(n). With weight^1 a sparse curve would lag n
- * times as far behind as a dense one; with weight^n it would hardly be smoothed.
+ * If two values are n times `distance` apart, the earlier values decay by weight^sqrt(n) in between. With weight^1 a sparse curve would
+ * lag n times as far behind as a dense curve; with weight^n it would hardly be smoothed.
  * @param weight share of the past after `distance` steps, 0 to 1; 0 leaves the curve unchanged
  */
 export function smooth({ steps, values }: Points, weight: number, distance = 1): Points {
@@ -63,7 +63,7 @@ export function smooth({ steps, values }: Points, weight: number, distance = 1):
   return { steps, values: smoothed };
 }
 
-/** Reduces a curve to about four points per column (first, least, largest, last), so that no spike is lost. */
+/** Reduces a curve to about four points per column: first, least, largest and last. No spike is lost. */
 export function thin({ steps, values }: Points, columns: number): Points {
   if (steps.length <= 4 * columns) return { steps, values };
   const from = steps[0]!;

@@ -1,4 +1,4 @@
-// Ranks runs by their last validation loss, with the options in which they differ, and summarizes runs for `gpt2 runs`.
+// Ranks runs by their last validation loss, with the options in which they differ. Also summarizes runs for `gpt2 runs`.
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { customModel, modelLabel } from '../model/config.ts';
@@ -14,7 +14,7 @@ import { formatCount, valueOr } from './format-numbers.ts';
 import { endOfRun, LoggedRun } from './logged-run.ts';
 import type { Table } from './text-table.ts';
 
-/** The state of a run. `failed`: a loss or norm was not finite; `stopped`: also a killed run; `gap`: steps that the log lacks. */
+/** The state of a run. `failed`: a loss or norm was not finite; `stopped`: stopped or killed; `gap`: steps missing in the log. */
 function standOf(folder: string, record: RunRecord) {
   const { state, gap } = endOfRun(record);
   if (state === 'finished') return { state, gap } as const;
@@ -22,11 +22,11 @@ function standOf(folder: string, record: RunRecord) {
   return { state: state === 'notFinite' ? 'failed' : 'stopped', gap } as const;
 }
 
-/** Number of steps done: by the log, or by the newest checkpoint if a damaged log has fewer. */
+/** Number of steps done: the steps in the log, or those of the newest checkpoint if a damaged log has fewer. */
 const stepsDone = ({ series, saved = 0 }: Pick<RunRecord, 'series' | 'saved'>): number =>
   Math.max((series.train.at(-1)?.[0] ?? -1) + 1, saved);
 
-/** The last validation loss of `run` minus that of `best`, over the same sequences; null if the logs list no such losses. */
+/** The last validation loss of `run` minus the one of `best`; null unless the logs list both runs' losses of the same sequences. */
 export function behind(run: Validated, best: Validated) {
   const [ours, theirs] = [lastEvent(run, 'val'), lastEvent(best, 'val')];
   const [losses = [], others = []] = [ours?.sequenceLosses, theirs?.sequenceLosses];
@@ -36,27 +36,27 @@ export function behind(run: Validated, best: Validated) {
   const apart = losses.map((loss, index) => loss - others[index]!);
   const mean = apart.reduce((sum, one) => sum + one, 0) / count;
   const variance = apart.reduce((sum, one) => sum + (one - mean) ** 2, 0) / (count - 1);
-  // The log lists at most 1,000 sequences, but the loss is the mean over all of them, so the standard error is for all.
+  // The log lists at most 1,000 sequence losses, but the validation loss is a mean over all: take the standard error for all sequences.
   const sequences = Math.max(count, (ours!.tokens ?? 0) / run.configuration.sequence);
   const [difference, standardError] = [ours!.loss - theirs!.loss, Math.sqrt(variance / sequences)];
   if (!Number.isFinite(difference + standardError)) return null;
   return { difference, standardError, isTie: Math.abs(difference) < Math.max(2 * standardError, rounding) };
 }
 
-/** Smaller differences are ties. Two runs that differ only in --batch were 1.6e-8 apart by rounding, three standard errors. */
+/** Smaller differences are ties. Rounding alone put two runs with different --batch 1.6e-8 apart, which was three standard errors. */
 const rounding = 5e-5;
 
 type Validated = Pick<RunRecord, 'configuration' | 'events'>;
 
 const finite = (value = Number.NaN): number | null => (Number.isFinite(value) ? value : null);
 
-/** A ranking of runs: its title, the runs in order, and notes on results that cannot be compared. */
+/** A ranking of runs: a title, the runs from the least loss on, and notes on results that cannot be compared. */
 export type Ranking = ReturnType<typeof rankRuns>;
 
 /**
- * Sorts runs by their last validation loss, least first, within each data set. Runs without a finite loss come last. Bits per byte
- * could not rank across data sets: an easier text has fewer, and logs do not tell which data sets are made from one text.
- * @returns each run with `behind`, the difference from the least loss over the same sequences; null for the least
+ * Sorts runs within each data set by their last validation loss, the least first. Runs without a finite loss come last. Bits per byte
+ * cannot rank runs of different data sets: an easy text has fewer, and logs do not tell which data sets are made from one text.
+ * @returns each run with `behind`: its loss minus the least loss that was measured on the same sequences; null for the least
  */
 function sortedByLoss<R>(runs: readonly R[], logOf: (run: R) => Validated) {
   const lossOf = (run: R) => finite(lastEvent(logOf(run), 'val')?.loss);
@@ -74,7 +74,7 @@ function sortedByLoss<R>(runs: readonly R[], logOf: (run: R) => Validated) {
   return { dataSets: dataSets.length, sorted };
 }
 
-/** Ranks runs by `sortedByLoss`. `dataSets`: the number of data sets, within each of which runs are ranked. */
+/** Ranks runs by `sortedByLoss`. `dataSets`: the number of data sets; only runs of one data set are ranked against each other. */
 export function rankRuns(runs: readonly NamedRun[]) {
   const valueIn = ({ configuration }: NamedRun, name: OptionName) =>
     shortValue(name, recordedValue(configuration, name));
@@ -92,7 +92,7 @@ export function rankRuns(runs: readonly NamedRun[]) {
       name,
       /** The options in which the runs differ, by their names in config.json. */
       options: Object.fromEntries(differing.map((option) => [option, valueIn(run, option)])),
-      /** The last validation loss in nats per token; null without a finite one. */
+      /** The last validation loss in nats per token; null if it is not finite or there is none. */
       last: lastOf(run),
       behind,
       bitsPerByte: finite(bitsPerByte(run)),
@@ -115,10 +115,10 @@ export function rankRuns(runs: readonly NamedRun[]) {
   return { title, dataSets, ranking, notes };
 }
 
-/** The ranking as a table; an option's column has the name of its flag. */
+/** The ranking as a table. Columns of options are named by the options' flags. */
 export function rankingTable({ title, ranking, notes }: Ranking): Table {
   const options = Object.keys(ranking[0]?.options ?? {}) as OptionName[];
-  // Older logs lack the losses of single sequences and the bytes of the validation text: leave out the columns `behind`, `bits/byte`.
+  // Leave out the columns `behind` and `bits/byte` for older logs, which lack losses of single sequences and bytes of the validation text.
   const isMeasured = ranking.some((run) => run.behind);
   const hasBits = ranking.some((run) => run.bitsPerByte !== null);
   return {
@@ -138,11 +138,11 @@ export function rankingTable({ title, ranking, notes }: Ranking): Table {
   };
 }
 
-/** Difference and standard error of a run's loss from the least: "0.0012 ± 0.0010 tie". */
+/** How far a run's loss is above the least loss, with the standard error: "0.0012 ± 0.0010 tie". */
 const describeBehind = ({ behind }: Ranking['ranking'][number]): string =>
   behind ? `${behind.difference.toFixed(4)} ± ${behind.standardError.toFixed(4)}${behind.isTie ? ' tie' : ''}` : '-';
 
-/** A row of `gpt2 runs`. `train` and `val` are the last losses in nats per token; null before the first. */
+/** A row of `gpt2 runs`. `train` and `val` are the last losses in nats per token; null if there is none yet. */
 export type RunSummary = ReturnType<typeof withTies>['runs'][number];
 
 /** Reads a run and summarizes it. @throws Gpt2Error as `readRun` */
@@ -160,7 +160,7 @@ export function summarizeRun(run: string) {
     train: series.train.at(-1)?.[1] ?? null,
     val: series.val.at(-1)?.[1] ?? null,
     bitsPerByte: finite(bitsPerByte(record)),
-    /** By the median time of the last steps; null before the first step. */
+    /** Computed from the median time of the last steps; null before the first step. */
     tokensPerSecond: new LoggedRun(events).tokensPerSecond ?? null,
     ...standOf(run, record),
     bytes: bytesIn(run),
@@ -168,7 +168,7 @@ export function summarizeRun(run: string) {
   };
 }
 
-/** Sorts summaries by `sortedByLoss`, and adds to each the difference `behind` from the least validation loss. */
+/** Sorts summaries by `sortedByLoss`, and adds `behind` to each: its difference from the least validation loss. */
 export function withTies(summaries: readonly ReturnType<typeof summarizeRun>[]) {
   const { dataSets, sorted } = sortedByLoss(summaries, ({ validated }) => validated);
   return { dataSets, runs: sorted.map(({ run: { validated, ...run }, behind }) => ({ ...run, behind })) };

@@ -1,5 +1,5 @@
-// Computes the axes of a plot: their ends, round numbers to mark, and the labels of the marks. The page's script contains this file
-// (it computes the axes again after every zoom), so nothing here needs Node or a DOM.
+// Computes the axes of a plot: their ends, their marks at round numbers, and the labels of the marks. The page's script contains this
+// file, because it computes the axes again after every zoom: nothing here needs Node or a DOM.
 
 /** An axis by the values at its two ends. */
 export interface Scale {
@@ -9,10 +9,10 @@ export interface Scale {
 }
 
 /**
- * The axis for values between two extremes, with a margin at each end.
+ * The axis for values between two extremes, with a margin beyond each extreme.
  * @param extent the least and the largest value; undefined without values
  * @param margin as a fraction of the distance between the extremes
- * @param floor makes the axis logarithmic and limits its lower end; smaller values, such as zero, are drawn there
+ * @param floor if set, the axis is logarithmic and does not reach below `floor`; smaller values, such as zero, are drawn there
  */
 export function scaleOf(extent: readonly [number, number] | undefined, margin: number, floor?: number): Scale {
   if (floor === undefined) {
@@ -38,12 +38,12 @@ export function placeOn({ low, high, isLog }: Scale, value: number): number {
 }
 
 /**
- * About `count` marks with labels. On a logarithmic axis the powers of ten, if at least two of them are in view.
+ * About `count` marks with labels. On a logarithmic axis they are powers of ten, if at least two of these are in view.
  * @param isWhole leaves out marks that are not integers
  */
 export function marksOf({ low, high, isLog }: Scale, count: number, isWhole = false) {
   const powers = isLog ? logTicks(Math.log10(low), Math.log10(high)) : [];
-  // Two marks or more, because a single mark shows no scale.
+  // A single power of ten would show no scale, so take it only with a second one.
   const hasPowers = powers.length > 1;
   const marks = (hasPowers ? powers : ticks(low, high, count)).filter((mark) => !isWhole || Number.isInteger(mark));
   const format = hasPowers ? formatTick : formatter(marks);
@@ -58,11 +58,11 @@ export function ticks(low: number, high: number, count: number): number[] {
   const first = Math.ceil(low / step - 1e-9);
   const last = Math.floor(high / step + 1e-9);
   const digits = Math.min(100, Math.max(0, -Math.floor(Math.log10(step) + 1e-9)));
-  // + 0 turns -0 into 0.
+  // Adding 0 turns -0 into 0.
   return Array.from({ length: last - first + 1 }, (_, index) => Number(((first + index) * step).toFixed(digits)) + 0);
 }
 
-/** Powers of ten from 10^low to 10^high; if that is less than two decades also 2 and 5 times these powers. */
+/** Powers of ten from 10^low to 10^high. Over less than two decades, also 2 and 5 times each power. */
 export function logTicks(low: number, high: number): number[] {
   const factors = high - low < 2 ? [1, 2, 5] : [1];
   const first = Math.floor(low);
@@ -71,13 +71,13 @@ export function logTicks(low: number, high: number): number[] {
     .filter((tick) => Math.log10(tick) >= low - 1e-9 && Math.log10(tick) <= high + 1e-9);
 }
 
-/** The label of a mark by itself: "10,000", "3e-4". */
+/** A mark's label that does not depend on other marks: "10,000", "3e-4". */
 export const formatTick = (tick: number): string =>
   tick !== 0 && Math.abs(tick) < 0.01
     ? tick.toExponential()
     : tick.toLocaleString('en-US', { maximumFractionDigits: 6 });
 
-/** One label format for all marks of a linear axis: equal decimals; small numbers as multiples of one power of ten. */
+/** One label format for all marks of a linear axis: the same number of decimals; small numbers as multiples of one power of ten. */
 export function formatter(marks: readonly number[]): (mark: number) => string {
   const largest = Math.max(0, ...marks.map(Math.abs));
   if (marks.length < 2) return formatTick;

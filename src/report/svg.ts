@@ -1,10 +1,10 @@
-// Draws SVG documents for print: panels above each other over one horizontal axis, or a bar chart. Equal input gives equal bytes.
+// Draws SVG documents for print: a column of panels over one horizontal axis, or a bar chart. Equal input gives equal bytes.
 // loss-plot.ts chooses the panels for runs.
 import type { Axis } from './figure.ts';
 import type { Points } from './points.ts';
 import { extentOf, marksOf, placeOn, type Scale, scaleOf } from './scale.ts';
 
-/** The style of a series: a line, solid or dashed, or marks; two series differ even without colours. */
+/** The style of a series: a solid line, a dashed line or marks, so that two series differ even without colours. */
 export interface LineStyle {
   readonly color: string;
   /** SVG's stroke-dasharray; undefined or empty: a solid line. */
@@ -12,7 +12,7 @@ export interface LineStyle {
   readonly mark?: 'dot' | 'ring';
   /** Width of a line, or radius of a mark, in SVG units. */
   readonly size?: number;
-  /** 0 to 1; below 1 the lines underneath show through. */
+  /** Opacity, 0 to 1. Below 1 the lines underneath show through. */
   readonly opacity?: number;
 }
 
@@ -29,7 +29,7 @@ export interface Panel {
   readonly marks: number;
   /** If set, the vertical axis is logarithmic with this lower end: see `scaleOf`. */
   readonly floor?: number | undefined;
-  /** In drawing order, the last on top. */
+  /** Lines in drawing order: the last is on top. */
   readonly lines: readonly PlotLine[];
 }
 
@@ -49,12 +49,12 @@ const legendTop = 52;
 const legendRow = 20;
 const legendColumns = 2;
 const panelGap = 22;
-/** Height below the last panel, for ticks and the axis's label. A row for each source follows. */
+/** Height below the last panel for ticks and the axis's label. Below this, each source takes a row. */
 const foot = 62;
 const sourceRow = 15;
 const ink = { text: '#1a1a1a', axis: '#333', grid: '#e2e2e2', quiet: '#555' };
 
-/** An SVG document, 800 units wide, with its title. @param content SVG elements; texts in them are escaped already */
+/** An SVG document, 800 units wide, with its title. @param content SVG elements, in which texts are already escaped */
 function document(title: string, height: number, start: number, content: readonly string[]): string {
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" font-family="Helvetica, Arial, 'DejaVu Sans', sans-serif" font-size="13" fill="${ink.text}">
 <title>${escapeText(title)}</title>
@@ -65,7 +65,7 @@ ${content.join('\n')}
 `;
 }
 
-/** A text element, its content shortened to `length` characters. */
+/** A text element. Its content is shortened to at most `length` characters. */
 const text = (content: string, x: number, y: number, length: number, attributes: string): string =>
   `<text x="${x}" y="${y}" ${attributes}>${escapeText(shorten(content, length))}</text>`;
 
@@ -119,7 +119,7 @@ function drawLine({ steps, values }: Points, style: LineStyle, x: Placing, y: Pl
   if (style.mark) {
     return `<g ${paint(style)}>${places.map((place) => place && circle(...place, style)).join('')}</g>`;
   }
-  // Leave out the inner points of a horizontal stretch.
+  // Leave out the inner points of a horizontal stretch: the path stays the same without them.
   const isLevel = (at: number) => [-1, 1].every((by) => places[at + by]?.[1] === places[at]![1]);
   const path = places.map((place, at) => place && !isLevel(at) && `${places[at - 1] ? 'L' : 'M'}${place.join(' ')}`);
   return `<path d="${path.filter(Boolean).join('')}" ${paint(style)}/>`;
@@ -148,7 +148,7 @@ function paint({ color, dash, mark, size = 1.6, opacity }: LineStyle): string {
 
 export interface Bar {
   readonly name: string;
-  /** Above zero, because the axis is logarithmic. */
+  /** Must be above zero, because the axis is logarithmic. */
   readonly value: number;
   /** Text after the bar. */
   readonly label: string;
@@ -157,7 +157,7 @@ export interface Bar {
 
 type BarTexts = Readonly<Record<'title' | 'axis' | 'source', string>>;
 
-/** A chart of horizontal bars on a logarithmic axis. @param axis quantity and unit @param source a small line at the bottom */
+/** A chart of horizontal bars on a logarithmic axis. @param axis quantity and unit @param source text in small print at the bottom */
 export function barsSvg({ title, axis, source }: BarTexts, bars: readonly Bar[]): string {
   const [start, end, top, row] = [220, 690, 48, 24];
   const scale = scaleOf(extentOf(bars.map(({ value }) => value)), 0.05, Number.MIN_VALUE);
@@ -179,7 +179,7 @@ export function barsSvg({ title, axis, source }: BarTexts, bars: readonly Bar[])
 
 const round = (value: number): number => Math.round(value * 100) / 100;
 
-/** Shortens a text in its middle, because names of runs often begin alike and differ at the end. */
+/** Shortens a text by its middle: names of runs often begin alike, and differ at the end. */
 export function shorten(text: string, length: number): string {
   if (text.length <= length) return text;
   const half = Math.floor((length - 1) / 2);

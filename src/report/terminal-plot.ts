@@ -2,22 +2,22 @@
 import { type Axis, curvesInView, type Figure, FigureLines, plainChoice } from './figure.ts';
 import { extentOf, marksOf, placeOn, type Scale, scaleOf } from './scale.ts';
 
-/** Rows of the plot, not counting axis and legend. */
+/** Rows of the plot without axis and legend. */
 const height = 16;
 
 /** Colours a text for the terminal; `color` is a name for util.styleText, such as "red". */
 type Paint = (color: string, text: string) => string;
 
-/** Characters that draw curves without colours, in the order of the curves. Where curves overlap, the later one shows. */
+/** A character for each curve when colours are not available. Where curves overlap, the later curve's character is shown. */
 const marks = [...'o*+x#%@&=~^svw$'];
 
-/** Bits of the eight dots in a braille character: two columns of four. */
+/** Bits of the eight dots in a braille character, by column (left, right) and row. */
 const dots = [
   [0x01, 0x02, 0x04, 0x40],
   [0x08, 0x10, 0x20, 0x80],
 ] as const;
 
-/** The plot as text. @param width columns in total @param paint colours a text; without it each curve has a character */
+/** The plot as text. @param width columns, axis included @param paint colours a text; without it each curve has its character */
 export function terminalPlot(figure: Figure, { width, paint }: { readonly width: number; readonly paint?: Paint }) {
   const { axis } = figure;
   const curves = curvesInView(figure);
@@ -73,7 +73,7 @@ function drawRow(row: readonly Cell[], colored: ((curve: number, text: string) =
   return text;
 }
 
-/** Sets the dots of a straight line between two points. */
+/** Calls `set` for the dots of a straight line between two points. */
 function drawTo(from: readonly [number, number], to: readonly [number, number], set: (x: number, y: number) => void) {
   const length = Math.max(1, Math.ceil(Math.max(Math.abs(to[0] - from[0]), Math.abs(to[1] - from[1]))));
   for (let at = 0; at <= length; at += 1) {

@@ -1,4 +1,4 @@
-// Formats tables as plain text. Each column is as wide as its widest cell; the first is aligned left, the others right.
+// Formats tables as plain text. Each column is as wide as its widest cell. The first column is aligned left, the others right.
 
 /** A table that the terminal prints and the page shows. */
 export interface Table {

@@ -1,4 +1,4 @@
-// Makes the tiles of the report and the live page: the last loss, norm and learning rate, throughput, MFU, and the machine's load.
+// Makes the tiles of report and live page: last loss, norm and learning rate, throughput, MFU (model FLOPs utilization), machine load.
 import { dataSheetFlops, flopsPerToken, rateNote } from '../model/flops.ts';
 import type { RunEvent } from '../runs/schema.ts';
 import { formatCount, formatDuration, formatRate, formatValue } from './format-numbers.ts';
@@ -11,13 +11,13 @@ export interface Tile {
   readonly note?: string;
 }
 
-/** Facts of a run's start by which a step's time is converted to throughput, MFU (model FLOPs utilization) and epochs. */
+/** Facts from a run's start event, with which a step's time becomes tokens per second, MFU and epochs. */
 export const measuresOf = ({ configuration, device, dtype, hosts, data }: Extract<RunEvent, { event: 'run' }>) => ({
   ranks: hosts?.length ?? 1,
   /** Tokens of an epoch; undefined in older logs. */
   epoch: data?.epoch,
   flopsPerToken: flopsPerToken(configuration, configuration.sequence),
-  /** Peak operations per second by the data sheet; undefined for an unknown device. */
+  /** Peak operations per second from the device's data sheet; undefined for an unknown device. */
   dataSheetFlops: dataSheetFlops(device, dtype),
   dtype,
 });
@@ -29,7 +29,7 @@ export function seenOf({ series: { tokens, seconds } }: LoggedRun, epoch: number
   return [`${formatCount(seen!)} tokens${epochs}`, `${formatDuration(time!)} of steps`];
 }
 
-/** `steps`: the run's total steps; set only for a run in training, whose remaining time is estimated. */
+/** `steps`: the run's total steps. Only set while the run trains, to estimate the remaining time. */
 type Speed = ReturnType<typeof measuresOf> & { readonly steps?: number };
 
 export function tilesOf(run: LoggedRun, about: Speed | undefined, machine?: MachineReading): Tile[] {
@@ -45,7 +45,7 @@ export function tilesOf(run: LoggedRun, about: Speed | undefined, machine?: Mach
   return tiles;
 }
 
-/** @param watts current power of this machine's GPU; each rank is assumed to have such a GPU */
+/** Tiles about speed. @param watts current power of this machine's GPU; each rank's GPU is assumed to take as much */
 function speedTiles(run: LoggedRun, about: Speed, watts: number | undefined): Tile[] {
   const { ranks, steps, flopsPerToken, dataSheetFlops, dtype } = about;
   const { milliseconds, tokensPerSecond } = run;

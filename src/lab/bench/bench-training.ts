@@ -1,4 +1,4 @@
-// Runs `gpt2 bench` with training options: fills in their defaults, opens the data, then measures (bench.ts, generation.ts).
+// Prepares `gpt2 bench`: fills in default options and opens the data. bench.ts and generation.ts measure.
 import { existsSync } from 'node:fs';
 import { UsageError } from '../../base/errors.ts';
 import { openLoader } from '../../data/batches/loader.ts';
@@ -16,9 +16,9 @@ import { type BenchOptions, bench } from './bench.ts';
 import { measureGeneration } from './generation.ts';
 
 interface BenchSettings extends Pick<BenchOptions, 'steps' | 'warmup' | 'ops'> {
-  /** Called after options and data are checked and before the device is opened. */
+  /** Called when options and data are checked, before the device is opened. */
   readonly onOpening?: () => void;
-  /** Called when the measured steps begin: mean milliseconds of the steps so far, and the GPU for nvidia-smi (undefined: a CPU). */
+  /** Called at the first measured step. `stepMs`: mean of the warmup steps; `gpu`: name for nvidia-smi, undefined on a CPU. */
   readonly onMeasuring?: (stepMs: number, gpu: string | undefined) => void;
 }
 
@@ -30,7 +30,7 @@ function benchOptions(asked: TrainOptions) {
   }
   if (asked.batch === 'auto') throw new UsageError('bench takes a number for --batch, not auto');
   const { totalBatch, batch = optionTable.batch.default } = asked;
-  // The asked batch and total batch replace a recipe's: a step of a recipe's total batch would take minutes.
+  // Batch and total batch of bench replace a recipe's: a step with the recipe's total batch would take minutes.
   const options = freezeOptions({ ...completeOptions({ ...resolveSources(asked).options, totalBatch }, kind), batch });
   return { kind, index, options, config: modelOf(options) };
 }
@@ -66,7 +66,7 @@ export async function benchTraining(asked: TrainOptions, settings: BenchSettings
 }
 
 /**
- * Benchmarks text generation, `tokens` tokens per text. Only the options of model, device and dtype have an effect.
+ * Benchmarks text generation: `tokens` tokens for each text. Only the options of model, device and dtype have an effect.
  * @throws as `benchTraining`
  */
 export async function benchGeneration(asked: TrainOptions, tokens: number, onLine: (line: string) => void) {

@@ -1,4 +1,4 @@
-// Benchmarks training on one device: whole steps, each op alone, the device's best rates, and the memory used against its plan.
+// Benchmarks training on one device: whole steps, each op alone, the device's best rates, and the used memory compared with the plan.
 
 import { median, quantile } from '../../base/quantile.ts';
 import type { Batch } from '../../data/batches/loader.ts';
@@ -21,7 +21,7 @@ import { measurePeaks } from './peaks.ts';
 export interface BenchOptions {
   readonly device: Omit<DeviceOptions, 'accumulates' | 'graphs'>;
   readonly config: ModelConfig;
-  /** B: sequences in a micro-batch. `sequence`: T, tokens in a sequence. `accumulation`: micro-batches in a step. */
+  /** `batch`: B, sequences in a micro-batch. `sequence`: T, tokens in a sequence. `accumulation`: micro-batches in a step. */
   readonly batch: number;
   readonly sequence: number;
   readonly accumulation: number;
@@ -34,11 +34,11 @@ export interface BenchOptions {
   readonly warmup: number;
   /** Whether to time each op alone, after the steps. */
   readonly ops: boolean;
-  /** Returns the next micro-batch, whose arrays the caller may reuse. Default: random tokens. */
+  /** Returns the next micro-batch. A call may overwrite the arrays of the previous one. Default: random tokens. */
   readonly nextBatch?: (() => Batch) | undefined;
-  /** Called when the measured steps begin; the caller may then read clocks. `stepMs`: mean milliseconds of the warmup steps. */
+  /** Called when the measured steps begin, for example to read clocks. `stepMs`: mean milliseconds of the warmup steps. */
   readonly onMeasuring?: (stepMs: number) => void;
-  /** Reads the joules that the device has used since some fixed time. The counter may lag by 0.1 s. */
+  /** Reads the device's energy counter in joules, which only grows and may lag by 0.1 s. */
   readonly joules?: () => number;
 }
 
@@ -53,12 +53,12 @@ export function randomBatches(count: number, { vocabularySize }: ModelConfig): (
 /** Runs the whole benchmark of one device. @throws Gpt2Error if the device cannot be opened or has too little memory */
 export async function bench(options: BenchOptions) {
   const training = await measureTraining(options);
-  // A second context: the model's memory is free again, so the large arrays that measure the best rates fit.
+  // Open the device again: the model's memory is free now, so the large arrays for the best rates fit.
   using device = Device.open(options.device);
   return { ...training, peaks: await measurePeaks(device) };
 }
 
-/** Times training steps and, with `ops`, each op alone; compares the memory used with the plan. @throws as `bench` */
+/** Times training steps and, with `ops`, each op alone; compares the used memory with the planned memory. @throws as `bench` */
 export async function measureTraining(options: BenchOptions) {
   const { config, batch, sequence, accumulation, optimizer = new AdamW({ weightDecay: 0.1 }) } = options;
   const nextBatch = options.nextBatch ?? randomBatches(batch * sequence, config);
@@ -79,9 +79,9 @@ export async function measureTraining(options: BenchOptions) {
     /** Planned bytes, by kind of memory. */
     planned,
     plannedTotal: totalOf(device.allocated),
-    /** Bytes used since the device was opened: on a GPU by the driver's count; on a CPU this process's, as other programs run there. */
+    /** Bytes used since the device was opened. GPU: the driver's count. CPU: this process only, because other programs use memory too. */
     used: isCpu ? process.memoryUsage.rss() - resident : opened.available - device.memory().available,
-    /** Bytes in use right after the device was opened: the context's, and those of other programs. */
+    /** Bytes in use when the device had just been opened: by its context and by other programs. */
     before: opened.total - opened.available,
   };
   return {
@@ -114,7 +114,7 @@ async function timeSteps(trainer: Trainer, options: BenchOptions & { readonly ne
     if (before) {
       loss = (await before.finished()).loss;
       const now = performance.now();
-      // The step that has just ended (`before`) was enqueued in the loop's previous iteration: the host runs one step ahead.
+      // `before` has just ended. The previous iteration enqueued it, because the host runs one step ahead.
       if (measureFrom !== undefined && index > measureFrom) {
         ms.push(now - lastEnd);
         host.push(begun.hostMilliseconds);
@@ -133,7 +133,7 @@ async function timeSteps(trainer: Trainer, options: BenchOptions & { readonly ne
     ms: { median: median(ms), p95: quantile(ms, 0.95), least: Math.min(...ms), most: Math.max(...ms) },
     /** Median milliseconds in which the host enqueues a step. On a CPU that is the whole step. */
     hostMs: median(host),
-    /** Mean joules of a step, of the device alone; undefined if the device has no energy counter. */
+    /** Mean joules that the device alone uses in a step; undefined if it has no energy counter. */
     joules: joulesPerStep,
     tokensPerJoule: joulesPerStep === undefined ? undefined : tokens / joulesPerStep,
     loss,

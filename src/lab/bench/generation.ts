@@ -1,5 +1,5 @@
-// Measures text generation: each op of decoding one token, a token at three positions, whole texts. A single text is bound by memory,
-// because each token reads every weight once. The weights are random, which costs as much time as trained ones.
+// Measures text generation: each op of decoding a token, the decoding of a token at three positions, and whole texts. A single text is
+// bound by memory: each token reads every weight once. The weights are random, which take as much time as trained ones.
 
 import { usageError } from '../../base/errors.ts';
 import { median } from '../../base/quantile.ts';
@@ -50,7 +50,7 @@ export async function measureGeneration(
   const model = createModel(device, config, { B: 1, T: config.context, purpose: 'inference' });
   initializeWeights(model, 42);
   const weightBytes = device.allocated.get('weights')!;
-  /** Upper bound of one text's tokens per second: the rate at which a copy reads and writes, over the bytes of the weights. */
+  /** Upper bound of one text's tokens per second: each token reads all weights once, at a copy's rate of bytes read and written. */
   const bound = peaks.copyBytesPerSecond / weightBytes;
 
   const cache = new KeyValueCache(model, { texts: 1, window: config.context });
@@ -65,7 +65,7 @@ export async function measureGeneration(
     at(positions[1]);
     const chosen = { temperature: 0.8, topK: 0, topP: 1, ...choice };
     const choose = () => sample(device, { ...cache, logits: row, V: config.vocabularySize, ...chosen });
-    // Few repeats (at least 0.5 ms), because each choice of a token advances the text by one position.
+    // Repeat for only 0.5 ms, because each choice of a token advances the text by one position.
     ops.push({ name, calls: 1, us: 1000 * (await timeOnDevice(device, choose, 0.5)) });
   }
   for (const { name, calls, us } of ops) onLine(`${name.padEnd(30)} ${calls} x ${us.toFixed(2)} us`);
@@ -82,7 +82,7 @@ export async function measureGeneration(
   const results = [];
   for (const { texts, ...choice } of runs) {
     const prompts = Array.from({ length: texts }, (_, index) => [config.vocabularySize - 1, index]);
-    /** Generates all texts once. @returns tokens per second of each text, including the prompt and the host's work */
+    /** Generates all texts once. @returns tokens per second of each text; the time includes the prompt and the host's work */
     const once = async (): Promise<number> => {
       const begun = performance.now();
       for await (const _ of generate(caches.get(texts)!, { prompts, tokens, seed: 1, ...choice }));

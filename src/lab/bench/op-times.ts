@@ -1,5 +1,5 @@
-// Times the ops of a training step one by one: records the calls of a real step, groups them by name, and repeats each group on
-// the step's tensors, layer after layer.
+// Times the ops of a training step. The calls of one real step are recorded and grouped by name. Each group is then repeated on the
+// step's tensors, layer after layer.
 import type { Batch } from '../../data/batches/loader.ts';
 import type { ParameterArena } from '../../model/arena.ts';
 import type { ModelConfig } from '../../model/config.ts';
@@ -16,7 +16,7 @@ import type { Trainer } from '../../train/step/trainer.ts';
 import type { Work } from './peaks.ts';
 import { timeOnDevice } from './timing.ts';
 
-/** The time and the work of one call of an op; the mean over its calls if they differ. */
+/** Time and work of one call of an op. If the op's calls differ, the mean over them. */
 export interface OpTime extends Work {
   readonly name: string;
   /** Number of calls in a step. */
@@ -25,7 +25,7 @@ export interface OpTime extends Work {
   readonly ms: number;
 }
 
-/** A recorded call of an op. `op` is undefined for a user's kernel that replaces an op: its flops and bytes are unknown. */
+/** A recorded call. `op` is undefined if a user's kernel replaced the op: the kernel's flops and bytes are unknown. */
 export interface Call<Op = OpContract | undefined> {
   readonly op: Op;
   readonly args: NativeArguments;
@@ -39,19 +39,19 @@ const flopsOf = new Map(Object.values(opCases).flatMap((list) => list.map(({ var
 /** Times every op of one training step of `trainer`. The step changes weights, optimizer state and gradients. */
 export async function timeOps(trainer: Trainer, nextBatch: () => Batch): Promise<OpTime[]> {
   const { model, gradients } = trainer;
-  // Drop the recorded graphs: launching a graph makes no calls of ops that could be observed.
+  // Drop the recorded graphs, because launching a graph calls no op that could be recorded.
   model.device.dropGraphs();
   return timeCalls(model, [gradients], () => trainer.step(0, 1e-4, nextBatch));
 }
 
-/** Times every op that `enqueue` calls, by name. @param arenas gradients, by whose tensors matmuls are named as by their weights */
+/** Times the ops that `enqueue` calls, by name. @param arenas gradients: a matmul that writes one is named by the weight's name */
 export async function timeCalls(model: Model, arenas: Arenas, enqueue: () => Promise<unknown>): Promise<OpTime[]> {
   const { device } = model;
   const least = device.description.library === 'cuda' ? 20 : 5;
   const times: OpTime[] = [];
   for (const [name, calls] of await recordCalls(device, namer(model.config, [model.weights, ...arenas]), enqueue)) {
     let next = 0;
-    // Cycle through the layers' calls as a step does: repeating one call would find its tensors in the cache.
+    // Cycle through the layers' calls as a step does: if one call were repeated, its tensors would be in the cache.
     const ms = await timeOnDevice(device, () => enqueueAgain(device, calls[next++ % calls.length]!), least);
     const works = calls.map((call) => workOf(device, call));
     const mean = (of: keyof Work) => works.reduce((sum, work) => sum + work[of], 0) / calls.length;
@@ -61,19 +61,19 @@ export async function timeCalls(model: Model, arenas: Arenas, enqueue: () => Pro
   return times;
 }
 
-/** Floating-point operations of a call's matmuls, and bytes that the call moves at least. */
+/** Work of a call: floating-point operations of its matmuls, and the least bytes that it must move. */
 export function workOf(device: Device, { op, args }: Call): Work {
   const flops = (op && flopsOf.get(variantOf(op, args))?.(args as Record<string, number>)) ?? 0;
   return { flops, fp8Flops: op && isInFp8(op, args) ? flops : 0, bytes: op ? bytesMoved(device, op, args) : 0 };
 }
 
-/** Whether the matmuls of an op's call are in FP8. */
+/** Whether an op's matmuls read FP8 tensors in this call. */
 const isInFp8 = ({ tensors }: OpContract, args: NativeArguments): boolean =>
   Object.entries(tensors).some(
     ([name, { type, access }]) => type === 'fp8' && access === 'read' && args[name] !== null,
   );
 
-/** Enqueues a recorded call again: of the library's op, or of the user's kernel. */
+/** Enqueues a recorded call again: the library's op, or the user's kernel. */
 export const enqueueAgain = (device: Device, { op, args }: Call): void =>
   device.call((op?.name ?? 'moduleLaunch') as 'adamw', args as never);
 
@@ -90,7 +90,7 @@ async function recordCalls(device: Device, nameOf: NameOf, enqueue: () => Promis
   return recorded;
 }
 
-/** The name of a user's kernel (--kernel) in the table of ops: "my_norm (own)". */
+/** Name of a user's kernel (--kernel) in the table of ops: "my_norm (own)". */
 function kernelOf(device: Device, { module, kernel }: NativeArguments): string {
   const described = JSON.parse(device.describeModule(module as Pointer)) as readonly { signature: string }[];
   return `${parseSignature(described[kernel as number]!.signature).name} (own)`;
@@ -106,7 +106,7 @@ function namer(config: ModelConfig, arenas: Arenas): NameOf {
     const short = name.split('.').at(-1)!.replace(/w$/, '');
     for (const arena of arenas) weights.set(arena.get(name).pointer, short);
   }
-  /** The name of the FP8 matmul that reads a buffer, by the buffer's address; set when a weight is quantized into it. */
+  /** By the address of a weight's FP8 copy, the matmul that reads the copy: "qkv forward". Set when the weight is quantized. */
   const quantized = new Map<unknown, string>();
   return ({ op, args }) => {
     const [words, variant = 'plain'] = variantOf(op, args).name.split('.') as [string, string?];

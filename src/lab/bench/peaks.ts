@@ -1,4 +1,4 @@
-// Measures the two best rates of a device, from which the bound of every op follows: a large copy, and a large matmul of the library.
+// Measures a device's two best rates: bytes of a large copy, operations of a large matmul. Each op's bound follows from them.
 import { GPT2_ACTIVATION, GPT2_FP8_FACTOR } from '../../native/bindings.generated.ts';
 import type { Device } from '../../native/device.ts';
 import type { ElementType } from '../../native/element-types.ts';
@@ -14,15 +14,15 @@ export type Peaks = Awaited<ReturnType<typeof measurePeaks>>;
 export interface Work {
   /** Floating-point operations of the op's matmuls, a multiply-add counted as two; 0 for an op that only moves data. */
   readonly flops: number;
-  /** The operations in `flops` that are computed in FP8. */
+  /** How many of `flops` are in FP8. */
   readonly fp8Flops: number;
   /** Bytes moved if each input is read once and each output is written once. */
   readonly bytes: number;
 }
 
 /**
- * The least milliseconds of an op's work: operations at the matmul's rate or bytes at the copy's rate, whichever takes longer. On a
- * CPU the sum of both, because its cores wait for memory.
+ * The least milliseconds of an op's work. On a GPU the longer of two times: operations at the matmul's rate, bytes at the copy's rate.
+ * On a CPU their sum, because its cores wait for memory.
  */
 export function leastMs(peaks: Peaks, { flops, fp8Flops, bytes }: Work): number {
   const { matmulFlopsPerSecond: rate, fp8FlopsPerSecond: fp8Rate = rate, copyBytesPerSecond } = peaks;
@@ -37,7 +37,7 @@ export async function measurePeaks(device: Device) {
   const bytes = isGpu ? 2 ** 30 : 2 ** 26;
   const [a, b] = [device.allocate(bytes, 'copied'), device.allocate(bytes, 'copied')];
   const copy = () => device.call('copyOnDevice', { destination: b.pointer, source: a.pointer, bytes });
-  // Not as a graph: in a graph an H100 copies at 2.4 TB/s, but enqueued one by one at 3.0 TB/s.
+  // Measure without a graph: an H100 copies at 3.0 TB/s if copies are enqueued one by one, but at 2.4 TB/s in a graph.
   const copyTime = await timeOnDevice(device, copy, least, { records: false });
   for (const buffer of [a, b]) buffer.close();
 
@@ -47,7 +47,7 @@ export async function measurePeaks(device: Device) {
   fillRandom(input);
   fillRandom(weight);
   device.reserveWorkspace(matmulScratch(device, { N: size, C: size, O: size, gradients: true }));
-  // `device.call` runs the library's matmul even if a user's kernel replaces the op.
+  // Call the library directly, because a user's kernel may replace the op.
   const tensors = { out: out.pointer, in: input.pointer, weight: weight.pointer };
   const absent = { pre: null, bias: null, residual: null };
   const sizes = { N: size, C: size, O: size, activation };
@@ -57,11 +57,11 @@ export async function measurePeaks(device: Device) {
   const fp8Time = device.dtype === 'fp8' ? await timeFp8(device, { out, input, weight }, least) : undefined;
   for (const { buffer } of [out, input, weight]) buffer.close();
   return {
-    /** Bytes per second that a copy within the device's memory moves, reads and writes both counted. */
+    /** Rate of a copy within the device's memory, in bytes per second: bytes read plus bytes written. */
     copyBytesPerSecond: (2 * bytes * 1000) / copyTime,
-    /** Floating-point operations per second of the library's matmul of two square matrices of random numbers. */
+    /** Floating-point operations per second of the library's matmul, with two square matrices of random numbers. */
     matmulFlopsPerSecond: (flops * 1000) / matmulTime,
-    /** As `matmulFlopsPerSecond`, in FP8; undefined unless the device's dtype is fp8. */
+    /** The FP8 counterpart of `matmulFlopsPerSecond`; undefined unless the device's dtype is fp8. */
     fp8FlopsPerSecond: fp8Time === undefined ? undefined : (flops * 1000) / fp8Time,
     matmulSize: size,
     /** Whether an op's time is the sum of computing and moving bytes (a CPU) rather than the longer of the two (a GPU). */
@@ -71,7 +71,7 @@ export async function measurePeaks(device: Device) {
 
 type Matrices = Readonly<Record<'out' | 'input' | 'weight', Tensor>>;
 
-/** Milliseconds of the library's FP8 matmul of these matrices, which are quantized first. */
+/** Quantizes the matrices, and measures the milliseconds of the library's FP8 matmul with them. */
 async function timeFp8(device: Device, { out, input, weight }: Matrices, least: number): Promise<number> {
   const size = out.shape[0]!;
   const sizes = { C: size, O: size };

@@ -7,8 +7,8 @@ const enoughByDefault = 1000;
 
 /**
  * Milliseconds that `run` takes on the device with cold caches: the median of up to 20 runs, each after a `flush`.
- * @param flush enqueues work that evicts the caches, and takes the device longer than the host needs to enqueue `run`; with less
- * work the time would include the host's
+ * @param flush enqueues work that evicts the caches. Its work must take longer than the host needs to enqueue `run`: else the device
+ * waits for the host, and the time includes this wait.
  */
 export const timeCold = (device: Device, run: () => void, flush: () => void, enough?: number): Promise<number> =>
   medianOf(device, run, { most: 20, enough, flush });
@@ -28,7 +28,7 @@ export async function timeOnDevice(
       for (let repeat = 0; repeat < repeats; repeat++) run();
     };
     const program = records ? device.program(enqueue) : { run: enqueue };
-    // An untimed first round, because it loads the kernels and records the graph.
+    // The first round is not timed, because it loads the kernels and records the graph.
     program.run();
     await device.finished();
     return (await medianOf(device, () => program.run(), { most: 5, enough })) / repeats;

@@ -1,13 +1,13 @@
-// The result type of the checks that `doctor` runs; the other files in this folder run them, the command prints them.
+// The result type of a check of `doctor`. The other files of this folder run the checks; the command prints the results.
 
 /** One line of the report that `doctor` prints. */
 export interface Check {
   /** "node", "gpu", "kernels of cuda bf16" */
   readonly name: string;
-  /** `warning`: a fault that does not prevent training now, such as a missing compiler when the libraries are built. */
+  /** `warning`: a fault that does not prevent training, such as a missing compiler although the libraries are built. */
   readonly state: 'ok' | 'warning' | 'failed';
   readonly found: string;
-  /** Advice against the fault: a command or an explanation. */
+  /** Advice on how to fix the fault: a command or an explanation. */
   readonly fix?: string;
 }
 

@@ -1,4 +1,4 @@
-// Checks for `doctor`: the native libraries (built, opened, or why not), the GPUs, and the device that training uses.
+// Checks for `doctor`: whether each native library is built and opens, the GPUs, and the device that training uses.
 import { existsSync } from 'node:fs';
 import { attempt, Gpt2Error } from '../../base/errors.ts';
 import { gib } from '../../model/memory.ts';
@@ -11,7 +11,7 @@ import { type Check, failed, ok, warning } from './check.ts';
 
 export const isBuilt = (kind: LibraryKind): boolean => existsSync(libraryPath(kind));
 
-/** Advice for a library that fails. If GPT2_KERNELS may be the cause, building the library again would not help. */
+/** Advice for a library that does not open. If GPT2_KERNELS may be the cause, rebuilding the library would not help. */
 const fixOf = (kind: LibraryKind): string =>
   process.env.GPT2_KERNELS && isBuilt(kind) ? 'correct or unset GPT2_KERNELS' : libraryFix(kind);
 
@@ -33,7 +33,7 @@ export function checkGpus(): { check: Check; hasGpu: boolean } {
   return { check: ok('gpu', found), hasGpu: true };
 }
 
-/** Opens a library and reports its device and code path. `dtypes`: the dtypes in which its kernels can be checked; none if it fails. */
+/** Opens a library, and reports its device and code path. `dtypes`: in which checkKernels can run its kernels; [] if it does not open. */
 export function checkLibrary(kind: LibraryKind, hasGpu: boolean): { check: Check; dtypes: readonly Dtype[] } {
   const [name, path] = [`${kind} library`, libraryPath(kind)];
   const refused = (found: string, unneeded: string) => {
@@ -48,7 +48,7 @@ export function checkLibrary(kind: LibraryKind, hasGpu: boolean): { check: Check
     const free = `${gib(available)} of ${gib(total)} free`;
     const kernels = `${library} ${codePath}${faster ? ` (not ${faster})` : ''}`;
     const check = ok(name, `${path}: ${kernels} on ${what}, ${dtypes.join(' ')}, ${free}`);
-    // GPT2_LIBRARY may have opened the other library instead; its kernels are not checked under this name.
+    // If GPT2_LIBRARY made the other library open, its kernels are not checked under this library's name.
     return { check, dtypes: library === kind ? dtypes : [] };
   });
   if (!(opened instanceof Gpt2Error)) return opened;

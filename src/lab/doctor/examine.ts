@@ -1,4 +1,4 @@
-// Runs all checks of `doctor`. A check runs after the checks on whose results it depends. No check writes a file.
+// Runs all checks of `doctor`, in an order in which each check finds the results it depends on. No check writes a file.
 import { type Check, failed } from './check.ts';
 import { checkChoice, checkGpus, checkLibrary, checkRates, isBuilt } from './devices.ts';
 import { checkKernels } from './launch-kernels.ts';

@@ -1,4 +1,4 @@
-// Checks kernels for `doctor`: runs every op once on a device, at the first size of its test cases, against the op's formula.
+// Checks kernels for `doctor`: runs every op once on a device, at the first size of its cases, and compares it with the op's formula.
 import { expected } from '../../base/errors.ts';
 import { isInstalled } from '../../base/wording.ts';
 import { Device, type Dtype, elementTypesOf } from '../../native/device.ts';
@@ -10,7 +10,7 @@ import { type Check, failed, ok } from './check.ts';
 
 export async function checkKernels(kind: LibraryKind, dtype: Dtype): Promise<Check> {
   const name = `kernels of ${kind} ${dtype}`;
-  // The installed package does not contain the tests, so only a clone can point to them.
+  // Only a clone has the tests, so an installed package does not point to them.
   const look = isInstalled ? '' : `, then scripts/test${kind === 'cuda' ? '-gpu' : ''} for details`;
   const fix = `npm run build:${kind}${look}`;
   const precise = { dtype, ...elementTypesOf({ kind, dtype }) };

@@ -29,7 +29,7 @@ export function checkSystem(): Check {
   return warning('system', found, fix);
 }
 
-/** Checks the tools that build the libraries. A missing tool is no fault if its library is built. */
+/** Checks the tools that build the libraries. If its library is built, a missing tool is no fault. */
 export function checkTools({ cpuIsBuilt, cudaIsBuilt }: { cpuIsBuilt: boolean; cudaIsBuilt: boolean }): Check[] {
   const tool = (name: string, program: string, isNeeded: boolean, fix: string): Check => {
     const found = versionOf(program)?.split('\n')[0];
@@ -54,7 +54,7 @@ function checkNvcc(cudaIsBuilt: boolean): Check {
   return warning('nvcc', `${release}, and no CUDA library yet`, 'npm run build:cuda');
 }
 
-/** Checks free disk space and write permission for a folder of runs or data, which need not exist. */
+/** Checks free disk space and write permission for a folder of runs or data. The folder may not exist yet. */
 export function checkFolder(folder: string): Check {
   // Check the nearest existing parent, in which the folder will be created.
   let there = resolve(folder);
@@ -68,7 +68,7 @@ export function checkFolder(folder: string): Check {
     const fix = 'work in a folder of yours: cd ~/…, or name one with --out';
     return failed(`folder ${folder}`, `${there} cannot be written`, fix);
   }
-  // Two checkpoints of GPT-2 124M, 1.5 GB each: the new one is written completely before the last is removed.
+  // 3 GB hold two checkpoints of GPT-2 124M: a new one is written completely before the previous one is removed.
   if (free < 3e9) return warning(`folder ${folder}`, found, 'make room: two checkpoints of GPT-2 124M take 3 GB');
   return ok(`folder ${folder}`, found);
 }

@@ -1,37 +1,37 @@
-// Compares two runs, or a run with a reference, series by series: the differences, and whether they are inside the limits.
-// pairs.ts pairs the runs, reference.ts reads references, comparison-text.ts words the result.
+// Compares two runs, or a run with a reference, in each series: the differences, and whether they are inside the limits. pairs.ts pairs
+// the runs, reference.ts reads references, and comparison-text.ts describes the result.
 import { checkValue, real } from '../../base/checks/given.ts';
 import { type SeriesName, seriesNames } from '../../runs/curves.ts';
 import type { RunSeries, Series } from '../../runs/reader.ts';
 import type { Limit } from './reference.ts';
 
-/** The run that another run is compared with: a reference, with limits, or a run of ours, without limits. */
+/** The other side of a comparison: a reference, which has limits, or another run of ours, which has none. */
 export interface Baseline {
   readonly name: string;
   readonly series: RunSeries;
   readonly limits?: readonly Limit[] | undefined;
 }
 
-/** The result of a comparison, for all series but those in the argument `without` of `compareSeries`. */
+/** The result of a comparison, for every series that is not in the argument `without` of `compareSeries`. */
 export interface Comparison {
   readonly series: readonly ReturnType<typeof compareOne>[];
-  /** The losses at the last step at which both were validated; undefined without such a step. */
+  /** The losses at the last step at which both runs were validated; undefined if there is no such step. */
   readonly finalValidation: { readonly step: number; readonly run: number; readonly reference: number } | undefined;
-  /** Whether the compared runs have a step in common, and no limit is violated. Steps without a limit do not count: see `judged`. */
+  /** Whether the runs have a common step and no limit is violated. Steps without a limit are not judged: see `judged`. */
   readonly inside: boolean;
 }
 
 type Pair = ReturnType<typeof pairsOf>[number];
 
-/** Allowed difference of learning rates. References list six decimals, so this is half a unit of the last one. */
+/** Allowed difference of learning rates: half a unit of the last decimal, because references list six decimals. */
 const learningRateWithin = 5e-7;
 
-/** Added to limits against the binary rounding of decimal fractions: 10.8721 - 10.8719 is a little more than 0.0002. */
+/** Added to each limit, because decimal fractions are rounded to binary: 10.8721 - 10.8719 is a little more than 0.0002. */
 const subtraction = 1e-9;
 
 /**
- * Compares a run with a baseline at the steps that both have. A `tolerance` replaces the baseline's limits, at every step of every
- * series; for learning rates it is at least half a unit of the last recorded digit. With neither, nothing is judged.
+ * Compares a run with a baseline at their common steps. A `tolerance` replaces the baseline's limits: it applies to every step of every
+ * series, but to learning rates with at least half a unit of the last recorded digit. Without tolerance and limits nothing is judged.
  * @param without names of series that are not compared
  * @throws UsageError for a wrong argument, or a name in `without` that is not a series
  * @example const { inside } = compareSeries(readRun('runs/first').series, readReference('llmc-d6-fp32-b4-t64'), 0.01);
@@ -62,7 +62,7 @@ export function compareSeries(
   };
 }
 
-/** The limits by which a series is judged against a baseline; a tolerance replaces the baseline's. */
+/** Limits for a series: the baseline's or, with a tolerance, one for all steps. Learning rates always have one for all steps. */
 export function limitsOf(series: SeriesName, { limits }: Pick<Baseline, 'limits'>, tolerance?: number): Limit[] {
   if (!limits && tolerance === undefined) return [];
   const always = { series, from: 0, to: Number.MAX_SAFE_INTEGER };
@@ -71,7 +71,7 @@ export function limitsOf(series: SeriesName, { limits }: Pick<Baseline, 'limits'
   return (limits ?? []).filter((limit) => limit.series === series);
 }
 
-/** The values of both at their common steps, in the order of the reference. A NaN makes the difference infinite. */
+/** The values of both series at their common steps, in the reference's order. If a value is NaN, the difference is infinite. */
 export function pairsOf(run: Series, reference: Series) {
   const ours = new Map(run);
   return reference.flatMap(([step, wanted]) => {
@@ -99,12 +99,12 @@ function compareOne(series: SeriesName, pairs: readonly Pair[], limits: readonly
     steps: pairs.length,
     /** Number of common steps to which a limit applies. */
     judged: pairs.filter(({ step }) => limits.some((limit) => appliesTo(limit, step))).length,
-    /** The largest difference, at the first step that has it. */
+    /** The largest difference, and the first step that has it. */
     worst,
     mean: meanOf(pairs),
     /** The first step whose difference is over its limit. */
     beyond,
-    /** The first limit of kind 'mean' that the mean difference over its steps violates. */
+    /** The first violated limit of kind 'mean', and the mean difference over the limit's steps. */
     meanBeyond: limits
       .filter(({ kind }) => kind === 'mean')
       .map((limit) => ({ limit, mean: meanOf(pairs.filter(({ step }) => appliesTo(limit, step))) }))
@@ -114,7 +114,7 @@ function compareOne(series: SeriesName, pairs: readonly Pair[], limits: readonly
 
 export const appliesTo = ({ from, to }: Limit, step: number): boolean => step >= from && step <= to;
 
-/** The allowed difference at a step where the reference has this value. */
+/** The allowed difference at a step at which the reference has the value `reference`. */
 export const withinAt = ({ within, relativeAbove }: Limit, reference: number): number =>
   relativeAbove && reference > relativeAbove.above ? reference * relativeAbove.within : within;
 

@@ -1,5 +1,5 @@
-// Chooses the baselines that runs are compared with: the references or runs that the user names; else the reference whose
-// configuration all runs have; else the first run. compare.ts then compares each pair.
+// Chooses the baselines of runs: the references or runs that the user names; else the reference whose configuration all runs have; else
+// the first run. compare.ts then compares each run with its baselines.
 import { existsSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { gpt2Error } from '../../base/errors.ts';
@@ -26,11 +26,11 @@ export interface Pair {
 }
 
 /**
- * Reads runs and pairs each with its baselines. A name in `names` is a reference (name or file), whose configuration the run must have,
- * or a run folder with any configuration. Without `names` the baseline is the reference with the configuration of all runs or, if there
- * is none, the first run; a single run then stays unpaired.
+ * Reads runs and pairs each with its baselines. `names` lists references (by name or file) and run folders. A run must have a named
+ * reference's configuration, but not a named run's. Without `names` the baseline is the reference with the configuration of all runs; if
+ * there is none, the first run, so that a single run has no pair.
  * @returns `runs` in the order of `folders`, without runs in `names`; `baselines`: the references and runs that are not in `runs`
- * @throws Gpt2Error if a folder or name cannot be read, or a named reference has no run's configuration
+ * @throws Gpt2Error if a folder or name cannot be read, or if a run or a named reference has no pair
  */
 export function pairRuns(folders: readonly string[], names: readonly string[] = []) {
   const runs = nameRuns(folders);
@@ -64,7 +64,7 @@ function refuse(run: NamedRun, [reference]: readonly (Reference | NamedRun)[], r
   throw gpt2Error`${runs === 1 ? 'the run' : run.folder} is not configured as ${reference!.name}: ${differences}; train with these${presetOf(reference!)}, or name another --reference`;
 }
 
-/** Names each run by its folder's name, or by its path if two folders have equal names. */
+/** Names each run by the name of its folder, or by the folder's path if two names are equal. */
 function nameRuns(folders: readonly string[]): NamedRun[] {
   const short = folders.map((folder) => basename(resolve(folder)));
   return folders.map((folder, index) => {

@@ -1,5 +1,5 @@
-// Reads reference curves, and finds the reference of a run by its configuration. A reference is a recorded run of another program (such
-// as llm.c) with limits inside which our runs count as equal: a JSON file in data/reference, made by scripts/make-references.ts.
+// Reads references, and finds the reference of a run by its configuration. A reference is a recorded run of another program such as
+// llm.c, with limits inside which our runs count as equal: a JSON file in data/reference that scripts/make-references.ts makes.
 import { existsSync, readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import * as z from 'zod';
@@ -15,14 +15,14 @@ import { seriesNames } from '../../runs/curves.ts';
 
 const limitSchema = z.strictObject({
   series: z.enum(seriesNames),
-  /** 'step' (default): a limit for each step's |difference|; 'mean': for the mean |difference| over the steps. */
+  /** 'step' (default): the limit of |difference| at each step; 'mean': the limit of the mean |difference| over the steps. */
   kind: z.enum(['step', 'mean']).optional(),
   /** First and last step to which the limit applies. */
   from: z.int(),
   to: z.int(),
   /** Largest allowed |difference|. */
   within: z.number().nonnegative(),
-  /** Where the reference's value exceeds `above`, the limit is relative: this `within` times the value. */
+  /** At steps where the reference's value exceeds `above`, the limit is this `within` times the value. */
   relativeAbove: z.strictObject({ above: z.number(), within: z.number().nonnegative() }).optional(),
 });
 /** The allowed difference of a run from a reference, for one series over a range of steps. */
@@ -50,7 +50,7 @@ export const referenceNames = (): string[] =>
 
 /**
  * Reads a reference by name or, if no reference has the name, by path.
- * @throws Gpt2Error if there is none, or the file is not a reference
+ * @throws Gpt2Error if neither exists, or if the file is not a reference
  * @example const { series, limits } = readReference('llmc-d6-fp32-b4-t64');
  */
 export function readReference(nameOrPath: string): Reference {
@@ -67,17 +67,17 @@ export function readReference(nameOrPath: string): Reference {
   }
 }
 
-/** " (train --preset NAME)" for a reference of this package, each of which is also a preset; '' for others. */
+/** " (train --preset NAME)" for a reference of this package, because a preset has the same name; '' for others. */
 export const presetOf = ({ name }: { readonly name: string }): string =>
   referenceNames().includes(name) ? words` (train --preset ${name})` : '';
 
-/** A field of config.json, with its differing values in a run and in what the run is compared with. */
+/** A field of config.json that differs: its values in a run, and in the reference or the other run. */
 type Mismatch = { readonly field: string; readonly run: unknown; readonly reference: unknown };
 
 /**
- * The fields in which a run's configuration differs from a reference's, except for fields of validation (see `unlike`). A new model's
- * preset name is not compared, because its sizes are separate fields; a path to trained weights is. An option that is newer than the
- * reference, such as the optimizer, counts there as its default.
+ * The fields in which a run's configuration differs from a reference's. Fields of validation are ignored (see `unlike`). So is the preset
+ * name of a new model, because its sizes are separate fields; a path to trained weights is compared. An option that is newer than the
+ * reference, such as the optimizer, counts in the reference as its default.
  */
 export function mismatches(configuration: Configuration, { configuration: wanted }: Reference): Mismatch[] {
   const isNew = isNewModel(configuration.model);
@@ -99,7 +99,7 @@ export const describeMismatches = (fields: readonly Mismatch[]): string =>
 
 const nameOf = (value: unknown): unknown => (value === ofProgram ? "the program's" : (value ?? 'none'));
 
-/** The fields in which two runs differ. `steps` counts even with a constant rate, unlike in a comparison with a reference. */
+/** The fields in which two runs differ. Unlike `mismatches`, compares `steps` even if both learning rates are constant. */
 export function configurationDifferences(run: Record<string, unknown>, other: Record<string, unknown>): Mismatch[] {
   const isConstant = hasConstantRate(run) && hasConstantRate(other);
   return [...new Set([...Object.keys(run), ...Object.keys(other)])]
@@ -107,7 +107,7 @@ export function configurationDifferences(run: Record<string, unknown>, other: Re
     .filter(({ field, run, reference }) => run !== reference && (field === 'steps' || isCompared(field, isConstant)));
 }
 
-/** Whether the learning rate stays constant after the warmup: then it does not depend on the number of steps. */
+/** Whether the learning rate is constant after the warmup. A constant rate does not depend on the number of steps. */
 const hasConstantRate = ({ schedule, finalLearningRateFraction }: Record<string, unknown>): boolean =>
   schedule === 'constant' || finalLearningRateFraction === 1;
 
@@ -116,7 +116,7 @@ const references = (): Reference[] => referenceNames().map(readReference);
 export const matchingReference = (configuration: Configuration): Reference | undefined =>
   references().find((reference) => mismatches(configuration, reference).length === 0);
 
-/** The reference with the run's data and model that differs in the fewest other fields; undefined without one. */
+/** The reference that differs in the fewest fields, among those with the run's data and model; undefined if there is none. */
 export const nearestReference = (configuration: Configuration): Reference | undefined =>
   references()
     .filter((reference) => hasSameLayers(configuration, reference.configuration))

@@ -1,27 +1,27 @@
-// Streams a run's log to the browsers of any number of viewers as server-sent events (docs/runs.md lists them). Nothing is queued: a
-// viewer is a position in the log, so a slow viewer costs one message of memory, and a viewer that reconnects continues at its
-// position. guard.ts decides which requests are answered; page/page-events.ts receives the events.
+// Streams a run's log to any number of viewers (browser tabs) as server-sent events; docs/runs.md lists the events. There are no queues:
+// for each viewer the server only keeps a position in the log. A slow viewer costs one message of memory, and a viewer that reconnects
+// continues at its position. guard.ts decides which requests are answered; page/page-events.ts receives the events.
 import type { ServerResponse } from 'node:http';
 import { beginning, type LogTail, type Position, type RunStart } from './log-tail.ts';
 
 interface Viewer {
   readonly response: ServerResponse;
   position: Position;
-  /** Since when (performance.now, ms) the connection has accepted no more data; undefined: it accepts data. */
+  /** Time (performance.now, ms) since which the connection accepts no more data; undefined while it accepts data. */
   blockedAt: number | undefined;
 }
 
-/** Interval of looking for new lines in the log: short enough to seem immediate, long enough to send many short steps at once. */
+/** Interval of reading new lines of the log: short enough to seem immediate, long enough to send many short steps at once. */
 const lookMilliseconds = 200;
-/** Interval of `idle` events. Without them routers would cut a connection that is silent for a minute. */
+/** Interval of `idle` events, because routers cut a connection that is silent for a minute. */
 const idleMilliseconds = 5000;
-/** A viewer that accepts no data for this long is disconnected: it is gone or asleep. An awake viewer reconnects by itself. */
+/** Time without accepting data after which a viewer is disconnected: it is gone or asleep. If it wakes up, it reconnects. */
 const blockedMilliseconds = 30_000;
 
 export class EventStream {
   readonly #viewers = new Set<Viewer>();
   #tail: LogTail | undefined;
-  /** The last data of each event that is not from the log; repeated to each viewer that connects. */
+  /** The last data of each event that is not from the log. Every new viewer gets these events. */
   readonly #last = new Map<string, object | undefined>();
   readonly #timers = [setInterval(() => this.#sendIdle(), idleMilliseconds)];
 
@@ -29,7 +29,7 @@ export class EventStream {
     return this.#viewers.size;
   }
 
-  /** Sends a log's lines from now on, as they are written. @param about makes the `about` event from the run's start */
+  /** Starts to send the lines of a log, including later ones. @param about makes the `about` event from a start of the run */
   follow(tail: LogTail, about: (start: RunStart) => object): void {
     this.#tail = tail;
     let start: RunStart | undefined;
@@ -45,12 +45,12 @@ export class EventStream {
     this.#timers.push(setInterval(look, lookMilliseconds));
   }
 
-  /** Starts streaming to a viewer: after the position in its Last-Event-ID or, without a valid one, from the log's beginning. */
+  /** Starts streaming to a viewer, from the position in its header Last-Event-ID or, if that is not valid, from the log's beginning. */
   add(response: ServerResponse, lastEventId: string | undefined): void {
     const viewer: Viewer = { response, position: parseId(lastEventId), blockedAt: undefined };
     this.#viewers.add(viewer);
     response.on('close', () => this.#viewers.delete(viewer));
-    // Ignore the error, because a broken connection also emits 'close'.
+    // Ignore errors: a broken connection also emits 'close', which removes the viewer.
     response.on('error', () => {});
     response.on('drain', () => {
       viewer.blockedAt = undefined;
@@ -78,7 +78,7 @@ export class EventStream {
     }
   }
 
-  /** Sends log lines until the connection accepts no more; its 'drain' event continues. */
+  /** Sends log lines until the connection accepts no more data. Its 'drain' event then calls this method again. */
   #sendLines(viewer: Viewer): void {
     while (viewer.blockedAt === undefined) {
       const lines = this.#tail?.after(viewer.position);
@@ -89,7 +89,7 @@ export class EventStream {
     }
   }
 
-  /** Sends an event that is not from the log. A blocked viewer misses `machine` and `idle` events: the next ones come soon. */
+  /** Sends an event that is not from the log. A blocked viewer misses `machine` and `idle` events, because the next ones come soon. */
   #sendEvent(viewer: Viewer, event: string, data: object | undefined): void {
     const isFleeting = event === 'machine' || event === 'idle';
     if (data === undefined || (isFleeting && viewer.blockedAt !== undefined)) return;
@@ -114,7 +114,7 @@ export class EventStream {
   }
 }
 
-/** An event in the format of server-sent events. Each line of `data`, whatever its line break, becomes a line `data: ...`. */
+/** An event in the format of server-sent events. Each line of `data`, whatever line break ends it, is sent as `data: ...`. */
 function message({ event, id }: { event?: string; id?: Position }, data: string): string {
   const head = [...(event ? [`event: ${event}`] : []), ...(id ? [`id: ${id.offset}-${id.mark}`] : [])];
   return `${[...head, ...data.split(/\r\n|\r|\n/).map((line) => `data: ${line}`)].join('\n')}\n\n`;

@@ -1,5 +1,5 @@
-// Decides which HTTP requests the live page's server answers. Any user of this machine may read the page. A page of another site in the
-// same browser must neither read it nor occupy its connections.
+// Decides which HTTP requests the live page's server answers. Any user of this machine may read the live page. Pages of other sites in
+// the same browser must neither read the live page nor occupy the server's connections.
 import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
 import { hostname } from 'node:os';
@@ -12,7 +12,7 @@ const ownNames: readonly string[] = ['localhost', '127.0.0.1', '[::1]'];
 export const isLoopback = (host: string): boolean => host === 'localhost' || host === '::1' || /^127\./.test(host);
 
 /**
- * The refusal of a request: status and text; undefined if it may be answered.
+ * The answer that refuses a request, as status and text; undefined for a permitted request.
  * @param served the address at which the server listens @param routes the valid URLs, compared as text: no URL is parsed
  */
 export function refusalOf(
@@ -21,9 +21,9 @@ export function refusalOf(
   routes: readonly string[],
 ): { readonly status: number; readonly text: string } | undefined {
   const { host, origin } = headers;
-  // Check the host against DNS rebinding: a foreign name that resolves to this machine makes a foreign page same-origin here.
+  // Prevent DNS rebinding: if a site's name resolves to this machine, the browser takes the site's pages for pages of this server.
   if (!isOwnName(host ?? '', served)) return { status: 421, text: 'this is not the host you asked for' };
-  // Check Sec-Fetch-Site too: image and script elements of other sites send no Origin. A link from another site is a 'navigate'.
+  // Sec-Fetch-Site, because images and scripts in pages of other sites send no Origin. A followed link ('navigate') is permitted.
   const { 'sec-fetch-site': site = 'none', 'sec-fetch-mode': mode } = headers;
   const isForeign = !['same-origin', 'none'].includes(site as string) && mode !== 'navigate';
   if (isForeign || (origin !== undefined && origin !== `http://${host}`))
@@ -34,7 +34,7 @@ export function refusalOf(
   return undefined;
 }
 
-/** Whether a Host header names this server. The port may differ (a tunnel). A server for other machines accepts any IP address. */
+/** Whether a Host header names this server, at any port (as in a tunnel). If other machines can connect, any IP address counts. */
 function isOwnName(host: string, served: string): boolean {
   const name = host.toLowerCase().replace(/:\d{1,5}$/, '');
   if (ownNames.includes(name) || name === served.toLowerCase() || name === `[${served}]`) return true;

@@ -1,5 +1,5 @@
-// Opens the live page, which is served by a separate thread (thread.ts): training and viewers do not wait for each other, and a
-// failing server does not end the run.
+// Opens the live page. A separate thread (thread.ts) serves it, so that training and viewers do not wait for each other, and a failing
+// server does not end the run.
 import { Gpt2Error, gpt2Error } from '../../base/errors.ts';
 import { startThread } from '../../native/start-thread.ts';
 import type { KernelRound } from '../kernel-round.ts';
@@ -14,14 +14,14 @@ export type Order = { readonly follow: Followed } | { readonly show: KernelRound
 /** The thread's answer to 'close unwatched'. */
 export type Answer = { readonly isWatched: boolean };
 
-/** The thread's largest heap in MiB. A viewer needs memory for one message; the reference curves take less than a megabyte. */
+/** Largest heap of the thread in MiB. A viewer needs memory for one message, and the reference curves less than a megabyte. */
 const resourceLimits = { maxOldGenerationSizeMb: 128 };
 
 export type LivePage = Awaited<ReturnType<typeof openLivePage>>;
 
 /**
- * Starts the page's thread, and waits until its port is open.
- * @param notice called with the page's URL, and with the error if the page fails while nobody awaits `ended`
+ * Starts the thread that serves the page, and waits until its port is open.
+ * @param notice called with the page's URL; and with the error if the page fails and nobody has called `ended`
  * @throws Gpt2Error with the port or address that is not available
  */
 export async function openLivePage(options: ServeOptions, notice: (text: string) => void) {
@@ -50,7 +50,7 @@ export async function openLivePage(options: ServeOptions, notice: (text: string)
     follow: (followed: Followed) => tell({ follow: followed }),
     /** Makes a page that was opened for kernels show the state of `kernel watch`. */
     show: (round: KernelRound) => tell({ show: round }),
-    /** Waits until the page has ended; its failure is then thrown and not reported to `notice`. @throws Gpt2Error if the page fails */
+    /** Waits until the page has ended. After this call a failure is thrown here, and `notice` is not called. @throws Gpt2Error */
     ended: () => {
       isAwaited = true;
       return ended;
@@ -62,7 +62,7 @@ export async function openLivePage(options: ServeOptions, notice: (text: string)
       const failed = ended.catch(() => undefined);
       return (await Promise.race([answered, failed]))?.isWatched ?? false;
     },
-    /** Makes the thread send the rest of the log and end, which takes at most a second. Does not wait. */
+    /** Tells the thread to send the rest of the log and end. Returns at once; the thread ends within about a second. */
     close: () => tell('close'),
   };
 }

@@ -1,12 +1,12 @@
-// Reads a run's log while it grows, is cut by a resume, or is replaced by a new run: the newest `run` event, and the lines after a
-// position. event-stream.ts sends the lines to viewers.
+// Reads a run's log while it grows, is cut by a resume, or is replaced by a new run: the log's newest `run` event, and the lines after
+// any position. event-stream.ts sends the lines to viewers.
 import { hash } from 'node:crypto';
 import { fstatSync, openSync, readSync } from 'node:fs';
 import { closing } from '../../base/files/regular-file.ts';
 import { logPath } from '../../runs/paths.ts';
 import { type RunEvent, readEvent } from '../../runs/schema.ts';
 
-/** A line end in a log: its byte offset, and a hash of the bytes before it. If the log was cut and grew again, the hash differs. */
+/** The end of a line in a log: a byte offset, and a hash of the bytes before it, which differs if the log was cut and grew again. */
 export interface Position {
   readonly offset: number;
   readonly mark: string;
@@ -14,9 +14,9 @@ export interface Position {
 
 export type RunStart = Extract<RunEvent, { event: 'run' }>;
 
-/** Bytes per read. A longer line would be sent in parts that are not events; lines have at most 20 kB. */
+/** Bytes per read. Lines have at most 20 kB; one longer than a read would be sent in pieces that are not valid events. */
 const windowBytes = 64 * 1024;
-/** Bytes that `mark` hashes. Two logs never have 4,096 equal bytes, because each step's line holds its time with all digits. */
+/** Bytes before a position that `mark` hashes. No two logs agree in them: each step's line has a time with all digits. */
 const markedBytes = 4096;
 
 const markOf = (bytes: Buffer): string => hash('sha256', bytes).slice(0, 16);
@@ -26,7 +26,7 @@ export const beginning: Position = { offset: 0, mark: markOf(Buffer.alloc(0)) };
 
 export type LogTail = ReturnType<typeof logTailOf>;
 
-/** Opens nothing yet. @param run the run's folder, whose log may not exist yet */
+/** Makes a reader of a run's log. Opens no file yet: the log need not exist. @param run the run's folder */
 export function logTailOf(run: string) {
   const path = logPath(run);
   let end = beginning;
@@ -36,7 +36,7 @@ export function logTailOf(run: string) {
     start: undefined as RunStart | undefined,
     /** Time of the last write to the log, in milliseconds since 1970; 0 before the first. */
     written: 0,
-    /** Reads what is new in the log. @returns whether the file has changed */
+    /** Reads the new lines of the log. @returns whether the file has changed */
     look: (): boolean =>
       opened(path, false, (file) => {
         const { size, mtimeMs, ino } = fstatSync(file);
@@ -50,7 +50,7 @@ export function logTailOf(run: string) {
         }
         return true;
       }),
-    /** Complete lines after a position, up to `windowBytes`; 'cut' if the log before it has changed; undefined without a new line. */
+    /** Complete lines after a position, up to `windowBytes`; 'cut' if the log before the position has changed; undefined if none is new. */
     after: (position: Position) => opened(path, undefined, (file) => read(file, position)),
   };
   return tail;
@@ -66,7 +66,7 @@ function opened<R, O>(path: string, otherwise: O, use: (file: number) => R): R |
   }
 }
 
-/** Complete lines after a position, without the last line break, and the position after them. */
+/** Reads the complete lines after a position. @returns their text, without the last line break, and the position of their end */
 function read(file: number, { offset, mark }: Position) {
   if (markAt(file, offset) !== mark) return 'cut' as const;
   const window = Buffer.allocUnsafe(windowBytes);
@@ -79,13 +79,13 @@ function read(file: number, { offset, mark }: Position) {
   return { text: window.toString('utf8', 0, textBytes), end };
 }
 
-/** The hash of the bytes before an offset; '' if the file is shorter, which equals no position's mark. */
+/** The hash of up to 4,096 bytes before an offset; '' if the file is shorter than the offset, which equals no position's mark. */
 function markAt(file: number, offset: number): string {
   const bytes = Buffer.allocUnsafe(Math.min(offset, markedBytes));
   const length = readSync(file, bytes, 0, bytes.length, offset - bytes.length);
   return length < bytes.length ? '' : markOf(bytes);
 }
 
-/** The last `run` event in these lines. It is found as text: to parse a long log as JSON takes seconds. */
+/** The last `run` event in log lines. Searches the text for its line, because parsing every line of a long log takes seconds. */
 const lastStart = (text: string): RunStart | undefined =>
   readEvent(text.split('\n').findLast((one) => one.startsWith('{"event":"run",')) ?? '') as RunStart | undefined;

@@ -1,5 +1,5 @@
-// The HTTP server of the live page: the page and its stream of events, read-only. It opens no file except the run's log, and limits
-// each client. guard.ts decides which requests are answered, event-stream.ts sends the events.
+// The HTTP server of the live page: serves the page and its stream of events, read-only. It opens no file except the run's log, and
+// limits every client. guard.ts decides which requests are answered; event-stream.ts sends the events.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { basename, resolve } from 'node:path';
@@ -18,14 +18,14 @@ import { logTailOf, type RunStart } from './log-tail.ts';
 /** The run that the page shows. `run`: its folder. */
 export interface Followed {
   readonly run: string;
-  /** Set if this machine trains the run: the page then shows the machine's load. `gpu`: the GPU's CUDA index; undefined on a CPU. */
+  /** Set if the run trains on this machine, whose load the page then shows. `gpu`: CUDA index of the GPU; undefined on a CPU. */
   readonly machine?: { readonly gpu: number | undefined };
 }
 
 export interface ServeOptions {
   /** Port to listen at; 0: any free port. */
   readonly port: number;
-  /** Address to listen at. At a loopback address other machines cannot reach the server. */
+  /** Address to listen at. Other machines can reach the server unless this is a loopback address. */
   readonly host: string;
   /** Subject of the page. Default: a run. */
   readonly shows?: Shows;
@@ -33,13 +33,13 @@ export interface ServeOptions {
 
 /** Most viewers at a time. Each browser tab with the page is a viewer. */
 const mostViewers = 200;
-/** Most connections. Further ones are closed before their request is read. */
+/** Most connections. Any more are closed before their requests are read. */
 const mostConnections = mostViewers + 56;
-/** Most bytes of a request's line and headers; a browser sends less than 1,000. */
+/** Most bytes in the first line and headers of a request; a browser sends fewer than 1,000. */
 const mostHeaderBytes = 8192;
-/** Time in which a client must send its whole request; later it is disconnected. */
+/** Time in which a client must send a whole request, or it is disconnected. */
 const requestMilliseconds = 5000;
-/** Time for which a viewer that left still counts, because it may be reloading the page. */
+/** Time for which a disconnected viewer still counts as a viewer, because it may be reloading the page. */
 const reloadMilliseconds = 3000;
 
 export class LiveServer {
@@ -72,7 +72,7 @@ export class LiveServer {
         requestTimeout: requestMilliseconds,
         keepAliveTimeout: requestMilliseconds,
         connectionsCheckingInterval: 1000,
-        // TCP keep-alive: the operating system detects clients that are gone.
+        // TCP keep-alive lets the operating system detect clients that are gone.
         keepAlive: true,
       },
       (request, response) => this.#answer(request, response),
@@ -80,7 +80,7 @@ export class LiveServer {
     this.#server.maxConnections = mostConnections;
     this.#server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
       const status = error.code === 'HPE_HEADER_OVERFLOW' ? '431 Request Header Fields Too Large' : '400 Bad Request';
-      // Destroy the socket after the answer, because the client may never close its side.
+      // Destroy the socket after the answer, because the client may never close its end of the connection.
       if (socket.writable) socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\n\r\n`, () => socket.destroy());
       else socket.destroy();
     });
@@ -97,7 +97,7 @@ export class LiveServer {
       });
       live.#server.listen({ port, host, exclusive: true }, resolve);
     });
-    // Ignore later errors, such as too many open files: they concern one client, not the server.
+    // Ignore later errors of the server, such as too many open files: each concerns only one client.
     live.#server.removeAllListeners('error').on('error', () => {});
     return live;
   }
@@ -166,7 +166,7 @@ export class LiveServer {
     }
   }
 
-  /** Starts or stops reading the machine's load, which is read only while there are viewers. */
+  /** Starts or stops reading the machine's load, because it is read only while there are viewers. */
   #watch(): void {
     const machine = this.#stream.viewers > 0 ? this.#followed?.machine : undefined;
     if (machine) {
@@ -191,8 +191,8 @@ function cannotListen(cause: NodeJS.ErrnoException, { port, host }: ServeOptions
 export type About = ReturnType<typeof aboutRun>;
 
 /**
- * The `about` event: facts that the page needs and the log's lines lack, and a figure with the reference but without the run's points.
- * @param run the run's folder; viewers see only its last path component
+ * The `about` event: facts that the page needs but the log lines lack, and a figure with the reference and without the run's points.
+ * @param run the run's folder; viewers see only the last component of its path
  */
 export function aboutRun(run: string, start: RunStart) {
   const { configuration } = start;
@@ -201,7 +201,7 @@ export function aboutRun(run: string, start: RunStart) {
   const reference = matchingReference(configuration);
   const figure = makeFigure([{ name, configuration, series, events: [start] }], reference ? [reference] : []);
   return {
-    // The run is the last curve. Its points follow as log lines; without them only the last table (the configurations) has content.
+    // The run's points follow as log lines. Keep only the last table, the configurations: without points the others are empty.
     figure: { ...figure, run: undefined, tables: figure.tables.slice(-1) },
     steps: configuration.steps,
     ...measuresOf(start),

@@ -1,4 +1,4 @@
-// The thread that serves a live page: opens the server, reports its URL, and obeys messages from live-page.ts.
+// The thread that serves a live page: opens the server, reports its URL, and follows the orders of live-page.ts.
 import { parentPort, workerData } from 'node:worker_threads';
 import { expected } from '../../base/errors.ts';
 import type { Answer, Opened, Order } from './live-page.ts';

@@ -1,5 +1,5 @@
-// Wraps the plot library uPlot: draws a picture (picture.ts), a zoom box, and a cursor that jumps from value to value. gestures.ts adds
-// gestures that uPlot lacks.
+// A chart: the plot library uPlot, which draws a picture (picture.ts), a zoom box, and a cursor that jumps from value to value.
+// gestures.ts adds gestures that uPlot lacks.
 import uPlot from 'uplot';
 import { type Points, valueNear } from '../points.ts';
 import { colorOf } from './elements.ts';
@@ -13,10 +13,10 @@ export class Chart {
   readonly #actions: Actions;
   #plot: uPlot | undefined;
   #picture!: Picture;
-  /** The points and settings from which the current uPlot was made. */
+  /** The points and settings with which the current uPlot was made. */
   #points: readonly (Points | undefined)[] = [];
   #settings = '';
-  /** True while this class moves the view: uPlot then reports cursor moves that the reader did not make. */
+  /** True while this class changes the view: uPlot then reports cursor moves that the reader of the page did not make. */
   #isShowing = false;
 
   constructor(root: HTMLElement, actions: Actions) {
@@ -52,7 +52,7 @@ export class Chart {
     this.#plot?.setCursor(isSeen ? { left: this.#plot.valToPos(step, 'x'), top: 0 } : { left: -10, top: -10 }, false);
   }
 
-  /** Pixel position for a tooltip at a step, and the right end of the plot. */
+  /** Pixel position of a step, for a tooltip there, and of the plot's right end. */
   placeOf(step: number): { x: number; right: number; top: number } {
     const { offsetLeft, offsetTop, clientWidth } = this.#plot!.over;
     return { x: offsetLeft + this.#plot!.valToPos(step, 'x'), right: offsetLeft + clientWidth, top: offsetTop };
@@ -62,7 +62,7 @@ export class Chart {
     return (this.#plot?.select.width ?? 0) > 0;
   }
 
-  /** The step nearest to `step` at which a curve has a value, or the step `further` values later. */
+  /** The step nearest to `step` at which any curve has a value; with `further`, the step that many values later. */
   stepNear(step: number, further = 0): number | undefined {
     const [steps] = this.#plot!.data;
     const place = this.#plot!.valToIdx(step) + further;
@@ -82,7 +82,7 @@ export class Chart {
         x: { time: false, range: () => [this.#picture.view.from, this.#picture.view.to] },
         y: {
           distr: picture.isLog ? 3 : 1,
-          // Draw a value without a logarithm (zero or negative) on the axis.
+          // On a logarithmic axis, draw values of zero or less at the lower end.
           clamp: (_, __, low) => low,
           range: (_, least, largest) => endsOf(this.#picture, least, largest),
         },
@@ -104,7 +104,7 @@ export class Chart {
     return {
       y: false,
       points: { size: 8, width: 0 },
-      // The cursor jumps to the nearest step with a value. While a box is dragged (button 1), it moves freely.
+      // The cursor jumps to the nearest step with a value. While the mouse drags a zoom box (button 1), the cursor moves freely.
       move: (plot, left, top) => {
         const isFree = left < 0 || plot.cursor.event?.buttons === 1;
         const step = isFree ? undefined : plot.data[0][plot.posToIdx(left)];
@@ -126,7 +126,7 @@ export class Chart {
           return null;
         },
       },
-      // A box of less than `uni` pixels in height or width selects the whole height or width.
+      // If the zoom box is less than `uni` pixels high (or wide), it selects the plot's whole height (or width).
       drag: { x: true, y: true, dist: 6, uni: 30, setScale: false },
     };
   }

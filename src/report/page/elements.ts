@@ -1,5 +1,5 @@
-// Makes and fills the page's elements: buttons of series and curves, tables, sources; a run's state, tiles, samples, log lines; theme.
-// Text is inserted as text, so that no name becomes markup. viewer.ts handles the clicks.
+// Makes and fills the page's elements: buttons of series and curves, tables, sources; a run's state, tiles, samples, log lines; the theme.
+// All text is inserted as text, so that a run's name cannot become markup. viewer.ts handles the clicks.
 import { type Figure, type Look, legendOf, type Shown, seriesLabels, shownNames } from '../figure.ts';
 import { formatCount } from '../format-numbers.ts';
 import type { Table } from '../text-table.ts';
@@ -23,7 +23,7 @@ export const seriesButtons = (choose: (series: Shown) => void): HTMLElement[] =>
     return button;
   });
 
-/** The legend: a group for each curve, with a button each for training and validation. A group is not broken across lines. */
+/** The legend: a group of buttons for each curve, one for training and one for validation. Lines break only between groups. */
 export function legendGroups(figure: Figure, shown: Shown, toggle: (key: string) => void): HTMLElement[] {
   const groups = new Map<number, HTMLElement>();
   for (const { key, curve, part, label } of legendOf(figure, shown)) {
@@ -32,7 +32,7 @@ export function legendGroups(figure: Figure, shown: Shown, toggle: (key: string)
     button.dataset.key = key;
     const width = curve === figure.baseline ? 4.6 : 2;
     const dot = part === 'val' ? '<circle cx="15" cy="5" r="4" stroke="none" fill="currentColor"/>' : '';
-    // This markup has only numbers and constants; names are inserted below as text.
+    // This markup contains only numbers and constants. Names of runs are appended below, as text.
     button.innerHTML = `<svg width="30" height="10" aria-hidden="true"><line x2="30" y1="5" y2="5" stroke="currentColor" stroke-width="${width}" stroke-dasharray="${dash.join(' ')}"/>${dot}</svg>`;
     (button.firstElementChild as SVGElement).style.color = colorsOf(look)[part];
     button.append(make('span', part === 'val' && shown === 'loss' ? 'validation' : label));
@@ -68,7 +68,7 @@ export function tableSection({ title, head, rows, notes, command, outside }: Tab
   const section = make('section');
   const table = tableOf(head, rows);
   for (const row of table.tBodies[0]!.rows) {
-    // In the table of configurations, the only one with an empty corner cell, mark the rows whose values differ.
+    // Mark rows whose values differ in the table of configurations, which is the only table with an empty corner cell.
     const values = new Set([...row.cells].slice(1).map(({ textContent }) => textContent));
     values.delete('');
     if (head[0] === '' && values.size > 1) row.className = 'differs';
@@ -76,7 +76,7 @@ export function tableSection({ title, head, rows, notes, command, outside }: Tab
   section.append(make('h2', title), scrolled(table), ...notes.map((note) => make('p', note)));
   if (command) {
     const words = make('pre', '', 'command');
-    // Break lines only between options.
+    // Allow line breaks only between the options of the command.
     for (const option of command.split(/ (?=--)/)) words.append(make('span', option), ' ');
     section.append(make('h3', 'The command that repeats the run'), words);
   }
@@ -87,7 +87,7 @@ export function tableSection({ title, head, rows, notes, command, outside }: Tab
 export function showState({ state, text }: { readonly state: string; readonly text: string }): void {
   const line = byId('state');
   line.dataset.state = state;
-  // Only insert a changed text, because screen readers read every inserted text aloud.
+  // Keep an unchanged text, because screen readers read every inserted text aloud.
   if (line.textContent !== text) line.textContent = text;
 }
 
@@ -112,7 +112,7 @@ export function showSamples({ samples }: Pick<NonNullable<Figure['run']>, 'sampl
   const chosen = isNewest ? undefined : samples.find(({ step }) => String(step) === select.value);
   const shown = chosen ?? samples.at(-1);
   const newestFirst = samples.map(({ step }) => new Option(formatCount(step), String(step))).reverse();
-  // Replace the list only if it has changed: the reader may have it open.
+  // Keep an unchanged list, because the reader may have it open.
   if (newestFirst.length !== select.options.length || newestFirst[0]?.value !== select.options[0]?.value) {
     select.replaceChildren(...newestFirst);
   }
@@ -122,7 +122,7 @@ export function showSamples({ samples }: Pick<NonNullable<Figure['run']>, 'sampl
   if (byId('sample').textContent !== text) byId('sample').textContent = text;
 }
 
-/** Shows the last log lines. Scrolls to the end only if the reader was there. */
+/** Shows the last log lines. If the box was scrolled to its end, it stays at the end. */
 export function showLog({ lines }: Pick<NonNullable<Figure['run']>, 'lines'>): void {
   const box = byId('log-tail');
   const isAtEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 30;
@@ -134,9 +134,9 @@ export const isDark = (): boolean => document.documentElement.dataset.theme === 
 export const colorsOf = ({ light, dark }: Pick<Look, 'light' | 'dark'>): Look['light'] => (isDark() ? dark : light);
 
 /**
- * Starts the dark or light theme: the system's, until the reader chooses.
+ * Starts with the system's theme, dark or light, until the reader chooses the other.
  * @param changed called now and after every change
- * @returns switches to the other theme, as the button does
+ * @returns a function that switches to the other theme, as the button does
  */
 export function startTheme(changed: () => void = () => {}): () => void {
   const system = matchMedia('(prefers-color-scheme: dark)');

@@ -1,14 +1,14 @@
-// Adds gestures that uPlot lacks: the wheel zooms and moves, a drag with Shift moves, and a finger drags a zoom box. uPlot 1.6 listens
-// only to mouse events, so touch events are passed on as mouse events.
+// Adds gestures that uPlot lacks: the wheel zooms and moves the view, a drag with Shift moves it, a finger drags a zoom box. uPlot 1.6
+// listens only to mouse events, so touch events are passed on as mouse events.
 import type uPlot from 'uplot';
 import type { Scale } from '../scale.ts';
 
 export interface Actions {
   readonly hover: (step: number | undefined) => void;
-  /** Called when the reader has dragged a zoom box. `range`: its vertical extent; undefined if it covers the whole height. */
+  /** Called when a zoom box has been dragged. `range`: its vertical extent; undefined if the box covers the plot's whole height. */
   readonly zoomTo: (from: number, to: number, range?: Scale) => void;
   readonly move: (steps: number) => void;
-  /** @param factor below 1 zooms in @param around the step that keeps its position */
+  /** @param factor of the view's width; below 1 zooms in @param around the step that stays at its place on the screen */
   readonly zoom: (factor: number, around: number) => void;
   readonly reset: () => void;
 }
@@ -49,7 +49,7 @@ export function watchGestures(plot: uPlot, { move, zoom }: Pick<Actions, 'move' 
   over.addEventListener('pointercancel', (event) => {
     movedFrom = undefined;
     if (!isFinger(event)) return;
-    // The browser takes the touch for scrolling the page, so drop the zoom box.
+    // The browser has taken over the touch to scroll the page: drop the zoom box.
     plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
     send('mouseup', event);
   });

@@ -8,23 +8,23 @@ import { byId, showFacts, showLog, showSamples, showState, showTiles } from './e
 import { type Connection, listen } from './page-events.ts';
 import { showFigure, showPoints, startViewer } from './viewer.ts';
 
-/** Least interval between two updates of the page: nobody reads faster. */
+/** Least interval between two updates of the page, because nobody reads faster. */
 const drawMilliseconds = 250;
 
 let run = new LoggedRun();
 let about: About | undefined;
 let machine: MachineReading | undefined;
-/** Seconds from the last write of the log to the last `idle` event, and the time of that event (performance.now, ms). */
+/** `seconds`: from the last write of the log to the last `idle` event; `at`: when that event came (performance.now, ms). */
 let quiet: { seconds: number | null; at: number } = { seconds: null, at: 0 };
 let connection: Connection = 'lost';
 
-/** The figure from the `about` event, with the points of the run received so far. */
+/** The figure of the `about` event with the run's points received so far; undefined before that event. */
 function currentFigure(): Figure | undefined {
   if (!about) return undefined;
   const { train, val } = run.series;
   const last = Math.max(train.steps.at(-1) ?? 0, val.steps.at(-1) ?? 0);
   const { curves, axis } = about.figure;
-  // Copy the points, because the plot detects changes by object identity.
+  // Copy the points into new objects, because the plot takes an identical object for unchanged points.
   const series = Object.fromEntries(Object.entries(run.series).map(([name, points]) => [name, { ...points }]));
   return {
     ...about.figure,
@@ -59,7 +59,7 @@ function showProgress(): void {
   (progress.firstElementChild as HTMLElement).style.width = `${(100 * run.step) / (about?.steps ?? 1)}%`;
 }
 
-/** Drops the run's data before a log is received from its beginning. */
+/** Drops the run's data, because the log is about to be received from its beginning. */
 const forget = () => {
   run = new LoggedRun();
 };

@@ -1,16 +1,16 @@
 // Receives the server's events (../live/event-stream.ts), and reconnects after a failure.
 
-/** `closed`: the server announced its end; `lost`: no answer from the server. */
+/** State of the connection. `closed`: the server has announced its end; `lost`: the server does not answer. */
 export type Connection = 'open' | 'closed' | 'lost';
 
-/** Silence after which the page reconnects: the server sends an event every 5 s, so the connection must be broken. */
+/** Silence after which the page reconnects. The server sends an event at least every 5 s, so the connection must be broken. */
 const silentMilliseconds = 20_000;
 const againMilliseconds = 3000;
 
 /**
- * @param take a handler for the data of each event, by the event's name
- * @param begin called before the first event of a new stream, but not when the browser itself reconnects and continues
- * @param news called after every event and failure
+ * Connects to the event stream, forever.
+ * @param take by the name of an event, the handler of its data @param news called after every event and failure
+ * @param begin called before the first event of a new stream; not if the browser itself reconnects, because the stream then continues
  */
 export function listen(
   take: Readonly<Record<string, (data: string) => void>>,
@@ -29,7 +29,7 @@ export function listen(
     for (const [name, use] of Object.entries(all)) {
       stream.addEventListener(name, ({ data }: MessageEvent<string>) => {
         heard = performance.now();
-        // Call `begin` only when an event arrives, so that the page keeps its contents while there is no server.
+        // Call `begin` at the first event, not when connecting: the page keeps its contents while no server answers.
         if (!hasBegun) begin?.();
         hasBegun = true;
         connection = name === 'closed' ? 'closed' : 'open';
@@ -40,7 +40,7 @@ export function listen(
     stream.addEventListener('error', () => {
       if (connection === 'open') connection = 'lost';
       news(connection);
-      // The server refused the stream (too many viewers, another program at the port): the browser does not retry by itself.
+      // The server refused the stream (too many viewers, or another program listens at the port): the browser itself does not retry.
       if (stream.readyState === EventSource.CLOSED) setTimeout(connect, againMilliseconds);
     });
   };

@@ -1,12 +1,12 @@
-// A picture is all that the plot shows at one moment. This file makes uPlot's settings and data for it: the axes, the two edges of the
-// limit band, then each curve's line with its smoothed line on top.
+// A picture is all that the plot shows at one moment. This file makes uPlot's settings and data from it: the axes, the two edges of the
+// limit band, then for each curve a line and, if smoothed, a second line on top.
 import uPlot from 'uplot';
 import { type Axis, type Line, type Look, partOf } from '../figure.ts';
 import type { Points } from '../points.ts';
 import { marksOf, type Scale, scaleOf } from '../scale.ts';
 import { colorOf } from './elements.ts';
 
-/** The visible section of the plot; it can change without making a new uPlot. */
+/** The visible section of the plot. It can change without a new uPlot object. */
 export interface View {
   readonly from: number;
   readonly to: number;
@@ -34,14 +34,14 @@ export const seriesOf = (picture: Picture): uPlot.Series[] => [
   ...picture.lines.flatMap((line) => lineSeries(picture, line)),
 ];
 
-/** For each uPlot series the points that show a dot at the cursor; undefined: no dot. A smoothed line replaces the raw one. */
+/** For each uPlot series the points on which the cursor shows a dot; undefined: no dot. The raw line of a smoothed line has none. */
 export const dottedPoints = (picture: Picture): (Points | undefined)[] => [
   undefined,
   ...bandSeries(picture).map(() => undefined),
   ...picture.lines.flatMap(({ points, smoothed }) => (smoothed ? [undefined, smoothed] : [points])),
 ];
 
-/** Line width in pixels. A baseline is wider than the runs drawn over it, so that both are visible where they are equal. */
+/** Line width in pixels. The baseline is wider than the runs drawn over it: where they are equal, its edges stay visible. */
 const widthOf = ({ baseline }: Picture, { curve, series }: Line): number =>
   (curve === baseline ? 4.6 : 1.6) + (series === 'val' ? 0.8 : 0);
 
@@ -51,7 +51,7 @@ function lineSeries(picture: Picture, line: Line): uPlot.Series[] {
   const faint = smoothed ? `${color}4d` : color;
   const width = widthOf(picture, line);
   if (series === 'val') {
-    // A gap after step 0, whose loss is that of untrained weights: a line from there would cross the whole plot.
+    // Leave a gap after step 0: its loss is the untrained weights', and a line from this loss would cross the whole plot.
     const gaps: uPlot.Series['gaps'] = ({ valToPos }, _, __, ___, others) =>
       points.steps[0] === 0 && points.steps.length > 1
         ? [[valToPos(0, 'x', true), valToPos(points.steps[1]!, 'x', true)], ...others]
@@ -62,7 +62,7 @@ function lineSeries(picture: Picture, line: Line): uPlot.Series[] {
   return smoothed ? [raw, { stroke: color, width: width + 0.4, points: { show: false } }] : [raw];
 }
 
-/** The edges of the limit band, upper and lower; on a logarithmic axis the lower edge is the axis itself. */
+/** The upper and the lower edge of the limit band. On a logarithmic axis the lower edge is invisible at the axis's end. */
 function bandSeries({ band, isLog }: Picture): uPlot.Series[] {
   if (!band) return [];
   const points = { show: false };
@@ -70,7 +70,7 @@ function bandSeries({ band, isLog }: Picture): uPlot.Series[] {
   return [{ stroke, points }, isLog ? { points } : { stroke, points }];
 }
 
-/** The values of all series at the union of their steps, as uPlot needs them. */
+/** The union of all series' steps, and each series' values at these steps, as uPlot needs them. */
 export function alignedData({ lines, band, isLog }: Picture): uPlot.AlignedData {
   const finite = (values: readonly number[]) => values.map((value) => (Number.isFinite(value) ? value : null));
   const tables = lines.map(({ points, smoothed }) => [
@@ -84,8 +84,8 @@ export function alignedData({ lines, band, isLog }: Picture): uPlot.AlignedData 
 }
 
 /**
- * Adapts widths and dashes to the number of visible points. Dashes distinguish equal curves, but look like noise on a dense or faint
- * line. The densest lines get 1 pixel: without a GPU browsers draw them six times as fast as wider ones.
+ * Adapts widths and dashes to the number of visible points. Dashes tell equal curves apart, but look like noise on a dense or faint line.
+ * The densest lines are 1 pixel wide: without a GPU, browsers draw them six times as fast as wider lines.
  */
 export function adaptLines({ series, bbox }: uPlot, picture: Picture): void {
   const { lines, looks, view, band } = picture;
@@ -94,7 +94,7 @@ export function adaptLines({ series, bbox }: uPlot, picture: Picture): void {
     const seen = line.points.steps.filter((step) => step >= view.from && step <= view.to).length;
     const drawn = series[at]!;
     series[line.smoothed ? at + 1 : at]!.dash = seen < bbox.width / 4 ? [...looks[line.curve]!.dash] : undefined;
-    // Decide by this curve's visible points; uPlot would count the steps of all series.
+    // Show the marks of validations if few are visible. Count only this curve's: uPlot would count the steps of all series.
     if (line.series === 'val') drawn.points!.show = () => seen < bbox.width / 20;
     drawn.width = line.smoothed || seen > 2 * bbox.width ? 1 : widthOf(picture, line);
     at += line.smoothed ? 2 : 1;
@@ -124,12 +124,12 @@ export function axesOf({ isLog, axis }: Picture, size: { width: number; height: 
     {
       ...{ ...common, gap: 9 },
       splits: (_, __, low, high) => up(low, high).map(({ at }) => at),
-      // Keep all labels and grid lines; by default uPlot leaves out some on a logarithmic axis.
+      // Keep all marks as labels and grid lines: uPlot's default filter drops some on a logarithmic axis.
       filter: (_, marks) => marks,
       grid: { ...grid, filter: (_, marks) => marks },
       values: ({ scales: { y } }) => up(y!.min ?? 0, y!.max ?? 1).map(({ text }) => text),
       size: ({ ctx }, texts) => {
-        // Restore the canvas settings afterwards, because uPlot caches them.
+        // Save the canvas settings and restore them below, because uPlot relies on them.
         ctx.save();
         ctx.font = font;
         const widths = (texts ?? []).map((text) => ctx.measureText(text).width);
@@ -140,14 +140,14 @@ export function axesOf({ isLog, axis }: Picture, size: { width: number; height: 
   ];
 }
 
-/** Ends of the vertical axis: those that the reader dragged, or the extent of the visible values with a margin. */
+/** Ends of the vertical axis: those of the dragged zoom box, or the extent of the visible values with a margin. */
 export function endsOf(
   { view: { range }, isLog }: Picture,
   least: number | null,
   largest: number | null,
 ): [number, number] {
   const extent = least === null || largest === null || least > largest ? undefined : ([least, largest] as const);
-  // On a logarithmic axis show at most six decades: one tiny difference must not flatten all others.
+  // Show at most six decades of a logarithmic axis: a single tiny difference would flatten all others.
   const floor = isLog ? (extent ? extent[1] / 1e6 : 0.1) : undefined;
   const { low, high } = range ?? scaleOf(extent, 0.04, floor);
   return [low, high];

@@ -1,4 +1,4 @@
-// Shows the values of all curves at the cursor: a table beside it, and a sentence for screen readers.
+// Shows the values of all curves at the cursor, in a table beside it and in a sentence for screen readers.
 import { type Axis, type Choice, type Figure, type FigureLines, labelOf, partOf } from '../figure.ts';
 import { formatCount, formatValue } from '../format-numbers.ts';
 import { valueNear } from '../points.ts';
@@ -7,7 +7,7 @@ import type { View } from './picture.ts';
 
 type Reading = ReturnType<typeof readingsAt>[number];
 
-/** The value of each visible line at the cursor, or at the line's step nearest to it. `apart`: difference from the baseline. */
+/** For each visible line its value at its step nearest to the cursor. `apart`: the value minus the baseline's. */
 export function readingsAt(lines: FigureLines, figure: Figure, choice: Choice & Pick<View, 'cursor'>) {
   const { cursor, baseline } = choice;
   if (cursor === undefined) return [];
@@ -59,7 +59,7 @@ export function fillTooltip(tooltip: HTMLElement, step: number, figure: Figure, 
 
 const withSign = (value: number): string => `${value > 0 ? '+' : ''}${formatValue(value)}`.replace(/^-/, '−');
 
-/** A short count: "1.2M", "9.7k". */
+/** A count, abbreviated: "1.2M", "9.7k". */
 function shortCount(count: number): string {
   const [unit, name] = count >= 1e9 ? [1e9, 'B'] : count >= 1e6 ? [1e6, 'M'] : count >= 1e4 ? [1e3, 'k'] : [1, ''];
   return `${(count / unit).toLocaleString('en-US', { maximumFractionDigits: unit === 1 ? 0 : 1 })}${name}`;

@@ -1,4 +1,4 @@
-// Handles the controls of the plot: buttons, keys and gestures change one state, from which the plot is then drawn.
+// Handles the controls of the plot: buttons, keys and gestures change one state, and the plot is drawn from this state.
 import {
   type Choice,
   type Figure,
@@ -18,16 +18,16 @@ import { announce, fillTooltip, readingsAt } from './tooltip.ts';
 
 type State = { -readonly [K in keyof (Choice & View)]: (Choice & View)[K] };
 
-/** The shown figure; an empty one until the first arrives. */
+/** The figure on display. Empty until the first figure arrives. */
 let data: Figure = {
   ...{ title: '', axis: { label: 'step', first: 0, last: 1 }, curves: [], baselines: 0, baseline: -1 },
   ...{ tokensPerStep: undefined, tables: [], sources: [], facts: [], run: undefined },
 };
 let lines = new FigureLines(data);
-/** End of the horizontal axis; the view cannot go beyond it. */
+/** Last position on the horizontal axis; the view ends there at the latest. */
 let last = 1;
 let home = { from: 0, to: 1 };
-/** The smoothing weight of the initial view, which grows with the run. */
+/** The smoothing weight of the initial view; it grows with the number of steps. */
 let light = lines.lightSmoothing;
 /** The smoothing weights through which the key `s` cycles. */
 const smoothings = [0, 0.6, 0.9, 0.97];
@@ -52,7 +52,7 @@ const chart = new Chart(byId('chart'), {
 });
 
 function change(changes: Partial<State>): void {
-  // Drop a dragged vertical range: it does not fit another series, axis or difference.
+  // Drop the dragged vertical range, because it does not fit another series, axis or difference.
   const isOther = 'series' in changes || 'isLog' in changes || 'isDifference' in changes || 'baseline' in changes;
   Object.assign(state, isOther ? { range: undefined } : {}, changes);
   show();
@@ -110,7 +110,7 @@ function showControls(): void {
   byId<HTMLInputElement>('smoothing').value = String(state.smoothing);
   byId('smoothing-value').textContent = String(state.smoothing);
   const legend = byId('legend');
-  // Keep the buttons if they are unchanged: new ones would lose the focus and clicks in progress.
+  // Keep the legend's buttons if they are unchanged: new buttons would lose the focus and clicks in progress.
   const entries = JSON.stringify([legendOf(data, state.series), isDark()]);
   if (legend.dataset.entries !== entries) legend.replaceChildren(...legendGroups(data, state.series, toggleEntry));
   legend.dataset.entries = entries;
@@ -132,7 +132,7 @@ function showTooltip(): void {
   tooltip.style.transform = `translate(${left}px, ${top + 8}px)`;
 }
 
-/** Shows the section from `from` to `to`, cut to the ends of the axis. */
+/** Shows the section from `from` to `to`, moved or cut to fit into the axis. */
 function look(from: number, to: number): void {
   const least = data.axis.unit === undefined ? 2 : last / 10_000;
   const length = Math.min(Math.max(to - from, least), last);
@@ -140,7 +140,7 @@ function look(from: number, to: number): void {
   change({ from: start, to: start + length });
 }
 
-/** @param factor below 1 zooms in @param around the step that keeps its position */
+/** @param factor of the view's width; below 1 zooms in @param around the step that stays at its place on the screen */
 function zoom(factor: number, around = state.cursor ?? (state.from + state.to) / 2): void {
   const center = Math.min(Math.max(around, state.from), state.to);
   look(center - (center - state.from) * factor, center + (state.to - center) * factor);
@@ -153,7 +153,7 @@ function reset(): void {
   change({ ...home, range: undefined });
 }
 
-/** Moves the cursor to a step, and the view too if the step is outside. Screen readers hear the values there. */
+/** Moves the cursor to a step and announces its values to screen readers. The view moves if the step is outside. */
 function moveCursor(step: number | undefined): void {
   if (step === undefined) return;
   const length = state.to - state.from;
@@ -165,7 +165,7 @@ function moveCursor(step: number | undefined): void {
   byId('announcement').textContent = announce(data.axis, step, readingsAt(lines, data, state));
 }
 
-/** Moves the cursor to the next value or, if `isFar`, by a tenth of the view. */
+/** Moves the cursor in a direction: to the next value or, if `isFar`, by a tenth of the view. */
 function stepCursor(direction: 1 | -1, isFar: boolean): void {
   const { cursor, from, to } = state;
   if (cursor === undefined) moveCursor(chart.stepNear((from + to) / 2));
@@ -182,7 +182,7 @@ function choose(series: Shown): void {
 
 function toggleDifference(): void {
   if (byId<HTMLButtonElement>('difference').disabled) return;
-  // Ranked runs have no baseline (-1): take the first curve when the reader first asks for a difference.
+  // Ranked runs have no baseline (-1). When the reader asks for a difference, the first curve becomes the baseline.
   change({ isDifference: !state.isDifference, baseline: Math.max(0, state.baseline) });
 }
 
@@ -243,13 +243,13 @@ export function showFigure(next: Figure): void {
   showPoints(next);
   if (isFirst || state.baseline >= next.curves.length) state.baseline = next.baseline;
   byId('baseline').replaceChildren(...data.curves.map(({ name }, curve) => new Option(name, String(curve))));
-  // Differences and limits are by step, so they do not exist over tokens or seconds.
+  // Disable the button for a single curve, and over tokens or seconds: differences need common steps.
   byId<HTMLButtonElement>('difference').disabled = data.curves.length < 2 || data.axis.unit !== undefined;
   byId('tables').replaceChildren(...data.tables.map(tableSection));
   byId('sources').replaceChildren(...data.sources.map((source) => make('div', source)));
 }
 
-/** Shows new points of the same curves. A view of the whole run grows with it. */
+/** Shows new points of the displayed curves. If the view was the initial one, it grows with the run. */
 export function showPoints(next: Figure): void {
   const isWhole = state.from === home.from && state.to === home.to;
   const isLight = state.smoothing === light;

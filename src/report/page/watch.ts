@@ -1,5 +1,5 @@
-// The script of the page of `kernel watch`: the progress after a save, wrong tensors, and a kernel's times beside the bound, the
-// library's op and earlier versions.
+// The script of the page of `kernel watch`: shows the progress after a save, the wrong tensors, and a kernel's times compared with the
+// bound, the library's op and earlier versions.
 import { describeRound, type KernelRound, type RoundKernel, type TimedRow, type WrongMap } from '../kernel-round.ts';
 import { byId, make, scrolled, showState, showTiles, startTheme, tableOf, tableSection } from './elements.ts';
 import { type Connection, listen } from './page-events.ts';
@@ -47,13 +47,13 @@ function kernelSections({ name, state, sentence, tested, wrong, error, times }: 
   return [section, ...timed];
 }
 
-/** The map of a tensor's wrong elements as an image, with its description. */
+/** An image of a tensor's wrong elements, and a line that describes the image. */
 function picture({ rows, columns, each: [high, wide], marks }: WrongMap): Element[] {
   const [width, height] = [marks[0]!.length, marks.length];
   const wrong = marks.flatMap((row, y) =>
     [...row].flatMap((mark, x) => (mark === '#' ? [svg('rect', { x, y, width: 1, height: 1 })] : [])),
   );
-  // Up to 600 pixels wide, but at most 10 pixels per mark: a single row would become too tall.
+  // Up to 600 pixels wide, and at most 10 pixels per mark: otherwise a map of one short row would be huge.
   const scale = Math.min(10, 600 / width);
   const map = svg('svg', { class: 'map', viewBox: `0 0 ${width} ${height}`, width: width * scale, role: 'img' }, wrong);
   const size = high * wide > 1 ? `, each mark ${high} x ${wide} elements` : '';
@@ -62,7 +62,7 @@ function picture({ rows, columns, each: [high, wide], marks }: WrongMap): Elemen
   return [map, make('p', text)];
 }
 
-/** A table of times in which each row has a bar after its name. The row `current` is emphasized. */
+/** A table of times. In each row a bar follows the name; the row `current` is emphasized. */
 function barTable(head: readonly string[], rows: readonly TimedRow[], current: TimedRow): HTMLTableElement {
   const withBar = (cells: readonly string[]) => [cells[0]!, '', ...cells.slice(1)];
   const bodyRows = rows.map(({ cells }) => withBar(cells));

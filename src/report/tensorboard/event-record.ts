@@ -1,14 +1,14 @@
-// Encodes one event for TensorBoard's event files: an Event message (tensorflow/core/util/event.proto; fields: wall_time 1, step 2,
-// file_version 3, summary 5, session_log 7; a summary's value has tag 1 and simple_value 2) framed as a TFRecord (length, its checksum,
-// data, its checksum; see tensorflow/core/lib/io/record_writer.h). scalar-file.ts chooses the events.
+// Encodes one event for TensorBoard's event files. An Event message (tensorflow/core/util/event.proto) has the fields wall_time 1, step 2,
+// file_version 3, summary 5, session_log 7; a summary's value has tag 1, simple_value 2. A TFRecord frames the message: its length, the
+// length's checksum, the data, the data's checksum (tensorflow/core/lib/io/record_writer.h). scalar-file.ts chooses the events.
 
 export type EventContent =
   | { readonly fileVersion: string }
-  /** A start of the run at the event's step: TensorBoard drops this step and later ones of earlier files. */
+  /** The run starts at the event's step: TensorBoard drops this step and later steps of earlier files. */
   | { readonly start: true }
   | { readonly scalars: Readonly<Record<string, number>> };
 
-/** The framed bytes of an event. `seconds`: its time since 1970. */
+/** The framed bytes of an event. `seconds`: time of the event since 1970. */
 export function eventRecord(seconds: number, step: number, content: EventContent): Buffer {
   const data = Buffer.concat([field(1, float64(seconds)), field(2, varint(step)), contentField(content)]);
   const length = Buffer.from(BigUint64Array.of(BigInt(data.length)).buffer);
@@ -17,7 +17,7 @@ export function eventRecord(seconds: number, step: number, content: EventContent
 
 function contentField(content: EventContent): Buffer {
   if ('fileVersion' in content) return field(3, bytes(Buffer.from(content.fileVersion)));
-  // In SessionLog, field 1 is the status, whose value 1 is START.
+  // Field 1 of SessionLog is the status; its value 1 means START.
   if ('start' in content) return field(7, bytes(field(1, varint(1))));
   const values = Object.entries(content.scalars).map(([tag, value]) =>
     field(1, bytes(Buffer.concat([field(1, bytes(Buffer.from(tag))), field(2, float32(value))]))),
@@ -25,7 +25,7 @@ function contentField(content: EventContent): Buffer {
   return field(5, bytes(Buffer.concat(values)));
 }
 
-/** A value in protocol buffer encoding, and its wire type. */
+/** A value in protocol buffer encoding, and its wire type (0 varint, 1 eight bytes, 2 length and bytes, 5 four bytes). */
 interface Encoded {
   readonly wire: 0 | 1 | 2 | 5;
   readonly data: Buffer;
@@ -45,7 +45,7 @@ const float64 = (value: number): Encoded => ({ wire: 1, data: Buffer.from(Float6
 const float32 = (value: number): Encoded => ({ wire: 5, data: Buffer.from(Float32Array.of(value).buffer) });
 const bytes = (data: Buffer): Encoded => ({ wire: 2, data: Buffer.concat([varint(data.length).data, data]) });
 
-/** The byte table of CRC-32C (Castagnoli polynomial, bits reversed). */
+/** Table of the CRC-32C of each byte (Castagnoli polynomial, bits reversed). */
 const table = Uint32Array.from({ length: 256 }, (_, byte) => {
   let sum = byte;
   for (let bit = 0; bit < 8; bit++) sum = sum & 1 ? (sum >>> 1) ^ 0x82f63b78 : sum >>> 1;
@@ -58,7 +58,7 @@ function crc32c(data: Buffer): number {
   return ~sum >>> 0;
 }
 
-/** TFRecord's masked CRC: rotated by 15 bits, plus a constant. A plain CRC over data that contains CRCs would be weak. */
+/** TFRecord's masked CRC: the CRC rotated by 15 bits, plus a constant. A CRC over data that itself contains CRCs is weak. */
 function maskedChecksum(data: Buffer): Buffer {
   const sum = crc32c(data);
   return Buffer.from(Uint32Array.of(((sum >>> 15) | (sum << 17)) + 0xa282ead8).buffer);

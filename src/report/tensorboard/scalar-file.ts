@@ -1,5 +1,5 @@
-// Writes a run's curves to a TensorBoard event file while the run trains. Each start of the run writes a new file, which records the
-// step of the start: TensorBoard then drops this and later steps of earlier files, so no step of a resumed run appears twice.
+// Writes a run's curves to TensorBoard event files while the run trains. Each start of the run writes a new file, with the step of the
+// start: TensorBoard then drops this step and later steps of earlier files, so that no step of a resumed run appears twice.
 import { openSync, readdirSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { explained, words } from '../../base/errors.ts';
@@ -37,7 +37,7 @@ export function openScalarFile(run: string, { folder: named, startStep, notice }
   const write = (step: number, content: EventContent): void => {
     const record = eventRecord(Date.now() / 1000, step, content);
     try {
-      // `bytes` grows only after a whole record, so a partly written record is overwritten by the next.
+      // `bytes` grows after the whole record is written: if this fails midway, the next record overwrites the partial one.
       for (let done = 0; done < record.length; ) {
         done += writeSync(file, record, done, record.length - done, bytes + done);
       }
@@ -55,11 +55,11 @@ export function openScalarFile(run: string, { folder: named, startStep, notice }
   };
   write(startStep, { fileVersion: 'brain.Event:2' });
   write(startStep, { start: true });
-  // Copy the evaluation at this step from the log: it ran before the checkpoint was saved, and a resumed run does not repeat it.
+  // Add the evaluation at this step from the log: it ran before the checkpoint was saved, so a resumed run does not repeat it.
   if (startStep > 0) for (const event of evaluationsAt(run, startStep)) add(event);
   return {
     add,
-    /** Flushes and closes the file. A failure is only a notice, so the run ends as it would without TensorBoard. */
+    /** Flushes and closes the file. If this fails, prints a notice, so that the run ends as it would without TensorBoard. */
     close(): void {
       try {
         syncAndClose(file);
@@ -70,7 +70,7 @@ export function openScalarFile(run: string, { folder: named, startStep, notice }
   };
 }
 
-/** A new file's name. TensorBoard reads files in the order of their names, so seconds come first, then a count. */
+/** The name of a new file. TensorBoard reads files sorted by name, so the name begins with the time in seconds, then a count. */
 function nextName(folder: string): string {
   const count = readdirSync(folder).filter((name) => name.includes(namePart)).length;
   const seconds = String(Math.floor(Date.now() / 1000)).padStart(10, '0');
