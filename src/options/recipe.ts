@@ -16,7 +16,7 @@ export interface RecipeChoice {
   readonly origin: string;
 }
 
-/** The values that a recipe's origin, a published training script, uses for d12, and the sizes of a step for which they are known. */
+/** The values that a recipe's origin, a published training script, uses for d12, and the step sizes for which the rates are known. */
 interface Recipe {
   /** The origin as named in `RecipeChoice` and the docs. */
   readonly source: string;

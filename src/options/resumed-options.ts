@@ -17,8 +17,8 @@ export function runToResume({ resume, overwrite, out }: TrainOptions): string | 
 
 /**
  * Merges options: the values of `asked` replace the values of `before`. Some options of `before` are dropped and so take their
- * defaults: final rate and decay if the schedule changes; a default warmup if steps are set; a constant schedule if a final rate but 1
- * is set; an option if its alternative (`insteadOf`) is set; sizes if the model changes. A hub model keeps its recorded commit.
+ * defaults: final rate and decay if the schedule changes; a default warmup if steps are set; a constant schedule if the final rate is
+ * set below 1; an option if its alternative (`insteadOf`) is set; sizes if the model changes. A hub model keeps its recorded commit.
  */
 export function withGiven(before: TrainOptions, asked: TrainOptions): TrainOptions {
   const { schedule, finalLearningRateFraction: final } = asked;

@@ -43,7 +43,7 @@ export const optionNamed = (name: string): OptionName | undefined =>
 const flagNamed = (name: OptionName): string => flagOf(optionRows[name]);
 const isSwitch = ({ type }: OptionRow): boolean => type === 'switch' || (typeof type === 'object' && 'switch' in type);
 
-// Of all flags of other commands, only prepro's --val-fraction has another name than its option (`validation`).
+// Among the flags of other commands, only prepro's --val-fraction has another name than its option, `validation`.
 nameFlags({
   names: new Map([['--val-fraction', 'validation'], ...optionNames.map((name) => [flagNamed(name), name] as const)]),
   switches: new Set(Object.values(optionRows).filter(isSwitch).map(flagOf)),

@@ -40,7 +40,7 @@ export function refuseLostCheckpoints(run: string): void {
   throw gpt2Error`${logPath(run)} names checkpoints that are missing from ${folder}: ${shortList(saved.toReversed())}${only}; restore them, mount their disk, ${anew}or name another --out`;
 }
 
-/** @param foreign entries of the folder @throws Gpt2Error if one is a run */
+/** @throws Gpt2Error if one of the entries `foreign` in the folder is a run */
 function refuseFolderOfRuns(run: string, foreign: readonly string[]): void {
   const inside = foreign.map((name) => join(run, name)).find((path) => existsSync(logPath(path)));
   if (inside === undefined) return;
@@ -113,7 +113,7 @@ function isConfiguration(path: string): boolean {
   }
 }
 
-/** The steps of a log's events of this kind. Lines are not parsed, because a long log has hundreds of thousands. */
+/** The steps of a log's events of this kind. Searches the text without parsing lines, because a log may have 100,000s of lines. */
 function stepsInLog(run: string, kind: 'checkpoint' | 'train'): number[] {
   const path = logPath(run);
   const lines = lookAt(path, () => readFileSync(path, 'utf8'))!.split('\n');

@@ -9,7 +9,7 @@ const isLogged = (run: string): boolean => existsSync(logPath(run));
 
 /**
  * Paths of the runs in a folder, or only the folder's path if it is a run; empty if the folder does not exist.
- * @param isRun tells which folders count as runs; default: those with a log
+ * @param isRun tells which folders count as runs; default: folders with a log
  * @throws Gpt2Error if the folder cannot be listed
  */
 export function findRuns(folder: string, isRun: (path: string) => boolean = isLogged): string[] {

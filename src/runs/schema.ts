@@ -7,7 +7,7 @@ import { parseJson } from '../base/files/strict-text.ts';
 import { configurationSchema } from '../options/configuration.ts';
 import type { Configuration } from '../options/table.ts';
 
-/** A number, or the text of NaN or an infinity. The type is written out, because TypeScript cannot emit the inferred type. */
+/** A number, or the text of NaN or an infinity. The type is written out, because a .d.ts file cannot hold the inferred type. */
 const number: z.ZodType<number> = z.union([z.number(), z.enum(['NaN', 'Infinity', '-Infinity']).transform(Number)]);
 const step = z.int().nonnegative();
 const text = z.string();
@@ -82,7 +82,6 @@ export const runEventSchema = z.discriminatedUnion('event', [
 /** An event's type without the index signature for unknown fields, which would make every name a field of every event. */
 type Declared<E> = E extends unknown ? { [K in keyof E as string extends K ? never : K]: E[K] } : never;
 
-/** One line of a run log; `event` distinguishes the kinds. */
 export type RunEvent = Declared<z.infer<typeof runEventSchema>>;
 
 /** Formats a value as JSON, with NaN and infinities as text. */
@@ -95,7 +94,7 @@ export function formatEvent(event: RunEvent): string {
   return `${text.slice(0, -1)}${checksumOf(text)}}\n`;
 }
 
-/** The last field of a line: a CRC-32 of the rest of the line. It detects every change within four consecutive bytes. */
+/** The last field of a line: the CRC-32 of the rest of the line, which detects every change within four consecutive bytes. */
 const checksumOf = (text: string): string => `,"crc32":"${crc32(text).toString(16).padStart(8, '0')}"`;
 const checksum = /,"crc32":"[^"]*"(?=\}$)/;
 

@@ -13,14 +13,14 @@ import { type SequenceLosses, sequenceLosses, type WorkOptions } from './sequenc
 
 export interface EvaluateOptions extends Omit<WorkOptions, 'signal'> {
   readonly shards: readonly string[];
-  /** The tokenizer of the shards, or the name of a built-in one: "gpt2" or "bytes". Default: unknown, without bits per byte. */
+  /** The tokenizer of the shards, or the name of a built-in one: "gpt2" or "bytes". Default: unknown; no bits per byte. */
   readonly tokenizer?: Tokenizer | string | undefined;
   /** Sequences that run together; the results do not depend on this number. */
   readonly batch: number;
   readonly sequence: number;
   /** Number of tokens to predict, in whole sequences (one or more) spread evenly over the set. Default and maximum: all tokens. */
   readonly tokens?: number | undefined;
-  /** Called with one-line notices: deviations from the options, and the number of tokens left out. */
+  /** Called with one-line notices about deviations from the options, and about the number of tokens left out. */
   readonly notice?: ((text: string) => void) | undefined;
 }
 

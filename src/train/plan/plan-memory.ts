@@ -22,7 +22,7 @@ export interface PlanSizes extends TrainingSizes {
 
 /**
  * Creates a run's model and trainer on an absent device, which counts bytes but allocates nothing. The dtype of gradients depends on
- * whether a step accumulates micro-batches, so it follows from `rows`, not from `device`: other batches can be planned too.
+ * whether a step accumulates micro-batches, so the dtype follows from `rows`, not from `device`. Other batches can be planned too.
  * @returns also counts of a step's op calls: `called` by kernel cards; `others` by the library, for variants that no card computes
  */
 function createAbsent(device: Device, config: ModelConfig, { cards = [], parts, ...sizes }: PlanSizes) {
@@ -141,7 +141,7 @@ export function chooseBatch(
   const limit = memoryLimit(opened, maxMemory);
   for (const each of recompute === undefined ? recomputeNames : [recompute]) {
     const fits = (B: number) => neededBytes(opened, config, { ...sizes, B, recompute: each }) <= limit.bytes;
-    // Try the largest batch first: without accumulation gradients are bf16, not fp32, so it can fit even if smaller batches do not.
+    // Try the largest batch first: without accumulation gradients are bf16, not fp32, so the largest may fit when smaller ones do not.
     const batch = fits(batches.at(-1)!) ? batches.at(-1) : largestFitting(batches, fits);
     if (batch !== undefined) return { batch, recompute: each };
   }

@@ -41,7 +41,7 @@ export interface TrainingPlan extends Outlook {
   /** Bytes of host memory for the copy from which checkpoints are written; 0: no copy is made. */
   readonly savingMemory: number;
   readonly availableHost: number;
-  /** Why the run does not fit in memory, and flags with which it would; undefined if it fits. */
+  /** The reason why the run does not fit in memory, and flags with which the run fits; undefined if the run fits. */
   readonly refusal: string | undefined;
   /** Warnings about many epochs, a long run or a long step, which the user may not have intended. */
   readonly warnings: readonly string[];

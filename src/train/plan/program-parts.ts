@@ -26,7 +26,7 @@ export interface ProgramParts {
   readonly optimizer?: OptimizerChoice | undefined;
   /** Training batches instead of the shards in `data`, which still determines the vocabulary. Requires the option `steps`. */
   readonly batches?: BatchesOfRank | undefined;
-  /** Replaces the validation shards. Each validation takes `valSteps` batches (default 20): with `seek` the first ones, else the next. */
+  /** Replaces the validation shards. Each validation takes `valSteps` batches (default 20): the first if `seek` exists, else the next. */
   readonly validation?: BatchesOfRank | undefined;
 }
 

@@ -53,9 +53,9 @@ export interface Resolved {
   readonly tokenizer: Tokenizer | undefined;
   /** The checkpoint from which a resumed run continues. */
   readonly checkpoint: FoundCheckpoint | undefined;
-  /** Notices about options that differ from the resumed run's. */
+  /** Notices about options whose values differ from the values in the resumed run. */
   readonly changes: readonly string[];
-  /** Weights that the run starts from; undefined: random ones. */
+  /** Weights that the run starts from; undefined for random weights. */
   readonly start: Weights | undefined;
   readonly trainShards: string[];
   readonly valShards: string[];
@@ -172,7 +172,7 @@ export const sharesOf = ({ ranks, zero }: Pick<ResolvedOptions, 'ranks' | 'zero'
 export const takesSamples = (sampleEvery: number, tokenizer: Tokenizer | undefined): boolean =>
   sampleEvery > 0 && tokenizer !== undefined;
 
-/** The tokenizer file of the starting weights, else of the data; without a file, the built-in tokenizer of this vocabulary size. */
+/** The tokenizer from the file of the starting weights, else of the data. Without a file, the built-in one for this vocabulary size. */
 const tokenizerOfRun = (
   config: Pick<ModelConfig, 'vocabularySize'>,
   start: Weights | undefined,

@@ -1,4 +1,4 @@
-// Finds the newest valid checkpoint of the run that --resume continues, and merges the run's options with the new ones.
+// Finds the newest valid checkpoint of the run that --resume continues, and merges the run's options with new options.
 import { existsSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import { attempt, Gpt2Error, gpt2Error, shown, words } from '../../base/errors.ts';
@@ -22,7 +22,7 @@ import { manifestFile } from '../../weights/files/names.ts';
 interface Resumed {
   readonly options: TrainOptions;
   readonly checkpoint: FoundCheckpoint | undefined;
-  /** Notices about options that differ from the resumed run's. */
+  /** Notices about options whose values differ from the values in the resumed run. */
   readonly changes?: readonly string[];
 }
 

@@ -20,8 +20,8 @@ const carrierNames = { copies: 'copies between GPUs', nccl: 'NCCL', loopback: 'l
 const orderingNames = { flushed: ', flushed,', nvlink: ' over NVLink', '': '' };
 
 /**
- * Rate in GB/s of NCCL from which --overlap auto sums gradients after the backward pass instead of during it. Two GPUs reach about
- * 260 over NVLink, less than 50 over PCIe 5.
+ * Rate in GB/s. If NCCL reaches this rate, --overlap auto sums gradients after the backward pass instead of during it. Two GPUs reach
+ * about 260 over NVLink, less than 50 over PCIe 5.
  */
 const fastRate = 80;
 

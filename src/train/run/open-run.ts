@@ -70,7 +70,7 @@ export async function openRun(opening: Opening): Promise<Run> {
   return { ...run, runEvent: runEventOf(run), description: descriptionOf(run) };
 }
 
-/** Prints that text samples are off if no tokenizer is known. Tries the tokenizer, because its package may be missing. */
+/** Prints a notice if no tokenizer for text samples is known. Calls a known tokenizer once, because its package may be missing. */
 function prepareSamples({ options, config, tokenizer }: Resolved, notice: (text: string) => void): void {
   if (takesSamples(options.sampleEvery, tokenizer)) tokenizer?.decode?.([]);
   else if (options.sampleEvery > 0) {

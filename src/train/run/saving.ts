@@ -1,5 +1,5 @@
-// Saves a run's state: waits for the device, then writes on a thread, one save at a time. Creates a run folder again that was
-// removed. state-writer.ts writes the checkpoint; session.ts decides when a save is due.
+// Saves a run's state: waits for the device, then writes on a thread, one save at a time. If the run folder was removed, creates it
+// again. state-writer.ts writes the checkpoint; session.ts decides when a save is due.
 import { setTimeout } from 'node:timers/promises';
 import { secondsOf } from '../../base/checks/given.ts';
 import { Gpt2Error, NativeError } from '../../base/errors.ts';

@@ -11,7 +11,7 @@ export interface Schedule {
   readonly steps: number;
   /** The last step's learning rate as a fraction of the peak. */
   readonly finalLearningRateFraction: number;
-  /** The last fraction of `steps`, in which the schedules wsd ("warmup, stable, decay") and trapezoid lower the learning rate. */
+  /** Fraction of `steps` at the end of the run, in which the schedules wsd ("warmup, stable, decay") and trapezoid lower the rate. */
   readonly decayFraction: number;
 }
 

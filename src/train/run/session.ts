@@ -170,7 +170,7 @@ export class Session {
     return typeof saveEvery === 'number' ? this.#throughput.between('save', saveEvery, step, save) : save();
   }
 
-  /** Runs the evaluations of a step. @returns false if the run must stop before all are done */
+  /** Runs the evaluations that are due at a step. @returns false if the run must stop before all evaluations are done */
   async #runMilestones(milestones: ReturnType<typeof milestonesAt>, isStopping: () => boolean): Promise<boolean> {
     for (const { kind, every, run } of milestones) {
       if (isStopping()) return false;

@@ -89,12 +89,13 @@ export function throughputOf(
   return throughput;
 }
 
-/** A step that takes this many milliseconds is long. */
+/** A step is long from this number of milliseconds, and short below. */
 const longStep = 5000;
 
 /**
  * Returns a callback for a step that begins now; undefined if the step is short or a single micro-batch. The callback reports
- * finished micro-batches, and returns true to abandon the step after `signal`: never with ranks, which end every step together.
+ * finished micro-batches, and returns true to abandon the step once `signal` is aborted. With ranks the callback never returns true,
+ * because all ranks end a step together.
  */
 export function watchStep(
   { ranks, options: { accumulation } }: Pick<Run, 'ranks' | 'options'>,

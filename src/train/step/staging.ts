@@ -11,9 +11,9 @@ import type { Tensor } from '../../native/tensor.ts';
  * read the previous step's result.
  */
 export interface UpdateLimits {
-  /** The step updates nothing if its loss is above this, or not finite. Default: no limit. */
+  /** The step updates nothing if its loss is above this limit, or not finite. Default: no limit. */
   readonly loss?: number | undefined;
-  /** The step updates nothing if its gradient norm is above this, or not finite. Default: no limit. */
+  /** The step updates nothing if its gradient norm is above this limit, or not finite. Default: no limit. */
   readonly norm?: number | undefined;
   /** Whether the step updates nothing if the previous step updated nothing. Default false. */
   readonly afterUpdate?: boolean | undefined;

@@ -78,7 +78,7 @@ export function stepOpsOf(model: Model, options: StepOptions, communicator?: Com
 
 /**
  * Updates all parameters by their optimizers. With ZeRO-1 each rank updates its share of every bucket, in the order in which a
- * forward pass reads their weights. A bucket's weights are gathered while later buckets are updated and the next forward pass begins.
+ * forward pass needs the buckets. A bucket's weights are gathered while later buckets are updated and the next forward pass begins.
  */
 function updateOf(
   model: Model,

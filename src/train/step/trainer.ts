@@ -98,7 +98,7 @@ export class Trainer {
     throw usageError`windowsAt has no effect on a model without window; leave it out, or give the model's config a window`;
   }
 
-  /** Enqueues the ops of a step without values and tokens: a plan calls this on an absent device, to see which functions ops call. */
+  /** Enqueues the ops of a step without values and tokens: a plan calls this on an absent device, to count the calls of ops. */
   enqueueOps(): void {
     this.#ops.microBatch({ accumulate: false, sums: false, updates: false });
     this.#ops.norm(this.gradients);
@@ -221,7 +221,7 @@ export class Trainer {
           throw new InterruptedError(`step ${index} was left after ${done} of ${accumulation} micro-batches`);
         }
       }
-      // Copy these values only now, because the previous step's deferred update, which the first micro-batch runs, reads the old ones.
+      // Copy these values only now, because the previous step's deferred update, in the first micro-batch, needs the previous values.
       staging.uploadValues(this.#ops.block, GPT2_STEP.GPT2_STEP_LEARNING_RATE, GPT2_STEP.GPT2_STEP_TARGETS - 1);
       this.#endOfStep.run();
       this.optimizerState.changed();
