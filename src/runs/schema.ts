@@ -82,6 +82,7 @@ export const runEventSchema = z.discriminatedUnion('event', [
 /** An event's type without the index signature for unknown fields, which would make every name a field of every event. */
 type Declared<E> = E extends unknown ? { [K in keyof E as string extends K ? never : K]: E[K] } : never;
 
+/** One line of a run log; the field `event` says which kind the line is. */
 export type RunEvent = Declared<z.infer<typeof runEventSchema>>;
 
 /** Formats a value as JSON, with NaN and infinities as text. */

@@ -16,8 +16,8 @@ interface Sizes {
 }
 
 /**
- * Mean loss per target that is not -1, in nats, over `batches` batches of B x T tokens from `nextBatch`. As in training, the loss
- * of an untied head counts the rows that pad the vocabulary to a multiple of 128, which `logits` leaves out.
+ * Mean loss per target that is not -1, in nats, over `batches` batches of B x T tokens from `nextBatch`. As in training, the softmax
+ * of an untied head includes the rows that pad the vocabulary to a multiple of 128; `logits` leaves these rows out.
  * @throws ShapeError for a batch that is not B x T tokens of the vocabulary, or does not fit in the model's activations; Gpt2Error
  * if all targets are -1
  * @example const loss = await meanLoss(model, { batch: 4, sequence: 64, batches: 2 }, () => loader.next());

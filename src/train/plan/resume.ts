@@ -59,8 +59,7 @@ export function mergeRun(asked: TrainOptions, notice: (text: string) => void, pa
 }
 
 /**
- * Merges options as `mergeRun` does, but does not verify the checkpoint. For the launcher of several ranks, whose processes call
- * `mergeRun` themselves.
+ * Merges options as `mergeRun` does, without verifying the checkpoint: for the launcher of ranks, which call `mergeRun` themselves.
  * @throws as `mergeRun`, except for a damaged checkpoint
  */
 export function mergeUnverified(asked: TrainOptions): Resumed {

@@ -94,8 +94,7 @@ const longStep = 5000;
 
 /**
  * Returns a callback for a step that begins now; undefined if the step is short or a single micro-batch. The callback reports
- * finished micro-batches, and returns true to abandon the step once `signal` is aborted. With ranks the callback never returns true,
- * because all ranks end a step together.
+ * finished micro-batches, and returns true to abandon the step once `signal` is aborted; with ranks never, as ranks stop together.
  */
 export function watchStep(
   { ranks, options: { accumulation } }: Pick<Run, 'ranks' | 'options'>,

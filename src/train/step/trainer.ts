@@ -31,6 +31,7 @@ const largestFloat = 3.4028234663852886e38;
 
 const lastTrainers = new WeakMap<Model, Trainer>();
 
+/** A step that `Trainer.begin` has enqueued. */
 export interface BegunStep {
   /** Milliseconds that the host took to enqueue the step. */
   readonly hostMilliseconds: number;
