@@ -8,7 +8,7 @@ import type { LoadedCard } from '../ops/kernels/kernel-card.ts';
 
 interface FitOptions {
   readonly T: number;
-  /** Most GiB to use; undefined: all free memory. */
+  /** Limit of device memory in GiB; default: all free memory. */
   readonly maxMemory?: number;
   /** Kernels that replace ops. Default none. */
   readonly cards?: readonly LoadedCard[];
@@ -20,7 +20,7 @@ export function checkSequence(sequence: number, { context }: ModelConfig): void 
   throw usageError`--seq ${sequence} is over the model's context of ${context} positions; take a shorter --seq`;
 }
 
-/** The batch of --batch auto: the largest that fits and gains speed. @throws Gpt2Error if not even one sequence fits */
+/** The batch of --batch auto: the largest that fits and still gains speed. @throws Gpt2Error if not even one sequence fits */
 export function chooseInferenceBatch(device: Device, config: ModelConfig, { maxMemory, ...sizes }: FitOptions): number {
   const limit = memoryLimit(device, maxMemory);
   const fits = (B: number) => neededBytes(device, config, { B, ...sizes }) <= limit.bytes;
@@ -29,7 +29,7 @@ export function chooseInferenceBatch(device: Device, config: ModelConfig, { maxM
   throw gpt2Error`--batch auto: not one sequence of --seq ${sizes.T} fits, ${limit.text}; ${lessThanOne(limit)}`;
 }
 
-/** @throws Gpt2Error if there is too little memory, naming the need, the limit, and the batch that fits */
+/** @throws Gpt2Error if memory is too small; the message names the memory needed, the limit, and a batch that fits */
 export function checkInferenceMemory(
   device: Device,
   config: ModelConfig,
@@ -61,5 +61,5 @@ export function fittingTexts(device: Device, config: ModelConfig, sizes: CacheSi
   }
 }
 
-/** The smallest activations, B x T tokens, that hold a whole window of one text, or one token of each text. */
+/** The smallest activations, B x T tokens with T = `window`, that hold a whole window of one text and also one token of each text. */
 export const generationRows = ({ texts, window }: CacheSizes) => ({ B: Math.ceil(texts / window), T: window });

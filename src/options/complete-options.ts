@@ -30,7 +30,7 @@ import { defaultWarmup } from './training-rows.ts';
 /**
  * Fills in defaults, and checks rules about several options.
  * @param asked options, including those of a config file or of the resumed run
- * @param weights the model of the weights that --model names, if it is known yet; its parts take precedence over defaults
+ * @param weights the model of the weights that --model names, if known yet; the parts of this model take precedence over defaults
  * @throws UsageError
  */
 export function completeOptions(asked: TrainOptions, kind: LibraryKind, weights?: ModelConfig): DefaultedOptions {
@@ -43,9 +43,9 @@ export function completeOptions(asked: TrainOptions, kind: LibraryKind, weights?
 }
 
 /**
- * Refuses options that several ranks cannot use. Ranks on the CPU are only for tests, so they need --device cpu. With --batch auto,
- * ranks with different free memory would choose different batches.
- * @throws UsageError if several ranks would run on the CPU for lack of GPUs, or choose a batch
+ * Refuses options that several ranks cannot use. Ranks on the CPU are only for tests, so they need an explicit --device cpu. With
+ * --batch auto, ranks with different free memory would choose different batches.
+ * @throws UsageError for several ranks with --batch auto, or without GPUs unless --device is cpu
  */
 export function refuseRanks({ ranks, device, batch }: TrainOptions, kind: LibraryKind): void {
   if (ranks === 1) return;
@@ -55,7 +55,7 @@ export function refuseRanks({ ranks, device, batch }: TrainOptions, kind: Librar
   if (batch === 'auto') throw usageError`--batch auto is for one GPU; give --batch a number with --gpus`;
 }
 
-/** The option that `name` replaces, such as valSteps for valTokens. */
+/** The option that `name` replaces (column `insteadOf`); undefined if there is none. */
 export const otherOf = (name: OptionName) => optionRows[name].insteadOf as OptionName | undefined;
 
 /** @throws UsageError if an option is set together with the option that it replaces */
@@ -122,7 +122,7 @@ function checkOptions(options: DefaultedOptions, { context, isModelKnown, asked 
 
 export const sizeNames = ['layers', 'channels', 'heads'] as const;
 
-/** The facts on which defaults depend. @param weights the model of the weights that --model names, if known yet */
+/** The facts on which defaults depend. @param weights the model of the weights that --model names, if already known */
 function factsOf(asked: TrainOptions, kind: LibraryKind, weights?: ModelConfig): Facts {
   const { model, context } = asked;
   const startsFromWeights = model !== undefined && !isNewModel(model);
@@ -136,8 +136,8 @@ function factsOf(asked: TrainOptions, kind: LibraryKind, weights?: ModelConfig):
 }
 
 /**
- * The options of a run whose values are not the defaults: a run started with these alone has the same configuration. A default
- * that depends on the machine is included too, so that the options have the same effect everywhere.
+ * The options of a run whose values are not the defaults: a run started with only these options has the same configuration. An
+ * option whose default depends on the machine is included too, so that the options have the same effect on any machine.
  */
 export function unlikeDefaults(configuration: Readonly<Record<string, unknown>>): TrainOptions {
   const asked: Record<string, unknown> = {};
@@ -146,7 +146,7 @@ export function unlikeDefaults(configuration: Readonly<Record<string, unknown>>)
     const isDefault = (['cpu', 'cuda'] as const).every((kind) => {
       const facts = factsOf(asked, kind);
       const options = withDefaults(asked, facts);
-      // The sizes come from the file of the starting weights.
+      // Sizes count as defaults if the file of the starting weights determines them.
       if (facts.startsFromWeights && sizeNames.some((size) => size === name)) return true;
       const sizes = { context: defaultContext, ...presetConfig(options.model) };
       const warmup = defaultWarmup(Number(configuration.steps), facts.startsFromWeights);
@@ -169,11 +169,11 @@ function withDefaults(asked: TrainOptions, facts: Facts): DefaultedOptions {
 export const askedSteps = ({ steps, tokens }: TrainOptions, totalBatch: number): number | undefined =>
   tokens === undefined ? steps : Math.ceil(tokens / totalBatch);
 
-/** Tokens in one micro-batch of every rank together; `auto` counts as one sequence, which divides every batch that it can choose. */
+/** Tokens in one micro-batch of all ranks together. Batch `auto` counts as one sequence, which divides every batch it may become. */
 const roundTokens = ({ batch, sequence, ranks }: Pick<DefaultedOptions, 'batch' | 'sequence' | 'ranks'>): number =>
   (batch === 'auto' ? 1 : batch) * sequence * ranks;
 
-/** Freezes options once the batch is chosen. Sets `valTokens`, so that a resume with another --seq validates on as many tokens. */
+/** Freezes options once the batch is chosen. Sets `valTokens`, so that a resumed run with another --seq validates on as many tokens. */
 export function freezeOptions(options: DefaultedOptions & { readonly batch: number }): ResolvedOptions {
   const together = roundTokens(options);
   const totalBatch = options.totalBatch ?? together;
@@ -184,7 +184,7 @@ export function freezeOptions(options: DefaultedOptions & { readonly batch: numb
 
 /**
  * The model that options describe.
- * @param options with the parts (norm, positions and so on) of the starting weights filled in
+ * @param options in which the model's parts (norm, positions and so on) are filled in, from starting weights if there are any
  * @param weights the model of the weights that the run starts from; undefined for a new model
  * @throws UsageError as `checkConfig`
  */

@@ -40,7 +40,7 @@ export const derivedFields = {
   validation: partField('batches of validations'),
 } as const;
 
-/** The schema of config.json. It checks types, not ranges, and allows fields of later versions. */
+/** The schema of config.json. The schema checks types, not ranges, and allows fields of later versions. */
 export const configurationSchema = z.looseObject({
   ...Object.fromEntries(recordedNames.map((name) => [name, fieldSchema(name, optionRows[name])])),
   ...Object.fromEntries(Object.entries(derivedFields).map(([name, { schema }]) => [name, schema])),
@@ -67,7 +67,7 @@ export const isOfProgram = (name: string, value: unknown): boolean => isPart(nam
 export const partsIn = (configuration: object): string[] =>
   Object.entries(configuration).flatMap(([name, value]) => (isOfProgram(name, value) ? [name] : []));
 
-/** Whether one of a program's `parts`, a schedule or an optimizer, leaves the option without effect. */
+/** Whether the option has no effect because a program passes a schedule or optimizer. @param parts names of the parts it passes */
 function isReplaced(name: string, parts: readonly string[]): boolean {
   const { without, onlyWith } = rowNamed(name) ?? {};
   const replacing = parts.filter((part) => part === 'schedule' || part === 'optimizer');
@@ -98,7 +98,7 @@ export function configurationOf(
   parts: readonly string[] = [],
 ): Configuration {
   const { optimizer, embeddingLearningRate, headLearningRate } = options;
-  // With a program's schedule, learningRate still matters to other rates, which are applied as multiples of learningRate.
+  // With a program's schedule, learningRate has an effect only through other rates, which are applied as multiples of learningRate.
   const hasMultiples = optimizer === 'muon' || (embeddingLearningRate ?? headLearningRate) !== undefined;
   const isBase = (name: string) => name === 'learningRate' && hasMultiples && !parts.includes('optimizer');
   const recorded = recordedNames
@@ -122,19 +122,19 @@ export const commandOf = (configuration: Configuration): string =>
 export const agreedOptions = (configuration: Configuration): Record<string, unknown> =>
   Object.fromEntries(Object.entries(configuration).filter(([name]) => !rowNamed(name)?.perMachine));
 
-/** The value of a field in an earlier configuration: for an option added since, the option's default. */
+/** The value of a field in an earlier configuration. For an option that was added later, the value is the option's default. */
 export function recordedValue(before: Readonly<Record<string, unknown>>, field: string): unknown {
   const { optional, default: value } = rowNamed(field) ?? {};
   const hasDefault = optional && typeof value !== 'object' && !isReplaced(field, partsIn(before));
   return before[field] ?? (hasDefault ? value : undefined);
 }
 
-/** Whether runs that differ in a field count as different. @param isConstant whether the learning rate of both runs is constant */
+/** Whether runs with different values of a field count as different. @param isConstant whether both runs' learning rate is constant */
 export function isCompared(field: string, isConstant = false): boolean {
   const compare = rowNamed(field)?.compare;
   return compare !== 'no' && !(compare === 'if the rate falls' && isConstant);
 }
 
-/** A value as references and tables show it: for data and questions only the last part of the path. */
+/** A value as references and tables show it: for a path of data or of questions, only the last component. */
 export const shortValue = (field: string, value: unknown): unknown =>
   rowNamed(field)?.compare === 'by file name' && typeof value === 'string' ? basename(value) : value;

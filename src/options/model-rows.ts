@@ -6,7 +6,7 @@ import type { Facts, OptionRow } from './row.ts';
 /** Columns that the options of a model's sizes share. */
 const ofSize = { default: { text: "the model's" }, resume: 'never' } as const;
 const ofPart = { optional: true, resume: 'never', bench: true } as const;
-/** The row of a part of the model, such as the norm; architecture.ts lists the values of each part. */
+/** The row of an option that chooses a part of the model, such as the norm; architecture.ts lists the choices of each part. */
 const part = <N extends keyof typeof parts>(name: N, usage: string, help: string) => ({
   ...{ usage, type: parts[name], help, default: gpt2Architecture[name], ...ofPart },
 });

@@ -16,7 +16,7 @@ const table = {
   'shakespeare-laptop': {
     about: 'a small model of characters: words and speakers of Shakespeare after minutes on two CPU cores',
     options: {
-      // nanoGPT's model for CPUs. nanoGPT's learning rate is a third of this one, which reaches a lower loss in the same time.
+      // nanoGPT's model for CPUs, with three times nanoGPT's learning rate, which reaches a lower loss in the same time.
       ...{ model: 'custom', layers: 4, channels: 128, heads: 4, context: 64 },
       ...{ data: 'data/tinyshakespeare-char', order: 'sequence', batch: 12, sequence: 64 },
       ...{ steps: 3000, learningRate: 3e-3, warmup: 100, schedule: 'cosine', finalLearningRateFraction: 0.1 },
@@ -43,18 +43,18 @@ const table = {
   },
 } as const satisfies Record<string, Preset>;
 
-/** Each recorded reference curve is also a preset of the same name: options from the curve's file, replaced by the options here. */
+/** Presets from recorded reference curves, by the curve's name. Options here replace options from the curve's file. */
 const curves = {
   'llmc-d6-fp32-b4-t64': {},
   'llmc-d12-fp32-b4-t64': {},
   'llmc-d12-fp32-b4-t1024': {},
   'llmc-d12-bf16-b4-t1024': {},
-  // Options of llm.c's scripts/run_gpt2_124M.sh, because the published record of this curve lacks the command.
+  // These options are from llm.c's scripts/run_gpt2_124M.sh, because the published record of this curve lacks the command.
   'llmc-d12-fineweb10b-8xh100': {
     ...{ batch: 64, sequence: 1024, totalBatch: 524_288, ranks: 8, order: 'llmc', seed: 42 },
     ...{ weightDecay: 0.1, gradientClip: 1, valSteps: 20 },
   },
-  // PyTorch with the options of a plain `train --steps 400`: on a GPU, and on a CPU without AMX.
+  // Curves of PyTorch with the options that `train --steps 400` has by default: on a GPU, and on a CPU without AMX.
   'pytorch-d12-b4-t1024-tinyshakespeare': {},
   'pytorch-d6-b4-t64-tinyshakespeare': {},
   'pytorch-d6-fp32-b4-t64-moby-dick': {},
@@ -72,7 +72,7 @@ export const runPresetNames = [...Object.keys(table), ...Object.keys(curves)] as
 export const referenceFolder = join(packageRoot, 'data', 'reference');
 
 /**
- * The preset with this name, and the commands that prepare its data. Presets of curves are read on demand: importing the package
+ * The preset with this name, and the commands that prepare its data. Reads a curve's file only now, so that importing the package
  * reads no file.
  */
 export function readPreset(name: PresetName): Preset & { readonly prepare: readonly string[] } {
@@ -86,7 +86,7 @@ function readCurve(name: CurveName): Preset {
     configuration: Preset['options'] & ModelConfig & { model: string; steps: number };
   };
   const { model, steps, data } = configuration;
-  // Leave out sizes that the model's name implies, because another --model has other sizes.
+  // Leave out sizes that the model's name implies, so that they do not override the sizes of another --model.
   const sizes = presetConfig(model) ?? { vocabularySize: 'from the data' };
   const recorded = Object.fromEntries(Object.entries(configuration).filter(([option]) => !(option in sizes)));
   const options: Preset['options'] = { ...recorded, ...curves[name], data: `data/${data}` };

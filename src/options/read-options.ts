@@ -31,7 +31,7 @@ export function readValue(row: OptionRow, value: unknown): OptionValue {
   return read as OptionValue;
 }
 
-/** The kind of value that an option takes. A text may be empty only if the flag alone stands for the empty text. */
+/** The kind of value that an option takes. A text may be empty only if the flag without a value means the empty text. */
 const kindOf = ({ type, alone }: OptionRow): Kind => (type === 'text' && alone === '' ? 'text or ""' : type);
 
 type Kinds = Record<OptionName, Kind>;
@@ -69,8 +69,8 @@ export function readOptions(values: Record<string, unknown>, source: string): Tr
 }
 
 /**
- * Reads a file of options, or a folder's config.json, as a run wrote it or as edited later.
- * @param parts names of the parts that the program passes now, which the file must record
+ * Reads the options from a file, or from a folder's config.json. The file may have been edited after a run wrote it.
+ * @param parts names of the program parts (`programParts`) that the program passes now; the file must record the same parts
  * @throws Gpt2Error if the file is no JSON object, or records other parts; UsageError as `readOptions`
  */
 export function readOptionsFile(
@@ -90,7 +90,7 @@ export function readOptionsFile(
   return readOptions(value as Record<string, unknown>, path);
 }
 
-/** As `readOptionsFile`, for the config.json of a run to resume. @throws Gpt2Error if the file differs from what the run wrote */
+/** Reads the config.json of a run to resume, as `readOptionsFile` does. @throws Gpt2Error if the file differs from what the run wrote */
 export function readRunOptions(path: string, parts: readonly string[] = []): TrainOptions {
   const advice = words`restore it, or start another run with --config ${path}`;
   const check = (file: CheckedJson) => explained(`cannot resume from ${path}`, advice, () => file.check());

@@ -1,6 +1,6 @@
-// The choices of --recipe: the model, optimizer and schedule of a modern GPT, each value with its origin (docs/recipe.md,
-// docs/windows.md). Values that depend on the size of the model or of a step follow from the origin's values by stated rules.
-// Explicit options override a recipe's values.
+// The choices of --recipe: the model, optimizer and schedule of a modern GPT, each value with its origin, a published script
+// (docs/recipe.md, docs/windows.md). For other sizes of the model or of a step, stated rules scale the origin's values. Explicit
+// options override a recipe's values.
 import { usageError } from '../base/errors.ts';
 import type { GivenParts } from '../model/architecture.ts';
 import { customModel, type ModelConfig, presetConfig } from '../model/config.ts';
@@ -16,20 +16,20 @@ export interface RecipeChoice {
   readonly origin: string;
 }
 
-/** The values that a recipe's origin, a published training script, uses for d12, and the steps for which they are known. */
+/** The values that a recipe's origin, a published training script, uses for d12, and the step sizes for which the rates are known. */
 interface Recipe {
   /** The origin as named in `RecipeChoice` and the docs. */
   readonly source: string;
   readonly parts: GivenParts;
   /** Options whose values do not depend on the size of the model or of a step. */
   readonly constants: TrainOptions;
-  /** Learning rates at d12's width, for steps of `leastStepTokens` to `stepTokens`. */
+  /** Learning rates for d12's 768 channels and steps of `leastStepTokens` to `stepTokens` tokens. */
   readonly rates: Readonly<Record<RateName, number>>;
   readonly stepTokens: number;
-  /** The smallest step for which measurements confirmed the rates. */
+  /** The smallest step, in tokens, for which our measurements confirmed the rates. */
   readonly leastStepTokens: number;
   readonly steps: number;
-  /** AdamW's epsilon; with `epsIsForSums`, for gradients that are summed, not averaged, over a step's tokens. */
+  /** AdamW's epsilon. With `epsIsForSums`, for gradients summed over a step's tokens: divided here by the number of tokens. */
   readonly eps: number;
   readonly epsIsForSums?: true;
 }
@@ -89,7 +89,7 @@ export const recipeSource = (name: RecipeName): string => recipes[name].source;
 
 const originWidth = 768;
 const originHeadSize = 128;
-/** GPT-2's head size, for models whose channels are no multiple of 128. */
+/** GPT-2's head size, for models whose number of channels is no multiple of 128. */
 const smallHeadSize = 64;
 
 /** The options that a recipe adds to `asked`, without those that would have no effect. @throws UsageError if the recipe does not fit */
@@ -103,7 +103,7 @@ export function recipeChoices(name: RecipeName, asked: TrainOptions): RecipeChoi
   const add = (values: Partial<TrainOptions>, origin: string) => {
     for (const [name, value] of Object.entries(values)) all.push({ name: name as OptionName, value, origin } as never);
   };
-  // Name the asked model: with another model, `withGiven` below would drop the recipe's heads.
+  // Repeat the model of `asked`: if the recipe named another model, `withGiven` below would drop the recipe's heads.
   add({ model: asked.model ?? 'd12' }, asIs);
   const { valueEmbeddings = 0, ...others } = recipe.parts;
   add(others, asIs);
@@ -118,13 +118,13 @@ export function recipeChoices(name: RecipeName, asked: TrainOptions): RecipeChoi
   add({ totalBatch: stepTokens }, asIs);
   add(recipe.constants, asIs);
 
-  // From `leastStepTokens` to `stepTokens` the rates stay constant: after 450 steps of 65,536 tokens of Python sources (d12), the
-  // validation loss was 2.074 with the origin's rates and 2.153 with rates times sqrt(65,536 / 524,288).
+  // From `leastStepTokens` to `stepTokens` tokens a step, the rates stay constant. For d12 after 450 steps of 65,536 tokens of Python
+  // sources, the validation loss was 2.074 with the origin's rates and 2.153 with rates times sqrt(65,536 / 524,288).
   const nearest = Math.min(Math.max(totalBatch, leastStepTokens), stepTokens);
   const ofBatch = Math.sqrt(totalBatch / nearest);
   const ofWidth = Math.sqrt(originWidth / channels);
   for (const [name, rate] of Object.entries(rates)) {
-    // Muon's rate does not depend on the width, because its update has the same size in each direction at any width.
+    // Muon's rate does not depend on the number of channels, because Muon's update is as large in every direction at any width.
     const factor = ofBatch * (name === 'muonLearningRate' ? 1 : ofWidth);
     const rules = [
       ...(ofBatch === 1 ? [] : [`sqrt(${totalBatch} / ${nearest} tokens a step), untested`]),
@@ -147,7 +147,7 @@ export function recipeChoices(name: RecipeName, asked: TrainOptions): RecipeChoi
   });
 }
 
-/** The number of steps, by the origin's ratio of tokens to weights in the layers' matrices, and the rule as text. */
+/** The number of steps with as many tokens per weight of the layers' matrices as in the origin, and this rule as text. */
 function budgetOf({ steps, stepTokens, parts }: Recipe, sizes: Sizes, totalBatch: number) {
   const matrices = (of: Sizes): number =>
     parameterTable({ ...of, ...parts, heads: 1, context: 1, vocabularySize: 1 })
@@ -170,7 +170,7 @@ function sizesOf({ model = 'd12', layers, channels }: TrainOptions): Sizes {
   throw usageError`--recipe is for new models, and --model ${model} has weights and parts already; leave out --recipe to train it further`;
 }
 
-/** Refuses AdamW with the recipe's learning rate, which is too high for matrices. @throws UsageError */
+/** Refuses --optimizer adamw without --lr, because the recipe's learning rate is too high for matrices. @throws UsageError */
 function refuseBroken(name: RecipeName, asked: TrainOptions): void {
   if (asked.optimizer === 'adamw' && asked.learningRate === undefined) {
     throw usageError`--recipe ${name} with --optimizer adamw needs --lr: the recipe's, ${recipes[name].rates.learningRate}, is for vectors, far above those at which AdamW trains matrices; give one such as --lr 1e-3`;

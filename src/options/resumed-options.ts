@@ -16,9 +16,9 @@ export function runToResume({ resume, overwrite, out }: TrainOptions): string | 
 }
 
 /**
- * Merges options: those of `before`, replaced by those that `asked` sets. Dependent options of `before` are dropped and so take their
- * defaults: final rate and decay with another schedule; a default warmup with another number of steps; a constant schedule with a
- * final rate below 1; an option that `asked` replaces; sizes with another model. A hub model keeps its recorded commit.
+ * Merges options: the values of `asked` replace the values of `before`. Some options of `before` are dropped and so take their
+ * defaults: final rate and decay if the schedule changes; a default warmup if steps are set; a constant schedule if the final rate is
+ * set below 1; an option if its alternative (`insteadOf`) is set; sizes if the model changes. A hub model keeps its recorded commit.
  */
 export function withGiven(before: TrainOptions, asked: TrainOptions): TrainOptions {
   const { schedule, finalLearningRateFraction: final } = asked;
@@ -69,7 +69,7 @@ export function resumedOptions(before: TrainOptions, asked: TrainOptions, notice
   return withGiven(before, inSteps);
 }
 
-/** The end of the error message if --resume may not change the option; undefined if it may. */
+/** The end of the error message if --resume may not change the option; undefined if --resume may. */
 function refusalOf(name: OptionName, before: TrainOptions, asked: TrainOptions): string | undefined {
   switch (optionRows[name].resume) {
     case 'never':
@@ -86,7 +86,7 @@ function refusalOf(name: OptionName, before: TrainOptions, asked: TrainOptions):
 const isSameHubModel = ({ model: recorded }: TrainOptions, { model }: TrainOptions): boolean =>
   recorded !== undefined && model !== undefined && isRecordedAs(recorded, model);
 
-/** Whether the options name the model that was trained, with the same sizes. */
+/** Whether `asked` names the model that the run trained, with the same sizes. */
 function isSameModel(before: TrainOptions, asked: TrainOptions): boolean {
   if (isSameHubModel(before, asked)) return true;
   const preset = presetConfig(asked.model!);

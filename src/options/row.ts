@@ -16,56 +16,56 @@ export interface Facts {
   readonly kind: LibraryKind;
   /** The model's context; infinite while the model is unknown. */
   readonly context: number;
-  /** The width of a new model; infinite for a model of weights. */
+  /** The number of channels of a new model; infinite for a model that starts from weights. */
   readonly channels: number;
   readonly startsFromWeights: boolean;
-  /** Whether sizes and parts of the model are known; weights that --model names must be opened first. */
+  /** Whether the model's sizes and parts are known: false until the weights that --model names are opened. */
   readonly isModelKnown: boolean;
   readonly asked: Readonly<Record<string, unknown>>;
 }
 
 interface DerivedDefault {
   readonly text: string;
-  /** Computes the default. Absent: the option stays unset, or the code that uses the option fills it in. */
+  /** Computes the default. If absent, the option stays unset, or the code that uses the option computes the value. */
   readonly of?: (facts: Facts) => OneValue;
 }
 
 /** One option; an option whose type is 'texts' can be repeated. */
 export interface OptionRow {
-  /** The flag, and the name of its value in <>, or in [] if the value is optional. */
+  /** The flag and its value's name: "--steps <N>"; in [] instead of <> if the value is optional. */
   readonly usage: string;
-  /** The option's value if the flag stands alone, for a flag whose value is optional. */
+  /** For a flag whose value is optional: the option's value if the flag stands alone. */
   readonly alone?: OptionValue;
   readonly type: ValueType;
   /** Imperative or noun phrase of fewer than 80 characters; the default is appended from the column `default`. */
   readonly help: string;
   readonly default?: OneValue | DerivedDefault;
   /**
-   * The option may be missing from config.json: it has no default, or was added after version 0.1.0; older runs then have the
-   * default. Every new option of a model or run must be optional.
+   * The option may be missing from config.json, because the option has no default or was added after version 0.1.0. A run without
+   * the option has the default. Every new option of a model or run must be optional.
    */
   readonly optional?: true;
   /** Whether --resume may change the option. Default: yes, with a notice. */
   readonly resume?: 'never' | 'with --order sequence' | 'to the same model';
   /**
-   * Whether `compare` and reports treat runs that differ in the option as different. Default: yes. 'by file name': against a
-   * reference and in tables, only the last part of the path counts. 'if the rate falls': against a reference, only if a learning
-   * rate falls. 'without validation': a reference is still compared, but without its validation losses.
+   * Whether `compare` and reports treat runs that differ in the option as different. Default: yes. 'by file name': yes, but against
+   * a reference and in tables only the last component of the path counts. 'if the rate falls': against a reference, only if one of
+   * the learning rates falls. 'without validation': a reference is compared without its validation losses.
    */
   readonly compare?: 'no' | 'by file name' | 'if the rate falls' | 'without validation';
   /** Ranks may have different values, because the option depends on the machine. */
   readonly perMachine?: true;
-  /** The option that this option replaces. Setting both is refused; in a merge, a new option removes the old one. */
+  /** The option that this option replaces. Setting both is an error; in a merge, setting either drops the other's earlier value. */
   readonly insteadOf?: string;
   /** Another option that must be set if this option is set. */
   readonly needs?: string;
   /** This option has an effect only if another option has one of these values; otherwise only its default is allowed. */
   readonly onlyWith?: { readonly option: string; readonly values: readonly [string, ...string[]] };
-  /** The function or object of a program that leaves this option without effect; setting both is refused. */
+  /** The program part (a function or object of a program) with which this option has no effect; setting both is an error. */
   readonly without?: ProgramPart;
   /** One of the ten options with which `train --help` opens. */
   readonly frequent?: true;
-  /** The command `bench` has the option too. 'training': without effect on the generation that `bench` times. */
+  /** The command `bench` has the option too. 'training': the option affects only the training that `bench` times, not generation. */
   readonly bench?: true | 'training';
   /** Returns advice for the end of the error about a wrong value: what the user may have meant. */
   readonly otherwise?: (value: string) => string;

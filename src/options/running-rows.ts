@@ -5,7 +5,7 @@ import { dtypes } from '../native/device.ts';
 import { defaultDtype } from '../native/select-device.ts';
 import { type OptionRow, whole } from './row.ts';
 
-/** Sequences in a validation by default: llm.c's 20 batches of 4. */
+/** Default number of sequences in a validation: 20 batches of 4, as in llm.c. */
 export const validationSequences = 80;
 
 export const runningRows = {

@@ -8,7 +8,7 @@ import { type RecipeChoice, recipeChoices, recipeSource } from './recipe.ts';
 import { withGiven } from './resumed-options.ts';
 import { type OptionName, spell, type TrainOptions } from './table.ts';
 
-/** The merged options of all sources, and the sources of options that were not set directly. */
+/** The merged options of all sources, and for options that were not set directly the source: --config, --preset or --recipe. */
 export interface Sources {
   readonly asked: TrainOptions;
   readonly options: TrainOptions;
@@ -35,7 +35,7 @@ export function resolveSources(asked: TrainOptions): Sources {
   const all: TrainOptions = { ...preset?.options, ...merged };
   const { recipe: name, ...options } = all;
   refuseBoth(options);
-  // Leave out the recipe of a resumed run, whose configuration has recorded the recipe's choices.
+  // A resumed run needs no recipe, because the run's configuration has recorded the recipe's choices.
   if (name === undefined || options.resume === true) return { asked, options: all, added, preset, recipe: undefined };
   const choices = recipeChoices(name, options);
   const chosen: TrainOptions = Object.fromEntries(choices.map(({ name, value }) => [name, value]));
@@ -47,7 +47,7 @@ export function resolveSources(asked: TrainOptions): Sources {
 const notIn = (before: TrainOptions, merged: TrainOptions): TrainOptions =>
   Object.fromEntries(Object.entries(merged).filter(([option]) => before[option as OptionName] === undefined));
 
-/** A UsageError about options that a source added also names the source and the values; other errors stay the same. */
+/** Adds to a UsageError the source and values of the options that a source added. Returns other errors unchanged. */
 export function nameSources(error: unknown, { added }: Sources): unknown {
   if (!(error instanceof UsageError)) return error;
   const named = [...added].flatMap(([source, options]) => {

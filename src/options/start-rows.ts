@@ -1,4 +1,4 @@
-// Options of one start of the program, which no file records. One section of the options table (table.ts).
+// Options that apply to one start of the program and that no file records. One section of the options table (table.ts).
 import { shellWord } from '../base/wording.ts';
 import { runPresetNames } from './presets.ts';
 import { type OptionRow, real, whole } from './row.ts';

@@ -8,7 +8,7 @@ import { startRows } from './start-rows.ts';
 import type { TrainOptions } from './train-options.generated.ts';
 import { trainingRows } from './training-rows.ts';
 
-/** Options that config.json records; options of one start of the program are not recorded. */
+/** Options that config.json records. `startRows`, the options of one start of the program, are not recorded. */
 const recordedRows = { ...trainingRows, ...runningRows };
 
 /** All options; the key is the option's name in config.json. */
@@ -33,7 +33,7 @@ export const recordedNames = Object.keys(recordedRows) as readonly RecordedName[
 export const rowNamed = (name: string): OptionRow | undefined =>
   Object.hasOwn(optionTable, name) ? optionRows[name as OptionName] : undefined;
 
-/** A name without word separators: learning_rate and learning-rate are the same. */
+/** A name in lower case without - and _, so that learningRate, learning_rate and --learning-rate are equal. */
 export const plain = (name: string): string => name.replaceAll(/[-_]/g, '').toLowerCase();
 
 /** The option with a name of config.json or --help, with any word separators: learningRate, learning_rate, lr, --lr. */
@@ -43,7 +43,7 @@ export const optionNamed = (name: string): OptionName | undefined =>
 const flagNamed = (name: OptionName): string => flagOf(optionRows[name]);
 const isSwitch = ({ type }: OptionRow): boolean => type === 'switch' || (typeof type === 'object' && 'switch' in type);
 
-// --val-fraction of prepro is the only flag of another command whose name differs from its option's.
+// Among the flags of other commands, only prepro's --val-fraction has another name than its option, `validation`.
 nameFlags({
   names: new Map([['--val-fraction', 'validation'], ...optionNames.map((name) => [flagNamed(name), name] as const)]),
   switches: new Set(Object.values(optionRows).filter(isSwitch).map(flagOf)),
@@ -56,12 +56,12 @@ export type { TrainOptions };
 
 type Defaulted = { [K in OptionName]: HasDefault<Table[K]> extends true ? K : never }[OptionName];
 
-/** Options with every default that does not depend on data. */
+/** Options in which every default that does not depend on data is filled in. */
 export type DefaultedOptions = Readonly<
   { [K in Defaulted]: NonNullable<TrainOptions[K]> } & Omit<TrainOptions, Defaulted>
 >;
 
-/** Options of a run once `batch` is chosen, and with it the size of a step. */
+/** Options of a run once `batch` is a number, from which the size of a step follows. */
 export type ResolvedOptions = Readonly<
   Omit<DefaultedOptions, 'batch' | 'totalBatch'> & {
     batch: number;

@@ -7,9 +7,9 @@ import { modelRows } from './model-rows.ts';
 import { type Facts, type OptionRow, real, whole } from './row.ts';
 
 /**
- * Learning rates of new models by width in channels; a width in between has the rate of the next larger width. Measured at 384
- * (batch 4 x 64) and 768 (batch 4 x 1024) with the default schedule: on four texts, over 300 and 2000 steps, the loss is at most 1%
- * over the best of a grid, except where 768 channels read a text 27 times (benchmarks/defaults.md). Other rates are extrapolated.
+ * Learning rates of new models by number of channels, each up to and including `channels`. Measured with the default schedule for 384
+ * channels (batch 4 x 64) and 768 (batch 4 x 1024), on four texts, over 300 and 2000 steps: the loss is at most 1% over the best of a
+ * grid of rates, except for 768 channels after 27 epochs (benchmarks/defaults.md). The rates of other rows are extrapolated.
  */
 const newModelRates = [
   { channels: 128, rate: 2e-3 },
@@ -20,32 +20,32 @@ const newModelRates = [
 ] as const;
 const newModelRate = (channels: number): number => newModelRates.find((row) => channels <= row.channels)!.rate;
 
-/** nanoGPT's weight decay, for new models. Over 300 and 2000 steps it moves the loss by at most 2.5% (benchmarks/defaults.md). */
+/** Weight decay of new models, as in nanoGPT. It changes the loss after 300 and 2000 steps by at most 2.5% (benchmarks/defaults.md). */
 const newModelDecay = 0.1;
 const defaultDecay = ({ startsFromWeights }: Facts) => (startsFromWeights ? 0 : newModelDecay);
 
 /**
- * The warmup of a new model: a quarter of the steps, at most 500. At the default batches, which are small, a warmup of 2% of the
- * steps costs 1.0 to 3.8% of the validation loss after 300 and 2000 steps (benchmarks/defaults.md).
+ * The default warmup in steps. For a new model: a quarter of the run, at most 500. With the default batches, which are small, a
+ * warmup of 2% of the run raises the validation loss after 300 and 2000 steps by 1.0 to 3.8% (benchmarks/defaults.md).
  */
 export const defaultWarmup = (steps: number, startsFromWeights = false): number =>
   startsFromWeights ? 0 : Math.min(500, Math.floor(steps / 4));
 
 /**
- * nanoGPT's rate for GPT-2 on new text, constant (--final-lr-frac 1). AdamW's moments start at zero, so the first updates are as
- * large as the rate for any gradients; ten times this rate would destroy what the weights have learned.
+ * nanoGPT's learning rate for training GPT-2 on new text, constant over the run. AdamW's moments start at zero, so whatever the
+ * gradients are, the first updates are as large as the rate: ten times this rate would destroy what the weights have learned.
  */
 const fineTuningRate = 3e-5;
 
 const defaultSequence = ({ kind, context }: Facts) => Math.min(kind === 'cuda' ? 1024 : 64, context);
 
-/** The end of each schedule, as a fraction of --lr. */
+/** The learning rate at the end of each schedule, as a fraction of --lr. */
 const finalFractions = { constant: 1, cosine: 0.1, linear: 0, wsd: 0, trapezoid: 0 } as const;
 
 const defaultSchedule = ({ startsFromWeights, asked }: Facts) =>
   startsFromWeights && asked.finalLearningRateFraction === undefined ? 'constant' : 'cosine';
 
-/** Columns that all options of AdamW share (`ofAdamw`), or of Muon (`ofMuon`). */
+/** Columns that the options of AdamW (`ofAdamw`) and of Muon (`ofMuon`) share. */
 const ofAdamw = { optional: true, without: 'optimizer' } as const;
 const ofMuon = { optional: true, onlyWith: { option: 'optimizer', values: ['muon'] } } as const;
 

@@ -1,7 +1,7 @@
-// Collects the curves of a run from the events of its log. The live page runs this code in the browser, line by line, so nothing
-// here needs Node or a DOM.
+// Collects the curves of a run from the events of its log, one event at a time. The live page runs this code in the browser, so
+// nothing here needs Node or a DOM.
 
-/** An event parsed from a line of the log: NaN and infinities are text, and fields of later versions may be present. */
+/** An event parsed from a line of the log, without a check: NaN and infinities are text, and a later version may have added fields. */
 // biome-ignore lint/suspicious/noExplicitAny: a line is read with the fields its event has, and text comes from any version.
 export type Line = Record<string, any> & { event: string };
 
@@ -22,12 +22,12 @@ export class RunCurves {
   readonly norm = empty();
   readonly lr = empty();
   readonly tokensPerSecond = empty();
-  /** Number of tokens in each step, which a resumed run may change by --total-batch. */
+  /** Number of tokens in each step; --total-batch may change the number when a run is resumed. */
   readonly tokens = empty();
   readonly seconds = empty();
   #totalBatch: unknown;
 
-  /** Adds an event. A resume at step s drops training values from s on, but validations only after s: s was validated before its save. */
+  /** Adds an event. A resume at step s drops training values from step s on, but keeps the validation at s, which preceded the save. */
   take(event: Line): void {
     const { train, val, norm, lr, tokensPerSecond, tokens, seconds } = this;
     if (event.event === 'run') {
@@ -47,7 +47,7 @@ export class RunCurves {
   }
 }
 
-/** Inserts a value in ascending order of steps; a later value of a step replaces the earlier one. */
+/** Inserts a value in ascending order of steps. A second value for a step replaces the first. */
 function push({ steps, values }: GrowingPoints, step: unknown, value: unknown): void {
   if (typeof step !== 'number' || !Number.isInteger(step)) return;
   const place = steps.findLastIndex((one) => one < step) + 1;

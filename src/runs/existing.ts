@@ -1,5 +1,5 @@
-// Checks the contents of a folder before a run starts there at step 0. Only files of a run may be replaced; anything else stops
-// the start. writer.ts opens the folder.
+// Checks the contents of a folder before a run starts there at step 0. Only files of a run may be replaced; any other content is an
+// error. writer.ts opens the folder.
 import { existsSync, lstatSync, openSync, readdirSync, readFileSync, readlinkSync, readSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { Gpt2Error, gpt2Error, shortList, words } from '../base/errors.ts';
@@ -24,7 +24,7 @@ export function refuseOccupied(run: string, { overwrite }: { overwrite: boolean 
   }
 }
 
-/** Checks a folder to resume from that has no checkpoint. @throws Gpt2Error if there is no run, or if the run's log names checkpoints */
+/** Checks a folder without checkpoints that --resume names. @throws Gpt2Error if it holds no run, or its log names checkpoints */
 export function refuseLostCheckpoints(run: string): void {
   const { log, isRun, foreign } = examine(run);
   refuseFolderOfRuns(run, foreign);
@@ -40,23 +40,23 @@ export function refuseLostCheckpoints(run: string): void {
   throw gpt2Error`${logPath(run)} names checkpoints that are missing from ${folder}: ${shortList(saved.toReversed())}${only}; restore them, mount their disk, ${anew}or name another --out`;
 }
 
-/** @param foreign entries of the folder @throws Gpt2Error if one is a run */
+/** @throws Gpt2Error if one of the entries `foreign` in the folder is a run */
 function refuseFolderOfRuns(run: string, foreign: readonly string[]): void {
   const inside = foreign.map((name) => join(run, name)).find((path) => existsSync(logPath(path)));
   if (inside === undefined) return;
   throw gpt2Error`${run} is a folder of runs: name one with --out, such as ${inside}, or a new one in it`;
 }
 
-/** @throws Gpt2Error if one of a run's files or folders cannot be read, or a file stands in place of a folder, or the reverse */
+/** @throws Gpt2Error if a file or folder of a run cannot be read, or one is a file where a folder is expected, or the reverse */
 export const refuseUnreadable = (run: string): void => void examine(run);
 
 /** Whether a run that starts in this folder at step 0 would replace a run. @throws as `refuseUnreadable` */
 export const holdsRun = (run: string): boolean => examine(run).holds;
 
 /**
- * Examines a folder. `isRun`: whether a run wrote its log or configuration. `holds`: whether there is a step of a run to replace.
- * `ours`, `foreign`: the entries that a run wrote and that no run wrote, as paths relative to the folder. In a folder that is no
- * run, every entry is foreign.
+ * Examines a folder. `log`: the state of its log, see `contentOf`. `isRun`: whether a run wrote the log or configuration. `holds`:
+ * whether the folder has steps of a run, which a new run would replace. `ours`: names of the checkpoints in checkpoints/.
+ * `foreign`: paths, relative to the folder, of entries that no run wrote.
  */
 function examine(run: string) {
   standsAs('folder', run);
@@ -81,7 +81,7 @@ function examine(run: string) {
 const entriesOf = (folder: string): string[] =>
   standsAs('folder', folder) ? (lookAt(folder, () => readdirSync(folder)) ?? []).sort() : [];
 
-/** Whether a file system or a desktop creates this entry; a run leaves such entries in place. */
+/** Whether a file system or a desktop creates this entry; a run does not touch the entry. */
 const isOfSystem = (entry: string): boolean => entry === 'lost+found' || entry.startsWith('.');
 
 /** The state of a log or configuration: 'none' (missing), 'empty', 'ours' (written by a run) or 'foreign'. */
@@ -100,7 +100,7 @@ function isLog(path: string): boolean {
 }
 
 /**
- * Whether a file is a run's configuration, or one for `--config`: no other program's file has our option names with valid values.
+ * Whether a file is a JSON object with at least one of our options, none of a wrong type: a config.json, or a file for --config.
  */
 function isConfiguration(path: string): boolean {
   try {
@@ -113,7 +113,7 @@ function isConfiguration(path: string): boolean {
   }
 }
 
-/** The steps of a log's events of this kind. Lines are not parsed, because a long log has hundreds of thousands. */
+/** The steps of a log's events of this kind. Searches the text without parsing lines, because a log may have 100,000s of lines. */
 function stepsInLog(run: string, kind: 'checkpoint' | 'train'): number[] {
   const path = logPath(run);
   const lines = lookAt(path, () => readFileSync(path, 'utf8'))!.split('\n');
@@ -121,12 +121,12 @@ function stepsInLog(run: string, kind: 'checkpoint' | 'train'): number[] {
   return [...new Set(lines.flatMap((line) => beginning.exec(line)?.[1] ?? []).map(Number))];
 }
 
-/** Whether `path` exists. @throws Gpt2Error unless it is a file or a folder, as `kind` says, or a link to one */
+/** Whether `path` exists. @throws Gpt2Error if `path` exists but is not of this `kind`, nor a link to one */
 function standsAs(kind: 'file' | 'folder', path: string): boolean {
   const isLink = lookAt(path, () => lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink());
   if (isLink === undefined) return false;
   const stats = lookAt(path, () => statSync(path), isLink);
-  // A parent of `path` is a file, not a folder. The error comes later, when the run folder is created.
+  // `stats` is also missing if a parent of `path` is a file. Creating the run folder reports that error later.
   if (!stats) return false;
   if (kind === 'file' ? stats.isFile() : stats.isDirectory()) return true;
   throw gpt2Error`${path} is not a ${kind}; move it away or name another --out`;

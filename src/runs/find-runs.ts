@@ -8,8 +8,8 @@ import { checkpointsFolder, logPath } from './paths.ts';
 const isLogged = (run: string): boolean => existsSync(logPath(run));
 
 /**
- * Paths of the runs in a folder, or the folder itself if it is a run; empty if the folder does not exist.
- * @param isRun tells which folders count as runs; default: those with a log
+ * Paths of the runs in a folder, or only the folder's path if it is a run; empty if the folder does not exist.
+ * @param isRun tells which folders count as runs; default: folders with a log
  * @throws Gpt2Error if the folder cannot be listed
  */
 export function findRuns(folder: string, isRun: (path: string) => boolean = isLogged): string[] {
@@ -18,7 +18,7 @@ export function findRuns(folder: string, isRun: (path: string) => boolean = isLo
   return found.sort();
 }
 
-/** The run in runs/ that saved last. @throws Gpt2Error if none has a checkpoint */
+/** The run in runs/ that saved a checkpoint last. @throws Gpt2Error if no run has a checkpoint */
 export function newestModel(): string {
   const isSaved = (run: string) => listCheckpoints(checkpointsFolder(run)).length > 0;
   return newest('trained model', words`name one${onCommandLine(' with --model')}`, checkpointsFolder, isSaved);

@@ -1,5 +1,5 @@
-// Locks a run's folder and its log, so that one process at a time writes the run. The folder stays locked if the log is
-// removed; on network file systems only the log can be locked.
+// Locks a run's folder and its log, so that one process at a time writes the run. The lock of the folder holds even if the log is
+// removed; the lock of the log also works on network file systems, where a folder cannot be locked.
 import { closeSync, constants, fstatSync, openSync, renameSync, statSync } from 'node:fs';
 import { type Gpt2Error, gpt2Error, orElse } from '../base/errors.ts';
 import { openRegularFile } from '../base/files/regular-file.ts';
@@ -9,7 +9,7 @@ import { logPath } from './paths.ts';
 export const busy = (run: string): Gpt2Error =>
   gpt2Error`another process is writing ${run}; wait until it ends, or name another --out`;
 
-/** Checks early, without keeping a lock, that the run is free. @throws Gpt2Error if another process writes the run */
+/** Checks that no other process writes the run, without keeping a lock. @throws Gpt2Error if another process does */
 export function refuseBusyRun(run: string): void {
   if (!whileIdle(run, () => {})) throw busy(run);
 }
@@ -19,7 +19,7 @@ export function refuseBusyRun(run: string): void {
  * @returns false if another process writes the run
  */
 export function whileIdle(run: string, work: () => void): boolean {
-  // Null if the log is missing or cannot be read: opening the log for writing reports the reason later.
+  // `lock` is null if the log is missing or cannot be read; opening the log for writing reports the reason later.
   const lock = orElse(null, () => lockRun(run, constants.O_RDONLY));
   if (!lock) return lock === null;
   try {
@@ -35,7 +35,7 @@ export type RunLock = ReturnType<typeof locked>;
 /**
  * Opens and locks a run's log.
  * @returns undefined if another process writes the run
- * @throws Error if there is no regular file to open as its log
+ * @throws Error if the log is missing or is not a regular file
  */
 export function lockRun(run: string, flags: number): RunLock | undefined {
   const open: number[] = [];
@@ -52,7 +52,7 @@ export function lockRun(run: string, flags: number): RunLock | undefined {
         lock = locked(run, folder, log);
         return lock;
       }
-      // Another process renamed the log between opening and locking.
+      // Try again: another process renamed the log between our opening and locking it.
       closeSync(open.pop()!);
     }
   } finally {
@@ -86,7 +86,7 @@ function locked(run: string, folder: number | undefined, log: number) {
   return lock;
 }
 
-/** Whether `path` leads to the open file (`it`), to another file, or to nothing. If unknown, as on an unmounted disk: `it`. */
+/** Whether `path` leads to the open file ('it'), to another file, or to nothing; 'it' too if unknown, as on an unmounted disk. */
 export function leadsTo(path: string, file: number): 'it' | 'another' | 'nothing' {
   try {
     const [there, here] = [statSync(path, { bigint: true }), fstatSync(file, { bigint: true })];

@@ -1,4 +1,4 @@
-// Finds which losses of two runs cannot be compared: of different data or vocabularies, or of different tokens of a validation set.
+// Finds which losses of two runs cannot be compared, because data, vocabulary or the choice of validation tokens differ.
 import { shortValue } from '../options/configuration.ts';
 import type { RunEvent } from './schema.ts';
 
@@ -18,8 +18,8 @@ export function bitsPerByte(run: Measured): number | undefined {
 }
 
 /**
- * The series of losses that two runs cannot compare. Fields that a reference lacks count as equal.
- * @returns `otherText`: series on different data or vocabularies; `leftOut`: also validations on different tokens of the same data
+ * The loss series ('train', 'val') in which two runs cannot be compared. Fields that a reference lacks count as equal.
+ * @returns `otherText`: series on different data or vocabularies. `leftOut`: the same, and 'val' if the validated tokens differ.
  */
 export function unlike(one: Measured, other: Measured) {
   const [ours, theirs] = [factsOf(one, other), factsOf(other, one)];
@@ -35,7 +35,7 @@ function factsOf({ configuration, events }: Measured, other: Measured) {
   const filled = events ? configuration : { ...other.configuration, ...configuration };
   const log = { events: events ?? other.events };
   const { vocabularySize, data, sequence, batch, ranks = 1, valSteps, valTokens } = filled ?? {};
-  // The tokens of --val-steps depend on batch size and ranks; the evenly spread sequences of --val-tokens only on their number.
+  // With --val-steps, batch size and ranks determine the validated tokens; with --val-tokens, their number alone.
   const batches = valSteps && [valSteps, Number(batch) * Number(ranks)];
   return {
     data: lastEvent(log, 'run')?.data ?? {},

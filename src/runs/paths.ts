@@ -18,7 +18,7 @@ export const rankLogPath = (run: string, rank: number): string => join(run, 'ran
 export const capturesFolder = (run: string): string => join(run, 'captures');
 /** Checkpoints: one folder, such as step-00000020, per saved step. */
 export const checkpointsFolder = (run: string): string => join(run, 'checkpoints');
-/** A folder for a run whose folder was replaced during the run: next to the old path, with `number` in the name from 2 on. */
+/** A new folder for a run whose folder was replaced during the run: RUN-rescued next to RUN, or RUN-rescued-N for a `number` N > 1. */
 export const rescuePath = (run: string, number: number): string =>
   join(dirname(resolve(run)), `${basename(resolve(run))}-rescued${number > 1 ? `-${number}` : ''}`);
 /** Whether an entry of a run folder has the name of a file that a run or its reports write. */

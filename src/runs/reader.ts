@@ -20,10 +20,10 @@ export type RunSeries = Readonly<Record<SeriesName, Series>>;
 /** The contents of a run log. */
 export interface RunRecord {
   readonly events: readonly RunEvent[];
-  /** The configuration of the last start: a resumed run may have other options. */
+  /** The configuration of the run's last start; options may change when a run is resumed. */
   readonly configuration: Configuration;
   readonly series: RunSeries;
-  /** Step of the newest checkpoint, if saved after the log's last start. A log that ends before this step lacks steps. */
+  /** Step of the newest checkpoint, if saved after the log's last start. A log without this step has lost its end. */
   readonly saved?: number | undefined;
 }
 
@@ -35,11 +35,11 @@ export interface RunRecord {
 export function readRun(run: string): RunRecord {
   checkArguments({ run });
   const path = logPath(run);
-  // Find the checkpoint before reading the log: a run in progress logs a step before it saves it.
+  // Find the checkpoint before reading the log: a run in progress logs a step before the step's save, so the log has the step.
   const newest = orElse(undefined, () => newestManifest(checkpointsFolder(run)))?.manifest;
   let text: string;
   try {
-    // Bytes that are not UTF-8 only damage their line; the error below names the line.
+    // Bytes that are not UTF-8 damage only the line that holds them; the error below names that line.
     text = readWholeFile(path).toString();
   } catch (cause) {
     if (!existsSync(run)) throw gpt2Error`${run} does not exist; name a folder that train wrote`;
@@ -69,7 +69,7 @@ export function evaluationsAt(run: string, step: number): RunEvent[] {
   return (['val', 'hellaswag'] as const).flatMap((kind) => events.findLast(({ event }) => event === kind) ?? []);
 }
 
-/** The events of a step, and the `done` event of a run with that many steps; none if the log cannot be read. */
+/** The events of a step, and the `done` event if the run ended after `step` steps; none if the log cannot be read. */
 export function eventsAt(run: string, step: number, events = eventsIfReadable(run)): RunEvent[] {
   const stepOf = (event: RunEvent) =>
     event.event === 'run' ? undefined : event.event === 'done' ? event.steps : event.step;
@@ -77,7 +77,7 @@ export function eventsAt(run: string, step: number, events = eventsIfReadable(ru
 }
 
 /**
- * The events of a log without damaged lines; empty if the log cannot be read, because a crash of the machine can destroy the log.
+ * The events of a log, without its damaged lines; empty if the log cannot be read. A crash of the machine can damage a log.
  * @param kind the only kind of events to read; default: all kinds
  */
 export function eventsIfReadable(run: string, kind = ''): readonly RunEvent[] {

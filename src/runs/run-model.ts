@@ -9,7 +9,7 @@ import { whileIdle } from './lock.ts';
 import { checkpointsFolder, logPath } from './paths.ts';
 import { readRun } from './reader.ts';
 
-/** The model that --model names; undefined: the run in runs/ that saved last. @throws as `refuseUnsaved` */
+/** The model that --model names; if --model is not set, the run in runs/ that saved last. @throws as `refuseUnsaved` */
 export function modelOrNewest(named: string | undefined): string {
   const model = named ?? attempt(newestModel);
   const run = model instanceof Gpt2Error ? attempt(newestRun) : model;
@@ -18,13 +18,13 @@ export function modelOrNewest(named: string | undefined): string {
   return model;
 }
 
-/** @throws Gpt2Error for a run without a checkpoint, and for a folder of runs, naming the best one */
+/** @throws Gpt2Error for a run without a checkpoint, and for a folder of runs; the message names the folder's best run */
 export function refuseUnsaved(path: string): void {
   if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) return;
   if (existsSync(logPath(path))) {
     const run = attempt(() => readRun(path));
     if (run instanceof Gpt2Error || listCheckpoints(checkpointsFolder(path)).length > 0) return;
-    // The run has saved: its checkpoints were removed later.
+    // The run did save, so its checkpoints were removed later: reading the model reports this.
     if (run.events.some(({ event }) => event === 'checkpoint')) return;
     throw unsaved(path, run.configuration);
   }
@@ -43,7 +43,7 @@ function unsaved(run: string, { saveEvery }: Configuration): Gpt2Error {
   return gpt2Error`${run} has no checkpoint yet: the run saves ${when} (--save-every); wait, stop it with Ctrl-C, which saves too, or name another`;
 }
 
-/** The run with the lowest last validation loss; undefined: none has one. */
+/** The run whose last validation loss is lowest; undefined if no run has a validation loss. */
 function bestOf(runs: readonly string[]): { run: string; loss: number } | undefined {
   const losses = runs.flatMap((run) => {
     const record = attempt(() => readRun(run));

@@ -7,17 +7,17 @@ import { parseJson } from '../base/files/strict-text.ts';
 import { configurationSchema } from '../options/configuration.ts';
 import type { Configuration } from '../options/table.ts';
 
-/** A number, or the text of NaN or an infinity. The type is explicit, because the inferred type is no valid declaration. */
+/** A number, or the text of NaN or an infinity. The type is written out, because a .d.ts file cannot hold the inferred type. */
 const number: z.ZodType<number> = z.union([z.number(), z.enum(['NaN', 'Infinity', '-Infinity']).transform(Number)]);
 const step = z.int().nonnegative();
 const text = z.string();
 const time = number.optional();
 
-/** Every kind of line; `event` is the discriminator. */
+/** The schemas of all kinds of log lines; the field `event` says which kind a line is. */
 export const runEventSchema = z.discriminatedUnion('event', [
   z.looseObject({
     event: z.literal('run'),
-    // A cast, because the type comes from the options table and zod cannot infer it.
+    // The cast gives the type from the options table, which zod cannot infer.
     configuration: configurationSchema as unknown as z.ZodType<Configuration>,
     program: text,
     commit: text.optional(),
@@ -26,7 +26,7 @@ export const runEventSchema = z.discriminatedUnion('event', [
     codePath: text,
     dtype: text,
     parameters: z.int(),
-    /** A sha256 of the training and of the validation shards, by which `compare` distinguishes data; tokens of an epoch. */
+    /** `train`, `val`: sha256 of the shards of each split, by which `compare` distinguishes data. `epoch`: tokens of an epoch. */
     data: z.object({ train: text.optional(), val: text.optional(), epoch: z.int().optional() }).optional(),
     resumedFrom: step.optional(),
     /** The machine name of each rank, if there are several ranks. */
@@ -41,7 +41,7 @@ export const runEventSchema = z.discriminatedUnion('event', [
     lr: number,
     tokensPerSecond: number,
     ms: number,
-    /** Tokens whose gradient in FP8 may have saturated; absent if none. */
+    /** Number of tokens whose FP8 gradient may have saturated in the head; absent if 0. */
     saturated: number.optional(),
     /** True if --skip-spikes left out the step's update. */
     skipped: z.boolean().optional(),
@@ -55,14 +55,14 @@ export const runEventSchema = z.discriminatedUnion('event', [
     bytes: z.int().optional(),
     /** Standard error of the loss, from the spread of the sequences' losses. */
     standardError: number.optional(),
-    /** In a run's last validation: the mean loss of each sequence, or of 1,000 spread evenly. */
+    /** Only in a run's last validation: the mean loss of each sequence, or of 1,000 evenly spread sequences if there are more. */
     sequenceLosses: z.array(number).optional(),
   }),
-  // Fractions of `questions` answered correctly, choosing the ending with the smallest sum (acc) or mean (accNorm) of losses.
+  // Fractions of `questions` whose right ending has the smallest sum (acc) or the smallest mean (accNorm) of token losses.
   z.looseObject({ event: z.literal('hellaswag'), step, acc: number, accNorm: number, questions: z.int() }),
   z.looseObject({ event: z.literal('sample'), step, text: text }),
-  // ms: from when the save was due until it was on the disk. During waitedMs training waited for the previous save, and during
-  // heldMs until the device's copy was enqueued; the copy itself is part of the next step's time.
+  // ms: from when the save was due until the save was on the disk. waitedMs: how long training waited for the previous save. heldMs:
+  // how long training then waited until the copy from the device was enqueued. The copy itself adds to the next step's time.
   z.looseObject({ event: z.literal('checkpoint'), step, path: text, ms: time, heldMs: time, waitedMs: time }),
   // A checkpoint that was due could not be written.
   z.looseObject({ event: z.literal('notSaved'), step, reason: text }),
@@ -79,10 +79,10 @@ export const runEventSchema = z.discriminatedUnion('event', [
   z.looseObject({ event: z.literal('done'), steps: step, seconds: number, weights: text, skipped: step.optional() }),
 ]);
 
-/** Removes the index signature for unknown fields, with which every name would be a field of every event. */
+/** An event's type without the index signature for unknown fields, which would make every name a field of every event. */
 type Declared<E> = E extends unknown ? { [K in keyof E as string extends K ? never : K]: E[K] } : never;
 
-/** One line of a run log; `event` distinguishes the kinds. */
+/** One line of a run log; the field `event` says which kind the line is. */
 export type RunEvent = Declared<z.infer<typeof runEventSchema>>;
 
 /** Formats a value as JSON, with NaN and infinities as text. */
@@ -95,11 +95,11 @@ export function formatEvent(event: RunEvent): string {
   return `${text.slice(0, -1)}${checksumOf(text)}}\n`;
 }
 
-/** The last field of a line: the CRC-32 of the rest of the line, which detects every change of up to four consecutive bytes. */
+/** The last field of a line: the CRC-32 of the rest of the line, which detects every change within four consecutive bytes. */
 const checksumOf = (text: string): string => `,"crc32":"${crc32(text).toString(16).padStart(8, '0')}"`;
 const checksum = /,"crc32":"[^"]*"(?=\}$)/;
 
-/** The event of a line. @throws ZodError, SyntaxError, or Error if its checksum differs; lines of earlier versions have none */
+/** The event of a line. @throws ZodError, SyntaxError, or Error for a wrong checksum; lines of earlier versions have no checksum */
 export function parseEvent(line: string): RunEvent {
   const whole = line.replace(/\n$/, '');
   const [found] = checksum.exec(whole) ?? [];

@@ -1,5 +1,5 @@
-// Opens a run folder for writing, and appends events to its log: one line per event, one write per line. If a write fails, lines
-// wait in memory, so a full disk neither loses lines nor ends the run.
+// Opens a run folder for writing, and appends events to its log: one line per event, one write per line. If a write fails, the lines
+// stay in memory until a later write succeeds, so a full disk neither loses lines nor ends the run.
 import { closeSync, constants, fstatSync, fsyncSync, ftruncateSync, readFileSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { attempt, explained, Gpt2Error, gpt2Error } from '../base/errors.ts';
@@ -54,8 +54,8 @@ export class RunLog {
   }
 
   /**
-   * Continues a run's log after its first `bytes` bytes; the rest is cut off. If a crash of the machine left an incomplete line,
-   * or lines that are not events, at the end of the kept bytes, that end is cut off too, so that the next event starts a new line.
+   * Continues a run's log after its first `bytes` bytes; the rest is cut off. A crash of the machine can leave an incomplete line, or
+   * lines that are not events, at the end of the kept bytes. That end is cut off too, so that the next event starts a new line.
    * @throws Gpt2Error if the log cannot be written
    */
   static resume(run: string, { configuration, bytes }: { configuration: Configuration; bytes: number }): RunLog {
@@ -105,7 +105,7 @@ export class RunLog {
   #writeWaiting(): void {
     try {
       for (let line = this.#waiting[0]; line; line = this.#waiting[0]) {
-        // One write, unless the disk accepts only part of the line: the next write then reports why, and the line is repeated.
+        // One write is enough, unless the disk accepts only part of the line: the next write then fails with the reason.
         for (let done = 0; done < line.length; ) {
           done += writeSync(this.#open.log, line, done, line.length - done, this.#bytes + done);
         }
@@ -126,8 +126,8 @@ export class RunLog {
   }
 
   /**
-   * Writes a lost log again, with every line so far: at its old path, or in a folder next to the old one if the path is taken.
-   * @returns the run folder and how the log was lost; undefined: nothing is lost
+   * Writes a lost log again, with every line so far: in `run`, or, if another run or file has taken that path, in a folder next to it.
+   * @returns the run folder and how the log was lost; undefined if the log is in place
    * @throws Gpt2Error if the log cannot be written
    */
   restore(run: string, configuration: Configuration): { out: string; lost: string } | undefined {
@@ -148,7 +148,7 @@ export class RunLog {
         return { out, lost };
       } catch (cause) {
         if (!(cause instanceof Gpt2Error)) throw cause;
-        // Try the next folder if this one is taken: by a run (an error without cause) or by a file (EEXIST). Other causes are disk errors.
+        // Try the next folder if `out` is taken by a run (an error without cause) or by a file (EEXIST). Other causes are disk errors.
         const { code = 'EEXIST' } = (cause.cause ?? {}) as NodeJS.ErrnoException;
         if (code === 'EEXIST') continue;
         throw gpt2Error`${lost} and cannot be written again: ${cause}`;
@@ -170,7 +170,7 @@ export class RunLog {
   }
 }
 
-/** Locks a run before anything in its folder changes. @throws Gpt2Error if another process writes the run; `failed` otherwise */
+/** Locks a run, then calls `open`. @throws Gpt2Error if another process writes the run; for other errors, the result of `failed` */
 function openLocked(run: string, failed: (cause: unknown) => Gpt2Error, open: (lock: RunLock) => RunLog): RunLog {
   let lock: RunLock | undefined;
   try {
@@ -184,7 +184,7 @@ function openLocked(run: string, failed: (cause: unknown) => Gpt2Error, open: (l
   throw busy(run);
 }
 
-/** Bytes up to the end of the last line that is an event. */
+/** Length in bytes of a log up to the end of its last line that is an event. */
 function lengthOfEvents(log: Buffer): number {
   let end = log.lastIndexOf('\n') + 1;
   while (end > 0) {

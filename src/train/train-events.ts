@@ -7,8 +7,8 @@ import { boundHooks, checkHooks, StoppedError, type TrainHooks, type TrainResult
 import { train } from './train.ts';
 
 /**
- * Trains as the options say and yields each event after it was written to the run log; returns the result of the run. Leaving the
- * loop early saves and stops the run after the step in progress, as Ctrl-C does.
+ * Trains as the options say, yields each event once it is in the run log, and returns the result of the run. Leaving the loop early
+ * saves the run and stops it after the step in progress, as Ctrl-C does.
  * @throws as `train`
  * @example
  * const small = { layers: 2, channels: 64, heads: 2, device: 'cpu', batch: 2, sequence: 32 };

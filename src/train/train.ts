@@ -1,4 +1,4 @@
-// Trains from options to the last checkpoint, alone or as one of several ranks.
+// Runs a training from its options to the last checkpoint, in a single process or as one of several ranks.
 import { attempt, Gpt2Error, gpt2Error, InterruptedError, UsageError, usageError, words } from '../base/errors.ts';
 import { nameSources, resolveSources, type Sources } from '../options/sources.ts';
 import { isRoot, Ranks } from '../ranks/ranks.ts';
@@ -22,7 +22,7 @@ import { Session } from './run/session.ts';
  * const small = { layers: 2, channels: 64, heads: 2, device: 'cpu', batch: 2, sequence: 32 };
  * const { out, loss } = await train({ ...small, steps: 2, valEvery: 0, out: 'runs/small' });
  *
- * let read = 0; // batches of a program, which a resumed run reads from where it stopped
+ * let read = 0; // a program's batches; with position and seek, a resumed run continues at the next batch
  * const batches = {
  *   next: () => ({ inputs: new Int32Array(64).fill(read++), targets: new Int32Array(64).fill(read) }),
  *   position: () => read,
@@ -37,7 +37,7 @@ export async function train(options: ProgramOptions, hooks: TrainHooks = {}): Pr
   return trainSources(resolveSources(plain), hooks, parts);
 }
 
-/** As `train`, for options already merged with --config, --preset and --recipe. */
+/** Trains as `train` does, from options already merged with --config, --preset and --recipe. */
 export async function trainSources(
   sources: Sources,
   ofProgram: TrainHooks,
@@ -55,7 +55,7 @@ export async function trainSources(
     if (!place && (asked.ranks ?? 1) > 1) throw new UsageError(oneGpu);
     if (place) ranks = resources.keep(await Ranks.join(place, notice, signal));
     const { resume, out } = asked;
-    // Check before notices about resuming. Only rank 0 checks, because the check briefly takes the run's lock.
+    // Before notices about resuming, check that no other process writes the run: on rank 0 only, as the check briefly takes the run's lock.
     if (resume && out !== undefined && isRoot(ranks)) refuseBusyRun(out);
     const resolve = () => resolveOptions(asked, { notice, onProgress, signal }, place, parts);
     const resolved = await (ranks ? ranks.afterRoot(resolve) : resolve());
@@ -73,7 +73,7 @@ export async function trainSources(
   } catch (error) {
     const ended =
       error instanceof InterruptedError ? new StoppedError(error.message, signal) : nameSources(error, sources);
-    // Tell the other ranks before closing anything: closing waits for collectives that they have to abandon.
+    // Tell the other ranks before closing anything: closing waits for collectives, which the other ranks must abandon first.
     failure = { error: await endOf(ranks, session?.describe(ended) ?? ended) };
     // An earlier error takes precedence over an error of closing.
     await resources.close().catch((closing: Error) => notice(closing.message));
@@ -82,7 +82,7 @@ export async function trainSources(
   return { ...result!, ...lossesOf(result!.out) };
 }
 
-/** The error with which every rank ends. A request to stop is no failure: each rank then ends with a separate `StoppedError`. */
+/** The error with which this rank ends. After a failure all ranks end with the same error; a request to stop is no failure. */
 async function endOf(ranks: Ranks | undefined, error: unknown): Promise<unknown> {
   if (!ranks) return error;
   if (!(error instanceof StoppedError)) return ranks.fail(error);
@@ -91,7 +91,7 @@ async function endOf(ranks: Ranks | undefined, error: unknown): Promise<unknown>
 }
 
 /**
- * The result of a resumed run that has nothing left to do or to log.
+ * The result of a resumed run that has nothing left to do or to log; undefined for any other run.
  * @throws UsageError for --dry-run; Gpt2Error if --steps is less than the steps already done
  */
 function finishedRun({ checkpoint, options: { out, steps, dryRun } }: Resolved): TrainResult | undefined {
@@ -102,7 +102,7 @@ function finishedRun({ checkpoint, options: { out, steps, dryRun } }: Resolved):
   return step === steps && eventsAt(out, step).some(({ event }) => event === 'done') ? { out, steps } : undefined;
 }
 
-/** Prints that the run is finished; rank 0 also removes the remains of killed saves. */
+/** Prints that the run is finished. If `tidies` (on rank 0), also removes the remains of interrupted saves. */
 function reportFinished({ out, steps }: TrainResult, tidies: boolean, notice: (text: string) => void): void {
   notice(words`the run in ${out} is finished: ${steps} of ${steps} steps are done; give a larger --steps to continue`);
   if (!tidies) return;

@@ -13,14 +13,14 @@ import { type SequenceLosses, sequenceLosses, type WorkOptions } from './sequenc
 
 export interface EvaluateOptions extends Omit<WorkOptions, 'signal'> {
   readonly shards: readonly string[];
-  /** The tokenizer of the shards, or the name of a built-in one: "gpt2" or "bytes". Default: unknown, without bits per byte. */
+  /** The tokenizer of the shards, or the name of a built-in one: "gpt2" or "bytes". Default: unknown; no bits per byte. */
   readonly tokenizer?: Tokenizer | string | undefined;
   /** Sequences that run together; the results do not depend on this number. */
   readonly batch: number;
   readonly sequence: number;
-  /** Tokens to predict, as whole sequences, at least one, spread evenly over the set. Default and maximum: all. */
+  /** Number of tokens to predict, in whole sequences (one or more) spread evenly over the set. Default and maximum: all tokens. */
   readonly tokens?: number | undefined;
-  /** Called with one-line notices: deviations from the options, and the number of tokens left out. */
+  /** Called with one-line notices about deviations from the options, and about the number of tokens left out. */
   readonly notice?: ((text: string) => void) | undefined;
 }
 
@@ -34,7 +34,7 @@ export interface Evaluation extends Omit<SequenceLosses, 'losses'> {
 }
 
 /**
- * Measures a model's loss on a data set, in whole sequences: all of them, or evenly spread ones that hold `tokens` tokens.
+ * Measures a model's loss on a data set: on all whole sequences, or on evenly spread sequences with `tokens` tokens together.
  * @param model must have activations for batch x sequence tokens
  * @throws UsageError without shards, for an unknown tokenizer, or if `sequence` is over the model's context; Gpt2Error for a
  * shard that is damaged, has a token outside the vocabulary or was made with another tokenizer, or if every shard is too

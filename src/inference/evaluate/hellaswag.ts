@@ -16,11 +16,11 @@ import type { WorkOptions } from './sequence-losses.ts';
 
 /** Rows are padded to a multiple of this number of tokens, at most to the sequence length. */
 const widthStep = 32;
-/** The CUDA library sizes attention's workspace as if rows were as long as the next multiple of this number. */
+/** The CUDA library sizes attention's workspace for rows whose length is rounded up to a multiple of this number of tokens. */
 const workspaceStep = 128;
 const upTo = (step: number, length: number): number => Math.ceil(length / step) * step;
 
-/** The tokens of a question's context and one of its completions. */
+/** The tokens of a question's context, followed by one of the question's completions. */
 interface Row {
   readonly question: number;
   readonly completion: number;
@@ -36,7 +36,7 @@ export interface Hellaswag {
   readonly questions: readonly Question[];
   /** One row per completion of each question, sorted by width. */
   readonly rows: readonly Row[];
-  /** Number of rows that were too long, and so lost the beginning of their context. */
+  /** Number of rows that were too long, so that the beginning of their context was cut off. */
   readonly cut: number;
 }
 
@@ -138,14 +138,14 @@ export async function completionLosses(model: Model, { questions, rows }: Hellas
     const activations = model.activations.at(together.length, width);
     await runBatch(model, activations, () => found, losses.subarray(0, together.length * width));
     for (const [index, { question, completion, tokens, context }] of together.entries()) {
-      // The loss at a position is the loss of the next token.
+      // `losses` at a position holds the loss of the next token, so a completion's losses begin at the last token of its context.
       const first = index * width + context - 1;
       const count = tokens.length - context;
       for (let at = first; at < first + count; at++) sums[question]![completion]! += losses[at]!;
     }
     progress?.(done, rows.length);
   }
-  // A sum was computed on one rank and is 0 on all others. Send the sums as strings, because JSON has no NaN.
+  // Each sum was computed on one rank and is 0 on all others. Send the sums as text, because JSON has no NaN.
   const ofRank = signal?.aborted ? null : sums.map((each) => Array.from(each, String));
   const all = ranks ? await ranks.allGather(ofRank) : [ofRank];
   if (!all.every((each) => each !== null)) throw new InterruptedError('stopped before all questions were asked');
@@ -155,6 +155,6 @@ export async function completionLosses(model: Model, { questions, rows }: Hellas
 const sumOf = (all: readonly string[][][], question: number, completion: number): number =>
   all.reduce((sum, theirs) => sum + Number(theirs[question]![completion]), 0);
 
-/** Index of the smallest value, the first of equal ones; -1 if all are NaN. */
+/** Index of the smallest value; of equal values, the first. -1 if all are NaN. */
 const least = (values: readonly number[]): number =>
   values.reduce((found, value, index) => (value < (values[found] ?? Number.POSITIVE_INFINITY) ? index : found), -1);

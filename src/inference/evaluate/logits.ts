@@ -8,7 +8,7 @@ import type { Model } from '../../model/model.ts';
 /**
  * The logits of each token of the vocabulary after each input, in fp32: [B,T,V]. On a GPU in bf16 the logits are rounded to bf16.
  * @param batch `inputs` [B,T], such as a loader's batch
- * @param sizes `sequence`: T; default: the model's T if it divides the number of inputs, else all inputs are one sequence
+ * @param sizes `sequence`: T. Default: the T of the model's activations if T divides the number of inputs, else one sequence
  * @throws ShapeError for inputs that do not fit the model's activations, or a token outside the vocabulary
  * @example
  * const values = await logits(model, { inputs: Int32Array.of(15496, 11, 995) }); // [1,3,V]

@@ -1,4 +1,4 @@
-// The mean loss of a model over batches of tokens. State that training keeps between steps stays unchanged.
+// The mean loss of a model over batches of tokens. Does not change the state that training keeps between steps.
 import { checkArguments, checkGiven, whole } from '../../base/checks/given.ts';
 import { gpt2Error, InterruptedError, ShapeError } from '../../base/errors.ts';
 import { writeBatch } from '../../data/batches/batch.ts';
@@ -16,8 +16,8 @@ interface Sizes {
 }
 
 /**
- * Mean loss per target that is not -1, in nats, over `batches` batches of B x T tokens from `nextBatch`. As in training, the loss
- * of an untied head counts the rows that pad the vocabulary to a multiple of 128, which `logits` leaves out.
+ * Mean loss per target that is not -1, in nats, over `batches` batches of B x T tokens from `nextBatch`. As in training, the softmax
+ * of an untied head includes the rows that pad the vocabulary to a multiple of 128; `logits` leaves these rows out.
  * @throws ShapeError for a batch that is not B x T tokens of the vocabulary, or does not fit in the model's activations; Gpt2Error
  * if all targets are -1
  * @example const loss = await meanLoss(model, { batch: 4, sequence: 64, batches: 2 }, () => loader.next());
@@ -32,8 +32,8 @@ export async function meanLoss(model: Model, sizes: Sizes, nextBatch: () => Batc
 }
 
 /**
- * The sum of all losses in nats, and the number of targets that are not -1. The sum is in double and hardly rounds, so it can be
- * divided into partial sums.
+ * The sum of all losses in nats, and the number of targets that are not -1. The sum is in double, so its rounding is negligible,
+ * and sums over some of the batches can be added.
  * @throws ShapeError as `meanLoss`; InterruptedError if `signal` is aborted before the last batch
  */
 export async function summedLoss(
@@ -54,9 +54,9 @@ export async function summedLoss(
 }
 
 /**
- * The loss of each token but the first, from the tokens before it, in nats: [tokens - 1]. For an untied head, see `meanLoss`.
+ * The loss in nats of each token but the first, predicted from the earlier tokens: [tokens - 1]. For an untied head, see `meanLoss`.
  * @param tokens at least two, at most T + 1 for activations of T tokens
- * @param targets tokens to predict, one fewer than `tokens`; default: `tokens` without the first. A target of -1 has a loss of 0
+ * @param targets tokens to predict, one fewer than `tokens`; default: `tokens` without the first. The loss of a target of -1 is 0.
  * @throws ShapeError for other lengths, or a token outside the vocabulary
  * @example const [afterHello] = await lossesOf(model, encode('Hello world'));
  */

@@ -6,7 +6,7 @@ import type { Model } from '../../model/model.ts';
 import type { Ranks } from '../../ranks/ranks.ts';
 import { runBatch } from './mean-loss.ts';
 
-/** How the work of an evaluation is divided, watched and stopped. */
+/** The ranks that share an evaluation, the signal that stops the evaluation, and a callback for its progress. */
 export interface WorkOptions {
   /** Ranks that share the work; all get the same result. */
   readonly ranks?: Ranks | undefined;
@@ -17,7 +17,7 @@ export interface WorkOptions {
 }
 
 interface SequenceOptions extends WorkOptions {
-  /** Number of sequences that run together, at most what the model's activations hold. */
+  /** Number of sequences that run together, at most as many as the model's activations hold. */
   readonly batch: number;
   /** Number of bytes of each token's text, by token id; undefined if unknown. */
   readonly lengths: Uint8Array | undefined;

@@ -7,7 +7,7 @@ import { choiceKinds, describeCut, type GenerateOptions, generate, seedKind } fr
 
 /** Options of `generateText`; some are options of `generate`. */
 export interface TextGenerationOptions extends Pick<GenerateOptions, 'temperature' | 'topK' | 'topP' | 'whenFull'> {
-  /** Most tokens to generate. Default 128. */
+  /** Maximum number of tokens to generate. Default 128. */
   readonly tokens?: number | undefined;
   /** The same weights, prompt and seed give the same text. Default 42. */
   readonly seed?: number | undefined;
@@ -22,7 +22,7 @@ const caches = new WeakMap<Model, KeyValueCache>();
 
 /**
  * Continues a prompt and returns the new text, without the prompt, up to the end of the document or `tokens` tokens. If the
- * prompt is longer than the model's context, the model sees only its end. Only one call at a time may use a model.
+ * prompt is longer than the model's context, the model sees only the end of the prompt. Only one call at a time may use a model.
  * @throws UsageError for a wrong option; Gpt2Error for a vocabulary without a known tokenizer, or weights that have diverged
  * @example console.log(await generateText(model, 'ROMEO:', { tokens: 8, temperature: 0.8 }));
  */

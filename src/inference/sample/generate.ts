@@ -1,5 +1,5 @@
-// Generates texts token by token with a key-value cache: each prompt runs at once, then each step, recorded as a graph, adds a
-// token to all texts. The device runs ahead of the host. The op `sample` chooses tokens; tokenizers turn them into text.
+// Generates texts token by token with a key-value cache. Each prompt is processed in one pass; then each step, recorded as a graph,
+// adds a token to every text. The device runs ahead of the host. The op `sample` chooses tokens; tokenizers turn them into text.
 import { argumentKinds, checkArguments, checkGiven, checkValue, real, whole } from '../../base/checks/given.ts';
 import { gpt2Error, usageError } from '../../base/errors.ts';
 import { decode } from '../../model/decode.ts';
@@ -9,11 +9,11 @@ import type { Tensor } from '../../native/tensor.ts';
 import { sample } from '../../ops/ops.generated.ts';
 
 export interface Choice {
-  /** Divides the logits; 0 always chooses the most likely token. */
+  /** The logits are divided by this temperature; 0 always chooses the most likely token. */
   readonly temperature: number;
   /** Number of most likely tokens among which to choose; 0: all. */
   readonly topK: number;
-  /** Choose among the most likely tokens that together have this probability (Holtzman et al. 2019); 1: all. */
+  /** Choose among the most likely tokens whose probabilities add up to this value (Holtzman et al. 2019); 1: all tokens. */
   readonly topP: number;
 }
 
@@ -22,18 +22,18 @@ type OptionalChoice = { readonly [K in keyof Choice]?: Choice[K] | undefined };
 /** Defaults: temperature 1, topK 0, topP 1. */
 export interface GenerateOptions extends OptionalChoice {
   /**
-   * Token ids of the beginning of each text, such as [endOfText], which opens every document. A model with a document mask knows
-   * that id: an empty prompt stands for it. If a prompt is longer than the cache's window, the model sees only its end.
+   * Token ids at the beginning of each text, such as [endOfText], the token that opens every document. For a model with a document
+   * mask, an empty prompt means [endOfText]. If a prompt is longer than the cache's window, the model sees only the prompt's end.
    */
   readonly prompts: readonly ArrayLike<number>[];
-  /** Index of the first text among all texts of a seed; each index has separate random choices. Default 0. */
+  /** Index of the first text among all texts of `seed`. Texts of different indices have independent random choices. Default 0. */
   readonly firstText?: number | undefined;
-  /** Most tokens to generate for each text. */
+  /** Maximum number of tokens to generate for each text. */
   readonly tokens: number;
   readonly seed: number;
   /** A token that ends a text and is not yielded. Default: none, or the end of text of a model with a document mask. */
   readonly stopAt?: number | undefined;
-  /** A text longer than the cache's window drops its older half ("slide") or ends ("stop"). Default slide. */
+  /** If a text fills the cache's window, the window keeps its newer half ("slide") or the text ends ("stop"). Default slide. */
   readonly whenFull?: 'slide' | 'stop' | undefined;
 }
 
@@ -50,9 +50,9 @@ interface Text {
   readonly seed: number;
   readonly tokens: number[];
   left: number;
-  /** Number of the window's tokens that the model has processed; the token after them is chosen already. */
+  /** Number of tokens in the window that the model has processed; the next token is already chosen. */
   run: number;
-  /** Number of the window's tokens that the host has read. */
+  /** Number of tokens in the window that the host has read. */
   known: number;
   ended: boolean;
 }
@@ -60,7 +60,7 @@ interface Text {
 /** Steps between two reads of tokens: 16 tokens of d12 take about 2 ms on an H100, and the host polls every millisecond. */
 const stepsAhead = 16;
 
-/** The ranges of a seed and of the options of a choice. */
+/** The ranges of a seed and of the options by which a token is chosen. */
 export const seedKind = whole(-(2 ** 31), 2 ** 32 - 1);
 export const choiceKinds = {
   temperature: real(0),
@@ -134,7 +134,7 @@ export async function* generate(cache: KeyValueCache, options: GenerateOptions):
 async function* steps(cache: KeyValueCache, texts: readonly Text[], step: { run(): void }, stopAt: number | undefined) {
   const { device } = cache.model;
   const ahead = device.graphs ? stepsAhead : 1;
-  // A text's tokens that are chosen but not read yet number run + 1 - known: one after openWindow.
+  // The device has chosen `run + 1 - known` tokens of a text that the host has not read; right after openWindow, one token.
   const leftOf = (text: Text) => Math.min(cache.window - text.run, text.left - (text.run + 1 - text.known));
   let left = Math.min(...texts.map(leftOf));
   const enqueue = (copy: TokenCopy): Pending => {
@@ -162,7 +162,7 @@ async function* steps(cache: KeyValueCache, texts: readonly Text[], step: { run(
   }
 }
 
-/** A copy of tokens to the host that has been enqueued, and the number of tokens of each text's window in the copy. */
+/** An enqueued copy of tokens to the host, and for each text the number of tokens in its window when the copy runs. */
 interface Pending {
   readonly copy: TokenCopy;
   readonly ends: readonly number[];
@@ -188,14 +188,14 @@ function* read(text: Text, chosen: Int32Array, stopAt: number | undefined): Gene
 }
 
 /**
- * Runs the end of a text from the start of the window, and chooses the next token. A new text may fill the window. A text that has
- * outgrown the window runs only half a window again, so that the next tokens are added one by one.
+ * Processes the end of a text from the start of the window, and chooses the next token. A new text may take the whole window. A text
+ * that has filled the window keeps only its last half window, so that further tokens fit.
  */
 function openWindow(cache: KeyValueCache, text: Text, choice: Choice): void {
   const { model, window } = cache;
   const { endOfText } = model.config;
   const fitting = text.tokens.slice(-(text.run > 0 ? Math.ceil(window / 2) : window));
-  // A model with a document mask sees only the last document.
+  // With a document mask the model attends only to the last document, so only that document is processed.
   const seen = fitting.slice(endOfText === undefined ? 0 : Math.max(0, fitting.lastIndexOf(endOfText)));
   const view = cache.text(text.index);
   // Derive a new seed for the window: a choice depends on seed and position, and positions restart at 0.
@@ -210,7 +210,7 @@ function openWindow(cache: KeyValueCache, text: Text, choice: Choice): void {
   text.known = seen.length;
 }
 
-/** The recorded program that adds a token to every text. */
+/** The step that adds a token to every text, recorded at the first call for each choice. */
 function stepOf(cache: KeyValueCache, choice: Choice): { run(): void } {
   const { model, texts, programs } = cache;
   const key = Object.values(choice).join(' ');
@@ -237,7 +237,7 @@ function promptOf({ model: { config } }: KeyValueCache, prompt: ArrayLike<number
   if (prompt.length === 0 && config.endOfText === undefined)
     throw usageError`an empty prompt stands for end of text, whose id this model does not know; give [tokenizer.endOfText]`;
   const text = prompt.length > 0 ? Array.from(prompt) : [config.endOfText!];
-  // An index, because the invalid value itself may be undefined.
+  // Find the index, because the invalid value itself may be undefined.
   const outside = text.findIndex((id) => !Number.isInteger(id) || id < 0 || id >= config.vocabularySize);
   if (outside >= 0) {
     throw gpt2Error`the prompt has the token ${text[outside]}, outside the model's vocabulary of ${config.vocabularySize}; use the model's tokenizer`;
@@ -246,8 +246,8 @@ function promptOf({ model: { config } }: KeyValueCache, prompt: ArrayLike<number
 }
 
 /**
- * A 32-bit seed for a text, or for a later window of the text, unrelated to the seeds of its neighbours (the finalizer of
- * SplitMix64, Steele et al. 2014).
+ * A 32-bit seed for a text, or for a later window of a text, from the finalizer of SplitMix64 (Steele et al. 2014). Seeds of
+ * neighbouring indices are unrelated.
  */
 export function textSeed(seed: number, index: number): number {
   let mixed = BigInt.asUintN(64, (BigInt.asUintN(32, BigInt(seed)) << 32n) + BigInt(index) + 1n);

@@ -1,5 +1,5 @@
 // Locates the first NaN or infinity of a training step: computes the step's micro-batches again, op by op, and checks each op's
-// outputs as soon as they are written. Every output is copied to the host, which is slow, so only runs that have stopped do this.
+// outputs as soon as they are written. Every output is copied to the host, which is slow, so this runs only after a step has failed.
 import type { Batch } from '../../data/batches/loader.ts';
 import type { ParameterArena } from '../../model/arena.ts';
 import type { Model } from '../../model/model.ts';
@@ -20,7 +20,7 @@ export interface Finding {
   readonly layer?: number;
   /** The op's C name, such as "gpt2_matmul_backward_input"; absent if `microBatch` is absent. */
   readonly op?: string;
-  /** The op's argument in cuda/gpt2.h, then the tensor's name: "din (dbranch)". Without an op, the name of a parameter. */
+  /** The op's argument in cuda/gpt2.h and the tensor's name, such as "din (dbranch)". If `op` is absent, a parameter's name. */
   readonly tensor: string;
   /** The first value in the tensor that is not finite. */
   readonly value: 'NaN' | 'Infinity' | '-Infinity';
@@ -35,9 +35,9 @@ export function describeFinding({ microBatch, layer, op, tensor, value }: Findin
 
 /**
  * Computes a step's gradients again and finds the first number that is not finite. `finding` is undefined if all numbers are
- * finite; even then the norm of the gradients can exceed fp32.
+ * finite; even then the norm of the gradients can exceed the range of fp32.
  * @param nextBatch returns the step's micro-batches in order
- * @param step index of the step, for its attention windows; default: the model's windows
+ * @param step index of the step, which determines its attention windows; default: the model's windows
  */
 export async function locate(
   trainer: Trainer,
@@ -76,7 +76,7 @@ export async function locate(
   const { device } = model;
   const begin = (index: number) => {
     microBatch = index;
-    // Clear tensors before they are checked: the head writes its rows in chunks, and the rest may hold an earlier step's NaN.
+    // Fill these tensors with zeros: the head writes its rows in chunks, and rows not yet written may hold an earlier step's NaN.
     const stale = [dresidual, dbranch, dqkv, whole.losses, ...(dfc ? [dfc] : [])];
     if (index === 0) stale.push(gradients.matrices, gradients.vectors);
     for (const { pointer, bytes } of stale) device.call('fillZero', { destination: pointer, bytes });
@@ -95,7 +95,7 @@ function inWeights({ config, weights }: Model): Finding | undefined {
   return undefined;
 }
 
-/** Matches the name of a parameter's tensor; the group is the layer's index. */
+/** Matches the name of a parameter's tensor; the capture group is the layer's index. */
 const parameterName = /^(?:weights|gradients|master weights)\.(?:h\.(\d+)\.)?/;
 
 /** The layer's index in the first tensor name that has one; undefined outside the layers. */
@@ -107,14 +107,14 @@ function layerOf(tensors: readonly Tensor[]): number | undefined {
   return undefined;
 }
 
-/** The tensor's name with the layer's index. With --recompute, layers share tensors, whose names ("h.qkv") lack the index. */
+/** Adds the layer's index to a tensor's name: with --recompute, layers share tensors, so names such as "h.qkv" lack the index. */
 const ownName = ({ name }: Tensor, layer: number | undefined): string =>
   layer === undefined ? name : name.replace(/^h\.(?!\d)/, `h.${layer}.`);
 
 /** The tensors of a step to check: activations and their gradients, weights and weight gradients. */
 function tensorsOf({ model, gradients, options }: Trainer): Tensor[] {
   const set = model.activations.at(options.batch, options.sequence);
-  // Leave out logits, whose contents after the classifier differ between libraries, and the mostly unwritten FP8 weights.
+  // Leave out the logits, because after the classifier libraries leave different values there, and FP8 weights, mostly unwritten.
   const { logits: _, ...ofModel } = set.model;
   const { weight: __, headTransposed: ___, ...ofFp8 } = set.fp8;
   const parameters = (arena: ParameterArena) => parameterTable(model.config).map(({ name }) => arena.get(name));

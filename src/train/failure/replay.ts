@@ -21,17 +21,17 @@ export interface ReplayOptions {
   readonly dtype?: Dtype;
   /** CPU threads; 0, the default, takes all cores. */
   readonly threads?: number;
-  /** Folders with kernel cards, whose kernels compute ops in place of the library's. */
+  /** Folders with kernel cards; their kernels replace the library's kernels. */
   readonly kernels?: readonly string[];
 }
 
 /**
- * Computes the step of a capture again, without an update.
+ * Computes the step of a capture again, without an update, and compares the results with the recorded results.
  * @param path folder of the capture
  * @throws UsageError for an invalid device; Gpt2Error for a capture that is damaged or does not fit the device
  */
 export async function replay(path: string, options: ReplayOptions = {}) {
-  // Check --device first, to report a mistake before the capture is read, which takes long for a large model.
+  // Check --device before reading the capture, because reading the capture of a large model takes long.
   if (options.device !== undefined) selectDevice(options.device);
   const capture = readCapture(path);
   const { manifest } = capture;

@@ -8,7 +8,7 @@ import type { Device } from '../../native/device.ts';
 import type { BegunStep } from '../step/trainer.ts';
 import { createTraining, type TrainingSizes } from '../step/training.ts';
 
-/** Milliseconds: the longest measurement, and the time after which a measurement ends once two steps are done. */
+/** Milliseconds: a measurement takes at most `most`, and ends after `enough` if two steps are done by then. */
 const [most, enough] = [10_000, 2000];
 
 /**
@@ -46,7 +46,7 @@ export async function measureStep(
       do {
         const begun = await trainer.begin(steps, 0, nextBatch, {}, undefined, steps === 0 ? isLeft : undefined);
         trainer.update();
-        // Wait for the previous step: as in a run, a GPU works on it while the host enqueues. Only the first step is awaited at once.
+        // Wait for the previous step, so that a GPU works while the host enqueues, as in a run. Only step 0 is awaited at once.
         await (steps === 0 ? begun : previous)?.finished();
         previous = begun;
         steps++;
@@ -57,7 +57,7 @@ export async function measureStep(
     mark();
     await device.finished();
     if (steps === 0) return (accumulation * device.elapsed(marks[0]!, marks[1]!)) / 1000;
-    // Drop the first half of the steps, a warmup: the JavaScript compiler slows the first steps of a process (throughput.ts).
+    // Drop the first half of the steps as a warmup: the JavaScript compiler slows the first steps of a process (throughput.ts).
     const after = Array.from({ length: steps }, (_, step) => step * measured).slice(Math.floor(steps / 2));
     const between = (marksLater: number) =>
       median(after.map((at) => device.elapsed(marks[at]!, marks[at + marksLater]!)));

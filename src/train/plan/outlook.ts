@@ -1,11 +1,11 @@
-// Estimates the outlook of a run (steps, tokens, epochs, time, bytes of a checkpoint), and warns of unusual values.
+// Computes the outlook of a run: its steps, tokens, epochs, estimated time and checkpoint size. Warns of unusual values.
 import { gpt2Error, words } from '../../base/errors.ts';
 import { askedSteps } from '../../options/complete-options.ts';
 import type { ResolvedOptions } from '../../options/table.ts';
 import { formatBytes, formatCount, formatDuration } from '../../report/format-numbers.ts';
 
 export interface Outlook {
-  /** The step at which a resumed run continues; else 0. */
+  /** The step at which the run starts: 0, or the checkpoint's step for a resumed run. */
   readonly from: number;
   /** Number of steps after `from`, up to --stop-after. */
   readonly steps: number;
@@ -13,15 +13,15 @@ export interface Outlook {
   readonly tokens: number;
   /** Passes over the training split in these steps; 0 for a program's batches, and with --overfit-batch. */
   readonly epochs: number;
-  /** Seconds of one step (`stepSeconds`), and of all steps, validations and the last save (`seconds`); undefined if unknown. */
+  /** `stepSeconds`: time of one step. `seconds`: time of all steps, all validations and the last save. Undefined if unknown. */
   readonly stepSeconds: number | undefined;
   readonly seconds: number | undefined;
   readonly checkpointBytes: number;
-  /** Whether the times are rough: from a GPU's data sheet, without the exchange between ranks, or without --kernel's kernels. */
+  /** Whether the times are rough: they come from a GPU's data sheet, or leave out the ranks' communication or --kernel's kernels. */
   readonly isAbout?: boolean;
 }
 
-/** Number of steps of a run, by default one epoch. @throws Gpt2Error if the data fill no step, or the warmup is longer than the run */
+/** Number of steps of a run; default: one epoch. @throws Gpt2Error if the data are less than one step, or the warmup is too long */
 export function stepsOf(options: ResolvedOptions, trainingTokens: number): number {
   const { data, totalBatch, warmup = 0, tokens } = options;
   const steps = askedSteps(options, totalBatch) ?? Math.floor(trainingTokens / totalBatch);
@@ -35,16 +35,16 @@ export function stepsOf(options: ResolvedOptions, trainingTokens: number): numbe
   return steps;
 }
 
-/** Counts the occurrences, in steps `from` to `last`, of work that is due at multiples of `every` and at `last`. */
+/** Counts the steps from `from` to `last`, both included, at which work is due: every multiple of `every`, and `last`. */
 export function timesDue(every: number, from: number, last: number): number {
   if (every <= 0 || from > last) return 0;
   return Math.floor(last / every) - Math.floor((from - 1) / every) + (last % every === 0 ? 0 : 1);
 }
 
-/** Estimates the seconds for which training waits for a save: 1.49 GB took 4 s on an H200's host (2026-11-26), mostly sha256. */
+/** Estimates the seconds of a save of `bytes` bytes: 1.49 GB took 4 s on an H200's host (2026-11-26), mostly for sha256. */
 export const saveSeconds = (bytes: number): number => bytes / 400e6;
 
-/** The outlook of a run from the step `from`, up to --stop-after. */
+/** The outlook of a run from the step `run.from` to the run's last step, or to --stop-after. */
 export function outlookOf(
   options: ResolvedOptions,
   run: Pick<Outlook, 'steps' | 'stepSeconds' | 'checkpointBytes'> & {
@@ -57,7 +57,7 @@ export function outlookOf(
   const { from, trainingTokens, validationTokens, stepSeconds, checkpointBytes } = run;
   const last = Math.min(run.steps, stopAfter);
   const steps = Math.max(0, last - from);
-  // A validation has only forward passes, which take a third of the time of forward and backward.
+  // A validation runs only forward passes; a forward pass takes a third of the time of forward and backward together.
   const validation = (timesDue(valEvery, from, last) * validationTokens) / (3 * ranks);
   const seconds = stepSeconds && (steps + validation / totalBatch) * stepSeconds + saveSeconds(checkpointBytes);
   const tokens = steps * totalBatch;
@@ -84,7 +84,7 @@ export function epochsText(epochs: number): string {
   return `${formatCount(passes)} ${passes === 1 ? 'epoch' : 'epochs'}`;
 }
 
-/** Formats the local time `seconds` after `now`: "14:32"; if that is another day, "2026-11-28 14:32". */
+/** Formats the local time `seconds` after `now`: "14:32" on the day of `now`, "2026-11-28 14:32" on another day. */
 function clock(now: Date, seconds: number): string {
   const end = new Date(now.getTime() + seconds * 1000);
   const two = (value: number) => String(value).padStart(2, '0');

@@ -16,14 +16,14 @@ import { createTraining, type TrainingSizes } from '../step/training.ts';
 
 export interface PlanSizes extends TrainingSizes {
   readonly cards?: readonly LoadedCard[] | undefined;
-  /** Rows in the buffer of gradients received from ranks (`Communicator.parts`). Default: the largest number, `shares`. */
+  /** Rows of the buffer for gradients that a rank receives from others (`Communicator.parts`). Default: the maximum, `shares`. */
   readonly parts?: number | undefined;
 }
 
 /**
- * Creates a run's model and trainer on an absent device, which counts bytes but allocates nothing. The dtype of gradients
- * follows from `rows`, not from how `device` was opened, so that other batches can be planned too.
- * @returns also a step's calls of ops that kernel cards compute (`called`), and calls of these ops that run on the library (`others`)
+ * Creates a run's model and trainer on an absent device, which counts bytes but allocates nothing. The dtype of gradients depends on
+ * whether a step accumulates micro-batches, so the dtype follows from `rows`, not from `device`. Other batches can be planned too.
+ * @returns also counts of a step's op calls: `called` by kernel cards; `others` by the library, for variants that no card computes
  */
 function createAbsent(device: Device, config: ModelConfig, { cards = [], parts, ...sizes }: PlanSizes) {
   const { dtype, description } = device;
@@ -43,7 +43,7 @@ function createAbsent(device: Device, config: ModelConfig, { cards = [], parts, 
 export const trainingPlan = (device: Device, config: ModelConfig, sizes: PlanSizes): ReadonlyMap<string, number> =>
   createAbsent(device, config, sizes).model.device.allocated;
 
-/** The memory of `trainingPlan`, and the bytes of host memory that a save needs to copy a run's state. */
+/** `memory`: bytes as in `trainingPlan`. `copyBytes`: bytes of host memory for the copy of the run's state that a save makes. */
 export function plannedMemory(device: Device, config: ModelConfig, sizes: PlanSizes) {
   const { model, trainer } = createAbsent(device, config, sizes);
   const { copyBytes } = new BackgroundWriter(model, trainer.optimizerState.copies);
@@ -56,7 +56,7 @@ export const dtypeNotices = ({ dtype, description: { library, codePath } }: Devi
     ? [words`--dtype bf16 has no AMX on code path ${codePath}: --dtype fp32 is faster here`]
     : [];
 
-/** Notices about kernel cards whose op a step never calls, and about calls that the library computes because no card can. */
+/** Notices about kernel cards for ops that a step never calls, and about variants of the cards' ops that the library computes. */
 export function cardNotices(device: Device, config: ModelConfig, sizes: PlanSizes): readonly string[] {
   const { called, others } = createAbsent(device, config, sizes);
   const uncalled = (sizes.cards ?? []).filter(({ op }) => !called.has(op)).map(({ op }) => op);
@@ -68,7 +68,7 @@ export function cardNotices(device: Device, config: ModelConfig, sizes: PlanSize
   ];
 }
 
-/** Bytes of free device memory that a run needs to start: all allocations, and a reserve. */
+/** Bytes of free device memory that a run needs to start: all allocations plus a reserve. */
 export const neededBytes = (device: Device, config: ModelConfig, sizes: PlanSizes): number =>
   neededFor(device, trainingPlan(device, config, sizes));
 
@@ -76,8 +76,8 @@ export const neededBytes = (device: Device, config: ModelConfig, sizes: PlanSize
 export const divisors = (rows: number): number[] => upTo(rows).filter((batch) => rows % batch === 0);
 
 /**
- * Checks that a run fits in memory. `hasRecompute`: whether the command has --recompute, default true.
- * @throws Gpt2Error with the bytes needed and free, and flags with which the run fits: --batch (a divisor of `rows`), --recompute
+ * Checks that a run fits in memory. `hasRecompute`: whether the command has the flag --recompute; default true.
+ * @throws Gpt2Error naming the bytes needed and free, and the --batch (a divisor of `rows`) or --recompute with which the run fits
  */
 export function checkMemory(
   device: Device,
@@ -90,7 +90,7 @@ export function checkMemory(
   const needed = neededBytes(device, config, sizes);
   if (needed <= limit.bytes) return;
   const fits = (changed: Partial<PlanSizes>) => neededBytes(device, config, { ...sizes, ...changed }) <= limit.bytes;
-  // If a step is one micro-batch, also advise --total-batch, so that smaller micro-batches accumulate to the same step.
+  // If a step is one micro-batch, also advise --total-batch, so that smaller micro-batches accumulate to a step of the same size.
   const keeps = rows === B ? words` --total-batch ${rows * T * ranks}` : '';
   const smaller = divisors(rows).filter((batch) => batch < B);
   const largest = (recompute: Recompute) => largestFitting(smaller, (B) => fits({ B, rows, recompute }));
@@ -115,7 +115,7 @@ export function checkMemory(
   throw gpt2Error`--batch ${B} with --seq ${T} needs ${gib(needed)} of memory, ${limit.text}; ${fix}`;
 }
 
-/** Opens a device, or a stand-in for the GPU that --for names. @throws UsageError for an unknown GPU */
+/** Opens a device; if `name` is set, opens a stand-in for that GPU (--for) instead. @throws UsageError for an unknown GPU */
 export function openPlanned(options: DeviceOptions, name: string | undefined): Device {
   if (name === undefined) return Device.open(options);
   const gpu = plannedGpu(name, options.dtype ?? 'fp32');
@@ -123,9 +123,9 @@ export function openPlanned(options: DeviceOptions, name: string | undefined): D
 }
 
 /**
- * Chooses --batch auto for a step of `rows` sequences. If `rows` is undefined, a step is one micro-batch, the largest that still
- * gains speed. Opens the device for a moment.
- * @param asked if `recompute` is undefined, the setting that recomputes least and fits is chosen
+ * Chooses the batch of --batch auto: the largest that fits in memory and still gains speed. The batch divides `rows`, the sequences
+ * of a step; if `rows` is undefined, a step is one micro-batch. Opens the device for a moment.
+ * @param asked if `recompute` is undefined, the setting that recomputes least is chosen among those with which a batch fits
  * @throws Gpt2Error if not one sequence fits
  */
 export function chooseBatch(
@@ -141,7 +141,7 @@ export function chooseBatch(
   const limit = memoryLimit(opened, maxMemory);
   for (const each of recompute === undefined ? recomputeNames : [recompute]) {
     const fits = (B: number) => neededBytes(opened, config, { ...sizes, B, recompute: each }) <= limit.bytes;
-    // Try the largest batch first: a step without accumulation keeps bf16 gradients, so it can fit where a smaller batch does not.
+    // Try the largest batch first: without accumulation gradients are bf16, not fp32, so the largest may fit when smaller ones do not.
     const batch = fits(batches.at(-1)!) ? batches.at(-1) : largestFitting(batches, fits);
     if (batch !== undefined) return { batch, recompute: each };
   }

@@ -1,4 +1,4 @@
-// Plans a run without starting it (--dry-run): memory by kind, size of a step, whether the run fits; steps, epochs and time. With
+// Plans a run without starting it (--dry-run): memory by kind, whether the run fits, size of a step, steps, epochs and time. With
 // --for, the plan is for a GPU that this machine need not have.
 import { checkValue } from '../../base/checks/given.ts';
 import { attempt } from '../../base/errors.ts';
@@ -33,7 +33,7 @@ export interface TrainingPlan extends Outlook {
   readonly accumulation: number;
   readonly ranks: number;
   readonly recompute: Recompute;
-  /** Bytes of device memory by kind. */
+  /** Bytes of device memory by name of the allocation. */
   readonly memory: ReadonlyMap<string, number>;
   /** Bytes of device memory that must be free in addition to `memory`, for kernels and recorded graphs. */
   readonly reserve: number;
@@ -41,15 +41,15 @@ export interface TrainingPlan extends Outlook {
   /** Bytes of host memory for the copy from which checkpoints are written; 0: no copy is made. */
   readonly savingMemory: number;
   readonly availableHost: number;
-  /** Why the run does not fit in memory, and flags with which it would; undefined if it fits. */
+  /** The reason why the run does not fit in memory, and flags with which the run fits; undefined if the run fits. */
   readonly refusal: string | undefined;
-  /** Warnings about epochs, hours of the run or seconds of a step that the user may not have meant. */
+  /** Warnings about many epochs, a long run or a long step, which the user may not have intended. */
   readonly warnings: readonly string[];
 }
 
 /**
- * Plans a run with these options; nothing is saved. If the run fits, measures a step for up to 10 s. The option `for` plans for a
- * GPU that this machine need not have. Downloads a model of the Hugging Face hub if `model` names one.
+ * Plans a run with these options; nothing is saved. If the run fits, measures a step for up to 10 s. With the option `for`, plans for
+ * a GPU that this machine need not have, without a measurement. Downloads the model if `model` names one of the Hugging Face hub.
  * @throws UsageError for invalid options; Gpt2Error for data or weights that cannot be used
  * @example
  * const plan = await planRun({ model: 'd6', device: 'cpu' }, console.log);
@@ -64,7 +64,7 @@ export async function planRun(
   return planSources(resolveSources({ ...options, dryRun: true }), { notice, onProgress });
 }
 
-/** As `planRun`, for options already merged with --config, --preset and --recipe. `measure` returns the seconds of a step. */
+/** Plans as `planRun` does, from options merged with --config, --preset and --recipe. `measure` returns the seconds of a step. */
 export async function planSources(
   sources: Sources,
   fetching: FetchOptions,
@@ -118,7 +118,7 @@ function secondsOnGpu(
   return flops && (totalBatch * flopsPerToken(config, sequence)) / (flops * ranks);
 }
 
-/** The run's first step and number of steps, and the tokens of its training and validation data, from the headers of the shards. */
+/** The run's first step, its number of steps, and the tokens of its training data and of one validation, from the shard headers. */
 function lengthsOf({ options, checkpoint, trainShards, valShards }: Resolved) {
   const { batch, sequence, ranks, valSteps, valTokens = 'all' } = options;
   const trainingTokens = trainShards.reduce(addTokens, 0);
@@ -134,7 +134,7 @@ function addTokens(sum: number, path: string): number {
   return sum + shard.tokens;
 }
 
-/** Whether checkpoints are written from a host copy of the state. On the CPU, a save for which training waits needs no copy. */
+/** Whether saves first copy the state to host memory. On one CPU without --save-every, training waits for the only save: no copy. */
 const savesFromCopy = (options: ResolvedOptions, { description }: Device): boolean =>
   description.library === 'cuda' || options.saveEvery !== 0 || sharesOf(options) > 1;
 

@@ -11,7 +11,7 @@ import { optionNames, optionRows, type TrainOptions } from '../../options/table.
 /** A program's source of micro-batches, with int32 inputs and targets of shape [batch, sequence]. */
 export interface Batches {
   next(): Batch;
-  /** The position of the next batch, as plain JSON. A run can only be resumed with `position` and `seek`. */
+  /** The position of the next batch, as plain JSON. A run can be resumed only if its batches have both `position` and `seek`. */
   position?(): unknown;
   /** Moves to a position, from which `next` returns the same batches again. */
   seek?(position: never): void;
@@ -24,9 +24,9 @@ export interface ProgramParts {
   /** Returns the learning rate of a step; steps count from 0. */
   readonly schedule?: ((step: number) => number) | undefined;
   readonly optimizer?: OptimizerChoice | undefined;
-  /** Training batches instead of the shards in `data`, which still determines the vocabulary. Needs `steps`. */
+  /** Training batches instead of the shards in `data`, which still determines the vocabulary. Requires the option `steps`. */
   readonly batches?: BatchesOfRank | undefined;
-  /** Replaces the validation shards. A validation takes `valSteps` batches (default 20); with `seek`, from the first position again. */
+  /** Replaces the validation shards. Each validation takes `valSteps` batches (default 20): the first if `seek` exists, else the next. */
   readonly validation?: BatchesOfRank | undefined;
 }
 
@@ -49,7 +49,7 @@ export function splitParts(options: ProgramOptions): { options: TrainOptions; pa
   if (parts.schedule) checkValue('schedule', 'function', parts.schedule);
   if (parts.batches && options.overfitBatch) throw usageError`overfitBatch repeats batches of data; leave out batches`;
   const { optimizer, recipe, config, embeddingLearningRate: embedding, headLearningRate: head } = others;
-  // With a program's schedule, learningRate still matters to other rates, which are applied as multiples of learningRate.
+  // With a program's schedule, learningRate has an effect only through other rates, which are applied as multiples of learningRate.
   const hasMultiples = optimizer === 'muon' || [recipe, config, embedding, head].some((each) => each !== undefined);
   for (const name of optionNames) {
     const { without } = optionRows[name];

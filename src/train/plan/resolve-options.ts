@@ -1,5 +1,5 @@
-// Resolves a run's options in stages, each once: read, merge with the resumed run, find the model, fill in defaults, check,
-// choose the batch, freeze. Only --batch auto opens the device, for a moment.
+// Resolves a run's options in stages: read, merge with the resumed run, find the model, fill in defaults, check, choose the batch,
+// freeze. Only --batch auto opens the device, for a moment.
 import { existsSync } from 'node:fs';
 import { gpt2Error, UsageError, usageError, words } from '../../base/errors.ts';
 import type { FetchOptions } from '../../data/datasets/download.ts';
@@ -53,9 +53,9 @@ export interface Resolved {
   readonly tokenizer: Tokenizer | undefined;
   /** The checkpoint from which a resumed run continues. */
   readonly checkpoint: FoundCheckpoint | undefined;
-  /** Notices about options that differ from the resumed run's. */
+  /** Notices about options whose values differ from the values in the resumed run. */
   readonly changes: readonly string[];
-  /** Weights that the run starts from; undefined: random ones. */
+  /** Weights that the run starts from; undefined for random weights. */
   readonly start: Weights | undefined;
   readonly trainShards: string[];
   readonly valShards: string[];
@@ -98,7 +98,7 @@ export async function resolveOptions(
   return { options: resolved, deviceOptions, config, parts, optimizer, ...files };
 }
 
-/** The device that --device names; with --for a GPU, even if this machine has none. */
+/** The device that --device names. With --for, always a GPU, which this machine need not have. */
 function targetOf({ device = optionTable.device.default, for: gpu }: TrainOptions, place?: Place): DeviceChoice {
   if (gpu === undefined) return selectDevice(device, place?.gpu);
   if (device === 'cpu') throw usageError`--for ${gpu} plans for a GPU, --device cpu does not: leave out one of them`;
@@ -117,7 +117,7 @@ function findFiles(
   const { data } = options;
   const dataset = readDataset(data);
   const trainShards = batches ? [] : findShards(data, 'train');
-  // A run that trains on a program's batches is never validated on shards, only on batches of the program.
+  // A run on a program's batches is validated only on the program's `validation` batches, never on shards.
   const valShards = batches || validation || options.valEvery === 0 ? [] : findShards(data, 'val');
   if (start) refuseOtherParts(start, merged);
   const { vocabularySize = gpt2VocabularySize } = start?.model ?? dataset ?? {};
@@ -129,9 +129,9 @@ function findFiles(
 }
 
 /**
- * Checks the options of several runs, and the files that they name, before the first run starts. Opens no device, reads neither
- * shards nor the checkpoints of resumed runs, but downloads models of the Hugging Face hub.
- * @returns the model of each run; a hub model with its commit, so that later runs start from the same weights
+ * Checks the options of several runs, and the files that they name, before the first run starts. Downloads models of the Hugging
+ * Face hub, but opens no device, and reads neither shards nor the checkpoints of resumed runs.
+ * @returns the option `model` of each run; for a hub model with the commit, so that later runs start from the same weights
  * @throws as `resolveOptions`
  */
 export async function checkRuns(all: readonly TrainOptions[], fetching: FetchOptions): Promise<(string | undefined)[]> {
@@ -172,7 +172,7 @@ export const sharesOf = ({ ranks, zero }: Pick<ResolvedOptions, 'ranks' | 'zero'
 export const takesSamples = (sampleEvery: number, tokenizer: Tokenizer | undefined): boolean =>
   sampleEvery > 0 && tokenizer !== undefined;
 
-/** The tokenizer from the file of the starting weights, else of the data; without a file, the built-in one of this vocabulary size. */
+/** The tokenizer from the file of the starting weights, else of the data. Without a file, the built-in one for this vocabulary size. */
 const tokenizerOfRun = (
   config: Pick<ModelConfig, 'vocabularySize'>,
   start: Weights | undefined,
@@ -232,7 +232,7 @@ function refuseOtherParts({ path, model }: Weights, asked: TrainOptions): void {
   );
 }
 
-/** The micro-batch of --batch; for --batch auto the chosen micro-batch and --recompute. */
+/** The number of sequences in a micro-batch, from --batch. For --batch auto, chooses the number, and --recompute if unset. */
 async function batchOf(
   merged: TrainOptions,
   { batch, ...options }: DefaultedOptions,
@@ -264,7 +264,7 @@ function announceStart(
   }
 }
 
-/** Prints notices: --document-mask does not restart learned positions; a --window as long as sequences has no effect. */
+/** Prints a notice if --document-mask meets learned positions, which do not restart, or if no sequence is longer than --window. */
 function announceWindow(config: ModelConfig, sequence: number, notice: (text: string) => void): void {
   if (config.documentMask && architectureOf(config).positions === 'learned') {
     notice(words`--document-mask: learned positions go on from one document to the next; --positions rotary has none`);
@@ -275,7 +275,7 @@ function announceWindow(config: ModelConfig, sequence: number, notice: (text: st
   notice(words`--window ${long} is not under --seq ${sequence}: ${where} as without it`);
 }
 
-/** Prints the choice of --batch auto, and, without --total-batch, the tokens of a step, which then depend on free memory. */
+/** Prints the choice of --batch auto. Without --total-batch, also prints the tokens of a step, because they depend on the choice. */
 function announceBatch(
   merged: TrainOptions,
   { batch, recompute, totalBatch }: ResolvedOptions,

@@ -1,4 +1,4 @@
-// Finds the newest valid checkpoint of the run that --resume continues, and merges the run's options with the new ones.
+// Finds the newest valid checkpoint of the run that --resume continues, and merges the run's options with new options.
 import { existsSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import { attempt, Gpt2Error, gpt2Error, shown, words } from '../../base/errors.ts';
@@ -22,15 +22,15 @@ import { manifestFile } from '../../weights/files/names.ts';
 interface Resumed {
   readonly options: TrainOptions;
   readonly checkpoint: FoundCheckpoint | undefined;
-  /** Notices about options that differ from the resumed run's. */
+  /** Notices about options whose values differ from the values in the resumed run. */
   readonly changes?: readonly string[];
 }
 
 /**
- * Merges options with those of the run that --resume continues, if any.
+ * Merges `asked` with the options of the run that --resume continues, if any.
  * @param parts names of the `ProgramParts` that a program passes
- * @returns no checkpoint if the run starts at step 0: no run is resumed, or the run has no complete checkpoint yet
- * @throws UsageError for contradicting flags; Gpt2Error if there is no run in --out, or an option would break it
+ * @returns `checkpoint` is undefined if the run starts at step 0: no run is resumed, or the run has no complete checkpoint yet
+ * @throws UsageError for contradicting flags; Gpt2Error if there is no run in --out, or an option would break the run
  */
 export function mergeRun(asked: TrainOptions, notice: (text: string) => void, parts: readonly string[] = []): Resumed {
   const { out, wanted } = startOrResume(asked);
@@ -59,7 +59,7 @@ export function mergeRun(asked: TrainOptions, notice: (text: string) => void, pa
 }
 
 /**
- * As `mergeRun`, but does not verify the checkpoint: for a launcher, whose training processes call `mergeRun` themselves.
+ * Merges options as `mergeRun` does, without verifying the checkpoint: for the launcher of ranks, which call `mergeRun` themselves.
  * @throws as `mergeRun`, except for a damaged checkpoint
  */
 export function mergeUnverified(asked: TrainOptions): Resumed {
@@ -86,7 +86,7 @@ function startOrResume(asked: TrainOptions): { out: string | undefined; wanted: 
 const configuredOptions = (out: string, parts: readonly string[] = []): TrainOptions =>
   existsSync(configPath(out)) ? readRunOptions(configPath(out), parts) : {};
 
-/** Notices about values in config.json that the checkpoint overrules: edited, or from a start that ended before its first save. */
+/** Notices about values in config.json that the checkpoint overrules: the file was edited, or a start ended before its first save. */
 function unusedValues(
   out: string,
   from: string,
@@ -99,7 +99,7 @@ function unusedValues(
   return recordedNames.flatMap((name) => {
     const [value, was] = [configured[name], recordedValue(before, name)];
     const isAsked = [name, otherOf(name)].some((each) => each && wanted[each] !== undefined);
-    // A new schedule or number of steps has reset the option, such as the warmup, to its default.
+    // True for an option, such as the warmup, that a new schedule or number of steps has reset to its default.
     const isReset = options[name] !== before[name];
     if (value === undefined || isAsked || isReset || isDeepStrictEqual(value, was)) return [];
     const flag = spell(name);
@@ -113,8 +113,8 @@ const optionsBefore = ({ path, manifest }: FoundCheckpoint): TrainOptions =>
   readOptions(manifest.configuration, `${path}/${manifestFile}`);
 
 /**
- * Verifies a checkpoint, and that a run can resume with the values of its manifest. A value that would fail later, or a checkpoint
- * of another run, counts as damage: the run then resumes from an older checkpoint.
+ * Verifies a checkpoint, and that a run can resume with the values of its manifest. A manifest value that would fail later counts as
+ * damage, and so does a checkpoint of another run: the run then resumes from an older checkpoint.
  * @throws Gpt2Error naming the value that is invalid, or that contradicts another
  */
 function readResumable(out: string, path: string): FoundCheckpoint {
@@ -130,7 +130,7 @@ function readResumable(out: string, path: string): FoundCheckpoint {
   }
   const before = attempt(() => optionsBefore(found));
   if (before instanceof Gpt2Error) throw refusal(before.message, before);
-  // src/options/complete-options.ts checks other rules between options later, because new options may change them.
+  // Other rules between options are checked after the merge with new options (src/options/complete-options.ts).
   const { batch, sequence, order, seed, totalBatch, ranks = 1 } = before;
   if (typeof batch !== 'number' || sequence === undefined || order === undefined || seed === undefined) {
     throw refusal('its configuration lacks batch, sequence, order or seed');
@@ -140,7 +140,7 @@ function readResumable(out: string, path: string): FoundCheckpoint {
       `totalBatch ${totalBatch} is not a multiple of batch ${batch} x sequence ${sequence} x ranks ${ranks}`,
     );
   }
-  // Compare with the log's entry of the start that wrote the checkpoint; earlier versions recorded fewer options.
+  // Compare with the log's `run` event of the start that wrote the checkpoint. Checkpoints of earlier versions lack some options.
   const start = eventsIfReadable(out, 'run').findLast(
     (event) => event.event === 'run' && (event.resumedFrom ?? -1) < manifest.step,
   );
@@ -155,7 +155,7 @@ function readResumable(out: string, path: string): FoundCheckpoint {
   try {
     holds = orderOf(order, { shardTokens, batch, sequence, rank: 0, ranks, seed }).holds(position);
   } catch (error) {
-    // RangeError: a permutation of all samples would not fit in memory.
+    // `orderOf` throws a RangeError if a permutation of all samples would not fit in memory.
     if (!(error instanceof RangeError)) throw error;
     holds = false;
   }

@@ -24,7 +24,7 @@ interface BadStep {
   readonly seek: () => void;
 }
 
-/** Locates the first number that is not finite, saves, and returns the error that ends the run. */
+/** Locates the first number that is not finite, saves the run, and returns the error that ends the run. */
 export async function stopAtBadStep(run: Run, bad: BadStep, saving: Saving, events: Events): Promise<Gpt2Error> {
   const { ranks } = run;
   const { step, result, position } = bad;
@@ -44,12 +44,12 @@ export async function stopAtBadStep(run: Run, bad: BadStep, saving: Saving, even
       : (located.changed ?? 'every gradient is finite, but their norm is over the range of fp32');
   const { capture, text } = tryCapture(run, bad, located);
   const saved = await save(run, step, position, located.finding, saving);
-  // Log after the save: the log that belongs to the checkpoint must end before this step, which a resumed run repeats.
+  // Log after the save: the part of the log that the checkpoint counts must not hold this step, because a resumed run repeats it.
   events.log({ event: 'nonFinite', step, loss, norm, finding: began, ...(capture === undefined ? {} : { capture }) });
   return gpt2Error`${summary}; ${began}; ${text}; ${saved}`;
 }
 
-/** Computes the step again. @returns `changed`: why its tokens cannot be read again, such as a changed shard; else undefined */
+/** Computes the step again. @returns `changed`: why the step's tokens cannot be read again, such as a changed shard; else undefined */
 async function locateAgain({ trained }: Run, { step, nextBatch, seek }: BadStep) {
   const batches: Batch[] = [];
   try {
@@ -68,7 +68,7 @@ async function locateAgain({ trained }: Run, { step, nextBatch, seek }: BadStep)
   }
 }
 
-/** Captures the step. @returns the capture's path, if any, and a clause for the error message */
+/** Writes a capture of the step, if possible. @returns the capture's path, if any, and a clause for the error message */
 function tryCapture(
   { trained, options, folder, ranks }: Run,
   { step, result, position }: BadStep,

@@ -11,17 +11,17 @@ import type { Tensor } from '../../native/tensor.ts';
 import { allGather, allReduce, groupCollectives, joinCollectives, reduceScatter } from '../../ops/collectives.ts';
 import type { Ranks } from '../../ranks/ranks.ts';
 
-/** Milliseconds from a rank's failure to this process's end. Rank 0, which may be saving, has more; the launcher waits longer. */
+/** Milliseconds after a rank's failure until this process ends. Rank 0 has more, as it may be saving; the launcher waits longer. */
 const endMilliseconds = 2500;
 const rootEndMilliseconds = 7000;
-/** Timeout of a test of collectives, and the number of rounds of large collectives that are timed. */
+/** Timeout of each test of collectives, in milliseconds, and the number of rounds of large collectives that are timed. */
 const [testMilliseconds, rounds] = [30_000, 20];
 const carrierNames = { copies: 'copies between GPUs', nccl: 'NCCL', loopback: 'loopback' };
 const orderingNames = { flushed: ', flushed,', nvlink: ' over NVLink', '': '' };
 
 /**
- * Rate in GB/s from which --overlap auto lets NCCL sum gradients after the backward pass: two GPUs reach about 260 over NVLink,
- * less than 50 over PCIe 5.
+ * Rate in GB/s. If NCCL reaches this rate, --overlap auto sums gradients after the backward pass instead of during it. Two GPUs reach
+ * about 260 over NVLink, less than 50 over PCIe 5.
  */
 const fastRate = 80;
 
@@ -64,8 +64,8 @@ export async function connectDevices(
 }
 
 /**
- * Identifies the network loopback of this process: by the machine's boot and the network namespace on Linux, which are equal
- * exactly for processes that share a loopback; elsewhere by the host name.
+ * Text that identifies this process's loopback network. On Linux the boot id and the network namespace, which are both equal
+ * exactly for processes that share a loopback; elsewhere the host name.
  */
 const loopbackId = (): string =>
   orElse(
@@ -74,7 +74,7 @@ const loopbackId = (): string =>
   );
 
 /**
- * Runs each collective once before any is recorded in a graph: NCCL opens some connections on first use.
+ * Runs each collective once before any is recorded in a graph, because NCCL opens some connections on first use.
  * @returns GB/s that a rank sends in large collectives
  * @throws Gpt2Error for a wrong value, or after a timeout
  */
@@ -95,7 +95,7 @@ async function testCollectives(communicator: Communicator, bytes: number): Promi
   const ofRank = rows.view([count], parts === 1 ? 0 : rank * count);
   allGather(communicator, { out: whole, in: ofRank });
   await finished(communicator);
-  // With one row, `rows` holds the sum of all ranks; else row r holds rank r's value, r + 1. `whole` gathered the same values.
+  // A single row of `rows` holds the sum over all ranks; of several rows, row r holds rank r's value, r + 1. `whole` holds the same.
   const wanted = (row: number) => (parts === 1 ? sum : row + 1);
   for (let row = 0; row < parts; row++) check(communicator, rows.view([count], row * count), wanted(row));
   for (let row = 0; row < ranks; row++) check(communicator, whole.view([count], row * count), wanted(row));

@@ -27,19 +27,19 @@ interface ValidationSequences {
 
 /** A validation as in llm.c: batches from the start of the validation set. */
 export interface ValidationBatches {
-  /** If the loader of a program cannot seek, each validation reads the next batches, not the first again. */
+  /** If a program's loader cannot seek, each validation reads the next batches instead of the first ones again. */
   readonly loader: Pick<BatchSource, 'next' | 'seek' | 'canSeek'>;
   readonly shards: Loader['shards'];
   /** Number of ranks that share each batch. */
   readonly ranks: number;
   readonly batch: number;
   readonly sequence: number;
-  /** Number of batches whose losses are averaged. The set has only `different` batches, and is read again after them. */
+  /** Number of batches whose losses are averaged. The set has `different` batches; if `batches` is larger, the set is repeated. */
   readonly batches: number;
   readonly different: number;
 }
 
-/** Default of valSteps for a validation on a program's batches; llm.c's number. */
+/** Default of valSteps for a validation on a program's batches, as in llm.c. */
 const programBatches = 20;
 
 export type RunData = Readonly<Omit<ReturnType<typeof openData>, 'steps' | 'warmup'>>;
@@ -59,7 +59,7 @@ export function openData(opening: Opening) {
     throw usageError`the batches of a program have no end; give steps`;
   }
   const steps = stepsOf(options, loader.tokens);
-  // A resumed run without `warmup` began with a new model: another number of steps has reset the default warmup.
+  // If a resumed run lacks `warmup`, a new number of steps has reset the default warmup, which only runs of new models have.
   const { warmup = defaultWarmup(steps, start !== undefined && !checkpoint) } = options;
   const validation = options.valEvery > 0 ? openValidation(opening, rank) : undefined;
   const sources = [loader, validation && 'loader' in validation ? validation.loader : undefined];

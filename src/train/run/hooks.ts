@@ -17,7 +17,7 @@ export interface RunDescription {
   readonly steps: number;
   /** The learning rate over the steps: "lr 0.0005, warmup 100, cosine to 0.1". */
   readonly rate: string;
-  /** Passes of the whole run over the training data; 0 for a program's batches, and with --overfit-batch. */
+  /** Passes of the whole run over the training data; 0 with a program's batches or --overfit-batch. */
   readonly epochs: number;
   readonly startStep: number;
   /** The step at which this process stops: `steps`, or earlier with stopAfter. */
@@ -30,21 +30,21 @@ export interface RunDescription {
 }
 
 /**
- * A program's callbacks. If a callback throws, or the promise that it returns rejects, the run is saved and stops as after
- * `signal`; then `train` throws the error. `train` waits for the promises of callbacks before it ends.
+ * A program's callbacks. If a callback throws, or the promise that it returns rejects, the run is saved and stops, as if `signal`
+ * were aborted; then `train` throws the error. `train` waits for the promises of callbacks before it ends.
  */
 export interface TrainHooks {
   /**
-   * This process's place among the ranks of a job; default: it trains alone. If a job on GPUs fails, this process exits within
-   * seconds, even while it does other work, because a call that waits for its GPU may never return.
+   * This process's place among the ranks of a job; default: the process trains alone. If a job on GPUs fails, this process exits
+   * within seconds, whatever else it does, because a call that waits for its GPU may never return.
    */
   readonly place?: Place | undefined;
   /**
-   * Aborting the signal saves and ends the run after the current step; without ranks, after the micro-batch of a step of over 5 s.
-   * The reason of the abort is the exit code: 128 + the number of the process's signal.
+   * Aborting the signal saves and ends the run after the current step. Without ranks, a step of over 5 s is abandoned after its
+   * current micro-batch. The reason of the abort is the exit code of `StoppedError`; a reason that is no number counts as 130.
    */
   readonly signal?: AbortSignal | undefined;
-  /** The words of the command line, which are logged. */
+  /** The words of the command line, for the run log. */
   readonly command?: readonly string[] | undefined;
   /** Called once, before the first step. */
   readonly onStart?: ((run: RunDescription) => void) | undefined;
@@ -54,9 +54,9 @@ export interface TrainHooks {
   readonly onProgress?: ((done: number, total: number) => void) | undefined;
   /** Called with the live page of `serve` when the run has ended and the device is free. Default: the page is closed. */
   readonly onPage?: ((page: LivePage) => void) | undefined;
-  /** Called once: after the third step, or, in a run of over a minute, after 2 s of steps; not called if the run ends before. */
+  /** Called once after the third step; in a run of over a minute, once 2 s of steps are done too. Not called if the run ends earlier. */
   readonly onOutlook?: ((outlook: Outlook) => void) | undefined;
-  /** Called on each rank during a step of over 5 s, with the number of finished micro-batches and of all. */
+  /** Called on each rank during a step of over 5 s, with the number of finished micro-batches and the number of all. */
   readonly onMicroBatch?: ((done: number, all: number) => void) | undefined;
   /** Called after each event is logged, with the event's JSON line and, once known, the remaining seconds of the run. */
   readonly onEvent?: ((event: RunEvent, context: { json: string; remaining: number | undefined }) => void) | undefined;
@@ -65,7 +65,7 @@ export interface TrainHooks {
 /** Hooks as the run calls them: guarded, so that a call never throws. */
 export interface SessionHooks extends TrainHooks {
   readonly signal: AbortSignal;
-  /** Whether the program passed a `signal`; its abort also ends the retries of a save. */
+  /** Whether the program passed a `signal`. Only then is a failed save retried, until the signal is aborted. */
   readonly canStop: boolean;
   /** Waits for the promises that hooks returned. @throws the first error of a hook, else the run's error, if there is one */
   ended(run: { readonly error: unknown } | undefined): Promise<void>;
@@ -84,7 +84,7 @@ const hookKinds = {
   onEvent: 'function',
 } as const;
 
-/** Checks names and types of hooks. An instance of a class with hooks may have other fields, its state. @throws UsageError */
+/** Checks names and types of hooks. If `hooks` is an instance of a class, it may have other fields too. @throws UsageError */
 export function checkHooks(hooks: TrainHooks): void {
   checkValue('hooks', 'object', hooks);
   const ofClass = isPlain(hooks) ? {} : boundHooks(hooks);
@@ -93,7 +93,7 @@ export function checkHooks(hooks: TrainHooks): void {
   if (hooks.place) checkPlace(hooks.place);
 }
 
-/** The hooks by name, each function bound to its object. `Object.keys` would miss the methods of a class. */
+/** The hooks by name, each function bound to `hooks`. `Object.keys` would miss the methods of a class. */
 export const boundHooks = (hooks: TrainHooks): TrainHooks =>
   Object.fromEntries(
     (Object.keys(hookKinds) as (keyof TrainHooks)[]).map((name) => {
@@ -140,7 +140,7 @@ export function guardHooks(hooks: TrainHooks): SessionHooks {
 
 export interface TrainResult {
   readonly out: string;
-  /** Number of updates, including those before a resume. */
+  /** Number of finished steps, including steps before a resume. */
   readonly steps: number;
   readonly loss?: number;
   /** The last validation loss; absent without validation. */
@@ -155,7 +155,7 @@ export class StoppedError extends Gpt2Error {
   override readonly exitCode: number;
   override readonly name = 'StoppedError';
 
-  /** @param signal its reason is the exit code */
+  /** @param signal the aborted signal, whose reason is the exit code */
   constructor(message: string, signal: AbortSignal | undefined) {
     super(message);
     this.exitCode = typeof signal?.reason === 'number' ? signal.reason : 130;

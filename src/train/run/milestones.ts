@@ -12,7 +12,7 @@ import { promptIds, textOf } from '../../tokenizer/tokenizer.ts';
 import type { Validation, ValidationBatches } from './data.ts';
 import type { Run } from './run.ts';
 
-/** Most sequences of the last validation whose losses are logged. */
+/** Maximum number of sequence losses in the log event of the last validation. */
 const mostListed = 1000;
 
 const sampleTokens = 64;
@@ -53,7 +53,7 @@ export function milestonesAt(
   }
   if (cache && step > 0 && isDue(options.sampleEvery, 'sample')) {
     add('sample', options.sampleEvery, async () => {
-      // With several ranks, `signal` does not interrupt rank 0's sample, because the others wait in the barrier below.
+      // With several ranks, `signal` does not interrupt rank 0's sample, because the other ranks wait in the barrier below.
       if (isRoot(ranks))
         log({ event: 'sample', step, text: await sampleText(cache, run, step, ranks ? undefined : signal) });
       await ranks?.barrier();
@@ -78,7 +78,7 @@ function thinned(values: Float64Array): number[] {
   return Array.from({ length: count }, (_, index) => values[Math.floor((index * values.length) / count)]!);
 }
 
-/** The mean loss, as in llm.c, over the first batches of the validation set; each rank reads a part of each batch. */
+/** The mean loss over the first batches of the validation set, as in llm.c. The ranks share the rows of each batch. */
 async function meanOfBatches({ trained, ranks }: Run, validation: ValidationBatches, signal: AbortSignal | undefined) {
   const { loader, batch, sequence, batches, different } = validation;
   if (loader.canSeek ?? true) loader.seek(startPosition);

@@ -70,7 +70,7 @@ export async function openRun(opening: Opening): Promise<Run> {
   return { ...run, runEvent: runEventOf(run), description: descriptionOf(run) };
 }
 
-/** Prints that text samples are off if no tokenizer is known. A tokenizer whose package is missing fails here, before training. */
+/** Prints a notice if no tokenizer for text samples is known. Calls a known tokenizer once, because its package may be missing. */
 function prepareSamples({ options, config, tokenizer }: Resolved, notice: (text: string) => void): void {
   if (takesSamples(options.sampleEvery, tokenizer)) tokenizer?.decode?.([]);
   else if (options.sampleEvery > 0) {
@@ -178,7 +178,7 @@ function factsOf(
 
 /**
  * Opens the log last, so that a run that fails to start leaves no folder, and does not damage the run that it would replace. Rank
- * 0 makes the folder before other ranks open their logs.
+ * 0 creates the folder before other ranks open their logs.
  */
 async function openLog(
   { resolved, ranks, notice, resources }: Opening,

@@ -42,7 +42,7 @@ export interface RunFolder {
   readonly resumed: FoundCheckpoint | undefined;
 }
 
-/** Advice about a stopped run, as text: how to resume the run, if its batches can be read again. */
+/** Advice about a stopped run: how to resume the run, or, if its batches cannot be read again, how to start another. */
 export const continuationOf = ({ data, folder }: Pick<Run, 'data' | 'folder'>): string =>
   data.isResumable
     ? continueWith(folder.out)

@@ -33,7 +33,7 @@ const described = (shard: ShardRecord | undefined): string =>
 
 /**
  * Checks that a resumed run uses the same kernel cards.
- * @param before the cards' hashes as recorded by the run; `now`: the hashes of their files now; undefined: no cards
+ * @param before the hashes of the cards that the run recorded; `now`: the hashes of the present cards. Undefined means no cards.
  * @throws Gpt2Error if they differ
  */
 export function checkSameKernels(

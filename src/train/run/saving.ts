@@ -1,5 +1,5 @@
-// Saves a run's state: waits for the device, then writes on a thread, one save at a time. A run folder that has disappeared is
-// made again. state-writer.ts writes the checkpoint; session.ts decides when a save is due.
+// Saves a run's state: waits for the device, then writes on a thread, one save at a time. If the run folder was removed, creates it
+// again. state-writer.ts writes the checkpoint; session.ts decides when a save is due.
 import { setTimeout } from 'node:timers/promises';
 import { secondsOf } from '../../base/checks/given.ts';
 import { Gpt2Error, NativeError } from '../../base/errors.ts';
@@ -19,7 +19,7 @@ export class Saving {
   readonly #run: SavedRun & Pick<Run, 'ranks'>;
   readonly #isRoot: boolean;
   readonly #events: Events;
-  /** Aborting this signal also ends the retries of a save. */
+  /** A failed save is retried until this signal is aborted; undefined: no retries. */
   readonly #signal: AbortSignal | undefined;
   /** The save in progress; `done` rejects only if training cannot continue. */
   #writing: { step: number; done: Promise<void> } | undefined;
@@ -35,7 +35,7 @@ export class Saving {
     this.#signal = signal;
     const { saveEvery } = run.options;
     this.#interval = 1000 * (secondsOf(saveEvery) ?? Number.POSITIVE_INFINITY);
-    // Allocate the host copy now: without it rank 0 cannot receive other ranks' state, which must fail before training starts.
+    // Allocate the host copy now: rank 0 needs it for other ranks' state, and lack of memory must be reported before training.
     const prepares = typeof saveEvery === 'number' ? saveEvery > 0 : run.trained.model.sharding !== undefined;
     this.#state = stateWriterOf(run, (text) => events.notice(text));
     if (this.#isRoot && prepares) this.#state.prepare();
@@ -47,9 +47,9 @@ export class Saving {
   }
 
   /**
-   * Begins to save the state after `step` updates, and returns when the state may change: training waits only for the copy from
-   * the device, and for an earlier save that is still being written. After a disk error training continues. Rank 0 saves the
-   * state of all ranks.
+   * Begins to save the state after `step` updates, and returns as soon as training may change the state: after the copy from the
+   * device is enqueued. If an earlier save is still being written, waits for that save first. After a disk error training
+   * continues. Rank 0 saves the state of all ranks.
    */
   async save(step: number, position: Position): Promise<void> {
     const due = performance.now();
@@ -75,8 +75,8 @@ export class Saving {
   }
 
   /**
-   * Saves the state and waits until the disk has it. After a disk error, retries until the run is asked to stop, because the
-   * weights of a finished run are worth waiting for. A folder that was removed meanwhile is made again.
+   * Saves the state and waits until the save is on the disk. After a disk error, retries until the run is asked to stop, because
+   * the weights of a finished run are worth waiting for. A run folder that was removed meanwhile is created again.
    * @throws Gpt2Error if the state is not saved
    */
   async saveNow(step: number, position: Position): Promise<void> {
@@ -88,7 +88,7 @@ export class Saving {
       if (!this.#isRoot) continue;
       if (refusal) throw refusal;
       const result = this.#state.write({ step, position: all, inPlace: true, timed: false }, repeat);
-      // If another rank ends meanwhile, `close` waits for this save.
+      // Keep the promise, so that `close` waits for this save if another rank ends the run meanwhile.
       this.#writing = { step, done: result.then((written) => this.#saved(step, written, due)) };
       await this.#writing.done.catch((error: Error) => {
         this.#writing = undefined;
@@ -98,7 +98,7 @@ export class Saving {
     } while (await this.isLost());
   }
 
-  /** The position to save: if a program supplies the batches, with the positions of all ranks. */
+  /** The position to save. If a program supplies the batches, gathers the positions of all ranks, in the order of ranks. */
   async #ofAllRanks(position: Position): Promise<Position> {
     const { ranks } = this.#run;
     if (!position.ofProgram || !ranks) return position;
@@ -114,7 +114,7 @@ export class Saving {
     return (await this.#run.ranks?.fromRoot(this.#isLostHere)) ?? this.#isLostHere;
   }
 
-  /** Retries `work` after disk errors until `signal` is aborted; without a signal does not retry. @throws the last error */
+  /** Runs `work`, and again after each disk error until `#signal` is aborted; without a signal, only once. @throws the last error */
   async #untilTaken<R>(step: number, work: () => R | Promise<R>): Promise<R> {
     for (let isFirst = true; ; isFirst = false) {
       try {
@@ -131,8 +131,8 @@ export class Saving {
   }
 
   /**
-   * Waits until no save is in progress on any rank, so that no rank waits in a collective for another's disk. Then rank 0 writes
-   * the waiting lines of the log, because a resumed run appends to the log. The other ranks send their state only if this works.
+   * Waits until no rank has a save in progress, so that no rank waits in a collective for another rank's disk. Then rank 0 writes the
+   * log lines that wait in memory, because a resumed run appends to the log. Only if rank 0 succeeds do other ranks send their state.
    * @returns the error if rank 0 cannot write the log @throws if training cannot continue
    */
   async #ready(repeat: Repeat = once): Promise<Gpt2Error | undefined> {
@@ -177,12 +177,12 @@ export class Saving {
     await this.#run.trained.writer.close();
   }
 
-  /** Removes remains of an earlier process's saves, for a run that has nothing to save. */
+  /** Removes what interrupted saves of an earlier process left. For a run that makes no save, since each save does this too. */
   tidy(): void {
     if (this.#isRoot) this.#state.tidy();
   }
 }
 
-/** Whether an error comes from the disk. Training continues after such an error, but not after one of the device or weights. */
+/** Whether an error comes from the disk. Training continues after a disk error, but not after an error of the device or weights. */
 const isOfDisk = (error: unknown): error is Gpt2Error =>
   error instanceof Gpt2Error && !(error instanceof NativeError || error instanceof WeightsError);

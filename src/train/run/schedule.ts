@@ -1,4 +1,4 @@
-// Computes the learning rate of a step: a linear warmup, then constant, linear, cosine, wsd (as in llm.c), or trapezoid.
+// Computes the learning rate of a step: a linear warmup, then a schedule: constant, linear, cosine, wsd (as in llm.c) or trapezoid.
 import { checkValue, real } from '../../base/checks/given.ts';
 import { type OptionName, optionRows, type ResolvedOptions } from '../../options/table.ts';
 
@@ -11,12 +11,12 @@ export interface Schedule {
   readonly steps: number;
   /** The last step's learning rate as a fraction of the peak. */
   readonly finalLearningRateFraction: number;
-  /** The fraction of the steps, at the end, in which wsd ("warmup, stable, decay") and trapezoid decay. */
+  /** Fraction of `steps` at the end of the run, in which the schedules wsd ("warmup, stable, decay") and trapezoid lower the rate. */
   readonly decayFraction: number;
 }
 
 /**
- * The learning rate of a step, counted from 0; step s of the warmup has (s + 1) / warmup of the peak.
+ * The learning rate of step `step`, counted from 0. In step s of the warmup the rate is the peak times (s + 1) / warmup.
  * @throws UsageError for a step after `steps`, or values that give no valid rate
  * @example
  * const peak = { learningRate: 6e-4, warmup: 10, steps: 100 };

@@ -45,9 +45,9 @@ export class Session {
   /** The position of the first micro-batch of the next step. */
   #position: Position;
   #enqueued: EnqueuedStep | undefined;
-  /** Whether one of several ranks was asked to stop, as of the last step whose result was read. */
+  /** With several ranks: whether any rank was asked to stop, as of the last step whose result was read. */
   #ranksStop = false;
-  /** Whether rank 0 of several ranks has requested a save since the last save. */
+  /** With several ranks: whether rank 0 has requested a save since the last save. */
   #ranksSave = false;
   #lastEnd = performance.now();
   #largestRate = 0;
@@ -62,7 +62,7 @@ export class Session {
     this.#position = data.loader.position;
     const { library, threads } = trained.model.device.description;
     const every = typeof options.saveEvery === 'number' ? options.saveEvery : 0;
-    // A CPU writes a save on one of the cores that train.
+    // If training uses all cores of a CPU, the thread that writes a save takes one core from training.
     const slowdown = library === 'cpu' && threads >= availableParallelism() ? 1 / threads : 0;
     this.#throughput = throughputOf(options.totalBatch, span, trained.writer.copyBytes, { every, slowdown });
     this.#events = eventsOf(run.folder, hooks, this.#throughput);
@@ -155,7 +155,7 @@ export class Session {
       if (!isResumedHere) {
         if (stops || endsHere) await this.#saving.saveNow(step, loader.position);
         else if (saves) await this.#save(step);
-        // The save waited for all enqueued steps, so it also meets the requests for a save in their results.
+        // All enqueued steps were finished before the save, so the save also answers the requests in their results.
         if (saves) this.#ranksSave = false;
       }
       if (stops && !(isLast && isComplete)) throw this.#stopped();
@@ -170,7 +170,7 @@ export class Session {
     return typeof saveEvery === 'number' ? this.#throughput.between('save', saveEvery, step, save) : save();
   }
 
-  /** Runs the evaluations of a step. @returns false if the run must stop before all are done */
+  /** Runs the evaluations that are due at a step. @returns false if the run must stop before all evaluations are done */
   async #runMilestones(milestones: ReturnType<typeof milestonesAt>, isStopping: () => boolean): Promise<boolean> {
     for (const { kind, every, run } of milestones) {
       if (isStopping()) return false;
@@ -187,7 +187,7 @@ export class Session {
 
   /**
    * Ends a run whose shards have changed or whose program has thrown: saves the state trained so far, if any, and returns the error.
-   * With several ranks nothing is saved, because the other ranks wait for this rank in a step; the last checkpoint remains.
+   * With several ranks nothing is saved, because the other ranks wait for this rank in a step. The last checkpoint remains.
    */
   async #stopAtChange(error: Error): Promise<Error> {
     const { ranks } = this.#run;
@@ -225,7 +225,7 @@ export class Session {
     if (!model.device.graphs) await this.#finishStep();
   }
 
-  /** Marks an error that the program's functions may have thrown, so that the run is saved; a program may throw any value. */
+  /** Stores an error that a program's function may have thrown, so that the run is saved. Wraps a thrown value that is no Error. */
   #ofProgram(thrown: unknown): unknown {
     if (Object.keys(this.#run.parts).length === 0 || thrown instanceof NativeError) return thrown;
     const ofValue = () => new Gpt2Error(`the program threw ${inspect(thrown)}`, { cause: thrown });

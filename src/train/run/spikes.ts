@@ -2,17 +2,17 @@
 import type { StepResult, UpdateLimits } from '../step/staging.ts';
 import type { Run } from './run.ts';
 
-/** Number of earlier steps with which a value is compared; with fewer earlier steps, no value is a spike. */
+/** Number of earlier steps with which a loss or norm is compared; with fewer earlier steps, no step has a spike. */
 const window = 128;
 
-/** A run ends after this number of skipped updates in a row, because their cause cannot be a spike. */
+/** A run ends after this number of skipped updates in a row, because so many cannot be spikes. */
 export const mostSkippedInARow = 16;
 
 export type Measured = Pick<StepResult, 'loss' | 'norm'> & { readonly step: number; readonly skipped?: boolean };
 
 const hasFinite = ({ loss, norm }: Measured): boolean => Number.isFinite(loss) && Number.isFinite(norm);
 
-/** The latest steps with finite values, on which the limits of future steps depend. */
+/** The latest 129 steps with finite loss and norm, from which the limits of later steps are computed. */
 export const recentSteps = (steps: readonly Measured[]): Measured[] =>
   steps
     .filter(hasFinite)
@@ -34,7 +34,7 @@ export type SpikeWatch = ReturnType<typeof spikeWatch>;
 /**
  * Watches the losses and gradient norms of steps for spikes.
  * @param z number of standard deviations above the mean from which a value is a spike
- * @param skipped number of updates that the run skipped before
+ * @param skipped number of updates that the run has skipped so far
  */
 export function spikeWatch(z: number, earlier: readonly Measured[] = [], skipped = 0) {
   /** Steps with finite loss and norm, ascending. */
@@ -47,7 +47,7 @@ export function spikeWatch(z: number, earlier: readonly Measured[] = [], skipped
   const watch = {
     skipped: 0,
     skippedInARow: 0,
-    /** Adds a step, skipped or not, so that after a lasting rise of the loss, values soon stop being spikes. */
+    /** Adds a step. Skipped steps count too, so that after a lasting rise of the loss, higher losses soon stop counting as spikes. */
     add(measured: Measured): void {
       watch.skippedInARow = measured.skipped ? watch.skippedInARow + 1 : 0;
       if (measured.skipped) watch.skipped++;
@@ -56,8 +56,8 @@ export function spikeWatch(z: number, earlier: readonly Measured[] = [], skipped
       if (history.length > window + 1) history.shift();
     },
     /**
-     * Limits above which step `step` updates nothing: mean + z standard deviations of 128 steps. The previous step is left out,
-     * because on a GPU its result is not known when the step is enqueued.
+     * Limits of loss and norm above which step `step` updates nothing: mean + z standard deviations of the 128 steps up to
+     * `step` - 2. Step `step` - 1 is left out, because a GPU may still compute it when step `step` is enqueued.
      */
     limitsAt(step: number): UpdateLimits {
       const before = history.filter((measured) => measured.step < step - 1).slice(-window);

@@ -33,7 +33,7 @@ interface Save {
   readonly timed: boolean;
 }
 
-/** The parts of a run that a checkpoint holds. */
+/** The fields of a run from which a checkpoint is made. */
 export type SavedRun = Pick<Run, 'options' | 'tokenizer' | 'data' | 'trained' | 'folder'>;
 
 export function stateWriterOf({ options, tokenizer, data, trained, folder }: SavedRun, notice: (text: string) => void) {
@@ -42,7 +42,7 @@ export function stateWriterOf({ options, tokenizer, data, trained, folder }: Sav
   const reported = new Set<string>();
   let copies = true;
 
-  /** Runs `copy`; undefined without enough host memory: then saves write from the device. With sharding, that is an error. */
+  /** Runs `copy`. If host memory is too small, returns undefined, and saves write from the device; with sharding, throws. */
   const tryCopy = <R>(copy: () => R): R | undefined => {
     if (!copies) return undefined;
     try {
@@ -57,7 +57,7 @@ export function stateWriterOf({ options, tokenizer, data, trained, folder }: Sav
     }
   };
 
-  /** Reports each failure only once, because every save finds it again. */
+  /** Reports each failure to remove files only once, because every later save meets the failure again. */
   const reportFailures = ({ clearFailure, pruneFailure }: TidyResult): void => {
     for (const failure of [clearFailure, pruneFailure]) {
       if (failure === undefined || reported.has(failure)) continue;
@@ -70,7 +70,7 @@ export function stateWriterOf({ options, tokenizer, data, trained, folder }: Sav
     /** Allocates the host copy. @throws NativeError if memory is too small and other ranks' state must be received */
     prepare: (): void => tryCopy(() => writer.prepare()),
 
-    /** Writes a checkpoint and removes those no longer kept. `repeat` may try again after a disk error. @throws Gpt2Error */
+    /** Writes a checkpoint and removes checkpoints that need not be kept. `repeat` may retry after a disk error. @throws Gpt2Error */
     async write({ step, position, inPlace, timed }: Save, repeat = once): Promise<SaveResult> {
       const { program, configuration, log } = folder;
       const head: CheckpointHead = {
@@ -87,23 +87,23 @@ export function stateWriterOf({ options, tokenizer, data, trained, folder }: Sav
       let attempt = () => begun ?? direct();
       return repeat(async () => {
         const result = await attempt().catch((error) => {
-          // The writer's thread has failed. Training waits, so this thread can write the unchanged state.
+          // If the writer's thread has failed while training waits, write the unchanged state from the device on this thread.
           if (inPlace && error instanceof WriterError && !model.sharding) return direct();
           throw error;
         });
         reportFailures(result);
         if (result.failure === undefined) return result;
-        // Retry from the copy, because other ranks send their state only once.
+        // Retry from the host copy, because other ranks send their state only once.
         if (begun) attempt = () => writer.again();
         throw new (result.isBroken ? WeightsError : Gpt2Error)(result.failure);
       });
     },
 
-    /** Removes the remains of interrupted saves and checkpoints no longer kept, as `write` does. */
+    /** Removes files of interrupted saves, and checkpoints that need not be kept, as `write` does. */
     tidy: (): void => reportFailures(tidy(checkpointsFolder(folder.out), keeping)),
   };
 }
 
-/** Without --keep, timed saves keep their two newest checkpoints; all other checkpoints stay. */
+/** The rule for removing checkpoints. Without --keep, only checkpoints of timed saves are removed, all but the two newest. */
 const keepingOf = ({ keep, keepEvery }: Run['options']): Keeping =>
   keep === undefined ? { keep: 2, onlyTimed: true } : { keep, keepEvery };

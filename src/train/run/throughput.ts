@@ -7,23 +7,23 @@ import type { Run } from './run.ts';
 /** Number of recent steps whose median is the time of a step. */
 const recent = 20;
 
-/** Milliseconds of steps until the JavaScript compiler is done; before, a step took 70 ms instead of 40. */
+/** Milliseconds of steps until the JavaScript compiler has optimized the code; until then a step took 70 ms instead of 40. */
 const settled = 2000;
-/** Seconds: a shorter run gets its outlook before its steps have settled. */
+/** A run of fewer seconds than this gets its outlook after the third step, before its steps have settled. */
 const shortRun = 60;
 
 /** Work between steps, such as a validation, due every `every` steps and after the last step. */
 interface Between {
   readonly every: number;
-  /** The step before which the work last began. */
+  /** The step that follows the latest occurrence of the work. */
   readonly begunAt: number;
-  /** Duration of the latest occurrence; 0 before the first. */
+  /** Duration of the latest finished occurrence; 0 until the first is finished. */
   readonly milliseconds: number;
 }
 
 export type Throughput = ReturnType<typeof throughputOf>;
 
-/** @param saves the steps between saves, and the seconds of training that a second of writing one costs */
+/** @param saves `every`: steps between saves. `slowdown`: seconds of training lost in each second in which a save is written. */
 export function throughputOf(
   tokensPerStep: number,
   span: Run['span'],
@@ -36,7 +36,7 @@ export function throughputOf(
   const occurrences = new Map<string, Between>();
   const throughput = {
     steps: 0,
-    /** Seconds of the last save, estimated before the first. */
+    /** Seconds that the last save took; before the first save, an estimate. */
     saveSeconds: saveSeconds(checkpointBytes),
     /** Median milliseconds of a step; undefined until two steps are done, because the first is a warmup. */
     get step(): number | undefined {
@@ -49,7 +49,7 @@ export function throughputOf(
       if (latest.length > recent) latest.shift();
       return { tokensPerSecond: (tokensPerStep * 1000) / milliseconds };
     },
-    /** Runs and times `work`, which is due every `every` steps and begins before `step`. */
+    /** Runs and times `work`, which is due every `every` steps; `step` is the step that follows. */
     async between<R>(
       kind: string,
       every: number,
@@ -76,7 +76,7 @@ export function throughputOf(
       const written = 1 + saves.slowdown * Math.max(0, timesDue(saves.every, done, last) - 1);
       return between.reduce((sum, each) => sum + each, (last - done) * step) / 1000 + written * throughput.saveSeconds;
     },
-    /** Returns this process's outlook once: after the third step, in a long run only once steps have settled. Else undefined. */
+    /** Returns this process's outlook once, after the third step; in a long run, once steps have settled too. Else undefined. */
     outlook(epochsOfRun: number): Outlook | undefined {
       const steps = span.lastStep - span.startStep;
       const seconds = throughput.remaining();
@@ -89,12 +89,12 @@ export function throughputOf(
   return throughput;
 }
 
-/** A step that takes this many milliseconds is long. */
+/** A step is long from this number of milliseconds, and short below. */
 const longStep = 5000;
 
 /**
- * Returns a callback for a step that begins now; undefined if the step is short. The callback reports finished micro-batches, and
- * returns true if `signal` asks to abandon the step. With ranks it returns false, because all ranks end a step together.
+ * Returns a callback for a step that begins now; undefined if the step is short or a single micro-batch. The callback reports
+ * finished micro-batches, and returns true to abandon the step once `signal` is aborted; with ranks never, as ranks stop together.
  */
 export function watchStep(
   { ranks, options: { accumulation } }: Pick<Run, 'ranks' | 'options'>,

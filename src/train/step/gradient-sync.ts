@@ -2,7 +2,7 @@
 // (`model.sharding`) each rank receives the gradient sums of its share only, and updates only its share; then all ranks gather the
 // weights (step-ops.ts). Without ZeRO-1 each rank updates all weights.
 //
-// A bucket is summed during backward, as soon as its gradients are complete, or after backward with all others. Summing during
+// A bucket is summed during backward, as soon as its gradients are complete, or after backward with all buckets. Summing during
 // backward is faster with copy engines and over slow links. With NCCL over NVLink the difference was no larger than between two
 // equal runs (benchmarks/h200-ranks.md): a matmul assigns its tiles to all SMs when it begins, so it ends later if NCCL holds some
 // SMs for a moment, and the rank that is ahead waits at every bucket instead of once.
@@ -30,7 +30,7 @@ export function gradientSyncOf(
 ) {
   const { device, sharding, config, weights } = model;
   const { matrices, vectors, layout } = gradients;
-  // With ZeRO-1, the gradients that this rank receives for its share, [parts, count]. The norm adds all rows into the first.
+  // With ZeRO-1, `received` [parts, count] holds the gradients of this rank's share. The norm op adds all rows into the first row.
   const shape = [communicator.parts, sharding?.count ?? 0];
   const received = sharding && allocateShared(communicator, 'received gradients', device.gradientType, shape);
   if (sharding) communicator.share(weights.matrices.buffer);
@@ -46,7 +46,7 @@ export function gradientSyncOf(
     reduceScatter(communicator, { out: received!, start: inParts, in: bucket });
   };
   return {
-    /** Sums the bucket that a layer completes. Must be called when the layer's matrix gradients, and all later layers', are complete. */
+    /** Sums the bucket that `layer` completes, if any. Call when the matrix gradients of `layer` and all later layers are complete. */
     layerDone(layer: number): void {
       if (!overlapsBackward) return;
       const { layers } = config;
@@ -56,7 +56,7 @@ export function gradientSyncOf(
         if (bucket !== undefined) reduce(bucket);
       }
     },
-    /** Sums all that remains. Must be called when all gradients and the loss are complete. Later work runs after the sums. */
+    /** Sums all buckets and values not summed yet. Call when all gradients and the loss are complete. Later work runs after the sums. */
     microBatchDone(step: Tensor): void {
       groupCollectives(communicator, () => {
         for (const bucket of overlapsBackward ? [0] : layout.buckets.keys()) reduce(bucket);

@@ -11,9 +11,9 @@ import type { Tensor } from '../../native/tensor.ts';
  * read the previous step's result.
  */
 export interface UpdateLimits {
-  /** The step updates nothing if its loss is above this, or not finite. Default: no limit. */
+  /** The step updates nothing if its loss is above this limit, or not finite. Default: no limit. */
   readonly loss?: number | undefined;
-  /** The step updates nothing if its gradient norm is above this, or not finite. Default: no limit. */
+  /** The step updates nothing if its gradient norm is above this limit, or not finite. Default: no limit. */
   readonly norm?: number | undefined;
   /** Whether the step updates nothing if the previous step updated nothing. Default false. */
   readonly afterUpdate?: boolean | undefined;
@@ -34,7 +34,7 @@ export interface Requests {
   readonly saves: boolean;
 }
 
-/** Value of a request to save, in the sum over ranks in the step block (fp32): greater than any number of ranks that stop. */
+/** The value (fp32) of a request to save in a sum over ranks, where each request to stop adds 1: more than the number of ranks. */
 const saveRequest = 2 ** 20;
 
 export interface StepResult {
@@ -44,7 +44,7 @@ export interface StepResult {
   readonly targets: number;
   /** Gradient norm before clipping. */
   readonly norm: number;
-  /** Tokens whose gradient in FP8 may have saturated in the head. */
+  /** Number of tokens whose FP8 gradient may have saturated in the head. */
   readonly saturated: number;
   /** False if the step left weights and optimizer state unchanged; see UpdateLimits. */
   readonly updated: boolean;

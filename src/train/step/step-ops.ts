@@ -31,7 +31,7 @@ export interface StepOptions {
 export interface MicroBatch {
   /** Whether the micro-batch adds its gradients to those of earlier micro-batches. */
   readonly accumulate: boolean;
-  /** Whether gradients are summed over ranks: after a step's last micro-batch. */
+  /** Whether gradients are summed over ranks; only with a step's last micro-batch. */
   readonly sums: boolean;
   /** Whether the micro-batch begins with the deferred update of the previous step. */
   readonly updates: boolean;
@@ -78,7 +78,7 @@ export function stepOpsOf(model: Model, options: StepOptions, communicator?: Com
 
 /**
  * Updates all parameters by their optimizers. With ZeRO-1 each rank updates its share of every bucket, in the order in which a
- * forward pass reads buckets. A bucket's weights are gathered while the next buckets are updated and the next forward pass begins.
+ * forward pass needs the buckets. A bucket's weights are gathered while later buckets are updated and the next forward pass begins.
  */
 function updateOf(
   model: Model,
@@ -112,8 +112,8 @@ function updateOf(
       if (sharding && own) joinCollectives(sharding.communicator);
     },
     /**
-     * Enqueues the update before a forward pass, which may begin when the embeddings are gathered. To wait for the weights, the
-     * forward pass calls the returned function before each layer, in order, and before the head, with the number of layers.
+     * Enqueues the update, then lets a forward pass begin once the embeddings are gathered. The forward pass calls the returned
+     * function before each layer, in order, and before the head (with the number of layers), to wait for the weights.
      */
     enqueueForForward(): (layer: number) => void {
       if (!own) {

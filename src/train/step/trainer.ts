@@ -18,8 +18,8 @@ import { type MicroBatch, type StepOps, type StepOptions, stepOpsOf } from './st
 
 export interface TrainerOptions extends StepOptions {
   /**
-   * Whether `begin` defers a step's update: the next step enqueues the update first, and results have the same bits. Default: only
-   * with ZeRO-1, where weights are gathered while the next forward pass begins.
+   * Whether `begin` leaves a step's update to the next step, which enqueues the update first. Results have the same bits. Default:
+   * only with ZeRO-1, where weights are gathered while the next forward pass begins.
    */
   readonly defersUpdate?: boolean | undefined;
   /** Returns a step's attention windows in tokens; steps count from 0. Only for a model with `window`. Default: the model's windows. */
@@ -31,7 +31,7 @@ const largestFloat = 3.4028234663852886e38;
 
 const lastTrainers = new WeakMap<Model, Trainer>();
 
-/** A step that was enqueued. */
+/** A step that `Trainer.begin` has enqueued. */
 export interface BegunStep {
   /** Milliseconds that the host took to enqueue the step. */
   readonly hostMilliseconds: number;
@@ -51,7 +51,7 @@ export interface BegunStep {
 export class Trainer {
   readonly model: Model;
   readonly options: TrainerOptions;
-  /** After a step: gradients of the mean loss over all targets, -1 included. Optimizers multiply by step[CLIP], which corrects the mean. */
+  /** After a step: gradients of summed loss / all targets of the step. Optimizers multiply by step[CLIP], which excludes targets of -1. */
   readonly gradients: ParameterArena;
   readonly optimizerState: OptimizerState;
   readonly #ops: StepOps;
@@ -99,7 +99,7 @@ export class Trainer {
     throw usageError`windowsAt has no effect on a model without window; leave it out, or give the model's config a window`;
   }
 
-  /** Enqueues the ops of a step without values and tokens: a plan calls this on an absent device, to see which functions ops call. */
+  /** Enqueues the ops of a step without values and tokens: a plan calls this on an absent device, to count the calls of ops. */
   enqueueOps(): void {
     this.#ops.microBatch({ accumulate: false, sums: false, updates: false });
     this.#ops.norm(this.gradients);
@@ -137,7 +137,7 @@ export class Trainer {
   /**
    * Computes the gradients of a step's micro-batches again, without an update: op by op instead of as a graph, with the same bits.
    * Each rank computes only its micro-batches. `onMicroBatch` is called before the ops of each micro-batch.
-   * @param index the step's index, for its attention windows; default: the model's windows
+   * @param index the step's index, which determines its attention windows; default: the model's windows
    */
   recompute(
     nextBatch: () => Batch,
@@ -171,7 +171,7 @@ export class Trainer {
    * first. Signals and timers run between micro-batches.
    * @param requests this rank's requests to stop or to save; every rank finds them in the step's result
    * @param isLeft called between micro-batches with the number of finished micro-batches; if it returns true, the step is
-   * abandoned: weights and optimizer state stay. If it is set, a GPU has at most two micro-batches enqueued.
+   * abandoned: weights and optimizer state stay. With `isLeft`, a GPU has at most two micro-batches enqueued.
    * @throws InterruptedError if the step was abandoned
    */
   begin(
@@ -222,7 +222,7 @@ export class Trainer {
           throw new InterruptedError(`step ${index} was left after ${done} of ${accumulation} micro-batches`);
         }
       }
-      // Copy these values only now, because the previous step's deferred update, in the first micro-batch, reads the previous values.
+      // Copy these values only now, because the previous step's deferred update, in the first micro-batch, needs the previous values.
       staging.uploadValues(this.#ops.block, GPT2_STEP.GPT2_STEP_LEARNING_RATE, GPT2_STEP.GPT2_STEP_TARGETS - 1);
       this.#endOfStep.run();
       this.optimizerState.changed();
@@ -238,7 +238,7 @@ export class Trainer {
   }
 
   /**
-   * Waits for micro-batch `micro` on a CPU. On a GPU, if `isCounted`, waits for the micro-batch before: the GPU always has work.
+   * On a CPU, waits for micro-batch `micro`. On a GPU, if `isCounted`, waits for `micro` - 1, so that the GPU always has work.
    * @returns the number of micro-batches that are known to be finished
    */
   async #finishedOf(micro: number, isCounted: boolean): Promise<number> {

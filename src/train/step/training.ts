@@ -28,7 +28,7 @@ type Steps = Partial<Pick<TrainerOptions, 'gradientClip' | 'overlapsBackward' | 
   readonly communicator?: Communicator | undefined;
 };
 
-/** Clips the gradient norm at 1 by default. @throws as `createModel`, `Trainer` and `KeyValueCache` */
+/** Creates model, trainer and cache. `gradientClip` is 1 by default. @throws as `createModel`, `Trainer` and `KeyValueCache` */
 export function createTraining(
   device: Device,
   config: ModelConfig,
