@@ -225,9 +225,9 @@ GPT2_API int gpt2_communicator_destroy(gpt2_context *context, gpt2_communicator 
 GPT2_API const char *gpt2_communicator_description(gpt2_communicator *communicator);
 
 /* Lets the other ranks write to `memory`, which gpt2_allocate returned; does nothing with NCCL. `bytes` is a multiple
- * of 2 MiB, the same at every rank. The `out` of gpt2_reduce_scatter and gpt2_all_gather must be in such memory. Both
- * functions are called by all ranks, and return when all have called. When no collective uses the memory any more, all
- * ranks call gpt2_communicator_unshare or gpt2_communicator_destroy, then free it. */
+ * of 2 MiB, the same at every rank. The `out` of gpt2_reduce_scatter and gpt2_all_gather must be in such memory. When no
+ * collective uses the memory any more, all ranks call gpt2_communicator_unshare or gpt2_communicator_destroy, then free
+ * it. All ranks call gpt2_communicator_share and unshare, which return when all have called. */
 GPT2_API int gpt2_communicator_share(gpt2_context *context, gpt2_communicator *communicator, void *memory,
                                      int64_t bytes);
 GPT2_API int gpt2_communicator_unshare(gpt2_context *context, gpt2_communicator *communicator, void *memory);

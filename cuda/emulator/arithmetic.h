@@ -157,7 +157,7 @@ GPT2_CONVERSIONS(int, int) GPT2_CONVERSIONS(uint, unsigned) GPT2_CONVERSIONS(ll,
 GPT2_CONVERSIONS(ull, unsigned long long)
 GPT2_ROUNDINGS(GPT2_ROUNDED, __double2float, float, (double value), value)
 
-// ---------------------------------------------------------------- arithmetic in a stated rounding
+// ---------------------------------------------------------------- arithmetic with a rounding mode in its name
 
 #define GPT2_ARITHMETIC(T, prefix, fma_name)                                                               \
   GPT2_ROUNDINGS(GPT2_ROUNDED, prefix##add, T, (T a, T b), gpt2_emulator::uncontracted(a) + gpt2_emulator::uncontracted(b)) \

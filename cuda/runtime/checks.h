@@ -24,8 +24,8 @@ void check_copy(const void *destination, const void *source, int64_t bytes);
 void check_rank(int rank, int ranks, int timeout_milliseconds);
 // Host values that must be in [least, limit); `values` may be NULL.
 void check_ids(const char *name, const int32_t *values, int64_t count, int32_t least, int32_t limit);
-// Attention's `first` on the host [lines,length]: each value is at least the value before it in its line (the first at
-// least 0) and at most its index in the line. `values` may be NULL.
+// Checks a host array [lines,length], the `first` of attention: in each line no value is negative or less than the value
+// before it, and value i is at most i. `values` may be NULL.
 void check_causal(const char *name, const int32_t *values, int lines, int length);
 void check_scratch(const gpt2_context &, int64_t bytes);
 

@@ -1,5 +1,5 @@
-// Attention backward for bf16 on tensor cores, sm_80 and later: two kernels, so that one block computes each sum
-// (../attention.cuh).
+// Attention backward for bf16 on tensor cores, sm_80 and later, by the two kernels of ../attention.cuh, in which no sum
+// is spread over several blocks.
 #include "../common/tensor-cores.h"
 #include "attention-keys.cuh"
 #include "attention-queries.cuh"

@@ -152,7 +152,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
       ring.release(previous);
 
       if constexpr (E == Epilogue::gradient) {
-        // A weight is the sum of two bf16, so each weighted sum is the sum of two columns.
+        // Two columns: with WEIGHS each row's factor is the sum of two bf16, and each column sums rows times one of the two.
         const float of_rows[2] = {WEIGHS ? sums[0] + sums[1] : sums[0], WEIGHS ? sums[2] + sums[3] : sums[2]};
         store_gradient<TILE_N>(arguments, outputs, unit, row0, result, of_rows);
       } else {

@@ -156,7 +156,7 @@ export class NativeError extends Gpt2Error {
   override readonly name = 'NativeError';
   /** The C function that failed, e.g. "gpt2_matmul_forward". */
   readonly function: string;
-  /** The status it returned, e.g. "GPT2_INVALID_ARGUMENT". */
+  /** The status that the library's function returned, such as "GPT2_INVALID_ARGUMENT". */
   readonly status: string;
   /** The library's text; a report of the emulator has several lines. */
   readonly detail: string;

@@ -33,8 +33,8 @@ export const sizesText = (sizes: Readonly<Record<string, number>>): string =>
     .join(', ');
 
 /**
- * Tests an op, size by size. Of all its wrong tensors only the first gets a map of its elements.
- * @param once calls each size once, because a tool such as compute-sanitizer slows kernels
+ * Tests an op, size by size. Only the op's first wrong tensor gets a map of the wrong elements.
+ * @param once calls the op once per size, because a tool such as compute-sanitizer slows kernels
  */
 export async function* testOp(
   device: Device,

@@ -102,7 +102,7 @@ const { GPT2_NO_ACTIVATION, GPT2_GELU, GPT2_RELU_SQUARED } = GPT2_ACTIVATION;
 const activationOf = (activates: boolean, pre: Tensor | null): number =>
   !activates ? GPT2_NO_ACTIVATION : pre ? GPT2_GELU : GPT2_RELU_SQUARED;
 
-/** The op's arguments for a result in FP8: memory for both copies; null for a result in plain layout. */
+/** The op's arguments for an FP8 result: the memory of its rowwise and columnwise copies. All are null for a result in plain layout. */
 const storedIn = ({ rowwise, columnwise }: Operand) => ({
   ...{ values: rowwise?.values ?? null, scale: rowwise?.scale ?? null },
   ...{ columnwise: columnwise?.values ?? null, columnwiseScale: columnwise?.scale ?? null },

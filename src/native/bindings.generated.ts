@@ -200,9 +200,9 @@ export interface Bindings {
   communicatorDescription(args: { communicator: Pointer | null }): string;
   /**
    * Lets the other ranks write to `memory`, which gpt2_allocate returned; does nothing with NCCL. `bytes` is a multiple
-   * of 2 MiB, the same at every rank. The `out` of gpt2_reduce_scatter and gpt2_all_gather must be in such memory. Both
-   * functions are called by all ranks, and return when all have called. When no collective uses the memory any more, all
-   * ranks call gpt2_communicator_unshare or gpt2_communicator_destroy, then free it.
+   * of 2 MiB, the same at every rank. The `out` of gpt2_reduce_scatter and gpt2_all_gather must be in such memory. When no
+   * collective uses the memory any more, all ranks call gpt2_communicator_unshare or gpt2_communicator_destroy, then free
+   * it. All ranks call gpt2_communicator_share and unshare, which return when all have called.
    */
   communicatorShare(args: { context: Pointer | null; communicator: Pointer | null; memory: Pointer | null; bytes: Int64 }): number;
   communicatorUnshare(args: { context: Pointer | null; communicator: Pointer | null; memory: Pointer | null }): number;

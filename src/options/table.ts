@@ -36,7 +36,7 @@ export const rowNamed = (name: string): OptionRow | undefined =>
 /** A name in lower case without - and _, so that learningRate, learning_rate and --learning-rate are equal. */
 export const plain = (name: string): string => name.replaceAll(/[-_]/g, '').toLowerCase();
 
-/** The option with a name of config.json or --help, with any word separators: learningRate, learning_rate, lr, --lr. */
+/** The option that has this name in config.json or in --help, whatever separates its words: learning_rate, learningRate, --lr. */
 export const optionNamed = (name: string): OptionName | undefined =>
   optionNames.find((key) => [key, flagOf(optionRows[key])].some((known) => plain(known) === plain(name)));
 

@@ -45,8 +45,8 @@ export interface Weights {
 /**
  * Finds and verifies weights by name: the path of a run, a checkpoint, or a model file or folder of another program, or a model
  * of the Hugging Face hub, such as openai-community/gpt2 or OWNER/NAME@REVISION, which is downloaded once.
- * @throws UsageError for a name that stands for the size of a new model only, such as gpt2; Gpt2Error if no weights have the name,
- * they are damaged, or the download fails; InterruptedError if `signal` is aborted
+ * @throws UsageError for the name of a model's size, such as d12, which has no weights; Gpt2Error if there are no weights of the
+ * name, the weights are damaged, or the download fails; InterruptedError if `signal` is aborted
  * @example
  * const weights = await resolveWeights('runs/first');
  * weights.load(createModel(device, weights.model, { B: 1, T: 32, purpose: 'inference' }));

@@ -91,7 +91,7 @@ export async function download(url: string, path: string, options: DownloadOptio
 
 export class Refused extends Error {
   readonly status: number;
-  /** Hugging Face's name for the reason, from the header X-Error-Code: EntryNotFound. */
+  /** Hugging Face's code for the failure, such as EntryNotFound, from the header X-Error-Code. */
   readonly code: string | undefined;
 
   constructor({ status, headers }: Response) {

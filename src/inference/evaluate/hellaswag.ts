@@ -30,7 +30,7 @@ interface Row {
   readonly width: number;
 }
 
-/** A file of questions, read for a model. */
+/** The questions of a HellaSwag file, as token ids for a model. */
 export interface Hellaswag {
   readonly path: string;
   readonly questions: readonly Question[];

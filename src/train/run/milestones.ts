@@ -62,7 +62,7 @@ export function milestonesAt(
   return milestones;
 }
 
-/** The validation loss with the numbers of tokens and bytes; after the run's last step, also the losses of sequences. */
+/** The validation loss, and how many tokens and bytes it covers; after the run's last step, also the loss of each sequence. */
 async function validate(run: Run, validation: Validation, step: number, signal: AbortSignal | undefined) {
   if ('loader' in validation) return meanOfBatches(run, validation, signal);
   const { ranks, options } = run;

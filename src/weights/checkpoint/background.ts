@@ -104,7 +104,7 @@ export class BackgroundWriter {
     });
   }
 
-  /** Writes the copies of the last `write` again, after a disk error. */
+  /** Repeats the last `write`, after a disk error, from the copies that it made in memory. */
   async again(): Promise<SaveResult> {
     return this.#ask(this.#request!);
   }
