@@ -17,7 +17,7 @@ export class GuardedTensors {
     this.device = device;
   }
 
-  /** Allocates a tensor with `values`, rounded to its type, or else with NaN, so that elements that the op never writes show. */
+  /** Allocates a tensor with `values`, rounded to its type. Without `values` fills the tensor with NaN, to reveal unwritten elements. */
   tensor(
     name: string,
     shape: readonly number[],
