@@ -102,7 +102,7 @@ export function checkArchitecture(config: GivenParts & { readonly layers: number
   }
 }
 
-/** The layer whose output a layer of the second half reads with learned skips: its mirror image, for the last layer the first. */
+/** The layer whose output a layer of the second half reads with learned skips: its mirror image. The last layer reads the first. */
 export const skippedFrom = (layer: number, layers: number): number | undefined =>
   layers - 1 - layer < layer ? layers - 1 - layer : undefined;
 

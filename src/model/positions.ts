@@ -1,5 +1,5 @@
 // Changes of queries, keys and values before attention: rotary positions rotate each head's queries and keys (Su et al. 2021; GPT-2
-// instead adds a learned table, wpe), QK-norm normalizes them first, and value embeddings are mixed into values. All in one op.
+// instead adds a learned table, wpe), QK-norm normalizes them first, and value embeddings are mixed into values. One op does all this.
 import type { Device } from '../native/device.ts';
 import { allocateTensor, type Tensor } from '../native/tensor.ts';
 import { qkNormRotaryBackward, qkNormRotaryForward } from '../ops/ops.generated.ts';
