@@ -81,7 +81,7 @@ export class UsageError extends Gpt2Error {
   override readonly exitCode = 2;
   override readonly name = 'UsageError';
 
-  /** The error "batch takes a whole number from 1, not 0". @param option name or flag @param value a text is shown in quotes */
+  /** Makes the error "batch takes a whole number from 1, not 0". @param option name or flag @param value a text is shown in quotes */
   static takes(option: string, expectation: string, value: unknown): UsageError {
     const name = option.startsWith('--') ? nameOf(option) : option;
     const fields = { options: [name], expectation, value };

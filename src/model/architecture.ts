@@ -32,7 +32,7 @@ export const parts = {
   shortWindow: whole(1),
   /** Whether a query attends only to keys of the same document. Documents begin with the token end of text. */
   documentMask: 'switch',
-  /** Learned skips: each layer's input adds the embedding, and in the second half an output of the first half, times factors. */
+  /** Learned skips: a layer's input is a weighted sum of residual stream, embedding and, in the second half, an output of the first. */
   skips: ['none', 'learned'],
   /** The number of value embeddings: tables of token embeddings that are mixed into attention's values in the first and last layers. */
   valueEmbeddings: whole(0),

@@ -76,7 +76,7 @@ export function backward(
   embeddingGradients(model, batch, gradients, { dembedded: stream, accumulate });
 }
 
-/** Gradients of the embedding tables from `dembedded`, the gradient of the first layer's input; an embedding norm overwrites `dembedded`. */
+/** Gradients of the embedding tables from `dembedded`, the gradient of the first layer's input. An embedding norm changes `dembedded`. */
 function embeddingGradients(
   { device, config, weights }: Model,
   batch: ActivationSet,

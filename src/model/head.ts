@@ -1,6 +1,6 @@
 // The head: logits = lnf * wte^T and their cross-entropy, in chunks of tokens, because the logits of a large batch do not fit in
 // memory. In training, each chunk's backward follows its forward, while the chunk's logits are in memory. An untied head has a
-// separate matrix, and biases. In dtype fp8 the head's three matmuls are in FP8, but in bf16 for a caller who reads logits or passes a loss.
+// separate matrix, and biases. In dtype fp8 the head's three matmuls are in FP8, but in bf16 if a caller reads logits or passes a loss.
 
 import { checkSynchronous } from '../base/checks/given.ts';
 import type { Device } from '../native/device.ts';
@@ -109,7 +109,7 @@ export function headForward(model: Model, batch: ActivationSet): void {
 /**
  * Enqueues the head's forward and backward: from the batch's `lnf` and `targets` to `losses`, the gradient of lnf (in
  * `batch.backward.dbranch`) and the parameters' gradients (overwritten, or added to if `accumulate`). `dloss` is the derivative of the
- * total loss with respect to one token's loss. With FP8, the op counts tokens whose gradient saturated in the step block `step`.
+ * total loss with respect to one token's loss. With FP8, the step block `step` receives the number of tokens whose gradient saturated.
  */
 export function headForwardBackward(
   model: Model,

@@ -81,7 +81,7 @@ export class KeyValueCache implements CacheView {
   readonly layers: CacheView['layers'];
   /** Memory for two copies of `tokens` on the host, so that one can be read while the other arrives. */
   readonly copies: readonly [TokenCopy, TokenCopy];
-  /** Recorded programs that generate one token of each text, by the options of the token's choice. */
+  /** Recorded programs that generate one token of each text, by the options for choosing the token. */
   readonly programs = new Map<string, { run(): void }>();
   isInUse = false;
 

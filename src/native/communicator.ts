@@ -115,7 +115,7 @@ export class Communicator {
     // Keeps the shared memory: a rank that has not yet noticed the failure may still write to it.
     for (const buffer of this.#shared) buffer.leave();
     attempt(() => this.#destroy(1));
-    // NCCL cannot end while graphs contain its collectives. Freeing a running graph waits for these collectives, which now end.
+    // NCCL cannot end while graphs contain its collectives. Freeing a running graph waits for its collectives, which end when abandoned.
     this.device.dropGraphs();
   }
 

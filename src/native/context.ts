@@ -42,7 +42,7 @@ export interface DeviceDescription {
   readonly library: LibraryKind;
   readonly device: string;
   readonly codePath: string;
-  /** CPU: why the fastest code path is not in use ("amx: this CPU has no AMX"); "" if it is, or if GPT2_KERNELS names the path. */
+  /** On a CPU: why no faster code path is in use ("amx: this CPU has no AMX"); "" for the fastest, or if GPT2_KERNELS names the path. */
   readonly faster?: string;
   readonly threads: number;
   readonly canCapture: boolean;

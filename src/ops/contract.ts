@@ -20,7 +20,7 @@ export interface TensorContract {
   readonly below?: string;
   /** For a tensor of ids: whether an id may be -1, for none. */
   readonly orNone?: boolean;
-  /** The name of a tensor of ids. Of the tensor with this field, the op accesses only the rows with these ids as index. */
+  /** The name of a tensor of ids: the op accesses only the rows of the present tensor whose index is one of these ids. */
   readonly by?: string;
   /** The number of elements at the start of each row that the op accesses, as a dimension. Default: whole rows. */
   readonly columns?: string;
@@ -70,7 +70,7 @@ export type When = Readonly<Record<string, number | null | 'tensor'>>;
 
 /** A variant of an op: those calls of the op whose arguments meet the conditions `when`. Every call belongs to one variant. */
 export interface OpVariant {
-  /** "norm_forward.layernorm"; for the plain variant, or an op with one variant, the op's name: "gelu_forward". */
+  /** The variant's name: "norm_forward.layernorm". The plain variant, or an only variant, has the op's name: "gelu_forward". */
   readonly name: string;
   readonly op: OpContract;
   readonly when: When;

@@ -93,7 +93,7 @@ interface PassedTensor {
 
 export const refused = (op: OpContract, text: string): ShapeError => new ShapeError(`${nameOf(op)}: ${text}`);
 
-/** Checks a tensor's condition: the tensor must be null unless the condition holds. @throws ShapeError */
+/** Checks that a tensor is null where its condition does not hold, and not null where it holds, unless `orNull`. @throws ShapeError */
 function checkWhere(op: OpContract, name: string, where: Where, native: NativeArguments): void {
   const isNull = native[name] === null;
   const { argument, operator, value, orNull } = where;
@@ -149,7 +149,7 @@ function layoutOf(op: OpContract): Layout {
   return layout;
 }
 
-/** The order of preference: plain dimensions ("N") before others ("3C"), and inputs before outputs, which errors should name. */
+/** The order of preference: plain dimensions ("N"), then others ("3C"); in each, inputs first, so that errors name the outputs. */
 const rank = ({ text, dimension, contract }: Place): number =>
   (text === dimension.name ? 0 : 2) + (isWritten(contract) ? 1 : 0);
 

@@ -3,7 +3,7 @@
 import { UsageError } from '../errors.ts';
 import { didYouMean, type Spellings, unknownOption } from './nearest.ts';
 
-/** The type of an option: a text, several texts, true or false, the same or the word `or`, a number, or one of a list of words. */
+/** The type of an option: text, several texts, switch (true or false), switch or the word `or`, number, or one of a list of words. */
 export type ValueType =
   | 'text'
   | 'texts'

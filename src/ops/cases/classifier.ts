@@ -78,7 +78,7 @@ function isInParts({ C }: Sizes, { codePath, without }: Environment): boolean {
  * the logits' standard deviation; four times as much is accepted.
  */
 const lossBound = ({ C, weightScale }: Sizes): number => 4e-3 * weightScale * Math.sqrt(C);
-/** The accepted relative error of gradients in tf32, which grows with the logits because their rounding errors do. */
+/** The accepted relative error of gradients in tf32. It grows with the logits, because the rounding errors of the logits do. */
 const gradientBound = ({ weightScale }: Sizes): number => 3e-2 * weightScale + 1e-3;
 
 /**
@@ -124,7 +124,7 @@ export const classifierCases = [
     },
     // `step` stays unchanged, because the gradient of no row saturates.
     formula: ({ step, ...inputs }, size: Sizes) => ({ ...computed(inputs, size), step }),
-    // Uses the bounds of tf32, because Hopper sums FP8 matmuls with about as many bits of mantissa.
+    // Uses the bounds of tf32, because Hopper sums FP8 matmuls with about as many bits of mantissa as tf32 has.
     bounds(size: Sizes, environment) {
       const inParts = isInParts(size, environment);
       return {

@@ -23,13 +23,13 @@ import { casesOf, sizesOf } from './op-case.ts';
 const sizes = sizesOf('N C O', '128x128x384 1x64x80 7x48x16 65x80x208 257x208x144 1030x64x80 33x2048x48 33x48x2064');
 const gpuSizes = sizesOf('N C O', '1001x768x400 4097x144x208 131x1600x784 131x784x1600');
 
-// With E4M3 values of a standard deviation of 100, this scale gives weights of 0.2.
+// With E4M3 values of a standard deviation of 100, this scale gives weights a standard deviation of 0.2.
 const weightScale = 2 ** -9;
 
 /** Rounds to fp32, as the ops do. In double, a bound near a power of two could lead to another scale. */
 const fp32 = Math.fround;
 
-/** Random scales of rows; each block of 512 rows has half the scales of the previous block. */
+/** Random scales of rows. In each block of 512 rows, scales are on average half as large as in the previous block. */
 const drawRowScales = (N: number, random: Random): Float32Array =>
   drawScales(N, random).map((scale, n) => scale / 2 ** Math.floor(n / blockRows));
 

@@ -4,7 +4,6 @@ import { bytesOf, type ElementType, elementCount } from '../../native/element-ty
 import { Tensor } from '../../native/tensor.ts';
 import { numbersOf, writeNumbers } from './case-numbers.ts';
 
-/** Number of guard elements after each tensor. */
 const guardCount = 64;
 /** The value of guard elements: a number that the type represents exactly. */
 const guardValue = (type: ElementType): number => (type === 'int8' ? 1 : type === 'fp8' ? 208 : 12352);

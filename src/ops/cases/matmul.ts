@@ -6,7 +6,7 @@ import { residualCases } from './residual.ts';
 
 export type Sizes = Readonly<Record<'N' | 'C' | 'O', number>>;
 
-/** A matmul, [N,O]. By `layout`, nt: a [N,K] times b^T, b [O,K]; nn: a [N,K] times b [K,O]; tn: a^T times b, a [K,N], b [K,O]. */
+/** A matmul with result [N,O]. By `layout`, the shapes of a and b: nt [N,K], [O,K]; nn [N,K], [K,O]; tn [K,N], [K,O]; t: transposed. */
 export function product(
   a: Numbers,
   b: Numbers,
@@ -67,7 +67,7 @@ export const bound = ({ N, C, O }: Sizes): Bound => productBound(Math.max(N, C, 
 /** The bound of a matmul with GELU. In bf16, GPUs compute tanh by one instruction, with an error of 2^-11. */
 export const throughGelu = (plain: Bound): Bound => ({ ...plain, fp32: plain.fp32 * 2, bf16: 3e-3 });
 
-/** The bound of a matmul with the squared ReLU, because squaring doubles the relative error. */
+/** The bound of a matmul with the squared ReLU: in fp32 twice the plain bound, because squaring doubles the relative error. */
 const squared = (plain: Bound): Bound => ({ fp32: plain.fp32 * 2, tf32: 2e-3, bf16: 3e-3 });
 
 const forward = casesOf('matmul_forward', {

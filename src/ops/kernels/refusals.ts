@@ -23,7 +23,7 @@ const undefinedName = /^(?:\S*ld: )?(?:\.\/)?(\S.*?:\d+): (undefined reference t
 const unknownName =
   /^(.*?:\d+):\d+: error: .*?'(?:struct |const |class )*(?:\w*::)*(\w+)[^']*' (?:was not declared|does not name a type|has not been declared|is not a member|has no member|is not a class)|^(.*?:\d+):\d+: error: (?:use of undeclared identifier|unknown type name|no member named|no type named|no template named) '(\w+)/gm;
 
-/** Patterns of names of CUDA that are not emulated; some with the area of CUDA, to add to the message. */
+/** Patterns of CUDA's names that are not emulated, each with an addition to the message: the area of CUDA, or "". */
 const parts: readonly (readonly [RegExp, string])[] = [
   [/^(texture|tex[123]D|surf|cuda\w*(Texture|Surface|Array|Mipmap|Channel|ResourceDesc))/, ' (textures and surfaces)'],
   [/^cuda(Graphics|GL|EGL)/, ' (OpenGL)'],

@@ -110,7 +110,7 @@ const qualified = new RegExp(
   'g',
 );
 
-/** Puts each device variable into a section named by kind and number; GCC refuses constants and variables in one section. */
+/** Puts each device variable into a numbered section of its kind, because GCC refuses constants and variables in one section. */
 function inSections(source: string): string {
   return source.replaceAll(qualified, (whole, _raw, kind?: string, variable = '', at = 0) => {
     if (kind === undefined) return whole;

@@ -15,8 +15,8 @@ export interface KernelParameter {
 }
 
 /**
- * An argument of a launch. For a pointer parameter: a tensor, device memory, or null. For a number: a number. For an integer: also a
- * bigint or a boolean.
+ * An argument of a launch. A pointer parameter takes a tensor, device memory, or null. A floating-point parameter takes a number. An
+ * integer parameter takes a number, a bigint or a boolean.
  */
 export type KernelArgument = Tensor | DeviceBuffer | number | bigint | boolean | null;
 
