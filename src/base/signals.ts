@@ -15,6 +15,6 @@ export const announcements = ['SIGUSR1', 'SIGUSR2', 'SIGXCPU', 'SIGALRM'] as con
 
 export const exitCodeOf = (signal: NodeJS.Signals): number => 128 + constants.signals[signal];
 
-/** The demand or announcement that ended a process with this exit code; undefined if the exit code stands for no such signal. */
+/** The demand or announcement that ended a process with this exit code; undefined if the exit code stands for neither. */
 export const signalOf = (exitCode: unknown): NodeJS.Signals | undefined =>
   [...demands, ...announcements].find((signal) => exitCodeOf(signal) === exitCode);

@@ -46,7 +46,7 @@ export interface Row {
   readonly kind?: Kind;
   /** Whether the tensor overwrites the previous row's tensor, which is no longer needed when this tensor is written. */
   readonly sharesPrevious?: boolean;
-  /** Whether backward computes the tensor again with --recompute gelu. */
+  /** Whether backward computes the tensor again if the option --recompute is gelu. */
   readonly isRecomputed?: boolean;
   /** Whether each layer has separate memory for the tensor in inference too. */
   readonly isAlwaysKept?: boolean;
@@ -183,7 +183,7 @@ function fp8Table(device: Device, config: ModelConfig, { B, T, purpose }: Activa
     ...normed('normRowwise', fp8(B, T, C), statistics(B, T)),
     /** GELU's output in forward; in backward, which does not read this output, dfc: the gradient of the activation's input. */
     ...only(isGelu || purpose === 'training', { mlpRowwise: fp8(B, T, 4 * C) }),
-    /** The head's weight for its backward, which runs between the last layer's forward and backward. */
+    /** The head's weight for the head's backward, which runs between the last layer's forward and backward. */
     ...only(purpose === 'training', {
       headTransposed: { ...fp8(C, paddedVocabularySize(config)), sharesPrevious: true },
     }),

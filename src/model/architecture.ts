@@ -102,11 +102,11 @@ export function checkArchitecture(config: GivenParts & { readonly layers: number
   }
 }
 
-/** The layer whose output a layer of the second half reads with learned skips: its mirror image. The last layer reads the first. */
+/** For learned skips: the layer whose output layer `layer` of the second half reads, its mirror image. The last layer reads the first. */
 export const skippedFrom = (layer: number, layers: number): number | undefined =>
   layers - 1 - layer < layer ? layers - 1 - layer : undefined;
 
-/** The number of layers whose skip comes from a layer before the previous one. */
+/** The number of layers with a skip from a layer that is not the previous layer. */
 export const laterLayers = (layers: number): number => Math.ceil(layers / 2) - 1;
 
 /** The index of a layer's value embedding: the first `count` layers have embeddings 0, 1, ..., and so do the last `count` layers. */

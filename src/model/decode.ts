@@ -19,7 +19,7 @@ import { inputOf, sumStreams, valuesOf } from './streams.ts';
 /**
  * Enqueues the forward pass of T tokens in each of a cache's B texts, from each text's position on. Writes the tokens' keys and values
  * into the cache, and leaves the positions unchanged.
- * @param first the first of the B*T rows to compute logits for; `rows`: the number of such rows
+ * @param first the first of the B*T rows for which logits are computed; `rows`: the number of rows with logits
  * @returns logits [rows,Vp]
  */
 export function decode(

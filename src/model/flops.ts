@@ -80,5 +80,5 @@ export function plannedGpu(name: string, dtype: string) {
   return { name: word ?? name.toUpperCase(), memory: { available, total }, flops };
 }
 
-/** A suffix for a utilization: " in FP8" in dtype fp8, whose steps have matmuls in FP8 and in bf16; else "". */
+/** A suffix for a utilization: " in FP8" in dtype fp8, in which a step has matmuls in FP8 and in bf16; else "". */
 export const rateNote = (dtype: string): string => (dtype === 'fp8' ? ' in FP8' : '');

@@ -133,7 +133,7 @@ export function headForwardBackward(
 
 const noActivation = { pre: null, activated: null, activation: 0 };
 
-/** Computes the logits chunk by chunk, never in FP8. Yields each chunk, whose logits are valid until the next chunk is requested. */
+/** Computes the logits chunk by chunk, never in FP8. Yields each chunk. Its logits are valid until the next chunk is requested. */
 export function* plainLogits(model: Model, batch: ActivationSet): Generator<Chunk> {
   const { device } = model;
   const { weight, bias, softcap } = headArguments(model);

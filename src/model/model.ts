@@ -25,7 +25,7 @@ export interface Model {
   readonly config: ModelConfig;
   /** The weights that forward and backward read, in the device's element type (fp32 or bf16). */
   readonly weights: ParameterArena;
-  /** Master weights in fp32, which the optimizer updates; the same memory as `weights` if those are fp32. */
+  /** Master weights in fp32, which the optimizer updates. If `weights` are fp32, both are the same memory. */
   readonly masters: ParameterCopy;
   /** The division of optimizer state and master weights between ranks; undefined if each rank holds everything. */
   readonly sharding: Sharding | undefined;

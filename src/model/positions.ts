@@ -19,7 +19,7 @@ const defaultBase = 1024;
 
 /**
  * The table of rotations, [context, head size]: for each position the cosines, then the sines of its angles. Half of a head's pairs of
- * elements rotate, by 1 to 1 / base radians per position. The other half does not rotate ("half-truncated", docs/recipe.md).
+ * elements rotate, by angles from 1 to 1 / base radians per position. The other half does not rotate ("half-truncated", docs/recipe.md).
  */
 function rotations(config: ModelConfig): Float32Array {
   const pairs = headSize(config) / 2;

@@ -7,7 +7,7 @@ import type { Device, DeviceBuffer } from './device.ts';
 import { bytesOf, type ElementType, elementCount } from './element-types.ts';
 import { Tensor } from './tensor.ts';
 
-/** Memory that ranks share has a multiple of 2 MiB, the unit in which CUDA maps memory into another process. */
+/** The size of memory that ranks share must be a multiple of 2 MiB, the unit in which CUDA maps memory into another process. */
 const sharedGranule = 2 ** 21;
 
 /** The bytes to allocate so that `bytes` bytes can be shared between ranks: a multiple of 2 MiB. */

@@ -102,7 +102,7 @@ export class Device extends Context {
   /**
    * Makes a program of the ops that `enqueue` enqueues, which must be the same at each call. With graphs, the first run records
    * the ops as a CUDA graph, and each run launches the graph. On a CPU, later runs repeat the first run's calls of the library.
-   * Two exceptions call `enqueue` in every run: a GPU without graphs, and a CPU if a call reads or writes host memory.
+   * Every run calls `enqueue` on a GPU without graphs, and also on a CPU if one of the calls reads or writes host memory.
    */
   program(enqueue: () => void): Program {
     if (!this.graphs && this.description.canCapture) return { run: enqueue };

@@ -68,7 +68,7 @@ export const nameOf = ({ symbol }: Pick<OpContract, 'symbol'>): string => symbol
 /** Conditions on arguments by name: a number has this value; a tensor is null (null) or is not null ('tensor'). */
 export type When = Readonly<Record<string, number | null | 'tensor'>>;
 
-/** A variant of an op: those calls of the op whose arguments meet the conditions `when`. Every call belongs to one variant. */
+/** A variant of an op: the function that the op computes if a call's arguments meet the conditions `when`. Each call has one variant. */
 export interface OpVariant {
   /** The variant's name: "norm_forward.layernorm". The plain variant, or an only variant, has the op's name: "gelu_forward". */
   readonly name: string;

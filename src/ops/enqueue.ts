@@ -32,7 +32,7 @@ export function enqueue(device: Device, op: OpContract, args: OpArguments): void
   else device.call(op.name as keyof Bindings & 'adamw', native as never);
 }
 
-/** Checks an op's arguments and converts them to those of the C function. @throws ShapeError as `enqueue` */
+/** Checks an op's arguments and converts them to arguments of the C function. @throws ShapeError as `enqueue` */
 export function nativeArguments(device: Device, op: OpContract, args: OpArguments): NativeArguments {
   const { entries } = layoutOf(op);
   const tensors: PassedTensor[] = [];

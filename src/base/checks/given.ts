@@ -119,7 +119,7 @@ export function checkValue(name: string, kind: Kind, value: unknown, original: u
   }
 }
 
-/** Rejects an async callback: it must only enqueue ops, and those after its first `await` would come too late. @throws UsageError */
+/** Rejects an async callback, because ops that it enqueues after its first `await` would come too late. @throws UsageError */
 export function checkSynchronous(name: string, result: unknown): void {
   if (!(result instanceof Promise)) return;
   result.catch(() => {});

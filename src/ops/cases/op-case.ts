@@ -135,7 +135,7 @@ export const plain: Calling = { accumulate: false, without: [], inPlace: {} };
 
 /** The ways to call an op that its contract allows: plain, accumulating, without each optional tensor, in place. */
 export function callingsOf({ variant: { op, when } }: OpCases): Calling[] {
-  // All tensors but those that the variant's conditions require or forbid.
+  // All tensors that the variant's conditions neither require nor forbid.
   const entries = Object.entries(op.tensors).filter(([name]) => !isDecided(name, op, when));
   const optional = entries
     .filter(([, { isOptional, together }]) => isOptional && together === undefined)

@@ -17,7 +17,7 @@ export function endOf(text: string, from: number, sign: ')' | ';' | '}' | '>>>')
   return text.length;
 }
 
-/** Splits a text at those separators that are outside of brackets. */
+/** Splits a text at separators, except at separators inside brackets. */
 export function split(text: string, separator: string): string[] {
   const pieces = [''];
   let depth = 0;

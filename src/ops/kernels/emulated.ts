@@ -145,7 +145,7 @@ function assemblyOf(program: string, source: Source, checks: boolean, isProgram 
   const code = isClang || checks ? made : made.replaceAll(/^ *#pragma unroll.*(?=\s+for\b)/gm, '#pragma GCC unroll 16');
   const sanitizers = '-fsanitize=thread,bounds,alignment,integer-divide-by-zero';
   const hasChecks = checks && isCuda;
-  // Line markers give the appended table of kernels the source's last line number. A missing bracket, found only in the table, has it.
+  // Line markers give the appended table of kernels the source's last line number, which errors such as a missing bracket then have.
   const end = `# ${text.trimEnd().split('\n').length} ${JSON.stringify(name)}\n`;
   const table = isProgram ? '' : tableOf(source, kernels, checks).replaceAll(/^/gm, end);
   return run(program, source, `${code}\n${table}`, [

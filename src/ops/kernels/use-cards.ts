@@ -65,7 +65,7 @@ export async function useCards(device: Device, cards: readonly LoadedCard[], opt
   splitFused(device, computed);
 }
 
-/** Makes fused ops run as plain ops: all or, with `computed`, only fused ops of which cards compute a plain op, but not the fused op. */
+/** Makes fused ops run as plain ops. If `computed` is defined, only those of which cards compute a plain op, but not the fused op. */
 export function splitFused(device: Device, computed?: ReadonlySet<OpVariant>): void {
   for (const [fused, parts] of plainOps) {
     if (computed && (computed.has(fused) || !parts.some(([plain]) => computed.has(plain)))) continue;
@@ -131,8 +131,8 @@ export function launchesOf(
 
 async function launcherOf(device: Device, card: LoadedCard, { checks, onLaunch }: Required<CardOptions>) {
   const { op, folder, dtypes = ['fp32'] } = card;
-  // On a CPU in dtype bf16, tensors are fp32, so a card for fp32 fits. In dtype fp8, ops without FP8 tensors are those of the dtype that
-  // is the device's element type, so a card for this dtype fits.
+  // On a CPU in dtype bf16, tensors are fp32, so a card for fp32 fits. In dtype fp8, an op without FP8 tensors works in the device's
+  // element type, so a card for this type fits.
   const dtype = device.dtype === 'bf16' ? device.elementType : device.dtype;
   const isTaken = dtypes.includes(dtype) || (dtype === 'fp8' && dtypes.includes(device.elementType));
   if (!isTaken) {
