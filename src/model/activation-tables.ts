@@ -181,7 +181,7 @@ function fp8Table(device: Device, config: ModelConfig, { B, T, purpose }: Activa
   return only(device.dtype === 'fp8', {
     /** The output of any norm, for the next matmul. */
     ...normed('normRowwise', fp8(B, T, C), statistics(B, T)),
-    /** GELU's output in forward; in backward, which does not read this output, dfc: the gradient of the activation's input. */
+    /** In forward, GELU's output. In backward, which does not read GELU's output, dfc: the gradient of the activation's input. */
     ...only(isGelu || purpose === 'training', { mlpRowwise: fp8(B, T, 4 * C) }),
     /** The head's weight for the head's backward, which runs between the last layer's forward and backward. */
     ...only(purpose === 'training', {

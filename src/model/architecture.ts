@@ -102,7 +102,7 @@ export function checkArchitecture(config: GivenParts & { readonly layers: number
   }
 }
 
-/** For learned skips: the layer whose output layer `layer` of the second half reads, its mirror image. The last layer reads the first. */
+/** With learned skips, a layer of the second half reads the output of this layer, its mirror image; undefined in the first half. */
 export const skippedFrom = (layer: number, layers: number): number | undefined =>
   layers - 1 - layer < layer ? layers - 1 - layer : undefined;
 

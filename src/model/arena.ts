@@ -69,7 +69,7 @@ export function arenaLayout(
   const sizes = { matrix: 0, vector: 0 };
   /** Appends parameters to an arena, in `loads.length` shares of equal length; see `placesIn`. */
   const append = (kind: ParameterKind, parameters: readonly Parameter[], loads: number[]) => {
-    // Also for buckets without memory, because `loads` decides the places in later buckets, which must equal those of the weights.
+    // Places buckets without memory too: their `loads` affect the places in later buckets, which must be the same as for the weights.
     const { places, length } = placesIn(parameters, loads);
     if (!parameters.some(selected)) return;
     for (const { name, part, offset } of places) starts.set(name, sizes[kind] + part * length + offset);

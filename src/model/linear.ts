@@ -62,7 +62,7 @@ interface LinearBackwardInput {
 export function linearBackwardInput(device: Device, args: LinearBackwardInput): void {
   const { din, dout, weight, fp8, activated, pre = null } = args;
   const activation = activationOf(activated !== undefined, pre);
-  // Backward reads the output of the squared ReLU; for GELU it reads `pre` instead.
+  // Backward of the squared ReLU reads the activation's output. Backward of GELU reads `pre` instead.
   const output = pre ? undefined : activated;
   if (!dout.rowwise) {
     const operands = { din: need(din, 'plain'), dout: need(dout, 'plain'), weight };

@@ -148,7 +148,7 @@ export const fp8MatmulCases = [
       const pre = forward(inputs, size);
       return { derivative: pre.map(geluDerivative), ...activatedForward(pre, inputs, size, activations.gelu) };
     },
-    // Derivatives in one byte have errors up to 0.0025, and are mostly near 0 or 1. GPUs compute long sums with fewer bits.
+    // Derivatives in one byte have errors up to 0.0025, and are mostly near 0 or 1. On GPUs, long sums have fewer bits of mantissa.
     bounds: () => ({ derivative: { fp32: 2.5e-3, bf16: 6e-3 }, ...storedBounds }),
   }),
   casesOf('fp8_matmul_forward.relu_squared', {

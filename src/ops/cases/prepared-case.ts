@@ -38,7 +38,7 @@ export function prepare(device: Device, cases: OpCases, sizes: Sizes): Prepared 
   return made;
 }
 
-/** Initial values of a variant's tensors: from `inputs`, else random ids (int32) or normal numbers, rounded to type or precision. */
+/** Initial values of a variant's tensors: from the case's `inputs`, else random ids (int32) or rounded normal random numbers. */
 function drawInputs(device: Device, cases: OpCases, sizes: Sizes): Record<string, Numbers> {
   const random = new Random(Object.values(sizes).reduce((sum, size) => sum + Math.ceil(size), 0));
   const drawn: Record<string, Numbers> = {};

@@ -183,7 +183,7 @@ function judged(
     const error = largestDifference(values, wanted);
     return [{ ...whole, limit, error, bound: limit, isWithin: error <= limit }];
   }
-  // Widens the bound if few elements are rounded, because their mean square error varies: by half for 64. Zeros do not count.
+  // Widens the bound, for 64 rounded elements by half, because the mean square error of few elements varies. Zeros do not count.
   const rounded = isCoarse ? Math.max(1, wanted.filter((value) => value !== 0).length) : Number.POSITIVE_INFINITY;
   const scaled = limit * (1 + 4 / Math.sqrt(rounded));
   const normOfAll = norm(wanted);
