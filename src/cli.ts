@@ -23,9 +23,9 @@ const endByUser1 = () => void process.kill(process.pid, 'SIGUSR1');
 process.once('SIGUSR1', endByUser1);
 
 /**
- * Returns an AbortSignal that is aborted when the run must stop; its reason is the exit code. A second signal to end, such as Ctrl-C,
- * exits at once. SIGUSR1 and other announcements stop the run but never count as first or second: Slurm sends SIGUSR1, and then
- * SIGTERM while the run is being saved. A later call of this function replaces the AbortSignal.
+ * Returns an AbortSignal that is aborted when the run must stop; its reason is the exit code. The second signal of `demands`, such as
+ * a second Ctrl-C, ends the process at once. Signals of `announcements` stop the run too, but count neither as first nor as second:
+ * Slurm sends SIGUSR1, and then SIGTERM while the run is being saved. A later call of this function replaces the AbortSignal.
  */
 function interruption(how?: 'quiet'): AbortSignal {
   if (!running) listen();
@@ -33,7 +33,7 @@ function interruption(how?: 'quiet'): AbortSignal {
   return running.controller.signal;
 }
 
-/** Adds the signal listeners, once and for good: removing the last listener would lose a signal that Node has not yet delivered. */
+/** Adds the signal listeners. They are never removed: removing the last one would lose a signal that Node has not yet delivered. */
 function listen(): void {
   for (const name of demands) {
     process.on(name, () => {

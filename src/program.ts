@@ -1,4 +1,4 @@
-// Exports for this package's commands and scripts, beyond the public API (index.ts): options, ranks, reports, data set settings.
+// Exports that this package's commands and scripts use in addition to the public API (index.ts).
 
 export { checkValue, type NumberType } from './base/checks/given.ts';
 export { didYouMean } from './base/checks/nearest.ts';

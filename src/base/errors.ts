@@ -10,11 +10,11 @@ export interface ErrorFields {
   readonly where?: string | undefined;
   /** Names of the options that the error is about. */
   readonly options?: readonly string[] | undefined;
-  /** The values that an option takes, and the wrong value: "batch takes a whole number from 1, not 0". */
+  /** The values that an option takes ("a whole number from 1"); `value` is the wrong value that it got (0). */
   readonly expectation?: string | undefined;
   readonly value?: unknown;
   readonly advice?: string | undefined;
-  /** Where values of `options` come from, if not from the caller: "from --preset shakespeare-laptop: --batch 8". */
+  /** The origin of the options' values, if they are not from the caller: "from --preset shakespeare-laptop: --batch 8". */
   readonly sources?: string | undefined;
 }
 
@@ -29,8 +29,8 @@ export class Gpt2Error extends Error {
   #fields: ErrorFields;
 
   /**
-   * Replaces line breaks by spaces and escapes control characters, because a message may quote an unchecked file. Node's errors end
-   * in the path (", open 'PATH'"): this end is cut if the message has already named the path.
+   * In the message, replaces line breaks by spaces and escapes control characters, because a message may quote an unchecked file.
+   * Removes the end of Node's messages, such as ", open 'PATH'", if the message has already named the path.
    */
   constructor(what: string, { cause, ...fields }: ErrorOptions & ErrorFields = {}) {
     super(messageOf(what, fields), cause === undefined ? undefined : { cause });
@@ -81,7 +81,7 @@ export class UsageError extends Gpt2Error {
   override readonly exitCode = 2;
   override readonly name = 'UsageError';
 
-  /** The error "batch takes a whole number from 1, not 0". @param option name or flag @param value a text is shown in quotes */
+  /** Makes the error "batch takes a whole number from 1, not 0". @param option name or flag @param value a text is shown in quotes */
   static takes(option: string, expectation: string, value: unknown): UsageError {
     const name = option.startsWith('--') ? nameOf(option) : option;
     const fields = { options: [name], expectation, value };
@@ -90,8 +90,8 @@ export class UsageError extends Gpt2Error {
 }
 
 /**
- * Template tag that makes an error; flags become option names as in `words`. For an Error among the values, the text has its message;
- * this Error also becomes the cause.
+ * Template tag that makes an error. Flags in the text become option names, as `words` describes. An Error among the values is replaced
+ * by its message in the text, and becomes the cause of the new error.
  * @example throw gpt2Error`${path} cannot be read: ${cause}; give another --model`;
  */
 export function gpt2Error(texts: TemplateStringsArray, ...values: readonly unknown[]): Gpt2Error {
@@ -172,7 +172,7 @@ export class NativeError extends Gpt2Error {
   }
 }
 
-/** Returns a caught error if it is a Gpt2Error, and throws any other again. */
+/** Returns a caught error if it is a Gpt2Error; otherwise throws the error again. */
 export function expected(error: unknown): Gpt2Error {
   if (error instanceof Gpt2Error) return error;
   throw error;

@@ -1,4 +1,4 @@
-/** A function that calls `make` at its first call, and returns that result at every call. */
+/** Returns a function that calls `make` when it is called first, and returns the result of that call every time. */
 export function lazily<T>(make: () => T): () => T {
   let made: { readonly value: T } | undefined;
   return () => {

@@ -1,6 +1,6 @@
 // Quantiles of measurements.
 
-/** The smallest value that is at least as large as a fraction `q` (0 to 1) of all values; NaN for an empty list. */
+/** The smallest of the values v for which a fraction `q` (0 to 1) of all values is at most v; NaN for an empty list. */
 export function quantile(values: readonly number[], q: number): number {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.max(0, Math.ceil(q * sorted.length) - 1))] ?? Number.NaN;

@@ -4,7 +4,7 @@ import { constants } from 'node:os';
 /** Signals by which people and batch systems ask a process to end ("demands"). A second demand ends the process at once. */
 export const demands = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const;
 
-/** A demand to end within this time of the first counts as the first: for one Ctrl-C, the terminal and npm both send a signal. */
+/** For this time after the first demand, a further demand does not count as second: for one Ctrl-C, terminal and npm both send one. */
 export const sameDemandMilliseconds = 500;
 
 /** Whether a second signal to end stops this process at once. Only the command line sets it; API users handle signals themselves. */
@@ -15,6 +15,6 @@ export const announcements = ['SIGUSR1', 'SIGUSR2', 'SIGXCPU', 'SIGALRM'] as con
 
 export const exitCodeOf = (signal: NodeJS.Signals): number => 128 + constants.signals[signal];
 
-/** The signal, a demand or an announcement, that a process with this exit code reports; undefined for other exit codes. */
+/** The demand or announcement that ended a process with this exit code; undefined if the exit code stands for neither. */
 export const signalOf = (exitCode: unknown): NodeJS.Signals | undefined =>
   [...demands, ...announcements].find((signal) => exitCodeOf(signal) === exitCode);

@@ -9,7 +9,7 @@ interface Spellings {
   readonly switches: ReadonlySet<string>;
 }
 
-// The module whose environment data is inherited by threads that start later. Not imported, because a browser lacks this module.
+// Threads inherit environment data of this module when they start. It is not imported, because a browser does not have the module.
 const threads = globalThis.process?.getBuiltinModule('node:worker_threads');
 const audience = 'gpt2.ts: messages name flags';
 
@@ -42,11 +42,11 @@ export function words(texts: TemplateStringsArray, ...values: readonly unknown[]
   return String.raw({ raw: isCommandLine() ? texts : worded }, ...values);
 }
 
-/** Replaces flags as the tag `words` does, in a text without values, such as a flag alone. */
+/** Replaces flags by option names as the tag `words` does, in a text into which no values are inserted. */
 export const spelled = (text: string): string => (isCommandLine() ? text : inNames(text));
 export const inNames = (text: string): string => withNames(text, true);
 
-/** The text on the command line, else "". For example, a flag that corresponds to a positional argument of a function. */
+/** The text if the command line started this process, else "". For a flag that is a positional argument in the API. */
 export const onCommandLine = (text: string): string => (isCommandLine() ? text : '');
 
 /** Advice to resume a stopped run: "continue with --out runs/first --resume". */
@@ -55,7 +55,7 @@ export const continueWith = (out: string): string =>
     ? `continue with --out ${shellWord(out)} --resume`
     : `continue with { out: ${JSON.stringify(out)}, resume: true }`;
 
-/** Replaces flags by option names; "with --out" becomes "with the option out", and "another --out" "another path as out". */
+/** Replaces flags by option names: "with --out" becomes "with the option out", "another --out" becomes "another path as out". */
 const withNames = (words: string, isLast: boolean): string => {
   const text = words.replaceAll(/another --out(?![\w-])/g, 'another path as out');
   return text.replaceAll(/( with )?(--[a-z][\w-]*)/g, (all, before = '', flag: string, start: number) => {
@@ -70,10 +70,10 @@ const withNames = (words: string, isLast: boolean): string => {
 /** Whether this code runs from an installed package, not from a git clone. */
 export const isInstalled: boolean = import.meta.url.includes('/node_modules/');
 
-/** Whether this code is compiled (dist/), where commands are typed with npx. The npm scripts of a clone run src/ instead. */
+/** Whether this code is compiled (dist/), so that its commands start with npx. In a git clone, npm scripts run src/ instead. */
 export const isCompiled: boolean = import.meta.url.endsWith('.js');
 
-/** Replaces "npm run ..." in a text, written for a git clone, by the commands to type for compiled code or an installed package. */
+/** Replaces "npm run ...", the commands of a git clone, in a text by the commands of compiled code or of an installed package. */
 export function asTyped(text: string, { compiled = isCompiled, installed = isInstalled } = {}): string {
   const run = compiled ? text.split('\n').map(withNpx).join('\n') : text;
   return installed ? run.replaceAll(/npm run (build:\w+)/g, 'npm --prefix node_modules/gpt2.ts run $1') : run;

@@ -44,9 +44,9 @@ export interface Row {
   readonly type: 'activation' | 'fp32' | 'fp8' | 'int8' | 'int32';
   readonly shape: readonly number[];
   readonly kind?: Kind;
-  /** Whether the tensor uses the memory of the previous row's tensor, which is no longer needed by then. */
+  /** Whether the tensor overwrites the previous row's tensor, which is no longer needed when this tensor is written. */
   readonly sharesPrevious?: boolean;
-  /** Whether backward computes the tensor again with --recompute gelu. */
+  /** Whether backward computes the tensor again if the option --recompute is gelu. */
   readonly isRecomputed?: boolean;
   /** Whether each layer has separate memory for the tensor in inference too. */
   readonly isAlwaysKept?: boolean;
@@ -89,7 +89,7 @@ function layerTable(device: Device, config: ModelConfig, { B, T, purpose, recomp
     residual2: activation(B, T, C),
     ...only(norm === 'layernorm', { ln2Mean: statistics(B, T) }),
     ln2Rstd: statistics(B, T),
-    /** GELU's input; in dtype fp8 GELU's derivative, one byte each. The squared ReLU's backward needs only its output. */
+    /** GELU's input; in dtype fp8 GELU's derivative, one byte an element. Absent for the squared ReLU, whose backward reads its output. */
     ...only(activated === 'gelu', {
       fc: recomputed(isFp8 ? { type: 'int8', shape: [B, T, 4 * C] } : activation(B, T, 4 * C)),
     }),
@@ -103,11 +103,11 @@ function layerTable(device: Device, config: ModelConfig, { B, T, purpose, recomp
       ...normed('ln2Columnwise', columnwise(B, T, C), ofBlocks(B, T)),
       ...scaled('activatedColumnwise', recomputed(columnwise(B, T, 4 * C)), recomputed(ofBlocks(B, T))),
     }),
-    /** Transposed FP8 weights of the MLP, kept for backward unless they would take more memory than the activations. */
+    /** Transposed FP8 weights of the MLP, kept for backward. Batches of less than Vp / 32 tokens quantise them again, to save memory. */
     ...only(isFp8 && purpose === 'training' && 32 * B * T >= paddedVocabularySize(config), {
       fcTransposed: recomputed(ofWeight(fp8(C, 4 * C))),
       fcFactors: recomputed(ofWeight(factors)),
-      // Not with --recompute block: fcproj is not recomputed, so every layer would keep its copy; backward quantises it again.
+      // With --recompute block, backward quantises fcproj's weight again. Recomputing skips fcproj, so layers would have to keep copies.
       ...only(recompute !== 'block', {
         fcprojTransposed: ofWeight(fp8(4 * C, C)),
         fcprojFactors: ofWeight(factors),
@@ -156,7 +156,7 @@ function backwardTable(device: Device, config: ModelConfig, { B, T }: Sizes) {
   const { skips } = architectureOf(config);
   const later = laterLayers(config.layers);
   return {
-    /** With learned skips: gradients of the embedding, summed over the layers that read it, and of later layers' inputs. */
+    /** With learned skips: the embedding's gradient, summed over layers, and input gradients that an earlier layer's backward reads too. */
     ...only(skips === 'learned', { dembedded: activation(B, T, C) }),
     ...only(skips === 'learned' && later > 0, { dlater: activation(later, B, T, C) }),
     /** Gradient of the residual stream. */
@@ -166,7 +166,7 @@ function backwardTable(device: Device, config: ModelConfig, { B, T }: Sizes) {
     dqkv: activation(B, T, 3 * C),
     ...only(!isFp8, { dfc: activation(B, T, 4 * C) }),
     ...only(isFp8, {
-      /** Not in the shared memory of fp8Table, which --recompute overwrites while these gradients are needed. */
+      /** `dresidual` in FP8. Not in the memory of `fp8Table`, which --recompute overwrites while these gradients are needed. */
       ...normed('dresidualRowwise', fp8(B, T, C), statistics(B, T)),
       ...normed('dresidualColumnwise', columnwise(B, T, C), ofBlocks(B, T)),
       ...scaled('dfcColumnwise', columnwise(B, T, 4 * C), ofBlocks(B, T)),
@@ -174,16 +174,16 @@ function backwardTable(device: Device, config: ModelConfig, { B, T }: Sizes) {
   } satisfies Table;
 }
 
-/** FP8 memory that all layers share: each layer has read the memory when the next layer writes it. */
+/** FP8 memory that all layers share: no layer reads the memory after the next layer has started to write it. */
 function fp8Table(device: Device, config: ModelConfig, { B, T, purpose }: ActivationSizes) {
   const C = config.channels;
   const isGelu = architectureOf(config).activation === 'gelu';
   return only(device.dtype === 'fp8', {
     /** The output of any norm, for the next matmul. */
     ...normed('normRowwise', fp8(B, T, C), statistics(B, T)),
-    /** In backward the gradient of the activation's input, dfc. In forward GELU's output, which is no longer needed by then. */
+    /** In forward, GELU's output. In backward, which does not read GELU's output, dfc: the gradient of the activation's input. */
     ...only(isGelu || purpose === 'training', { mlpRowwise: fp8(B, T, 4 * C) }),
-    /** The head's weight for its backward, which runs between the last layer's forward and backward. */
+    /** The head's weight for the head's backward, which runs between the last layer's forward and backward. */
     ...only(purpose === 'training', {
       headTransposed: { ...fp8(C, paddedVocabularySize(config)), sharesPrevious: true },
     }),
@@ -199,7 +199,7 @@ const mapTable = <T extends Table, V>(table: T, make: (name: keyof T & string, r
   return Object.fromEntries(rows.map(([name, row]) => [name, make(name, row)])) as { readonly [K in keyof T]: V };
 };
 
-/** Calls `make` for each row of all tables. For a row that layers do not keep separately, all layers get one result. */
+/** Calls `make` for each row of all tables. If layers do not keep a row's tensor separately, all layers share one result of `make`. */
 export function mapTables<V extends object | number>(
   device: Device,
   config: ModelConfig,

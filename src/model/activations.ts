@@ -53,7 +53,7 @@ export function activationsOf(device: Device, config: ModelConfig, largest: Acti
   let turns = 0;
   const end = () => void turns--;
   return {
-    /** Whether work that was passed to `inTurn` is still running; the weights may change until it ends. */
+    /** Whether work that was passed to `inTurn` is still running. Until the work ends, it may change the weights. */
     get isBusy(): boolean {
       return turns > 0;
     },
@@ -61,7 +61,7 @@ export function activationsOf(device: Device, config: ModelConfig, largest: Acti
     inTurn<R>(work: () => Promise<R>): Promise<R> {
       turns++;
       const turn = lastTurn.then(work);
-      // The returned Promise reports a failure of `work`; the next turn runs also after a failure.
+      // Only the returned Promise reports a failure of `work`. The next caller's work runs even after a failure.
       lastTurn = turn.then(end, end);
       return turn;
     },

@@ -32,7 +32,7 @@ export const parts = {
   shortWindow: whole(1),
   /** Whether a query attends only to keys of the same document. Documents begin with the token end of text. */
   documentMask: 'switch',
-  /** Learned skips: each layer's input adds the embedding, and in the second half an output of the first half, times factors. */
+  /** Learned skips: a layer's input is a weighted sum of residual stream, embedding and, in the second half, an output of the first. */
   skips: ['none', 'learned'],
   /** The number of value embeddings: tables of token embeddings that are mixed into attention's values in the first and last layers. */
   valueEmbeddings: whole(0),
@@ -102,11 +102,11 @@ export function checkArchitecture(config: GivenParts & { readonly layers: number
   }
 }
 
-/** The layer whose output a layer of the second half reads with learned skips: its mirror image, for the last layer the first. */
+/** With learned skips, a layer of the second half reads the output of this layer, its mirror image; undefined in the first half. */
 export const skippedFrom = (layer: number, layers: number): number | undefined =>
   layers - 1 - layer < layer ? layers - 1 - layer : undefined;
 
-/** The number of layers whose skip comes from a layer before the previous one. */
+/** The number of layers with a skip from a layer that is not the previous layer. */
 export const laterLayers = (layers: number): number => Math.ceil(layers / 2) - 1;
 
 /** The index of a layer's value embedding: the first `count` layers have embeddings 0, 1, ..., and so do the last `count` layers. */

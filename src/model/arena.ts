@@ -1,5 +1,5 @@
-// Memory for one number per element of the parameters: weights, gradients, or optimizer state. Matrices are in one allocation (arena)
-// and vectors in another, because only matrices have bf16 gradients, and only matrices are divided between ranks.
+// Memory that holds one number for each element of the parameters: weights, gradients, or optimizer state. Matrices are in one allocation
+// (arena) and vectors in another, because only matrices have bf16 gradients, and only matrices are divided between ranks.
 import { ShapeError } from '../base/errors.ts';
 import { sharedBytes } from '../native/communicator.ts';
 import type { Device } from '../native/device.ts';
@@ -26,7 +26,7 @@ export interface ArenaLayout {
   readonly starts: ReadonlyMap<string, number>;
   /** Buckets without gaps between them: the embeddings, then the layers in order, then an untied head. */
   readonly buckets: readonly Bucket[];
-  /** Index of the bucket of each layer. The last element is that of an untied head, if there is one. */
+  /** Index of the bucket of each layer. If there is an untied head, the last element is the index of the head's bucket. */
   readonly bucketOfLayer: readonly number[];
   readonly sizes: Readonly<Record<ParameterKind, number>>;
 }
@@ -45,8 +45,8 @@ export interface Division {
 export const undivided: Division = { shares: 1 };
 
 /**
- * Places parameters in arenas. A bucket with a parameter of `whole` has each of its parameters inside one share; other buckets have
- * their parameters in the table's order, split anywhere.
+ * Places parameters in arenas. If a bucket has a parameter of `whole`, no parameter of the bucket is split between shares. Other
+ * buckets have their parameters in the table's order, and may be split anywhere.
  * @param selected parameters that get memory. One selected parameter gives memory to its whole bucket (or to all vectors), so that a
  *   rank's share of this copy has the same elements as its share of the weights. Other buckets are empty.
  */
@@ -69,7 +69,7 @@ export function arenaLayout(
   const sizes = { matrix: 0, vector: 0 };
   /** Appends parameters to an arena, in `loads.length` shares of equal length; see `placesIn`. */
   const append = (kind: ParameterKind, parameters: readonly Parameter[], loads: number[]) => {
-    // Runs for buckets without memory too: their loads decide where later buckets place parameters, as in the weights.
+    // Places buckets without memory too: their `loads` affect the places in later buckets, which must be the same as for the weights.
     const { places, length } = placesIn(parameters, loads);
     if (!parameters.some(selected)) return;
     for (const { name, part, offset } of places) starts.set(name, sizes[kind] + part * length + offset);
@@ -89,8 +89,8 @@ export function arenaLayout(
 /**
  * Places a bucket's parameters in shares, without splitting any. A single share holds them in order. With several shares, the largest
  * remaining parameter always goes to the emptiest share.
- * @param loads elements of each share in all earlier buckets; this bucket's are added. Among equally empty shares, the least loaded
- *   is chosen, so that no rank always gets the longest share
+ * @param loads elements of each share in all earlier buckets, to which this bucket's elements are added. Among equally empty shares,
+ *   the one with the smallest load is chosen, so that no rank always gets the longest share
  */
 function placesIn(parameters: readonly Parameter[], loads: number[]) {
   const ends = loads.map(() => 0);
@@ -111,7 +111,7 @@ const leastPerSum = 12_000_000;
 
 /**
  * The largest number of layers in a bucket. A backward pass then has about six buckets, and only the last bucket's sum does not overlap
- * with computation. Unsplit matrices need this many layers to fill the shares: a layer has only four matrices.
+ * with computation. Matrices that must not be split need as many layers to fill the shares: a layer has only four matrices.
  */
 const layersInSixth = ({ layers }: ModelConfig): number => Math.ceil(layers / 6);
 
@@ -128,10 +128,10 @@ export function bucketOf({ bucketOfLayer }: Pick<ArenaLayout, 'bucketOfLayer'>, 
 export const bucketFrom = ({ bucketOfLayer }: ArenaLayout, layer: number): number | undefined =>
   bucketOfLayer[layer] === bucketOfLayer[layer - 1] ? undefined : bucketOfLayer[layer];
 
-/** Bytes to allocate for `count` elements; for 0 elements those of 1, because a device cannot allocate 0 bytes. */
+/** Bytes to allocate for `count` elements; for 0 elements as for 1, because a device cannot allocate 0 bytes. */
 export const flatBytes = (count: number, type: ElementType): number => Math.max(count, 1) * bytesOf(type);
 
-/** A matrix, or all vectors, of a `ParameterCopy`; `start` is its offset in the undivided arena of its kind, in elements. */
+/** A matrix, or all vectors, of a `ParameterCopy`; `start` is the tensor's offset in the undivided arena of its kind, in elements. */
 export interface ArenaPart {
   readonly kind: ParameterKind;
   readonly start: number;
@@ -168,8 +168,8 @@ export function checkCount(parameter: Parameter, values: Float32Array): void {
 }
 
 /**
- * The matrices that lie in `tensor`, a range of a copy's matrix arena that begins at offset `start`. Each is yielded with its offset in
- * `wholeLayout`, where neighbours in `tensor` may be apart.
+ * Yields the matrices that lie in `tensor`, a range of a copy's matrix arena that begins at offset `start`. Each matrix comes with its
+ * offset in `wholeLayout`, in which matrices that are neighbours in `tensor` may be apart.
  */
 export function* matricesIn(
   { layout, wholeLayout }: Pick<ParameterCopy, 'layout' | 'wholeLayout'>,

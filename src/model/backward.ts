@@ -1,5 +1,5 @@
-// The backward pass: forward.ts in reverse. `dresidual` is the gradient of the residual stream; the norm before attention or MLP adds
-// that branch's gradient to `dresidual`. The layouts of the operands (operands.ts) decide which matmuls are in FP8.
+// The backward pass: forward.ts in reverse. `dresidual` is the gradient of the residual stream. Backward of the norm before attention, or
+// before the MLP, adds the gradient of this branch to `dresidual`. The operands' layouts (operands.ts) decide which matmuls are in FP8.
 import type { Tensor } from '../native/tensor.ts';
 import { attentionBackward, embeddingBackward } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
@@ -31,7 +31,7 @@ export function backward(
   const { dresidual, dfc, weightFp8 } = batch.operands;
   const { lnfMean, lnfRstd } = batch.model;
   const stream = batch.backward.dresidual;
-  // Layouts of `dresidual` to write: attention's matmuls need no columnwise copy, the embedding only the plain layout.
+  // The layouts in which `dresidual` is needed: attention's matmuls read no columnwise copy, the embedding reads only the plain layout.
   const forAttention: Operand = { ...dresidual, columnwise: undefined };
   const forEmbedding: Operand = { plain: stream };
 
@@ -76,7 +76,7 @@ export function backward(
   embeddingGradients(model, batch, gradients, { dembedded: stream, accumulate });
 }
 
-/** Gradients of the embedding tables from `dembedded`, the gradient of the first layer's input. An embedding norm overwrites it. */
+/** Gradients of the embedding tables from `dembedded`, the gradient of the first layer's input. An embedding norm changes `dembedded`. */
 function embeddingGradients(
   { device, config, weights }: Model,
   batch: ActivationSet,
@@ -89,7 +89,7 @@ function embeddingGradients(
     normBackward(device, { din: { plain: dembedded }, dweight: gradients.get('lnew'), dout: dembedded, ...norm });
   }
   const [dwte, dwpe] = [gradients.get('wte'), gradients.find('wpe') ?? null];
-  // The op adds to dwte, which already has a tied head's gradient or that of earlier micro-batches. Otherwise dwte must be zero.
+  // The op adds to dwte, which already holds the gradient of a tied head or of earlier micro-batches. Otherwise dwte must be zero.
   const isUntied = weights.find(headMatrix) !== undefined;
   if (isUntied && !accumulate) device.call('fillZero', { destination: dwte.pointer, bytes: dwte.bytes });
   embeddingBackward(device, { dwte, dwpe, dout: dembedded, tokens, V: config.vocabularySize, accumulate });

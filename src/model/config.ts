@@ -59,7 +59,7 @@ export function pretrainedName(preset: string): string | undefined {
   return alias && `openai-community/${alias}`;
 }
 
-/** The preset ("d12") whose layers and parts a configuration has; undefined if there is none. */
+/** The name ("d12") of the preset that has the same layers and parts as a configuration; undefined if no preset has. */
 export function presetName(config: ModelConfig): string | undefined {
   return Object.keys(presets).find((name) => hasSameLayers(config, presetConfig(name)!));
 }

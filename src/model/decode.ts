@@ -1,5 +1,5 @@
 // The forward pass for generation: it runs only the newest tokens of each text, over a cache of the earlier tokens' keys and values.
-// The results equal those of forward.ts. For GPT-2's parts, the ops are made for one token at a time.
+// The results equal those of forward.ts. For a model with GPT-2's parts, the ops are optimized for one new token in each text.
 import { GPT2_ACTIVATION } from '../native/bindings.generated.ts';
 import type { Device } from '../native/device.ts';
 import type { Tensor } from '../native/tensor.ts';
@@ -19,7 +19,7 @@ import { inputOf, sumStreams, valuesOf } from './streams.ts';
 /**
  * Enqueues the forward pass of T tokens in each of a cache's B texts, from each text's position on. Writes the tokens' keys and values
  * into the cache, and leaves the positions unchanged.
- * @param first the first of the B*T rows to compute logits for; `rows`: the number of such rows
+ * @param first the first of the B*T rows for which logits are computed; `rows`: the number of rows with logits
  * @returns logits [rows,Vp]
  */
 export function decode(
@@ -46,7 +46,7 @@ export function decode(
     attentionCachedForward(device, { out: attention, keys, values, qkv, positions, window: windowOf(config, index) });
     const attproj = { in: { plain: attention }, weight: w.attprojw, bias: w.attprojb };
     linearForward(device, { out: { plain: residual2 }, ...attproj, residual });
-    // The second norm is written over ln1, which is no longer read: in dtype fp8, there is no memory for ln2 in bf16.
+    // The second norm overwrites ln1, which no later op reads, because in dtype fp8 there is no memory for ln2 in bf16.
     const norm2 = { in: residual2, weight: w.ln2w, bias: w.ln2b, normed: ln1, mean: ln2Mean, rstd: ln2Rstd };
     const fcMatmul = { weight: w.fcw, bias: w.fcb, activates: true, pre: fc && (inCache(1) ?? fc) };
     matmulAfterNorm(device, norm2, { out: activated, ...fcMatmul });
@@ -65,8 +65,8 @@ export function decode(
 }
 
 /**
- * Enqueues a norm, a matmul and perhaps an activation. Layernorm (recognized by its bias) with GELU (recognized by `pre`) or without
- * an activation is one op. Other combinations are two ops, and `normed` is memory for the normalized rows.
+ * Enqueues a norm, a matmul and, if `activates`, an activation. One op computes all of them if the norm has a bias (it is layernorm), and
+ * the activation is absent or has `pre` (it is GELU). Otherwise two ops run, the first of which writes the normalized rows to `normed`.
  */
 function matmulAfterNorm(
   device: Device,

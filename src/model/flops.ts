@@ -59,7 +59,7 @@ const shortName = (word: string): string => word.split(' ').at(-1)!.toLowerCase(
 /**
  * The GPU that --for names: one of the table, or any GPU by its memory ("24GB"). `flops`: expected operations per second in training;
  * undefined if unknown. `available`: free bytes when a run starts, assuming that the driver keeps 0.5% of the memory, CUDA's context
- * takes as much as on an H100, and kernels need a workspace of 128 MiB, more than any measured there (benchmarks/h100).
+ * takes as much as on an H100, and kernels need a workspace of 128 MiB, more than any workspace in benchmarks/h100.
  * @throws UsageError for an unknown name, or a dtype that the GPU does not support
  */
 export function plannedGpu(name: string, dtype: string) {
@@ -80,5 +80,5 @@ export function plannedGpu(name: string, dtype: string) {
   return { name: word ?? name.toUpperCase(), memory: { available, total }, flops };
 }
 
-/** A suffix for a utilization: " in FP8" in dtype fp8, whose steps have matmuls in FP8 and in bf16; else "". */
+/** A suffix for a utilization: " in FP8" in dtype fp8, in which a step has matmuls in FP8 and in bf16; else "". */
 export const rateNote = (dtype: string): string => (dtype === 'fp8' ? ' in FP8' : '');

@@ -63,7 +63,7 @@ export function embed(
   normForward(device, { out: { plain: embedded }, rstd: embeddedRstd, in: unnormed, weight: weights.get('lnew') });
 }
 
-/** Recomputes those activations of a layer that backward reads and --recompute did not keep. They get the bits of the forward pass. */
+/** Recomputes a layer's activations that backward reads and --recompute did not keep, with the same bits as in the forward pass. */
 export function recomputeLayer(model: Model, batch: ActivationSet, index: number): void {
   // The memory that layers share still has the activations of the last layer.
   if (batch.recompute === 'none' || index === batch.layers.length - 1) return;

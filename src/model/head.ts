@@ -1,6 +1,6 @@
 // The head: logits = lnf * wte^T and their cross-entropy, in chunks of tokens, because the logits of a large batch do not fit in
 // memory. In training, each chunk's backward follows its forward, while the chunk's logits are in memory. An untied head has a
-// separate matrix, and biases. In dtype fp8 its three matmuls are in FP8; only logits and losses for callers of the API use bf16.
+// separate matrix, and biases. In dtype fp8 the head's three matmuls are in FP8, but in bf16 if a caller reads logits or passes a loss.
 
 import { checkSynchronous } from '../base/checks/given.ts';
 import type { Device } from '../native/device.ts';
@@ -36,7 +36,7 @@ export interface LossRows {
   readonly losses: Tensor;
   /** [N,Vp] in the device's type; the columns from `vocabularySize` on are padding. */
   readonly logits: Tensor;
-  /** Target ids, int32 [N]; -1 for none: the row's loss, and its gradient, must then be 0. */
+  /** Target ids, int32 [N]. A row without a target has -1, and must get a loss of 0 and a gradient of 0. */
   readonly targets: Tensor;
   readonly vocabularySize: number;
   /** The derivative of the total loss with respect to one row's loss. */
@@ -50,7 +50,7 @@ export interface LossRows {
 export interface Loss {
   /** Computes `losses` from logits and targets. */
   forward(rows: LossRows): void;
-  /** Replaces the logits by the derivative of dloss * (sum of losses) with respect to them: 0 in padding columns. */
+  /** Overwrites the logits with the derivative of dloss * (sum of losses) with respect to the logits; padding columns with 0. */
   backward(rows: LossRows): void;
 }
 
@@ -80,7 +80,7 @@ function headArguments({ config, weights }: Model) {
   return { ...headOf(weights), V, softcap };
 }
 
-/** Makes the arguments for a chunk's FP8 operands: null unless lnf has an FP8 copy. The weight is quantised once for all chunks. */
+/** Makes the op's arguments for FP8 operands, all null unless lnf has an FP8 copy. The weight is quantised once for all chunks. */
 function copiesOf({ device, weights }: Model, { operands: { lnf } }: ActivationSet, memory: Fp8Weight | undefined) {
   const { rowwise } = lnf;
   if (!rowwise) {
@@ -109,7 +109,7 @@ export function headForward(model: Model, batch: ActivationSet): void {
 /**
  * Enqueues the head's forward and backward: from the batch's `lnf` and `targets` to `losses`, the gradient of lnf (in
  * `batch.backward.dbranch`) and the parameters' gradients (overwritten, or added to if `accumulate`). `dloss` is the derivative of the
- * total loss with respect to one token's loss. With FP8, the op counts tokens whose gradient saturated in the step block `step`.
+ * total loss with respect to one token's loss. With FP8, the step block `step` receives the number of tokens whose gradient saturated.
  */
 export function headForwardBackward(
   model: Model,
@@ -133,7 +133,7 @@ export function headForwardBackward(
 
 const noActivation = { pre: null, activated: null, activation: 0 };
 
-/** Computes the logits chunk by chunk, never in FP8. Yields each chunk; its logits are valid until the next is requested. */
+/** Computes the logits chunk by chunk, never in FP8. Yields each chunk. Its logits are valid until the next chunk is requested. */
 export function* plainLogits(model: Model, batch: ActivationSet): Generator<Chunk> {
   const { device } = model;
   const { weight, bias, softcap } = headArguments(model);

@@ -1,5 +1,5 @@
-// The key-value cache for generation: the tokens of each text, and in each layer the keys and values of all its earlier tokens, so that
-// only new tokens need computing. src/inference/sample chooses tokens.
+// The key-value cache for generation: the tokens of each text, and each layer's keys and values of the tokens so far, so that the model
+// computes only new tokens. src/inference/sample chooses tokens.
 import { checkArguments, checkGiven, whole } from '../base/checks/given.ts';
 import type { Pointer } from '../native/bindings.generated.ts';
 import type { Device, PinnedBuffer } from '../native/device.ts';
@@ -81,7 +81,7 @@ export class KeyValueCache implements CacheView {
   readonly layers: CacheView['layers'];
   /** Memory for two copies of `tokens` on the host, so that one can be read while the other arrives. */
   readonly copies: readonly [TokenCopy, TokenCopy];
-  /** Recorded programs that generate one token of each text, by the options of the token's choice. */
+  /** Recorded programs that generate one token of each text, by the options for choosing the token. */
   readonly programs = new Map<string, { run(): void }>();
   isInUse = false;
 

@@ -17,7 +17,7 @@ import {
 import { type Fp8Weight, need, type Operand, withNorm } from './operands.ts';
 
 export interface LinearForward {
-  /** The result [N,O] in plain layout. An activation's output in FP8 is instead rowwise, and columnwise too if there is memory. */
+  /** The result [N,O] in plain layout. If it is an activation's output in FP8: rowwise, and also columnwise if there is memory. */
   readonly out: Operand;
   readonly in: Operand;
   readonly weight: Tensor;
@@ -48,12 +48,12 @@ export function linearForward(device: Device, args: LinearForward): void {
 }
 
 interface LinearBackwardInput {
-  /** The result [N,C] in plain layout. Through an activation in FP8, it is instead rowwise and columnwise. */
+  /** The result [N,C] in plain layout. If it is the gradient of an activation's input, in FP8: rowwise and columnwise. */
   readonly din: Operand;
   readonly dout: Operand;
   readonly weight: Tensor;
   readonly fp8?: Fp8Weight | undefined;
-  /** The activation's output, if it is the layer's input. Then `din` is the gradient of the activation's input. */
+  /** The activation's output, if this output is the linear layer's input; `din` is then the gradient of the activation's input. */
   readonly activated?: Operand;
   readonly pre?: Tensor | undefined;
 }
@@ -62,7 +62,7 @@ interface LinearBackwardInput {
 export function linearBackwardInput(device: Device, args: LinearBackwardInput): void {
   const { din, dout, weight, fp8, activated, pre = null } = args;
   const activation = activationOf(activated !== undefined, pre);
-  // The backward of the squared ReLU reads its output; GELU's backward reads `pre` instead.
+  // Backward of the squared ReLU reads the activation's output. Backward of GELU reads `pre` instead.
   const output = pre ? undefined : activated;
   if (!dout.rowwise) {
     const operands = { din: need(din, 'plain'), dout: need(dout, 'plain'), weight };
@@ -110,7 +110,7 @@ const storedIn = ({ rowwise, columnwise }: Operand) => ({
 
 const normOf = (operand: Operand, layout: 'rowwise' | 'columnwise'): Tensor => withNorm(need(operand, layout)).norm;
 
-/** Quantises a weight [O,C] for the next matmul, and transposed for backward if `memory.kept`. @param bias if the result is in FP8 */
+/** Quantises a weight [O,C] for the next matmul; if `memory.kept`, also its transpose, for backward. @param bias for a result in FP8 */
 export function weightInFp8(
   device: Device,
   memory: Fp8Weight | undefined,

@@ -1,5 +1,5 @@
 // Masks of attention: the first key that each query attends to, from windows and document starts. The host computes these positions
-// from a batch's tokens and uploads both together, so that windows may change from step to step.
+// from a batch's tokens and uploads them with the tokens, so that windows may change from step to step.
 import type { Tensor } from '../native/tensor.ts';
 import type { ActivationSet } from './activations.ts';
 import type { ModelConfig } from './config.ts';

@@ -14,7 +14,7 @@ import { createModel } from './model.ts';
 /** Bytes of GPU memory that plans do not count: kernel code, recorded graphs, rounding up to pages. */
 const reserve = 384 * 2 ** 20;
 
-/** The number of sequences of T tokens above which a batch is hardly faster per token: 65,536 tokens on a GPU, 4096 on a CPU. */
+/** The sequences of T tokens in a batch of 65,536 tokens on a GPU, 4096 on a CPU. A larger batch is hardly faster per token. */
 export const enoughRows = ({ description }: Device, T: number): number =>
   Math.max(1, Math.floor((description.library === 'cuda' ? 65536 : 4096) / T));
 
@@ -94,7 +94,7 @@ export function inferencePlan(
 
 export const upTo = (most: number): number[] => Array.from({ length: most }, (_, index) => index + 1);
 
-/** The largest of `batches` (ascending) that fits, by binary search: all batches below one that fits must fit. Undefined if none fits. */
+/** The largest of the ascending `batches` that fits, by binary search, which assumes that smaller batches fit too; undefined if none. */
 export function largestFitting(batches: readonly number[], fits: (batch: number) => boolean): number | undefined {
   let [fitting, end] = [0, batches.length];
   while (fitting < end) {

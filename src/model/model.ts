@@ -25,7 +25,7 @@ export interface Model {
   readonly config: ModelConfig;
   /** The weights that forward and backward read, in the device's element type (fp32 or bf16). */
   readonly weights: ParameterArena;
-  /** Master weights in fp32, which the optimizer updates; the same memory as `weights` if those are fp32. */
+  /** Master weights in fp32, which the optimizer updates. If `weights` are fp32, both are the same memory. */
   readonly masters: ParameterCopy;
   /** The division of optimizer state and master weights between ranks; undefined if each rank holds everything. */
   readonly sharding: Sharding | undefined;
@@ -75,7 +75,7 @@ function modelScratch(device: Device, config: ModelConfig, { B, T }: { B: number
   const { channels: C, heads: NH } = config;
   const N = B * T;
   const padded = paddedVocabularySize(config);
-  // The last chunk of the head may need more scratch although it has fewer rows: its matmuls split k differently.
+  // The head's last chunk may need more scratch than other chunks, although it has fewer rows, because its matmuls split k differently.
   const chunk = Math.min(headChunk(device), N);
   const chunks = N % chunk === 0 ? [chunk] : [chunk, N % chunk];
   return Math.max(
@@ -103,7 +103,7 @@ function fp8Scratch(device: Device, config: ModelConfig, N: number): number[] {
   const weights = [{ C, O: 3 * C }, { C, O: C }, ...ofMlp, { C, O: paddedVocabularySize(config) }];
   return [
     ...weights.map((sizes) => fp8QuantizeWeightScratch(device, sizes)),
-    // Other matmuls in FP8 need no more scratch: they are smaller, and attention's have no weight gradient in FP8.
+    // Other matmuls in FP8 need no more scratch: they are smaller, and weight gradients of attention's matmuls are not in FP8.
     ...ofMlp.map((sizes) => fp8MatmulScratch(device, { N, ...sizes, gradients: true })),
   ];
 }

@@ -68,7 +68,7 @@ export function operandsOf({ model, layers, backward, fp8 }: ActivationTensors) 
       columnwise: copyOf(backward, 'dresidualColumnwise'),
     },
     dfc: { plain: backward?.dfc, rowwise: mlp, columnwise: copyOf(backward, 'dfcColumnwise') },
-    /** Memory for any weight in FP8, and with it memory for the head's transposed weight. */
+    /** Memory for one weight in FP8. `headFp8` adds memory for the head's transposed weight. */
     weightFp8,
     headFp8: keeping(fp8.headTransposed, fp8.factors),
   };

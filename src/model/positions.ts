@@ -1,5 +1,5 @@
 // Changes of queries, keys and values before attention: rotary positions rotate each head's queries and keys (Su et al. 2021; GPT-2
-// instead adds a learned table, wpe), QK-norm normalizes them first, and value embeddings are mixed into values. All in one op.
+// instead adds a learned table, wpe), QK-norm normalizes them first, and value embeddings are mixed into values. One op does all this.
 import type { Device } from '../native/device.ts';
 import { allocateTensor, type Tensor } from '../native/tensor.ts';
 import { qkNormRotaryBackward, qkNormRotaryForward } from '../ops/ops.generated.ts';
@@ -19,7 +19,7 @@ const defaultBase = 1024;
 
 /**
  * The table of rotations, [context, head size]: for each position the cosines, then the sines of its angles. Half of a head's pairs of
- * elements rotate, by 1 to 1 / base radians per position. The other half does not rotate ("half-truncated", docs/recipe.md).
+ * elements rotate, by angles from 1 to 1 / base radians per position. The other half does not rotate ("half-truncated", docs/recipe.md).
  */
 function rotations(config: ModelConfig): Float32Array {
   const pairs = headSize(config) / 2;

@@ -1,4 +1,5 @@
-// Learned additions to a layer's input (docs/windows.md): its weighted sum of residual stream, embedding and skip; value embeddings.
+// Learned skips and value embeddings (docs/windows.md). With learned skips, a layer's input is a weighted sum of three streams: the
+// residual stream, the embedding and, in the second half of the layers, an earlier layer's output.
 import type { Tensor } from '../native/tensor.ts';
 import { embeddingBackward, residualForward, streamSumBackward, streamSumForward } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
@@ -13,7 +14,7 @@ import type { ValueMix } from './positions.ts';
 const residualBefore = (batch: ActivationSet, index: number): Tensor =>
   index === 0 ? batch.model.embedded : batch.layers[index - 1]!.residual3;
 
-/** The input of a layer, to which the layer adds: its sum of streams, or in GPT-2 the residual stream before the layer. */
+/** The input of a layer, to which the layer adds its output: a sum of streams or, in GPT-2, the residual stream before the layer. */
 export const inputOf = (batch: ActivationSet, index: number): Tensor =>
   batch.layers[index]!.stream ?? residualBefore(batch, index);
 
@@ -32,7 +33,7 @@ export function sumStreams(model: Model, batch: ActivationSet, index: number): v
   if (out && sum) streamSumForward(model.device, { out, ...sum });
 }
 
-/** Memory for the gradient of a layer's input. A layer with a skip keeps its gradient until backward reaches the skip's source. */
+/** Memory for the gradient of a layer's input. With a skip, the gradient is kept until backward reaches the layer that the skip reads. */
 export function inputGradient(batch: ActivationSet, index: number, residual: Operand): Operand {
   const { dembedded, dlater, dresidual } = batch.backward!;
   if (!dembedded) return residual;
@@ -54,7 +55,7 @@ export function sumStreamsBackward(
   if (!sum || !dembedded) return;
   const gradientOf = (layer: number) => need(inputGradient(batch, layer, din), 'plain');
   const last = batch.layers.length - 1;
-  // The layer that could read the output of layer index - 1 through a skip: the middle layer or a later one.
+  // The one layer that may read the output of layer index - 1 through a skip. It has a skip only if it is in the second half.
   const reader = last + 1 - index;
   const isSkipped = index > 0 && skippedFrom(reader, last + 1) === index - 1;
   const plain = need(din, 'plain');
@@ -89,7 +90,7 @@ export function valueEmbeddingBackward(
   const table = valueEmbeddingOf(index, config.layers, config.valueEmbeddings);
   if (table === undefined) return;
   const dwte = gradients.get(valueTable(table));
-  // The op adds to dwte. Two layers share a table; backward reaches the later one first, so that layer clears dwte.
+  // The op adds to dwte. Two layers share a table. Backward reaches the later layer first, so the later layer clears dwte.
   const isFirst = index >= config.layers - config.valueEmbeddings!;
   if (isFirst && !accumulate) device.call('fillZero', { destination: dwte.pointer, bytes: dwte.bytes });
   const { tokens } = batch.model;

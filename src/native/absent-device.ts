@@ -1,10 +1,10 @@
-// A stand-in for a device: a real `Device` whose library hands out addresses and computes nothing. After a model is created on the
-// stand-in, its `allocated` says how much memory the model would take. Ops can be enqueued, to see their arguments.
+// A stand-in for a device: an object of class `Device` whose library hands out addresses and computes nothing. After a model is created
+// on the stand-in, `Device.allocated` says how much memory the model would take. A caller can enqueue ops to observe their arguments.
 import type { Bindings } from './bindings.generated.ts';
 import { Device, type DeviceOptions } from './device.ts';
 
 interface Answers {
-  /** A real device, asked how much scratch ops need. Default: none; a plan then lacks scratch, under 0.5% in bf16. */
+  /** A real device that can say how much scratch ops need. Without one, a plan leaves out scratch, in bf16 under 0.5% of the memory. */
   readonly scratchOf?: Pick<Device, 'call'>;
   /** The device's memory in bytes. Default 0. */
   readonly memory?: { readonly available: number; readonly total: number };

@@ -7,7 +7,7 @@ import type { Device, DeviceBuffer } from './device.ts';
 import { bytesOf, type ElementType, elementCount } from './element-types.ts';
 import { Tensor } from './tensor.ts';
 
-/** Memory shared between ranks is a multiple of these 2 MiB, the unit in which CUDA maps memory into another process. */
+/** The size of memory that ranks share must be a multiple of 2 MiB, the unit in which CUDA maps memory into another process. */
 const sharedGranule = 2 ** 21;
 
 /** The bytes to allocate so that `bytes` bytes can be shared between ranks: a multiple of 2 MiB. */
@@ -36,7 +36,7 @@ interface CommunicatorOptions {
 }
 
 /**
- * The identity of a communicator. Rank 0 makes it and sends it to every rank.
+ * Makes the identity of a communicator. Rank 0 calls this function, and sends the identity to every rank.
  * @param isOneMachine whether all ranks run on this machine; they then connect over the loopback interface
  */
 export function communicatorId(device: Device, isOneMachine: boolean): Uint8Array {
@@ -66,7 +66,7 @@ export class Communicator {
     device.own(this);
   }
 
-  /** Rows of `reduceScatter`'s output: one per rank, or 1 row that is already their sum. */
+  /** Rows of `reduceScatter`'s output: one per rank, which the caller adds, or 1 row that is already the sum over ranks. */
   get parts(): number {
     return this.description.parts;
   }
@@ -80,8 +80,8 @@ export class Communicator {
   }
 
   /**
-   * Lets other ranks write to a buffer, whose size comes from `sharedBytes`: the `out` of `reduceScatter` or `allGather`. All ranks
-   * call `share` before they record a collective, and `unshare` before they close the buffer while the communicator is open.
+   * Lets other ranks write to a buffer: the `out` of `reduceScatter` or `allGather`, with a size from `sharedBytes`. All ranks call
+   * `share` before they record a collective. To close the buffer earlier than the communicator, all ranks first call `unshare`.
    */
   share(buffer: DeviceBuffer): void {
     const { pointer: memory, bytes } = buffer;
@@ -97,7 +97,7 @@ export class Communicator {
   }
 
   /**
-   * Checks that earlier collectives have results; call it after `device.reached`. An abandoned collective ends without a result.
+   * Checks that all collectives before the last `device.reached` have results. An abandoned collective ends without a result.
    * @throws NativeError if a collective has failed, or the communicator was abandoned or closed
    */
   check(): void {
@@ -115,7 +115,7 @@ export class Communicator {
     // Keeps the shared memory: a rank that has not yet noticed the failure may still write to it.
     for (const buffer of this.#shared) buffer.leave();
     attempt(() => this.#destroy(1));
-    // NCCL cannot end while graphs contain its collectives. Freeing a running graph waits for these collectives, which now end.
+    // NCCL cannot end while graphs contain its collectives. Freeing a running graph waits for its collectives, which end when abandoned.
     this.device.dropGraphs();
   }
 

@@ -1,5 +1,5 @@
-// A context of a native library: its options, its description, and calls of the library, whose statuses become errors. The subclass
-// in device.ts adds memory, events and programs.
+// A context of a native library: its options, its description, and calls of library functions, which throw if the status is not
+// GPT2_OK. The subclass in device.ts adds memory, events and programs.
 import { wholeVariable } from '../base/checks/environment.ts';
 import { Gpt2Error, NativeError } from '../base/errors.ts';
 import { type Bindings, GPT2_DTYPE, GPT2_STATUS, type Pointer, signatures } from './bindings.generated.ts';
@@ -10,11 +10,11 @@ import { type LibraryKind, libraryFix } from './find-library.ts';
 export interface CommunicatorDescription {
   /** The means of transfer: the GPUs' copy engines, NCCL, or loopback connections between processes on CPUs. */
   readonly carrier: 'copies' | 'nccl' | 'loopback';
-  /** Rows of `reduceScatter`'s output: one per rank, or 1 row that is already their sum. */
+  /** Rows of `reduceScatter`'s output: one per rank, which the caller adds, or 1 row that is already the sum over ranks. */
   readonly parts: number;
-  /** The mechanism by which a copy arrives before the signal that is enqueued after the copy; "" without copy engines. */
+  /** How a copy between GPUs is made to arrive before the signal that follows the copy; "" if `carrier` is not 'copies'. */
   readonly ordering: 'flushed' | 'nvlink' | '';
-  /** The reason to use NCCL where copy engines might work; else "". */
+  /** If all ranks are on one machine: why NCCL is used instead of the GPUs' copy engines. Else "". */
   readonly reason: string;
 }
 
@@ -42,7 +42,7 @@ export interface DeviceDescription {
   readonly library: LibraryKind;
   readonly device: string;
   readonly codePath: string;
-  /** CPU: why the fastest code path is not in use ("amx: this CPU has no AMX"); "" if it is, or if GPT2_KERNELS names the path. */
+  /** On a CPU: why no faster code path is in use ("amx: this CPU has no AMX"); "" for the fastest, or if GPT2_KERNELS names the path. */
   readonly faster?: string;
   readonly threads: number;
   readonly canCapture: boolean;
@@ -54,7 +54,7 @@ export interface DeviceDescription {
 type ContextFunction = {
   [K in keyof Bindings]: Parameters<Bindings[K]>[0] extends { context: Pointer | null } ? K : never;
 }[keyof Bindings];
-/** Calls of the library in order: each the name of a function and its arguments by name. */
+/** Calls of library functions, in order. A call is the name of a function, and its arguments by name. */
 export type Calls = readonly (readonly [name: string, args: object])[];
 type ContextArguments<K extends ContextFunction> = Omit<Parameters<Bindings[K]>[0], 'context'>;
 
@@ -62,7 +62,7 @@ export type RealType = ElementType & ('fp32' | 'bf16');
 
 /**
  * `elementType`: the type of weights, activations and gradients of activations. `gradientType`: the type of the gradients of weight
- * matrices. If they accumulate, it is fp32, because sums over micro-batches would lose too much precision in bf16.
+ * matrices; fp32 if these gradients are summed over micro-batches, because the sums would lose too much precision in bf16.
  * On a CPU both types are fp32, and the dtypes bf16 and fp8 only round the operands of matmuls.
  */
 export function elementTypesOf({ kind, dtype = 'fp32', accumulates = false }: DeviceOptions) {
@@ -182,7 +182,7 @@ export class Context {
   }
 }
 
-/** @param text from `gpt2_last_error`. The name of the function, with which it begins, is cut because NativeError adds the name */
+/** @param text from `gpt2_last_error`. The function's name at the start of the text is removed, because NativeError adds the name */
 function failure(symbol: string, status: number, text: string, failedRank?: number): NativeError {
   const name = Object.entries(GPT2_STATUS).find(([, value]) => value === status)?.[0] ?? `status ${status}`;
   return new NativeError(symbol, name, text.replace(`${symbol}: `, '') || name, failedRank);

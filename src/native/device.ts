@@ -62,7 +62,7 @@ export class Device extends Context {
     return buffer;
   }
 
-  /** Makes `close` close this resource too. Resources are closed in reverse order of their last `own`. */
+  /** Makes `close` close `resource` too. Resources are closed in the reverse order of their last calls of `own`. */
   own(resource: { close(): void }): void {
     this.#owned.delete(resource);
     this.#owned.add(resource);
@@ -102,8 +102,7 @@ export class Device extends Context {
   /**
    * Makes a program of the ops that `enqueue` enqueues, which must be the same at each call. With graphs, the first run records
    * the ops as a CUDA graph, and each run launches the graph. On a CPU, later runs repeat the first run's calls of the library.
-   * Every run calls `enqueue` on a GPU without graphs, and on a CPU if a call reads or writes host memory, such as the result
-   * of a read.
+   * Every run calls `enqueue` on a GPU without graphs, and also on a CPU if one of the calls reads or writes host memory.
    */
   program(enqueue: () => void): Program {
     if (!this.graphs && this.description.canCapture) return { run: enqueue };
@@ -145,10 +144,10 @@ export class Device extends Context {
     this.call('eventWait', { event });
   }
 
-  /** Resolves when all work before a recorded event has finished. Polls every millisecond and does not block the event loop. */
+  /** Resolves when all work enqueued before a recorded event has finished. Polls every millisecond, without blocking the event loop. */
   async reached(event: Pointer): Promise<void> {
-    // Yields to the event loop even if the event was reached. Otherwise a loop over steps would never let signals and timers
-    // run on a device that is synchronous or faster than the host.
+    // Yields to the event loop even if the event was reached. Otherwise, on a device that is synchronous or faster than the
+    // host, a loop over steps would never let handlers of signals and timers run.
     await setImmediate();
     const reached = new Int32Array(1);
     for (;;) {

@@ -1,5 +1,5 @@
 // Loads shared libraries through koffi, a foreign function interface (FFI) that only this file imports. koffi is loaded with the first
-// library, so that a program that only imports this package gets neither koffi's settings nor the exit handler.
+// library: until then, importing this package changes no settings of koffi and adds no exit handler.
 import { createRequire } from 'node:module';
 import type koffi from 'koffi';
 import type { LibraryHandle } from 'koffi';
@@ -12,7 +12,7 @@ const load = lazily((): typeof koffi => {
   const made = createRequire(import.meta.url)('koffi') as typeof koffi;
   // koffi runs native code on a separate stack of 2 MiB by default, which a deep driver call could overflow. The size can be
   // set only before the process loads its first library. If other code in this process has already used koffi, this
-  // call fails, and the size remains what that code has set.
+  // call fails, and the size stays unchanged.
   orElse(undefined, () => made.config({ sync_stack_size: 8 << 20, async_stack_size: 8 << 20 }));
   return made;
 });

@@ -30,7 +30,7 @@ export function loadLibrary(kind: LibraryKind): Bindings {
     throw gpt2Error`${isNamed ? '' : `the ${kind} library is not ${isInstalled ? 'installed' : 'built'}: `}there is no ${path}; ${fix}`;
   }
   const library = explained(`${path} cannot be loaded`, fix, () => loadShared(path));
-  // Checked before other functions are bound: in another version, they may be missing or take other arguments.
+  // The version is checked before other functions are bound: in another version, these may be missing or take other arguments.
   const readVersion = () => library.func(signatures.abiVersion.symbol, 'int', [])() as number;
   const version = explained(`${path} is not a library of gpt2.ts`, fix, readVersion);
   if (version !== abiVersion) {

@@ -44,7 +44,7 @@ function* candidates(): Generator<string> {
 let found: Nvrtc | null | undefined;
 
 /**
- * The NVRTC that GPT2_NVRTC_LIB names, else one of the toolkit, the system or Python's packages; undefined if there is none.
+ * The NVRTC that GPT2_NVRTC_LIB names, else an NVRTC in the toolkit, the system or Python's packages; undefined if there is none.
  * @throws Gpt2Error if the named library cannot be loaded
  */
 export function findNvrtc(): Nvrtc | undefined {
@@ -90,7 +90,7 @@ const opened = new Map<string, Nvrtc>();
 function open(path: string): Nvrtc {
   const known = opened.get(path);
   if (known) return known;
-  // Loads NVRTC's library of builtins from its folder, because NVRTC would search for it only in the loader's path.
+  // Loads NVRTC's library of builtins from NVRTC's folder, because NVRTC would search only the dynamic loader's path.
   const folder = existsSync(path) ? dirname(realpathSync(path)) : undefined;
   const builtins = folder && readdirSync(folder).find((name) => /^libnvrtc-builtins\.so\.\d+\.\d+$/.test(name));
   if (builtins) loadShared(join(folder, builtins));
@@ -133,7 +133,7 @@ function bind(library: LibraryHandle, path: string, folder: string | undefined) 
     version: `${major[0]}.${minor[0]}`,
     /** The folder of CUDA's headers beside this NVRTC, else in a toolkit; undefined if not found. */
     headers,
-    /** @returns the requested output, or the compiler's messages if it fails */
+    /** @returns the requested output, or the compiler's messages if compilation fails */
     compile(
       source: string,
       name: string,

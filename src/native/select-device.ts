@@ -12,7 +12,7 @@ export interface DeviceChoice {
 /**
  * The device that a name stands for, as the options `kind` and `index` of `Device.open`.
  * @param choice "auto" (a GPU if there is one), "cpu", "cuda" or "cuda:N"
- * @param index of the GPU for "auto" and "cuda"
+ * @param index index of the GPU for "auto" and "cuda"
  * @throws UsageError for any other name
  * @example using device = Device.open({ ...selectDevice('auto'), threads: 2 });
  */

@@ -1,4 +1,4 @@
-// Starts worker threads and processes that run a module of this package, as TypeScript (a clone) or compiled.
+// Starts worker threads and processes that run a module of this package: TypeScript in a git clone, else compiled JavaScript.
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { Worker, type WorkerOptions } from 'node:worker_threads';

@@ -1,4 +1,4 @@
-// Temporary folders, removed by `using`. If a process was killed, its folder is removed when the next one for this purpose is made.
+// Temporary folders, removed by `using`. The folder of a killed process is removed when the next folder for the same purpose is made.
 import { lstatSync, mkdtempSync, readdirSync, readlinkSync, rmSync } from 'node:fs';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ export class TemporaryFolder implements Disposable {
 
   /** @param purpose a word that becomes part of the folder's name. @throws the file system's error */
   constructor(purpose: string) {
-    // The path names host and container, because several may share the temporary folder, and process ids differ between them.
+    // The path names host and container: several hosts may share the folder for temporary files, and each numbers its processes.
     const container = process.platform === 'linux' ? readlinkSync('/proc/self/ns/pid').replaceAll(/\D/g, '') : '';
     const start = join(tmpdir(), `gpt2.ts-${purpose}-${hostname()}-${container}-`);
     for (const path of readdirSync(tmpdir()).map((name) => join(tmpdir(), name))) {

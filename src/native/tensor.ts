@@ -110,7 +110,8 @@ const typeOf = (values: HostArray) =>
  * A new tensor with the values of a typed array. For the types bf16, fp16 and fp8 (E4M3), the numbers of a Float32Array are rounded,
  * while a Uint16Array or Uint8Array holds the bits. The tensor's `read()` returns bits, and `numbers()` converts them to fp32.
  * @param shape default: one dimension
- * @param type default by the array: fp32, fp64, int32 or int8; bf16 for Uint16Array (fp16 is possible), fp8 for Uint8Array (or uint8)
+ * @param type defaults to the array's type: fp32, fp64, int32 or int8. A Uint16Array is bf16 unless `type` is fp16; a Uint8Array is fp8
+ *   unless `type` is uint8
  * @throws ShapeError if the shape does not have as many elements as `values`, or the array cannot hold the type
  * @example
  * const a = tensorOf(device, Float32Array.of(1, 2, 3));

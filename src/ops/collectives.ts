@@ -1,5 +1,5 @@
 // Collectives: sums and copies over ranks. A collective starts after the work that was enqueued before it, and runs concurrently with
-// later work. Later work waits for the collective only after a call of `joinCollectives`. See cuda/gpt2.h.
+// later work. Only work that is enqueued after a call of `joinCollectives` waits for earlier collectives. See cuda/gpt2.h.
 import { orElse } from '../base/errors.ts';
 import type { Pointer } from '../native/bindings.generated.ts';
 import type { Communicator } from '../native/communicator.ts';
@@ -21,8 +21,8 @@ export function allReduce(communicator: Communicator, data: Tensor): void {
 }
 
 /**
- * Enqueues a sum of the ranks' `in` [ranks*count], of which rank r gets elements r*count to (r+1)*count. They arrive in `out`
- * [communicator.parts,stride], from element `start` of each row on; the caller must add the rows. `allocateShared` makes `out`.
+ * Enqueues a sum of the ranks' `in` [ranks*count]. Rank r gets elements r*count to (r+1)*count - 1 of the sum, in `out`
+ * [communicator.parts,stride] from element `start` of each row on. The caller must add the rows. `allocateShared` makes `out`.
  * @throws ShapeError if `in` does not divide between the ranks, or the rows of `out` are too short
  */
 export function reduceScatter(
@@ -60,7 +60,7 @@ export function recordCollectives(communicator: Communicator, event: Pointer): v
   communicator.device.call('collectivesRecord', { communicator: communicator.handle, event });
 }
 
-/** Runs the function `enqueue`, and starts together all collectives that it enqueues. It must enqueue nothing else. */
+/** Runs `enqueue`, which must enqueue only collectives, and starts these collectives together. */
 export function groupCollectives(communicator: Communicator, enqueue: () => void): void {
   const { device } = communicator;
   const end = () => device.call('collectivesGroupEnd', { communicator: communicator.handle });
@@ -68,7 +68,7 @@ export function groupCollectives(communicator: Communicator, enqueue: () => void
   try {
     enqueue();
   } catch (error) {
-    // Throws the first failure; a failure of ending the group is ignored.
+    // Ends the group. If ending fails too, only the first failure is thrown.
     orElse(undefined, end);
     throw error;
   }

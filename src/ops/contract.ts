@@ -12,15 +12,15 @@ export interface TensorContract {
    * 'updated' read and changed; 'kept' overwritten or left unchanged; 'scratch'.
    */
   readonly access: 'read' | '=' | '+=' | 'accumulate' | 'updated' | 'kept' | 'scratch';
-  /** The type of elements: "element" or "gradient" (the device's), "fp32" etc., or the argument that says fp32 (0) or bf16. */
+  /** The elements' type: "element" or "gradient" (types of the device), "fp32" etc., or an argument that says fp32 (0) or bf16. */
   readonly type: string;
   /** Dimensions as expressions of the op's sizes: "N", "3C", "S+1", "C/NH", "N/16", ">=T", "64". */
   readonly shape: readonly string[];
-  /** For a tensor of ids: the name of the size that all ids are below. */
+  /** For a tensor of ids: the name of a size, such as V; all ids must be less than this size. */
   readonly below?: string;
   /** For a tensor of ids: whether an id may be -1, for none. */
   readonly orNone?: boolean;
-  /** The name of a tensor of ids: the op accesses only those rows of this tensor whose index is among the ids. */
+  /** The name of a tensor of ids: the op accesses only the rows of the present tensor whose index is one of these ids. */
   readonly by?: string;
   /** The number of elements at the start of each row that the op accesses, as a dimension. Default: whole rows. */
   readonly columns?: string;
@@ -58,7 +58,7 @@ export interface OpContract {
   /** Whether the op has an argument `communicator`, for ranks. */
   readonly hasRanks?: boolean;
   readonly relations: readonly { readonly text: string; holds(args: NativeArguments): boolean }[];
-  /** The library's function that says how much scratch a call needs, and its arguments; absent for an op without scratch. */
+  /** The library's function that computes the scratch of a call, and the function's arguments; absent for an op without scratch. */
   workspace?(args: NativeArguments): { readonly name: keyof Bindings; readonly sizes: Record<string, number> };
 }
 
@@ -68,9 +68,9 @@ export const nameOf = ({ symbol }: Pick<OpContract, 'symbol'>): string => symbol
 /** Conditions on arguments by name: a number has this value; a tensor is null (null) or is not null ('tensor'). */
 export type When = Readonly<Record<string, number | null | 'tensor'>>;
 
-/** A variant of an op: the op in those calls whose arguments meet `when`. Each call is a call of exactly one variant. */
+/** A variant of an op: the function that the op computes if a call's arguments meet the conditions `when`. Each call has one variant. */
 export interface OpVariant {
-  /** "norm_forward.layernorm"; for the plain variant, or an op with one variant, the op's name: "gelu_forward". */
+  /** The variant's name: "norm_forward.layernorm". The plain variant, or an only variant, has the op's name: "gelu_forward". */
   readonly name: string;
   readonly op: OpContract;
   readonly when: When;
@@ -103,7 +103,7 @@ export function sizeOf({ name, factor, plus, divisor }: Dimension, sizes: Native
   const [size, by] = [sizes[name], divisor === undefined ? 1 : (sizes[divisor] ?? Number(divisor))];
   if (typeof size !== 'number' || typeof by !== 'number' || Number.isNaN(by)) return undefined;
   const result = (factor * size + plus) / by;
-  // Without a divisor a fraction is not rounded: no tensor has this size, so the check of shapes reports an error.
+  // Without a divisor, a fraction is not rounded. No tensor has a size that is a fraction, so the check of shapes reports an error.
   return divisor === undefined ? result : Math.ceil(result);
 }
 

@@ -3,7 +3,7 @@
 import type { OpVariant } from './contract.ts';
 import { variantNamed } from './variants.ts';
 
-/** A plain op, and for those of its arguments that the fused op names differently, the names in the fused op. */
+/** A plain op, and its arguments that have another name in the fused op, with that name: { out: 'logits' }. */
 export type PlainOp = readonly [plain: OpVariant, renamed: Readonly<Record<string, string>>];
 
 const rows: Readonly<Record<string, readonly (readonly [plain: string, renamed: Readonly<Record<string, string>>])[]>> =

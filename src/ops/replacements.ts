@@ -29,7 +29,7 @@ export function replaceOp(device: Device, variant: OpVariant, replacement: Repla
   else ofDevice.delete(variant);
 }
 
-/** Awaits `run`. After each replaced op meanwhile, calls `observer` with the name of the op's contract and the arguments. */
+/** Awaits `run`. Meanwhile, calls `observer` after each replaced op with the op's name (`OpContract.name`) and arguments. */
 export async function observedReplacements<R>(
   device: Device,
   observer: (name: string, native: NativeArguments) => void,

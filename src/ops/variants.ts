@@ -15,7 +15,7 @@ const activated = {
   relu_squared: { activation: reluSquared },
 } as const;
 
-/** The variants of each op with several, by the op's name. A variant is called "op.variant", or "op" if the variant is plain. */
+/** The variants of each op that has several, by the op's name. A variant is called "op.variant"; the variant `plain` is called "op". */
 const table = {
   embedding_forward: { plain: { positions: null }, at_positions: { positions: 'tensor' } },
   attention_forward: { plain: { first: null }, masked: { first: 'tensor' } },
@@ -90,7 +90,7 @@ export function variantNamed(name: string): OpVariant {
   const found = byName.get(name);
   if (found) return found;
   const names = [...byName.keys()];
-  // Suggests a name with all these words: before ABI 22 names had another order, such as matmul_gelu_forward, layernorm_forward.
+  // Suggests a name that has all words of `name`. Before ABI 22, words had another order: matmul_gelu_forward, layernorm_forward.
   const wordsOf = (text: string) => text.split(/[._]/);
   const [alike] = names
     .filter((each) => wordsOf(name).every((word) => wordsOf(each).includes(word)))

@@ -1,9 +1,9 @@
-// Checks arguments and options of the public API against kinds and ranges; there "8" is not a number. Also reads numbers from the
-// texts of files and of the command line, without JavaScript's lenient conversions.
+// Checks the types and ranges of arguments and options of the public API, which does not accept the text "8" as a number. Also reads
+// numbers from texts of files and of the command line, more strictly than JavaScript's Number().
 import { UsageError } from '../errors.ts';
 import { didYouMean, type Spellings, unknownOption } from './nearest.ts';
 
-/** The type of an option: a text, several texts, a switch, a switch or one word, a number, or one of several words. */
+/** The type of an option: text, several texts, switch (true or false), switch or the word `or`, number, or one of a list of words. */
 export type ValueType =
   | 'text'
   | 'texts'
@@ -119,7 +119,7 @@ export function checkValue(name: string, kind: Kind, value: unknown, original: u
   }
 }
 
-/** Rejects an async callback where only enqueuing is allowed: ops after its first await would come too late. @throws UsageError */
+/** Rejects an async callback, because ops that it enqueues after its first `await` would come too late. @throws UsageError */
 export function checkSynchronous(name: string, result: unknown): void {
   if (!(result instanceof Promise)) return;
   result.catch(() => {});
@@ -181,14 +181,14 @@ export function secondsOf(value: unknown): number | undefined {
 
 const multiples = { k: 1e3, M: 1e6, B: 1e9 } as const;
 
-/** A number or decimal text, which may end in k (thousand), M (million) or B (billion), as a number; NaN for any other value. */
+/** Converts a decimal text, which may end in k (thousand), M (million) or B (billion); keeps a number. NaN for any other value. */
 export function numberWithUnit(value: unknown): number {
   const multiple = typeof value === 'string' ? multiples[value.slice(-1) as keyof typeof multiples] : undefined;
   // Rounded to 15 digits, because 1.001 * 1000 is 1000.9999999999999 in double.
   return multiple ? Number((numberOf((value as string).slice(0, -1)) * multiple).toPrecision(15)) : numberOf(value);
 }
 
-/** A number or decimal text as a number; NaN for any other value, where Number() is lenient: Number('') is 0, Number([4]) is 4. */
+/** Converts a decimal text; keeps a number. NaN for any other value, unlike Number(): Number('') is 0, Number([4]) is 4. */
 export function numberOf(value: unknown): number {
   if (typeof value === 'number') return value;
   const isDecimal = typeof value === 'string' && /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(value);

@@ -1,6 +1,6 @@
 // Finds the name nearest to a mistyped one.
 
-/** The option that each spelling means: the name "steps" by the spellings "steps" and "--steps". */
+/** Option names by spelling: the spellings "steps" and "--steps" both have the name "steps". */
 export type Spellings = ReadonlyMap<string, string>;
 
 /** The message about an unknown name: `there is no option "stepps"; did you mean "steps"?` @param otherwise text if no option is near */

@@ -2,7 +2,7 @@
 // the last value of a key that occurs twice in an object.
 import { isUtf8 } from 'node:buffer';
 
-/** The first byte that is not UTF-8, as "is not UTF-8 at byte 5 (0xff)" with `offset` added; undefined if all bytes are UTF-8. */
+/** The first fault: "is not UTF-8 at byte 5 (0xff)", where `offset` is added to the byte's index; undefined if all bytes are UTF-8. */
 export function faultOfUtf8(bytes: Buffer, offset = 0): string | undefined {
   if (isUtf8(bytes)) return undefined;
   let at = 0;

@@ -91,7 +91,7 @@ export function distance(a: ArrayLike<number>, b: ArrayLike<number>): number {
 export function largestDifference(a: ArrayLike<number>, b: ArrayLike<number>): number {
   let difference = 0;
   for (let index = 0; index < b.length; index++) {
-    // Negated, so that a NaN replaces the largest difference.
+    // The comparison is negated, so that a NaN replaces the largest difference.
     const error = Math.abs(a[index]! - b[index]!);
     if (!(error <= difference)) difference = error;
   }

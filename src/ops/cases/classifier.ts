@@ -17,7 +17,7 @@ type Sizes = {
   readonly softcap: number;
   /** 1 with bias and dbias; 0 without, as in GPT-2. */
   readonly biased: number;
-  /** Standard deviation of the weights, to which that of the logits is proportional. */
+  /** Standard deviation of the weights. The standard deviation of the logits is proportional to it. */
   readonly weightScale: number;
 };
 
@@ -31,10 +31,10 @@ const sizes = [
   { N: 5, C: 37, V: 77, Vp: 80, ...biased, softcap: 15, weightScale: 0.3 },
   // Large logits give losses from 0 to 40, because a target's logit may be among the largest or the smallest.
   { N: 300, C: 128, V: 500, Vp: 512, ...plain, weightScale: 1 },
-  // With the softcap of 15, a fifth of the logits exceed it.
+  // A fifth of the logits exceed the softcap of 15.
   { N: 300, C: 128, V: 500, Vp: 512, ...biased, softcap: 15, weightScale: 1 },
   { N: 130, C: 64, V: 512, Vp: 512, ...plain, softcap: 15, weightScale: 1 },
-  // Only 40 ids, so that many rows have the same target; and several blocks of 512 rows.
+  // Several blocks of 512 rows, and only 40 ids, so that many rows have the same target.
   { N: 1100, C: 48, V: 40, Vp: 48, ...biased, softcap: 15, weightScale: 0.3 },
 ];
 const gpuSizes = [
@@ -65,8 +65,8 @@ function computed(
 }
 
 /**
- * Whether separate kernels compute the op, which store logits in bf16; fused kernels do not round logits. Rounding to bf16 changes
- * logits from 32 to 64 by up to 0.125, and a loss is the difference of two numbers of this size.
+ * Whether the op runs as separate kernels, which store logits in bf16; the fused kernels do not round logits. Rounding a number
+ * between 32 and 64 to bf16 changes it by up to 0.125, and a loss is the difference of two numbers of this size.
  */
 function isInParts({ C }: Sizes, { codePath, without }: Environment): boolean {
   const needsParts = without.includes('dweight') && !without.includes('dbias');
@@ -74,16 +74,16 @@ function isInParts({ C }: Sizes, { codePath, without }: Environment): boolean {
 }
 
 /**
- * The largest accepted error of a loss in tf32, which cuts inputs to 10 bits of mantissa: four times the largest error on an H200,
- * 0.001 of the logits' standard deviation.
+ * The largest accepted error of a loss in tf32, which cuts inputs to 10 bits of mantissa. On an H200 the largest error was 0.001 of
+ * the logits' standard deviation; four times as much is accepted.
  */
 const lossBound = ({ C, weightScale }: Sizes): number => 4e-3 * weightScale * Math.sqrt(C);
-/** The accepted relative error of gradients in tf32, which grows with the logits because their rounding errors do. */
+/** The accepted relative error of gradients in tf32. It grows with the logits, because the rounding errors of the logits do. */
 const gradientBound = ({ weightScale }: Sizes): number => 3e-2 * weightScale + 1e-3;
 
 /**
- * The accepted relative error of gradients whose dlogits are rounded to E5M2: rounding changes each term of their sums but the target's
- * by 4.7% (root mean square). On a CPU the gradients' error was 0.2 to 1.2%, and 2.5% where logits differ most.
+ * The accepted relative error of gradients that are sums over dlogits in E5M2. Rounding changes each dlogit, except the target's, by
+ * 4.7% (root mean square). On a CPU the gradients' error was 0.2 to 1.2%, and 2.5% for the sizes whose logits differ most.
  */
 const e5m2Bound = ({ weightScale, softcap }: Sizes): number => (weightScale === 1 && softcap === 0 ? 3e-2 : 1.5e-2);
 
@@ -113,7 +113,7 @@ export const classifierCases = [
       weightValues: e4m3Deviation,
     }),
     inputs: ({ inValues, weightValues }, { N, C, Vp, weightScale }: Sizes, random) => {
-      // A standard deviation of at most 0.8 in each row keeps losses below 77, the limit of the GPU's sums of exponentials.
+      // Inputs with a standard deviation of at most 0.8 in a row keep losses below 77, the limit of the GPU's sums of exponentials.
       const inScale = drawScales(N, random).map((scale) => scale / 2);
       const factor = 2 ** Math.floor(Math.log2(weightScale / e4m3Deviation));
       return {
@@ -124,7 +124,7 @@ export const classifierCases = [
     },
     // `step` stays unchanged, because the gradient of no row saturates.
     formula: ({ step, ...inputs }, size: Sizes) => ({ ...computed(inputs, size), step }),
-    // Uses the bounds of tf32, because Hopper sums FP8 matmuls with about as many bits of mantissa.
+    // Uses the bounds of tf32, because Hopper sums FP8 matmuls with about as many bits of mantissa as tf32 has.
     bounds(size: Sizes, environment) {
       const inParts = isInParts(size, environment);
       return {

@@ -13,12 +13,12 @@ const sizes = [
   { B: 3, T: 700, C: 96, V, kinds: V },
   { B: 1, T: 2100, C: 32, V, kinds: 1 },
 ];
-/** Random tokens of at most `kinds` different ids. If there are few, backward adds many rows to one row of dwte. */
+/** Random tokens of at most `kinds` different ids. With few ids, backward adds many rows to one row of dwte. */
 const inputs = (_: unknown, { B, T, kinds }: Sizes & { kinds: number }, random: Random) => ({
   tokens: random.integers(B * T, kinds),
 });
 
-/** Makes a function that computes element `index` of the output: wte's, plus wpe's if there is wpe. `place` returns their rows. */
+/** Makes a function that computes an output element, from wte and, if defined, wpe. `place`: an output row's index in `ids`, row of wpe. */
 const embedded =
   (ids: Numbers, wte: Numbers, wpe: Numbers | undefined, C: number, place: (row: number) => [number, number]) =>
   (_: unknown, index: number): number => {

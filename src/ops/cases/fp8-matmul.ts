@@ -18,18 +18,18 @@ import { gelu, geluDerivative } from './gelu.ts';
 import { bound, columnSums, flops, linear, product, type Sizes } from './matmul.ts';
 import { casesOf, sizesOf } from './op-case.ts';
 
-// Aligned and unaligned, one row and many, one tile and several, several blocks of 512 rows, and sums over 2,048 terms or more in forward
-// and in backward, for which a GPU may have separate kernels.
+// Aligned and unaligned sizes, one row and many, one tile and several, several blocks of 512 rows. In forward and in backward, one size
+// has sums over 2,048 terms or more, for which a GPU may have separate kernels.
 const sizes = sizesOf('N C O', '128x128x384 1x64x80 7x48x16 65x80x208 257x208x144 1030x64x80 33x2048x48 33x48x2064');
 const gpuSizes = sizesOf('N C O', '1001x768x400 4097x144x208 131x1600x784 131x784x1600');
 
-// With E4M3 values of a standard deviation of 100, this scale gives weights of 0.2.
+// With E4M3 values of a standard deviation of 100, this scale gives weights a standard deviation of 0.2.
 const weightScale = 2 ** -9;
 
 /** Rounds to fp32, as the ops do. In double, a bound near a power of two could lead to another scale. */
 const fp32 = Math.fround;
 
-/** Random scales of rows; each block of 512 rows has half the scales of the previous block. */
+/** Random scales of rows. In each block of 512 rows, scales are on average half as large as in the previous block. */
 const drawRowScales = (N: number, random: Random): Float32Array =>
   drawScales(N, random).map((scale, n) => scale / 2 ** Math.floor(n / blockRows));
 
@@ -65,7 +65,7 @@ type BackwardInputs = Record<'dout' | 'doutScale' | 'transposed' | 'factors', Nu
 const backward = ({ dout, doutScale, transposed, factors }: BackwardInputs, { N, C, O }: Sizes): Float64Array =>
   linear(scaled(dout, doutScale), scaled(transposed, factors[0]!), undefined, { N, C: O, O: C });
 
-/** A result [N,C] as FP8 copies. `boundOf(norm, activatedScale)` bounds the elements of a row, or of a block of rows. */
+/** A result [N,C] as FP8 copies. `boundOf(norm, activatedScale)` is an upper bound of the elements of a row or block of rows. */
 function stored(
   result: Float64Array,
   norms: Numbers,
@@ -148,7 +148,7 @@ export const fp8MatmulCases = [
       const pre = forward(inputs, size);
       return { derivative: pre.map(geluDerivative), ...activatedForward(pre, inputs, size, activations.gelu) };
     },
-    // Derivatives in one byte have errors up to 0.0025, and are mostly near 0 or 1. GPUs sum a long k with fewer bits.
+    // Derivatives in one byte have errors up to 0.0025, and are mostly near 0 or 1. On GPUs, long sums have fewer bits of mantissa.
     bounds: () => ({ derivative: { fp32: 2.5e-3, bf16: 6e-3 }, ...storedBounds }),
   }),
   casesOf('fp8_matmul_forward.relu_squared', {

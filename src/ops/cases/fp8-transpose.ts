@@ -8,7 +8,7 @@ export const fp8TransposeCases = [
     sizes: sizesOf('N C', '1024x128 1x16 7x48 8x32 513x80 1102x208 34x1600'),
     gpuSizes: sizesOf('N C', '4097x768 65523x48'),
     scale: () => ({ values: e4m3Deviation }),
-    // Scales of rows from 1 to 2^-23: rescaled to the largest of their block, many values become zero.
+    // Scales of rows from 1 to 2^-23. With the largest scale of their block, many values become zero.
     inputs({ values }, { N, C }, random) {
       const scale = Float32Array.from(random.integers(N!, 24), (power) => 2 ** -power);
       return { scale, norm: perRow(scaled(values, scale), C!, norm) };

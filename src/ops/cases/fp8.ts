@@ -5,12 +5,12 @@ import type { Bound } from './op-case.ts';
 
 /**
  * The accepted relative error of rounding to E4M3, which has 3 bits of fraction. For numbers from 1 to 2, errors are uniform up to
- * 2^-4, so their root mean square is 2^-4 / sqrt(3). That of the numbers is about 1.5: the relative error is 2.4e-2.
+ * 2^-4: their root mean square is 2^-4 / sqrt(3). The numbers' root mean square is about 1.5, so the relative error is 2.4e-2.
  */
 export const e4m3Bound: Bound = { fp32: 2.7e-2, bf16: 2.7e-2 };
 export const exact: Bound = { fp32: 0, bf16: 0 };
 
-/** A standard deviation with which random numbers use the range of E4M3, up to 448. */
+/** A standard deviation of random numbers that fill the range of E4M3, up to 448. */
 export const e4m3Deviation = 100;
 
 /** The scale of a row or a weight with elements up to `largest`: the smallest power of two with `largest` / scale <= 448. */
@@ -20,7 +20,7 @@ export function scaleOf(largest: number): number {
   return scale;
 }
 
-/** An upper bound of a row's L2 norm after rounding to FP8: 17/16 of the norm before, plus the errors of subnormal numbers. */
+/** An upper bound of a row's L2 norm after rounding to FP8: 17/16 of the norm before rounding, plus the errors of subnormal numbers. */
 export const normBound = (row: Numbers): number =>
   (17 / 16) * norm(row) + Math.sqrt(row.length) * 2 ** -10 * scaleOf(largestOf(row, 0));
 
@@ -28,7 +28,7 @@ export const normBound = (row: Numbers): number =>
 export const drawScales = (count: number, random: Random): Float32Array =>
   Float32Array.from(random.integers(count, 3), (power) => 2 ** (power - 8));
 
-/** Values times their scales, of which there is one for each row, or one for all. */
+/** Values times their scales. `scales` is an array with one scale for each row, or one number for all rows. */
 export function scaled(values: Numbers, scales: Numbers | number): Float64Array {
   if (typeof scales === 'number') return new Float64Array(values).map((value) => value * scales);
   const width = values.length / scales.length;

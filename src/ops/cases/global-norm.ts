@@ -25,10 +25,10 @@ export const globalNormCases = [
       block[GPT2_STEP.GPT2_STEP_NORM] = total;
       block[GPT2_STEP.GPT2_STEP_CLIP] = factor * (maxNorm > 0 && total > maxNorm ? maxNorm / total : 1);
       block[GPT2_STEP.GPT2_STEP_UPDATED] = 1;
-      // The limits are unchanged, and equal to what the fp32 tensor holds.
+      // The op does not change the limits. They are rounded to fp32, as in the tensor.
       return { step: block.map((value) => (value === 1e9 ? Math.fround(1e9) : value)) };
     },
-    // The absolute error is relative to a norm of up to 1000.
+    // The error is absolute because the step block holds several quantities. One of them is the norm, which is up to 1000.
     bounds: () => ({ step: { fp32: 2e-4, bf16: 2e-4, measure: 'absolute' } }),
   }),
 ];

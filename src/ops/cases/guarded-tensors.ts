@@ -4,7 +4,6 @@ import { bytesOf, type ElementType, elementCount } from '../../native/element-ty
 import { Tensor } from '../../native/tensor.ts';
 import { numbersOf, writeNumbers } from './case-numbers.ts';
 
-/** Number of guard elements after each tensor. */
 const guardCount = 64;
 /** The value of guard elements: a number that the type represents exactly. */
 const guardValue = (type: ElementType): number => (type === 'int8' ? 1 : type === 'fp8' ? 208 : 12352);
@@ -17,7 +16,7 @@ export class GuardedTensors {
     this.device = device;
   }
 
-  /** Allocates a tensor with `values`, rounded to its type, or else with NaN, so that elements that the op never writes show. */
+  /** Allocates a tensor with `values`, rounded to its type. Without `values` fills the tensor with NaN, to reveal unwritten elements. */
   tensor(
     name: string,
     shape: readonly number[],

@@ -6,7 +6,7 @@ import { residualCases } from './residual.ts';
 
 export type Sizes = Readonly<Record<'N' | 'C' | 'O', number>>;
 
-/** A matmul, [N,O]. By `layout`, nt: a [N,K] times b^T, b [O,K]; nn: a [N,K] times b [K,O]; tn: a^T times b, a [K,N], b [K,O]. */
+/** A matmul with result [N,O]. By `layout`, the shapes of a and b: nt [N,K], [O,K]; nn [N,K], [K,O]; tn [K,N], [K,O]; t: transposed. */
 export function product(
   a: Numbers,
   b: Numbers,
@@ -18,7 +18,7 @@ export function product(
   const store = (n: number, o: number, sum: number) => {
     if (n < N && o < O) out[n * O + o] = sum;
   };
-  // Computes 2 x 2 elements at a time, in 0.4 of the time of one by one.
+  // Computes 2 x 2 elements at a time, which takes 0.4 of the time of one element at a time.
   for (let n = 0; n < N; n += 2) {
     for (let o = 0; o < O; o += 2) {
       let [s00, s01, s10, s11] = [0, 0, 0, 0];
@@ -41,7 +41,7 @@ export function product(
   return out;
 }
 
-/** Copies `values`, [count,K] or [K,count] if `isTurned`, to [count + 1,K], whose last row pads an odd count with unused numbers. */
+/** Copies `values` [count,K], or [K,count] if `isTurned`, to [count + 1,K]. The last row is padding for an odd count, and not used. */
 const lines = (values: Numbers, count: number, K: number, isTurned: boolean): Float64Array =>
   new Float64Array((count + 1) * K).map((_, i) => values[isTurned ? (i % K) * count + Math.floor(i / K) : i] ?? 0);
 
@@ -50,8 +50,8 @@ export function linear(input: Numbers, weight: Numbers, bias: Numbers | undefine
   return product(input, weight, { N, K: C, O }, 'nt').map((value, index) => value + (bias?.[index % O] ?? 0));
 }
 
-// Aligned and unaligned sizes, one tile and several, fewer and more steps of k than a tile, sums over many rows, and sums of more than
-// 384 terms, which the CPU library splits.
+// Aligned and unaligned sizes, one tile and several, sums that are shorter and longer than a tile, sums over many rows, and sums of
+// more than 384 terms, which the CPU library splits.
 const sizes = sizesOf('N C O', '128x128x384 1x64x72 7x37x24 64x80x320 129x72x200 257x384x136 13x392x72');
 const gpuSizes = sizesOf('N C O', '1000x768x776 4097x128x64 2x64x50304');
 const scale = () => ({ weight: 0.2 });
@@ -67,7 +67,7 @@ export const bound = ({ N, C, O }: Sizes): Bound => productBound(Math.max(N, C, 
 /** The bound of a matmul with GELU. In bf16, GPUs compute tanh by one instruction, with an error of 2^-11. */
 export const throughGelu = (plain: Bound): Bound => ({ ...plain, fp32: plain.fp32 * 2, bf16: 3e-3 });
 
-/** The bound of a matmul with the squared ReLU, because squaring doubles the relative error. */
+/** The bound of a matmul with the squared ReLU: in fp32 twice the plain bound, because squaring doubles the relative error. */
 const squared = (plain: Bound): Bound => ({ fp32: plain.fp32 * 2, tf32: 2e-3, bf16: 3e-3 });
 
 const forward = casesOf('matmul_forward', {

@@ -15,7 +15,7 @@ function stepBlock(): Float32Array {
   return step;
 }
 
-/** Makes test sizes with these scalars: wide, tall, square; whole and partial tiles; rows that are a multiple of 16 bytes and not. */
+/** Adds scalars to test sizes: wide, tall, square; whole and partial tiles; row sizes that are, or are not, a multiple of 16 bytes. */
 const withScalars = (scalars: Readonly<Record<string, number>>) => ({
   sizes: sizesOf('rows columns', '256x64 64x256 1x1 1x67 67x1 37x131 131x37 200x200', scalars),
   gpuSizes: sizesOf('rows columns', '3072x768 1001x1000', scalars),

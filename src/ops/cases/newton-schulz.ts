@@ -13,7 +13,7 @@ function stepOf(x: Numbers, R: number, K: number, { a, b, c }: Step): Float64Arr
   return product(polynomial, x, { N: R, K: R, O: K }, 'nn').map((value, index) => a * x[index]! + value);
 }
 
-// Narayana numbers: for a random normal X [R,K], the mean trace of (X X^T)^k is a polynomial in R and K with row k - 1's coefficients.
+// Narayana numbers. For a random normal X [R,K], the mean trace of (X X^T)^k is a polynomial in R and K; row k - 1 has its coefficients.
 const narayana = [[1], [1, 1], [1, 3, 1], [1, 6, 6, 1], [1, 10, 20, 10, 1]];
 
 /**
@@ -47,7 +47,7 @@ const sizes = [
   ...sizesOf('M R K', '2x128x192 1x1x1 3x5x19 1x136x264', quintic),
   ...sizesOf('M R K', '2x37x41 2x64x64', cubic),
 ];
-// The last size of each list is for Hopper's kernel: more tiles than run at a time; a last column of tiles that is over half full.
+// The last size of each list is for Hopper's kernel: more tiles than run at a time, and a last column of tiles that is over half full.
 const gpuSizes = [
   ...sizesOf('M R K', '3x384x384 3x72x4104 140x72x72', quintic),
   ...sizesOf('M R K', '2x264x1032 1x456x520', cubic),

@@ -12,12 +12,12 @@ const sizes = [
   ...sizesOf('N C eps', '7x64x0.5 5x37x0'),
 ];
 /**
- * Inputs whose mean, `center`, is large compared to their standard deviation, about `step`. Computing the variance as E[x^2] - E[x]^2
- * in fp32 makes rstd wrong by 1e-3 or more (1e-1 if summed sequentially), Welford's algorithm by 5e-5. bf16 can represent the inputs.
+ * Inputs with a large mean, `center`, and a small standard deviation, about `step`. The variance as E[x^2] - E[x]^2 in fp32 would make
+ * rstd wrong by 1e-3 or more (1e-1 if summed sequentially); Welford's algorithm makes an error of 5e-5. bf16 represents the inputs.
  */
 const shifted = { N: 5, C: 768, eps, center: 768, step: 4 };
 const scale = () => ({ in: 3 });
-// For mean, rstd and gradients of weights and biases, which in every dtype are sums in fp32 over a row or over all rows.
+// The bound of mean, rstd, and gradients of weights and biases: in every dtype these are sums in fp32 over a row or over all rows.
 const statistic = sumInFp32;
 
 /** For each row of C elements, mean and 1 / standard deviation; for RMSNorm 0 and 1 / root mean square. */

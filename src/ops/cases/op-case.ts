@@ -17,7 +17,7 @@ export interface Calling {
   /** The op's argument `accumulate`: whether the op adds to its outputs instead of overwriting them. */
   readonly accumulate: boolean;
   readonly without: readonly string[];
-  /** Outputs that are written over another tensor: { output: that tensor }. */
+  /** Outputs that are written over another tensor: { output: "name of the overwritten tensor" }. */
   readonly inPlace: Readonly<Record<string, string>>;
 }
 
@@ -27,15 +27,15 @@ export interface Bound {
   readonly tf32?: number;
   readonly bf16: number;
   /**
-   * `relative` (default): L2 norm of the error / L2 norm of the formula's result; the largest error / the largest element may be
-   * five times the bound. `absolute`: the largest error of an element.
+   * `relative` (default): L2 norm of the error / L2 norm of the formula's result. The largest error / the largest element is checked
+   * too, and may be five times the bound. `absolute`: the largest error of an element.
    */
   readonly measure?: 'relative' | 'absolute';
   /** Number of equal parts of the last dimension that are compared separately (3: q, k and v). Default 1. */
   readonly parts?: number;
 }
 
-/** Bounds of a few operations in fp32 with a result in fp32, and in the device's element type: bf16 has 8 bits of mantissa. */
+/** Bounds of a few fp32 operations with a result in fp32, or in the device's element type: bf16 has 8 bits of mantissa. */
 export const storedInFp32: Bound = { fp32: 1e-6, bf16: 1e-6 };
 export const storedInElements: Bound = { fp32: 1e-6, bf16: 2e-3 };
 /** The bound of a sum of many elements, computed in fp32. */
@@ -64,7 +64,7 @@ export const sizesOf = <Names extends string, S extends object>(names: Names, ro
 interface Definition<Name extends string> {
   /** Sizes to test. The first is typical, aligned and larger than a tile; the command `doctor` runs only the first. */
   readonly sizes: readonly Sizes[];
-  /** Sizes that are tested only on GPUs, because the formula takes seconds. */
+  /** Large sizes, which only tests on GPUs use: the host takes seconds to compute the formula for them. */
   readonly gpuSizes?: readonly Sizes[];
   /** Standard deviation of the random numbers in tensors, by name. Default 1. */
   scale?(sizes: Sizes): Partial<Record<Name, number>>;
@@ -87,15 +87,15 @@ export interface OpCases extends Definition<string> {
 
 type Precise = Pick<Device, 'dtype' | 'elementType'>;
 
-/** The precision of an op's operands: the device's element type, except that matmuls of a CPU in dtype bf16 round fp32 to bf16. */
+/** The precision of an op's operands: bf16 for matmuls on a CPU in dtype bf16, which round fp32 tensors; else the element type. */
 export const precisionOf = (
   { flops, isFp32OnCpu }: OpCases,
   { dtype, elementType }: Precise,
 ): Precise['elementType'] => (dtype === 'bf16' && flops && !isFp32OnCpu ? 'bf16' : elementType);
 
 /**
- * Whether an op must be tested in the device's dtype. In tf32 only matmuls differ from fp32. In fp8 only ops with FP8 tensors are new;
- * other ops are those of bf16 (on a CPU, of fp32). On a CPU in bf16 only ops with matmuls differ from fp32.
+ * Whether an op must be tested in the device's dtype. In tf32 only matmuls differ from fp32. In fp8 only ops with FP8 tensors need
+ * tests; other ops run as in bf16 (on a CPU, as in fp32). On a CPU in bf16 only ops with matmuls differ from fp32.
  */
 export function isAffected(cases: OpCases, device: Precise): boolean {
   const { variant, bounds, sizes } = cases;
@@ -135,7 +135,7 @@ export const plain: Calling = { accumulate: false, without: [], inPlace: {} };
 
 /** The ways to call an op that its contract allows: plain, accumulating, without each optional tensor, in place. */
 export function callingsOf({ variant: { op, when } }: OpCases): Calling[] {
-  // All tensors but those that the variant's conditions require or forbid.
+  // All tensors that the variant's conditions neither require nor forbid.
   const entries = Object.entries(op.tensors).filter(([name]) => !isDecided(name, op, when));
   const optional = entries
     .filter(([, { isOptional, together }]) => isOptional && together === undefined)
@@ -154,7 +154,7 @@ export function callingsOf({ variant: { op, when } }: OpCases): Calling[] {
 function isDecided(name: string, op: OpContract, when: When): boolean {
   const { together, where } = op.tensors[name]!;
   if (name in when || (together !== undefined && together in when)) return true;
-  // The variant fixes the argument in the tensor's condition, unless the tensor may be null although the condition holds.
+  // A variant that fixes the argument in the tensor's condition decides, unless the tensor may be null although the condition holds.
   return where !== undefined && where.argument in when && !(where.orNull && holds(where, when as NativeArguments));
 }
 

@@ -10,11 +10,11 @@ interface Prepared {
   readonly key: string;
   readonly cases: OpCases;
   readonly drawn: Record<string, Numbers>;
-  /** Results of the formula; cached for ways to call the op that have the same results. */
+  /** Results of the formula, computed once for all ways to call the op that have the same results. */
   formula(initial: Record<string, Numbers>, calling: Calling): Partial<Record<string, Numbers>>;
 }
 
-/** The cached cases, the newest at the end. If several have over `mostNumbers` inputs together, the oldest are dropped. */
+/** The cached cases, the newest at the end. The oldest are dropped while all cases together have more than `mostNumbers` inputs. */
 const kept: Prepared[] = [];
 const mostNumbers = 2 ** 24;
 
@@ -23,7 +23,7 @@ export function prepare(device: Device, cases: OpCases, sizes: Sizes): Prepared 
   const known = kept.find((each) => each.key === key && each.cases === cases);
   if (known) return known;
   const results = new Map<string, Partial<Record<string, Numbers>>>();
-  // The formula gives only the addend of a tensor with access `accumulate`, so calls with and without it share one result.
+  // For a tensor with access `accumulate`, the formula gives only the addend: accumulating and overwriting calls share one result.
   const accumulates = Object.values(cases.variant.op.tensors).every(({ access }) => access !== 'accumulate');
   const formula: Prepared['formula'] = (initial, { accumulate, without: names }) => {
     const key = JSON.stringify([names, accumulates && accumulate]);
@@ -38,7 +38,7 @@ export function prepare(device: Device, cases: OpCases, sizes: Sizes): Prepared 
   return made;
 }
 
-/** Initial values of a variant's tensors: normal random numbers, rounded to the tensor's type or the op's precision; ids; or `inputs`. */
+/** Initial values of a variant's tensors: from the case's `inputs`, else random ids (int32) or rounded normal random numbers. */
 function drawInputs(device: Device, cases: OpCases, sizes: Sizes): Record<string, Numbers> {
   const random = new Random(Object.values(sizes).reduce((sum, size) => sum + Math.ceil(size), 0));
   const drawn: Record<string, Numbers> = {};
@@ -62,6 +62,6 @@ function drawInputs(device: Device, cases: OpCases, sizes: Sizes): Record<string
 export const shapeOf = ({ shape }: TensorContract, sizes: Sizes): number[] =>
   shape.map((text) => sizeOf(parseDimension(text), sizes)!);
 
-/** The element type of a tensor. Where an argument determines the type (adamw's gradient), it is the type of gradients. */
+/** The element type of a tensor: by the contract or, if an argument of the op determines the type, the device's type of gradients. */
 export const elementType = (device: Device, contract: TensorContract): ElementType =>
   typeOn(device, contract) ?? device.gradientType;

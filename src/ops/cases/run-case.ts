@@ -36,7 +36,7 @@ export interface Comparison {
   readonly isWithin: boolean;
 }
 
-/** The fields of a comparison that has failed, whatever the error. */
+/** The fields, except `error`, of a comparison that fails before an error is computed. */
 const failed = { limit: 0, bound: 0, isWithin: false };
 
 /**
@@ -154,7 +154,7 @@ function compare(
   });
 }
 
-/** A tensor's elements. FP8 values are multiplied by their scale: that of the block, of the row, or of the whole weight. */
+/** A tensor's elements. FP8 values are multiplied by the scale of their block, of their row, or of the whole weight. */
 function valuesOf(tensor: Tensor, { shape }: TensorContract, args: Readonly<Record<string, unknown>>): Numbers {
   const { scale, columnwiseScale, factors } = args;
   const values = numbersOf(tensor, tensor.read());
@@ -169,7 +169,7 @@ interface Limit extends Pick<Bound, 'measure' | 'parts'> {
   readonly isCoarse: boolean;
 }
 
-/** Compares an output with the formula's result; each of `parts` column ranges separately. */
+/** Compares an output with the formula's result. Each of `parts` equal column ranges is compared separately. */
 function judged(
   name: string,
   values: Numbers,
@@ -183,7 +183,7 @@ function judged(
     const error = largestDifference(values, wanted);
     return [{ ...whole, limit, error, bound: limit, isWithin: error <= limit }];
   }
-  // Widens the bound for few elements, whose mean square error varies: by a third for 64. Zeros have no error and do not count.
+  // Widens the bound, for 64 rounded elements by half, because the mean square error of few elements varies. Zeros do not count.
   const rounded = isCoarse ? Math.max(1, wanted.filter((value) => value !== 0).length) : Number.POSITIVE_INFINITY;
   const scaled = limit * (1 + 4 / Math.sqrt(rounded));
   const normOfAll = norm(wanted);
@@ -226,8 +226,8 @@ const flagsOf = ({ variant: { op } }: OpCases, sizes: Sizes, { accumulate }: Cal
   Object.fromEntries(op.flags.map((name) => [name, name === 'accumulate' ? accumulate : sizes[name] === 1]));
 
 /**
- * The tensor over which the output `name` is written, if both have the same type: by the caller's choice, or because the output has
- * access `kept` (in fp32 the weights are the master weights). Else undefined.
+ * The tensor that the output `name` overwrites: the caller's choice, or for an output with access `kept` always the same tensor (in
+ * fp32 the weights are the master weights). Undefined if there is none, or its type differs from the output's.
  */
 function inPlaceOf(device: Device, { variant: { op } }: OpCases, name: string, calling: Calling): string | undefined {
   const contract = op.tensors[name]!;

@@ -3,7 +3,7 @@
 /** A regular expression for a C++ string, raw string or character literal. */
 export const strings = String.raw`(?:u8|[uUL])?R"(?<raw>[^()\s\\]*)\([\s\S]*?\)\k<raw>"|"(?:\\.|[^"\\\n])*"|(?<!\w)'(?:\\.|[^'\\\n])+'`;
 
-/** The offset of the first `sign` from offset `from` on that is outside of brackets and strings opened after `from`. */
+/** The offset of the first `sign` at or after offset `from`, ignoring signs inside brackets and strings that open after `from`. */
 export function endOf(text: string, from: number, sign: ')' | ';' | '}' | '>>>'): number {
   const piece = new RegExp(`${strings}|[()\\[\\]{}]|;|>>\\s*>`, 'g');
   piece.lastIndex = from;
@@ -17,7 +17,7 @@ export function endOf(text: string, from: number, sign: ')' | ';' | '}' | '>>>')
   return text.length;
 }
 
-/** Splits a text at those separators that are outside of brackets. */
+/** Splits a text at separators, except at separators inside brackets. */
 export function split(text: string, separator: string): string[] {
   const pieces = [''];
   let depth = 0;

@@ -1,4 +1,4 @@
-// Identifies a card's kernels by a hash of the card, its source, and all files that these import or include. Paths do not count.
+// Identifies a card's kernels by a hash of the contents of the card, its source, and all files that they import or include.
 import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -9,8 +9,8 @@ import { cardScratchBytes, scratchName, splitFused } from './use-cards.ts';
 type Calls = ReadonlyMap<string, number>;
 
 /**
- * Runs `enqueue` on a stand-in for a device. Counts the calls of ops that cards compute (`called`), and the calls of other variants of
- * the cards' ops (`others`), which the library computes. Allocates each card's largest scratch on the stand-in.
+ * Runs `enqueue` on a stand-in for a device. Counts the calls that cards compute (`called`), and the calls of other variants of the same
+ * ops (`others`), which the library computes. Allocates each card's scratch, for its largest call, on the stand-in.
  */
 export function callCards(
   absent: Device,

@@ -31,13 +31,13 @@ export interface KernelSource {
   readonly source?: string | undefined;
   /** Instances of kernel templates to compile: ["scale<float, 256>"]. */
   readonly instantiate?: readonly string[] | undefined;
-  /** Macros: { TILE: 32 }. The macros ELEMENT and GRADIENT, types in kernels for ops, default to float. */
+  /** Macros: { TILE: 32 }. ELEMENT and GRADIENT, the types of tensors and of matrix gradients in kernels for ops, default to float. */
   readonly defines?: Readonly<Record<string, string | number>> | undefined;
   /** Folders that #include searches after the source's folder. This package's cuda/ and LeetGPU's header are searched last. */
   readonly includes?: readonly string[] | undefined;
   /**
-   * On a CPU: check every memory access for bounds, uninitialized shared memory, and races. Default true; false runs many times
-   * faster. Ignored on a GPU.
+   * Whether to check every memory access on a CPU, for bounds, uninitialized shared memory, and races. Default true. Without checks,
+   * kernels run many times faster. Ignored on a GPU.
    */
   readonly checks?: boolean | undefined;
 }
@@ -104,7 +104,7 @@ export function compiledFile(options: KernelSource, target: string, output: Comp
   return cachedCubin(keyOf(source, compiler.identity), () => compiler.compile(source, output), output);
 }
 
-/** Folder of a replacement for the header that kernels written for LeetGPU include. */
+/** Folder of this package's replacement for the header of the site LeetGPU, which kernels written for that site include. */
 const leetgpu = join(packageRoot, 'cuda/emulator/leetgpu');
 
 export const nvccFor = (device: 'cuda' | 'cpu') => (device === 'cuda' ? findNvcc() : undefined);
@@ -119,8 +119,8 @@ export interface ProgramSource {
 }
 
 /**
- * Environment variables for a compiled program. GPT2_EMULATOR holds the emulator's options (cuda/cpu/emulator). With GLIBC_TUNABLES,
- * glibc uses huge pages: llm.c's softmax_forward.cu, with arrays of 1.6 GB, takes 42 s, not over 80 (2 cores of a Zen 4, 2026-11).
+ * Environment variables for a compiled program. GPT2_EMULATOR holds the emulator's options (cuda/cpu/emulator). GLIBC_TUNABLES makes
+ * glibc use huge pages: llm.c's softmax_forward.cu, with arrays of 1.6 GB, takes 42 s instead of over 80 (2 cores, Zen 4, 2026-11).
  */
 export const programEnvironment = (checks: string): Record<string, string | undefined> => ({
   ...process.env,
@@ -129,8 +129,8 @@ export const programEnvironment = (checks: string): Record<string, string | unde
 });
 
 /**
- * The path, in the cache, of a compiled program; undefined if no file has a main. Compiled by nvcc for device "cuda" if there is nvcc,
- * else by a C++ compiler with the emulator.
+ * The path, in the cache, of a compiled program; undefined if no file has a main. For device "cuda", nvcc compiles the program, if
+ * there is nvcc. Otherwise a C++ compiler compiles the program for the emulator.
  * @throws as `compiledFile`
  */
 export function compiledProgram(
@@ -142,7 +142,7 @@ export function compiledProgram(
     const folders = [dirname(resolve(file)), ...includes.map((path) => resolve(path)), leetgpu];
     return { text: readSource(file) + added, name: file, includes: folders, defines, instantiate: [], target: 'cpu' };
   });
-  // Files without a main are compiled too, because their errors are wanted, but give no program.
+  // Files without a main are compiled too, so that their errors are reported, but make no program.
   const isProgram = sources.some(({ text }) => hasMain(text));
   const made = (compiler: unknown, make: () => Buffer) => {
     const key = hashOf([nvcc ? 'gpu' : 'cpu', ...sources.map((source) => keyOf(source, compiler))]);
@@ -159,7 +159,7 @@ export function compiledProgram(
     try {
       return link(built);
     } catch (error) {
-      // Compiles the emulator again: the built one may need a newer C++ library than this compiler has.
+      // Compiles the emulator again, because the one that was built before may need a newer C++ library than this compiler has.
       if (built === undefined || !(error as Error).message.includes(built)) throw error;
       return link();
     }
@@ -241,7 +241,7 @@ const processorFlags = (): string =>
 
 const hashOf = (content: unknown) => hash('sha256', JSON.stringify(content));
 
-/** The texts of this package's modules that affect compiled files: compiler flags, NVRTC's extra headers, CUDA's rewriting for a CPU. */
+/** The texts of this package's modules that affect compiled files: compiler flags, NVRTC's extra headers, rewriting of CUDA for a CPU. */
 const codeOfCompiling = (): readonly string[] =>
   ['./compiler', './emulated', './ptx', './refusals', './rewrite', './twins', './brackets', '../../native/nvrtc'].map(
     (name) => readFileSync(new URL(`${name}.${isCompiled ? 'js' : 'ts'}`, import.meta.url), 'utf8'),

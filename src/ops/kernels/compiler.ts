@@ -115,7 +115,7 @@ function withAdded(path: string, name: string, added: string): string {
   return path;
 }
 
-/** Identifies a library, or a program in PATH, by path, size and time of change, so that another version at the path differs. */
+/** Identifies a version of a library, or of a program in PATH, by path, size and time of change. */
 export function placeOf(name: string): unknown {
   const folders = name.includes('/') ? [''] : (process.env.PATH ?? '').split(':');
   const path = folders.map((folder) => resolve(folder, name)).find((each) => existsSync(each));
@@ -124,7 +124,7 @@ export function placeOf(name: string): unknown {
   return [realpathSync(path), size, mtimeMs];
 }
 
-/** The compiler's -arch. From 9.0 on it ends in "a" (sm_90a), which has more instructions; a cubin runs on one architecture anyway. */
+/** The compiler's -arch. From 9.0 on it is sm_90a or similar: "a" adds instructions, for code that runs on one architecture only. */
 const architectureOf = (target: string): string => {
   const number = Number(target.replace('.', ''));
   return `sm_${number}${number >= 90 ? 'a' : ''}`;
@@ -154,7 +154,7 @@ function byNvcc(program: string, version: string, source: Source, output: Compil
   throw refused(stderr, source, `nvcc ${version}`);
 }
 
-/** @throws Gpt2Error for an argument with ` or $: nvcc (13.0) passes arguments to a shell in double quotes, which would expand them */
+/** @throws Gpt2Error for an argument with ` or $, which a shell would expand: nvcc (13.0) passes arguments in double quotes to a shell */
 function refuseExpanded(args: readonly string[]): void {
   const found = args.find((arg) => /[`$]/.test(arg));
   if (found === undefined) return;
@@ -164,13 +164,13 @@ function refuseExpanded(args: readonly string[]): void {
 }
 
 /**
- * Removes `extern "C"` before kernels, so that a kernel's mangled name contains its parameters' types. Blanks replace the words, so that
- * columns in messages stay correct.
+ * Replaces `extern "C"` before a kernel by as many spaces: the kernel's mangled name then contains its parameters' types, and columns in
+ * messages stay correct.
  */
 const withoutLinkage = (text: string): string =>
   text.replaceAll(/extern\s+"C"(?=\s+__global__)/g, (linkage) => linkage.replaceAll(/\S/g, ' '));
 
-/** A pattern of host code, and the error for it in a file of kernels. Kernels may call only CUDA's two functions of programmatic launch. */
+/** A pattern of host code, and the error for host code in a file of kernels, where CUDA's functions of programmatic launch are allowed. */
 export const hostCode = {
   pattern: /<<<|\bint\s+main\s*\(|\bcuda(?!GridDep|TriggerProg)[A-Z]\w*\s*\(/,
   message:

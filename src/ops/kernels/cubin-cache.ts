@@ -1,7 +1,7 @@
-// A cache of compiled files in the user's cache folder. Entries appear complete, by renaming, so processes can share the folder and be
-// killed at any time. The least recently used entries are removed. An entry's name contains the sha256 of its content, so an entry that
-// a disk or a crash has damaged is compiled again, not run. Only this user can write to the folder, and an entry is never written in
-// place, so the file that is loaded is the file that was checked.
+// A cache of compiled files in the user's cache folder. A file is written under another name, then renamed, so processes can share the
+// folder and be killed at any time. The least recently used files are removed. A file's name contains the sha256 of its content, so a
+// file that a disk or a crash has damaged is compiled again, not run. Only this user can write to the folder, and no file changes after
+// it was renamed, so the file that is loaded is the file that was checked.
 import { hash } from 'node:crypto';
 import { readdirSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -52,7 +52,7 @@ function orRefuse<Result>(work: () => Result): Result {
   }
 }
 
-/** Whether an entry's content has the sha256 in its name. If so, its time of use becomes now; if not, the entry is removed. */
+/** Whether a cached file's content has the sha256 in its name. If so, sets the file's time of last use; if not, removes the file. */
 function isIntact(path: string): boolean {
   try {
     if (hashFile(path) === path.split('.').at(-2)) {
@@ -66,7 +66,7 @@ function isIntact(path: string): boolean {
   return false;
 }
 
-/** Removes the least recently used entries until at most `largestBytes` remain, and temporary files that are over an hour old. */
+/** Removes the least recently used files until at most `largestBytes` bytes remain, and temporary files that are over an hour old. */
 function prune(folder: string, newest: string): void {
   const files = readdirSync(folder).flatMap((name) => {
     const path = join(folder, name);

@@ -26,7 +26,7 @@ const filesIn = (folder: string): string[] =>
 
 const contents = (folder: string): string[] => filesIn(folder).flatMap((path) => [path, readFileSync(path, 'utf8')]);
 
-/** The text to put before a CUDA source, the folders of the emulator's headers, and paths and contents of its files, for cache keys. */
+/** The text to put before a CUDA source, the folders of the emulator's headers, and, for cache keys, paths and texts of its files. */
 export const emulated = {
   prelude: '#include "kernel.h"\n',
   folders: [join(headers, 'include'), headers],
@@ -129,7 +129,7 @@ function assemblyOf(program: string, source: Source, checks: boolean, isProgram 
     ...emulated.folders.flatMap((folder) => ['-isystem', folder]),
     ...Object.entries(defines).map(([macro, value]) => `-D${macro}=${value}`),
     ...(isProgram ? ['-DGPT2_PROGRAM'] : []),
-    // Macros as in nvcc, because headers test them with #ifdef. They are empty in host files; in CUDA files rewrite.ts reads the words.
+    // Defines nvcc's macros, which headers test with #ifdef: as the same word in CUDA files, where rewrite.ts reads it, else as nothing.
     ...['__device__', '__constant__', '__managed__'].map((word) => `-D${word}=${isCuda ? word : ''}`),
     ...(checks ? [] : ['-DGPT2_PLAIN']),
     // Defines the macro _OPENMP instead of passing -fopenmp, with which GCC would put line markers into the middle of lines.
@@ -140,12 +140,12 @@ function assemblyOf(program: string, source: Source, checks: boolean, isProgram 
   const { text: made, kernels } = isCuda
     ? rewrite(preprocessed, { isClang, isProgram })
     : { text: preprocessed, kernels: [] };
-  // Translates `#pragma unroll` for GCC, with 16 iterations. For fp32 matmuls of size 512 in four files, 16 was best for two (8.7 and
-  // 7.3 ms; with 4 iterations 11 and 21 ms), and within 3% for one; the fourth compiles for over 45 s (2 shared cores, 2026-11).
+  // Translates `#pragma unroll` for GCC, with 16 iterations. In four files with fp32 matmuls of size 512, 16 was best for two (8.7 and
+  // 7.3 ms; 4 iterations: 11 and 21 ms), within 3% of the best for one; the fourth took over 45 s to compile (2 shared cores, 2026-11).
   const code = isClang || checks ? made : made.replaceAll(/^ *#pragma unroll.*(?=\s+for\b)/gm, '#pragma GCC unroll 16');
   const sanitizers = '-fsanitize=thread,bounds,alignment,integer-divide-by-zero';
   const hasChecks = checks && isCuda;
-  // Line markers give the appended table of kernels the source's last line, for errors found only there, such as a missing bracket.
+  // Line markers give the appended table of kernels the source's last line number, which errors such as a missing bracket then have.
   const end = `# ${text.trimEnd().split('\n').length} ${JSON.stringify(name)}\n`;
   const table = isProgram ? '' : tableOf(source, kernels, checks).replaceAll(/^/gm, end);
   return run(program, source, `${code}\n${table}`, [
@@ -153,12 +153,12 @@ function assemblyOf(program: string, source: Source, checks: boolean, isProgram 
     ...['-fPIC', '-fvisibility=hidden', '-g1', '-gdwarf-4', '-w'],
     // Makes paths in debug information relative to the working folder.
     `-fdebug-prefix-map=${process.cwd()}=.`,
-    // Contracts a*b+c to fused multiply-add in files of kernels, as nvcc does. Not in programs on x64: they may compare kernels' results
-    // with those of host code, which nvcc does not contract.
     ...(hasChecks ? ['-O1', sanitizers, '-fsanitize-recover=bounds,alignment,integer-divide-by-zero'] : ['-O3']),
+    // Contracts a*b+c to fused multiply-add in files of kernels, as nvcc does. Not in programs on x64, which may compare results of
+    // kernels with results of host code: nvcc does not contract host code.
     ...(isProgram && process.arch === 'x64' ? ['-march=native', '-ffp-contract=off'] : ['-ffp-contract=fast']),
     ...['-fno-strict-aliasing', '-fno-math-errno', '-fstack-clash-protection'],
-    // With checks, short functions of the C++ library are inlined, so that errors have the user's line; memcpy and malloc are not.
+    // With checks, inlines short functions of the C++ library, so that errors have the user's line, but not memcpy, malloc and the like.
     ...(hasChecks
       ? ['-finline-small-functions', ...[...copies, 'malloc', 'free'].map((each) => `-fno-builtin-${each}`)]
       : []),
@@ -172,7 +172,7 @@ function assemble(program: string, source: Source, assembly: string, isWrapped: 
 }
 
 const copies = ['memcpy', 'memmove', 'memset'];
-/** Functions that cuda/emulator/checks.h replaces: memory functions, mangled new and delete, and functions with side effects. */
+/** Functions that cuda/emulator/checks.h replaces: memory functions, new and delete (mangled), and functions with side effects. */
 const wrappedFunctions = [
   ...[...copies, 'malloc', 'free', '_Znwm', '_Znam', '_ZdlPv', '_ZdaPv', '_ZdlPvm', '_ZdaPvm'],
   ...['printf', 'puts', 'putchar', 'clock'],
@@ -190,7 +190,7 @@ const renamed = (assembly: string): string => replaced(assembly, (symbol) => new
 
 /**
  * Puts 64 unused bytes before and after every variable and constant in assembly, so that the emulator detects accesses just outside of
- * a variable. Compilers offer such gaps only with AddressSanitizer's run-time library.
+ * a variable. Compilers insert unused bytes only with AddressSanitizer's run-time library.
  */
 function withGaps(assembly: string): string {
   const variables = new Set(
@@ -198,7 +198,7 @@ function withGaps(assembly: string): string {
   );
   const sections = new Set<string>();
   let [section, alignment] = ['', ''];
-  // Removes the numbers that rewrite.ts gave sections, so that each kind has one section, or two: .bss takes no space in the file.
+  // Removes the numbers that rewrite.ts gave sections. Each kind then has one section for values, and one in .bss, without file space.
   const joined = assembly.replaceAll(
     /^\s*\.section\s+"?(\.gpt2_\w+)\.\d+"?,"\w*w.*\n((?:(?!\s*\.(?:section|text|data|bss)\b).*\n)*)/gm,
     (_, name: string, body: string) => {
@@ -236,7 +236,7 @@ function run(
     input,
     encoding: 'utf8',
     maxBuffer: 256 << 20,
-    // Unsets LD_PRELOAD, which may load a sanitizer into this process: it would slow down the compiler.
+    // Unsets LD_PRELOAD: if it loads a sanitizer into this process, the sanitizer would slow down the compiler too.
     env: { ...process.env, LD_PRELOAD: undefined, LC_ALL: 'C' },
   });
   if (error) throw new Gpt2Error(`${program} cannot be run: ${error.message}`, { cause: error });
@@ -248,7 +248,7 @@ function run(
   );
 }
 
-/** Adds source lines and carets to a compiler's messages if the source is not a file, so that the compiler could not show them. */
+/** Adds source lines and carets to a compiler's messages if the source is not a file, from which the compiler would show the lines. */
 function withLines(log: string, name: string, source: string): string {
   if (existsSync(name)) return log;
   const lines = source.split('\n');

@@ -1,5 +1,5 @@
-// Imports kernel cards (card.ts) from any folder. In a card, 'gpt2.ts' means this package, even if the folder has no node_modules. A Node
-// version that cannot read TypeScript imports a card.ts as JavaScript, which works if the card has no types.
+// Imports kernel cards (card.ts) from any folder. A card's import of 'gpt2.ts' finds this package even without a node_modules folder. A
+// Node version that cannot read TypeScript imports a card.ts as JavaScript, which works if the card has no types.
 import { spawnSync } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
 import { register } from 'node:module';
@@ -13,7 +13,7 @@ import { importedFiles } from './includes.ts';
 const readsTypes = !isCompiled || Boolean((process.features as { typescript?: unknown }).typescript);
 const index = new URL(`../../index.${isCompiled ? 'js' : 'ts'}`, import.meta.url).href;
 
-/** Query parameter in the URLs of a card and its relative imports. Its value, the files' change times, makes Node import them anew. */
+/** Query parameter in the URLs of a card and its imports. Its value is made of the files' change times: a changed file is read again. */
 const mark = 'gpt2.ts-card';
 
 const hooks = `

@@ -3,18 +3,18 @@
 import { readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-/** Whether a path is a file. A folder is not, and is left for the compiler or Node to reject. */
+/** Whether a path is a file. The compiler or Node rejects an import of a folder. */
 const isFile = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isFile() ?? false;
 
-/** Included files, each once: contents by path. A file in the value of a macro counts as included, for `#include MACRO`. */
+/** The contents of all included files, by path. A file name in the value of a macro counts as included, because of `#include MACRO`. */
 export const includedFiles = (text: string, folder: string, folders: readonly string[]): Map<string, string> =>
   filesNamedIn(text, /^\s*#\s*(?:include|define\s+\w+)\s*["<]([^">]+)[">]/gm, folder, folders);
 
-/** Files that a card imports by relative paths, directly or through other files, each once: contents by path. */
+/** The contents of all files that a card imports by relative paths, directly or through other files, by path. */
 export const importedFiles = (card: string): Map<string, string> =>
   filesNamedIn(readFileSync(card, 'utf8'), /^(?:import|export|\}).*?['"](\.{1,2}\/[^'"]+)['"]/gm, dirname(card));
 
-/** Follows `names` in a text and in the files found. @param folders searched after the folder of the file with the name */
+/** Finds the files that `names` matches in a text and in these files. @param folders searched after the folder of the including file */
 function filesNamedIn(text: string, names: RegExp, folder: string, folders: readonly string[] = []) {
   const files = new Map<string, string>();
   const visit = (content: string, here: string): void => {

@@ -14,7 +14,7 @@ import type { KernelArgument } from './signature.ts';
 
 type TensorsOf<Op extends OpName> = ContractOf<Op>['tensors'];
 type NumbersOf<Op extends OpName> = ContractOf<Op>['sizes'][number] | ContractOf<Op>['scalars'][number];
-/** The type of a tensor argument: Tensor, null or either, by the op's contract and the variant's conditions. */
+/** The type of a tensor argument, Tensor, null, or Tensor | null, from the op's contract and the variant's conditions. */
 type TensorOf<Contract, When, Name> = Name extends keyof When
   ? When[Name] extends 'tensor'
     ? Tensor
@@ -36,7 +36,7 @@ export interface CardLaunch extends LaunchShape {
 }
 
 export interface KernelCard<Op extends OpName = OpName> {
-  /** The op, or variant of an op, that the kernels compute. The library computes all other variants; one card covers one variant. */
+  /** The op, or the variant of an op, that the kernels compute. The library computes the op's other variants. */
   readonly op: Op;
   /** The .cu file, relative to the card. It may use the macros ELEMENT and GRADIENT, the types of tensors and of matrix gradients. */
   readonly source: string;
@@ -46,11 +46,11 @@ export interface KernelCard<Op extends OpName = OpName> {
   readonly instantiate?: readonly string[] | undefined;
   /** Bytes of scratch memory that the kernels need for the op's sizes. Default 0. */
   scratch?(sizes: { readonly [Name in NumbersOf<Op>]: number }): number;
-  /** The launches, in order. The argument `scratch` is memory of at least the bytes that the function `scratch` returned. */
+  /** Returns the launches, in order. The argument `scratch` is memory of at least as many bytes as the function `scratch` returned. */
   launches(args: OpArgumentsOf<Op> & { readonly scratch: DeviceBuffer | null }): readonly CardLaunch[];
 }
 
-/** A card that was loaded from `file`, in the folder `folder` of its source. */
+/** A card that was loaded from `file`. Its `source` is a path relative to `folder`. */
 export interface LoadedCard extends Omit<KernelCard, 'scratch' | 'launches'> {
   readonly folder: string;
   readonly file: string;

@@ -37,7 +37,7 @@ interface Described extends KernelAttributes {
   readonly parameters: readonly Omit<KernelParameter, 'type'>[];
 }
 
-/** A grid or block as three or more sizes, missing ones 1. Wrong sizes, a missing x, and a fourth size are rejected later. */
+/** The sizes x, y, z of a grid or block; a missing y or z is 1. Wrong sizes, a missing x, and a fourth size are rejected later. */
 const sizesOf = (dimensions: Dimensions): [number, number, number] => {
   const [x, y = 1, z = 1, ...more] = [dimensions].flat() as number[];
   return [x!, y, z, ...more] as [number, number, number];
@@ -119,7 +119,7 @@ export class Kernel {
   }
 }
 
-/** Compiled kernels by name. Reading a missing name throws. `using` frees the kernels before the device is closed. */
+/** Compiled kernels by name. Reading a missing name throws. `using` frees the kernels; otherwise closing the device frees them. */
 export type Kernels<Name extends string = string> = Readonly<Record<Name, Kernel>> & Disposable;
 
 /**
@@ -133,7 +133,7 @@ export const loadKernels = <Name extends string = string>(device: Device, path: 
 type Defines = Readonly<Record<string, string | number>>;
 
 /**
- * Loads a compiled file of kernels. @param name of the file or its source, for messages
+ * Loads a compiled file of kernels. @param name name of the file or its source, for messages
  * @param defines macros with which the file was compiled; they are replaced in names of kernels
  */
 export function openKernels<Name extends string>(
@@ -165,12 +165,12 @@ export function openKernels<Name extends string>(
   return new Proxy({} as Kernels<Name>, {
     get: (_, key) => {
       if (key === Symbol.dispose) return close;
-      // Kernels are not a Promise: `await` reads the property "then", which must not throw.
+      // Reading "then" must not throw: `await` reads this property to learn whether a value is a Promise.
       if (typeof key === 'symbol' || key === 'then') return undefined;
       const kernel = find(key);
       if (kernel) return kernel;
       const names = kernels.map(({ name }) => name).join(', ');
-      // A missing template instance needs other advice, because the compiler makes only the requested instances.
+      // The advice differs for a missing template instance, because the compiler makes only instances that `instantiate` lists.
       const isTemplate = key.includes('<') || kernels.length === 0;
       const fix = isTemplate ? '; add the instance of a template to instantiate' : '';
       throw gpt2Error`there is no kernel ${instanceOf(key, defines)} in ${name}: it has ${names || 'none'}${fix}`;

@@ -1,4 +1,4 @@
-// Replaces inline PTX by C++ that calls functions of cuda/emulator/ptx.h. Instructions missing in the table are errors with a line.
+// Replaces inline PTX by C++ that calls functions of cuda/emulator/ptx.h. An instruction that the table lacks is an error with its line.
 import { CompileError } from '../../base/errors.ts';
 import { endOf } from './brackets.ts';
 
@@ -175,7 +175,7 @@ function rewritten(statement: string): string {
   }
   const lines = [...code.matchAll(/"((?:\\.|[^"\\])*)"/g)].map(([, text]) => text).join('');
   for (const line of lines.replaceAll(/\\[nt]/g, ' ').split(';')) {
-    // Braces that open or close a PTX scope, before the instruction, are dropped.
+    // Removes braces of PTX scopes from the start of the instruction.
     const instruction = line.replace(/^[\s{}]+/, '').trim();
     if (instruction !== '') made.push(translated(instruction, known));
   }

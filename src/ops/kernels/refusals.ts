@@ -12,7 +12,7 @@ const missingHeader = /^(.*?:\d+):\d+: fatal error: '?([\w./+-]+)'?(?:: No such 
 const gpuHeader =
   /^(cuda(\/|_\w+_interop|_fp|EGL|GL)|cu(b|blas|dnn|fft|rand|solver|sparse|te|tlass)|nv|thrust|cooperative_groups|nccl|mpi|torch|ATen|c10|GL|EGL|helper_gl)/;
 
-/** A compiler's error in a file of a GPU library. Group 1 is the library, whose headers are installed but cannot be emulated. */
+/** A compiler's error in a header of a GPU library, which is installed but cannot be emulated. Group 1 is the library's name. */
 const ofLibrary =
   /^(?:.*\/)?(thrust|cub|cutlass|torch|ATen|c10|nccl|mpi|cudnn|cufft|cusolver|cusparse)[\w.]*(?:\/.*)?:\d+:\d+: (?:fatal )?error: /m;
 
@@ -23,7 +23,7 @@ const undefinedName = /^(?:\S*ld: )?(?:\.\/)?(\S.*?:\d+): (undefined reference t
 const unknownName =
   /^(.*?:\d+):\d+: error: .*?'(?:struct |const |class )*(?:\w*::)*(\w+)[^']*' (?:was not declared|does not name a type|has not been declared|is not a member|has no member|is not a class)|^(.*?:\d+):\d+: error: (?:use of undeclared identifier|unknown type name|no member named|no type named|no template named) '(\w+)/gm;
 
-/** Patterns of names of CUDA that are not emulated; some with the area of CUDA, to add to the message. */
+/** Patterns of CUDA's names that are not emulated, each with an addition to the message: the area of CUDA, or "". */
 const parts: readonly (readonly [RegExp, string])[] = [
   [/^(texture|tex[123]D|surf|cuda\w*(Texture|Surface|Array|Mipmap|Channel|ResourceDesc))/, ' (textures and surfaces)'],
   [/^cuda(Graphics|GL|EGL)/, ' (OpenGL)'],
@@ -51,7 +51,7 @@ export function refusalOf(log: string, name: string, source: string): string | u
     const [word, place] = [(gccName ?? clangName)!, (gcc ?? clang)!];
     const line = place.startsWith(`${name}:`) ? lines[Number(place.slice(name.length + 1)) - 1] : undefined;
     const shown = line === undefined ? '' : `\n  ${line.trim()}`;
-    // Passes on only suggestions that differ in case or in s and z. Any other near name, such as cudaMemcpy2D, may be another function.
+    // Repeats the compiler's suggestion only if it differs in case or in s and z. Others, such as cudaMemcpy2D, may be wrong functions.
     const near = /^.*did you mean '(\w+)'/.exec(log.slice(index))?.[1];
     const folded = (text: string) => text.toLowerCase().replaceAll('z', 's');
     if (near && folded(near) === folded(word)) {
@@ -64,7 +64,7 @@ export function refusalOf(log: string, name: string, source: string): string | u
   return undefined;
 }
 
-/** Functions of CUDA that macros of cuda/emulator/kernel.h replace, by the name that compilers print instead. */
+/** Names of CUDA functions, by the name that compilers print instead because macros of cuda/emulator/kernel.h replace the functions. */
 const allocations = { device: 'cudaMalloc', managed: 'cudaMallocManaged', pinned: 'cudaMallocHost' };
 
 /** Removes messages about the emulator's headers from a compiler's log. Returns the log unchanged if no error is in file `name`. */
@@ -82,7 +82,7 @@ export function readable(log: string, name: string, headers: string): string {
     );
 }
 
-/** Calls of C functions that exist on a CPU, and would compile here, but not on a GPU. */
+/** Calls of C functions that compile for a CPU, but do not exist on a GPU. */
 const hostFunction = /(?<![\w.>])(?:str(?:n?cpy|n?cat|n?cmp|len|r?chr|str|dup)|mem(?:cmp|chr)|calloc|realloc)\s*\(/;
 const foreign = new RegExp(`(${hostCode.pattern.source})|${hostFunction.source}`);
 

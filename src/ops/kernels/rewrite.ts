@@ -1,5 +1,5 @@
 // Rewrites preprocessed CUDA as C++17 for the emulator on a CPU: launches become calls, shared variables become references to memory of
-// the block, other device variables get linker sections, and __global__ is removed. Code of system headers is not rewritten.
+// the block, other device variables are put into linker sections, and __global__ is removed. Code of system headers stays unchanged.
 import { CompileError } from '../../base/errors.ts';
 import { endOf, split, strings } from './brackets.ts';
 import { withoutPtx } from './ptx.ts';
@@ -10,7 +10,7 @@ export interface FoundKernel {
   /** Names of the kernel's parameters, separated by commas. */
   readonly parameters: string;
   readonly isTemplate: boolean;
-  /** Whether the kernel has __launch_bounds__, and thus a constant (`boundOf`) with its largest number of threads. */
+  /** Whether the kernel has __launch_bounds__. If so, the constant that `boundOf` names holds its largest number of threads. */
   readonly isBounded: boolean;
 }
 
@@ -21,7 +21,7 @@ export const boundOf = (kernel: string): string => kernel.replace(/\w+(<.*)?$/, 
 const marker = /^# (\d+) "(.*?)"(.*)$/;
 
 /**
- * Takes system headers out of preprocessed text. Each sequence of headers is replaced by a line `mark(index)`. Also joins lines that the
+ * Takes system headers out of preprocessed text: a line `mark(index)` replaces each sequence of headers. Also joins lines that the
  * preprocessor broke at macros from these headers, such as NULL.
  */
 function withoutHeaders(preprocessed: string): { text: string; headers: string[] } {
@@ -35,7 +35,7 @@ function withoutHeaders(preprocessed: string): { text: string; headers: string[]
   );
   const headers: string[][] = [];
   const out: string[] = [];
-  // File and line of the next line of text; the line is 0, for unknown, after a header.
+  // File name and line number of the next line of text. After a header, the line number is unknown, and 0 here.
   let [file, line, inHeader] = ['', 0, false];
   for (const each of lines) {
     const [, number, name, flags] = marker.exec(each) ?? [];
@@ -58,7 +58,7 @@ function withoutHeaders(preprocessed: string): { text: string; headers: string[]
     if (lines >= 0 && lines < 100) out.push(...Array<string>(lines).fill(''));
     else if (lines !== -1) out.push(`# ${number} "${name}"${flags!.replaceAll(/ [34]\b/g, '')}`);
     [file, inHeader] = [name!, false];
-    // A negative number means that the current line is incomplete, so that the next text is joined to it.
+    // A negative line number means that the last line of `out` is incomplete: the next text is joined to it.
     line = lines === -1 ? -Number(number) : Number(number);
   }
   return { text: out.join('\n'), headers: headers.map((each) => each.join('\n')) };
@@ -77,7 +77,7 @@ const words = [
   String.raw`(?<shared>\b__shared__\b)`,
   String.raw`(?<noinline>(?<!\(\s*)\b__noinline__\b)`,
   String.raw`(?<launch><<\s*<)`,
-  // cudaLaunchKernel(void *, ...): the cast to void * is removed, because the emulator needs the type of the kernel.
+  // In cudaLaunchKernel((void *)kernel, ...), removes the cast to void *, because the emulator needs the kernel's type.
   String.raw`(?<call>\blaunch_function<\w+>\s*\(\s*"[^"]*"\s*,\s*)(?:\(\s*(?:const\s+)?void\s*\*\s*\)|(?:reinterpret|static)_cast\s*<\s*(?:const\s+)?void\s*\*\s*>)`,
 ];
 
@@ -94,7 +94,7 @@ export function rewrite(
   const placeOf = (offset: number) => placeAt(source, offset);
   const foreign = how.isProgram ? undefined : foreignCode(source, placeOf);
   if (foreign) throw new CompileError(foreign);
-  // Copies the attributes of the macro GPT2_NO_CHECKS (kernel.h), because macros no longer work in preprocessed text.
+  // The same attributes as in the macro GPT2_NO_CHECKS (kernel.h), which would have no effect in preprocessed text.
   const attributes = how.isClang
     ? 'convergent, no_sanitize("undefined"), disable_sanitizer_instrumentation'
     : 'no_sanitize("thread", "undefined")';
@@ -104,18 +104,18 @@ export function rewrite(
   return { text: text.replaceAll(/^#gpt2-header (\d+)$/gm, (_, index: string) => header(index)), kernels };
 }
 
-/** __device__, __constant__ or __managed__. Group `variable` matches if a variable follows: its name precedes ; = { [ or a value. */
+/** __device__, __constant__ or __managed__. Group `variable` matches a variable that follows: a name before ; = { [ or a value. */
 const qualified = new RegExp(
   String.raw`${strings}|\b__(?<kind>device|constant|managed)__\b(?=(?<variable>(?:(?:\b(?:__attribute__|alignas|decltype|sizeof)|[<,])\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|[\w\s:<>,*&+/-])*?(?:\w|(?<=\)))\s*(?:[;={[]|\(\s*(?:[*&\d.-]|true|false)))?)`,
   'g',
 );
 
-/** Puts each device variable into a section named by kind and number; GCC refuses constants and variables in one section. */
+/** Puts each device variable into a numbered section of its kind, because GCC refuses constants and variables in one section. */
 function inSections(source: string): string {
   return source.replaceAll(qualified, (whole, _raw, kind?: string, variable = '', at = 0) => {
     if (kind === undefined) return whole;
     const statement = /[^;{}]*$/.exec(source.slice(Math.max(0, at - 300), at))![0] + variable;
-    // Without a section: extern declarations, operators, and definitions of S::x, which get the section of the declaration in S.
+    // No section for extern declarations, operators, and definitions of S::x. The last get the section of the declaration in S.
     const isElsewhere = /\bextern\b.*[;[]$|\boperator\b|::\s*\w+\s*[;={[]$/s.test(statement);
     const isOther = variable === '' || (kind === 'device' && /__(constant|managed)__/.test(statement));
     return isElsewhere || isOther ? '' : `__attribute__((section(".gpt2_${kind}.${at}")))`;
@@ -131,11 +131,11 @@ function withoutCuda(
   // One element for each open brace: the name of the namespace that it opens, or undefined for any other block.
   const open: (string | undefined)[] = [];
   let shared = 0;
-  // Declarations of __shared__ arrays that are outside of functions, by name. They are repeated in each function that uses the array.
+  // Declarations, by name, of the __shared__ arrays outside of functions. Each function that uses an array gets its declaration.
   const outside = new Map<string, string>();
-  // The number of open braces inside the body of a function with such repeated declarations; else undefined.
+  // The number of open braces in the body of a function with declarations from `outside`; undefined in other functions.
   let body: number | undefined;
-  // The rewritten text, the start of the current statement in it, and the offset in the source up to which it is rewritten.
+  // The rewritten text, the start of the current statement in this text, and the offset in the source that rewriting has reached.
   let [out, statement, at] = ['', 0, 0];
   const word = new RegExp(words.join('|'), 'gm');
   for (let found = word.exec(source); found; found = word.exec(source)) {
@@ -161,7 +161,7 @@ function withoutCuda(
       out += text;
       statement = out.length;
     } else if (groups.global !== undefined) {
-      // Kernels are listed only for a library, which has a table of kernels; a program has none.
+      // Kernels are listed only for a library, because a program has no table of kernels.
       const where = open.filter(Boolean).join('::');
       const declared = isProgram ? undefined : kernelAt(source, here, out.slice(statement), where);
       if (!declared) continue;
@@ -197,7 +197,7 @@ function withoutCuda(
 
 const linesOf = (text: string): string => '\n'.repeat(text.split('\n').length - 1);
 
-/** "file:line" in the original source of an offset in preprocessed text. */
+/** The place of an offset in preprocessed text, as "file:line" of the original source. */
 function placeAt(text: string, offset: number): string {
   const before = text.slice(0, offset).split('\n');
   const from = before.findLastIndex((line) => marker.test(line));
@@ -205,7 +205,7 @@ function placeAt(text: string, offset: number): string {
   return `${file}:${Number(line) + before.length - 2 - from}`;
 }
 
-/** The offset at which the last expression of a text starts: that of "ns::scale<256>" in "return ns::scale<256>". */
+/** The offset at which the last expression of a text starts: of "ns::scale<256>" in "return ns::scale<256>". */
 function calleeStart(text: string): number {
   let at = text.trimEnd().length;
   for (;;) {
@@ -233,7 +233,7 @@ function calleeStart(text: string): number {
   }
 }
 
-/** Whether a name is a kernel's, and no variable ("auto name = ...", "void (*name)(float *)") has the name, which could hide the kernel. */
+/** Whether a name means a kernel: a kernel has the name, and no variable ("auto name = ...", "void (*name)(float *)") hides the kernel. */
 function isKernelName(source: string, name: string): boolean {
   const kernels = source.match(RegExp(`(template\\b[^;{}]*)?__global__[^;{}]*\\b${name}\\s*\\([^)]*`, 'g')) ?? [];
   // Templates and overloaded kernels are excluded: their address cannot be taken by the name alone.
@@ -241,7 +241,7 @@ function isKernelName(source: string, name: string): boolean {
   return kernels.length > 0 && !(isTyped && RegExp(`(\\bauto\\s*[*&]?|\\(\\s*\\*)\\s*${name}\\b`).test(source));
 }
 
-/** The C++ call that replaces a launch, and the launch's end; undefined if it is no launch. @param at the offset after "<<<" */
+/** The C++ call that replaces a launch, and the launch's end; undefined if "<<<" begins no launch. @param at the offset after "<<<" */
 function launchAt(source: string, at: number, callee: string, unchecked: string) {
   const end = endOf(source, at, '>>>');
   const after = /^>>\s*>\s*\(/.exec(source.slice(end, end + 100));
@@ -258,7 +258,7 @@ function launchAt(source: string, at: number, callee: string, unchecked: string)
   const [pointer, kernel, first] = isKernel
     ? ['', callee, '']
     : ['auto &gpt2_k, ', '::gpt2_emulator::called(gpt2_k)', `, ${callee}`];
-  // A literal 0 is repeated in the call, because it may be meant as a null pointer, and a variable with value 0 cannot be one.
+  // A literal 0 is repeated in the call: it may be meant as a null pointer, which a variable of value 0 cannot be converted to.
   const isZero = (arg: string) => arg.trim() === '0';
   const isPack = !args.some(isZero) || args.join().includes('...');
   const parameters = isPack ? 'auto &...gpt2_a' : args.map((_, i) => `auto &gpt2_a${i}`).join(', ');
@@ -296,7 +296,7 @@ function kernelAt(text: string, at: number, before: string, namespace: string) {
   return { name: full, parameters, isTemplate: template !== undefined, isBounded, bound };
 }
 
-/** Turns "__shared__ float tile[32][33], sum;" into a struct with these members, and for each a reference to shared memory. */
+/** Turns "__shared__ float tile[32][33], sum;" into a struct with these members, and a reference to shared memory for each member. */
 function sharedDeclaration(statement: string, index: number): { type: string; variables: Map<string, string> } {
   const whole = withoutMarkers(statement).slice(0, -1);
   const volatile = /\bvolatile\b/.test(whole) ? 'volatile ' : '';
@@ -320,7 +320,7 @@ function sharedDeclaration(statement: string, index: number): { type: string; va
   return { type: `struct ${type} { ${volatile}${declared.replaceAll(/\s+/g, ' ')}; };`, variables: new Map(variables) };
 }
 
-/** Declarations of the `outside` variables that a function uses, if its body begins at `at`, and no parameter hides them; else "". */
+/** If a function's body begins at `at`: declarations of the `outside` variables that it uses and no parameter hides. Else "". */
 function declaredIn(text: string, at: number, statement: string, outside: ReadonlyMap<string, string>): string {
   const head = withoutMarkers(statement);
   if (outside.size === 0 || !/\)[\s\w]*$/.test(head)) return '';

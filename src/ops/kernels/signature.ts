@@ -15,8 +15,8 @@ export interface KernelParameter {
 }
 
 /**
- * An argument of a launch. For a pointer parameter: a tensor, device memory, or null. For a number: a number. For an integer: also a
- * bigint or a boolean.
+ * An argument of a launch. A pointer parameter takes a tensor, device memory, or null. A floating-point parameter takes a number. An
+ * integer parameter takes a number, a bigint or a boolean.
  */
 export type KernelArgument = Tensor | DeviceBuffer | number | bigint | boolean | null;
 
@@ -31,7 +31,7 @@ export function parseSignature(signature: string): { name: string; types: readon
 }
 
 const bitsOf: Readonly<Record<string, number>> = { bool: 1, char: 8, short: 16, int: 32, long: 64 };
-/** Element type of the tensors that a pointer to a C type, or to its vector of 2 or 4, accepts. Other pointers accept any tensor. */
+/** The element type of tensors for a pointer to a C type, such as float, float2 or float4. Pointers to other types accept any tensor. */
 const elements: Readonly<Record<string, ElementType>> = {
   float: 'fp32',
   double: 'fp64',

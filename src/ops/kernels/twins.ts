@@ -1,6 +1,6 @@
-// Prepares two compilations (assembly) of one source file to be linked into one program on a CPU: one with checks of memory accesses, and
-// its twin, optimized without checks, which runs host code and thread blocks that are not checked. The twin's functions, except main, get
-// other names. The twin uses the variables of the compilation with checks.
+// Makes two compilations (assembly) of one source file ready to be linked into one program on a CPU. The first checks memory accesses. The
+// second, its twin, is optimized and has no checks: it runs host code and the thread blocks that are not checked. The twin's functions,
+// except main, get other names. The twin uses the variables of the first compilation.
 
 /** A line of assembly with a data directive of the GNU assembler. */
 export const data =
@@ -26,7 +26,7 @@ export const replaced = (assembly: string, name: (symbol: string) => string): st
  * Renames symbols so that both compilations of a file can be linked.
  * @param checked assembly with checks; `plain`: assembly of the same source without checks
  * @param index the file's index in the program, made part of names, because several files may have static variables of one name
- * @returns both files, to be linked. The section gpt2_twins has pairs of addresses: a launched function with checks, and its twin
+ * @returns both files, to be linked. The section gpt2_twins has pairs of addresses: of a kernel with checks, and of its twin
  */
 export function twins(checked: string, plain: string, index: number): { checked: string; plain: string } {
   const functions = defined(plain, 'function');
@@ -34,7 +34,7 @@ export function twins(checked: string, plain: string, index: number): { checked:
   const variables = defined(checked, 'object');
   const plainVariables = defined(plain, 'object');
   const shared = new Set([...plainVariables].filter((name) => variables.has(name)));
-  // Names of comdat groups (duplicate sections of which the linker keeps one) are renamed too; a group may not be named by a function.
+  // Names of comdat groups (duplicate sections of which the linker keeps one) are renamed too, even if no function has the name.
   const groups = namesIn(plain, String.raw`^\s*\.section\s.*,([\w.$]+),comdat`).filter(
     (name) => !plainVariables.has(name),
   );
@@ -45,7 +45,7 @@ export function twins(checked: string, plain: string, index: number): { checked:
   const bodies = [...defined(checked, 'function')].filter(
     (name) => functions.has(name) && (name.includes('gpt2_body') || (addressed.has(name) && !/^_ZNK?S/.test(name))),
   );
-  // Local symbols of the file with checks that its twin refers to; they become global but hidden.
+  // Local symbols, of the file with checks, to which the twin refers. They become global but hidden.
   const isGlobal = new Set(namesIn(checked, String.raw`^\s*\.(?:globl|weak)\s+([\w.$]+)`));
   const exported = new Set([...shared, ...bodies].filter((name) => !isGlobal.has(name) && !name.startsWith('.L')));
   const own = (symbol: string) =>

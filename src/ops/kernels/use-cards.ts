@@ -1,5 +1,5 @@
 // Runs a user's kernels in place of a device's ops. A card (kernel-card.ts) says which op its kernels compute. If a card computes a plain
-// op, such as gelu_forward, a fused op that includes it is run as its plain ops, unless a card computes the fused op.
+// op, such as gelu_forward, each fused op that includes the plain op runs as its plain ops, unless a card computes the fused op.
 import { join } from 'node:path';
 import { checkArguments, checkGiven, checkValue } from '../../base/checks/given.ts';
 import { Gpt2Error } from '../../base/errors.ts';
@@ -26,14 +26,14 @@ const inUse = new WeakMap<Device, Map<OpVariant, Launcher>>();
 /** The name of a card's scratch memory in memory plans and messages. */
 export const scratchName = ({ op }: Pick<LoadedCard, 'op'>): string => `scratch of ${op}`;
 
-/** Allocates the scratch memory of a device's cards before they are launched. @param bytes bytes by `scratchName` */
+/** Allocates the scratch memory of a device's cards before their kernels are launched. @param bytes bytes by `scratchName` */
 export function reserveScratch(device: Device, bytes: ReadonlyMap<string, number>): void {
   for (const { card, scratch } of inUse.get(device)?.values() ?? []) scratch(bytes.get(scratchName(card)) ?? 0);
 }
 
 /** Options of `useCards`. */
 export interface CardOptions {
-  /** On a CPU: check every memory access of the kernels. Default false, which is many times faster. */
+  /** Whether to check every memory access of the kernels on a CPU. Default false, because checked kernels are many times slower. */
   readonly checks?: boolean | undefined;
   /** Called before each launch, with the kernel's name. */
   readonly onLaunch?: ((kernel: string) => void) | undefined;
@@ -65,7 +65,7 @@ export async function useCards(device: Device, cards: readonly LoadedCard[], opt
   splitFused(device, computed);
 }
 
-/** Makes fused ops run as plain ops: all, or those of which `computed` (what cards compute) has a plain op but not the fused op. */
+/** Makes fused ops run as plain ops. If `computed` is defined, only those of which cards compute a plain op, but not the fused op. */
 export function splitFused(device: Device, computed?: ReadonlySet<OpVariant>): void {
   for (const [fused, parts] of plainOps) {
     if (computed && (computed.has(fused) || !parts.some(([plain]) => computed.has(plain)))) continue;
@@ -75,10 +75,10 @@ export function splitFused(device: Device, computed?: ReadonlySet<OpVariant>): v
         return;
       }
       const calls = parts.map((part) => ({ op: part[0].op, plain: plainArguments(part, args) }));
-      // Leaves out plain ops whose first output is null, because they would compute nothing.
+      // Leaves out plain ops whose first output is null, because these ops would compute nothing.
       const asked = calls.filter(({ plain }) => Object.values(plain)[0] !== null);
       for (const { op, plain } of asked) {
-        // If cross-entropy is the last op, its dlogits need not be written: only later ops read them.
+        // If cross-entropy is the last op, its dlogits need not be written, because only later ops would read them.
         const isUnread = 'dlogits' in plain && op === asked.at(-1)!.op;
         enqueue(device, op, isUnread ? { ...plain, dlogits: null } : plain);
       }
@@ -118,7 +118,7 @@ const sizesOf = ({ op }: LoadedCard, native: NativeArguments): Readonly<Record<s
 export const cardScratchBytes = (card: LoadedCard, native: NativeArguments): number =>
   card.scratch?.(sizesOf(card, native)) ?? 0;
 
-/** The launches that a card specifies for a call of its op. @param scratch returns memory of at least `bytes` bytes (0 or more) */
+/** The launches that a card specifies for a call of its op. @param scratch returns memory of at least `bytes` bytes; `bytes` may be 0 */
 export function launchesOf(
   card: LoadedCard,
   args: OpArguments,
@@ -131,8 +131,8 @@ export function launchesOf(
 
 async function launcherOf(device: Device, card: LoadedCard, { checks, onLaunch }: Required<CardOptions>) {
   const { op, folder, dtypes = ['fp32'] } = card;
-  // On a CPU in dtype bf16 tensors are fp32, so a card for fp32 suits. In dtype fp8, an op without FP8 tensors is the same as in the
-  // device's element type.
+  // On a CPU in dtype bf16, tensors are fp32, so a card for fp32 fits. In dtype fp8, an op without FP8 tensors works in the device's
+  // element type, so a card for this type fits.
   const dtype = device.dtype === 'bf16' ? device.elementType : device.dtype;
   const isTaken = dtypes.includes(dtype) || (dtype === 'fp8' && dtypes.includes(device.elementType));
   if (!isTaken) {
