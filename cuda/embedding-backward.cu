@@ -15,7 +15,7 @@ namespace {
 constexpr int threads = 256;
 constexpr int warps = threads / 32;
 
-// The gradient of wpe: a thread adds V adjacent columns of one position over all sequences.
+// The gradient of wpe: for V adjacent columns of one position, a thread sums each column over all sequences.
 template <int V, class T, class G>
 __global__ void __launch_bounds__(threads)
     position_kernel(G *dwpe, const T *dout, int B, int64_t plane, bool accumulate) {

@@ -118,7 +118,7 @@ struct Extra {
   }
 };
 
-// Applies the epilogue to COUNT adjacent columns of a row and stores them in `out`, unless stores_fp8.
+// Applies the epilogue to COUNT adjacent columns of a row. Stores them in `out`, except where `stores_fp8` is true.
 template <Epilogue E, bool FP8 = false, int COUNT, class T, class O>
 __device__ __forceinline__ void finish(const Outputs<T, O> &outputs, float (&result)[COUNT], const float (&bias)[COUNT],
                                        const Extra<E, T, O, COUNT, FP8> &extra, int64_t at) {

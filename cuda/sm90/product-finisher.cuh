@@ -77,7 +77,7 @@ __device__ __forceinline__ float2 pairwise(float2 a, float2 b, Body body) {
   return make_float2(body(a.x, b.x), body(a.y, b.y));
 }
 
-// Finishes tiles of one consumer warp, slice by slice.
+// Applies the epilogue to a consumer warp's tiles and stores them, slice by slice.
 template <Epilogue E, class Arguments>
 struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
   using Element = typename Arguments::Element;

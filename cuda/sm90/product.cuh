@@ -201,10 +201,10 @@ struct ProductRing {
     }
   }
 
-  // A step of consumer 0 or 1: issues result (=|+=) a times the first 2 COUNT columns of b (and of the lines after b),
+  // A step of consumer 0 or 1: issues result (=|+=) a times the first 2 COUNT columns of b (and of what the stage holds after b),
   // waits until the previous step's multiplications are complete, and releases the previous step's stage. EAGER waits
   // before issuing, which frees the stage sooner; otherwise the wait comes afterwards, which leaves the tensor cores no
-  // gap. With SUMS also sums += a times the stage's weights or, without weights, times the ones at address `ones`.
+  // gap. With SUMS, adds to `sums` a times the stage's weights, or times the 1s at address `ones` if it has none.
   template <bool EAGER = false, bool SUMS = false, int COUNT>
   __device__ __forceinline__ void multiply(float (&result)[COUNT], int consumer, RingPosition<stages> &at,
                                            uint32_t &previous, bool adds, float (*sums)[4] = nullptr,

@@ -1,5 +1,5 @@
 // Divides optimizer state and, in bf16, master weights between ranks (ZeRO-1, Rajbhandari et al. 2020). Each bucket (neighbouring
-// matrices) is divided into one share per rank. Every rank holds all vectors, a thousandth of the parameters. Initialization and
+// matrices) is divided into one share per rank. Vectors, a thousandth of the parameters, are not divided. Initialization and
 // checkpoints write and read divided parameters as if they were in one memory.
 import { allocateShared, type Communicator } from '../native/communicator.ts';
 import type { Device } from '../native/device.ts';

@@ -70,7 +70,7 @@ export function readOptions(values: Record<string, unknown>, source: string): Tr
 
 /**
  * Reads the options from a file, or from a folder's config.json. The file may have been edited after a run wrote it.
- * @param parts names of the program parts (`programParts`) that the program passes now; the file must record the same parts
+ * @param parts options that the calling program replaces by objects (`programParts`, such as schedule); the file must record the same
  * @throws Gpt2Error if the file is no JSON object, or records other parts; UsageError as `readOptions`
  */
 export function readOptionsFile(

@@ -1,5 +1,5 @@
-// Connects the ranks of a job through rank 0: gathers values of all ranks, and turns the first failure into one error with rank,
-// host and reason, with which every rank ends. Gradients use other connections (src/ops/collectives.ts).
+// Connects the ranks of a job through rank 0: gathers values of all ranks, and turns the first failure into one error, which names
+// the rank, host and reason; every rank ends with this error. Gradients use other connections (src/ops/collectives.ts).
 import { hostname } from 'node:os';
 import { setTimeout } from 'node:timers/promises';
 import { expected, Gpt2Error, NativeError } from '../base/errors.ts';

@@ -57,7 +57,7 @@ function builtInOf(parsed: object): BuiltInTokenizer | undefined {
 
 type Fields = Readonly<Record<string, unknown>> | null | undefined;
 
-/** The merges of a model, as "a b"; newer files of the library have pairs, ["a", "b"]. */
+/** The merges of a model as "a b"; files of newer versions of Hugging Face's tokenizers have pairs, ["a", "b"]. */
 const mergesOf = (model: Fields): string[] | undefined =>
   (model?.merges as (string | string[])[] | undefined)?.map((pair) => [pair].flat().join(' '));
 

@@ -108,7 +108,7 @@ export const exactTokenizerOf = ({ vocabularySize }: Pick<Tokenizer, 'vocabulary
 
 /**
  * The number of bytes of each id's text; 0 for an id without text, such as end of text. Undefined if the bytes depend on the id's
- * neighbours, or if the data set may have lost characters of its text.
+ * neighbours, or if encoding with this tokenizer may drop characters of the text.
  */
 export const byteLengths = (tokenizer: Tokenizer, vocabularySize: number): Uint8Array | undefined =>
   noByteLengths(tokenizer) === undefined

@@ -13,7 +13,7 @@ using gpt2_emulator::Launch;
 namespace {
 
 constexpr size_t page = 4096;
-// The most changed pages that all records together may hold, 1 GiB.
+// The limit on changed pages in all records together: 2^18 pages of 4 KiB, 1 GiB.
 constexpr size_t most_pages = size_t{1} << 18;
 // The most records of earlier launches that are kept.
 constexpr size_t most_records = 10000;

@@ -25,7 +25,7 @@ export interface FetchOptions {
 export interface DownloadOptions extends FetchOptions {
   /** Milliseconds to wait before the second attempt; the wait doubles before each further attempt. Default 1000. */
   readonly pauseMilliseconds?: number;
-  /** Milliseconds without an answer after which the download fails. Default: after 60 s without an answer, it is tried again. */
+  /** The download fails after so many milliseconds without an answer. Default: it is tried again after 60 s without an answer. */
   readonly connectMilliseconds?: number;
   /** The sha256 that the file must have, in hex. Default: the checksum that the server sends, if any. */
   readonly sha256?: string;

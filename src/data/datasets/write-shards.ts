@@ -63,7 +63,7 @@ function divided(documents: Document[], validation: number | Iterable<Document>)
   return [documents.filter((_, at) => !isChosen(at)), documents.filter((_, at) => isChosen(at))];
 }
 
-/** Checks the ids of a document and removes a leading end of text, which `tokensOf` adds. @throws UsageError for a wrong id */
+/** Checks the ids of a document and removes a leading end of text, because `tokensOf` will add one. @throws UsageError for a wrong id */
 function checked(document: Document, { vocabularySize, endOfText }: Tokenizer): Document {
   if (typeof document === 'string') return document;
   if (typeof document !== 'object' || typeof document?.length !== 'number')

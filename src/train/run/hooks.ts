@@ -17,7 +17,7 @@ export interface RunDescription {
   readonly steps: number;
   /** The learning rate over the steps: "lr 0.0005, warmup 100, cosine to 0.1". */
   readonly rate: string;
-  /** Passes of the whole run over the training data; 0 with a program's batches or --overfit-batch. */
+  /** Passes of the whole run over the training data; 0 if the caller of `train` supplies the batches, or with --overfit-batch. */
   readonly epochs: number;
   readonly startStep: number;
   /** The step at which this process stops: `steps`, or earlier with stopAfter. */

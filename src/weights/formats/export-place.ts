@@ -13,7 +13,7 @@ export function isFreeForFolder(path: string, ourNames: readonly string[]): bool
   if (!statSync(path).isDirectory()) return false;
   const left = leftovers(stagedInside(path));
   const others = readdirSync(path).filter((entry) => !left.includes(join(path, entry)));
-  // Weights are renamed last: if they are missing and there are leftovers, the other files are from a killed export.
+  // The weights get their name last: if they are missing beside temporary files, the other files are from a killed export.
   return (
     others.length === 0 || (left.length > 0 && others.every((name) => ourNames.includes(name) && name !== weightsFile))
   );

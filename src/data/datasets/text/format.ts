@@ -32,10 +32,10 @@ export interface Input {
 
 /** A contiguous range of one file, inside a chunk. */
 export interface Piece {
-  /** Offsets in the chunk of the piece's first byte, and of the byte after its last. */
+  /** Where the piece lies, as byte offsets in the chunk; `end` is after its last byte. */
   readonly start: number;
   readonly end: number;
-  /** Whether a document begins at the piece's start, and whether a document ends at its end. */
+  /** Whether a document begins where the piece begins, and whether one ends where the piece ends. */
   readonly opens: boolean;
   readonly closes: boolean;
   readonly role: FileRole;

@@ -11,7 +11,7 @@ export interface Task {
   readonly tokenizerFile?: string;
   /** The path of tokenizer.json, for messages. */
   readonly tokenizerPath?: string;
-  /** The folder for part files; undefined: the threads only collect the characters of the text. */
+  /** The folder for part files; undefined: the threads write no files and only collect the set of distinct characters. */
   readonly folder: string | undefined;
 }
 
