@@ -22,7 +22,7 @@ export interface RunProgramOptions extends ProgramSource {
   readonly args: readonly string[];
   /** Run the program under compute-sanitizer. Refused on a CPU, because the emulator itself checks memory accesses. */
   readonly sanitize?: boolean | undefined;
-  /** The blocks whose accesses the emulator checks. Default: all blocks, or a sample if the launch is large. Refused on a GPU, as is `everyLaunch`. */
+  /** The blocks whose accesses the emulator checks. Default: all, or a sample in a large launch. Refused on a GPU, as is `everyLaunch`. */
   readonly check?: 'all' | 'none' | undefined;
   /** Emulate every launch. By default the emulator skips a launch that changes nothing. */
   readonly everyLaunch?: boolean | undefined;

@@ -61,7 +61,7 @@ export function emulatedCompiler(checks: boolean): Compiler {
   };
 }
 
-/** Compiles source files that contain host code, and links them with the emulator's object file. @throws CompileError with the compiler's messages */
+/** Compiles files that contain host code, and links them with the emulator's library. @throws CompileError with the compiler's messages */
 export function emulatedProgram(
   program: string,
   sources: readonly Source[],
