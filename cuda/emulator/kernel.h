@@ -35,6 +35,8 @@
 // Ampere: code for later GPUs uses instructions that are not emulated.
 #define __CUDA_ARCH__ 800
 #define __CUDACC__ 1
+#define __CUDACC_VER_MAJOR__ 13
+#define __CUDACC_VER_MINOR__ 0
 
 // Excludes functions that are called, not inlined, from the compiler's checks.
 #ifdef __clang__

@@ -46,6 +46,26 @@ int main(int argc, char **argv) {
   optional<<<1, 1>>>(a, 0, dim3(1, 8)); show("literal 0", a, 1);
   cudaFree(a);
 }
+//// launches by comparisons in a template's argument, with members by pointers beside a 0, and pointers to rows
+//> 7 12 13
+#if __CUDACC_VER_MAJOR__ < 12
+#error an old nvcc
+#endif
+template <bool IS_LARGE, int N> __global__ void pick(int *out, const int *in) { *out = (IS_LARGE ? N : -N) + (in ? *in : 0); }
+__global__ void rows(int *out, int (*in)[2]) {
+  __shared__ int tile[4][2]; __shared__ int (*pointer)[2];
+  if (threadIdx.x == 0) pointer = tile;
+  tile[threadIdx.x][1] = in[threadIdx.x][0];
+  __syncthreads();
+  *out = pointer[3][1];
+}
+int main() {
+  struct { int *out, *in; } memory, *m = &memory; cudaMallocManaged(&m->out, 4); cudaMallocManaged(&m->in, 32);
+  pick<(sizeof(int) > 2), 7><<<1, 1>>>(m->out, 0); cudaDeviceSynchronize(); printf("%d", *m->out);
+  m->in[0] = 5; m->in[6] = 13; pick<(1 < 2), 7><<<1, 1>>>(m->out, m->in); cudaDeviceSynchronize(); printf(" %d", *m->out);
+  rows<<<1, 4>>>(m->out, (int (*)[2])m->in); cudaDeviceSynchronize(); printf(" %d\n", *m->out);
+  cudaFree(m->out); cudaFree(m->in);
+}
 //// takes headers of LeetGPU and for one GPU, a variable named as in std, and a typed pointer to pinned memory
 //> 3 0
 #include "solve.h"
