@@ -331,6 +331,11 @@ GPT2_UNCHECKED unsigned __match_any_sync(unsigned mask, T value) {
   gpt2_emulator::each_lane(mask, value, GPT2_CALLER, [&](unsigned lane, T other) { result |= unsigned(other == value) << lane; });
   return result;
 }
+template <class T>
+GPT2_INLINE unsigned __match_all_sync(unsigned mask, T value, int *all) {
+  *all = __match_any_sync(mask, value) == mask;
+  return *all ? mask : 0;
+}
 #define GPT2_REDUCE(name, T, expression)                                                                 \
   GPT2_UNCHECKED inline T name(unsigned mask, T value) {                                                 \
     return gpt2_emulator::joined(mask, value, GPT2_CALLER, [](T a, T b) -> T { return expression; });    \
