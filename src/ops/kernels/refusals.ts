@@ -10,7 +10,7 @@ const missingHeader = /^(.*?:\d+):\d+: fatal error: '?([\w./+-]+)'?(?:: No such 
 
 /** Headers of CUDA, and of libraries that programs for GPUs use. */
 const gpuHeader =
-  /^(cuda(\/|_\w+_interop|_fp|EGL|GL)|cu(b|blas|dnn|fft|rand|solver|sparse|te|tlass)|nv|thrust|cooperative_groups|nccl|mpi|torch|ATen|c10|GL|EGL|helper_gl)/;
+  /^(cuda(\/|_\w+_interop|_fp|EGL|GL)|cu(b|blas|Complex|dnn|fft|rand|solver|sparse|te|tlass)|nv|thrust|cooperative_groups|nccl|mpi|torch|ATen|c10|GL|EGL|helper_gl)/;
 
 /** A library whose headers this machine has, in the path of the file with the first error. */
 const ofLibrary =
