@@ -35,6 +35,8 @@
 // Compute capability 8.0 (Ampere), because code for later GPUs uses instructions that are not emulated.
 #define __CUDA_ARCH__ 800
 #define __CUDACC__ 1
+#define __CUDACC_VER_MAJOR__ 13
+#define __CUDACC_VER_MINOR__ 0
 
 // Attributes that exclude a function, unless it is inlined, from the compiler's checks.
 #ifdef __clang__
@@ -328,6 +330,11 @@ GPT2_UNCHECKED unsigned __match_any_sync(unsigned mask, T value) {
   unsigned result = 0;
   gpt2_emulator::each_lane(mask, value, GPT2_CALLER, [&](unsigned lane, T other) { result |= unsigned(other == value) << lane; });
   return result;
+}
+template <class T>
+GPT2_INLINE unsigned __match_all_sync(unsigned mask, T value, int *all) {
+  *all = __match_any_sync(mask, value) == mask;
+  return *all ? mask : 0;
 }
 #define GPT2_REDUCE(name, T, expression)                                                                 \
   GPT2_UNCHECKED inline T name(unsigned mask, T value) {                                                 \

@@ -41,6 +41,13 @@ GPT2_INLINE uint64_t field(uint64_t value, uint32_t first, uint32_t bits) {
   return first > 63 ? 0 : value >> first & (bits > 63 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1);
 }
 
+// lop3: each bit of the result is a bit of `table`, at the number whose binary digits are the bits of a, b and c.
+GPT2_INLINE uint32_t by_table(uint32_t a, uint32_t b, uint32_t c, uint32_t table) {
+  uint32_t result = 0;
+  for (int i = 0; i < 8; i++) result |= -(table >> i & 1) & (i & 4 ? a : ~a) & (i & 2 ? b : ~b) & (i & 1 ? c : ~c);
+  return result;
+}
+
 // A pointer to the memory at an address that a register holds.
 template <bool IS_SHARED, class Address>
 GPT2_INLINE char *at(Address address, long offset = 0) {

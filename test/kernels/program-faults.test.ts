@@ -176,6 +176,11 @@ const faults: Rows = {
     'float *d; cudaMalloc(&d, 256); cudaMemcpy(d, a, 128, cudaMemcpyDeviceToDevice); k<<<1, 64>>>(a, d); cudaFree(d);',
     'k: thread 32 of block 0 reads d[32], which nobody has written at FILE:LINE',
   ],
+  'memory that nobody wrote: rows that end before their pitch': [
+    `${copy} // WRONG`,
+    'float *d; size_t p; cudaMallocPitch(&d, &p, 8, 2); cudaMemcpy2D(d, p, a, 8, 8, 2, cudaMemcpyDefault); k<<<1, 64>>>(a, d); cudaFree(d);',
+    'k: thread 2 of block 0 reads d[2], which nobody has written at FILE:LINE',
+  ],
   'an error that nobody reads': [
     fill,
     'k<<<0, 1>>>(a); exit(0); // WRONG',

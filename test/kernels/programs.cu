@@ -46,6 +46,26 @@ int main(int argc, char **argv) {
   optional<<<1, 1>>>(a, 0, dim3(1, 8)); show("literal 0", a, 1);
   cudaFree(a);
 }
+//// launches by comparisons in a template's argument, with members by pointers beside a 0, and pointers to rows
+//> 7 12 13
+#if __CUDACC_VER_MAJOR__ < 12
+#error an old nvcc
+#endif
+template <bool IS_LARGE, int N> __global__ void pick(int *out, const int *in) { *out = (IS_LARGE ? N : -N) + (in ? *in : 0); }
+__global__ void rows(int *out, int (*in)[2]) {
+  __shared__ int tile[4][2]; __shared__ int (*pointer)[2];
+  if (threadIdx.x == 0) pointer = tile;
+  tile[threadIdx.x][1] = in[threadIdx.x][0];
+  __syncthreads();
+  *out = pointer[3][1];
+}
+int main() {
+  struct { int *out, *in; } memory, *m = &memory; cudaMallocManaged(&m->out, 4); cudaMallocManaged(&m->in, 32);
+  pick<(sizeof(int) > 2), 7><<<1, 1>>>(m->out, 0); cudaDeviceSynchronize(); printf("%d", *m->out);
+  m->in[0] = 5; m->in[6] = 13; pick<(1 < 2), 7><<<1, 1>>>(m->out, m->in); cudaDeviceSynchronize(); printf(" %d", *m->out);
+  rows<<<1, 4>>>(m->out, (int (*)[2])m->in); cudaDeviceSynchronize(); printf(" %d\n", *m->out);
+  cudaFree(m->out); cudaFree(m->in);
+}
 //// takes headers of LeetGPU and for one GPU, a variable named as in std, and a typed pointer to pinned memory
 //> 3 0
 #include "solve.h"
@@ -217,6 +237,7 @@ int main(int argc, char **argv) {
 //> 6627e8d5 e169c58d bc57ac4c 9b00dbd8 1
 //> 1
 //> 1
+//> 1 1 1 1 1
 //! notice: on a CPU every generator of cuRAND is Philox, so its numbers differ from a GPU's
 #include <curand.h>
 #include <curand_kernel.h>
@@ -227,6 +248,12 @@ __global__ void draw(unsigned *bits, float *mean) {
   for (int i = 0; i < 10000; i++) { const float x = curand_normal(&state); sum += x; squares += x * x; }
   mean[0] = sum / 10000; mean[1] = squares / 10000;
 }
+__global__ void four(int *is) {
+  curandStatePhilox4_32_10_t a, b; curand_init(3, 0, 0, &a); b = a; float4 x = curand_uniform4(&a), y; y.x = curand_uniform(&b), y.y = curand_uniform(&b), y.z = curand_uniform(&b), y.w = curand_uniform(&b);
+  is[0] = x.x == y.x && x.y == y.y && x.z == y.z && x.w == y.w; x = curand_normal4(&a); is[1] = x.x == curand_normal(&b) && x.y == curand_normal(&b); is[2] = x.z == curand_normal(&b) && x.w == curand_normal(&b);
+  const uint4 bits = curand4(&a); curand(&b); curand(&b); curand(&b); is[3] = bits.w == curand(&b);
+  double sum = 0, squares = 0; for (int i = 0; i < 10000; i++) { const double each = curand_normal_double(&a); sum += each; squares += each * each; } is[4] = fabs(sum) < 300 && fabs(squares - 10000) < 500;
+}
 int main(int argc, char **argv) {
   unsigned *bits, host[4]; float *mean, means[2]; cudaMalloc(&bits, 16); cudaMalloc(&mean, 40000);
   draw<<<1, 1>>>(bits, mean); cudaMemcpy(host, bits, 16, cudaMemcpyDeviceToHost); cudaMemcpy(means, mean, 8, cudaMemcpyDeviceToHost);
@@ -235,6 +262,7 @@ int main(int argc, char **argv) {
   curandGenerateUniform(made, mean, 10000); std::vector<float> all(10000); cudaMemcpy(all.data(), mean, 40000, cudaMemcpyDeviceToHost);
   double sum = 0; for (float x : all) sum += x; printf("%d\n", std::abs(sum / 10000 - 0.5) < 0.01);
   double *wide = (double *)mean, first[9] = {}; curandGenerateUniformDouble(made, wide, 9); cudaMemcpy(first, wide, 72, cudaMemcpyDeviceToHost); printf("%d\n", first[8] > 0 && first[8] <= 1);
+  int *is; cudaMallocManaged(&is, 20); four<<<1, 1>>>(is); cudaDeviceSynchronize(); printf("%d %d %d %d %d\n", is[0], is[1], is[2], is[3], is[4]); cudaFree(is);
   curandDestroyGenerator(made); cudaFree(bits); cudaFree(mean);
 }
 //// threads of OpenMP in host code

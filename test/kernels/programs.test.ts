@@ -31,6 +31,7 @@ it.each([
   ['#include <thrust/sort.h>', 'thrust/sort.h'],
   ['#include <torch/extension.h>', 'torch/extension.h'],
   ['#include <cudnn.h>', 'cudnn'],
+  ['#include <cuComplex.h>', 'cuComplex.h'],
   ['cudaTextureObject_t image;', 'cudaTextureObject_t (textures and surfaces)'],
   ['texture<float, 2> image;', 'texture (textures and surfaces)'],
   ['void run(cudaGraph_t graph) {}', 'cudaGraph_t (graphs of CUDA)'],

@@ -316,6 +316,13 @@ TEST(ldmatrix) {
   loaded(out, __LINE__, r, 4, false);
 }
 
+TEST(match_all) {
+  const int i = threadIdx.x;
+  int all;
+  IS(__match_all_sync(~0u, 3.5, &all), ~0u); IS(all, 1);
+  IS(__match_all_sync(~0u, i / 31, &all), 0); IS(all, 0);
+}
+
 TEST(ptx) {
   const int i = threadIdx.x;
   unsigned x, y;
@@ -341,6 +348,11 @@ TEST(ptx) {
   asm("bfe.u32 %0, %1, %2, %3;" : "=r"(x) : "r"(0xabcd1234u), "r"(8), "r"(12)); IS(x, 0xd12);
   asm("bfe.u32 %0, %1, 0, 32;" : "=r"(x) : "r"(7)); IS(x, 7);
   asm("{ .reg .f32 t; fma.rn.f32 t, %1, %2, %2; max.f32 t, t, 0f40000000; mul.f32 %0, t, %1; }" : "=f"(f) : "f"(3.0f), "f"(5.0f)); IS(f, 60);
+  asm("{ .reg .f32 t; ex2.approx.ftz.f32 t, %1; lg2.approx.f32 t, t; mul.ftz.f32 %0, t, %1; }" : "=f"(f) : "f"(3.0f)); IS(f, 9);
+  asm("{ .reg .f32 t; sqrt.approx.f32 t, %1; rsqrt.approx.ftz.f32 t, t; rcp.approx.ftz.f32 %0, t; }" : "=f"(f) : "f"(16.0f)); IS(f, 2);
+  asm("{ .reg .f32 t, u; tanh.approx.f32 t, %1; cos.approx.f32 u, %1; sin.approx.f32 t, t; add.f32 %0, t, u; }" : "=f"(f) : "f"(0.0f)); IS(f, 1);
+  asm("lop3.b32 %0, %1, %2, %3, 0x96;" : "=r"(x) : "r"(i), "r"(5), "r"(~9)); IS(x, unsigned(i ^ 5 ^ ~9));
+  asm("lop3.b32 %0, %1, %2, %3, %4;" : "=r"(x) : "r"(i), "n"(6), "n"(0x64006400), "n"((0xf0 & 0xcc) | 0xaa)); IS(x, unsigned((i & 6) | 0x64006400));
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(x) : "f"(1.00048828125f)); IS(x >> 13 & 1023, 1);
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(x) : "f"(2.0f), "f"(1.0f)); IS(x, 0x40003f80);
   asm volatile("bar.sync 0;");

@@ -231,10 +231,11 @@ GPT2_INLINE cudaError_t gpt2_allocate(const char *text, T **memory, size_t bytes
 #define cudaMallocHost(memory, ...) gpt2_allocate<gpt2_emulator::Kind::pinned>(#memory, memory, __VA_ARGS__)
 #define cudaHostAlloc(memory, ...) gpt2_allocate<gpt2_emulator::Kind::pinned>(#memory, memory, __VA_ARGS__)
 template <class T>
-GPT2_INLINE cudaError_t cudaMallocPitch(T **memory, size_t *pitch, size_t width, size_t height) {
+GPT2_INLINE cudaError_t gpt2_allocate_rows(const char *text, T **memory, size_t *pitch, size_t width, size_t height) {
   *pitch = (width + 511) / 512 * 512;
-  return gpt2_allocate<gpt2_emulator::Kind::device>("", memory, *pitch * height);
+  return gpt2_allocate<gpt2_emulator::Kind::device>(text, memory, *pitch * height);
 }
+#define cudaMallocPitch(memory, ...) gpt2_allocate_rows(#memory, memory, __VA_ARGS__)
 
 // ---------------------------------------------------------------- variables, by reference; kernels, by function
 

@@ -5,8 +5,9 @@
 
 struct curandStatePhilox4_32_10 {
   unsigned key[2], counter[4], output[4], taken;
-  bool has_normal;
+  bool has_normal, has_wide;
   float normal;
+  double wide;
 };
 // A separate type, so that a program can overload functions for both states.
 struct curandState : curandStatePhilox4_32_10 {};
@@ -44,7 +45,7 @@ inline void skipahead(unsigned long long count, curandStatePhilox4_32_10 *state)
 }
 inline void curand_init(unsigned long long seed, unsigned long long sequence, unsigned long long offset,
                         curandStatePhilox4_32_10 *state) {
-  *state = {{unsigned(seed), unsigned(seed >> 32)}, {0, 0, unsigned(sequence), unsigned(sequence >> 32)}, {}, 0, false, 0};
+  *state = {{unsigned(seed), unsigned(seed >> 32)}, {0, 0, unsigned(sequence), unsigned(sequence >> 32)}, {}, 0, false, false, 0, 0};
   skipahead(offset, state);
 }
 inline unsigned curand(curandStatePhilox4_32_10 *state) {
@@ -61,10 +62,23 @@ inline float2 curand_normal2(curandStatePhilox4_32_10 *state) {
   const unsigned x = curand(state);
   return gpt2_emulator::box_muller(x, curand(state));
 }
-inline float curand_normal(curandStatePhilox4_32_10 *state) {
-  state->has_normal = !state->has_normal;
-  if (!state->has_normal) return state->normal;
-  const float2 made = curand_normal2(state);
-  state->normal = made.y;
-  return made.x;
+inline double2 curand_normal2_double(curandStatePhilox4_32_10 *state) {
+  const double size = sqrt(-2 * log(curand_uniform_double(state))), angle = 2 * curand_uniform_double(state);
+  return {sinpi(angle) * size, cospi(angle) * size};
 }
+#define GPT2_NORMAL(T, suffix, has, kept)                              \
+  inline T curand_normal##suffix(curandStatePhilox4_32_10 *state) {    \
+    state->has = !state->has;                                          \
+    if (!state->has) return state->kept;                               \
+    const auto made = curand_normal2##suffix(state);                   \
+    state->kept = made.y;                                              \
+    return made.x;                                                     \
+  }
+GPT2_NORMAL(float, , has_normal, normal) GPT2_NORMAL(double, _double, has_wide, wide)
+#define GPT2_FOUR(T, name, made, ...)                        \
+  inline T name(curandStatePhilox4_32_10 *state) {           \
+    const auto a = made(state), b = made(state) __VA_ARGS__; \
+  }
+GPT2_FOUR(float4, curand_normal4, curand_normal2, ; return {a.x, a.y, b.x, b.y})
+GPT2_FOUR(uint4, curand4, curand, , c = curand(state), d = curand(state); return {a, b, c, d})
+GPT2_FOUR(float4, curand_uniform4, curand_uniform, , c = curand_uniform(state), d = curand_uniform(state); return {a, b, c, d})

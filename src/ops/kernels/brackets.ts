@@ -21,14 +21,14 @@ export function endOf(text: string, from: number, sign: ')' | ';' | '}' | '>>>')
 export function split(text: string, separator: string): string[] {
   const pieces = [''];
   let depth = 0;
-  for (const letter of text) {
+  for (const letter of text.match(/->|[\s\S]/g) ?? []) {
     if (letter === separator && depth === 0) {
       pieces.push('');
       continue;
     }
     pieces[pieces.length - 1] += letter;
     if ('<([{'.includes(letter)) depth++;
-    if ('>)]}'.includes(letter)) depth--;
+    if ('>)]}'.includes(letter) && depth > 0) depth--;
   }
   return pieces;
 }

@@ -10,7 +10,7 @@ const missingHeader = /^(.*?:\d+):\d+: fatal error: '?([\w./+-]+)'?(?:: No such 
 
 /** Names of headers of CUDA, and of libraries that programs for GPUs use. */
 const gpuHeader =
-  /^(cuda(\/|_\w+_interop|_fp|EGL|GL)|cu(b|blas|dnn|fft|rand|solver|sparse|te|tlass)|nv|thrust|cooperative_groups|nccl|mpi|torch|ATen|c10|GL|EGL|helper_gl)/;
+  /^(cuda(\/|_\w+_interop|_fp|EGL|GL)|cu(b|blas|Complex|dnn|fft|rand|solver|sparse|te|tlass)|nv|thrust|cooperative_groups|nccl|mpi|torch|ATen|c10|GL|EGL|helper_gl)/;
 
 /** A compiler's error in a header of a GPU library, which is installed but cannot be emulated. Group 1 is the library's name. */
 const ofLibrary =

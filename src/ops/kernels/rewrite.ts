@@ -211,12 +211,14 @@ function calleeStart(text: string): number {
   for (;;) {
     const pairs = { '>': '<', ')': '(', ']': '[' }[text[at - 1] ?? ''];
     if (pairs !== undefined) {
-      let depth = 0;
+      let [depth, angles] = [0, 0];
       do {
         const letter = text[--at]!;
-        if (')]'.includes(letter) || (letter === '>' && pairs === '<')) depth++;
-        if ('(['.includes(letter) || (letter === '<' && pairs === '<')) depth--;
-      } while (depth > 0 && at > 0);
+        if (')]'.includes(letter)) depth++;
+        if ('(['.includes(letter)) depth--;
+        // In brackets a > compares.
+        if (pairs === '<' && depth === 0) angles += { '>': 1, '<': -1 }[letter] ?? 0;
+      } while (depth + angles > 0 && at > 0);
       at = text.slice(0, at).trimEnd().length;
       if (pairs === '(') {
         // In "(*kernel)<<<" the brackets are the whole expression; in "table(i)<<<" a name precedes the brackets.
@@ -334,8 +336,8 @@ function declaredIn(text: string, at: number, statement: string, outside: Readon
 
 const withoutMarkers = (text: string): string => text.replaceAll(/^# \d+ .*$/gm, '');
 
-/** The name in a declaration: "values" in "const float *values", "tile" in "tile[32]". */
+/** The name in a declaration: "values" in "const float *values", "tile" in "tile[32]", "rows" in "(*rows)[4]". */
 const nameIn = (declared: string): string =>
-  /(\w*)\s*$/.exec(declared.replace(/=[\s\S]*$/, '').replaceAll(/\[[^\]]*\]/g, ''))![1]!;
+  /(\w*)[\s)]*$/.exec(declared.replace(/=[\s\S]*$/, '').replaceAll(/\[[^\]]*\]/g, ''))![1]!;
 
 const pieces = (list: string): string[] => split(list, ',').filter((part) => part.trim() !== '');
