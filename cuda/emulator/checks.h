@@ -68,8 +68,7 @@ GPT2_HOOK void *__tsan_memset(void *to, int value, size_t bytes) __attribute__((
 #define GPT2_DELETE(name, ...)                                                                                \
   extern "C" void __real_##name(void *);                                                                      \
   GPT2_HOOK void __wrap_##name(void *memory __VA_ARGS__) {                                                    \
-    if (gpt2_emulator::host->is_kernel()) gpt2_emulator::host->release(memory, GPT2_CALLER);                  \
-    else __real_##name(memory);                                                                               \
+    if (!gpt2_emulator::host->release(memory, GPT2_CALLER)) __real_##name(memory);                            \
   }
 GPT2_NEW(malloc)
 GPT2_NEW(_Znwm)

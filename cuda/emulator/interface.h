@@ -66,10 +66,11 @@ struct Host {
   void (*access)(const void *memory, size_t bytes, bool is_write, const void *caller);
   // Called before a function's body, if the file is compiled with checks. Fails the launch if the stack is nearly full.
   void (*enter)(const void *caller);
-  // `is_kernel`: whether the OS thread runs a kernel, not host code. `allocate`, `release`: malloc and free of a kernel.
+  // `is_kernel`: whether the OS thread runs a kernel, not host code. `allocate`: malloc of a kernel. `release`: free of a kernel; in
+  // host code it reports memory of the CUDA runtime, and returns false for other memory.
   bool (*is_kernel)();
   void *(*allocate)(size_t bytes);
-  void (*release)(void *memory, const void *caller);
+  bool (*release)(void *memory, const void *caller);
   // Fails the launch at a line, or at the caller's line if `file` is NULL or a header of the emulator. Does not return.
   void (*fail)(const char *text, const char *file, unsigned line, const void *caller, Outcome outcome);
   // A barrier of the grid, in a cooperative launch.

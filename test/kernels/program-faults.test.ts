@@ -123,6 +123,16 @@ const faults: Rows = {
     'float *d; cudaMalloc(&d, 256); cudaFree(d);\n  cudaFree(d); // WRONG',
     'host code frees d (allocated at FILE:BEFORE) again at FILE:LINE',
   ],
+  'memory of the device in host code: free': [
+    '',
+    'float *d; cudaMalloc(&d, 256);\n  free(d); // WRONG',
+    'host code frees d (allocated at FILE:BEFORE) by free or delete: use cudaFree or cudaFreeHost at FILE:LINE',
+  ],
+  'memory of the device in host code: delete of managed memory': [
+    '',
+    'delete[] a; // WRONG',
+    'host code frees a (allocated at FILE:MAIN) by free or delete: use cudaFree or cudaFreeHost at FILE:LINE',
+  ],
   'a double free: an address inside': ['', 'cudaFree(a + 1); // WRONG', 'host code frees an address inside of a'],
   'memory of the device in host code: a read': [
     '',

@@ -313,7 +313,12 @@ const Host program_host = {
       if (Block *block = own_block) block->enter(caller);
     },
     [] { return own_block != nullptr; },
-    OfBlock<&Block::allocate>::call, OfBlock<&Block::release>::call,
+    OfBlock<&Block::allocate>::call,
+    [](void *memory, const void *caller) {
+      if (!own_block) return gpt2::emulator::release_by_host(memory, caller);
+      own_block->release(memory, caller);
+      return true;
+    },
     [](const char *text, const char *file, unsigned line, const void *caller, Outcome outcome) {
       own_block->fail({outcome, text, caller, nullptr, Defect::Barrier::unknown, file ? file : "", line});
     },

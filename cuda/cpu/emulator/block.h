@@ -157,6 +157,8 @@ void catch_signals();
 extern std::atomic<bool> has_effect;
 // Reports that host code accesses device memory or freed memory (`does`: "reads", "writes"), and makes it accessible for a while.
 void access_by_host(const void *memory, const char *does, const void *caller);
+// Reports that host code frees memory of the CUDA runtime by free or delete. Returns false for other memory.
+bool release_by_host(const void *memory, const void *caller);
 
 // The text "thread 3 of block (0, 1, 0)", from the indices and the sizes of the launch.
 std::string name_of(unsigned thread, unsigned block, const gpt2_emulator::Sizes &threads, const gpt2_emulator::Sizes &blocks);

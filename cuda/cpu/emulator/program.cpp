@@ -137,4 +137,14 @@ void access_by_host(const void *memory, const char *does, const void *caller) {
   gpt2_emulator::tell("", defect);
 }
 
+bool release_by_host(const void *memory, const void *caller) {
+  const auto address = reinterpret_cast<uintptr_t>(memory);
+  if (!is_in(arena_of(true), address) && !is_in(arena_of(false), address)) return false;
+  const LockedTable all;
+  const Region *region = all->find(address);
+  const std::string name = region ? described(*region) : "memory of the CUDA runtime";
+  gpt2_emulator::report(("host code frees " + name + " by free or delete: use cudaFree or cudaFreeHost").c_str(), caller);
+  return true;
+}
+
 }  // namespace gpt2::emulator
