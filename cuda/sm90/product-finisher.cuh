@@ -23,7 +23,7 @@ constexpr int interleaved_tile_n = 192;
 constexpr int slices = interleaved_tile_n / 16;
 template <class Element>
 constexpr int slices_per_step = is_fp8<Element> ? 2 : 1;
-// The fewest steps of k that a tile may have, so that all slices of the previous tile are finished in them.
+// The fewest steps of k of a tile, in which all slices of the previous tile are finished. A shorter k is padded with zeros.
 template <class Element>
 constexpr int least_steps = slices / slices_per_step<Element>;
 

@@ -103,7 +103,7 @@ export function trainCommand(interruption: Interruption): Command {
   });
 }
 
-/** Trains in this process, alone or as one rank of several; with --ranks, starts a process per rank instead. */
+/** Trains in this process, alone or as one rank of several; with --gpus, starts a process per rank instead. */
 async function start(sources: Sources, interruption: Interruption): Promise<void> {
   const { options } = sources;
   const notice = (text: string) => {

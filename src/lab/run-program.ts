@@ -24,7 +24,7 @@ export interface RunProgramOptions extends ProgramSource {
   readonly sanitize?: boolean | undefined;
   /** The blocks whose accesses the emulator checks. Default: all, or a sample in a large launch. Refused on a GPU, as is `everyLaunch`. */
   readonly check?: 'all' | 'none' | undefined;
-  /** Emulate every launch. By default the emulator skips a launch that changes nothing. */
+  /** Emulate every launch. By default a repeated launch copies the earlier results. */
   readonly everyLaunch?: boolean | undefined;
   /** Time limit in seconds. */
   readonly timeLimit?: number | undefined;

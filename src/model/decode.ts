@@ -34,7 +34,7 @@ export function decode(
   for (const [index, { keys, values }] of layers.entries()) {
     const { ln1, ln1Rstd, qkv, qkRstd, attention, residual2 } = batch.layers[index]!;
     const { ln2Mean, ln2Rstd, fc, residual3 } = batch.layers[index]!;
-    // In dtype fp8 the batch has one byte an element for the activation's input and output; the cache has memory for both in bf16.
+    // In dtype fp8 the batch has one byte an element for the activation's input and output; the cache has plain memory for both.
     const inCache = (half: number) => mlp?.view([batch.B, batch.T, 4 * channels], (half * mlp.count) / 2);
     const activated = inCache(0) ?? need(batch.operands.layers[index]!.activated, 'plain');
     const w = weights.layer(index);
@@ -46,7 +46,7 @@ export function decode(
     attentionCachedForward(device, { out: attention, keys, values, qkv, positions, window: windowOf(config, index) });
     const attproj = { in: { plain: attention }, weight: w.attprojw, bias: w.attprojb };
     linearForward(device, { out: { plain: residual2 }, ...attproj, residual });
-    // The second norm overwrites ln1, which no later op reads, because in dtype fp8 there is no memory for ln2 in bf16.
+    // The second norm overwrites ln1, which no later op reads, because in dtype fp8 there is no memory for a plain ln2.
     const norm2 = { in: residual2, weight: w.ln2w, bias: w.ln2b, normed: ln1, mean: ln2Mean, rstd: ln2Rstd };
     const fcMatmul = { weight: w.fcw, bias: w.fcb, activates: true, pre: fc && (inCache(1) ?? fc) };
     matmulAfterNorm(device, norm2, { out: activated, ...fcMatmul });

@@ -63,7 +63,7 @@ export type RealType = ElementType & ('fp32' | 'bf16');
 /**
  * `elementType`: the type of weights, activations and gradients of activations. `gradientType`: the type of the gradients of weight
  * matrices; fp32 if these gradients are summed over micro-batches, because the sums would lose too much precision in bf16.
- * On a CPU both types are fp32, and the dtypes bf16 and fp8 only round the operands of matmuls.
+ * On a CPU both types are fp32, and the dtypes bf16 and fp8 are the precision of matmuls' operands.
  */
 export function elementTypesOf({ kind, dtype = 'fp32', accumulates = false }: DeviceOptions) {
   const isBf16 = kind === 'cuda' && (dtype === 'bf16' || dtype === 'fp8');

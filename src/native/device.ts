@@ -27,7 +27,7 @@ const optionKinds = {
  * console.log(device.description.codePath, device.memory().available);
  */
 export class Device extends Context {
-  /** Whether a sequence of ops that is run again (`record`) becomes a CUDA graph, which runs while the host continues. */
+  /** Whether a sequence of ops that `program` makes is recorded as a CUDA graph, which runs while the host continues. */
   readonly graphs: boolean;
   readonly #owned = new Set<{ close(): void }>();
   #event: Pointer | undefined;

@@ -62,7 +62,7 @@ class Blocks {
       is_sample_ &= !is_first_checked;
       int64_t end = index + is_first_checked;
       // The unchecked blocks up to the next sample run while the first is checked, in the order of blocks, because a block may wait for an
-      // earlier one. The first block runs alone, so that its error is reported before unchecked blocks make the same error.
+      // earlier one. Block 0, if it is checked, runs alone: its error is reported before unchecked blocks make the same error.
       const bool is_followed = !is_first_checked || (index > 0 && end < count_ - 1 && !are_all_checked());
       if (is_followed) end = std::min(end + gap(), std::max(count_ - 1, end + 1));
       blocks(index, end, is_first_checked);

@@ -15,7 +15,7 @@ export const isBuilt = (kind: LibraryKind): boolean => existsSync(libraryPath(ki
 const fixOf = (kind: LibraryKind): string =>
   process.env.GPT2_KERNELS && isBuilt(kind) ? 'correct or unset GPT2_KERNELS' : libraryFix(kind);
 
-/** Lists the GPUs that nvidia-smi finds. `hasGpu`: at least one has compute capability 8.0, which the CUDA library needs. */
+/** Lists the GPUs that nvidia-smi finds. `hasGpu`: at least one has compute capability 8.0 or higher, as the CUDA library needs. */
 export function checkGpus(): { check: Check; hasGpu: boolean } {
   const lines = gpuFields('name,compute_cap,memory.total,memory.free,driver_version');
   if (!lines) return { check: ok('gpu', 'nvidia-smi finds none: training runs on the CPU'), hasGpu: false };

@@ -65,7 +65,7 @@ export interface TrainHooks {
 /** Hooks as the run calls them: guarded, so that a call never throws. */
 export interface SessionHooks extends TrainHooks {
   readonly signal: AbortSignal;
-  /** Whether the program passed a `signal`. Only then is a failed save retried, until the signal is aborted. */
+  /** Whether the program passed a `signal`. Only then is a failed `saveNow` retried, until the signal is aborted. */
   readonly canStop: boolean;
   /** Waits for the promises that hooks returned. @throws the first error of a hook, else the run's error, if there is one */
   ended(run: { readonly error: unknown } | undefined): Promise<void>;

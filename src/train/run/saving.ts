@@ -19,7 +19,7 @@ export class Saving {
   readonly #run: SavedRun & Pick<Run, 'ranks'>;
   readonly #isRoot: boolean;
   readonly #events: Events;
-  /** A failed save is retried until this signal is aborted; undefined: no retries. */
+  /** A failed `saveNow` is retried until this signal is aborted; undefined: no retries. */
   readonly #signal: AbortSignal | undefined;
   /** The save in progress; `done` rejects only if training cannot continue. */
   #writing: { step: number; done: Promise<void> } | undefined;

@@ -1,5 +1,5 @@
-// Removes checkpoints of a run that --keep does not keep. A damaged checkpoint counts as the oldest, so that no valid one is removed
-// while a damaged one stays.
+// Removes checkpoints of a run that --keep does not keep. A damaged checkpoint counts as the oldest, so that it takes
+// the place of no valid one.
 import { renameSync, rmSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { attempt, explained, Gpt2Error } from '../../base/errors.ts';
