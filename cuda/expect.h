@@ -118,7 +118,9 @@ struct Argument<T *> {
 #ifdef GPT2_PROGRAM
     const void *first;
     if (!gpt2_emulator::is_written(get(), bytes, &first)) {
-      fprintf(stderr, "warning: no kernel wrote %s[%td]\n", name, static_cast<const Element *>(first) - get());
+      char text[200];
+      snprintf(text, sizeof text, "no kernel wrote %s[%td]", name, static_cast<const Element *>(first) - get());
+      gpt2_emulator::report(text, nullptr);
       // Without this call the emulator would also report the copy below.
       gpt2_emulator::written(get(), bytes);
     }

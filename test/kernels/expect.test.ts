@@ -45,8 +45,8 @@ const cases: Record<string, [others: string, cases: string, output: RegExp, code
   ],
   'a function that writes nothing, twice': [
     "function: 'nothing'",
-    `${call('', 'c: [1]', "name: 'x'")}, ${call('', 'c: [1]', "name: 'y'")}`,
-    /^case 1, x {2}c is wrong[\s\S]*\nwarning: no kernel wrote c\[0\]\ncase 2, y {2}c is wrong[\s\S]*\nthe same report as of case 1, x\n$/,
+    `${call('', 'c: [0]', "name: 'x'")}, ${call('', 'c: [1]', "name: 'y'")}`,
+    /^case 1, x {2}defects\ndefect: no kernel wrote c\[0\]\n1 defect\ncase 2, y {2}defects\n[\s\S]*c is wrong[\s\S]*\nthe same report as of case 1, x\n$/,
     1,
   ],
   'a case that ends without outputs after one with wrong ones': [
