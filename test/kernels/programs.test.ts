@@ -53,6 +53,10 @@ it.each([
   ['k<<<1, 1>>>(x);', "error: too few arguments to function 'void k(float*, int)'"],
   ['cudaDeviceSynchronise();', 'error: there is no cudaDeviceSynchronise; did you mean cudaDeviceSynchronize?'],
   ['cudaMemCpy(x, x, 4, cudaMemcpyDefault);', 'error: there is no cudaMemCpy; did you mean cudaMemcpy?'],
+  [
+    'cudaMemst(x, 0, 4);',
+    'error: cudaMemst is not emulated on a CPU: run this file on a GPU, or rewrite it without this; or did you mean cudaMemset?',
+  ],
   ['cudaMalloc(*x, 4);', "error: no matching function for call to 'cudaMalloc(float&, int)'"],
 ])("shows the compiler's message about the file alone: %s", (statement, message) => {
   const source = `__global__ void k(float *x, int n) {}\nvoid solve(float *x) {\n${statement}\n}\n`;

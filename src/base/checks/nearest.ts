@@ -30,7 +30,7 @@ function nearest(wrong: string, spellings: Spellings): string | undefined {
 const lettersOf = (name: string): string => name.toLowerCase().replaceAll(/[^\p{L}\p{N}]/gu, '');
 
 /** The fewest letters to insert, delete, replace or swap with a neighbour (Damerau-Levenshtein, optimal string alignment). */
-function distance(a: string, b: string): number {
+export function distance(a: string, b: string): number {
   const rows: number[][] = [Array.from({ length: b.length + 1 }, (_, column) => column)];
   for (let i = 1; i <= a.length; i++) {
     const row = [i];

@@ -1,4 +1,5 @@
 // Error messages for CUDA code that cannot be emulated on a CPU, in place of the compiler's messages about this code.
+import { distance } from '../../base/checks/nearest.ts';
 import { hostCode } from './compiler.ts';
 
 /** The message for a feature that is not emulated. @param place "file:line" @param what the feature, such as a header or function */
@@ -59,7 +60,8 @@ export function refusalOf(log: string, name: string, source: string): string | u
     }
     const part = parts.find(([pattern]) => pattern.test(word))?.[1];
     if (part === undefined) continue;
-    return refusal(place, word + part) + shown;
+    const advice = near && distance(near, word) === 1 ? `; or did you mean ${near}?` : '';
+    return refusal(place, word + part) + advice + shown;
   }
   return undefined;
 }
