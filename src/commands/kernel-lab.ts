@@ -26,7 +26,7 @@ const testExamples = `
 Examples:
   npm run gpt2 -- kernel test my-norm                 every dtype that the card takes, on this machine's GPU
   npm run gpt2 -- kernel test my-norm --sanitize      find bad accesses and races
-  npm run gpt2 -- kernel test add.cu --expect add.ts  a file's solve function against the outputs that add.ts expects
+  npm run gpt2 -- kernel test add.cu --expect add.mjs  a file's solve function against the outputs that add.mjs expects
 
 Exit code: 1 if anything is wrong.
 `;
@@ -54,7 +54,7 @@ const testHelp = "Test kernels against the formulas of their ops, or a .cu file'
 
 export const kernelTestCommand = (): Command =>
   labCommand('test', testHelp)
-    .option('--expect <FILE>', 'test a .cu file, named as FOLDER; FILE has inputs and expected outputs')
+    .option('--expect <FILE>', 'test a .cu file (FOLDER), such as a solve of LeetGPU, by the cases in FILE')
     .option('--all-sizes', 'also sizes whose formulas take seconds; on a CPU, sizes over 50,000 elements')
     .addHelpText('after', testExamples)
     .addOption(new Option('--sanitize', "run them under compute-sanitizer's memcheck, racecheck and initcheck"))
