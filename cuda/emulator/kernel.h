@@ -325,16 +325,24 @@ GPT2_UNCHECKED inline int __any_sync(unsigned mask, int predicate) {
 GPT2_UNCHECKED inline int __all_sync(unsigned mask, int predicate) {
   return gpt2_emulator::joined(mask, int(predicate != 0), GPT2_CALLER, [](int a, int b) { return a & b; });
 }
+// The lanes of the mask that have not ended, in the upper half, and those with the bits of `value`, in the lower half.
 template <class T>
-GPT2_UNCHECKED unsigned __match_any_sync(unsigned mask, T value) {
-  unsigned result = 0;
-  gpt2_emulator::each_lane(mask, value, GPT2_CALLER, [&](unsigned lane, T other) { result |= unsigned(other == value) << lane; });
-  return result;
+GPT2_UNCHECKED uint64_t gpt2_matches(unsigned mask, T value) {
+  uint64_t found = 0;
+  gpt2_emulator::each_lane(mask, value, GPT2_CALLER, [&](unsigned lane, T other) {
+    found |= ((uint64_t{1} << 32) | (__builtin_memcmp(&other, &value, sizeof value) == 0)) << lane;
+  });
+  return found;
+}
+template <class T>
+GPT2_INLINE unsigned __match_any_sync(unsigned mask, T value) {
+  return unsigned(gpt2_matches(mask, value));
 }
 template <class T>
 GPT2_INLINE unsigned __match_all_sync(unsigned mask, T value, int *all) {
-  *all = __match_any_sync(mask, value) == mask;
-  return *all ? mask : 0;
+  const uint64_t found = gpt2_matches(mask, value);
+  *all = unsigned(found) == found >> 32;
+  return *all ? unsigned(found) : 0;
 }
 #define GPT2_REDUCE(name, T, expression)                                                                 \
   GPT2_UNCHECKED inline T name(unsigned mask, T value) {                                                 \

@@ -321,6 +321,7 @@ TEST(match_all) {
   int all;
   IS(__match_all_sync(~0u, 3.5, &all), ~0u); IS(all, 1);
   IS(__match_all_sync(~0u, i / 31, &all), 0); IS(all, 0);
+  IS(__match_all_sync(~0u, NAN, &all), ~0u); IS(__match_any_sync(~0u, i ? 0.0f : -0.0f), i ? ~1u : 1u);
 }
 
 TEST(ptx) {
