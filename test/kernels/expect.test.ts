@@ -13,7 +13,7 @@ __global__ void types(const half *a, const signed char *b, double *c, long long 
   d[threadIdx.x] += n;
 }
 __global__ void past(float *c) { c[threadIdx.x + 1] = 1; }
-void nothing(float *c) {}
+void nothing(float *c, int *d) {}
 __global__ void from(float *c, int N) { c[N] = 1; }
 extern "C" void solve(const float *A, const float *B, float *C, int N) { add<<<(N + 255) / 256, 256>>>(A, B, C, N); }
 `;
@@ -45,8 +45,8 @@ const cases: Record<string, [others: string, cases: string, output: RegExp, code
   ],
   'a function that writes nothing, twice': [
     "function: 'nothing'",
-    `${call('', 'c: [0]', "name: 'x'")}, ${call('', 'c: [1]', "name: 'y'")}`,
-    /^case 1, x {2}defects\ndefect: no kernel wrote c\[0\]\n1 defect\ncase 2, y {2}defects\n[\s\S]*c is wrong[\s\S]*\nthe same report as of case 1, x\n$/,
+    `${call('', 'c: [0], d: [0]', "name: 'x'")}, ${call('', 'c: [1], d: [0]', "name: 'y'")}`,
+    /^case 1, x {2}defects\ndefect: no kernel wrote c\[0\]\ndefect: no kernel wrote d\[0\]\n2 defects\ncase 2, y {2}defects\n[\s\S]*c is wrong[\s\S]*\nthe same report as of case 1, x\n$/,
     1,
   ],
   'a case that ends without outputs after one with wrong ones': [

@@ -115,6 +115,8 @@ bool Defects::count(Defect::Kind kind, const void *caller, const void *other) {
 
 // Defects of one kind on the same two lines, in either order, are one defect.
 bool Defects::add(Defect defect) {
+  // Defects without a place differ by their texts.
+  if (!defect.caller) known_.erase({defect.kind, nullptr, defect.other});
   const auto [known, is_first] = known_.try_emplace({defect.kind, defect.caller, defect.other}, all.size());
   if (is_first) {
     const std::string place = place_of(defect), other = line_of(defect.other);
