@@ -16,7 +16,7 @@ export function eventsOf(folder: RunFolder, hooks: TrainHooks, throughput: Throu
     log(event: RunEvent): void {
       if (event.event === 'checkpoint') {
         events.saved = event.path;
-        if (event.ms !== undefined) throughput.saveSeconds = event.ms / 1000;
+        if (event.ms !== undefined) throughput.saveSeconds = (event.ms - (event.waitedMs ?? 0)) / 1000;
       }
       const json = log.write(event);
       scalars?.add(event);

@@ -63,7 +63,7 @@ export class Session {
     const { library, threads } = trained.model.device.description;
     const every = typeof options.saveEvery === 'number' ? options.saveEvery : 0;
     // If training uses all cores of a CPU, the thread that writes a save takes one core from training.
-    const slowdown = library === 'cpu' && threads >= availableParallelism() ? 1 / threads : 0;
+    const slowdown = library === 'cpu' && threads * options.ranks >= availableParallelism() ? 1 / threads : 0;
     this.#throughput = throughputOf(options.totalBatch, span, trained.writer.copyBytes, { every, slowdown });
     this.#events = eventsOf(run.folder, hooks, this.#throughput);
     this.#saving = new Saving(run, this.#events, hooks.canStop ? hooks.signal : undefined);
