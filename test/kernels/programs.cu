@@ -61,7 +61,7 @@ __global__ void rows(int *out, int (*in)[2]) {
 }
 int main() {
   struct { int *out, *in; } memory, *m = &memory; cudaMallocManaged(&m->out, 4); cudaMallocManaged(&m->in, 32);
-  pick<(sizeof(int) > 2), 7><<<1, 1>>>(m->out, 0); cudaDeviceSynchronize(); printf("%d", *m->out);
+  pick<(sizeof(int) > 2), 7><<<1, 1>>>(m->out + std::max<int>(1 > 2, 0), 0); cudaDeviceSynchronize(); printf("%d", *m->out);
   m->in[0] = 5; m->in[6] = 13; pick<(1 < 2), 7><<<1, 1>>>(m->out, m->in); cudaDeviceSynchronize(); printf(" %d", *m->out);
   rows<<<1, 4>>>(m->out, (int (*)[2])m->in); cudaDeviceSynchronize(); printf(" %d\n", *m->out);
   cudaFree(m->out); cudaFree(m->in);

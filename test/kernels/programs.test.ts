@@ -58,6 +58,8 @@ it.each([
     'error: cudaMemst is not emulated on a CPU: run this file on a GPU, or rewrite it without this; or did you mean cudaMemset?',
   ],
   ['cudaMalloc(*x, 4);', "error: no matching function for call to 'cudaMalloc(float&, int)'"],
+  ['cudaMallocPitch(*x, 4);', "error: no matching function for call to 'cudaMallocPitch(float&, int)'"],
+  ['cudaMemcpy3D(x);', 'rewrite it without this\n'],
 ])("shows the compiler's message about the file alone: %s", (statement, message) => {
   const source = `__global__ void k(float *x, int n) {}\nvoid solve(float *x) {\n${statement}\n}\n`;
   const path = place.file('wrong.cu', source);

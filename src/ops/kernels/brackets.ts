@@ -20,15 +20,17 @@ export function endOf(text: string, from: number, sign: ')' | ';' | '}' | '>>>')
 /** Splits a text at separators, except at separators inside brackets. */
 export function split(text: string, separator: string): string[] {
   const pieces = [''];
-  let depth = 0;
-  for (const letter of text.match(/->|[\s\S]/g) ?? []) {
-    if (letter === separator && depth === 0) {
+  const open: string[] = [];
+  for (const sign of text.match(/->|<<|[<>]=|[\s\S]/g) ?? []) {
+    if (sign === separator && open.length === 0) {
       pieces.push('');
       continue;
     }
-    pieces[pieces.length - 1] += letter;
-    if ('<([{'.includes(letter)) depth++;
-    if ('>)]}'.includes(letter) && depth > 0) depth--;
+    pieces[pieces.length - 1] += sign;
+    if ('<([{'.includes(sign)) open.push(sign);
+    // A > without its < compares, and so does a < that is open where its bracket closes.
+    if (sign === '>' && open.at(-1) === '<') open.pop();
+    if (')]}'.includes(sign)) while (open.pop() === '<');
   }
   return pieces;
 }

@@ -122,16 +122,19 @@ const instructions: readonly (readonly [RegExp, (on: Operands, found: RegExpExec
   [/^bar\.warp\.sync$/, (on) => `::__syncwarp(${on.at(0)})`],
   [/^(?:membar|fence\.(?:sc|acq_rel))\.\w+$/, () => '::__threadfence()'],
   [
-    RegExp(`^(add|sub|mul|mul\\.lo|and|or|xor)(?:\\.ftz)?${type}$`),
+    RegExp(`^(add|sub|mul|mul\\.lo|and|or|xor)(?:(?:\\.rn)?(?:\\.ftz)?(?=\\.f32$))?${type}$`),
     (on, [, name, of]) => set(on, `${types[of!]}(${as(of, on.at(1))} ${binary[name!]} ${as(of, on.at(2))})`),
   ],
-  [RegExp(`^(min|max)${type}$`), (on, [, name, of]) => set(on, `::${name}(${as(of, on.at(1))}, ${as(of, on.at(2))})`)],
   [
-    /^fma\.rn\.(f32|f64)$/,
+    RegExp(`^(min|max)(?:\\.ftz(?=\\.f32$))?${type}$`),
+    (on, [, name, of]) => set(on, `::${name}(${as(of, on.at(1))}, ${as(of, on.at(2))})`),
+  ],
+  [
+    /^fma\.rn(?:\.ftz(?=\.f32$))?\.(f32|f64)$/,
     (on, [, of]) => set(on, `::fma(${[1, 2, 3].map((index) => as(of, on.at(index))).join(', ')})`),
   ],
   [
-    /^(ex2|lg2|rsqrt|sqrt|sin|cos|tanh)\.(?:approx|rn)(?:\.ftz)?\.f32$/,
+    /^(ex2|lg2|rsqrt|sqrt|sin|cos|tanh)\.(?:approx|(?<=^sqrt\.)rn)(?:\.ftz)?\.f32$/,
     (on, [, name]) => set(on, `::${name!.replace('ex', 'exp').replace('lg', 'log')}f(${as('f32', on.at(1))})`),
   ],
   [/^rcp\.(?:approx|rn)(?:\.ftz)?\.f32$/, (on) => set(on, `1 / ${as('f32', on.at(1))}`)],

@@ -60,7 +60,8 @@ export function refusalOf(log: string, name: string, source: string): string | u
     }
     const part = parts.find(([pattern]) => pattern.test(word))?.[1];
     if (part === undefined) continue;
-    const advice = near && distance(near, word) === 1 ? `; or did you mean ${near}?` : '';
+    const advice =
+      near && distance(near, word) === 1 && near.length !== word.length ? `; or did you mean ${near}?` : '';
     return refusal(place, word + part) + advice + shown;
   }
   return undefined;
@@ -81,7 +82,8 @@ export function readable(log: string, name: string, headers: string): string {
     .replaceAll(
       /gpt2_allocate<gpt2_emulator::Kind::(\w+)>\(const char ?\[\d+\], /g,
       (_, kind: keyof typeof allocations) => `${allocations[kind]}(`,
-    );
+    )
+    .replaceAll(/gpt2_allocate_rows\(const char ?\[\d+\], /g, 'cudaMallocPitch(');
 }
 
 /** Calls of C functions that compile for a CPU, but do not exist on a GPU. */

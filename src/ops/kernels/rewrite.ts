@@ -338,6 +338,7 @@ const withoutMarkers = (text: string): string => text.replaceAll(/^# \d+ .*$/gm,
 
 /** The name in a declaration: "values" in "const float *values", "tile" in "tile[32]", "rows" in "(*rows)[4]". */
 const nameIn = (declared: string): string =>
-  /(\w*)[\s)]*$/.exec(declared.replace(/=[\s\S]*$/, '').replaceAll(/\[[^\]]*\]/g, ''))![1]!;
+  (/\(\s*\*\s*(\w+)/.exec(declared) ??
+    /(\w*)\s*$/.exec(declared.replace(/=[\s\S]*$/, '').replaceAll(/\[[^\]]*\]/g, '')))![1]!;
 
 const pieces = (list: string): string[] => split(list, ',').filter((part) => part.trim() !== '');
