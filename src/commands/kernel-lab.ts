@@ -24,8 +24,8 @@ import { count, numberOption, type Switches, type Texts, tableOption, timeLimitO
 
 const testExamples = `
 Examples:
-  npm run gpt2 -- kernel test my-norm                 every dtype that the card takes, on this machine's GPU
-  npm run gpt2 -- kernel test my-norm --sanitize      find bad accesses and races
+  npm run gpt2 -- kernel test my-norm                  every dtype that the card takes, on this machine's GPU
+  npm run gpt2 -- kernel test my-norm --sanitize       find bad accesses and races
   npm run gpt2 -- kernel test add.cu --expect add.mjs  a file's solve function against the outputs that add.mjs expects
 
 Exit code: 1 if anything is wrong.
