@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { defineConfig } from 'vitest/config';
-import { BaseSequencer, type TestSpecification } from 'vitest/node';
+import { BaseSequencer, type Reporter, type TestSpecification } from 'vitest/node';
 import { built, root } from './test/support/built.ts';
 
 const files = readdirSync(`${root}test`, { recursive: true, encoding: 'utf8' })
@@ -33,6 +33,16 @@ class LongFirst extends BaseSequencer {
   }
 }
 
+/** Vitest says that a process died, but not in which file. */
+const unfinished: Reporter = {
+  onTestRunEnd(modules) {
+    for (const { relativeModuleId, children } of modules) {
+      const open = [...children.allTests('pending')].map(({ fullName }) => fullName);
+      if (open.length > 0) console.error(`Not finished in ${relativeModuleId}: ${open.join('; ')}`);
+    }
+  },
+};
+
 export default defineConfig({
   // Kernel cards import the package by its name.
   resolve: { alias: { 'gpt2.ts': `${root}src/index.ts` } },
@@ -55,6 +65,7 @@ export default defineConfig({
     // On a GPU no file replaces modules.
     server: onGpu ? { deps } : undefined,
     include: ['test/**/*.test.ts'],
+    reporters: ['default', unfinished],
     setupFiles: ['test/support/environment.ts'],
     // Two minutes of work take ten where other programs have the processors.
     testTimeout: process.env.GPT2_ROUNDS ? 0 : 600_000,
