@@ -1,6 +1,5 @@
 // `compare`: pairs runs with references or with each other, or ranks them; makes the plot, the result as text or JSON, and the verdict.
 import { gpt2Error, usageError } from '../base/errors.ts';
-import { bitsPerByte, unlike } from '../runs/measured.ts';
 import type { Over } from './axis.ts';
 import { compareSeries } from './compare/compare.ts';
 import { type NamedRun, type Pair, pairRuns } from './compare/pairs.ts';
@@ -15,6 +14,7 @@ import {
 } from './comparison-text.ts';
 import { endOfRun } from './logged-run.ts';
 import { makeFigure } from './make-figure.ts';
+import { bitsPerByte, unlike } from './measured.ts';
 import { rankingTable, rankRuns } from './ranking.ts';
 import { describeTable } from './text-table.ts';
 

@@ -1,12 +1,12 @@
 // Describes the result of a comparison (compare/) as a table with notes, for the terminal and the HTML report.
 import { seriesNames } from '../runs/curves.ts';
-import { bitsPerByte, unlike } from '../runs/measured.ts';
 import type { RunRecord } from '../runs/reader.ts';
 import { type Baseline, type Comparison, pairsOf } from './compare/compare.ts';
 import { isRun, type NamedRun, type Pair } from './compare/pairs.ts';
 import { configurationDifferences, describeMismatches, presetOf } from './compare/reference.ts';
 import { formatValue, valueOr } from './format-numbers.ts';
 import { endOfRun } from './logged-run.ts';
+import { bitsPerByte, unlike } from './measured.ts';
 import { describeTable, type Table } from './text-table.ts';
 
 export interface Compared extends Pair {

@@ -3,7 +3,6 @@ import { customModel, modelLabel } from '../model/config.ts';
 import { unlikeDefaults } from '../options/complete-options.ts';
 import { commandOf, isCompared, shortValue } from '../options/configuration.ts';
 import { pairs, seriesNames } from '../runs/curves.ts';
-import { lastEvent, unlike } from '../runs/measured.ts';
 import type { RunRecord, Series } from '../runs/reader.ts';
 import { amountBefore, type Over, type Plotted, unitOf } from './axis.ts';
 import { limitsOf } from './compare/compare.ts';
@@ -12,6 +11,7 @@ import { type Compared, comparisonTable, earlierOptions, ownTable } from './comp
 import { type Axis, type Curve, type Figure, firstShown, type Look } from './figure.ts';
 import { formatCount } from './format-numbers.ts';
 import { endOf, LoggedRun } from './logged-run.ts';
+import { lastEvent, unlike } from './measured.ts';
 import { type Ranking, rankingTable } from './ranking.ts';
 import type { Table } from './text-table.ts';
 import { measuresOf, seenOf, tilesOf } from './tiles.ts';

@@ -6,12 +6,12 @@ import { isCompared, recordedValue, shortValue } from '../options/configuration.
 import { flagOf } from '../options/row.ts';
 import { type OptionName, optionRows, recordedNames } from '../options/table.ts';
 import { whileIdle } from '../runs/lock.ts';
-import { bitsPerByte, lastEvent, unlike } from '../runs/measured.ts';
 import { type RunRecord, readRun } from '../runs/reader.ts';
 import type { NamedRun } from './compare/pairs.ts';
 import { describeUnlike } from './comparison-text.ts';
 import { formatCount, valueOr } from './format-numbers.ts';
 import { endOfRun, LoggedRun } from './logged-run.ts';
+import { bitsPerByte, lastEvent, unlike } from './measured.ts';
 import type { Table } from './text-table.ts';
 
 /** The state of a run. `failed`: a loss or norm was not finite; `stopped`: stopped or killed; `gap`: steps missing in the log. */

@@ -1,8 +1,8 @@
 // Ties in a ranking and in a list of runs, and which runs' losses cannot be compared. Their text: ../commands/compare.test.ts.
 import { expect, it } from 'vitest';
 import type { NamedRun } from '../../src/report/compare/pairs.ts';
+import { unlike } from '../../src/report/measured.ts';
 import { behind, rankRuns, withTies } from '../../src/report/ranking.ts';
-import { unlike } from '../../src/runs/measured.ts';
 import type { RunEvent } from '../../src/runs/schema.ts';
 import { configuration, runEvent } from '../runs/run-log.ts';
 

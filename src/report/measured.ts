@@ -1,6 +1,6 @@
 // Finds which losses of two runs cannot be compared, because data, vocabulary or the choice of validation tokens differ.
 import { shortValue } from '../options/configuration.ts';
-import type { RunEvent } from './schema.ts';
+import type { RunEvent } from '../runs/schema.ts';
 
 /** A run, or a recorded reference curve, which has no events. */
 export interface Measured {
