@@ -62,9 +62,9 @@ export const rooms: Readonly<Record<string, Room>> = {
       checkpoint/write files/layout files/names files/stored-file formats/formats formats/hub weights`,
   },
   ranks: {
-    purpose: 'processes that train together: how they find each other, what they agree on, how they report a failure',
+    purpose: 'processes that train together: how they find each other, exchange values and report a failure',
     imports: ['native'],
-    open: 'agree place ranks',
+    open: 'place ranks',
   },
   inference: {
     purpose: '`sample/`: texts; `evaluate/`: losses and questions',

@@ -63,7 +63,6 @@ export {
   plain,
   recordedNames,
 } from './options/table.ts';
-export { agree } from './ranks/agree.ts';
 export { launchRanks, stopWithLauncher } from './ranks/launch.ts';
 export { threadsOf } from './ranks/place.ts';
 export { isRoot, Ranks } from './ranks/ranks.ts';
@@ -96,6 +95,7 @@ export { epochsText, outlookText, outlookWarnings } from './train/plan/outlook.t
 export { planSources } from './train/plan/plan.ts';
 export { checkRuns, wantedRanks } from './train/plan/resolve-options.ts';
 export type { RunDescription } from './train/run/hooks.ts';
+export { agree } from './train/run/same-inputs.ts';
 export { trainSources } from './train/train.ts';
 export { weightTypes } from './weights/files/weight-types.ts';
 export { formats, modelPaths } from './weights/formats/formats.ts';

@@ -11,7 +11,6 @@ import { cardHashes, loadFolders } from '../../ops/kernels/card-hash.ts';
 import { useCards } from '../../ops/kernels/use-cards.ts';
 import { agreedOptions, configurationOf } from '../../options/configuration.ts';
 import type { Configuration } from '../../options/table.ts';
-import { agree, codeHash } from '../../ranks/agree.ts';
 import { isRoot, type Ranks } from '../../ranks/ranks.ts';
 import { openLivePage } from '../../report/live/live-page.ts';
 import { openScalarFile } from '../../report/tensorboard/scalar-file.ts';
@@ -26,7 +25,7 @@ import { openData, type RunData } from './data.ts';
 import { openModel } from './open-model.ts';
 import type { Opening } from './opening.ts';
 import type { Run } from './run.ts';
-import { checkSameKernels, dataHash, shardRecord } from './same-inputs.ts';
+import { agree, checkSameKernels, codeHash, dataHash, shardRecord } from './same-inputs.ts';
 import { learningRateAt, type Schedule } from './schedule.ts';
 
 /** The message for a process that asks for several ranks but has no place among them. */
