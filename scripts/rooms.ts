@@ -80,7 +80,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   runs: {
     purpose: "a run's folder, log and lock",
     imports: ['options'],
-    open: 'curves existing lock paths reader run-model schema writer',
+    open: 'curves existing lock paths reader schema writer',
   },
   report: {
     purpose:

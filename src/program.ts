@@ -83,10 +83,9 @@ export { type RunSummary, rankingTable, rankRuns, summarizeRun, withTies } from 
 export { barsSvg, shorten } from './report/svg.ts';
 export { terminalPlot } from './report/terminal-plot.ts';
 export { describeTable, formatTable } from './report/text-table.ts';
-export { holdsRun } from './runs/existing.ts';
+export { holdsRun, modelOrNewest } from './runs/existing.ts';
 export { findRuns, newestRun } from './runs/find-runs.ts';
 export { timeName } from './runs/paths.ts';
-export { modelOrNewest } from './runs/run-model.ts';
 export { jsonText } from './runs/schema.ts';
 export { promptIds } from './tokenizer/tokenizer.ts';
 export { leastVocabulary, mostVocabulary, trainTokenizer } from './tokenizer/train-tokenizer.ts';

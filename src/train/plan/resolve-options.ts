@@ -32,7 +32,7 @@ import {
   type TrainOptions,
 } from '../../options/table.ts';
 import { type Place, threadsOf } from '../../ranks/place.ts';
-import { refuseUnsaved } from '../../runs/run-model.ts';
+import { refuseUnsaved } from '../../runs/existing.ts';
 import { type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
 import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
 import { modelPaths } from '../../weights/formats/formats.ts';
