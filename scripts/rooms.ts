@@ -59,7 +59,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       '`checkpoint/`: complete or absent; `formats/`: model files, each read and written in one file, and the hub; `files/`: what both need',
     imports: ['optimizer', 'data'],
     open: `checkpoint/background checkpoint/capture checkpoint/directory checkpoint/prune checkpoint/read-checkpoint
-      checkpoint/write files/layout files/names files/stored-file formats/formats formats/hub weights`,
+      checkpoint/write files/layout files/names formats/formats formats/hub weights`,
   },
   ranks: {
     purpose: 'processes that train together: how they find each other, exchange values and report a failure',

@@ -5,11 +5,10 @@ import { dirname } from 'node:path';
 import { attempt, explained, Gpt2Error, gpt2Error } from '../base/errors.ts';
 import { checkedJson } from '../base/files/checked-json.ts';
 import { makeFolder } from '../base/files/make-folder.ts';
-import { openRegularFile } from '../base/files/regular-file.ts';
+import { openRegularFile, readFully } from '../base/files/regular-file.ts';
 import { writeDurably } from '../data/shards/shard.ts';
 import type { Configuration } from '../options/table.ts';
 import { removeCheckpoints } from '../weights/checkpoint/prune.ts';
-import { readStored } from '../weights/files/stored-file.ts';
 import { refuseOccupied } from './existing.ts';
 import { busy, leadsTo, lockRun, type RunLock } from './lock.ts';
 import { checkpointsFolder, configPath, logPath, nextEarlierLog, rankLogPath, rescuePath } from './paths.ts';
@@ -134,7 +133,7 @@ export class RunLog {
     const { lost } = this;
     if (lost === undefined) return undefined;
     const lines = Buffer.alloc(this.#bytes);
-    readStored(this.#open.log, lines, 0, this.#path);
+    explained(`${this.#path} cannot be read`, undefined, () => readFully(this.#open.log, lines, 0));
     for (let number = 0; ; number++) {
       const out = number === 0 ? run : rescuePath(run, number);
       try {

@@ -17,8 +17,9 @@ export class StoredFile {
 
   /** Fills `into` with the bytes from `position` on. @throws Gpt2Error that names `what` */
   read<A extends Uint8Array>(into: A, position: number, what = this.path): A {
-    if (this.#file === undefined) throw new Gpt2Error(`${this.path} is closed`);
-    readStored(this.#file, into, position, what);
+    const file = this.#file;
+    if (file === undefined) throw new Gpt2Error(`${this.path} is closed`);
+    explained(`${what} cannot be read`, undefined, () => readFully(file, into, position));
     return into;
   }
 
@@ -36,9 +37,4 @@ export function readerOf<F extends Disposable, R>(file: F, make: (file: F) => R)
     file[Symbol.dispose]();
     throw error;
   }
-}
-
-/** Fills `into` with the bytes of an open file from `position` on. @throws Gpt2Error that names `what` */
-export function readStored(file: number, into: Uint8Array, position: number, what: string): void {
-  explained(`${what} cannot be read`, undefined, () => readFully(file, into, position));
 }
