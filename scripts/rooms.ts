@@ -69,7 +69,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   inference: {
     purpose: '`sample/`: texts; `evaluate/`: losses and questions',
     imports: ['data', 'ranks'],
-    open: 'evaluate/hellaswag evaluate/mean-loss evaluate/sequence-losses sample/generate',
+    open: 'evaluate/hellaswag evaluate/mean-loss sample/generate',
   },
   options: {
     purpose:

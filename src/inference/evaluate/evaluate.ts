@@ -1,5 +1,5 @@
 // Measures how well a model predicts a data set: loss, perplexity, and bits per byte, which compares models with different
-// tokenizers. A run's validation uses the same sequences and mean (sequence-losses.ts).
+// tokenizers. A run's validation uses the same sequences and mean (mean-loss.ts).
 import { dirname } from 'node:path';
 import { checkArguments, checkGiven, whole } from '../../base/checks/given.ts';
 import { gpt2Error } from '../../base/errors.ts';
@@ -9,7 +9,7 @@ import type { Model } from '../../model/model.ts';
 import { byteLengths, chosenTokenizer, noByteLengths, type Tokenizer } from '../../tokenizer/tokenizer.ts';
 import { isSameTokenizer } from '../../tokenizer/tokenizer-file.ts';
 import { checkSequence } from '../fit-memory.ts';
-import { type SequenceLosses, sequenceLosses, type WorkOptions } from './sequence-losses.ts';
+import { type SequenceLosses, sequenceLosses, type WorkOptions } from './mean-loss.ts';
 
 export interface EvaluateOptions extends Omit<WorkOptions, 'signal'> {
   readonly shards: readonly string[];

@@ -5,14 +5,13 @@
 // attended to (attention is causal) nor counted. Each op computes a row in an order that does not depend on other rows;
 // test/evaluate/hellaswag.test.ts checks that every library and dtype gives the same bits.
 import { argumentKinds, checkArguments, checkGiven, whole } from '../../base/checks/given.ts';
-import { gpt2Error, InterruptedError, onCommandLine } from '../../base/errors.ts';
+import { gpt2Error, onCommandLine } from '../../base/errors.ts';
 import { batchOfRows } from '../../data/batches/loader.ts';
 import { type Question, readQuestions } from '../../data/shards/multiple-choice.ts';
 import type { Model } from '../../model/model.ts';
 import type { Tokenizer } from '../../tokenizer/tokenizer.ts';
 import { checkSequence } from '../fit-memory.ts';
-import { runBatch } from './mean-loss.ts';
-import type { WorkOptions } from './sequence-losses.ts';
+import { gather, runBatch, type WorkOptions } from './mean-loss.ts';
 
 /** Rows are padded to a multiple of this number of tokens, at most to the sequence length. */
 const widthStep = 32;
@@ -146,14 +145,12 @@ export async function completionLosses(model: Model, { questions, rows }: Hellas
     progress?.(done, rows.length);
   }
   // Each sum was computed on one rank and is 0 on all others. Send the sums as text, because JSON has no NaN.
-  const ofRank = signal?.aborted ? null : sums.map((each) => Array.from(each, String));
-  const all = ranks ? await ranks.allGather(ofRank) : [ofRank];
-  if (!all.every((each) => each !== null)) throw new InterruptedError('stopped before all questions were asked');
-  return ranks ? sums.map((each, question) => each.map((_, index) => sumOf(all, question, index))) : sums;
+  const ofRank = sums.map((each) => each.map(String));
+  const ofRanks = await gather(options, ofRank);
+  const sumOf = (question: number, completion: number) =>
+    ofRanks.reduce((sum, theirs) => sum + Number(theirs[question]![completion]), 0);
+  return sums.map((each, question) => each.map((_, completion) => sumOf(question, completion)));
 }
-
-const sumOf = (all: readonly string[][][], question: number, completion: number): number =>
-  all.reduce((sum, theirs) => sum + Number(theirs[question]![completion]), 0);
 
 /** Index of the smallest value; of equal values, the first. -1 if all are NaN. */
 const least = (values: readonly number[]): number =>

@@ -1,12 +1,15 @@
-// The mean loss of a model over batches of tokens. Does not change the state that training keeps between steps.
+// The losses of a model: their mean over batches of tokens, of each token of a text, of each sequence of a set. Nothing here changes
+// the state that training keeps between steps.
 import { checkArguments, checkGiven, whole } from '../../base/checks/given.ts';
 import { gpt2Error, InterruptedError, ShapeError } from '../../base/errors.ts';
 import { writeBatch } from '../../data/batches/batch.ts';
 import type { Batch } from '../../data/batches/loader.ts';
+import type { SequenceSet } from '../../data/batches/sequences.ts';
 import type { ActivationSet } from '../../model/activations.ts';
 import { forward } from '../../model/forward.ts';
 import { headForward } from '../../model/head.ts';
 import type { Model } from '../../model/model.ts';
+import type { Ranks } from '../../ranks/ranks.ts';
 
 /** `batch` x `sequence` tokens (B x T) must fit in the model's activations. */
 interface Sizes {
@@ -33,8 +36,8 @@ export async function meanLoss(model: Model, sizes: Sizes, nextBatch: () => Batc
 
 /**
  * The sum of all losses in nats, and the number of targets that are not -1. The sum is in double, so its rounding is negligible,
- * and sums over some of the batches can be added.
- * @throws ShapeError as `meanLoss`; InterruptedError if `signal` is aborted before the last batch
+ * and sums over some of the batches can be added. Once `signal` is aborted, leaves out the batches that remain.
+ * @throws ShapeError as `meanLoss`
  */
 export async function summedLoss(
   model: Model,
@@ -45,8 +48,7 @@ export async function summedLoss(
   const activations = model.activations.at(B, T);
   const values = new Float32Array(B * T);
   let [sum, targets] = [0, 0];
-  for (let index = 0; index < batches; index++) {
-    if (signal?.aborted) throw new InterruptedError(`stopped after ${index} of ${batches} batches`);
+  for (let index = 0; index < batches && !signal?.aborted; index++) {
     targets += await runBatch(model, activations, nextBatch, values);
     for (const loss of values) sum += loss;
   }
@@ -93,4 +95,92 @@ export function runBatch(model: Model, activations: ActivationSet, nextBatch: ()
     activations.model.losses.readInto(losses);
     return targets;
   });
+}
+
+/** The ranks that share an evaluation, the signal that stops the evaluation, and a callback for its progress. */
+export interface WorkOptions {
+  /** Ranks that share the work; all get the same result. */
+  readonly ranks?: Ranks | undefined;
+  /** Aborting the signal on any rank stops all ranks. */
+  readonly signal?: AbortSignal | undefined;
+  /** Called after each batch with the number of finished sequences and of all sequences of this rank. */
+  readonly progress?: ((done: number, all: number) => void) | undefined;
+}
+
+interface SequenceOptions extends WorkOptions {
+  /** Number of sequences that run together, at most as many as the model's activations hold. */
+  readonly batch: number;
+  /** Number of bytes of each token's text, by token id; undefined if unknown. */
+  readonly lengths: Uint8Array | undefined;
+}
+
+export interface SequenceLosses {
+  /** Mean over the predicted tokens, in nats. */
+  readonly loss: number;
+  /** Standard error of `loss`, from the spread of the sequences' losses; undefined for a single sequence. */
+  readonly standardError: number | undefined;
+  readonly tokens: number;
+  /** Bytes of the predicted tokens' text, without end of text; undefined if unknown. */
+  readonly bytes: number | undefined;
+  readonly losses: Float64Array;
+}
+
+/** The values of all ranks. @throws InterruptedError, on every rank, if the signal is aborted on any rank */
+export async function gather<V>({ ranks, signal }: WorkOptions, value: V): Promise<V[]> {
+  const sent = signal?.aborted ? null : value;
+  const all = ranks ? await ranks.allGather(sent) : [sent];
+  if (all.every((each) => each !== null)) return all;
+  throw new InterruptedError('stopped before all losses were computed');
+}
+
+/**
+ * The loss of each sequence of a set, and their mean. Neither depends on how sequences are divided into batches and between ranks:
+ * each sequence is summed alone, in double, and the sums are added in the order of the set.
+ * @throws InterruptedError as `gather`; ShapeError if a sequence does not fit
+ */
+export async function sequenceLosses(
+  model: Model,
+  set: SequenceSet,
+  options: SequenceOptions,
+): Promise<SequenceLosses> {
+  const { lengths } = options;
+  const ofRank = await lossesOfRank(model, set, options);
+  // Send losses as base64: JSON lacks NaN, and needs many characters for all digits of a double.
+  const encoded = Buffer.from(ofRank.losses.buffer).toString('base64');
+  const all = await gather(options, { ...ofRank, losses: encoded });
+  const decoded = (text: string) => new Float64Array(Uint8Array.from(Buffer.from(text, 'base64')).buffer);
+  const losses = Float64Array.from(all.flatMap(({ losses }) => [...decoded(losses)]));
+  const mean = meanOf(losses);
+  const variance = meanOf(losses.map((loss) => (loss - mean) ** 2));
+  return {
+    loss: mean,
+    standardError: losses.length > 1 ? Math.sqrt(variance / (losses.length - 1)) : undefined,
+    tokens: losses.length * set.sequence,
+    bytes: lengths && all.reduce((sum, { bytes }) => sum + bytes, 0),
+    losses,
+  };
+}
+
+const meanOf = (values: Float64Array): number => values.reduce((sum, value) => sum + value, 0) / values.length;
+
+/** The losses of this rank's share of the set, which may be empty. */
+async function lossesOfRank(model: Model, set: SequenceSet, options: SequenceOptions) {
+  const { batch, lengths, ranks, signal, progress } = options;
+  const { sequence, count } = set;
+  const { rank, count: parts } = ranks ?? { rank: 0, count: 1 };
+  const [first, end] = [rank, rank + 1].map((part) => Math.floor((part * count) / parts)) as [number, number];
+  const losses = new Float64Array(end - first);
+  const values = new Float32Array(Math.min(batch, losses.length) * sequence);
+  let bytes = 0;
+  for (let done = 0; done < losses.length && !signal?.aborted; ) {
+    const rows = Math.min(batch, losses.length - done);
+    const read = set.read(first + done, rows);
+    if (lengths) for (const token of read.targets) bytes += lengths[token]!;
+    const found = values.subarray(0, rows * sequence);
+    await runBatch(model, model.activations.at(rows, sequence), () => read, found);
+    for (let at = 0; at < found.length; at++) losses[done + Math.floor(at / sequence)]! += found[at]!;
+    done += rows;
+    progress?.(done, losses.length);
+  }
+  return { losses: losses.map((sum) => sum / sequence), bytes };
 }

@@ -2,8 +2,7 @@
 import { gpt2Error, InterruptedError, ShapeError } from '../../base/errors.ts';
 import { startPosition } from '../../data/batches/order.ts';
 import { scoreHellaswag } from '../../inference/evaluate/hellaswag.ts';
-import { summedLoss } from '../../inference/evaluate/mean-loss.ts';
-import { sequenceLosses } from '../../inference/evaluate/sequence-losses.ts';
+import { gather, sequenceLosses, summedLoss } from '../../inference/evaluate/mean-loss.ts';
 import { generate } from '../../inference/sample/generate.ts';
 import type { KeyValueCache } from '../../model/key-value-cache.ts';
 import { isRoot } from '../../ranks/ranks.ts';
@@ -86,25 +85,11 @@ async function meanOfBatches({ trained, ranks }: Run, validation: ValidationBatc
     summedLoss(trained.model, { batch, sequence, batches: count }, () => loader.next(), signal);
   // A repeated batch has the same loss: each batch is computed once and weighted by its number of repeats.
   const [rounds, more] = [Math.floor(batches / different), batches % different];
-  let ofRank: { sum: number; targets: number } | InterruptedError;
-  try {
-    ofRank = await sumOf(more);
-    if (rounds > 0) {
-      const rest = await sumOf(different - more);
-      const both = (name: 'sum' | 'targets', first = ofRank as typeof rest) =>
-        (rounds + 1) * first[name] + rounds * rest[name];
-      ofRank = { sum: both('sum'), targets: both('targets') };
-    }
-  } catch (error) {
-    if (!(error instanceof InterruptedError)) throw error;
-    ofRank = error;
-  }
+  const first = await sumOf(more);
+  const rest = await sumOf(rounds > 0 ? different - more : 0);
+  const ofRank = (name: 'sum' | 'targets') => (rounds + 1) * first[name] + rounds * rest[name];
   // Send the sum as text, because JSON has no NaN.
-  const sent = ofRank instanceof InterruptedError ? null : { ...ofRank, sum: String(ofRank.sum) };
-  const all = (await ranks?.allGather(sent)) ?? [sent];
-  if (!all.every((each) => each !== null)) {
-    throw ofRank instanceof InterruptedError ? ofRank : new InterruptedError('another rank was asked to stop');
-  }
+  const all = await gather({ ranks, signal }, { sum: String(ofRank('sum')), targets: ofRank('targets') });
   const parts = all.slice(0, validation.ranks);
   const tokens = parts.reduce((sum, { targets }) => sum + targets, 0);
   if (tokens === 0) throw gpt2Error`the validation has no target to predict: all are -1`;
