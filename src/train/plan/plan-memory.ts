@@ -11,6 +11,9 @@ import { Communicator } from '../../native/communicator.ts';
 import { Device, type DeviceOptions } from '../../native/device.ts';
 import { callCards } from '../../ops/kernels/card-scratch.ts';
 import type { LoadedCard } from '../../ops/kernels/kernel-card.ts';
+import type { OptimizerChoice } from '../../optimizer/assign.ts';
+import type { DefaultedOptions, ResolvedOptions } from '../../options/table.ts';
+import type { Tokenizer } from '../../tokenizer/tokenizer.ts';
 import { BackgroundWriter } from '../../weights/checkpoint/background.ts';
 import { createTraining, type TrainingSizes } from '../step/training.ts';
 
@@ -19,6 +22,22 @@ export interface PlanSizes extends TrainingSizes {
   /** Rows of the buffer for gradients that a rank receives from others (`Communicator.parts`). Default: the maximum, `shares`. */
   readonly parts?: number | undefined;
 }
+
+/** The number of ranks between which ZeRO-1 divides the optimizer state; 1 with --zero 0. */
+export const sharesOf = ({ ranks, zero }: Pick<ResolvedOptions, 'ranks' | 'zero'>): number => (zero === 1 ? ranks : 1);
+
+/** The sizes of a run without B, the batch, from its options. `rows` is undefined if no option says how many sequences a step has. */
+export const sizesOf = (
+  options: Omit<DefaultedOptions, 'batch' | 'recompute'> & { readonly recompute?: Recompute | undefined },
+  found: { readonly tokenizer: Tokenizer | undefined; optimizer: OptimizerChoice; cards: readonly LoadedCard[] },
+) => {
+  const { sequence: T, totalBatch, recompute, maxMemory, ranks, sampleEvery } = options;
+  const { tokenizer, optimizer, cards } = found;
+  const rows = totalBatch && totalBatch / T / ranks;
+  // A run samples text only if a known tokenizer can decode the tokens.
+  const samples = sampleEvery > 0 && tokenizer !== undefined;
+  return { T, optimizer, rows, recompute, samples, shares: sharesOf(options), cards, ranks, maxMemory };
+};
 
 /**
  * Creates a run's model and trainer on an absent device, which counts bytes but allocates nothing. The dtype of gradients depends on

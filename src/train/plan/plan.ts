@@ -11,13 +11,12 @@ import { availableMemory, hostMemory, reserveOf } from '../../model/memory.ts';
 import { parameterCount } from '../../model/parameters.ts';
 import type { Device } from '../../native/device.ts';
 import { loadFolders } from '../../ops/kernels/card-hash.ts';
-import type { LoadedCard } from '../../ops/kernels/kernel-card.ts';
 import { nameSources, resolveSources, type Sources } from '../../options/sources.ts';
 import type { ResolvedOptions, TrainOptions } from '../../options/table.ts';
 import { measureStep } from './measure.ts';
 import { type Outlook, outlookOf, outlookWarnings, stepsOf } from './outlook.ts';
-import { checkMemory, openPlanned, plannedMemory } from './plan-memory.ts';
-import { type Resolved, resolveOptions, sharesOf, takesSamples } from './resolve-options.ts';
+import { checkMemory, openPlanned, plannedMemory, sharesOf, sizesOf } from './plan-memory.ts';
+import { type Resolved, resolveOptions } from './resolve-options.ts';
 
 /** The result of --dry-run. */
 export interface TrainingPlan extends Outlook {
@@ -79,7 +78,7 @@ export async function planSources(
   using device = openPlanned(deviceOptions, options.for);
   const { batch, sequence, accumulation, ranks, recompute } = options;
   const cards = await loadFolders(options.kernels);
-  const sizes = memorySizes(options, { ...resolved, cards });
+  const sizes = { ...sizesOf(options, { ...resolved, cards }), B: batch };
   const refusal = attempt(() => checkMemory(device, config, sizes));
   const { memory, copyBytes: checkpointBytes } = plannedMemory(device, config, sizes);
   const lengths = lengthsOf(resolved);
@@ -137,23 +136,6 @@ function addTokens(sum: number, path: string): number {
 /** Whether saves first copy the state to host memory. On one CPU without --save-every, training waits for the only save: no copy. */
 const savesFromCopy = (options: ResolvedOptions, { description }: Device): boolean =>
   description.library === 'cuda' || options.saveEvery !== 0 || sharesOf(options) > 1;
-
-export const memorySizes = (
-  options: ResolvedOptions,
-  found: Pick<Resolved, 'tokenizer' | 'optimizer'> & { readonly cards: readonly LoadedCard[] },
-) => {
-  const { tokenizer, optimizer, cards } = found;
-  const { batch, sequence, totalBatch, recompute, maxMemory, ranks, sampleEvery } = options;
-  return {
-    ...{ optimizer, cards, B: batch, T: sequence },
-    rows: totalBatch / sequence / ranks,
-    ranks,
-    shares: sharesOf(options),
-    recompute,
-    maxMemory,
-    samples: takesSamples(sampleEvery, tokenizer),
-  };
-};
 
 /** Describes a device: "cpu avx512 fp32 (no AMX for bf16), 4 threads", "cuda portable bf16, NVIDIA H100 80GB HBM3" */
 export function describeDevice({ description, dtype }: Device): string {

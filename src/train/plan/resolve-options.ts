@@ -38,7 +38,7 @@ import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
 import { modelPaths } from '../../weights/formats/formats.ts';
 import { hubName } from '../../weights/formats/hub.ts';
 import { checkpointWeights, refuseOtherTokenizer, resolveWeights, type Weights } from '../../weights/weights.ts';
-import { chooseBatch } from './plan-memory.ts';
+import { chooseBatch, sizesOf } from './plan-memory.ts';
 import type { ProgramParts } from './program-parts.ts';
 import { mergeRun, mergeUnverified } from './resume.ts';
 
@@ -165,13 +165,6 @@ export function wantedRanks(asked: TrainOptions): number {
   return ranks;
 }
 
-/** The number of ranks between which ZeRO-1 divides the optimizer state; 1 with --zero 0. */
-export const sharesOf = ({ ranks, zero }: Pick<ResolvedOptions, 'ranks' | 'zero'>): number => (zero === 1 ? ranks : 1);
-
-/** Whether a run samples text: only if --sample-every is set and a known tokenizer can decode the tokens. */
-export const takesSamples = (sampleEvery: number, tokenizer: Tokenizer | undefined): boolean =>
-  sampleEvery > 0 && tokenizer !== undefined;
-
 /** The tokenizer from the file of the starting weights, else of the data. Without a file, the built-in one for this vocabulary size. */
 const tokenizerOfRun = (
   config: Pick<ModelConfig, 'vocabularySize'>,
@@ -236,18 +229,12 @@ function refuseOtherParts({ path, model }: Weights, asked: TrainOptions): void {
 async function batchOf(
   merged: TrainOptions,
   { batch, ...options }: DefaultedOptions,
-  found: Pick<Resolved, 'config' | 'tokenizer' | 'optimizer'> & { device: DeviceOptions },
+  { device, config, ...found }: Pick<Resolved, 'config' | 'tokenizer' | 'optimizer'> & { device: DeviceOptions },
 ): Promise<{ batch: number } | ReturnType<typeof chooseBatch>> {
-  const { device, config, tokenizer, optimizer } = found;
   if (batch !== 'auto') return { batch };
-  const { sequence: T, totalBatch, maxMemory, ranks } = options;
-  const rows = totalBatch === undefined ? undefined : totalBatch / T / ranks;
-  const samples = takesSamples(options.sampleEvery, tokenizer);
-  const { recompute } = merged;
-  const shares = sharesOf(options);
   const cards = await loadFolders(options.kernels);
-  const gpu = options.for;
-  return chooseBatch(device, config, { T, optimizer, rows, recompute, samples, maxMemory, shares, cards, gpu });
+  const sizes = sizesOf({ ...options, recompute: merged.recompute }, { ...found, cards });
+  return chooseBatch(device, config, { ...sizes, gpu: options.for });
 }
 
 function announceStart(

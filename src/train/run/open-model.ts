@@ -7,8 +7,7 @@ import { reserveScratch } from '../../ops/kernels/use-cards.ts';
 import type { Configuration } from '../../options/table.ts';
 import { BackgroundWriter } from '../../weights/checkpoint/background.ts';
 import { loadOptimizer } from '../../weights/checkpoint/read-checkpoint.ts';
-import { memorySizes } from '../plan/plan.ts';
-import { cardNotices, checkMemory, dtypeNotices, trainingPlan } from '../plan/plan-memory.ts';
+import { cardNotices, checkMemory, dtypeNotices, sizesOf, trainingPlan } from '../plan/plan-memory.ts';
 import { createTraining } from '../step/training.ts';
 import { connectDevices } from './connect.ts';
 import type { Opening } from './opening.ts';
@@ -24,7 +23,7 @@ export async function openModel(
   // Connections between ranks take device memory, so they are opened before the memory check.
   const connection = ranks && (await connectDevices(ranks, device, options.overlap, notice));
   const { communicator, overlap = options.overlap } = connection ?? {};
-  const sizes = memorySizes(options, { tokenizer, cards, optimizer });
+  const sizes = { ...sizesOf(options, { tokenizer, cards, optimizer }), B: options.batch };
   checkMemory(device, config, { ...sizes, parts: communicator?.parts });
   reserveScratch(device, trainingPlan(device, config, sizes));
   for (const sentence of [...dtypeNotices(device), ...cardNotices(device, config, sizes)]) notice(sentence);

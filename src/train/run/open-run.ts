@@ -20,7 +20,7 @@ import { timeName } from '../../runs/paths.ts';
 import { RunLog } from '../../runs/writer.ts';
 import { checkpointHash } from '../../weights/checkpoint/directory.ts';
 import { describeDevice } from '../plan/plan.ts';
-import { type Resolved, takesSamples } from '../plan/resolve-options.ts';
+import type { Resolved } from '../plan/resolve-options.ts';
 import { openData, type RunData } from './data.ts';
 import { openModel } from './open-model.ts';
 import type { Opening } from './opening.ts';
@@ -71,10 +71,9 @@ export async function openRun(opening: Opening): Promise<Run> {
 
 /** Prints a notice if no tokenizer for text samples is known. Calls a known tokenizer once, because its package may be missing. */
 function prepareSamples({ options, config, tokenizer }: Resolved, notice: (text: string) => void): void {
-  if (takesSamples(options.sampleEvery, tokenizer)) tokenizer?.decode?.([]);
-  else if (options.sampleEvery > 0) {
-    notice(`samples are off: no tokenizer has a vocabulary of ${config.vocabularySize} tokens`);
-  }
+  if (options.sampleEvery === 0) return;
+  if (tokenizer) tokenizer.decode?.([]);
+  else notice(`samples are off: no tokenizer has a vocabulary of ${config.vocabularySize} tokens`);
 }
 
 /** Prints a notice if --lr 0 trains nothing, or if a new number of steps makes a resumed run's learning rate rise. */
