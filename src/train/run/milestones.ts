@@ -34,30 +34,29 @@ export function milestonesAt(
   const { validation, hellaswag } = run.data;
   const { model, cache } = run.trained;
   const milestones: Milestone[] = [];
-  const add = (kind: Milestone['kind'], every: number, run: Milestone['run']) => milestones.push({ kind, every, run });
-  if (validation && isDue(options.valEvery, 'val')) {
+  const add = (kind: Milestone['kind'], every: number, run: Milestone['run']) => {
+    if (isDue(every, kind)) milestones.push({ kind, every, run });
+  };
+  if (validation)
     add('val', options.valEvery, async () => {
       const found = await validate(run, validation, step, signal).catch((error: unknown) => {
         throw error instanceof ShapeError ? new ShapeError(`the validation of step ${step}: ${error.message}`) : error;
       });
       log({ event: 'val', step, ...found });
     });
-  }
-  if (hellaswag && step > 0 && isDue(options.hellaswagEvery, 'hellaswag')) {
-    const { batch, sequence, hellaswagEvery } = options;
-    add('hellaswag', hellaswagEvery, async () => {
+  if (hellaswag && step > 0)
+    add('hellaswag', options.hellaswagEvery, async () => {
+      const { batch, sequence } = options;
       const { acc, accNorm, questions } = await scoreHellaswag(model, hellaswag, { batch, sequence, ranks, signal });
       log({ event: 'hellaswag', step, acc, accNorm, questions });
     });
-  }
-  if (cache && step > 0 && isDue(options.sampleEvery, 'sample')) {
+  if (cache && step > 0)
     add('sample', options.sampleEvery, async () => {
       // With several ranks, `signal` does not interrupt rank 0's sample, because the other ranks wait in the barrier below.
       if (isRoot(ranks))
         log({ event: 'sample', step, text: await sampleText(cache, run, step, ranks ? undefined : signal) });
       await ranks?.barrier();
     });
-  }
   return milestones;
 }
 
