@@ -9,22 +9,12 @@ import { numbersOf } from '../../ops/cases/case-numbers.ts';
 import { isWritten, type OpContract } from '../../ops/contract.ts';
 import { contracts } from '../../ops/ops.generated.ts';
 import { observedReplacements } from '../../ops/replacements.ts';
+import type { Capture } from '../../weights/checkpoint/capture.ts';
 import type { StepResult } from '../step/staging.ts';
 import type { Trainer } from '../step/trainer.ts';
 
 /** The first tensor with a number that is not finite, and the op that wrote it. */
-export interface Finding {
-  /** Index of the micro-batch in the step, from 0; absent if a weight was not finite before the step began. */
-  readonly microBatch?: number;
-  /** Index of the transformer layer, from 0; absent for embeddings, the last layernorm and the head. */
-  readonly layer?: number;
-  /** The op's C name, such as "gpt2_matmul_backward_input"; absent if `microBatch` is absent. */
-  readonly op?: string;
-  /** The op's argument in cuda/gpt2.h and the tensor's name, such as "din (dbranch)". If `op` is absent, a parameter's name. */
-  readonly tensor: string;
-  /** The first value in the tensor that is not finite. */
-  readonly value: 'NaN' | 'Infinity' | '-Infinity';
-}
+export type Finding = NonNullable<Capture['finding']>;
 
 /** Formats a finding: "micro-batch 0, layer 3: gpt2_matmul_forward wrote NaN to out (h.3.qkv)" */
 export function describeFinding({ microBatch, layer, op, tensor, value }: Finding): string {

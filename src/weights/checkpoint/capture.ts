@@ -52,12 +52,16 @@ const captureSchema = z.object({
   norm: result,
   /** sha256 over the step's gradients, in the order of the device's memory. */
   gradients: sha256,
-  /** The first tensor with a value that is not finite. */
+  /** The first tensor with a value that is not finite, and the op that wrote it. */
   finding: z
     .object({
+      /** Index of the micro-batch in the step, from 0; absent if a weight was not finite before the step began. */
       microBatch: count.optional(),
+      /** Index of the transformer layer, from 0; absent for embeddings, the last layernorm and the head. */
       layer: count.optional(),
+      /** The op's C name, such as "gpt2_matmul_backward_input"; absent if `microBatch` is absent. */
       op: z.string().optional(),
+      /** The op's argument in cuda/gpt2.h and the tensor's name, such as "din (dbranch)". If `op` is absent, a parameter's name. */
       tensor: z.string(),
       value: notFinite,
     })
