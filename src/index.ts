@@ -58,8 +58,7 @@ export type { TrainHooks, TrainResult } from './train/run/hooks.ts';
 export { learningRateAt, type Schedule } from './train/run/schedule.ts';
 export type { StepResult, UpdateLimits } from './train/step/staging.ts';
 export { type BegunStep, Trainer, type TrainerOptions } from './train/step/trainer.ts';
-export { train } from './train/train.ts';
-export { trainEvents } from './train/train-events.ts';
+export { train, trainEvents } from './train/train.ts';
 
 // optimizers
 

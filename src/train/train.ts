@@ -1,14 +1,16 @@
 // Runs a training from its options to the last checkpoint, in a single process or as one of several ranks.
+import { Readable } from 'node:stream';
 import { attempt, Gpt2Error, gpt2Error, InterruptedError, UsageError, usageError, words } from '../base/errors.ts';
 import { nameSources, resolveSources, type Sources } from '../options/sources.ts';
 import { isRoot, Ranks } from '../ranks/ranks.ts';
 import { refuseBusyRun, whileIdle } from '../runs/lock.ts';
 import { checkpointsFolder } from '../runs/paths.ts';
 import { eventsAt, readRun } from '../runs/reader.ts';
+import type { RunEvent } from '../runs/schema.ts';
 import { tidy } from '../weights/checkpoint/write.ts';
 import { type ProgramOptions, type ProgramParts, splitParts } from './plan/program-parts.ts';
 import { type Resolved, resolveOptions } from './plan/resolve-options.ts';
-import { checkHooks, guardHooks, StoppedError, type TrainHooks, type TrainResult } from './run/hooks.ts';
+import { boundHooks, checkHooks, guardHooks, StoppedError, type TrainHooks, type TrainResult } from './run/hooks.ts';
 import { oneGpu, openRun } from './run/open-run.ts';
 import { Resources } from './run/opening.ts';
 import { Session } from './run/session.ts';
@@ -35,6 +37,44 @@ export async function train(options: ProgramOptions, hooks: TrainHooks = {}): Pr
   const { options: plain, parts } = splitParts(options);
   if (plain.json) throw usageError`json has no effect in train(), which prints nothing; take the json of onEvent`;
   return trainSources(resolveSources(plain), hooks, parts);
+}
+
+/**
+ * Trains as the options say, yields each event once it is in the run log, and returns the result of the run. Leaving the loop early
+ * saves the run and stops it after the step in progress, as Ctrl-C does.
+ * @throws as `train`
+ * @example
+ * const small = { layers: 2, channels: 64, heads: 2, device: 'cpu', batch: 2, sequence: 32 };
+ * for await (const event of trainEvents({ ...small, steps: 2, valEvery: 0, out: 'runs/events' })) {
+ *   if (event.event === 'train') console.log(event.step, event.loss);
+ * }
+ */
+export async function* trainEvents(
+  options: ProgramOptions,
+  hooks: Omit<TrainHooks, 'signal' | 'onEvent'> = {},
+): AsyncGenerator<RunEvent, TrainResult> {
+  const controller = new AbortController();
+  const events = new Readable({ objectMode: true, read() {} });
+  const onEvent = (event: RunEvent) => void events.push(event);
+  checkHooks(hooks);
+  for (const name of ['signal', 'onEvent'] as const) {
+    if ((hooks as TrainHooks)[name])
+      throw usageError`trainEvents() takes no ${name}: it yields the events, and leaving its loop stops the run; train() takes ${name}`;
+  }
+  const run = train(options, { ...boundHooks(hooks), signal: controller.signal, onEvent }).finally(() =>
+    events.push(null),
+  );
+  // `await run` below throws the error; until then the rejection must not count as unhandled.
+  run.catch(() => {});
+  try {
+    yield* events as AsyncIterable<RunEvent>;
+    return await run;
+  } finally {
+    controller.abort(0);
+    await run.catch((error) => {
+      if (!(error instanceof StoppedError)) throw error;
+    });
+  }
 }
 
 /** Trains as `train` does, from options already merged with --config, --preset and --recipe. */
