@@ -121,7 +121,9 @@ function findFiles(
   const valShards = batches || validation || options.valEvery === 0 ? [] : findShards(data, 'val');
   if (start) refuseOtherParts(start, merged);
   const { vocabularySize = gpt2VocabularySize } = start?.model ?? dataset ?? {};
-  const tokenizer = tokenizerOfRun({ vocabularySize }, start, dataset && readDatasetTokenizer(data, dataset));
+  // The tokenizer from the file of the starting weights, else of the data. Without a file, the built-in one for this vocabulary size.
+  const named = [start?.tokenizer, dataset && readDatasetTokenizer(data, dataset)];
+  const tokenizer = named.find((each) => each?.file !== undefined) ?? tokenizerOf({ vocabularySize });
   const config = modelConfig(options, start, vocabularySize, tokenizer);
   checkDtype(config, options.dtype);
   if (start) refuseOtherTokenizer(start, data, dataset);
@@ -164,13 +166,6 @@ export function wantedRanks(asked: TrainOptions): number {
   refuseRanks(completeOptions(merged, kind), kind);
   return ranks;
 }
-
-/** The tokenizer from the file of the starting weights, else of the data. Without a file, the built-in one for this vocabulary size. */
-const tokenizerOfRun = (
-  config: Pick<ModelConfig, 'vocabularySize'>,
-  start: Weights | undefined,
-  data: Tokenizer | undefined,
-) => [start?.tokenizer, data].find((tokenizer) => tokenizer?.file !== undefined) ?? tokenizerOf(config);
 
 function withRanks(asked: TrainOptions, { ranks }: Place): TrainOptions {
   if (asked.ranks === undefined || asked.ranks === ranks) return { ...asked, ranks };
