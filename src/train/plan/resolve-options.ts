@@ -34,16 +34,15 @@ import {
 import { type Place, threadsOf } from '../../ranks/place.ts';
 import { refuseUnsaved } from '../../runs/existing.ts';
 import { type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
-import type { FoundCheckpoint } from '../../weights/checkpoint/directory.ts';
 import { modelPaths } from '../../weights/formats/formats.ts';
 import { hubName } from '../../weights/formats/hub.ts';
 import { checkpointWeights, refuseOtherTokenizer, resolveWeights, type Weights } from '../../weights/weights.ts';
 import { chooseBatch, sizesOf } from './plan-memory.ts';
 import type { ProgramParts } from './program-parts.ts';
-import { mergeRun, mergeUnverified } from './resume.ts';
+import { mergeRun, mergeUnverified, type Resumed } from './resume.ts';
 
 /** A run's options, and the model and files that the options name, before data and device are opened. */
-export interface Resolved {
+export interface Resolved extends Pick<Required<Resumed>, 'checkpoint' | 'changes'> {
   readonly options: ResolvedOptions;
   readonly deviceOptions: DeviceOptions;
   readonly config: ModelConfig;
@@ -51,10 +50,6 @@ export interface Resolved {
   readonly optimizer: OptimizerChoice;
   /** Undefined if unknown; tokens then cannot be decoded to text. */
   readonly tokenizer: Tokenizer | undefined;
-  /** The checkpoint from which a resumed run continues. */
-  readonly checkpoint: FoundCheckpoint | undefined;
-  /** Notices about options whose values differ from the values in the resumed run. */
-  readonly changes: readonly string[];
   /** Weights that the run starts from; undefined for random weights. */
   readonly start: Weights | undefined;
   readonly trainShards: string[];

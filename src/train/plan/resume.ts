@@ -19,8 +19,9 @@ import {
 } from '../../weights/checkpoint/directory.ts';
 import { manifestFile } from '../../weights/files/names.ts';
 
-interface Resumed {
+export interface Resumed {
   readonly options: TrainOptions;
+  /** The checkpoint from which a resumed run continues. */
   readonly checkpoint: FoundCheckpoint | undefined;
   /** Notices about options whose values differ from the values in the resumed run. */
   readonly changes?: readonly string[];

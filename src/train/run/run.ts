@@ -19,12 +19,7 @@ export interface Run {
   readonly tokenizer: Resolved['tokenizer'];
   /** Undefined if the run has a single process. */
   readonly ranks: Ranks | undefined;
-  readonly span: {
-    readonly steps: number;
-    readonly startStep: number;
-    /** The step at which this process stops: `steps`, or --stop-after. */
-    readonly lastStep: number;
-  };
+  readonly span: Pick<RunDescription, 'steps' | 'startStep' | 'lastStep'>;
   readonly data: RunData;
   readonly trained: Omit<RunModel, 'configuration'>;
   readonly folder: RunFolder;

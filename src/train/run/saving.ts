@@ -9,14 +9,13 @@ import { WriterError } from '../../weights/checkpoint/background.ts';
 import type { SaveResult } from '../../weights/checkpoint/write.ts';
 import { WeightsError } from '../../weights/files/layout.ts';
 import type { Events } from './events.ts';
-import type { Run } from './run.ts';
 import { once, type Repeat, type SavedRun, stateWriterOf } from './state-writer.ts';
 
 /** Milliseconds between two attempts to save after a disk error. */
 const retryMilliseconds = 5000;
 
 export class Saving {
-  readonly #run: SavedRun & Pick<Run, 'ranks'>;
+  readonly #run: SavedRun;
   readonly #isRoot: boolean;
   readonly #events: Events;
   /** A failed `saveNow` is retried until this signal is aborted; undefined: no retries. */
@@ -28,7 +27,7 @@ export class Saving {
   #lastSave = performance.now();
   readonly #state: ReturnType<typeof stateWriterOf>;
 
-  constructor(run: SavedRun & Pick<Run, 'ranks'>, events: Events, signal: AbortSignal | undefined) {
+  constructor(run: SavedRun, events: Events, signal: AbortSignal | undefined) {
     this.#run = run;
     this.#isRoot = isRoot(run.ranks);
     this.#events = events;

@@ -34,7 +34,7 @@ interface Save {
 }
 
 /** The fields of a run from which a checkpoint is made. */
-export type SavedRun = Pick<Run, 'options' | 'tokenizer' | 'data' | 'trained' | 'folder'>;
+export type SavedRun = Pick<Run, 'options' | 'tokenizer' | 'ranks' | 'data' | 'trained' | 'folder'>;
 
 export function stateWriterOf({ options, tokenizer, data, trained, folder }: SavedRun, notice: (text: string) => void) {
   const { model, trainer, writer } = trained;
