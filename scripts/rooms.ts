@@ -19,17 +19,16 @@ export const rooms: Readonly<Record<string, Room>> = {
   native: {
     purpose: 'library loading, devices and their memory, tensors; the only room that uses FFI',
     imports: ['base'],
-    open: `absent-device bindings.generated communicator compiler-output demangle device element-types file-lock
-      find-library generator gpu-energy koffi last-resort nvrtc select-device start-thread temporary-folder tensor`,
+    open: `absent-device bindings.generated communicator device element-types file-lock find-library generator
+      gpu-energy koffi last-resort nvrtc select-device start-thread temporary-folder tensor`,
   },
   ops: {
     purpose:
       "one function per op, generated: a shape check, then one native call; `cases/`: each op's sizes, formula in double and tolerances; `kernels/`: kernels of a user",
     imports: ['native'],
     open: `cases/case-numbers cases/index cases/op-case cases/prepared-case cases/run-case collectives contract
-      enqueue ops.generated replacements variants kernels/brackets kernels/card-hash kernels/card-scratch
-      kernels/compile kernels/compiler kernels/import-card kernels/kernel-card kernels/kernels kernels/signature
-      kernels/use-cards`,
+      ops.generated replacements variants kernels/brackets kernels/card-hash kernels/card-scratch kernels/compile
+      kernels/compiler kernels/import-card kernels/kernel-card kernels/kernels kernels/signature kernels/use-cards`,
   },
   model: {
     purpose:
@@ -41,7 +40,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   optimizer: {
     purpose: 'the interface of optimizers, AdamW and Muon',
     imports: ['model'],
-    open: 'adamw assign choose muon optimizer state',
+    open: 'adamw assign choose muon state',
   },
   tokenizer: {
     purpose: 'from text to tokens and back',

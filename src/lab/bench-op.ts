@@ -1,7 +1,7 @@
 // Times a user's kernel and the library's op on the tensors of a real training step.
 import type { Device } from '../native/device.ts';
 import type { OpCases } from '../ops/cases/op-case.ts';
-import { workspaceOf } from '../ops/enqueue.ts';
+import { workspaceOf } from '../ops/contract.ts';
 import { replacementOf } from '../ops/replacements.ts';
 import { readClocks, toolsName } from '../report/machine-load.ts';
 import { enqueueAgain, workOf } from './bench/op-times.ts';
@@ -79,7 +79,7 @@ export async function benchOp(
   };
   const results: OpBench[] = [];
   for (const [sizes, [call, ...others]] of groups) {
-    device.reserveWorkspace(workspaceOf(device, variant.op, call!.given));
+    device.reserveWorkspace(workspaceOf(device, variant.op, call!.args));
     const ours = (isBrief && oursOf.get(call!)) || (await times(() => enqueueAgain(device, call!)));
     oursOf.set(call!, ours);
     const own = await times(() => replacement(call!.given, call!.args));

@@ -3,8 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { gpt2Error, orElse } from '../base/errors.ts';
-import { demangled } from '../native/demangle.ts';
-import { findTool } from '../native/nvrtc.ts';
+import { demangled, findTool } from '../native/nvrtc.ts';
 import { compiledFile, type KernelSource } from '../ops/kernels/compile.ts';
 import { parseSignature } from '../ops/kernels/signature.ts';
 

@@ -1,10 +1,11 @@
-// Loads NVRTC, NVIDIA's compiler as a library, which compiles CUDA source to a cubin or PTX without a GPU or a toolkit.
+// Loads NVRTC, NVIDIA's compiler as a library, which compiles CUDA source to a cubin or PTX without a GPU or a toolkit. Finds programs
+// of the toolkit, and demangles the names of kernels.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { LibraryHandle } from 'koffi';
 import { explained, Gpt2Error, orElse } from '../base/errors.ts';
-import type { CompilerOutput } from './compiler-output.ts';
+import { lazily } from '../base/lazily.ts';
 import { loadShared } from './koffi.ts';
 
 type Nvrtc = ReturnType<typeof bind>;
@@ -41,7 +42,13 @@ function* candidates(): Generator<string> {
   for (const folder of inPythonPackages('lib')) yield* inFolder(folder);
 }
 
-let found: Nvrtc | null | undefined;
+const found = lazily(() => {
+  for (const path of candidates()) {
+    const made = orElse(undefined, () => open(path));
+    if (made) return made;
+  }
+  return undefined;
+});
 
 /**
  * The NVRTC that GPT2_NVRTC_LIB names, else an NVRTC in the toolkit, the system or Python's packages; undefined if there is none.
@@ -49,16 +56,16 @@ let found: Nvrtc | null | undefined;
  */
 export function findNvrtc(): Nvrtc | undefined {
   const named = process.env.GPT2_NVRTC_LIB;
-  if (named) {
-    return explained(`${named} is not a usable NVRTC`, 'correct or unset GPT2_NVRTC_LIB', () => open(named));
-  }
-  if (found !== undefined) return found ?? undefined;
-  for (const path of candidates()) {
-    found = orElse(null, () => open(path));
-    if (found) return found;
-  }
-  return undefined;
+  if (!named) return found();
+  return explained(`${named} is not a usable NVRTC`, 'correct or unset GPT2_NVRTC_LIB', () => open(named));
 }
+
+// The C++ run-time library is present, because the native libraries need it.
+const runtime = process.platform === 'darwin' ? '/usr/lib/libc++abi.dylib' : 'libstdc++.so.6';
+const demangle = lazily(() => loadShared(runtime).func('__cxa_demangle', 'str', ['str', 'void *', 'void *', 'void *']));
+
+/** Demangles a C++ name: "_Z3addPfi" becomes "add(float*, int)". A name that is not mangled is returned unchanged. */
+export const demangled = (name: string): string => (demangle()(name, null, null, null) as string | null) ?? name;
 
 /**
  * C++ headers that kernels written for nvcc include, and NVRTC lacks. The replacements here declare only names that device code uses
@@ -139,7 +146,7 @@ function bind(library: LibraryHandle, path: string, folder: string | undefined) 
       name: string,
       options: readonly string[],
       kernels: readonly string[],
-      output: CompilerOutput,
+      output: keyof typeof readers,
     ): Buffer | string {
       const out = new BigUint64Array(1);
       const [texts, names] = [headerTexts.map(({ text }) => text), headerTexts.map(({ name }) => name)];

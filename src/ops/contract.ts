@@ -114,6 +114,24 @@ export function typeOn(device: Device, { type }: TensorContract): ElementType | 
   return type === 'fp32' || type === 'int32' || type === 'fp8' || type === 'int8' ? type : undefined;
 }
 
+/** Bytes that a function of the library for scratch computes from sizes. */
+export function scratch(
+  device: Device,
+  name: keyof Bindings,
+  sizes: Readonly<Record<string, number | boolean>>,
+): number {
+  const numbers = Object.fromEntries(Object.entries(sizes).map(([key, value]) => [key, Number(value)]));
+  const bytes = new BigInt64Array(1);
+  device.call(name as 'normScratch', { ...numbers, bytes } as never);
+  return Number(bytes[0]);
+}
+
+/** Bytes of workspace that a call needs. */
+export function workspaceOf(device: Device, op: OpContract, args: NativeArguments): number {
+  const needs = op.workspace?.(args);
+  return needs ? scratch(device, needs.name, needs.sizes) : 0;
+}
+
 export const holds = ({ argument, operator, value }: Where, args: NativeArguments): boolean =>
   (args[argument] === value) === (operator === '==');
 

@@ -67,23 +67,6 @@ export function nativeArguments(device: Device, op: OpContract, args: OpArgument
   return native;
 }
 
-/** Bytes of workspace that a call with these arguments needs. */
-export function workspaceOf(device: Device, op: OpContract, args: OpArguments): number {
-  const needs = op.workspace?.(nativeArguments(device, op, args));
-  return needs ? scratch(device, needs.name, needs.sizes) : 0;
-}
-
-export function scratch(
-  device: Device,
-  name: keyof Bindings,
-  sizes: Readonly<Record<string, number | boolean>>,
-): number {
-  const numbers = Object.fromEntries(Object.entries(sizes).map(([key, value]) => [key, Number(value)]));
-  const bytes = new BigInt64Array(1);
-  device.call(name as 'normScratch', { ...numbers, bytes } as never);
-  return Number(bytes[0]);
-}
-
 interface PassedTensor {
   readonly name: string;
   readonly contract: TensorContract;

@@ -3,8 +3,8 @@
 import type { Pointer } from '../native/bindings.generated.ts';
 import type { Tensor } from '../native/tensor.ts';
 import type { Device } from '../native/device.ts';
-import type { OpContract } from './contract.ts';
-import { enqueue, scratch } from './enqueue.ts';
+import { type OpContract, scratch } from './contract.ts';
+import { enqueue } from './enqueue.ts';
 
 export const contracts = {
   embeddingForward: {

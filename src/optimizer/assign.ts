@@ -11,6 +11,9 @@ import type { MatrixShape, Optimizer, StateRow } from './optimizer.ts';
 /** One optimizer for all parameters, or a function that returns a parameter's optimizer, always the same object for a parameter. */
 export type OptimizerChoice = Optimizer | ((parameter: Parameter) => Optimizer);
 
+/** An optimizer that changes nothing, for a trainer that only computes gradients. */
+export const noUpdate: Optimizer = { name: 'none', rows: [], scalars: [], enqueue() {} };
+
 /** A row of optimizer state, such as AdamW's m, and the run's parameters that have this state. */
 export interface AssignedRow {
   readonly optimizer: Optimizer;

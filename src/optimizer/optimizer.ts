@@ -71,6 +71,3 @@ export interface Optimizer {
    */
   enqueue(context: UpdateContext, parts: readonly UpdatePart[]): void;
 }
-
-/** An optimizer that changes nothing, for a trainer that only computes gradients. */
-export const noUpdate: Optimizer = { name: 'none', rows: [], scalars: [], enqueue() {} };

@@ -6,7 +6,7 @@ import { presetConfig } from '../../src/model/config.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
 import { Device, type DeviceOptions, type Dtype } from '../../src/native/device.ts';
 import { floats, norm } from '../../src/ops/cases/case-numbers.ts';
-import { noUpdate } from '../../src/optimizer/optimizer.ts';
+import { noUpdate } from '../../src/optimizer/assign.ts';
 import { weightsHash } from '../../src/train/run/weights-hash.ts';
 import { describeCuda, hasCudaDtype } from '../support/backends.ts';
 import { batches, makeTrainer, small } from '../support/gpu-training.ts';

@@ -15,7 +15,7 @@ import { loadFolders } from '../../src/ops/kernels/card-hash.ts';
 import { contracts } from '../../src/ops/ops.generated.ts';
 import { variantOf } from '../../src/ops/variants.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
-import { noUpdate } from '../../src/optimizer/optimizer.ts';
+import { noUpdate } from '../../src/optimizer/assign.ts';
 import { locate } from '../../src/train/failure/locate.ts';
 import { cardNotices } from '../../src/train/plan/plan-memory.ts';
 import { weightsHash } from '../../src/train/run/weights-hash.ts';

@@ -10,7 +10,7 @@ import { parameterCount, parameterTable, realCount } from '../../src/model/param
 import { Device } from '../../src/native/device.ts';
 import { floats } from '../../src/ops/cases/case-numbers.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
-import { noUpdate } from '../../src/optimizer/optimizer.ts';
+import { noUpdate } from '../../src/optimizer/assign.ts';
 import { Trainer } from '../../src/train/step/trainer.ts';
 import { describeBackends } from '../support/backends.ts';
 import {

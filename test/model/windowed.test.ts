@@ -17,7 +17,7 @@ import { castWeights, createModel, type Model } from '../../src/model/model.ts';
 import { parameterTable, realCount } from '../../src/model/parameters.ts';
 import { Device } from '../../src/native/device.ts';
 import { floats, Random } from '../../src/ops/cases/case-numbers.ts';
-import { noUpdate } from '../../src/optimizer/optimizer.ts';
+import { noUpdate } from '../../src/optimizer/assign.ts';
 import { replay } from '../../src/train/failure/replay.ts';
 import { Trainer } from '../../src/train/step/trainer.ts';
 import { captured, writeCapture } from '../../src/weights/checkpoint/capture.ts';

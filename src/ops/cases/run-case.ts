@@ -2,8 +2,8 @@
 // tensor, in place), and compares every output with the formula.
 import type { Device } from '../../native/device.ts';
 import { Tensor } from '../../native/tensor.ts';
-import { absentIn, isWritten, type TensorContract } from '../contract.ts';
-import { enqueue, workspaceOf } from '../enqueue.ts';
+import { absentIn, isWritten, type TensorContract, workspaceOf } from '../contract.ts';
+import { enqueue, nativeArguments } from '../enqueue.ts';
 import type { OpArguments } from '../replacements.ts';
 import {
   distance,
@@ -58,7 +58,7 @@ export async function runCase(
   const prepared = prepare(device, cases, sizes);
   const initial = without(prepared.drawn, calling.without);
   const { args, overwritten } = argumentsOf(device, cases, sizes, calling, { tensors, initial });
-  device.reserveWorkspace(workspaceOf(device, op, args));
+  device.reserveWorkspace(workspaceOf(device, op, nativeArguments(device, op, args)));
   const run = async () => {
     enqueue(device, op, args);
     await device.finished();

@@ -7,7 +7,6 @@ import { checkArguments, checkGiven } from '../../base/checks/given.ts';
 import { explained, UsageError } from '../../base/errors.ts';
 import { packageRoot } from '../../base/package-root.ts';
 import { isCompiled } from '../../base/wording.ts';
-import type { CompilerOutput } from '../../native/compiler-output.ts';
 import type { Device } from '../../native/device.ts';
 import { endAtSecondDemand } from '../../native/last-resort.ts';
 import { type Compiler, findCompiler, findNvcc, nvccProgram, type Source } from './compiler.ts';
@@ -74,7 +73,7 @@ const definesOf = ({ defines }: KernelSource) => ({ ELEMENT: 'float', GRADIENT: 
  * @param output for a GPU: "cubin", "ptx", or "log", the compiler's messages about registers, memory and spills
  * @throws as `compileKernels`
  */
-export function compiledFile(options: KernelSource, target: string, output: CompilerOutput = 'cubin'): string {
+export function compiledFile(options: KernelSource, target: string, output: 'cubin' | 'ptx' | 'log' = 'cubin'): string {
   const lists = { instantiate: 'texts', defines: 'object', includes: 'texts' } as const;
   checkGiven(options, {}, { file: 'text', source: 'text', ...lists, checks: 'switch' });
   const { file, source: text, instantiate = [], checks = true } = options;

@@ -3,7 +3,6 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, realpathSync, statSync, writeFileSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { CompileError, Gpt2Error, gpt2Error } from '../../base/errors.ts';
-import type { CompilerOutput } from '../../native/compiler-output.ts';
 import { findNvrtc, toolkits } from '../../native/nvrtc.ts';
 import { TemporaryFolder } from '../../native/temporary-folder.ts';
 import { includedFiles } from './includes.ts';
@@ -19,6 +18,9 @@ export interface Source {
   /** Compute capability of the GPU, "9.0", or "cpu". */
   readonly target: string;
 }
+
+/** A cubin, PTX, or the messages that the compiler prints. */
+type CompilerOutput = 'cubin' | 'ptx' | 'log';
 
 export interface Compiler {
   /** Name and version: "NVRTC 13.0". */

@@ -7,7 +7,7 @@ import { Device, type Dtype } from '../../native/device.ts';
 import { selectDevice } from '../../native/select-device.ts';
 import { cardHashes, loadFolders } from '../../ops/kernels/card-hash.ts';
 import { useCards } from '../../ops/kernels/use-cards.ts';
-import { noUpdate } from '../../optimizer/optimizer.ts';
+import { noUpdate } from '../../optimizer/assign.ts';
 import { captured, gradientsHash, readBatches, readCapture } from '../../weights/checkpoint/capture.ts';
 import { loadWeights } from '../../weights/checkpoint/read-checkpoint.ts';
 import { neededBytes } from '../plan/plan-memory.ts';

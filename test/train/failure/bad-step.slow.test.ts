@@ -10,7 +10,7 @@ import { castWeights } from '../../../src/model/model.ts';
 import { Device } from '../../../src/native/device.ts';
 import { Random } from '../../../src/ops/cases/case-numbers.ts';
 import { AdamW } from '../../../src/optimizer/adamw.ts';
-import { noUpdate } from '../../../src/optimizer/optimizer.ts';
+import { noUpdate } from '../../../src/optimizer/assign.ts';
 import { OptimizerState } from '../../../src/optimizer/state.ts';
 import type { TrainOptions } from '../../../src/options/table.ts';
 import { checkpointsFolder } from '../../../src/runs/paths.ts';

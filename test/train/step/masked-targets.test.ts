@@ -4,7 +4,7 @@ import { expect, it, onTestFinished } from 'vitest';
 import { type Batch, Device, lossesOf, meanLoss, Trainer } from '../../../src/index.ts';
 import type { Architecture } from '../../../src/model/architecture.ts';
 import { floats } from '../../../src/ops/cases/case-numbers.ts';
-import { noUpdate } from '../../../src/optimizer/optimizer.ts';
+import { noUpdate } from '../../../src/optimizer/assign.ts';
 import { describeBackends } from '../../support/backends.ts';
 import { relativeError } from '../../support/tensors.ts';
 import { drawnModel } from '../../support/tiny-model.ts';
