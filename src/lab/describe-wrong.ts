@@ -1,4 +1,5 @@
 // Describes wrong elements of a kernel's output: a sentence, a map of the wrong elements, the inputs of the first wrong element.
+import { elementCount } from '../native/element-types.ts';
 import { type Numbers, norm } from '../ops/cases/case-numbers.ts';
 import { shapeOf } from '../ops/cases/prepared-case.ts';
 import type { Comparison } from '../ops/cases/run-case.ts';
@@ -124,12 +125,5 @@ function wrongElements({ values, wanted, limit, bound }: Comparison): boolean[] 
 }
 
 /** The indices of an element in a row-major tensor. */
-function placeOf(index: number, shape: readonly number[]): number[] {
-  const place: number[] = [];
-  let rest = index;
-  for (const size of [...shape].reverse()) {
-    place.unshift(rest % size);
-    rest = Math.floor(rest / size);
-  }
-  return place;
-}
+const placeOf = (index: number, shape: readonly number[]): number[] =>
+  shape.map((size, axis) => Math.floor(index / elementCount(shape.slice(axis + 1))) % size);

@@ -6,33 +6,20 @@ import { variantNamed } from './variants.ts';
 /** A plain op, and its arguments that have another name in the fused op, with that name: { out: 'logits' }. */
 export type PlainOp = readonly [plain: OpVariant, renamed: Readonly<Record<string, string>>];
 
-const rows: Readonly<Record<string, readonly (readonly [plain: string, renamed: Readonly<Record<string, string>>])[]>> =
-  {
-    'matmul_forward.gelu': [
-      ['matmul_forward', { out: 'pre' }],
-      ['gelu_forward', { in: 'pre' }],
-    ],
-    'matmul_forward.residual': [
-      ['matmul_forward', {}],
-      ['residual_forward', { a: 'out', b: 'residual' }],
-    ],
-    'matmul_backward_input.gelu': [
-      ['matmul_backward_input', {}],
-      ['gelu_backward', { dout: 'din', in: 'pre' }],
-    ],
-    // Only for a classifier without a softcap, because no plain op computes a softcap's backward.
-    classifier: [
-      ['matmul_forward', { out: 'logits' }],
-      ['cross_entropy', { dlogits: 'logits' }],
-      ['matmul_backward_input', { dout: 'logits' }],
-      ['matmul_backward_weight', { dout: 'logits' }],
-    ],
-  };
+const plain = (name: string, renamed: PlainOp[1] = {}): PlainOp => [variantNamed(name), renamed];
 
 /** The plain ops of each fused op, in the order in which they run. */
 export const plainOps: ReadonlyMap<OpVariant, readonly PlainOp[]> = new Map(
-  Object.entries(rows).map(([fused, parts]) => [
-    variantNamed(fused),
-    parts.map(([plain, renamed]): PlainOp => [variantNamed(plain), renamed]),
-  ]),
+  Object.entries({
+    'matmul_forward.gelu': [plain('matmul_forward', { out: 'pre' }), plain('gelu_forward', { in: 'pre' })],
+    'matmul_forward.residual': [plain('matmul_forward'), plain('residual_forward', { a: 'out', b: 'residual' })],
+    'matmul_backward_input.gelu': [plain('matmul_backward_input'), plain('gelu_backward', { dout: 'din', in: 'pre' })],
+    // Only for a classifier without a softcap, because no plain op computes a softcap's backward.
+    classifier: [
+      plain('matmul_forward', { out: 'logits' }),
+      plain('cross_entropy', { dlogits: 'logits' }),
+      plain('matmul_backward_input', { dout: 'logits' }),
+      plain('matmul_backward_weight', { dout: 'logits' }),
+    ],
+  }).map(([fused, ops]) => [variantNamed(fused), ops]),
 );

@@ -27,7 +27,7 @@ export function attention(
 }
 
 /** A random mask: each query's first key [B,T], for a window and documents of random lengths up to `documents`. */
-export function maskOf({ B, T, window, documents }: MaskSizes, random: Random): Int32Array {
+function maskOf({ B, T, window, documents }: MaskSizes, random: Random): Int32Array {
   let [start, end] = [0, 0];
   return new Int32Array(B * T).map((_, index) => {
     const t = index % T;
@@ -129,48 +129,42 @@ const maskedGpuSizes = [
 /** Floating-point operations of `matmuls` matmuls [T,T,HS] per head, of which the causal mask leaves half. */
 const flops = (matmuls: number) => (size: AttentionSizes) => matmuls * size.B * size.T * size.T * size.C;
 
-const forward = {
-  formula: ({ qkv, first }: Record<'qkv' | 'first', Numbers>, size: AttentionSizes) =>
-    attention(qkv, undefined, size, first),
-  bounds: () => ({
-    // In bf16, the probabilities are rounded before their matmul with the values.
-    out: { fp32: 2e-6, bf16: 4e-3 },
-    lse: { fp32: 1e-5, bf16: 1e-4, measure: 'absolute' as const },
-  }),
-  flops: flops(2),
-};
-const backward = {
-  formula({ qkv, dout, first }: Record<'qkv' | 'dout' | 'first', Numbers>, size: AttentionSizes) {
-    const { dqkv } = attention(qkv, dout, size, first);
-    return { dqkv };
-  },
-  // In bf16, the probabilities P and the gradients dS are rounded, and D = rowsum(dout * out) uses the rounded out.
-  bounds: () => ({ dqkv: { fp32: 5e-6, bf16: 8e-3, parts: 3 } }),
-  flops: flops(5),
-};
+/** The first keys [B,T] in a case with a mask. */
+const firstIn = (size: AttentionSizes & Partial<MaskSizes>, random: Random): { first?: Int32Array } =>
+  size.window === undefined ? {} : { first: maskOf(size as MaskSizes, random) };
 
-export const attentionCases = [
-  casesOf('attention_forward', { ...{ sizes, gpuSizes }, ...forward }),
-  casesOf('attention_forward.masked', {
-    ...{ sizes: maskedSizes, gpuSizes: maskedGpuSizes },
-    inputs: (_, size: MaskSizes & AttentionSizes, random) => ({ first: maskOf(size, random) }),
-    ...forward,
+const variants = [
+  ['', { sizes, gpuSizes }],
+  ['.masked', { sizes: maskedSizes, gpuSizes: maskedGpuSizes }],
+] as const;
+
+const forwardCases = variants.map(([variant, all]) =>
+  casesOf(`attention_forward${variant}`, {
+    ...all,
+    inputs: (_, size: AttentionSizes, random) => firstIn(size, random),
+    formula: ({ qkv, first }, size: AttentionSizes) => attention(qkv, undefined, size, first),
+    bounds: () => ({
+      // In bf16, the probabilities are rounded before their matmul with the values.
+      out: { fp32: 2e-6, bf16: 4e-3 },
+      lse: { fp32: 1e-5, bf16: 1e-4, measure: 'absolute' },
+    }),
+    flops: flops(2),
   }),
-  casesOf('attention_backward', {
-    ...{ sizes, gpuSizes },
-    inputs({ qkv, dout }, size: AttentionSizes) {
-      const { out, lse } = attention(qkv, dout, size);
-      return { out, lse };
+);
+
+const backwardCases = variants.map(([variant, all]) =>
+  casesOf(`attention_backward${variant}`, {
+    ...all,
+    inputs({ qkv, dout }, size: AttentionSizes, random) {
+      const mask = firstIn(size, random);
+      const { out, lse } = attention(qkv, dout, size, mask.first);
+      return { out, lse, ...mask };
     },
-    ...backward,
+    formula: ({ qkv, dout, first }, size: AttentionSizes) => ({ dqkv: attention(qkv, dout, size, first).dqkv }),
+    // In bf16, the probabilities P and the gradients dS are rounded, and D = rowsum(dout * out) uses the rounded out.
+    bounds: () => ({ dqkv: { fp32: 5e-6, bf16: 8e-3, parts: 3 } }),
+    flops: flops(5),
   }),
-  casesOf('attention_backward.masked', {
-    ...{ sizes: maskedSizes, gpuSizes: maskedGpuSizes },
-    inputs({ qkv, dout }, size: MaskSizes & AttentionSizes, random) {
-      const first = maskOf(size, random);
-      const { out, lse } = attention(qkv, dout, size, first);
-      return { out, lse, first };
-    },
-    ...backward,
-  }),
-];
+);
+
+export const attentionCases = [...forwardCases, ...backwardCases];
