@@ -29,10 +29,8 @@ export interface CheckedExercise {
 
 /** Copies the exercises to `folder`. @throws Gpt2Error if `folder` exists, or cannot be made */
 export function startCourse(folder: string): void {
-  if (existsSync(folder)) {
-    throw gpt2Error`cannot start the course in ${folder}: it exists, and nothing is overwritten; name another one`;
-  }
   explained(`cannot start the course in ${folder}`, 'name another folder', () => {
+    if (existsSync(folder)) throw new Error('it exists, and nothing is overwritten');
     makeFolder(dirname(folder));
     cpSync(exercises, folder, { recursive: true });
   });

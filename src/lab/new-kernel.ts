@@ -1,7 +1,7 @@
 // `kernel new`: makes a folder with the course's naive kernels for some ops, from which the user writes faster kernels.
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { Gpt2Error } from '../base/errors.ts';
+import { explained, Gpt2Error } from '../base/errors.ts';
 import { makeFolder } from '../base/files/make-folder.ts';
 import { packageRoot } from '../base/package-root.ts';
 import { variantNamed } from '../ops/variants.ts';
@@ -50,14 +50,11 @@ export function newKernel(folder: string, ops: readonly string[]): string[] {
     files.set(basename(source), `${kept.replaceAll(/\n{3,}/g, '\n\n').trimEnd()}\n`);
   }
   files.set('README.md', readme(folder, chosen));
-  try {
+  explained(`cannot make the folder ${folder}`, 'name another one', () => {
+    if (existsSync(folder)) throw new Error('it exists, and nothing is overwritten');
     makeFolder(dirname(folder));
     mkdirSync(folder);
-  } catch (cause) {
-    const exists = (cause as NodeJS.ErrnoException).code === 'EEXIST';
-    const why = exists ? 'it exists, and nothing is overwritten' : (cause as Error).message;
-    throw new Gpt2Error(`cannot make the folder ${folder}: ${why}; name another one`, { cause });
-  }
+  });
   return [...files].map(([name, text]) => {
     const path = join(folder, name);
     writeFileSync(path, text, { flag: 'wx' });

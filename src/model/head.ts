@@ -1,7 +1,6 @@
 // The head: logits = lnf * wte^T and their cross-entropy, in chunks of tokens, because the logits of a large batch do not fit in
 // memory. In training, each chunk's backward follows its forward, while the chunk's logits are in memory. An untied head has a
 // separate matrix, and biases. In dtype fp8 the head's three matmuls are in FP8, but plain if a caller reads logits or passes a loss.
-
 import { checkSynchronous } from '../base/checks/given.ts';
 import type { Device } from '../native/device.ts';
 import type { Tensor } from '../native/tensor.ts';

@@ -74,7 +74,13 @@ export const fp32Copy = (
 function modelScratch(device: Device, config: ModelConfig, { B, T }: { B: number; T: number }): number {
   const { channels: C, heads: NH } = config;
   const N = B * T;
-  const padded = paddedVocabularySize(config);
+  const Vp = paddedVocabularySize(config);
+  const isFp8 = device.dtype === 'fp8';
+  const ofMlp = [
+    { C, O: 4 * C },
+    { C: 4 * C, O: C },
+  ];
+  const matmuls = [{ C, O: 3 * C }, { C, O: C }, ...ofMlp];
   // The head's last chunk may need more scratch than other chunks, although it has fewer rows, because its matmuls split k differently.
   const chunk = Math.min(headChunk(device), N);
   const chunks = N % chunk === 0 ? [chunk] : [chunk, N % chunk];
@@ -83,29 +89,12 @@ function modelScratch(device: Device, config: ModelConfig, { B, T }: { B: number
     normScratch(device, { N, C }),
     attentionScratch(device, { B, T, C, NH }),
     factorsScratch(device, { K: 3 }),
-    matmulScratch(device, { N, C, O: 3 * C, gradients: true }),
-    matmulScratch(device, { N, C, O: C, gradients: true }),
-    matmulScratch(device, { N, C, O: 4 * C, gradients: true }),
-    matmulScratch(device, { N, C: 4 * C, O: C, gradients: true }),
-    ...chunks.map((rows) =>
-      classifierScratch(device, { N: rows, C, Vp: padded, gradients: true, fp8: device.dtype === 'fp8' }),
-    ),
-    ...(device.dtype === 'fp8' ? fp8Scratch(device, config, N) : []),
-  );
-}
-
-function fp8Scratch(device: Device, config: ModelConfig, N: number): number[] {
-  const C = config.channels;
-  const ofMlp = [
-    { C, O: 4 * C },
-    { C: 4 * C, O: C },
-  ];
-  const weights = [{ C, O: 3 * C }, { C, O: C }, ...ofMlp, { C, O: paddedVocabularySize(config) }];
-  return [
-    ...weights.map((sizes) => fp8QuantizeWeightScratch(device, sizes)),
+    ...matmuls.map((sizes) => matmulScratch(device, { N, ...sizes, gradients: true })),
+    ...chunks.map((rows) => classifierScratch(device, { N: rows, C, Vp, gradients: true, fp8: isFp8 })),
+    ...(isFp8 ? [...matmuls, { C, O: Vp }].map((sizes) => fp8QuantizeWeightScratch(device, sizes)) : []),
     // Other matmuls in FP8 need no more scratch: they are smaller, and weight gradients of attention's matmuls are not in FP8.
-    ...ofMlp.map((sizes) => fp8MatmulScratch(device, { N, ...sizes, gradients: true })),
-  ];
+    ...(isFp8 ? ofMlp.map((sizes) => fp8MatmulScratch(device, { N, ...sizes, gradients: true })) : []),
+  );
 }
 
 /** Rounds the master weights into the weights, unless both are the same memory. Call this after changing master weights. */

@@ -1,5 +1,4 @@
 // Benchmarks training on one device: whole steps, each op alone, the device's best rates, and the used memory compared with the plan.
-
 import { median, quantile } from '../../base/quantile.ts';
 import type { Batch } from '../../data/batches/loader.ts';
 import type { ModelConfig } from '../../model/config.ts';

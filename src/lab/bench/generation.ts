@@ -1,6 +1,5 @@
 // Measures text generation: each op of decoding a token, the decoding of a token at three positions, and whole texts. A single text is
 // bound by memory: each token reads every weight once. The weights are random: trained weights would take the same time.
-
 import { usageError } from '../../base/errors.ts';
 import { median } from '../../base/quantile.ts';
 import { generate } from '../../inference/sample/generate.ts';
