@@ -140,7 +140,8 @@ function showFigures(units: readonly Unit[], options: ShowOptions, onLine: (line
   for (const { unit, kernels } of chosen(units, options, (source) => resourcesOf(source, target))) {
     const rows = kernels.flatMap(([name, made]) =>
       (unit.launches(name) ?? [undefined]).map((launch) => {
-        const occupancy = launch && occupancyOf(target, needsOf(made, launch));
+        const needs = launch && { threads: product(launch.block), shared: made.shared + (launch.shared ?? 0) };
+        const occupancy = needs && occupancyOf(target, { registers: made.registers, ...needs });
         for (const each of occupancy ? limitersOf(occupancy) : []) notes.add(meanings[each]);
         if (occupancy?.blocks === 0) notes.add(failing);
         const idle = occupancy && idleNote(target, name, launch, occupancy);
@@ -178,10 +179,6 @@ const cells = (
     : ['-', '-', '-']),
   launch?.sizes ?? '',
 ];
-
-const needsOf = ({ registers, shared }: Resources, { block, shared: dynamic = 0 }: Launch) => ({
-  ...{ threads: product(block), registers, shared: shared + dynamic },
-});
 
 async function unitsOf(options: ShowOptions): Promise<readonly Unit[]> {
   const { path, dtype, view, file = {} } = options;

@@ -5,9 +5,6 @@ import type { Tensor } from '../native/tensor.ts';
 import { architectureOf, laterLayers } from './architecture.ts';
 import { type ModelConfig, paddedVocabularySize } from './config.ts';
 
-/** Training keeps the activations of every layer for backward. In inference all layers use the same memory. */
-type Purpose = 'training' | 'inference';
-
 /**
  * Activations that backward recomputes to save memory. `gelu`: the MLP's fc and its activation, in GPT-2 half of a layer's memory, at
  * the cost of one more matmul. `block`: all but the residual stream between layers, at the cost of one more forward pass.
@@ -29,9 +26,10 @@ export interface Sizes {
   readonly T: number;
 }
 
-/** The largest batch, B x T tokens, for which activations are allocated, and their purpose. */
+/** The largest batch, B x T tokens, for which activations are allocated. */
 export interface ActivationSizes extends Sizes {
-  readonly purpose: Purpose;
+  /** Training keeps the activations of every layer for backward. In inference all layers use the same memory. */
+  readonly purpose: 'training' | 'inference';
   /** Activations that backward recomputes instead of keeping them. Default none. */
   readonly recompute?: Recompute | undefined;
 }

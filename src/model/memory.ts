@@ -5,14 +5,12 @@ import { absentDevice, plannedPath } from '../native/absent-device.ts';
 import type { Device } from '../native/device.ts';
 import { callCards } from '../ops/kernels/card-scratch.ts';
 import type { LoadedCard } from '../ops/kernels/kernel-card.ts';
+import type { Sizes } from './activation-tables.ts';
 import type { ModelConfig } from './config.ts';
 import { forward } from './forward.ts';
 import { headForward } from './head.ts';
 import { type CacheSizes, KeyValueCache } from './key-value-cache.ts';
 import { createModel } from './model.ts';
-
-/** Bytes of GPU memory that plans do not count: kernel code, recorded graphs, rounding up to pages. */
-const reserve = 384 * 2 ** 20;
 
 /** The sequences of T tokens in a batch of 65,536 tokens on a GPU, 4096 on a CPU. A larger batch is hardly faster per token. */
 export const enoughRows = ({ description }: Device, T: number): number =>
@@ -62,23 +60,17 @@ type MemoryPlan = ReadonlyMap<string, number>;
 
 export const totalOf = (plan: MemoryPlan): number => [...plan.values()].reduce((sum, bytes) => sum + bytes, 0);
 
-export const reserveOf = ({ description }: Device): number => (description.library === 'cuda' ? reserve : 0);
+/** Bytes of memory that plans do not count: on a GPU kernel code, recorded graphs, rounding up to pages. */
+export const reserveOf = ({ description }: Device): number => (description.library === 'cuda' ? 384 * 2 ** 20 : 0);
 
 /** Bytes that must be free on the device for a memory plan. */
 export const neededFor = (device: Device, plan: MemoryPlan): number => totalOf(plan) + reserveOf(device);
-
-interface InferenceSizes {
-  readonly B: number;
-  readonly T: number;
-  readonly cards?: readonly LoadedCard[];
-  readonly cache?: CacheSizes;
-}
 
 /** Bytes of device memory that inference needs, by name: measured by creating the model on a stand-in for the device. */
 export function inferencePlan(
   device: Device,
   config: ModelConfig,
-  { B, T, cards = [], cache }: InferenceSizes,
+  { B, T, cards = [], cache }: Sizes & { readonly cards?: readonly LoadedCard[]; readonly cache?: CacheSizes },
 ): MemoryPlan {
   const { dtype, description } = device;
   const absent = absentDevice({ kind: description.library, dtype }, { scratchOf: device });

@@ -7,11 +7,6 @@ import { architectureOf } from './architecture.ts';
 import type { ModelConfig } from './config.ts';
 import { rmsnormEps } from './norm.ts';
 
-const changesQueries = (config: ModelConfig): boolean => {
-  const { positions, queryKeyNorm, valueEmbeddings = 0 } = architectureOf(config);
-  return positions === 'rotary' || queryKeyNorm === 'rmsnorm' || valueEmbeddings > 0;
-};
-
 const headSize = ({ channels, heads }: ModelConfig): number => channels / heads;
 
 /** The default base of rotary positions: the slowest rotation is 1 / base radians per position. */
@@ -58,8 +53,8 @@ export type QueryKeyTransform = NonNullable<ReturnType<typeof queryKeyTransformO
  * backward; undefined for a model without rotary positions, QK-norm and value embeddings
  */
 export function queryKeyTransformOf(device: Device, config: ModelConfig) {
-  if (!changesQueries(config)) return undefined;
-  const { attentionScale } = architectureOf(config);
+  const { positions, queryKeyNorm, valueEmbeddings = 0, attentionScale } = architectureOf(config);
+  if (positions === 'learned' && queryKeyNorm === 'none' && valueEmbeddings === 0) return undefined;
   const table = allocateTensor(device, 'rotations', 'fp32', [config.context, headSize(config)]);
   table.write(rotations(config));
   // Attention itself multiplies by 1 / sqrt(head size), which this factor replaces by `attentionScale`.

@@ -90,12 +90,8 @@ export class ShardedParameters implements ParameterCopy {
     this.#table = parameterTable(config);
   }
 
-  get(name: string): Tensor {
-    throw this.#divided(name);
-  }
-
-  #divided(name: string): Error {
-    return new Error(`${name} of ${this.matrices.name} is divided between ranks`);
+  get(name: string): never {
+    throw new Error(`${name} of ${this.matrices.name} is divided between ranks`);
   }
 
   /** Writes the elements of a parameter that this rank holds. Padding rows stay zero from their allocation. */
@@ -113,8 +109,8 @@ export class ShardedParameters implements ParameterCopy {
     if (from < to) this.matrices.write(values.subarray(from - start, to - start), inParts + from - inArena);
   }
 
-  read({ name }: Parameter): Float32Array {
-    throw this.#divided(name);
+  read({ name }: Parameter): never {
+    return this.get(name);
   }
 
   async readWhole(parameter: Parameter): Promise<Float32Array> {

@@ -23,26 +23,19 @@ export interface OptimizerOptions extends AdamWOptions {
 }
 
 export function chooseOptimizer(options: OptimizerOptions): OptimizerChoice {
-  const { weightDecay, beta1, beta2, eps, learningRate, muonLearningRate } = options;
+  const { weightDecay, beta1, beta2, eps, learningRate, embeddingLearningRate, headLearningRate } = options;
   // An optimizer's rate is a multiple of the step's learning rate, so that one schedule scales all rates. With --lr 0 all are 0.
   const multiple = (rate: number) => (learningRate === 0 ? 0 : rate / learningRate);
   const adamwAt = (rate: number) => new AdamW({ weightDecay, beta1, beta2, eps, rate: multiple(rate) });
   const adamw = adamwAt(learningRate);
-  const { embeddingLearningRate, headLearningRate } = options;
   const embedding = embeddingLearningRate === undefined ? adamw : adamwAt(embeddingLearningRate);
-  const separate = new Map([
-    ['wte', embedding],
-    [headMatrix, headLearningRate === undefined ? adamw : adamwAt(headLearningRate)],
-  ]);
+  const head = headLearningRate === undefined ? adamw : adamwAt(headLearningRate);
   const { muonMomentum: momentum, muonMomentumWarmup: momentumWarmup, newtonSchulz } = options;
-  const { muonWeightDecay = weightDecay } = options;
-  const rate = multiple(muonLearningRate);
-  const muon =
-    options.optimizer === 'muon'
-      ? new Muon({ rate, weightDecay: muonWeightDecay, momentum, momentumWarmup, newtonSchulz })
-      : undefined;
+  const ofMuon = { rate: multiple(options.muonLearningRate), weightDecay: options.muonWeightDecay ?? weightDecay };
+  const muon = options.optimizer === 'muon' && new Muon({ ...ofMuon, momentum, momentumWarmup, newtonSchulz });
   return (parameter) => {
     if (muon && isBlockMatrix(parameter)) return muon;
-    return isValueTable(parameter) ? embedding : (separate.get(parameter.name) ?? adamw);
+    if (parameter.name === 'wte' || isValueTable(parameter)) return embedding;
+    return parameter.name === headMatrix ? head : adamw;
   };
 }

@@ -90,9 +90,7 @@ export async function runCase(
   }
   const label = labelOf({ ...called, without: omitted });
   const none = { ...failed, shape: [], values: new Float32Array(), wanted: new Float32Array(), error: 1 };
-  const past = tensors.overwritten
-    .map((name) => `${name}, past its end`)
-    .map((name) => ({ ...none, name, tensor: name }));
+  const past = tensors.overwritten.map((tensor) => ({ ...none, tensor, name: `${tensor}, past its end` }));
   return [...results, ...past].map((result) => ({ ...result, name: `${cases.variant.name}: ${result.name}${label}` }));
 }
 
@@ -107,13 +105,13 @@ function argumentsOf(
   const { op, when } = cases.variant;
   const overwritten = new Set<string>();
   const decided = Object.entries(when).filter(([name]) => op.scalars.includes(name));
-  const numbers = Object.fromEntries(decided) as Sizes;
-  const flags = flagsOf(cases, sizes, calling);
-  const args: Record<string, Tensor | number | boolean | null> = { ...sizes, ...numbers, ...flags };
+  const args = { ...sizes, ...Object.fromEntries(decided) } as Record<string, Tensor | number | boolean | null>;
+  for (const name of op.flags) args[name] = name === 'accumulate' ? calling.accumulate : sizes[name] === 1;
   for (const [name, contract] of Object.entries(op.tensors)) {
     if (calling.without.includes(name)) args[name] = null;
     else if (!inPlaceOf(device, cases, name, calling)) {
-      const startsEmpty = contract.access === '=' || contract.access === 'scratch' || overwrites(contract, args);
+      const { access } = contract;
+      const startsEmpty = access === '=' || access === 'scratch' || (access === 'accumulate' && !calling.accumulate);
       if (startsEmpty) overwritten.add(name);
       const values = startsEmpty ? undefined : initial[name];
       args[name] = tensors.tensor(name, shapeOf(contract, sizes), values, elementType(device, contract));
@@ -218,12 +216,6 @@ function columns(values: Numbers, width: number, part: number, parts: number): F
 
 const without = (inputs: Record<string, Numbers>, names: readonly string[]): Record<string, Numbers> =>
   Object.fromEntries(Object.entries(inputs).filter(([name]) => !names.includes(name)));
-
-const overwrites = ({ access }: TensorContract, args: Readonly<Record<string, unknown>>): boolean =>
-  access === 'accumulate' && args.accumulate !== true;
-
-const flagsOf = ({ variant: { op } }: OpCases, sizes: Sizes, { accumulate }: Calling): Record<string, boolean> =>
-  Object.fromEntries(op.flags.map((name) => [name, name === 'accumulate' ? accumulate : sizes[name] === 1]));
 
 /**
  * The tensor that the output `name` overwrites: the caller's choice, or for an output with access `kept` always the same tensor (in
