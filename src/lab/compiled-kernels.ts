@@ -134,18 +134,16 @@ function listingsOf(kernels: PerKernel<readonly Line[]>): PerKernel<string> {
     return `// ${basename(file)}:${line}${inlined}  ${lines[line - 1]?.trim() ?? ''}`.trimEnd();
   };
   const listing = (lines: readonly Line[]): string => {
-    const out: string[] = [];
-    let shown: string | undefined;
-    let place: string | undefined;
-    for (const line of lines) {
+    let [place, shown] = ['', ''];
+    const out = lines.flatMap((line) => {
       if (typeof line !== 'string') {
         place = describe(line);
-        continue;
+        return [];
       }
-      if (place !== undefined && place !== shown) out.push(place);
+      const isShown = place === shown;
       shown = place;
-      out.push(line);
-    }
+      return isShown ? [line] : [place, line];
+    });
     return out.join('\n');
   };
   return new Map([...kernels].map(([name, lines]) => [name, listing(lines)]));

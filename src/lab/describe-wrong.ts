@@ -39,10 +39,7 @@ export function wrongArray(result: Compared, wrong: readonly boolean[]): WrongTe
 /** Counts wrong elements: "12 of 64 elements (3 of them NaN: ...); the error is ..., the bound ...". */
 function describeWrong({ values, wanted, error = Number.NaN, bound = 0 }: Compared, wrong: readonly boolean[]): string {
   const count = wrong.filter(Boolean).length;
-  let missing = 0;
-  for (const [index, value] of values.entries()) {
-    if (Number.isNaN(value) && !Number.isNaN(wanted[index]!)) missing++;
-  }
+  const missing = values.filter((value, index) => Number.isNaN(value) && !Number.isNaN(wanted[index]!)).length;
   const nan = missing > 0 ? ` (${missing} of them NaN: never written, or computed from NaN)` : '';
   const worst = Number.isNaN(error)
     ? ''

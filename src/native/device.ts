@@ -1,7 +1,7 @@
 // A device: a context of a native library with the memory, events and recorded programs that are freed when the device closes.
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import { checkGiven, whole } from '../base/checks/given.ts';
-import { attempt } from '../base/errors.ts';
+import { attempt, orElse } from '../base/errors.ts';
 import type { Bindings, Pointer } from './bindings.generated.ts';
 import { type Calls, Context, type DeviceOptions, dtypes } from './context.ts';
 import { DeviceBuffer, PinnedBuffer } from './device-memory.ts';
@@ -202,24 +202,21 @@ function recordedProgram(device: Device, enqueue: () => void) {
 }
 
 function record(device: Device, enqueue: () => void): Pointer {
-  const out = new BigUint64Array(1);
+  const graph = new BigUint64Array(1);
+  const end = () => device.call('captureEnd', { graph });
   device.call('captureBegin', {});
-  let failure: unknown;
   try {
     enqueue();
   } catch (error) {
-    failure = error;
+    // Frees the incomplete graph. If ending the recording fails too, only the first failure is thrown.
+    orElse(undefined, () => {
+      end();
+      device.call('graphDestroy', { graph: graph[0]! });
+    });
+    throw error;
   }
-  try {
-    device.call('captureEnd', { graph: out });
-  } catch (error) {
-    // If `enqueue` failed, ending the recording fails too; the first failure is reported.
-    throw failure ?? error;
-  }
-  const graph = out[0]!;
-  if (failure === undefined) return graph;
-  device.call('graphDestroy', { graph });
-  throw failure;
+  end();
+  return graph[0]!;
 }
 
 /** A program on a CPU, which repeats checked calls: checking 100 ops' arguments takes a fifth of the time of a small model's step. */

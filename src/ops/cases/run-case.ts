@@ -187,7 +187,8 @@ function judged(
   const normOfAll = norm(wanted);
   const width = shape.at(-1)!;
   return Array.from({ length: parts }, (_, part) => {
-    const pick = (from: Numbers) => (parts === 1 ? from : columns(from, width, part, parts));
+    const isIn = (_: number, index: number) => Math.floor((index % width) / (width / parts)) === part;
+    const pick = (from: Numbers): Numbers => (parts === 1 ? from : from.filter(isIn));
     const [actual, exact] = [pick(values), pick(wanted)];
     const partNorm = norm(exact);
     // A part that cancels to zero (dq and dk of a single position) is compared relative to the norm of the whole output.
@@ -202,16 +203,6 @@ function judged(
       ...{ limit: 5 * scaled * largestOf(exact), error: worst > error ? worst : error, bound: scaled, isWithin },
     };
   });
-}
-
-function columns(values: Numbers, width: number, part: number, parts: number): Float64Array {
-  const partWidth = width / parts;
-  const chosen = new Float64Array(values.length / parts);
-  for (let row = 0; row < values.length / width; row++) {
-    const start = row * width + part * partWidth;
-    chosen.set(values.subarray(start, start + partWidth), row * partWidth);
-  }
-  return chosen;
 }
 
 const without = (inputs: Record<string, Numbers>, names: readonly string[]): Record<string, Numbers> =>
