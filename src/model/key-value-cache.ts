@@ -3,8 +3,8 @@
 import { checkArguments, checkGiven, whole } from '../base/checks/given.ts';
 import type { Pointer } from '../native/bindings.generated.ts';
 import type { Device, PinnedBuffer } from '../native/device.ts';
-import { bytesOf, elementCount } from '../native/element-types.ts';
-import { Tensor } from '../native/tensor.ts';
+import { elementCount } from '../native/element-types.ts';
+import { allocateTensor, type Tensor } from '../native/tensor.ts';
 import { attentionCachedScratch, matmulScratch, normMatmulScratch, sampleScratch } from '../ops/ops.generated.ts';
 import { only, type Row } from './activation-tables.ts';
 import { elementType } from './activations.ts';
@@ -90,11 +90,8 @@ export class KeyValueCache implements CacheView {
     checkGiven(sizes, { texts: whole(1), window: whole(1, model.config.context) }, {});
     const { texts, window } = sizes;
     const { device, config } = model;
-    const allocate = (name: string, row: Row): Tensor => {
-      const type = elementType(row, device);
-      const memory = device.allocate(elementCount(row.shape) * bytesOf(type), 'key-value cache');
-      return new Tensor(memory, name, type, row.shape);
-    };
+    const allocate = (name: string, row: Row): Tensor =>
+      allocateTensor(device, 'key-value cache', elementType(row, device), row.shape).view(row.shape, 0, name);
     const { keys, values, tokens, positions, seeds, mlp } = cacheTable(device, config, { texts, window });
     const [allKeys, allValues] = [allocate('keys', keys), allocate('values', values)];
     const ofLayer = (tensor: Tensor, layer: number) => {

@@ -100,10 +100,7 @@ export class OptimizerState {
     );
   }
 
-  /**
-   * Enqueues the updates of all matrices or all vectors, or of a range of them.
-   * @param step the step block
-   */
+  /** Enqueues the updates of all matrices or all vectors, or of a range of them. @param step the step block */
   enqueue(step: Tensor, kind: ParameterKind, gradients: Tensor, range?: Range): void {
     const common = { device: this.model.device, step, scratch: this.#scratch };
     let first: number = GPT2_STEP.GPT2_STEP_SCALARS;
