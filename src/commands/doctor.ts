@@ -14,7 +14,11 @@ export function doctorCommand(): Command {
     .option('--json', 'print one JSON object')
     .addHelpText('after', examples)
     .action(async ({ json = false }: { json?: boolean }) => {
-      const checks = await examine(json ? undefined : (check) => process.stdout.write(lineOf(check)));
+      const checks: Check[] = [];
+      for await (const check of examine()) {
+        checks.push(check);
+        if (!json) process.stdout.write(lineOf(check));
+      }
       const needed = checks.filter(({ state }) => state === 'failed');
       if (json) process.stdout.write(`${JSON.stringify({ ok: needed.length === 0, checks })}\n`);
       if (needed.length > 0) {

@@ -4,29 +4,22 @@ import { checkChoice, checkGpus, checkLibrary, checkRates, isBuilt } from './dev
 import { checkKernels } from './launch-kernels.ts';
 import { checkFolder, checkNode, checkSystem, checkTools } from './system.ts';
 
-/** @param tell called with each check's result as soon as it is known */
-export async function examine(tell: (check: Check) => void = () => {}): Promise<Check[]> {
-  const checks: Check[] = [];
-  const add = (check: Check) => {
-    checks.push(check);
-    tell(check);
-  };
-  add(checkNode());
-  add(checkSystem());
+export async function* examine(): AsyncGenerator<Check> {
+  yield checkNode();
+  yield checkSystem();
   const { check, hasGpu } = checkGpus();
-  add(check);
+  yield check;
   const libraries = (['cpu', 'cuda'] as const).map((kind) => ({ kind, ...checkLibrary(kind, hasGpu) }));
-  for (const { check } of libraries) add(check);
+  for (const { check } of libraries) yield check;
   const [{ dtypes: ofCpu }] = libraries as [(typeof libraries)[0]];
-  if (ofCpu.length > 0) add(await checkRates(ofCpu));
-  add(checkChoice());
-  for (const check of checkTools({ cpuIsBuilt: isBuilt('cpu'), cudaIsBuilt: isBuilt('cuda') || !hasGpu })) add(check);
-  for (const folder of ['runs', 'data']) add(checkFolder(folder));
+  if (ofCpu.length > 0) yield checkRates(ofCpu);
+  yield checkChoice();
+  yield* checkTools({ cpuIsBuilt: isBuilt('cpu'), cudaIsBuilt: isBuilt('cuda') || !hasGpu });
+  yield* ['runs', 'data'].map(checkFolder);
   const kernels = libraries.flatMap(({ kind, dtypes }) => dtypes.map((dtype) => ({ kind, dtype })));
-  for (const { kind, dtype } of kernels) add(await checkKernels(kind, dtype));
+  for (const { kind, dtype } of kernels) yield checkKernels(kind, dtype);
   if (kernels.length === 0) {
     const { fix = 'npm run build:cpu' } = libraries[0]!.check;
-    add(failed('kernels', 'no library opens here', fix));
+    yield failed('kernels', 'no library opens here', fix);
   }
-  return checks;
 }
