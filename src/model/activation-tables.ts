@@ -26,7 +26,7 @@ export interface Sizes {
   readonly T: number;
 }
 
-/** The largest batch, B x T tokens, for which activations are allocated. */
+/** The largest batch, B x T tokens, for which activations are allocated, and their purpose. */
 export interface ActivationSizes extends Sizes {
   /** Training keeps the activations of every layer for backward. In inference all layers use the same memory. */
   readonly purpose: 'training' | 'inference';
