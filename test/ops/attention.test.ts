@@ -1,43 +1,27 @@
 // Causal attention: masks, large scores, and texts that do not fit a cache.
 import { expect, it } from 'vitest';
 import type { Device } from '../../src/native/device.ts';
-import { elementCount } from '../../src/native/element-types.ts';
-import { floats, Random } from '../../src/ops/cases/case-numbers.ts';
-import {
-  attentionBackward,
-  attentionCachedForward,
-  attentionCachedScratch,
-  attentionForward,
-  attentionScratch,
-} from '../../src/ops/ops.generated.ts';
+import { floats, held, Random } from '../../src/ops/cases/case-numbers.ts';
 import { describeBackends } from '../support/backends.ts';
 import { expectClose, hashOf, TensorBench } from '../support/tensors.ts';
 
 type Sizes = Readonly<Record<'B' | 'T' | 'C' | 'NH', number>>;
 
-function setUp(bench: TensorBench, { B, T, C, NH }: Sizes) {
-  bench.device.reserveWorkspace(attentionScratch(bench.device, { B, T, C, NH }));
-  return {
-    out: bench.tensor('out', [B, T, C]),
-    lse: bench.floats('lse', [B, NH, T]),
-    dqkv: bench.tensor('dqkv', [B, T, 3 * C]),
-  };
-}
-
 /** out, lse and dqkv of random inputs, and a hash of all three; `first` decides which keys a query sees. */
-function resultsOf(device: Device, sizes: Sizes, first: ArrayLike<number> | undefined, at = 0, seed = 8) {
+function resultsOf(
+  device: Device,
+  sizes: Sizes,
+  { first, at = 0, scale = 1 }: { first?: ArrayLike<number>; at?: number; scale?: number } = {},
+) {
   using bench = new TensorBench(device);
-  const { out, lse, dqkv } = setUp(bench, sizes);
   const { B, T, C } = sizes;
   // Those of a longer sequence, from position `at` on.
-  const part = (width: number, offset: number) =>
-    new Random(seed + offset).normals((at + T) * B * width).subarray(at * B * width);
-  const qkv = bench.tensor('qkv', [B, T, 3 * C], part(3 * C, 0));
-  const dout = bench.tensor('dout', [B, T, C], part(C, 1));
-  const mask = first ? bench.tensor('first', [B, T], first, 'int32') : null;
-  attentionForward(device, { out, lse, qkv, first: mask });
-  attentionBackward(device, { dqkv, dout, out, qkv, lse, first: mask });
-  bench.checkGuards();
+  const part = (width: number, seed: number, scale = 1) =>
+    new Random(seed).normals((at + T) * B * width, scale).subarray(at * B * width);
+  const masked = first ? '.masked' : '';
+  const { out, lse, qkv } = bench.call(`attention_forward${masked}`, sizes, { qkv: part(3 * C, 8, scale), first });
+  const gradients = { dout: part(C, 9), out, qkv, lse, first };
+  const { dqkv } = bench.call(`attention_backward${masked}`, sizes, gradients);
   return { out: floats(out), lse: floats(lse), dqkv: floats(dqkv), hash: hashOf([out, lse, dqkv]) };
 }
 
@@ -46,7 +30,9 @@ describeBackends(
   (device, kind, dtype) => {
     it.each([20, 64, 96, 128])('with a mask of zeros gives the bits of none, heads of %i', (HS) => {
       const sizes = { B: 2, T: 333, C: 3 * HS, NH: 3 };
-      const [masked, plain] = [new Int32Array(2 * 333), undefined].map((first) => resultsOf(device(), sizes, first));
+      const [masked, plain] = [new Int32Array(2 * 333), undefined].map((first) =>
+        resultsOf(device(), sizes, { first }),
+      );
       expect(masked!.hash).toBe(plain!.hash);
     });
 
@@ -55,9 +41,9 @@ describeBackends(
       const sizes = { B: 1, C: 2 * HS, NH: 2 };
       const starts = lengths.map((_, index) => lengths.slice(0, index).reduce((sum, length) => sum + length, 0));
       const first = lengths.flatMap((length, index) => Array.from({ length }, () => starts[index]!));
-      const packed = resultsOf(device(), { ...sizes, T: first.length }, first);
+      const packed = resultsOf(device(), { ...sizes, T: first.length }, { first });
       for (const [index, T] of lengths.entries()) {
-        const alone = resultsOf(device(), { ...sizes, T }, undefined, starts[index]);
+        const alone = resultsOf(device(), { ...sizes, T }, { at: starts[index] });
         for (const [name, width] of [
           ['out', 1],
           ['dqkv', 3],
@@ -71,22 +57,18 @@ describeBackends(
 
     it('over a cache leaves texts that do not fit', () => {
       using bench = new TensorBench(device());
-      const [B, S, NH, HS] = [4, 12, 2, 64];
-      const C = NH * HS;
+      const [B, S, C] = [4, 12, 128];
       const random = new Random(9);
-      const drawn = (name: string, ...shape: number[]) =>
-        bench.tensor(name, shape, random.normals(elementCount(shape)));
-      device().reserveWorkspace(attentionCachedScratch(device(), { S }));
-      const [keys, values] = [drawn('keys', B, NH, S, HS), drawn('values', B, NH, S, HS)];
-      const before = [floats(keys), floats(values)];
-      const positions = bench.tensor('positions', [B], [0, 7, 12, -1], 'int32');
-      const out = bench.tensor('out', [B, 1, C]);
-      attentionCachedForward(device(), { out, keys, values, qkv: drawn('qkv', B, 1, 3 * C), positions, window: 0 });
+      const before = [0, 1].map(() => held(device().elementType, random.normals(B * S * C)));
+      const { out, keys, values } = bench.call(
+        'attention_cached_forward',
+        { B, T: 1, S, C, NH: 2, window: 0 },
+        { keys: before[0], values: before[1], qkv: random.normals(B * 3 * C), positions: [0, 7, 12, -1] },
+      );
       expect(Array.from(floats(out), Number.isNaN)).toEqual(Array.from({ length: B * C }, (_, i) => i >= 2 * C));
       // The cache of the last two texts.
       const rest = (cache: Float32Array) => cache.subarray(2 * C * S);
       expect([floats(keys), floats(values)].map(rest)).toEqual(before.map(rest));
-      bench.checkGuards();
     });
 
     const T = 700;
@@ -98,20 +80,15 @@ describeBackends(
     ];
     it.each(wrong)('a mask that %s is refused on a CPU, and ends on a GPU', (_, first, message) => {
       for (const HS of [20, 64, 96, 128]) {
-        const run = () => resultsOf(device(), { B: 1, T, C: HS, NH: 1 }, first);
+        const run = () => resultsOf(device(), { B: 1, T, C: HS, NH: 1 }, { first });
         if (kind === 'cpu') expect(run).toThrow(message);
         else run();
       }
     });
 
     it('stays finite where scores are large', () => {
-      using bench = new TensorBench(device());
-      const { out, lse, dqkv } = setUp(bench, { B: 1, T: 9, C: 16, NH: 1 });
-      const qkv = bench.tensor('qkv', [1, 9, 48], new Random(6).normals(9 * 48, 60));
-      const dout = bench.tensor('dout', [1, 9, 16], new Random(7).normals(9 * 16));
-      attentionForward(device(), { out, lse, qkv, first: null });
-      attentionBackward(device(), { dqkv, dout, out, qkv, lse, first: null });
-      expect([...floats(out), ...floats(lse), ...floats(dqkv)].every(Number.isFinite)).toBe(true);
+      const { out, lse, dqkv } = resultsOf(device(), { B: 1, T: 9, C: 16, NH: 1 }, { scale: 60 });
+      expect([...out, ...lse, ...dqkv].every(Number.isFinite)).toBe(true);
     });
   },
   { dtypes: ['fp32', 'bf16'] },

@@ -2,7 +2,6 @@
 import { expect, it } from 'vitest';
 import { GPT2_STEP } from '../../src/native/bindings.generated.ts';
 import { floats } from '../../src/ops/cases/case-numbers.ts';
-import { globalNorm, globalNormScratch } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { TensorBench } from '../support/tensors.ts';
 
@@ -23,9 +22,6 @@ describeBackends('global-norm', (device) => {
     ['the step after one without', 2, 3, largest, largest, 1, 0, 0],
   ])('says whether the step updates: %s', (_, loss, gradient, lossLimit, normLimit, after, before, updated) => {
     using bench = new TensorBench(device());
-    device().reserveWorkspace(globalNormScratch(device(), { matrixCount: 5, vectorCount: 3 }));
-    const matrices = bench.tensor('matrices', [1, 5], new Float32Array(5).fill(gradient));
-    const vectors = bench.tensor('vectors', [3], new Float32Array(3));
     const block = new Float32Array(GPT2_STEP.GPT2_STEP_SIZE);
     block[GPT2_STEP.GPT2_STEP_LOSS] = loss;
     block[GPT2_STEP.GPT2_STEP_TARGETS] = 1;
@@ -33,8 +29,9 @@ describeBackends('global-norm', (device) => {
     block[GPT2_STEP.GPT2_STEP_NORM_LIMIT] = normLimit;
     block[GPT2_STEP.GPT2_STEP_AFTER_UPDATE] = after;
     block[GPT2_STEP.GPT2_STEP_UPDATED] = before;
-    const step = bench.tensor('step', [GPT2_STEP.GPT2_STEP_SIZE], block);
-    globalNorm(device(), { step, matrices, vectors, communicator: null, targets: 1, maxNorm: 1 });
+    const given = { step: block, matrices: new Float32Array(5).fill(gradient), vectors: new Float32Array(3) };
+    const sizes = { parts: 1, matrixCount: 5, vectorCount: 3, targets: 1, maxNorm: 1 };
+    const { step } = bench.call('global_norm', sizes, given);
     expect(floats(step)[GPT2_STEP.GPT2_STEP_UPDATED]).toBe(updated);
   });
 });

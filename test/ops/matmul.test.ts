@@ -1,24 +1,11 @@
 // Matmuls on every code path of the CPU: in bf16 their bits, in fp32 their errors, and what becomes of infinities and NaN; that
 // neither the sizes of a product nor the form of a classifier's gradient between its ops change bits.
 import { describe, expect, it, vi } from 'vitest';
-import { GPT2_ACTIVATION } from '../../src/native/bindings.generated.ts';
 import { Device, type Dtype } from '../../src/native/device.ts';
 import { floats, held, Random } from '../../src/ops/cases/case-numbers.ts';
-import {
-  classifier,
-  classifierScratch,
-  matmulBackwardInput,
-  matmulBackwardWeight,
-  matmulForward,
-  matmulScratch,
-} from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { refusalOf } from '../support/refusal.ts';
 import { TensorBench } from '../support/tensors.ts';
-
-const activation = GPT2_ACTIVATION.GPT2_NO_ACTIVATION;
-const forward = { pre: null, residual: null, activation };
-const backward = { pre: null, activated: null, activation };
 
 /** A device on a code path of the CPU library. */
 function openPath(path: string, dtype: Dtype = 'bf16'): Device {
@@ -30,20 +17,14 @@ type Sizes = { N: number; C: number; O: number };
 type Operands = { x: Float32Array; w: Float32Array; d: Float32Array; before: Float32Array };
 
 /** The products of the three directions, on a code path; that of weights is added to `before`. */
-function products(path: string, dtype: Dtype, { N, C, O }: Sizes, { x, w, d, before }: Operands) {
+function products(path: string, dtype: Dtype, sizes: Sizes, { x, w, d, before }: Operands) {
   using opened = openPath(path, dtype);
   expect(opened.description.codePath).toBe(path);
   using bench = new TensorBench(opened);
-  opened.reserveWorkspace(matmulScratch(opened, { N, C, O, gradients: true }));
-  const [input, weight] = [bench.tensor('in', [N, C], x), bench.tensor('weight', [O, C], w)];
-  const dout = bench.tensor('dout', [N, O], d);
-  const out = bench.tensor('out', [N, O]);
-  const din = bench.tensor('din', [N, C]);
-  const dweight = bench.tensor('dweight', [O, C], before);
-  matmulForward(opened, { out, in: input, weight, bias: null, ...forward });
-  matmulBackwardInput(opened, { din, dout, weight, ...backward });
-  matmulBackwardWeight(opened, { dweight, dbias: null, dout, in: input, accumulate: true });
-  bench.checkGuards();
+  const { out, in: input, weight } = bench.call('matmul_forward', sizes, { in: x, weight: w, bias: null });
+  const { din, dout } = bench.call('matmul_backward_input', sizes, { dout: d, weight });
+  const adding = { dweight: before, dbias: null, dout, in: input };
+  const { dweight } = bench.call('matmul_backward_weight', { ...sizes, accumulate: 1 }, adding);
   return { out: floats(out), din: floats(din), dweight: floats(dweight) };
 }
 
@@ -189,23 +170,10 @@ function classifierGradients(path: string, dtype: Dtype, softcap: number, spoile
   const { N, C, V, Vp } = { N: 70, C: 100, V: 150, Vp: 160 };
   const { x, w, before } = drawn({ N, C, O: Vp }, (value) => value);
   x[5] = spoiled;
-  opened.reserveWorkspace(classifierScratch(opened, { N, C, Vp, gradients: true, fp8: false }));
   const targets = Int32Array.from({ length: N }, (_, n) => (n % 9 === 4 ? -1 : (n * 37) % V));
-  const [din, dweight] = [bench.tensor('din', [N, C]), bench.tensor('dweight', [Vp, C], before)];
-  const none = { step: null, inValues: null, inScale: null, weightValues: null, weightTransposed: null, factors: null };
-  classifier(opened, {
-    ...none,
-    losses: bench.floats('losses', [N]),
-    ...{ din, dweight, dbias: biased ? bench.floats('dbias', [Vp]) : null },
-    ...{ logits: bench.tensor('logits', [N, Vp]), in: bench.tensor('in', [N, C], x) },
-    ...{
-      weight: bench.tensor('weight', [Vp, C], w),
-      bias: null,
-      targets: bench.tensor('targets', [N], targets, 'int32'),
-    },
-    ...{ V, dloss: 0.1, softcap, accumulate: true },
-  });
-  bench.checkGuards();
+  const sizes = { N, C, V, Vp, dloss: 0.1, softcap, accumulate: 1 };
+  const given = { dweight: before, in: x, weight: w, bias: null, targets, ...(biased ? {} : { dbias: null }) };
+  const { din, dweight } = bench.call('classifier', sizes, given);
   return [floats(din), floats(dweight)];
 }
 

@@ -2,12 +2,10 @@
 import { expect, it } from 'vitest';
 import { floats, Random } from '../../src/ops/cases/case-numbers.ts';
 import { rotationsOf } from '../../src/ops/cases/qk-norm-rotary.ts';
-import { qkNormRotaryForward } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { dot, TensorBench } from '../support/tensors.ts';
 
 const [eps, queryFactor] = [1e-5, 1.3];
-const noMix = { valueFactors: null, values: null, embedded: null };
 
 describeBackends('qk-norm and rotary', (device) => {
   it('lets scores depend on distances alone', () => {
@@ -15,13 +13,12 @@ describeBackends('qk-norm and rotary', (device) => {
     const [HS, S] = [64, 40];
     const random = new Random(7);
     const values = random.normals(3 * HS);
-    const rotations = bench.floats('rotations', [S, HS], rotationsOf(S, HS));
+    const rotations = rotationsOf(S, HS);
     // q at each position and k at the position three before it.
     const rotated = (place: number) => {
-      const qkv = bench.tensor('qkv', [1, 1, 3 * HS], values);
-      const positions = bench.tensor('positions', [1], [place], 'int32');
-      qkNormRotaryForward(device(), { qkv, rstd: null, rotations, positions, ...noMix, NH: 1, eps, queryFactor: 1 });
-      return floats(qkv);
+      const sizes = { B: 1, T: 1, S, C: HS, NH: 1, eps, queryFactor: 1 };
+      const given = { qkv: values, rstd: null, rotations, positions: [place] };
+      return floats(bench.call('qk_norm_rotary_forward', sizes, given).qkv);
     };
     const scores = [3, 11, 39].map((place) =>
       dot(rotated(place).subarray(0, HS), rotated(place - 3).subarray(HS, 2 * HS)),
@@ -37,11 +34,9 @@ describeBackends('qk-norm and rotary', (device) => {
     const C = NH * HS;
     const places = [0, 4, 5, -2];
     const values = new Random(3).normals(B * T * 3 * C);
-    const qkv = bench.tensor('qkv', [B, T, 3 * C], values);
-    const positions = bench.tensor('positions', [B], places, 'int32');
-    const rotations = bench.floats('rotations', [S, HS], rotationsOf(S, HS));
-    qkNormRotaryForward(device(), { qkv, rstd: null, rotations, positions, ...noMix, NH, eps, queryFactor });
-    const result = floats(qkv);
+    const sizes = { B, T, S, C, NH, eps, queryFactor };
+    const given = { qkv: values, rstd: null, rotations: rotationsOf(S, HS), positions: places };
+    const result = floats(bench.call('qk_norm_rotary_forward', sizes, given).qkv);
     for (const [b, place] of places.entries()) {
       const fits = place >= 0 && place <= S - T;
       for (let t = 0; t < T; t++) {
@@ -50,6 +45,5 @@ describeBackends('qk-norm and rotary', (device) => {
         expect(result.subarray(at + 2 * C, at + 3 * C)).toEqual(values.subarray(at + 2 * C, at + 3 * C));
       }
     }
-    bench.checkGuards();
   });
 });

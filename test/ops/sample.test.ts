@@ -1,9 +1,7 @@
 // The choice of a token against the formula of cuda/gpt2.h, written out in whole numbers, and against the softmax's probabilities.
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { Choice } from '../../src/inference/sample/generate.ts';
-import type { Device } from '../../src/native/device.ts';
 import { held, Random } from '../../src/ops/cases/case-numbers.ts';
-import { sample, sampleScratch } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { TensorBench } from '../support/tensors.ts';
 
@@ -54,31 +52,19 @@ function chosen(kept: readonly number[], chance: bigint): { index: number; insid
 describeBackends(
   'sample',
   (device) => {
-    let bench: TensorBench;
-    beforeEach(() => {
-      bench = new TensorBench(device());
-    });
-    afterEach(() => {
-      bench.checkGuards();
-      bench.close();
-    });
-
     /** Choices for each of `rows`, `times` times in a row from `position` on: [rows][times]. */
     function draw(rows: readonly ArrayLike<number>[], choice: Partial<Choice>, times = 1, position = 0): number[][] {
+      using bench = new TensorBench(device());
       const [B, V, S] = [rows.length, rows[0]!.length, position + times];
       const Vp = Math.ceil(V / 64) * 64;
-      const values = new Float32Array(B * Vp).fill(Number.NaN);
-      for (const [row, logits] of rows.entries()) values.set(logits, row * Vp);
-      const logits = bench.tensor('logits', [B, Vp], values);
-      const tokens = bench.tensor('tokens', [B, S + 1], undefined, 'int32');
-      const positions = bench.tensor('positions', [B], new Int32Array(B).fill(position), 'int32');
-      const seeds = bench.tensor('seeds', [B], seedsOf(B), 'int32');
-      reserve(device(), B, V);
-      for (let time = 0; time < times; time++) {
-        sample(device(), { tokens, positions, logits, seeds, V: V, ...plain, ...choice });
-      }
-      expect([...(positions.read() as Int32Array)]).toEqual(new Array(B).fill(position + times));
-      const out = tokens.read() as Int32Array;
+      const logits = new Float32Array(B * Vp).fill(Number.NaN);
+      for (const [row, of] of rows.entries()) logits.set(of, row * Vp);
+      const sizes = { B, S, V, Vp, ...plain, ...choice };
+      const positions = new Int32Array(B).fill(position);
+      const tensors = bench.call('sample', sizes, { logits, positions, seeds: seedsOf(B) });
+      for (let time = 1; time < times; time++) bench.call('sample', sizes, tensors);
+      expect([...(tensors.positions.read() as Int32Array)]).toEqual(new Array(B).fill(position + times));
+      const out = tensors.tokens.read() as Int32Array;
       return rows.map((__, row) => [...out.slice(row * (S + 1) + position + 1, (row + 1) * (S + 1))]);
     }
 
@@ -147,12 +133,12 @@ describeBackends(
         expect(draw([[1, bad, 2]], {})).toEqual([[-1]]);
         expect(draw([[1, bad, 2]], { temperature: 0 })).toEqual([[-1]]);
       }
-      const logits = bench.tensor('logits', [3, 64], new Float32Array(3 * 64));
-      const tokens = bench.tensor('tokens', [3, 5], new Int32Array(15).fill(7), 'int32');
-      const positions = bench.tensor('positions', [3], [4, -1, 3], 'int32');
-      const seeds = bench.tensor('seeds', [3], [1, 2, 3], 'int32');
-      reserve(device(), 3, 60);
-      sample(device(), { tokens, positions, logits, seeds, V: 60, ...plain, temperature: 0 });
+      using bench = new TensorBench(device());
+      const sizes = { B: 3, S: 4, V: 60, Vp: 64, ...plain, temperature: 0 };
+      const { tokens, positions } = bench.call('sample', sizes, {
+        ...{ logits: new Float32Array(3 * 64), tokens: new Int32Array(15).fill(7) },
+        ...{ positions: [4, -1, 3], seeds: [1, 2, 3] },
+      });
       expect([...(positions.read() as Int32Array)]).toEqual([4, -1, 4]);
       expect([...(tokens.read() as Int32Array)]).toEqual([...new Array(14).fill(7), 0]);
     });
@@ -166,7 +152,3 @@ describeBackends(
 
 const seedsOf = (count: number): Int32Array =>
   Int32Array.from({ length: count }, (_, index) => Math.imul(index - 3, 0x9e3779b1));
-
-function reserve(device: Device, B: number, V: number): void {
-  device.reserveWorkspace(sampleScratch(device, { B, V }));
-}

@@ -3,14 +3,19 @@ import { createHash } from 'node:crypto';
 import { expect } from 'vitest';
 import { casesNamed } from '../../src/lab/ops.ts';
 import type { Device } from '../../src/native/device.ts';
-import type { Tensor } from '../../src/native/tensor.ts';
+import { Tensor } from '../../src/native/tensor.ts';
 import { distance, floats, norm, Random, worstError } from '../../src/ops/cases/case-numbers.ts';
 import { GuardedTensors } from '../../src/ops/cases/guarded-tensors.ts';
 import { callingsOf } from '../../src/ops/cases/op-case.ts';
+import { elementType, shapeOf } from '../../src/ops/cases/prepared-case.ts';
 import { runCase } from '../../src/ops/cases/run-case.ts';
+import { absentIn } from '../../src/ops/contract.ts';
+import { enqueue, workspaceOf } from '../../src/ops/enqueue.ts';
+import type { OpArguments } from '../../src/ops/replacements.ts';
+import { type ContractOf, type OpName, variantNamed } from '../../src/ops/variants.ts';
 import type { FixtureTensor } from './fixtures.ts';
 
-/** Guarded tensors, with the checks of a test. */
+/** Guarded tensors of a test: at its end, no op has written past one of them. */
 export class TensorBench extends GuardedTensors {
   /** Statistics, bias gradients, losses: fp32 in every dtype. */
   floats(name: string, shape: readonly number[], values?: ArrayLike<number>): Tensor {
@@ -22,10 +27,40 @@ export class TensorBench extends GuardedTensors {
     return this.tensor(name, shape, values, values instanceof Int32Array ? 'int32' : this.device.elementType);
   }
 
-  checkGuards(): void {
-    expect(this.overwritten, 'tensors past whose end an op wrote').toEqual([]);
+  /**
+   * Calls an op, or a variant of it, and returns its tensors. Those that are not given are made in the shapes that the contract gives
+   * for `sizes`, and filled with NaN.
+   * @param sizes also scalars and flags
+   * @param given values, tensors, or null for none, which leaves out those that are NULL with it
+   */
+  call<Op extends OpName>(
+    name: Op,
+    sizes: Readonly<Record<string, number>>,
+    given: Partial<Record<TensorOf<Op>, Tensor | ArrayLike<number> | null>> = {},
+  ): Record<TensorOf<Op>, Tensor> {
+    const variant = variantNamed(name);
+    const absent = absentIn(variant);
+    const args: Record<string, unknown> = { ...variant.when, ...sizes };
+    for (const [tensor, contract] of Object.entries(variant.op.tensors)) {
+      const isAbsent = absent.includes(tensor) || (contract.together && args[contract.together] === null);
+      const value = isAbsent ? null : given[tensor as TensorOf<Op>];
+      const make = (values?: ArrayLike<number>) =>
+        this.tensor(tensor, shapeOf(contract, sizes), values, elementType(this.device, contract));
+      args[tensor] = value === null || value instanceof Tensor ? value : make(value);
+    }
+    this.device.reserveWorkspace(workspaceOf(this.device, variant.op, args as OpArguments));
+    enqueue(this.device, variant.op, args as OpArguments);
+    return args as Record<TensorOf<Op>, Tensor>;
+  }
+
+  override [Symbol.dispose](): void {
+    const { overwritten } = this;
+    this.close();
+    expect(overwritten, 'tensors past whose end an op wrote').toEqual([]);
   }
 }
+
+type TensorOf<Op extends OpName> = keyof ContractOf<Op>['tensors'] & string;
 
 /** A hash of all bytes of tensors: vitest takes seconds to compare a million numbers. */
 export function hashOf(tensors: readonly Tensor[]): string {
