@@ -1,6 +1,7 @@
 // FP8's numbers: exact bytes, order and scales, where they follow from what an op stores; rounding once; bounds; sums in double.
 import { describe, expect, it } from 'vitest';
 import { fromBf16, fromE4m3, toE4m3 } from '../../src/base/files/half-floats.ts';
+import { casesNamed } from '../../src/lab/ops.ts';
 import { GPT2_STEP } from '../../src/native/bindings.generated.ts';
 import { Device } from '../../src/native/device.ts';
 import { blocksOf, groupsOf } from '../../src/native/element-types.ts';
@@ -16,9 +17,7 @@ import {
   Random,
   transposed,
   worstError,
-  writeNumbers,
 } from '../../src/ops/cases/case-numbers.ts';
-import { classifierCases } from '../../src/ops/cases/classifier.ts';
 import {
   columnwise,
   drawScales,
@@ -32,30 +31,15 @@ import {
   scaleOf,
 } from '../../src/ops/cases/fp8.ts';
 import { columnSums, linear, product } from '../../src/ops/cases/matmul.ts';
-import {
-  classifier,
-  classifierScratch,
-  fp8MatmulBackwardWeight,
-  fp8MatmulForward,
-  fp8MatmulScratch,
-  fp8QuantizeWeight,
-  fp8QuantizeWeightScratch,
-  fp8Transpose,
-  normBackward,
-  normForward,
-  normScratch,
-} from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import {
   activated,
   bytesOf,
   differences,
   drawPre,
-  emptyCopy,
-  emptyResult,
   expectBackwardScales,
   forwardTensors,
-  plainForward,
+  type Stored,
 } from '../support/fp8.ts';
 import { cosineOf, expectClose, hashOf, relativeError, TensorBench } from '../support/tensors.ts';
 
@@ -87,12 +71,7 @@ describeBackends(
     /** Quantises a weight, and checks everything that follows from it. */
     function quantizeWeight(weight: Numbers, [O, C]: [number, number], bias: Numbers): Float32Array {
       using bench = new TensorBench(device());
-      device().reserveWorkspace(fp8QuantizeWeightScratch(device(), { C, O }));
-      const values = bench.tensor('values', [O, C], undefined, 'fp8');
-      const turned = bench.tensor('transposed', [C, O], undefined, 'fp8');
-      const factors = bench.floats('factors', [4]);
-      const op = { weight: bench.tensor('weight', [O, C], weight), bias: bench.tensor('bias', [O], bias) };
-      fp8QuantizeWeight(device(), { values, transposed: turned, factors, ...op });
+      const { values, transposed: turned, factors } = bench.call('fp8_quantize_weight', { C, O }, { weight, bias });
       const [scale, ...others] = floats(factors);
       const wanted = toE4m3(held(device().elementType, weight).map((value) => value / scale!));
       expect(differences(bytesOf(values), wanted), 'values').toEqual([]);
@@ -139,115 +118,71 @@ describeBackends(
         rows[9 * C + 3] = Number.NaN;
         return rows;
       }
-      function tensors(bench: TensorBench) {
-        device().reserveWorkspace(normScratch(device(), { N, C }));
-        const random = new Random(C);
-        const input = { in: bench.tensor('in', [N, C], rowsOf(random)) };
-        const weight = bench.tensor('weight', [C], random.normals(C));
-        const statistics = [0, 1].map((value) => bench.floats('statistic', [N], new Float32Array(N).fill(value)));
-        const [mean, rstd] = statistics as [Tensor, Tensor];
-        const [dweight, dbias] = [bench.floats('dweight', [C]), bench.floats('dbias', [C])];
-        const values = bench.tensor('values', [N, C], undefined, 'fp8');
-        const stored = { values, scale: bench.floats('scale', [N]), norm: bench.floats('norm', [N]) };
-        const rows = bench.tensor('result', [N, C]);
-        const residuals = { dresidual: bench.tensor('dresidual', [N, C], rowsOf(random)) };
-        const bias = bench.tensor('bias', [C], new Float32Array(C));
-        const dout = bench.tensor('dout', [N, C], rowsOf(random));
-        const sums = { dweight, ...residuals, dout, accumulate: false };
-        return { ...{ input, weight, mean, rstd, dbias, stored, rows, sums }, bias };
-      }
 
-      it.each(['layernorm', 'RMSNorm'])('%s', (name) => {
+      it.each(['layernorm', 'rmsnorm'] as const)('%s', (name) => {
         using bench = new TensorBench(device());
-        const { input, weight, mean, rstd, dbias, stored, rows, sums, bias } = tensors(bench);
-        const isLayernorm = name === 'layernorm';
-        const statistics = { mean: isLayernorm ? mean : null, rstd };
-        const gradients = { ...sums, dbias: isLayernorm ? dbias : null };
-        normBackward(device(), { din: rows, ...stored, ...gradients, ...input, weight, ...statistics });
-        expectQuantized(rows, stored);
-        const forward = { ...stored, ...statistics, ...input, weight, bias: isLayernorm ? bias : null, eps: 1e-5 };
-        normForward(device(), { out: rows, ...forward });
-        expectQuantized(rows, stored);
-        expect(floats(stored.scale)[5]).toBe(2 ** -126);
-        const results = [...Object.values(stored), ...(isLayernorm ? [mean] : []), rstd];
-        const hash = hashOf(results);
-        for (const result of results) writeNumbers(result, new Float32Array(result.count));
-        normForward(device(), { out: null, ...forward });
-        expect(hashOf(results)).toBe(hash);
+        const random = new Random(C);
+        const rows = { in: rowsOf(random), weight: random.normals(C) };
+        const statistics = { mean: new Float32Array(N), rstd: new Float32Array(N).fill(1) };
+        const gradients = { ...rows, ...statistics, dresidual: rowsOf(random), dout: rowsOf(random) };
+        const backward = bench.call(`norm_backward.${name}_fp8`, { N, C, accumulate: 0 }, gradients);
+        expectQuantized(backward.din, backward);
+        const run = (more: { out?: null }) => {
+          const given = { ...rows, bias: new Float32Array(C), ...more };
+          return bench.call(`norm_forward.${name}_fp8`, { N, C, eps: 1e-5 }, given);
+        };
+        const hash = ({ values, scale, norm, mean, rstd }: ReturnType<typeof run>) =>
+          hashOf([values, scale, norm, ...(name === 'layernorm' ? [mean] : []), rstd]);
+        const forward = run({});
+        expectQuantized(forward.out, forward);
+        expect(floats(forward.scale)[5]).toBe(2 ** -126);
+        expect(hash(run({ out: null }))).toBe(hash(forward));
       });
     });
 
-    /** Products of 16 x 16 numbers, with a weight of ones and rows of twos times a scale. */
-    function smallProduct(bench: TensorBench, scale: number) {
-      const N = 16;
-      device().reserveWorkspace(fp8MatmulScratch(device(), { N, C: N, O: N, gradients: false }));
-      const matrix = (name: string, value: number) =>
-        bench.tensor(name, [N, N], new Float32Array(N * N).fill(value), 'fp8');
-      const rows = (name: string, value: number) => bench.floats(name, [N], new Float32Array(N).fill(value));
-      const [weight, factors] = [matrix('weight', 1), bench.floats('factors', [4], [1, 4, 4, 0])];
-      return { N, matrix, rows, input: matrix('in', 2), inScale: rows('inScale', scale), weight, factors };
-    }
+    const filled = (value: number, count = 16) => new Float32Array(count).fill(value);
+    /** Products of 16 x 16 numbers, with a weight of ones and rows of twos. */
+    const small = { N: 16, C: 16, O: 16 };
+    const [ones, twos, factors] = [filled(1, 256), filled(2, 256), [1, 4, 4, 0]];
 
     it('gives NaN of either sign and infinity one scale', () => {
       using bench = new TensorBench(device());
-      const { N, rows, input, inScale, weight, factors } = smallProduct(bench, 1);
-      const bits = Uint32Array.from({ length: N }, (_, n) => [0x7fc00000, 0xffc00000, 0x7fffffff, 0x7f800000][n % 4]!);
-      const inNorm = rows('inNorm', 0);
+      const bits = Uint32Array.from(filled(0), (_, n) => [0x7fc00000, 0xffc00000, 0x7fffffff, 0x7f800000][n % 4]!);
+      const inNorm = bench.floats('inNorm', [16]);
       inNorm.write(new Float32Array(bits.buffer));
-      const { values, scale, derivative } = emptyResult(bench, N, N);
-      const noCopy = { columnwise: null, columnwiseScale: null, inColumnwiseNorm: null };
-      activated[0]!.forward(device(), {
-        ...{ values, scale, ...noCopy, derivative },
-        ...{ in: input, inScale, inNorm, weight, factors, bias: null },
-      });
-      expect(floats(scale)).toEqual(new Float32Array(N).fill(2 ** 120));
+      const rows = { in: twos, inScale: filled(1), inNorm };
+      const given = { ...rows, weight: ones, factors, bias: null, columnwise: null };
+      const { scale } = bench.call('fp8_matmul_forward.gelu', small, given);
+      expect(floats(scale)).toEqual(filled(2 ** 120));
     });
 
     it('takes the derivative of a squared ReLU whose result times its scale exceeds fp32', () => {
       using bench = new TensorBench(device());
-      const { N, matrix, rows, input, inScale, weight, factors } = smallProduct(bench, 2 ** -90);
-      const activatedScale = rows('activatedScale', 2 ** 120);
-      const activatedColumnwiseScale = bench.floats('activatedColumnwiseScale', [1], [2 ** 120]);
-      const norms = new Float32Array(N).fill(8 * 2 ** -90);
-      const stored = emptyResult(bench, N, N);
-      activated[1]!.backward(device(), {
-        ...{ ...stored, dout: input, doutScale: inScale, doutNorm: bench.floats('doutNorm', [N], norms) },
-        ...{ doutColumnwiseNorm: bench.floats('doutColumnwiseNorm', [1], [norms[0]!]), transposed: weight, factors },
-        ...{ activated: matrix('activated', 256), activatedScale, activatedColumnwiseScale },
+      const bound = 8 * 2 ** -90;
+      const { scale, values } = bench.call('fp8_matmul_backward_input.relu_squared', small, {
+        ...{ dout: twos, doutScale: filled(2 ** -90), doutNorm: filled(bound), doutColumnwiseNorm: [bound] },
+        ...{ transposed: ones, factors, activated: filled(256, 256) },
+        ...{ activatedScale: filled(2 ** 120), activatedColumnwiseScale: [2 ** 120] },
       });
-      const scales = new Float32Array(N).fill(scaleOf(norms[0]! * 4 * 2 * Math.sqrt(448 * 2 ** 120)));
-      expect(floats(stored.scale)).toEqual(scales);
-      const wanted = new Float32Array(N * N).fill(N * 2 * 2 ** -90 * 2 ** 65);
-      expect(Float32Array.from(scaled(floats(stored.values), scales))).toEqual(wanted);
+      const scales = filled(scaleOf(bound * 4 * 2 * Math.sqrt(448 * 2 ** 120)));
+      expect(floats(scale)).toEqual(scales);
+      const wanted = filled(16 * 2 * 2 ** -90 * 2 ** 65, 256);
+      expect(Float32Array.from(scaled(floats(values), scales))).toEqual(wanted);
     });
 
     // Each row of the input is also one of the weight, and all have the same norm but for scales: an element of each row of the
     // product is as large as Cauchy and Schwarz allow.
-    it.each(activated)('bounds what $name stores, closely, and saturates nothing', ({ of, derivative, ...ops }) => {
+    it.each(activated)('bounds what $name stores, closely, and saturates nothing', ({ variant, of, derivative }) => {
       using bench = new TensorBench(device());
       const [N, K] = [48, 208];
-      device().reserveWorkspace(
-        Math.max(
-          fp8MatmulScratch(device(), { N, C: K, O: N, gradients: false }),
-          fp8QuantizeWeightScratch(device(), { C: K, O: N }),
-          fp8QuantizeWeightScratch(device(), { C: N, O: K }),
-        ),
-      );
       const random = new Random(11);
       const row = held('fp8', random.normals(K, 100));
       const x = Float32Array.from({ length: N * K }, (_, index) => row[index % K]! * (random.uniform() < 0.5 ? -1 : 1));
       const inScales = drawScales(N, random);
       const norms = perRow(scaled(x, inScales), K, norm);
-      const weight = bench.tensor('weight', [N, K], scaled(x, 2 ** -9));
-      const turned = bench.tensor('weight', [K, N], scaled(transposed(x, N, K), 2 ** -9));
-      const bias = bench.tensor('bias', [N], new Float32Array(N).fill(3));
-      const [input, inScale] = [bench.tensor('in', [N, K], x, 'fp8'), bench.floats('inScale', [N], inScales)];
-      const inNorm = bench.floats('inNorm', [N], norms);
-      const blockNorm = bench.floats('inColumnwiseNorm', [1], largestOfBlocks(norms));
-      const [values, factors] = [bench.tensor('values', [N, K], undefined, 'fp8'), bench.floats('factors', [4])];
-      const stored = emptyResult(bench, N, N);
+      const bias = filled(3, N);
 
-      const expectBounded = (result: Float64Array) => {
+      const expectBounded = (stored: Stored, result: Float64Array) => {
         const largest = perRow(result, N, largestOf);
         const check = (sizes: Float32Array, scales: Float32Array) => {
           const parts = sizes.map((size, index) => size / (448 * scales[index]!));
@@ -264,40 +199,42 @@ describeBackends(
         expectNear(rowwise(copy, N, N));
       };
 
-      fp8QuantizeWeight(device(), { values, transposed: null, factors, weight, bias });
-      ops.forward(device(), {
-        ...{ ...stored, in: input, inScale, inNorm },
-        ...{ inColumnwiseNorm: blockNorm, weight: values, factors, bias },
-      });
-      const exact = linear(scaled(x, inScales), scaled(x, 2 ** -9), undefined, { N, C: K, O: N });
-      expectBounded(exact.map((value) => of(value + 3)));
+      const quantized = { transposed: null, weight: scaled(x, 2 ** -9), bias };
+      const { values: weight, factors } = bench.call('fp8_quantize_weight', { C: K, O: N }, quantized);
+      const rows = { in: x, inScale: inScales, inNorm: norms, inColumnwiseNorm: largestOfBlocks(norms) };
+      const sizes = { N, C: K, O: N };
+      const forward = bench.call(`fp8_matmul_forward.${variant}`, sizes, { ...rows, weight, factors, bias });
+      const exact = linear(scaled(x, inScales), scaled(x, 2 ** -9), undefined, sizes);
+      expectBounded(
+        forward,
+        exact.map((value) => of(value + 3)),
+      );
 
       // GELU's derivative is largest near 1.5, and that of the squared ReLU at its largest input.
-      const pre = new Float32Array(N * N).fill(1.5);
-      const back = bench.tensor('transposed', [N, K], undefined, 'fp8');
-      fp8QuantizeWeight(device(), { values: null, transposed: back, factors, weight: turned, bias: null });
-      ops.backward(device(), {
-        ...{ ...stored, dout: input, doutScale: inScale, doutNorm: inNorm, doutColumnwiseNorm: blockNorm },
-        ...{ transposed: back, factors, ...forwardTensors(bench, pre, N) },
-      });
-      expectBounded(exact.map((value) => value * derivative(1.5)));
+      const turned = { values: null, weight: scaled(transposed(x, N, K), 2 ** -9), bias: null };
+      const quantizedBack = bench.call('fp8_quantize_weight', { C: N, O: K }, turned);
+      const backward = bench.call(
+        `fp8_matmul_backward_input.${variant}`,
+        { N, C: N, O: K },
+        {
+          ...{ dout: x, doutScale: inScales, doutNorm: norms, doutColumnwiseNorm: rows.inColumnwiseNorm },
+          ...{ transposed: quantizedBack.transposed, factors: quantizedBack.factors },
+          ...forwardTensors(bench, filled(1.5, N * N), N),
+        },
+      );
+      expectBounded(
+        backward,
+        exact.map((value) => value * derivative(1.5)),
+      );
     });
 
     function transpose(values: Numbers, scale: Numbers, C: number) {
       using bench = new TensorBench(device());
-      const N = scale.length;
-      const copy = emptyCopy(bench, N, C);
       const norms = perRow(scaled(values, scale), C, norm);
-      fp8Transpose(device(), {
-        ...{ ...copy, values: bench.tensor('values', [N, C], values, 'fp8'), scale: bench.floats('scale', [N], scale) },
-        norm: bench.floats('norm', [N], norms),
-      });
-      return {
-        bytes: bytesOf(copy.columnwise),
-        scales: floats(copy.columnwiseScale),
-        norms,
-        columnwiseNorm: floats(copy.columnwiseNorm),
-      };
+      const given = { values, scale, norm: norms };
+      const { columnwise, ...copy } = bench.call('fp8_transpose', { N: scale.length, C }, given);
+      const [scales, columnwiseNorm] = [floats(copy.columnwiseScale), floats(copy.columnwiseNorm)];
+      return { bytes: bytesOf(columnwise), scales, norms, columnwiseNorm };
     }
 
     describe('transpose', () => {
@@ -337,7 +274,6 @@ describeBackends(
 
     /** Operands of a matmul, whose weight may be a transposed one. With a period, numbers of `in` repeat too, and there is a bias. */
     function operands(bench: TensorBench, { N, C, O, period = O }: Sizes) {
-      device().reserveWorkspace(fp8MatmulScratch(device(), { N, C, O, gradients: false }));
       const repeats = period < O;
       const random = new Random(repeats ? C : N + O);
       const repeated = (count: number, values: Numbers) =>
@@ -396,7 +332,7 @@ describeBackends(
     }
 
     /** Both copies are `result`, rounded once; of many numbers only the errors are compared. */
-    function expectStored(name: string, stored: ReturnType<typeof emptyResult>, result: Float64Array): void {
+    function expectStored(name: string, stored: Stored, result: Float64Array): void {
       const [N, O] = stored.values.shape as [number, number];
       const ones = (length: number) => new Float32Array(length).fill(1);
       const [rows, turned] = [scaled(floats(stored.values), floats(stored.scale)), columnwise(result, N, O)];
@@ -423,31 +359,25 @@ describeBackends(
       ...(isCpu ? [] : [{ N: 2304, C: 3072, O: 2688, period: 56 }]),
     ])('matmuls of $N rows, k $C, $O columns', (sizes) => {
       using bench = new TensorBench(device());
-      const { N, O } = sizes;
+      const { N, C, O } = sizes;
       const { plain, linear, bounds, norms, rowNorm, before, forward, backward } = operands(bench, sizes);
-      const out = bench.tensor('out', [N, O]);
       // The rounded result subtracted, bf16 shows the error of the sums alone.
       const rounded = held(device().elementType, linear);
-      const residual = bench.tensor(
-        'residual',
-        [N, O],
-        Float32Array.from(rounded, (value) => -value),
-      );
-      fp8MatmulForward(device(), { out, ...forward, ...plainForward, residual });
+      const outOf = (residual: Float32Array | null) =>
+        floats(bench.call('fp8_matmul_forward', { N, C, O }, { ...forward, residual }).out);
       const rest = linear.map((value, i) => value - rounded[i]!);
-      const error = distance(floats(out), rest) / norm(linear);
-      console.log(`sums of ${sizes.C} products of FP8 have a relative error of ${error.toExponential(2)}`);
+      const error = distance(outOf(Float32Array.from(rounded, (value) => -value)), rest) / norm(linear);
+      console.log(`sums of ${C} products of FP8 have a relative error of ${error.toExponential(2)}`);
       expect(error).toBeLessThan(1e-3);
-      fp8MatmulForward(device(), { out, ...forward, ...plainForward, residual: null });
-      expectClose('out', floats(out), linear, 2e-3, 0.01);
+      expectClose('out', outOf(null), linear, 2e-3, 0.01);
 
       const ofForward = forwardTensors(bench, before, O);
       // Without the mask, the bias would fill the padding.
       const infinite = Float32Array.from({ length: O }, (_, index) => [-30, Number.POSITIVE_INFINITY, 2][index % 3]!);
-      const infiniteBias = bench.tensor('bias', [O], infinite);
-      const stored = emptyResult(bench, N, O);
-      for (const { name, of, derivative, boundOf, derivativeBound, ...ops } of activated) {
-        ops.forward(device(), { ...stored, ...forward });
+      for (const { name, variant, of, derivative, boundOf, derivativeBound } of activated) {
+        const run = (more: { columnwise?: null; bias?: Float32Array }) =>
+          bench.call(`fp8_matmul_forward.${variant}`, { N, C, O }, { ...forward, ...more });
+        const stored = run({});
         expect(floats(stored.scale)).toEqual(bounds.map((bound) => scaleOf(boundOf(bound))));
         expect(floats(stored.columnwiseScale)).toEqual(largestOfBlocks(floats(stored.scale)));
         expectStored(name, stored, linear.map(of));
@@ -457,19 +387,17 @@ describeBackends(
           if (isCpu) expect(largestDifference(given, wanted)).toBeLessThan(0.00251);
           else expect(relativeError(given, wanted)).toBeLessThan(4e-3);
         }
-        const rowwiseOnly = hashOf([stored.values, stored.scale]);
-        const noCopy = { columnwise: null, columnwiseScale: null, inColumnwiseNorm: null };
-        ops.forward(device(), { ...stored, ...forward, ...noCopy });
-        expect(hashOf([stored.values, stored.scale])).toBe(rowwiseOnly);
-        ops.forward(device(), { ...stored, ...forward, bias: infiniteBias });
-        expectPadded(stored.columnwise, N, O);
+        const rowwiseOnly = run({ columnwise: null });
+        expect(hashOf([rowwiseOnly.values, rowwiseOnly.scale])).toBe(hashOf([stored.values, stored.scale]));
+        expectPadded(run({ bias: infinite }).columnwise, N, O);
 
-        ops.backward(device(), { ...stored, ...backward, ...ofForward });
-        expectBackwardScales(stored, norms, ofForward, (scale) => Math.fround(derivativeBound(scale) * rowNorm));
+        const given = { ...backward, ...ofForward };
+        const through = bench.call(`fp8_matmul_backward_input.${variant}`, { N, C: O, O: C }, given);
+        expectBackwardScales(through, norms, ofForward, (scale) => Math.fround(derivativeBound(scale) * rowNorm));
         const slopes = name === 'GELU' ? floats(ofForward.derivative) : before.map(derivative);
         expectStored(
           `din through ${name}`,
-          stored,
+          through,
           plain.map((value, index) => value * slopes[index]!),
         );
       }
@@ -480,9 +408,8 @@ describeBackends(
       const [N, C, O] = [37, 64, 208];
       const { forward: operandsOfForward } = operands(bench, { N, C, O });
       const { in: input, inScale, inNorm, inColumnwiseNorm: blockNorm, weight, factors } = operandsOfForward;
-      const stored = emptyResult(bench, N, O);
-      const forward = { ...operandsOfForward, bias: bench.tensor('bias', [O], new Float32Array(O)) };
-      const run = () => activated[0]!.forward(device(), { ...stored, ...forward });
+      const forward = { ...operandsOfForward, bias: new Float32Array(O) };
+      const run = () => bench.call('fp8_matmul_forward.gelu', { N, C, O }, forward);
       // All elements are as large as the row's largest, and so are the weights': results are the bound itself.
       input.write(toE4m3(new Float32Array(N * C).fill(448)));
       const norms = floats(inScale).map((one) => one * 448 * Math.sqrt(C));
@@ -490,7 +417,7 @@ describeBackends(
       blockNorm.write(largestOfBlocks(norms));
       weight.write(toE4m3(new Float32Array(O * C).fill(256)));
       factors.write(Float32Array.of(2 ** -9, Math.sqrt(C) / 2, 0, 0));
-      run();
+      let stored = run();
       expect(floats(stored.values).every((value) => value === 448)).toBe(true);
       expect(floats(stored.scale)).toEqual(floats(inScale).map((one) => (one * C) / 2));
       const rows = () => {
@@ -500,16 +427,14 @@ describeBackends(
       expect(rows()).toEqual(scaled(floats(stored.values), floats(stored.scale)));
       // A smaller bound than the results have, and an infinite one.
       factors.write(Float32Array.of(2 ** -9, Math.sqrt(C) / 64, 0, 0));
-      run();
+      stored = run();
       expect(floats(stored.values).every((value) => value === 448)).toBe(true);
       const largest = 448 * floats(stored.columnwiseScale)[0]!;
       expect(Math.max(...rows())).toBe(largest);
       factors.write(Float32Array.of(2 ** -9, Math.sqrt(C) / 2, 0, Number.POSITIVE_INFINITY));
-      const biases = new Float32Array(O);
-      biases[5] = Number.POSITIVE_INFINITY;
-      biases[6] = Number.NaN;
-      forward.bias = bench.tensor('bias', [O], biases);
-      run();
+      forward.bias[5] = Number.POSITIVE_INFINITY;
+      forward.bias[6] = Number.NaN;
+      stored = run();
       for (const copy of [floats(stored.values), rowwise(floats(stored.columnwise), N, O)]) {
         expect([...new Set(copy.filter((_, index) => index % O === 5))]).toEqual([448]);
         expect([...new Set(copy.filter((_, index) => index % O === 6))]).toEqual([Number.NaN]);
@@ -517,17 +442,15 @@ describeBackends(
       }
       const slopes = floats(stored.derivative).slice(4, 8);
       expect(slopes).toEqual(Float32Array.of(1, Number.NaN, Number.NaN, 1));
-      const expectInfinite = () => {
-        const scales = [...floats(stored.scale), ...floats(stored.columnwiseScale)];
-        expect(scales.every((one) => one === 2 ** 120)).toBe(true);
-      };
-      expectInfinite();
+      const expectInfinite = ({ scale, columnwiseScale }: Stored) =>
+        expect([...floats(scale), ...floats(columnwiseScale)].every((one) => one === 2 ** 120)).toBe(true);
+      expectInfinite(stored);
       // A finite bound whose square is not.
       factors.write(Float32Array.of(2 ** -9, 2 ** 70, 0, 0));
-      forward.bias = bench.tensor('bias', [O], new Float32Array(O));
-      activated[1]!.forward(device(), { ...stored, ...forward });
-      expectInfinite();
-      expect(floats(stored.values).every((value) => value === 0)).toBe(true);
+      forward.bias.fill(0);
+      const squared = bench.call('fp8_matmul_forward.relu_squared', { N, C, O }, forward);
+      expectInfinite(squared);
+      expect(floats(squared.values).every((value) => value === 0)).toBe(true);
     });
 
     // 20.5 becomes 20 rowwise; in units of 8, the smallest of the columnwise copy, 20.5 is nearer to 3, and 20 would be rounded to 2.
@@ -535,27 +458,18 @@ describeBackends(
     it.each([
       { ...activated[0]!, weights: [20, 0.5], rowNorm: 448, blockNorm: 4096, at: 100 },
       { ...activated[1]!, weights: [4, 0.5], rowNorm: 20, blockNorm: 64, at: 0.5 },
-    ])('rounds each copy of $name once, and keeps NaN in its row', ({ forward, backward, ...own }) => {
+    ])('rounds each copy of $name once, and keeps NaN in its row', ({ variant, ...own }) => {
       using bench = new TensorBench(device());
       const [N, C] = [21, 16];
-      device().reserveWorkspace(fp8MatmulScratch(device(), { N, C, O: C, gradients: false }));
       const x = Float32Array.from({ length: N * C }, (_, index) => (index % C < 2 ? 1 : 0));
       x.fill(0, 17 * C, 18 * C);
       x[3 * C] = Number.NaN;
       const scale = new Float32Array(N).fill(1);
       scale[17] = 4096;
       const weightOf = (weights: readonly number[]) =>
-        bench.tensor(
-          'weight',
-          [C, C],
-          Float32Array.from({ length: C * C }, (_, i) => weights[i % C] ?? 0),
-          'fp8',
-        );
-      const [input, inScale] = [bench.tensor('in', [N, C], x, 'fp8'), bench.floats('inScale', [N], scale)];
-      const inNorm = bench.floats('inNorm', [N], new Float32Array(N).fill(1));
-      const factors = bench.floats('factors', [4], [1, own.rowNorm, 300, 0]);
-      const stored = emptyResult(bench, N, C);
-      const expectOnce = () => {
+        Float32Array.from({ length: C * C }, (_, i) => weights[i % C] ?? 0);
+      const factors = [1, own.rowNorm, 300, 0];
+      const expectOnce = (stored: Stored) => {
         const wanted = (value: number) =>
           Float32Array.from({ length: N * C }, (_, index) => {
             const row = Math.floor(index / C);
@@ -565,22 +479,26 @@ describeBackends(
         expect(rowwise(floats(stored.columnwise), N, C)).toEqual(Float64Array.from(wanted(3 * 2 ** -9)));
         expect(floats(stored.columnwiseScale)).toEqual(Float32Array.of(4096));
       };
-      forward(device(), {
-        ...{ ...stored, in: input, inScale, inNorm },
-        inColumnwiseNorm: bench.floats('inColumnwiseNorm', [1], [own.blockNorm]),
-        ...{ weight: weightOf(own.weights), factors, bias: null },
-      });
-      expectOnce();
+      const forward = bench.call(
+        `fp8_matmul_forward.${variant}`,
+        { N, C, O: C },
+        {
+          ...{ in: x, inScale: scale, inNorm: filled(1, N), inColumnwiseNorm: [own.blockNorm] },
+          ...{ weight: weightOf(own.weights), factors, bias: null },
+        },
+      );
+      expectOnce(forward);
       const through = (pre: number) =>
-        backward(device(), {
-          ...{ ...stored, dout: input, doutScale: inScale, doutNorm: inNorm },
-          doutColumnwiseNorm: bench.floats('doutColumnwiseNorm', [1], [4096]),
-          ...{ transposed: weightOf([20, 0.5]), factors },
-          ...forwardTensors(bench, new Float32Array(N * C).fill(pre), C),
-        });
-      through(own.at);
-      expectOnce();
-      through(Number.NaN);
+        bench.call(
+          `fp8_matmul_backward_input.${variant}`,
+          { N, C, O: C },
+          {
+            ...{ dout: x, doutScale: scale, doutNorm: filled(1, N), doutColumnwiseNorm: [4096] },
+            ...{ transposed: weightOf([20, 0.5]), factors, ...forwardTensors(bench, filled(pre, N * C), C) },
+          },
+        );
+      expectOnce(through(own.at));
+      const stored = through(Number.NaN);
       expect([...floats(stored.values), ...rowwise(floats(stored.columnwise), N, C)].every(Number.isNaN)).toBe(true);
     });
 
@@ -588,21 +506,18 @@ describeBackends(
       it('is NaN where an operand is', () => {
         using bench = new TensorBench(device());
         const [N, C, O] = [1102, 48, 80];
-        device().reserveWorkspace(fp8MatmulScratch(device(), { N, C, O, gradients: true }));
         const random = new Random(6);
-        const copyOf = (name: string, width: number, [row, column]: readonly [number, number]) => {
+        const copyOf = (width: number, [row, column]: readonly [number, number]) => {
           const rows = random.normals(N * width, 100);
           rows[row * width + column] = Number.NaN;
-          return bench.tensor(name, [width, groupsOf(N), 16], columnwise(rows, N, width), 'fp8');
+          return columnwise(rows, N, width);
         };
-        const scaleOfBlocks = (name: string) => bench.floats(name, [blocksOf(N)], drawScales(blocksOf(N), random));
-        const dweight = bench.tensor('dweight', [O, C], undefined, device().gradientType);
-        const dbias = bench.floats('dbias', [O]);
-        fp8MatmulBackwardWeight(device(), {
-          ...{ dweight, dbias, N, accumulate: false },
-          ...{ dout: copyOf('dout', O, [0, 5]), doutScale: scaleOfBlocks('doutScale') },
-          ...{ in: copyOf('in', C, [1100, 7]), inScale: scaleOfBlocks('inScale') },
-        });
+        const scales = () => drawScales(blocksOf(N), random);
+        const operands = {
+          ...{ dout: copyOf(O, [0, 5]), doutScale: scales(), in: copyOf(C, [1100, 7]), inScale: scales() },
+        };
+        const sizes = { N, C, O, accumulate: 0 };
+        const { dweight, dbias } = bench.call('fp8_matmul_backward_weight', sizes, operands);
         const isWanted = (value: number, index: number) =>
           Number.isNaN(value) === (Math.floor(index / C) === 5 || index % C === 7);
         expect(floats(dweight).every(isWanted)).toBe(true);
@@ -614,7 +529,6 @@ describeBackends(
         using accumulating = Device.open({ kind, dtype: 'fp8', accumulates: true });
         using bench = new TensorBench(accumulating);
         const [N, C, O] = [2008, 784, 6160];
-        accumulating.reserveWorkspace(fp8MatmulScratch(accumulating, { N, C, O, gradients: true }));
         const random = new Random(10);
         const base = held('fp8', random.normals(100_003, 100));
         const copyOf = (name: string, width: number) => {
@@ -633,12 +547,10 @@ describeBackends(
         const douts = of(dout.rows, N, picked.length, (n, column) => n * O + picked[column]!);
         const wanted = product(douts, input.rows, { N: picked.length, K: N, O: C }, 'tn');
         const biases = columnSums(dout.rows, O);
-        const operands = { dout: dout.copy, doutScale: dout.scale, in: input.copy, inScale: input.scale, N };
-        for (const [accumulate, times] of [
-          [false, 1],
-          [true, 2],
-        ] as const) {
-          fp8MatmulBackwardWeight(accumulating, { dweight, dbias, ...operands, accumulate });
+        const operands = { dout: dout.copy, doutScale: dout.scale, in: input.copy, inScale: input.scale };
+        for (const times of [1, 2]) {
+          const sizes = { N, C, O, accumulate: times - 1 };
+          bench.call('fp8_matmul_backward_weight', sizes, { dweight, dbias, ...operands });
           const all = floats(dweight);
           const actual = of(all, picked.length, C, (row, column) => picked[row]! * C + column);
           const error = relativeError(
@@ -672,7 +584,6 @@ describeBackends(
       /** The op's results, the formula's, and the step block's count. Of the outputs, the estimate takes every fourth. */
       function classify(N: number, change: (inputs: Inputs) => void = () => {}, accumulate = false) {
         using bench = new TensorBench(device());
-        device().reserveWorkspace(classifierScratch(device(), { N, C, Vp, gradients: true, fp8: true }));
         const random = new Random(N);
         const drawn = (count: number) => held('fp8', random.normals(count, 100));
         const [inValues, weightValues] = [drawn(N * C), drawn(Vp * C)];
@@ -681,34 +592,22 @@ describeBackends(
         const { inScale, targets } = inputs;
         const block = new Float32Array(GPT2_STEP.GPT2_STEP_SIZE);
         block[GPT2_STEP.GPT2_STEP_SATURATED] = 7;
-        const step = bench.floats('step', [block.length], block);
-        const factors = [2 ** -10, 0, 0, 0];
-        const values = {
-          in: held(device().elementType, scaled(inValues, inScale)),
-          ...{ inValues, inScale: Float32Array.from(inScale) },
-          weight: held(device().elementType, scaled(weightValues, factors[0]!)),
-          ...{ weightValues, weightTransposed: transposed(weightValues, Vp, C), factors: Float32Array.from(factors) },
+        const factors = Float32Array.of(2 ** -10, 0, 0, 0);
+        const given = {
+          ...{
+            in: held(device().elementType, scaled(inValues, inScale)),
+            inValues,
+            inScale: Float32Array.from(inScale),
+          },
+          ...{ weight: held(device().elementType, scaled(weightValues, factors[0]!)), weightValues },
+          ...{ weightTransposed: transposed(weightValues, Vp, C), factors, targets, step: block },
         };
-        const make = (name: 'in' | 'weight', rows: number) => bench.tensor(name, [rows, C], values[name]);
-        const made = {
-          losses: bench.floats('losses', [N]),
-          din: bench.tensor('din', [N, C]),
-          dweight: bench.tensor('dweight', [Vp, C], new Float32Array(Vp * C), device().gradientType),
-        };
-        classifier(device(), {
-          ...{ ...made, dbias: null, step, logits: bench.tensor('logits', [N, Vp]), bias: null, V, dloss, softcap: 0 },
-          ...{ in: make('in', N), weight: make('weight', Vp), accumulate },
-          inValues: bench.tensor('inValues', [N, C], inValues, 'fp8'),
-          inScale: bench.floats('inScale', [N], inScale),
-          weightValues: bench.tensor('weightValues', [Vp, C], weightValues, 'fp8'),
-          weightTransposed: bench.tensor('weightTransposed', [C, Vp], values.weightTransposed, 'fp8'),
-          factors: bench.floats('factors', [4], factors),
-          targets: bench.tensor('targets', [N], targets, 'int32'),
-        });
-        const fp8 = classifierCases.find(({ variant }) => variant.name === 'classifier.fp8')!;
-        const wanted = () => fp8.formula({ ...values, targets, step: block }, { N, C, V, Vp, dloss, softcap: 0 });
-        const results = Object.fromEntries(outputs.map((name) => [name, floats(made[name])]));
-        return { ...{ results, wanted }, saturated: floats(step)[GPT2_STEP.GPT2_STEP_SATURATED]! };
+        const sizes = { N, C, V, Vp, dloss, softcap: 0 };
+        const zeros = { dweight: new Float32Array(Vp * C), dbias: null, bias: null };
+        const op = bench.call('classifier.fp8', { ...sizes, accumulate: Number(accumulate) }, { ...given, ...zeros });
+        const wanted = () => casesNamed('classifier.fp8').formula(given, sizes);
+        const results = Object.fromEntries(outputs.map((name) => [name, floats(op[name])]));
+        return { ...{ results, wanted }, saturated: floats(op.step)[GPT2_STEP.GPT2_STEP_SATURATED]! };
       }
       type Results = ReturnType<typeof classify>['results'];
       const rowOf = (of: Numbers, n: number): Numbers => of.subarray(n * C, (n + 1) * C);

@@ -1,55 +1,20 @@
-// Tensors in FP8, their bytes, and the ops that store what an activation gives in FP8.
+// Tensors in FP8, their bytes, and what an activation gives in FP8.
 import { expect } from 'vitest';
-import { GPT2_ACTIVATION } from '../../src/native/bindings.generated.ts';
-import type { Device } from '../../src/native/device.ts';
-import { blocksOf, groupsOf } from '../../src/native/element-types.ts';
+import { blocksOf } from '../../src/native/element-types.ts';
 import type { Tensor } from '../../src/native/tensor.ts';
 import { floats, largestOf, type Numbers, type Random } from '../../src/ops/cases/case-numbers.ts';
 import { largestOfBlocks, perRow, scaleOf } from '../../src/ops/cases/fp8.ts';
 import { activations } from '../../src/ops/cases/fp8-matmul.ts';
-import { fp8MatmulBackwardInput, fp8MatmulForward } from '../../src/ops/ops.generated.ts';
 import type { TensorBench } from './tensors.ts';
 
-/** Memory for a columnwise copy of [N,C]. (Products have no norms and ignore theirs.) */
-export const emptyCopy = (bench: TensorBench, N: number, C: number) => ({
-  columnwise: bench.tensor('columnwise', [C, groupsOf(N), 16], undefined, 'fp8'),
-  columnwiseScale: bench.floats('columnwiseScale', [blocksOf(N)]),
-  columnwiseNorm: bench.floats('columnwiseNorm', [blocksOf(N)]),
-});
+/** A result in FP8, in both copies. */
+export type Stored = Readonly<Record<'values' | 'scale' | 'columnwise' | 'columnwiseScale', Tensor>>;
 
-/** Memory for a result [N,C] of a product, in both copies, and for GELU's derivative. */
-export const emptyResult = (bench: TensorBench, N: number, C: number) => ({
-  derivative: bench.tensor('derivative', [N, C], undefined, 'int8'),
-  ...{ values: bench.tensor('values', [N, C], undefined, 'fp8'), scale: bench.floats('scale', [N]) },
-  ...emptyCopy(bench, N, C),
-});
-
-const { GPT2_NO_ACTIVATION, GPT2_GELU, GPT2_RELU_SQUARED } = GPT2_ACTIVATION;
-type Forward = Parameters<typeof fp8MatmulForward>[1];
-type Backward = Parameters<typeof fp8MatmulBackwardInput>[1];
-
-/** The arguments of a forward matmul without an activation that are null. */
-export const plainForward = {
-  ...{ values: null, scale: null, columnwise: null, columnwiseScale: null, derivative: null },
-  ...{ inNorm: null, inColumnwiseNorm: null, activation: GPT2_NO_ACTIVATION },
-};
-
-/** Each activation with its matmuls, which ignore the tensors that only the other's take. */
+/** Each activation, by the variant of its matmuls. */
 export const activated = [
-  { name: 'GELU', activation: GPT2_GELU, ...activations.gelu },
-  { name: 'the squared ReLU', activation: GPT2_RELU_SQUARED, ...activations.reluSquared },
-].map(({ activation, ...formulas }) => ({
-  ...formulas,
-  forward(device: Device, { derivative, ...args }: Omit<Forward, 'out' | 'residual' | 'activation'>) {
-    const ofActivation = { derivative: activation === GPT2_GELU ? derivative : null, activation };
-    fp8MatmulForward(device, { out: null, ...args, residual: null, ...ofActivation });
-  },
-  backward(device: Device, { derivative, activated, ...args }: Omit<Backward, 'din' | 'activation'>) {
-    const none = { activated: null, activatedScale: null, activatedColumnwiseScale: null };
-    const ofActivation = activation === GPT2_GELU ? { derivative, ...none } : { derivative: null, activated };
-    fp8MatmulBackwardInput(device, { din: null, ...args, ...ofActivation, activation });
-  },
-}));
+  { name: 'GELU', variant: 'gelu', ...activations.gelu },
+  { name: 'the squared ReLU', variant: 'relu_squared', ...activations.reluSquared },
+] as const;
 
 /** Numbers [N,C] whose squares E4M3 holds with a scale for each row; rows and blocks of rows are of different size. */
 export const drawPre = (N: number, C: number, random: Random): Float32Array =>
@@ -74,7 +39,7 @@ export function forwardTensors(bench: TensorBench, pre: Numbers, C: number) {
 
 /** Both scales of a stored gradient are those of its bounds: norms [N] times boundOf(forward's scale). */
 export function expectBackwardScales(
-  { scale, columnwiseScale }: Pick<ReturnType<typeof emptyResult>, 'scale' | 'columnwiseScale'>,
+  { scale, columnwiseScale }: Stored,
   norms: Float32Array,
   { activatedScale, activatedColumnwiseScale }: ReturnType<typeof forwardTensors>,
   boundOf: (activatedScale: number) => number,
