@@ -2,7 +2,6 @@
 // first. Then what cases lack: products of many tiles, attention of many heads, ids that do not exist.
 
 import { describe, expect, it } from 'vitest';
-import { GPT2_ACTIVATION } from '../../src/native/bindings.generated.ts';
 import { type Device, type Dtype, elementTypesOf } from '../../src/native/device.ts';
 import type { Tensor } from '../../src/native/tensor.ts';
 import { attention } from '../../src/ops/cases/attention.ts';
@@ -12,24 +11,9 @@ import { opCases } from '../../src/ops/cases/index.ts';
 import { columnSums, product } from '../../src/ops/cases/matmul.ts';
 import { type Bound, callingsOf, isAffected, type OpCases } from '../../src/ops/cases/op-case.ts';
 import { type Comparison, runCase } from '../../src/ops/cases/run-case.ts';
-import {
-  attentionBackward,
-  attentionForward,
-  attentionScratch,
-  classifier,
-  classifierScratch,
-  crossEntropy,
-  embeddingForward,
-  matmulBackwardInput,
-  matmulBackwardWeight,
-  matmulForward,
-  matmulScratch,
-} from '../../src/ops/ops.generated.ts';
 import { opVariants } from '../../src/ops/variants.ts';
 import { describeBackends } from '../support/backends.ts';
 import { expectClose, relativeError, TensorBench } from '../support/tensors.ts';
-
-const { GPT2_NO_ACTIVATION, GPT2_GELU } = GPT2_ACTIVATION;
 
 const failures = (comparisons: readonly Comparison[]): readonly Comparison[] =>
   comparisons.filter(({ isWithin }) => !isWithin);
@@ -95,8 +79,6 @@ export const describeEveryOp = (only: Dtype): void =>
       it.skipIf(isCpu).each(tiled)('matmul of many tiles, K $K (CUDA only)', ({ N, K, wide }) => {
         using bench = new TensorBench(device());
         const period = 56;
-        const scratch = (C: number, O: number) => matmulScratch(device(), { N, C, O, gradients: true });
-        device().reserveWorkspace(Math.max(scratch(K, wide), scratch(wide, K)));
         const input = inputsOf(bench, 12);
         const [x, other, bias] = [input('in', [N, K]), input('other', [N, wide]), input('bias', [wide])];
         const type = device().elementType;
@@ -112,29 +94,25 @@ export const describeEveryOp = (only: Dtype): void =>
         const bounds = { fp32: 1e-6 * Math.sqrt(K) + 2e-7, tf32: 1e-3, bf16: 2e-3 };
         const throughGelu = { ...bounds, fp32: bounds.fp32 * 2, bf16: 3e-3 };
         const operands = { in: x.tensor, weight, bias: bias.tensor };
-        const none = { pre: null, residual: null, activation: GPT2_NO_ACTIVATION };
-        const [out, pre] = [bench.tensor('out', [N, wide]), bench.tensor('pre', [N, wide])];
-        matmulForward(device(), { out, ...operands, ...none });
-        expectNear('out', dtype, out, linear, bounds);
-        matmulForward(device(), { out, ...operands, ...none, residual: other.tensor });
+        const sizes = { N, C: K, O: wide };
+        expectNear('out', dtype, bench.call('matmul_forward', sizes, operands).out, linear, bounds);
+        const { out } = bench.call('matmul_forward.residual', sizes, { ...operands, residual: other.tensor });
         expectNear('residual', dtype, out, plus(linear, other.values), bounds);
-        matmulForward(device(), { out, ...operands, ...none, pre, activation: GPT2_GELU });
-        expectNear('pre', dtype, pre, linear, bounds);
-        expectNear('gelu', dtype, out, linear.map(gelu), throughGelu);
-        const gradients = { din: out, dout: x.tensor, weight: turned };
-        matmulBackwardInput(device(), { ...gradients, ...none, activated: null });
-        expectNear('din', dtype, out, plain, bounds);
+        const ofGelu = bench.call('matmul_forward.gelu', sizes, operands);
+        expectNear('pre', dtype, ofGelu.pre, linear, bounds);
+        expectNear('gelu', dtype, ofGelu.out, linear.map(gelu), throughGelu);
+        const back = { N, C: wide, O: K };
+        const gradients = { dout: x.tensor, weight: turned };
+        expectNear('din', dtype, bench.call('matmul_backward_input', back, gradients).din, plain, bounds);
         const through = plain.map((value, i) => value * geluDerivative(other.values[i]!));
-        const saved = { pre: other.tensor, activated: null };
-        matmulBackwardInput(device(), { ...gradients, ...saved, activation: GPT2_GELU });
-        expectNear('din through gelu', dtype, out, through, throughGelu);
+        const { din } = bench.call('matmul_backward_input.gelu', back, { ...gradients, pre: other.tensor });
+        expectNear('din through gelu', dtype, din, through, throughGelu);
       });
 
       // More tiles of the weight than a GPU has SMs, and not a multiple of them: some are summed in parts, others whole.
       it.skipIf(isCpu)('matmul backward of a large weight (CUDA only)', () => {
         using bench = new TensorBench(device());
         const [N, C, O] = [1000, 1032, 4360];
-        device().reserveWorkspace(matmulScratch(device(), { N, C, O, gradients: true }));
         const input = inputsOf(bench, 11);
         const [x, dout] = [input('in', [N, C]), input('dout', [N, O])];
         const [before, oldBias] = [input('dweight', [O, C], 1, device().gradientType), input('dbias', [O], 1, 'fp32')];
@@ -153,10 +131,10 @@ export const describeEveryOp = (only: Dtype): void =>
           const error = relativeError(rowsOf(floats(before.tensor)), wanted);
           expect(error <= bounds[dtype], `${name}: relative error ${error}`).toBe(true);
         };
-        matmulBackwardWeight(device(), { ...op, accumulate: true });
+        bench.call('matmul_backward_weight', { N, C, O, accumulate: 1 }, op);
         expectRows('dweight +=', plus(dw, rowsOf(before.values)));
         expectNear('dbias +=', dtype, oldBias.tensor, plus(db, oldBias.values), { fp32: 1e-5, bf16: 1e-5 });
-        matmulBackwardWeight(device(), { ...op, accumulate: false });
+        bench.call('matmul_backward_weight', { N, C, O, accumulate: 0 }, op);
         expectRows('dweight =', dw);
         expectNear('dbias =', dtype, oldBias.tensor, db, { fp32: 1e-5, bf16: 1e-5 });
       });
@@ -176,16 +154,12 @@ export const describeEveryOp = (only: Dtype): void =>
         const [qkv, dout] = [input('qkv', [B, T, 3 * C]), input('dout', [B, T, C])];
         const backwardOf = (sequences: number): Float32Array => {
           const sizes = { B: sequences, T, C, NH };
-          device().reserveWorkspace(attentionScratch(device(), sizes));
           const view = (tensor: Tensor, width: number) => tensor.view([sequences, T, width]);
-          const out = bench.tensor('out', [sequences, T, C]);
-          const lse = bench.floats('lse', [sequences, NH, T]);
-          const dqkv = bench.tensor('dqkv', [sequences, T, 3 * C]);
-          attentionForward(device(), { out, lse, qkv: view(qkv.tensor, 3 * C), first: null });
-          const op = { dout: view(dout.tensor, C), out, qkv: view(qkv.tensor, 3 * C), lse, first: null };
-          attentionBackward(device(), { dqkv, ...op });
+          const { out, lse, qkv: input } = bench.call('attention_forward', sizes, { qkv: view(qkv.tensor, 3 * C) });
+          const op = { dout: view(dout.tensor, C), out, qkv: input, lse };
+          const { dqkv } = bench.call('attention_backward', sizes, op);
           const first = floats(dqkv);
-          attentionBackward(device(), { dqkv, ...op });
+          bench.call('attention_backward', sizes, { dqkv, ...op });
           expect(Buffer.compare(Buffer.from(first.buffer), Buffer.from(floats(dqkv).buffer)), 'twice the same').toBe(0);
           return first;
         };
@@ -202,63 +176,38 @@ export const describeEveryOp = (only: Dtype): void =>
       it.skipIf(isCpu)('attention of more heads than a grid is high (CUDA only)', () => {
         using bench = new TensorBench(device());
         const sizes = { B: 4400, T: 2, C: 15 * 32, NH: 15 };
-        device().reserveWorkspace(attentionScratch(device(), sizes));
         const { tensor: qkv, values } = inputsOf(bench, 3)('qkv', [4400, 2, 3 * 480]);
-        const [out, lse] = [bench.tensor('out', [4400, 2, 480]), bench.floats('lse', [4400, 15, 2])];
-        attentionForward(device(), { out, lse, qkv, first: null });
+        const { out, lse } = bench.call('attention_forward', sizes, { qkv });
         // The first position sees itself alone: it takes its own value.
         const results = floats(out);
         for (const b of [0, 2000, 4399]) {
           const own = values.subarray(b * 2 * 1440 + 960, b * 2 * 1440 + 1440);
           expect(results.subarray(b * 960, b * 960 + 480)).toEqual(own);
         }
-        const dqkv = bench.tensor('dqkv', [4400, 2, 1440]);
-        attentionBackward(device(), { dqkv, dout: out, out, qkv, lse, first: null });
+        const { dqkv } = bench.call('attention_backward', sizes, { dout: out, out, qkv, lse });
         expect(floats(dqkv).every(Number.isFinite)).toBe(true);
       });
 
       it.skipIf(isCpu)('classifier: what cannot be is NaN, not a number (CUDA only)', () => {
         using bench = new TensorBench(device());
         const [N, C, Vp] = [4, 64, 128];
-        device().reserveWorkspace(classifierScratch(device(), { N, C, Vp, gradients: true, fp8: false }));
         const random = new Random(5);
-        const values = random.normals(N * C);
-        values[2 * C + 5] = NaN;
-        const losses = bench.floats('losses', [N]);
-        classifier(device(), {
-          losses,
-          din: bench.tensor('din', [N, C]),
-          dweight: bench.tensor('dweight', [Vp, C], undefined, device().gradientType),
-          dbias: null,
-          logits: bench.tensor('logits', [N, Vp]),
-          in: bench.tensor('in', [N, C], values),
-          ...{ step: null, inValues: null, inScale: null, weightValues: null, weightTransposed: null, factors: null },
-          weight: bench.tensor('weight', [Vp, C], random.normals(Vp * C)),
-          bias: null,
-          targets: bench.tensor('targets', [N], Int32Array.from([1, 100, 3, 4]), 'int32'),
-          V: 100,
-          dloss: 1,
-          softcap: 0,
-          accumulate: false,
-        });
+        const x = random.normals(N * C);
+        x[2 * C + 5] = NaN;
+        const sizes = { N, C, V: 100, Vp, dloss: 1, softcap: 0, accumulate: 0 };
+        const given = { in: x, weight: random.normals(Vp * C), targets: [1, 100, 3, 4], bias: null, dbias: null };
+        const { losses } = bench.call('classifier', sizes, given);
         expect([...floats(losses)].map(Number.isNaN)).toEqual([false, true, true, false]);
       });
 
       it.skipIf(isCpu)('a token or target that does not exist gives NaN (CUDA only: the CPU refuses it)', () => {
         using bench = new TensorBench(device());
-        const tokens = bench.tensor('tokens', [1, 4], [3, -1, 99, 7], 'int32');
-        const [wte, wpe] = [
-          bench.tensor('wte', [16, 8], new Float32Array(128)),
-          bench.tensor('wpe', [4, 8], new Float32Array(32)),
-        ];
-        const out = bench.tensor('out', [1, 4, 8]);
-        embeddingForward(device(), { out, tokens, texts: null, positions: null, wte, wpe, S: 4, V: 10 });
-        const rows = floats(out);
+        const tables = { wte: new Float32Array(80), wpe: new Float32Array(32) };
+        const sizes = { B: 1, T: 4, S: 4, C: 8, V: 10 };
+        const rows = floats(bench.call('embedding_forward', sizes, { ...tables, tokens: [3, -1, 99, 7] }).out);
         expect(Array.from({ length: 4 }, (_, row) => Number.isNaN(rows[row * 8]))).toEqual([false, true, true, false]);
-        const logits = bench.tensor('logits', [4, 16], new Float32Array(64));
-        const [losses, dlogits] = [bench.floats('losses', [4]), bench.tensor('dlogits', [4, 16])];
-        const targets = bench.tensor('targets', [4], [3, -2, 99, -1], 'int32');
-        crossEntropy(device(), { losses, dlogits, logits, targets, V: 10, dloss: 1 });
+        const logits = { logits: new Float32Array(64), targets: [3, -2, 99, -1] };
+        const { losses } = bench.call('cross_entropy', { N: 4, V: 10, Vp: 16, dloss: 1 }, logits);
         expect([...floats(losses)].map(Number.isNaN)).toEqual([false, true, true, false]);
       });
     },
