@@ -1,4 +1,4 @@
-// The whole model against PyTorch: every activation, every named gradient, ten updates; thread counts; head chunks.
+// The whole model against PyTorch: every activation, every named gradient, updates on every code path of a CPU; thread counts; head chunks.
 import { describe, expect, it } from 'vitest';
 import { ParameterArena } from '../../src/model/arena.ts';
 import { backward } from '../../src/model/backward.ts';
@@ -12,7 +12,7 @@ import { floats } from '../../src/ops/cases/case-numbers.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import { noUpdate } from '../../src/optimizer/assign.ts';
 import { Trainer } from '../../src/train/step/trainer.ts';
-import { describeBackends } from '../support/backends.ts';
+import { codePaths, describeBackends, openPath } from '../support/backends.ts';
 import {
   modernBatch,
   modernFixture,
@@ -122,17 +122,20 @@ describeBackends('model as recorded', (_, kind) => {
   });
 
   it.each(updated)('updates equal PyTorch: $name', async ({ make, size: { B, T }, batchAt, tensors, ...recorded }) => {
-    using device = Device.open({ kind });
-    const model = make(device);
-    const trainer = new Trainer(model, { batch: B, sequence: T, accumulation: 1, ...recorded.training });
-    for (const [index, loss] of recorded.losses.entries()) {
-      const result = await trainer.step(index, recorded.factors[index]!, () => batchAt(index));
-      expect(Math.abs(result.loss - loss), `loss of step ${index}`).toBeLessThan(1e-5);
-      const norm = recorded.norms?.[index] ?? result.norm;
-      expect(Math.abs(result.norm - norm), `norm of step ${index}`).toBeLessThan(1e-4);
-    }
-    for (const [name, most] of recorded.finals) {
-      expectClose(name, floats(model.masters.get(name)), tensors.get(`final/${name}`).values, most);
+    // The small model's steps take seconds without vectors.
+    for (const path of kind === 'cpu' && make !== smallModernModel ? codePaths() : [undefined]) {
+      using device = path ? openPath(path) : Device.open({ kind });
+      const model = make(device);
+      const trainer = new Trainer(model, { batch: B, sequence: T, accumulation: 1, ...recorded.training });
+      for (const [index, loss] of recorded.losses.entries()) {
+        const result = await trainer.step(index, recorded.factors[index]!, () => batchAt(index));
+        expect(Math.abs(result.loss - loss), `${path}: loss of step ${index}`).toBeLessThan(1e-5);
+        const norm = recorded.norms?.[index] ?? result.norm;
+        expect(Math.abs(result.norm - norm), `${path}: norm of step ${index}`).toBeLessThan(1e-4);
+      }
+      for (const [name, most] of recorded.finals) {
+        expectClose(`${path}: ${name}`, floats(model.masters.get(name)), tensors.get(`final/${name}`).values, most);
+      }
     }
   });
 });

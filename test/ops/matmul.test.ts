@@ -1,17 +1,10 @@
 // Matmuls on every code path of the CPU: in bf16 their bits, in fp32 their errors, and what becomes of infinities and NaN; that
 // neither the sizes of a product nor the form of a classifier's gradient between its ops change bits.
-import { describe, expect, it, vi } from 'vitest';
-import { Device, type Dtype } from '../../src/native/device.ts';
+import { describe, expect, it } from 'vitest';
+import type { Dtype } from '../../src/native/device.ts';
 import { floats, held, Random } from '../../src/ops/cases/case-numbers.ts';
-import { describeBackends } from '../support/backends.ts';
-import { refusalOf } from '../support/refusal.ts';
+import { codePaths, describeBackends, openPath } from '../support/backends.ts';
 import { TensorBench } from '../support/tensors.ts';
-
-/** A device on a code path of the CPU library. */
-function openPath(path: string, dtype: Dtype = 'bf16'): Device {
-  vi.stubEnv('GPT2_KERNELS', path);
-  return Device.open({ kind: 'cpu', dtype });
-}
 
 type Sizes = { N: number; C: number; O: number };
 type Operands = { x: Float32Array; w: Float32Array; d: Float32Array; before: Float32Array };
@@ -56,12 +49,6 @@ const drawn = ({ N, C, O }: Sizes, change: (value: number, index: number) => num
   return { x: draw(N * C), w: draw(O * C), d: draw(N * O), before: draw(O * C) };
 };
 
-/** The code paths that this CPU has; the error about an unknown path lists them. */
-function codePaths(): string[] {
-  const message = refusalOf(() => openPath('abacus').close());
-  return /one of (.*) on this CPU, got abacus/.exec(message!)![1]!.split(', ');
-}
-
 const flushed = (value: number): number => (Math.abs(value) < 2 ** -126 ? 0 * value : value);
 
 /** Numbers at start, start + step, ... */
@@ -100,9 +87,9 @@ const bf16Numbers = {
 const bf16Rows = Object.entries(bf16Numbers).flatMap(([name, change]) =>
   bf16Sizes.map((sizes) => ({ name, change, ...sizes })),
 );
-/** More rows than are computed in place. Numbers under 1.2e-38 may be 0 on AMX. */
+/** More rows than are computed in place; long sums in each direction. Numbers under 1.2e-38 may be 0 on AMX. */
 const fp32Rows = (['normal', 'special'] as const).flatMap((name) =>
-  [...bf16Sizes, { N: 40, C: 800, O: 33 }]
+  [...bf16Sizes, { N: 40, C: 800, O: 33 }, { N: 256, C: 48, O: 33 }, { N: 40, C: 384, O: 1536 }]
     .filter(({ N }) => N > 8)
     .map((sizes) => ({ name, change: bf16Numbers[name], ...sizes })),
 );
@@ -140,9 +127,10 @@ describeBackends(
         'has errors of fp32, and no finite sum of what is not finite, $name, N $N C $C O $O',
         ({ change, ...sizes }) => {
           const operands = drawn(sizes, change);
+          const wanted = Object.entries(wantedBy(doubleSum, sizes, operands));
           for (const path of codePaths()) {
             const found = products(path, 'fp32', sizes, operands);
-            for (const [name, values] of Object.entries(wantedBy(doubleSum, sizes, operands))) {
+            for (const [name, values] of wanted) {
               const result = found[name as keyof typeof found];
               const finite = [...values.keys()].filter((index) => Math.abs(values[index]!) < 3e38);
               const lost = [...values.keys()].filter(

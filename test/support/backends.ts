@@ -1,8 +1,9 @@
 // Runs a suite once per native library and dtype. What cannot run here is a visible skip with its reason.
 import { existsSync } from 'node:fs';
-import { afterAll, beforeAll, describe, it } from 'vitest';
+import { afterAll, beforeAll, describe, it, vi } from 'vitest';
 import { Device, type Dtype } from '../../src/native/device.ts';
 import { type LibraryKind, libraryPath } from '../../src/native/find-library.ts';
+import { refusalOf } from './refusal.ts';
 
 /**
  * A suite for each library and each of `dtypes` it has (the CPU library has no tf32); `device()` is the open device.
@@ -39,6 +40,23 @@ export function describeCuda(name: string, suite: () => void): void {
   const reason = missing('cuda');
   if (reason === undefined) describe(name, suite);
   else describe(name, () => it.skip(reason, () => {}));
+}
+
+/** A device on a code path of the CPU library. */
+export function openPath(path: string, dtype?: Dtype): Device {
+  const before = process.env.GPT2_KERNELS;
+  vi.stubEnv('GPT2_KERNELS', path);
+  try {
+    return Device.open({ kind: 'cpu', dtype });
+  } finally {
+    vi.stubEnv('GPT2_KERNELS', before);
+  }
+}
+
+/** The code paths that this CPU has; the error about an unknown path lists them. */
+export function codePaths(): string[] {
+  const message = refusalOf(() => openPath('abacus').close());
+  return /one of (.*) on this CPU, got abacus/.exec(message!)![1]!.split(', ');
 }
 
 /** Whether the GPU has a dtype; those before compute capability 8.9 have no fp8. */
