@@ -10,6 +10,7 @@ import { castWeights, createModel, type Model } from '../../src/model/model.ts';
 import { parameterTable, realCount } from '../../src/model/parameters.ts';
 import { Device, type Dtype } from '../../src/native/device.ts';
 import { floats, Random } from '../../src/ops/cases/case-numbers.ts';
+import { sizesOf } from '../../src/ops/cases/op-case.ts';
 import type { NativeArguments } from '../../src/ops/contract.ts';
 import { loadFolders } from '../../src/ops/kernels/card-hash.ts';
 import { contracts } from '../../src/ops/ops.generated.ts';
@@ -44,14 +45,7 @@ function drawWeights(model: Model): void {
 }
 
 /** Sizes around those of columnwise copies: groups of 16 rows, and a scale for 512. */
-const oddSizes = [
-  [1, 1],
-  [1, 16],
-  [1, 17],
-  [3, 37],
-  [8, 64],
-  [27, 19],
-] as const;
+const oddSizes = sizesOf('batch sequence', '1x1 1x16 1x17 3x37 8x64 27x19');
 
 function tokens(seed: number, count = B * T) {
   const random = new Random(seed);
@@ -60,7 +54,7 @@ function tokens(seed: number, count = B * T) {
 }
 
 /** The mean loss, and the gradient of each parameter, of a model that holds as many tokens or more. */
-async function gradientsIn(device: Device, config: ModelConfig, [batch, sequence] = [B, T]) {
+async function gradientsIn(device: Device, config: ModelConfig, { batch, sequence } = { batch: B, sequence: T }) {
   const model = createModel(device, config, { B: 27, T: 19, purpose: 'training' });
   drawWeights(model);
   const trainer = new Trainer(model, { batch, sequence, accumulation: 1, optimizer: noUpdate, gradientClip: 0 });
@@ -145,11 +139,11 @@ describeBackends(
         expect(await hash(2)).toBe(await hash(1));
       });
 
-      it.each(oddSizes)("has the MLP's gradients of fp32 for %i x %i tokens", async (...size) => {
+      it.each(oddSizes)("has the MLP's gradients of fp32 for $batch x $sequence tokens", async (size) => {
         using exactDevice = open({ dtype: 'fp32' });
         using device = open();
-        const exact = await gradientsIn(exactDevice, config, [...size]);
-        const rounded = await gradientsIn(device, config, [...size]);
+        const exact = await gradientsIn(exactDevice, config, size);
+        const rounded = await gradientsIn(device, config, size);
         for (const [parameter, wanted] of exact.gradients) {
           if (!/\.fc(?:proj)?[wb]$/.test(parameter)) continue;
           const cosine = cosineOf(rounded.gradients.get(parameter)!, wanted);

@@ -3,6 +3,7 @@
 import { expect, it } from 'vitest';
 import { createModel, Device, initializeWeights, meanLoss } from '../../src/index.ts';
 import { Random } from '../../src/ops/cases/case-numbers.ts';
+import { sizesOf } from '../../src/ops/cases/op-case.ts';
 import { describeBackends } from '../support/backends.ts';
 
 const config = { layers: 1, channels: 128, heads: 2, context: 256, vocabularySize: 100 };
@@ -10,14 +11,8 @@ const config = { layers: 1, channels: 128, heads: 2, context: 256, vocabularySiz
 describeBackends(
   'a model for 3 x 256',
   (_, kind, dtype) => {
-    it.each([
-      [3, 160],
-      [3, 256],
-      [2, 256],
-      [2, 224],
-      [1, 256],
-      [1, 31],
-    ])('runs %i x %i', async (batch, sequence) => {
+    const smaller = sizesOf('batch sequence', '3x160 3x256 2x256 2x224 1x256 1x31');
+    it.each(smaller)('runs $batch x $sequence', async ({ batch, sequence }) => {
       using device = Device.open({ kind, dtype });
       const model = createModel(device, config, { B: 3, T: 256, purpose: 'inference' });
       initializeWeights(model, 42);

@@ -6,9 +6,10 @@ import { attempt, Gpt2Error, NativeError, ShapeError } from '../../src/base/erro
 import { abiVersion } from '../../src/native/bindings.generated.ts';
 import { Device } from '../../src/native/device.ts';
 import { allocateTensor, Tensor } from '../../src/native/tensor.ts';
-import { classifier, classifierScratch, geluForward } from '../../src/ops/ops.generated.ts';
+import { geluForward } from '../../src/ops/ops.generated.ts';
 import { describeBackends, describeCuda } from '../support/backends.ts';
 import { Workplace } from '../support/cli.ts';
+import { TensorBench } from '../support/tensors.ts';
 
 describe('loading', () => {
   // Building does not fix a path that the environment names.
@@ -213,19 +214,12 @@ describeCuda('memory that is not aligned', () => {
   it('goes to kernels that can read it', () => {
     using device = Device.open({ kind: 'cuda', dtype: 'bf16' });
     const [N, C, V] = [64, 64, 128];
-    device.reserveWorkspace(classifierScratch(device, { N, C, Vp: V, gradients: true, fp8: false }));
-    const make = (name: string, shape: number[]) => allocateTensor(device, name, 'bf16', shape);
-    const input = make('in', [(N + 1) * C]);
-    const losses = allocateTensor(device, 'losses', 'fp32', [N]);
-    const op = {
-      ...{ losses, din: null, dweight: null, dbias: null, bias: null, V, dloss: 0, softcap: 0, accumulate: false },
-      ...{ step: null, inValues: null, inScale: null, weightValues: null, weightTransposed: null, factors: null },
-      ...{ logits: make('logits', [N, V]), weight: make('weight', [V, C]) },
-      targets: allocateTensor(device, 'targets', 'int32', [N]),
-    };
+    using bench = new TensorBench(device);
+    const input = bench.tensor('in', [(N + 1) * C], new Float32Array((N + 1) * C));
+    const sizes = { N, C, V, Vp: V, dloss: 0, softcap: 0, accumulate: 0 };
+    const given = { weight: new Float32Array(V * C), din: null, dweight: null, dbias: null, bias: null };
     for (const start of [4, 8]) {
-      losses.write(new Float32Array(N));
-      classifier(device, { ...op, in: input.view([N, C], start) });
+      const { losses } = bench.call('classifier', sizes, { ...given, in: input.view([N, C], start) });
       for (const loss of losses.read()) expect(Math.abs(loss - Math.log(V))).toBeLessThan(1e-4);
     }
   });

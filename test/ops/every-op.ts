@@ -9,7 +9,7 @@ import { floats, held, type Numbers, Random } from '../../src/ops/cases/case-num
 import { gelu, geluDerivative } from '../../src/ops/cases/gelu.ts';
 import { opCases } from '../../src/ops/cases/index.ts';
 import { columnSums, product } from '../../src/ops/cases/matmul.ts';
-import { type Bound, callingsOf, isAffected, type OpCases } from '../../src/ops/cases/op-case.ts';
+import { type Bound, callingsOf, isAffected, type OpCases, sizesOf } from '../../src/ops/cases/op-case.ts';
 import { type Comparison, runCase } from '../../src/ops/cases/run-case.ts';
 import { opVariants } from '../../src/ops/variants.ts';
 import { describeBackends } from '../support/backends.ts';
@@ -142,11 +142,7 @@ export const describeEveryOp = (only: Dtype): void =>
       if (dtype === 'tf32') return;
 
       // With heads enough to fill a GPU, backward may go another way than with few.
-      const crowds = [
-        { B: 33, T: 129, NH: 3 },
-        { B: 16, T: 260, NH: 12 },
-        { B: 150, T: 1000, NH: 2 },
-      ];
+      const crowds = sizesOf('B T NH', '33x129x3 16x260x12 150x1000x2');
       it.skipIf(isCpu).each(crowds)('attention backward of many heads, $B x $NH, T $T (CUDA only)', ({ B, T, NH }) => {
         using bench = new TensorBench(device());
         const C = NH * 64;

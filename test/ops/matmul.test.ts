@@ -3,6 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Dtype } from '../../src/native/device.ts';
 import { floats, held, Random } from '../../src/ops/cases/case-numbers.ts';
+import { sizesOf } from '../../src/ops/cases/op-case.ts';
 import { codePaths, describeBackends, openPath } from '../support/backends.ts';
 import { TensorBench } from '../support/tensors.ts';
 
@@ -71,12 +72,7 @@ function amxSum(before: number, K: number, [a, ofA, stepA]: Line, [b, ofB, stepB
   return total;
 }
 
-const bf16Sizes = [
-  { N: 1, C: 100, O: 70 },
-  { N: 33, C: 64, O: 49 },
-  { N: 45, C: 1, O: 7 },
-  { N: 70, C: 600, O: 40 },
-];
+const bf16Sizes = sizesOf('N C O', '1x100x70 33x64x49 45x1x7 70x600x40');
 // Denormal products, or operands of all kinds.
 const bf16Numbers = {
   normal: (value: number) => value,
@@ -89,7 +85,7 @@ const bf16Rows = Object.entries(bf16Numbers).flatMap(([name, change]) =>
 );
 /** More rows than are computed in place; long sums in each direction. Numbers under 1.2e-38 may be 0 on AMX. */
 const fp32Rows = (['normal', 'special'] as const).flatMap((name) =>
-  [...bf16Sizes, { N: 40, C: 800, O: 33 }, { N: 256, C: 48, O: 33 }, { N: 40, C: 384, O: 1536 }]
+  [...bf16Sizes, ...sizesOf('N C O', '40x800x33 256x48x33 40x384x1536')]
     .filter(({ N }) => N > 8)
     .map((sizes) => ({ name, change: bf16Numbers[name], ...sizes })),
 );
@@ -170,10 +166,7 @@ describeBackends(
   (_, kind) => {
     describe.runIf(kind === 'cpu').each(['bf16', 'fp32'] as const)('in %s on every code path of this CPU', (dtype) => {
       // Three blocks of rows, which share columns of B along lines of memory; more columns than are shared at once, across them.
-      it.each([
-        { N: 1100, C: 1700, O: 200 },
-        { N: 600, C: 3700, O: 1700 },
-      ])(
+      it.each(sizesOf('N C O', '1100x1700x200 600x3700x1700'))(
         'has the bits of a product of a few rows in each row of many, N $N C $C O $O',
         ({ N, C, O }) => {
           const few = 10;

@@ -2,6 +2,7 @@
 import { expect, it } from 'vitest';
 import { floats, Random } from '../../src/ops/cases/case-numbers.ts';
 import { product } from '../../src/ops/cases/matmul.ts';
+import { sizesOf } from '../../src/ops/cases/op-case.ts';
 import { type IterationName, iterations } from '../../src/optimizer/newton-schulz.ts';
 import { describeBackends } from '../support/backends.ts';
 import { singularValues } from '../support/singular-values.ts';
@@ -35,11 +36,9 @@ describeBackends(
   'newton-schulz',
   (device, _, dtype) => {
     it.each(
-      [
-        [40, 40],
-        [40, 104],
-        [37, 61],
-      ].flatMap(([R, K]) => Object.entries(iterations).map(([name, iteration]) => [R!, K!, name, iteration] as const)),
+      sizesOf('R K', '40x40 40x104 37x61').flatMap(({ R, K }) =>
+        Object.entries(iterations).map(([name, iteration]) => [R, K, name, iteration] as const),
+      ),
     )('brings the singular values of %i x %i to those of its polynomials: %s', (R, K, name, { steps, margin }) => {
       using bench = new TensorBench(device());
       const count = R * K;

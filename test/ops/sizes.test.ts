@@ -1,5 +1,6 @@
 // Ops against their formulas at sizes that their cases lack, within closer bounds: tile edges, long sums, heads of every size.
 import { describe, it } from 'vitest';
+import { sizesOf } from '../../src/ops/cases/op-case.ts';
 import { describeBackends } from '../support/backends.ts';
 import { expectFormula } from '../support/tensors.ts';
 
@@ -16,57 +17,28 @@ const rows: readonly Rows[] = [
   {
     ops: ['matmul_forward', 'matmul_backward_input', 'matmul_backward_weight'],
     // Ones, primes, just under and over the tile edges (6, 14, 16, 32), and a K that spans several cache blocks.
-    sizes: [
-      { N: 1, C: 1, O: 1 },
-      { N: 3, C: 5, O: 7 },
-      { N: 13, C: 24, O: 37 },
-      { N: 31, C: 33, O: 65 },
-      { N: 64, C: 64, O: 64 },
-      { N: 67, C: 129, O: 191 },
-      { N: 5, C: 1031, O: 17 },
-      { N: 257, C: 48, O: 96 },
-    ],
+    sizes: sizesOf('N C O', '1x1x1 3x5x7 13x24x37 31x33x65 64x64x64 67x129x191 5x1031x17 257x48x96'),
     // A sum of C products in fp32 is off by about sqrt(C) half-ulps: 2e-6 at C = 1031.
     ...{ fp32: 5e-6, worst: 1 },
   },
   {
     ops: ['attention_forward'],
-    sizes: [
-      { B: 1, T: 1, C: 3, NH: 1 },
-      { B: 3, T: 2, C: 6, NH: 6 },
-      { B: 1, T: 127, C: 64, NH: 1 },
-      { B: 1, T: 129, C: 80, NH: 1 },
-      { B: 2, T: 31, C: 192, NH: 2 },
-      { B: 1, T: 200, C: 128, NH: 1 },
-    ],
+    sizes: sizesOf('B T C NH', '1x1x3x1 3x2x6x6 1x127x64x1 1x129x80x1 2x31x192x2 1x200x128x1'),
   },
   {
     // Many positions at once and a single one. Sums in fp32 and one rounding; in bf16 also that of the probabilities.
     ops: ['attention_cached_forward'],
     sizes: [
-      { B: 2, T: 70, S: 70, NH: 3, C: 192 },
-      { B: 2, T: 300, S: 1024, NH: 3, C: 192, window: 128 },
-      { B: 1, T: 700, S: 1024, NH: 2, C: 128 },
-      { B: 3, T: 19, S: 24, NH: 2, C: 32 },
-      { B: 2, T: 33, S: 40, NH: 2, C: 74 },
-      { B: 1, T: 40, S: 41, NH: 1, C: 256 },
-      { B: 1, T: 1, S: 1, NH: 1, C: 64 },
+      ...sizesOf('B T S NH C', '2x70x70x3x192 1x700x1024x2x128 3x19x24x2x32 2x33x40x2x74 1x40x41x1x256 1x1x1x1x64'),
+      ...sizesOf('B T S NH C', '2x300x1024x3x192', { window: 128 }),
     ].flatMap((size) => [...new Set([size.T, Math.ceil(size.T / 2), 1])].map((T) => ({ window: 0, ...size, T }))),
     ...{ fp32: 2e-6, bf16: 6e-3 },
   },
   {
-    // One row, for which there may be a special kernel, several, and sizes that no vector takes. In bf16 results are rounded.
+    // One row, for which there may be a special kernel, several, sizes that no vector takes, and more than a warp holds (C 3072).
+    // In bf16 results are rounded.
     ops: ['norm_matmul_forward', 'norm_matmul_forward.gelu'],
-    sizes: [
-      { N: 1, C: 768, O: 2304 },
-      { N: 1, C: 1600, O: 200 },
-      { N: 1, C: 64, O: 9 },
-      { N: 1, C: 37, O: 24 },
-      // Longer than a warp holds.
-      { N: 1, C: 3072, O: 40 },
-      { N: 5, C: 768, O: 72 },
-      { N: 40, C: 80, O: 64 },
-    ],
+    sizes: sizesOf('N C O', '1x768x2304 1x1600x200 1x64x9 1x37x24 1x3072x40 5x768x72 40x80x64'),
     ...{ fp32: 2e-6, bf16: 4e-3 },
   },
 ];
