@@ -1,11 +1,8 @@
 // Models whose products are in FP8 against the same in fp32: losses and every gradient; and what FP8 must leave as it is: the bits of
 // a repeated step, of micro-batches and of eval. --recompute: recompute.test.ts; whole runs: test/train/runs.slow.test.ts.
 import { describe, expect, it } from 'vitest';
-import { meanLoss } from '../../src/inference/evaluate/mean-loss.ts';
-import { generate } from '../../src/inference/sample/generate.ts';
+import { AdamW, generate, KeyValueCache, type ModelConfig, meanLoss, Trainer, weightsHash } from '../../src/index.ts';
 import { type Recompute, recomputeNames } from '../../src/model/activation-tables.ts';
-import type { ModelConfig } from '../../src/model/config.ts';
-import { KeyValueCache } from '../../src/model/key-value-cache.ts';
 import { castWeights, createModel, type Model } from '../../src/model/model.ts';
 import { parameterTable, realCount } from '../../src/model/parameters.ts';
 import { Device, type Dtype } from '../../src/native/device.ts';
@@ -15,12 +12,9 @@ import type { NativeArguments } from '../../src/ops/contract.ts';
 import { loadFolders } from '../../src/ops/kernels/card-hash.ts';
 import { contracts } from '../../src/ops/ops.generated.ts';
 import { variantOf } from '../../src/ops/variants.ts';
-import { AdamW } from '../../src/optimizer/adamw.ts';
 import { noUpdate } from '../../src/optimizer/assign.ts';
 import { locate } from '../../src/train/failure/locate.ts';
 import { cardNotices } from '../../src/train/plan/plan-memory.ts';
-import { weightsHash } from '../../src/train/run/weights-hash.ts';
-import { Trainer } from '../../src/train/step/trainer.ts';
 import { describeBackends } from '../support/backends.ts';
 import { modernParts } from '../support/modern-models.ts';
 import { cosineOf } from '../support/tensors.ts';

@@ -1,17 +1,13 @@
 // The whole model against PyTorch: every activation, every named gradient, updates on every code path of a CPU; thread counts; head chunks.
 import { describe, expect, it } from 'vitest';
+import { AdamW, createModel, Device, forward, Trainer } from '../../src/index.ts';
 import { ParameterArena } from '../../src/model/arena.ts';
 import { backward } from '../../src/model/backward.ts';
 import { modelLabel, presetConfig } from '../../src/model/config.ts';
-import { forward } from '../../src/model/forward.ts';
 import { headForward, headForwardBackward } from '../../src/model/head.ts';
-import { createModel } from '../../src/model/model.ts';
 import { parameterCount, parameterTable, realCount } from '../../src/model/parameters.ts';
-import { Device } from '../../src/native/device.ts';
 import { floats } from '../../src/ops/cases/case-numbers.ts';
-import { AdamW } from '../../src/optimizer/adamw.ts';
 import { noUpdate } from '../../src/optimizer/assign.ts';
-import { Trainer } from '../../src/train/step/trainer.ts';
 import { codePaths, describeBackends, openPath } from '../support/backends.ts';
 import {
   modernBatch,

@@ -1,16 +1,11 @@
 // Muon in training steps: against PyTorch, recorded and op by op, and its memory. Options: options.test.ts. Whole runs: test/train/runs.slow.test.ts.
 import { expect, it } from 'vitest';
-import { createModel } from '../../src/model/model.ts';
-import { Device } from '../../src/native/device.ts';
+import { AdamW, createModel, Device, isBlockMatrix, Muon, type Trainer, type TrainOptions } from '../../src/index.ts';
 import { floats } from '../../src/ops/cases/case-numbers.ts';
-import { AdamW } from '../../src/optimizer/adamw.ts';
 import { chooseOptimizer } from '../../src/optimizer/choose.ts';
-import { isBlockMatrix, Muon } from '../../src/optimizer/muon.ts';
 import { type IterationName, iterationNames } from '../../src/optimizer/newton-schulz.ts';
 import { completeOptions } from '../../src/options/complete-options.ts';
-import type { TrainOptions } from '../../src/options/table.ts';
 import { trainingPlan } from '../../src/train/plan/plan-memory.ts';
-import type { Trainer } from '../../src/train/step/trainer.ts';
 import { describeBackends } from '../support/backends.ts';
 import { readFixture, readFixtureJson } from '../support/fixtures.ts';
 import { expectClose, hashOf } from '../support/tensors.ts';

@@ -1,17 +1,11 @@
 // Memory of kernels that replace ops (--kernel): the plan is what a step allocates, and --batch auto counts it.
 import { beforeAll, describe, expect, it } from 'vitest';
-import { forward } from '../../../src/model/forward.ts';
+import { AdamW, createModel, Device, forward, planRun, type TrainOptions, train } from '../../../src/index.ts';
 import { headForward } from '../../../src/model/head.ts';
 import { inferencePlan, totalOf } from '../../../src/model/memory.ts';
-import { createModel } from '../../../src/model/model.ts';
-import { Device } from '../../../src/native/device.ts';
 import { loadFolders } from '../../../src/ops/kernels/card-hash.ts';
 import { reserveScratch, useCards } from '../../../src/ops/kernels/use-cards.ts';
-import { AdamW } from '../../../src/optimizer/adamw.ts';
-import type { TrainOptions } from '../../../src/options/table.ts';
-import { planRun } from '../../../src/train/plan/plan.ts';
 import { trainingPlan } from '../../../src/train/plan/plan-memory.ts';
-import { train } from '../../../src/train/train.ts';
 import { workplace } from '../../support/cli.ts';
 import { drawnModel, tinyTrainer } from '../../support/tiny-model.ts';
 import { tinyRun } from '../../support/tiny-run.ts';
