@@ -74,11 +74,18 @@ describe.skipIf(!hasCompiler)('compiles, and launches what it has (needs nvcc or
   });
 });
 
-// CPU devices are fp32, and the emulator has no tensor cores.
-const emulated = cards.filter(({ dtypes = ['fp32'] }) => dtypes.includes('fp32'));
+const isOfTensorCores = ({ dtypes = ['fp32'] }: LoadedCard) => !dtypes.includes('fp32');
+it('has rungs with tensor cores', () => {
+  expect(new Set(cards.filter(isOfTensorCores).map(rungOf))).toEqual(
+    new Set(['attention/4-tensor-cores', 'matmul/7-tensor-cores', 'matmul/8-pipeline']),
+  );
+});
+
 describe('is right on the emulated GPU, without a race or a bad access', () => {
-  it.each(emulated.map((card) => [rungOf(card), card.op, card] as const))('%s: %s', async (_, _op, card) => {
+  it.each(cards.map((card) => [rungOf(card), card.op, card] as const))('%s: %s', async (_, _op, card) => {
     using device = Device.open({ kind: 'cpu' });
+    // A CPU's tensors are fp32, but the cards take the place of its ops.
+    if (isOfTensorCores(card)) Object.assign(device, { dtype: 'bf16', elementType: 'bf16', gradientType: 'bf16' });
     await expectRight(device, card);
   });
 });
