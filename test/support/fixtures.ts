@@ -5,7 +5,7 @@ import { packageRoot } from '../../src/base/package-root.ts';
 
 const pathOf = (name: string) => join(packageRoot, 'test/fixtures', name);
 
-export interface FixtureTensor {
+interface FixtureTensor {
   readonly shape: readonly number[];
   readonly values: Float32Array | Int32Array;
 }

@@ -13,18 +13,12 @@ import { absentIn } from '../../src/ops/contract.ts';
 import { enqueue, workspaceOf } from '../../src/ops/enqueue.ts';
 import type { OpArguments } from '../../src/ops/replacements.ts';
 import { type ContractOf, type OpName, variantNamed } from '../../src/ops/variants.ts';
-import type { FixtureTensor } from './fixtures.ts';
 
 /** Guarded tensors of a test: at its end, no op has written past one of them. */
 export class TensorBench extends GuardedTensors {
   /** Statistics, bias gradients, losses: fp32 in every dtype. */
   floats(name: string, shape: readonly number[], values?: ArrayLike<number>): Tensor {
     return this.tensor(name, shape, values, 'fp32');
-  }
-
-  /** A tensor as it was recorded. */
-  fixture(name: string, { shape, values }: FixtureTensor): Tensor {
-    return this.tensor(name, shape, values, values instanceof Int32Array ? 'int32' : this.device.elementType);
   }
 
   /**
