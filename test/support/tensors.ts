@@ -9,8 +9,8 @@ import { GuardedTensors } from '../../src/ops/cases/guarded-tensors.ts';
 import { callingsOf } from '../../src/ops/cases/op-case.ts';
 import { elementType, shapeOf } from '../../src/ops/cases/prepared-case.ts';
 import { runCase } from '../../src/ops/cases/run-case.ts';
-import { absentIn } from '../../src/ops/contract.ts';
-import { enqueue, workspaceOf } from '../../src/ops/enqueue.ts';
+import { absentIn, workspaceOf } from '../../src/ops/contract.ts';
+import { enqueue, nativeArguments } from '../../src/ops/enqueue.ts';
 import type { OpArguments } from '../../src/ops/replacements.ts';
 import { type ContractOf, type OpName, variantNamed } from '../../src/ops/variants.ts';
 
@@ -42,7 +42,9 @@ export class TensorBench extends GuardedTensors {
         this.tensor(tensor, shapeOf(contract, sizes), values, elementType(this.device, contract));
       args[tensor] = value === null || value instanceof Tensor ? value : make(value);
     }
-    this.device.reserveWorkspace(workspaceOf(this.device, variant.op, args as OpArguments));
+    this.device.reserveWorkspace(
+      workspaceOf(this.device, variant.op, nativeArguments(this.device, variant.op, args as OpArguments)),
+    );
     enqueue(this.device, variant.op, args as OpArguments);
     return args as Record<TensorOf<Op>, Tensor>;
   }
