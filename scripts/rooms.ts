@@ -13,7 +13,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   base: {
     purpose: 'errors, their words, checks of what a program gives, files, signals',
     imports: [],
-    open: `checks/environment checks/given checks/nearest errors lazily package-root quantile signals wording
+    open: `checks/given checks/nearest errors lazily package-root quantile signals wording
       files/cache-folder files/checked-json files/half-floats files/make-folder files/regular-file files/strict-text`,
   },
   native: {
@@ -45,7 +45,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   tokenizer: {
     purpose: 'from text to tokens and back',
     imports: ['native'],
-    open: 'character-tokenizer folder-tokenizer huggingface-tokenizer loss safe-cuts tokenizer tokenizer-file tokens',
+    open: 'character-tokenizer folder-tokenizer loss safe-cuts tokenizer tokenizer-file tokens',
   },
   data: {
     purpose: '`shards/` of tokens, `datasets/` that prepro makes, `batches/` in an order',

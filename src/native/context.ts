@@ -1,6 +1,6 @@
 // A context of a native library: its options, its description, and calls of library functions, which throw if the status is not
 // GPT2_OK. The subclass in device.ts adds memory, events and programs.
-import { wholeVariable } from '../base/checks/environment.ts';
+import { wholeVariable } from '../base/checks/given.ts';
 import { Gpt2Error, NativeError } from '../base/errors.ts';
 import { type Bindings, GPT2_DTYPE, GPT2_STATUS, type Pointer, signatures } from './bindings.generated.ts';
 import type { ElementType } from './element-types.ts';

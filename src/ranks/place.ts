@@ -2,8 +2,13 @@
 // (RANK, WORLD_SIZE, ...), Slurm's srun (SLURM_*), Open MPI's mpirun (OMPI_*).
 import { hash } from 'node:crypto';
 import { availableParallelism } from 'node:os';
-import { type Environment, wholeVariable as whole } from '../base/checks/environment.ts';
-import { checkGiven, checkValue, whole as number } from '../base/checks/given.ts';
+import {
+  checkGiven,
+  checkValue,
+  type Environment,
+  whole as number,
+  wholeVariable as whole,
+} from '../base/checks/given.ts';
 import { usageError } from '../base/errors.ts';
 
 export interface Place {

@@ -4,9 +4,7 @@ import * as z from 'zod';
 import { lazily } from '../base/lazily.ts';
 import { byteOf } from './gpt2-files.ts';
 import { libraryOf } from './huggingface-library.ts';
-import type { Tokenizer } from './tokenizer.ts';
-
-export const huggingFaceName = 'huggingface';
+import { huggingFaceName, type Tokenizer } from './tokenizer.ts';
 
 /** Contents by which the token that ends a document is recognized, the preferred first, if the file marks no token as `ends_text`. */
 const endsOfText = ['<|endoftext|>', '<|end_of_text|>', '</s>', '<eos>', '<|eos|>', '[EOS]', '[SEP]'];

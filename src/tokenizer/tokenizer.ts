@@ -6,6 +6,9 @@ import { encodeGpt2, gpt2Bytes, tokenCount } from './gpt2.ts';
 import { characterName, type Loss, percent } from './loss.ts';
 import { TokenList } from './tokens.ts';
 
+/** The name of every tokenizer that the Hugging Face library reads (huggingface-tokenizer.ts). */
+export const huggingFaceName = 'huggingface';
+
 /** A vocabulary of token ids, with functions that encode and decode text. */
 export interface Tokenizer {
   /** The name in dataset.json: "gpt2", "bytes", "char", "huggingface". */

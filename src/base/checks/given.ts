@@ -1,6 +1,6 @@
 // Checks the types and ranges of arguments and options of the public API, which does not accept the text "8" as a number. Also reads
-// numbers from texts of files and of the command line, more strictly than JavaScript's Number().
-import { UsageError } from '../errors.ts';
+// numbers from texts of files, of environment variables and of the command line, more strictly than JavaScript's Number().
+import { UsageError, usageError } from '../errors.ts';
 import { didYouMean, type Spellings, unknownOption } from './nearest.ts';
 
 /** The type of an option: text, several texts, switch (true or false), switch or the word `or`, number, or one of a list of words. */
@@ -193,6 +193,16 @@ export function numberOf(value: unknown): number {
   if (typeof value === 'number') return value;
   const isDecimal = typeof value === 'string' && /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(value);
   return isDecimal ? Number(value) : Number.NaN;
+}
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** An environment variable as a whole number from `least` to `most`. @throws UsageError naming the variable and its range */
+export function wholeVariable(environment: Environment, name: string, least: number, most: number): number {
+  const text = environment[name];
+  const value = /^\d{1,9}$/.test(text ?? '') ? Number(text) : Number.NaN;
+  if (value >= least && value <= most) return value;
+  throw usageError`the environment variable ${name} must be a whole number from ${least} to ${most}, not ${JSON.stringify(text)}`;
 }
 
 /** The values that a type allows, for messages: "a whole number from 1 to 65536 or auto". @param value the wrong value */

@@ -1,6 +1,6 @@
 // Declares how files hold documents and how documents become tokens. Values of these types are plain data: they can be sent to
 // threads, and hashed, so that a later start of prepro finds the parts that are already encoded.
-import { huggingFaceName } from '../../../tokenizer/huggingface-tokenizer.ts';
+import { huggingFaceName } from '../../../tokenizer/tokenizer.ts';
 
 /** The way a file holds documents. */
 export type Format =
