@@ -47,17 +47,17 @@ function writeGguf(path: string, weights: StoredModel, type: WeightType): void {
   const typeOf = ({ kind, name }: Parameter): WeightType => (kind === 'matrix' && name !== 'wpe' ? type : 'fp32');
   const bytesIn = (parameter: Parameter) => realCount(parameter) * weightTypes[typeOf(parameter)].bytes;
 
-  const pairs: Pair[] = [
-    ['general.architecture', 'gpt2'],
-    ['general.name', `gpt2.ts ${presetName(config) ?? ''}`.trim()],
-    ['general.parameter_count', uint64(parameterCount(config))],
-    ['general.file_type', uint32(weightTypes[type].ggufFile)],
-    ['gpt2.context_length', uint32(config.context)],
-    ['gpt2.embedding_length', uint32(config.channels)],
-    ['gpt2.feed_forward_length', uint32(4 * config.channels)],
-    ['gpt2.block_count', uint32(config.layers)],
-    ['gpt2.attention.head_count', uint32(config.heads)],
-    ['gpt2.attention.layer_norm_epsilon', float32(1e-5)],
+  const pairs = [
+    pair('general.architecture', 'string', text('gpt2')),
+    pair('general.name', 'string', text(`gpt2.ts ${presetName(config) ?? ''}`.trim())),
+    pair('general.parameter_count', 'uint64', uint64(parameterCount(config))),
+    pair('general.file_type', 'uint32', uint32(weightTypes[type].ggufFile)),
+    pair('gpt2.context_length', 'uint32', uint32(config.context)),
+    pair('gpt2.embedding_length', 'uint32', uint32(config.channels)),
+    pair('gpt2.feed_forward_length', 'uint32', uint32(4 * config.channels)),
+    pair('gpt2.block_count', 'uint32', uint32(config.layers)),
+    pair('gpt2.attention.head_count', 'uint32', uint32(config.heads)),
+    pair('gpt2.attention.layer_norm_epsilon', 'float32', Buffer.from(Float32Array.of(1e-5).buffer)),
     ...(tokenizer ? tokenizerPairs(tokenizer) : []),
   ];
   let offset = 0;
@@ -68,19 +68,19 @@ function writeGguf(path: string, weights: StoredModel, type: WeightType): void {
   });
   const head = Buffer.concat([
     Buffer.from('GGUF'),
-    uint32(3).bytes,
-    uint64(parameters.length).bytes,
-    uint64(pairs.length).bytes,
-    ...pairs.map(([key, value]) => Buffer.concat([text(key), encodeValue(value)])),
+    uint32(3),
+    uint64(parameters.length),
+    uint64(pairs.length),
+    ...pairs,
     ...parameters.map((parameter, index) => {
       // GGUF lists the innermost dimension first.
       const dimensions = [parameter.rows, ...parameter.shape.slice(1)].reverse();
       return Buffer.concat([
         text(nameOf(parameter)),
-        uint32(dimensions.length).bytes,
-        ...dimensions.map((size) => uint64(size).bytes),
-        uint32(weightTypes[typeOf(parameter)].ggufTensor).bytes,
-        uint64(places[index]!).bytes,
+        uint32(dimensions.length),
+        ...dimensions.map(uint64),
+        uint32(weightTypes[typeOf(parameter)].ggufTensor),
+        uint64(places[index]!),
       ]);
     }),
   ]);
@@ -99,47 +99,32 @@ function nameOf({ name }: Parameter): string {
   return layer === undefined ? names[short!]! : `blk.${layer}.${names[short!]}`;
 }
 
-function tokenizerPairs({ tokens, types, merges, endOfText }: NonNullable<ReturnType<typeof ggufTokenizer>>): Pair[] {
+function tokenizerPairs({ tokens, types, merges, endOfText }: NonNullable<ReturnType<typeof ggufTokenizer>>): Buffer[] {
   return [
-    ['tokenizer.ggml.model', 'gpt2'],
-    ['tokenizer.ggml.pre', 'gpt-2'],
-    ['tokenizer.ggml.tokens', [...tokens]],
-    ['tokenizer.ggml.token_type', types],
-    ['tokenizer.ggml.merges', [...merges]],
-    ['tokenizer.ggml.bos_token_id', uint32(endOfText)],
-    ['tokenizer.ggml.eos_token_id', uint32(endOfText)],
-    ['tokenizer.ggml.unknown_token_id', uint32(endOfText)],
+    pair('tokenizer.ggml.model', 'string', text('gpt2')),
+    pair('tokenizer.ggml.pre', 'string', text('gpt-2')),
+    pair('tokenizer.ggml.tokens', 'array', ...arrayOf('string', tokens.map(text))),
+    pair('tokenizer.ggml.token_type', 'array', ...arrayOf('int32', Array.from(types, uint32))),
+    pair('tokenizer.ggml.merges', 'array', ...arrayOf('string', merges.map(text))),
+    ...['bos', 'eos', 'unknown'].map((name) => pair(`tokenizer.ggml.${name}_token_id`, 'uint32', uint32(endOfText))),
   ];
 }
 
 const valueTypes = { uint32: 4, int32: 5, float32: 6, string: 8, array: 9, uint64: 10 } as const;
 
-interface Scalar {
-  readonly type: 'uint32' | 'uint64' | 'float32';
-  readonly bytes: Buffer;
-}
-type Pair = readonly [key: string, value: string | string[] | Int32Array | Scalar];
+const pair = (key: string, type: keyof typeof valueTypes, ...value: Buffer[]): Buffer =>
+  Buffer.concat([text(key), uint32(valueTypes[type]), ...value]);
 
-const scalar = (type: Scalar['type'], values: ArrayBufferView<ArrayBuffer>): Scalar => ({
-  type,
-  bytes: Buffer.from(values.buffer),
-});
-const uint32 = (value: number): Scalar => scalar('uint32', Uint32Array.of(value));
-const uint64 = (value: number): Scalar => scalar('uint64', BigUint64Array.of(BigInt(value)));
-const float32 = (value: number): Scalar => scalar('float32', Float32Array.of(value));
+const arrayOf = (type: keyof typeof valueTypes, items: readonly Buffer[]): Buffer[] => [
+  uint32(valueTypes[type]),
+  uint64(items.length),
+  ...items,
+];
+
+const uint32 = (value: number): Buffer => Buffer.from(Uint32Array.of(value).buffer);
+const uint64 = (value: number): Buffer => Buffer.from(BigUint64Array.of(BigInt(value)).buffer);
 
 function text(value: string): Buffer {
-  const bytes = Buffer.from(value, 'utf8');
-  return Buffer.concat([uint64(bytes.length).bytes, bytes]);
-}
-
-function encodeValue(value: Pair[1]): Buffer {
-  const typed = (type: keyof typeof valueTypes, ...parts: Buffer[]) =>
-    Buffer.concat([uint32(valueTypes[type]).bytes, ...parts]);
-  if (typeof value === 'string') return typed('string', text(value));
-  if ('type' in value) return typed(value.type, value.bytes);
-  const [type, items] = Array.isArray(value)
-    ? (['string', value.map(text)] as const)
-    : (['int32', [Buffer.from(value.buffer)]] as const);
-  return typed('array', uint32(valueTypes[type]).bytes, uint64(value.length).bytes, ...items);
+  const bytes = Buffer.from(value);
+  return Buffer.concat([uint64(bytes.length), bytes]);
 }
