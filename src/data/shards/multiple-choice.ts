@@ -1,7 +1,7 @@
 // Reads, checks and writes llm.c's file of multiple-choice questions (HellaSwag): 256 int32 (magic 20240522, version 1, number of
 // questions, bytes of the longest question), then the uint16 words of each question.
-import { readFileSync, statSync } from 'node:fs';
 import { Gpt2Error, gpt2Error, onCommandLine } from '../../base/errors.ts';
+import { readWholeFile } from '../../base/files/regular-file.ts';
 import { writeDurably } from './shard.ts';
 
 const magic = 20240522;
@@ -60,16 +60,14 @@ export function readQuestions(path: string): Question[] {
 /** Reads a file into new memory, aligned for views of int32 and uint16. */
 function readWhole(path: string, refuse: (what: string) => never): Uint8Array<ArrayBuffer> {
   try {
-    const stats = statSync(path);
-    if (!stats.isFile()) return refuse('it is not a regular file');
-    if (stats.size > headerBytes + mostQuestions * mostBytes) return refuse(`it has ${stats.size} bytes`);
-    return Uint8Array.from(readFileSync(path));
+    return Uint8Array.from(readWholeFile(path, headerBytes + mostQuestions * mostBytes));
   } catch (cause) {
-    if (cause instanceof Gpt2Error) throw cause;
-    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') {
+    const { code, message } = cause as NodeJS.ErrnoException;
+    if (code === undefined) return refuse(message);
+    if (code === 'ENOENT') {
       throw gpt2Error`there are no questions in ${path}: run \`npm run prepro hellaswag\`, or name a file${onCommandLine(' with --hellaswag')}`;
     }
-    throw new Gpt2Error(`${path} cannot be read: ${(cause as Error).message}`, { cause });
+    throw new Gpt2Error(`${path} cannot be read: ${message}`, { cause });
   }
 }
 
