@@ -37,22 +37,10 @@ const schema = z.object({
 export type DecoderRecord = z.infer<typeof decoderSchema>;
 
 /** The tokens of a tokenizer.json, as this program reads them. */
-export interface Vocabulary {
-  /** Contents of the tokens by id. */
-  readonly tokens: readonly string[];
-  /** Ids of special tokens, which stand for no text. */
-  readonly special: ReadonlySet<number>;
-  /** The id of the unknown token, for text that the vocabulary lacks. */
-  readonly unknown: number | undefined;
-  /** The id that ends a document. */
-  readonly endOfText: number | undefined;
-  readonly decoder: DecoderRecord | null | undefined;
-  /** The bytes of a token; none for a special token, unless `evenSpecial`. Undefined if the bytes depend on neighbouring tokens. */
-  readonly bytesOf: ((id: number, evenSpecial?: boolean) => Uint8Array) | undefined;
-}
+export type Vocabulary = ReturnType<typeof vocabularyOf>;
 
 /** Reads the vocabulary of a parsed tokenizer.json. @throws Error naming the invalid field or token */
-export function vocabularyOf(parsed: object): Vocabulary {
+export function vocabularyOf(parsed: object) {
   const result = schema.safeParse(parsed);
   if (!result.success) {
     const [{ path, message }] = result.error.issues as [z.core.$ZodIssue];
@@ -76,16 +64,19 @@ export function vocabularyOf(parsed: object): Vocabulary {
   const plain = new Set(added.filter(({ content }) => !isOfBytes(content, model)).map((token) => token.id));
   const endOfText = endOfTextOf(added);
   const unknown = model.unk_id ?? (model.unk_token == null ? -1 : tokens.indexOf(model.unk_token));
-  const bytesOf: Vocabulary['bytesOf'] = (id, evenSpecial) => {
+  const bytesOf = (id: number, evenSpecial = false): Uint8Array => {
     if (special.has(id) && !evenSpecial) return new Uint8Array();
     return plain.has(id) ? Buffer.from(tokens[id]!) : bytesOfToken(tokens[id] ?? '');
   };
   return {
+    /** Contents of the tokens by id. */
     tokens,
-    special,
+    /** The id of the unknown token, for text that the vocabulary lacks. */
     unknown: unknown < 0 ? undefined : unknown,
+    /** The id that ends a document. */
     endOfText: endOfText === undefined ? undefined : tokens.indexOf(endOfText),
     decoder,
+    /** The bytes of a token; none for a special token, unless `evenSpecial`. Undefined if the bytes depend on neighbouring tokens. */
     bytesOf: decoder?.type === 'ByteLevel' ? bytesOf : undefined,
   };
 }

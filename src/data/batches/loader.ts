@@ -143,7 +143,7 @@ export function openShards(
   const shards: Shard[] = [];
   const datasets = new Map<string, Dataset | undefined>();
   const close = () => {
-    for (const shard of shards.splice(0)) shard.close();
+    for (const shard of shards.splice(0)) shard[Symbol.dispose]();
   };
   try {
     for (const path of paths) {

@@ -11,25 +11,7 @@ const version = 1;
 const headerBytes = 1024;
 const tokenBytes = 2;
 
-export interface Shard extends Disposable {
-  readonly path: string;
-  readonly tokens: number;
-  /**
-   * Reads `count` tokens from `start` on into memory that the next read reuses. Reads still succeed after another file has taken
-   * this file's name, or after this file was touched or overwritten with the same bytes.
-   * @throws ChangedShardError if the file's content has changed since it was opened
-   */
-  read(start: number, count: number): Uint16Array;
-  /** sha256 of the whole file, in hex; undefined before `checkTokens`. */
-  readonly sha256: string | undefined;
-  /**
-   * Checks the tokens of the whole shard. `checkHash` is called first, and may refuse the shard by its sha256.
-   * @param see called with all tokens of the shard, about a million at a time
-   * @throws Gpt2Error naming the first token outside the vocabulary
-   */
-  checkTokens(vocabularySize: number, checkHash?: (sha256: string) => void, see?: (tokens: Uint16Array) => void): void;
-  close(): void;
-}
+export type Shard = ReturnType<typeof openShard>;
 
 /** A shard's content has changed since it was opened. Earlier reads were correct. */
 export class ChangedShardError extends Gpt2Error {
@@ -37,7 +19,7 @@ export class ChangedShardError extends Gpt2Error {
 }
 
 /** Opens a shard. @throws Gpt2Error with the expected and the actual value, if the file is missing or is not a shard */
-export function openShard(path: string): Shard {
+export function openShard(path: string) {
   const file = explained(`the token shard ${path} cannot be opened`, 'name a .bin file that prepro wrote', () =>
     openRegularFile(path),
   );
@@ -47,33 +29,49 @@ export function openShard(path: string): Shard {
     const tokens = header[2]!;
     let buffer = new Uint16Array(0);
     let sha256: string | undefined;
-    const shard: Shard = {
+    const read = (start: number, count: number): Uint16Array => {
+      if (buffer.length < count) buffer = new Uint16Array(count);
+      const view = buffer.subarray(0, count);
+      for (;;) {
+        const bytes = new Uint8Array(view.buffer, 0, count * tokenBytes);
+        reading(path, () => readFully(file, bytes, headerBytes + start * tokenBytes));
+        // fstat comes after the read, to detect a change until the read's end. It takes 1 µs.
+        const now = fstatSync(file);
+        const isSameSize = now.size === seen.size;
+        if (isSameSize && now.mtimeMs === seen.mtimeMs) return view;
+        const isHashed = isSameSize && sha256 !== undefined;
+        if (!isHashed || reading(path, () => hashOpenFile(file, now.size)) !== sha256) throw changed(path);
+        seen = now;
+      }
+    };
+    return {
       path,
       tokens,
-      get sha256() {
+      /** sha256 of the whole file, in hex; undefined before `checkTokens`. */
+      get sha256(): string | undefined {
         return sha256;
       },
-      read(start, count) {
-        if (buffer.length < count) buffer = new Uint16Array(count);
-        const view = buffer.subarray(0, count);
-        for (;;) {
-          const bytes = new Uint8Array(view.buffer, 0, count * tokenBytes);
-          reading(path, () => readFully(file, bytes, headerBytes + start * tokenBytes));
-          // fstat comes after the read, to detect a change until the read's end. It takes 1 µs.
-          const now = fstatSync(file);
-          const isSameSize = now.size === seen.size;
-          if (isSameSize && now.mtimeMs === seen.mtimeMs) return view;
-          const isHashed = isSameSize && sha256 !== undefined;
-          if (!isHashed || reading(path, () => hashOpenFile(file, now.size)) !== sha256) throw changed(path);
-          seen = now;
-        }
-      },
-      checkTokens(vocabularySize, checkHash = () => {}, see = () => {}) {
+      /**
+       * Reads `count` tokens from `start` on into memory that the next read reuses. Reads still succeed after another file has taken
+       * this file's name, or after this file was touched or overwritten with the same bytes.
+       * @throws ChangedShardError if the file's content has changed since it was opened
+       */
+      read,
+      /**
+       * Checks the tokens of the whole shard. `checkHash` is called first, and may refuse the shard by its sha256.
+       * @param see called with all tokens of the shard, about a million at a time
+       * @throws Gpt2Error naming the first token outside the vocabulary
+       */
+      checkTokens(
+        vocabularySize: number,
+        checkHash: (sha256: string) => void = () => {},
+        see: (tokens: Uint16Array) => void = () => {},
+      ): void {
         const chunk = 1 << 20;
         let outside: string | undefined;
         const hash = createHash('sha256').update(header);
         for (let start = 0; start < tokens; start += chunk) {
-          const values = shard.read(start, Math.min(chunk, tokens - start));
+          const values = read(start, Math.min(chunk, tokens - start));
           hash.update(values);
           see(values);
           const at = outside === undefined ? firstOutside(values, vocabularySize) : -1;
@@ -85,10 +83,8 @@ export function openShard(path: string): Shard {
         if (outside === undefined) return;
         throw gpt2Error`${path} holds ${outside}, outside the vocabulary of ${vocabularySize}; it was made for another model: make it again with prepro`;
       },
-      close: () => closeSync(file),
       [Symbol.dispose]: () => closeSync(file),
     };
-    return shard;
   } catch (error) {
     closeSync(file);
     throw error;
