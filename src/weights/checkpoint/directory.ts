@@ -114,10 +114,7 @@ export function resolveCheckpoint(
   throw gpt2Error`${path} is neither a checkpoint nor a run with one; name ${wanted}`;
 }
 
-/**
- * Reads a folder's manifest and compares every file with it.
- * @throws Gpt2Error naming the file that is missing or changed
- */
+/** Reads a folder's manifest and compares every file with it. @throws Gpt2Error naming the file that is missing or changed */
 export function verifyCheckpoint(path: string): FoundCheckpoint {
   const found = verifySizes(path);
   verifyContents(path, found.manifest.files);
@@ -142,10 +139,7 @@ export function verifySizes(path: string): FoundCheckpoint {
   return { path, manifest };
 }
 
-/**
- * Checks that the model's sizes are possible and fit the size of the weights file, before memory is allocated for the model.
- * @throws Gpt2Error
- */
+/** Refuses sizes of a model that are impossible, or over the weights file, before memory is allocated for them. @throws Gpt2Error */
 export function checkModelSize(path: string, { model, files }: Pick<Manifest, 'model' | 'files'>): void {
   explained(`${path} describes an impossible model`, undefined, () => checkConfig(model));
   const bytes = files.find(({ name }) => name === weightsFile)?.bytes ?? 0;

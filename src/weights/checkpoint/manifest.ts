@@ -83,10 +83,7 @@ const manifestSchema = z.object({
 
 export type Manifest = z.infer<typeof manifestSchema>;
 
-/**
- * Refuses a manifest that `readManifest` would refuse, before the files that it lists are written.
- * @throws UsageError naming the value
- */
+/** Refuses what `readManifest` would refuse, before the files of the manifest are written. @throws UsageError naming the value */
 export function checkManifest(manifest: Omit<Manifest, 'files'>): void {
   const text = checkedJson(manifest);
   const checked = manifestSchema.omit({ files: true }).safeParse(JSON.parse(text));
@@ -96,10 +93,7 @@ export function checkManifest(manifest: Omit<Manifest, 'files'>): void {
   if (bytes > most) throw new UsageError(`the manifest has ${bytes} bytes, over ${most}: shorten its configuration`);
 }
 
-/**
- * Reads the manifest of a checkpoint folder.
- * @throws Gpt2Error if it is missing, damaged, or of another version
- */
+/** Reads the manifest of a checkpoint folder. @throws Gpt2Error if it is missing, damaged, or of another version */
 export const readManifest = (checkpoint: string): Manifest =>
   readDescription(join(checkpoint, manifestFile), 'gpt2.ts checkpoint', checkpointVersion, manifestSchema);
 

@@ -41,10 +41,7 @@ export function removeCheckpoints(folder: string): void {
 /** The latest time that a Date can hold, in milliseconds; a manifest may contain any time. */
 const lastTime = 8.64e15;
 
-/**
- * The time for a new checkpoint: now, but later than any in the folder, so that pruning by time works even if the clock was set
- * back.
- */
+/** The time for a new checkpoint: now, but later than any in the folder, for pruning by time after the clock was set back. */
 export function timeToWrite(folder: string): string {
   const newest = Math.max(...listCheckpoints(folder).map((path) => timeIn(manifestOf(path))), 0);
   return new Date(Math.min(Math.max(Date.now(), newest + 1), lastTime)).toISOString();

@@ -61,8 +61,7 @@ const isOfFiles = (error: unknown): boolean =>
 
 /**
  * Gives a finished folder its final name. A rename cannot replace a folder that has files, so an older checkpoint with the name
- * is set aside first, and put back if the rename fails. If the older one cannot be removed afterwards, `clearLeftovers` reports
- * it.
+ * is set aside first, and put back if the rename fails. If it cannot be removed afterwards, `clearLeftovers` reports it.
  */
 function putInPlace(temporary: string, folder: string, name: string): void {
   const path = join(folder, name);

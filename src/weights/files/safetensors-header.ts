@@ -25,16 +25,11 @@ const entrySchema = z.object({
   data_offsets: z.tuple([count, count]),
 });
 
-/**
- * The tensors of a header, by name.
- * @param dataBytes bytes after the header
- * @param refuse throws an error with the reason
- */
-export function parseHeader(
-  text: Buffer,
-  dataBytes: number,
-  refuse: (what: string) => never,
-): Map<string, TensorEntry> {
+/** Throws an error with the reason why a file cannot be read. */
+type Refuse = (what: string) => never;
+
+/** The tensors of a header, by name. @param dataBytes bytes after the header */
+export function parseHeader(text: Buffer, dataBytes: number, refuse: Refuse): Map<string, TensorEntry> {
   const entries = new Map<string, TensorEntry>();
   for (const [name, value] of Object.entries(parseObject(text, refuse))) {
     if (name === '__metadata__') continue;
@@ -52,7 +47,7 @@ export function parseHeader(
   return entries;
 }
 
-function parseObject(text: Buffer, refuse: (what: string) => never): object {
+function parseObject(text: Buffer, refuse: Refuse): object {
   let parsed: unknown;
   try {
     parsed = parseJson(decodeUtf8(text));
@@ -66,7 +61,7 @@ function parseObject(text: Buffer, refuse: (what: string) => never): object {
 }
 
 /** Checks that every byte of data belongs to exactly one tensor. */
-function checkSpans(entries: Map<string, TensorEntry>, dataBytes: number, refuse: (what: string) => never): void {
+function checkSpans(entries: Map<string, TensorEntry>, dataBytes: number, refuse: Refuse): void {
   // Among tensors with the same start, empty ones come first.
   const spans = [...entries].sort(([, a], [, b]) => a.from - b.from || a.to - b.to);
   let end = 0;

@@ -19,9 +19,7 @@ export function isFreeForFolder(path: string, ourNames: readonly string[]): bool
   );
 }
 
-/**
- * Makes a folder with the files that `write` writes. Moves them into an existing folder, which may be a mount point.
- */
+/** Makes a folder with the files that `write` writes. Moves them into an existing folder, which may be a mount point. */
 export function writeFolder(path: string, write: (folder: string) => void): void {
   const isThere = existsSync(path);
   const staged = isThere ? stagedInside(path) : path;

@@ -185,9 +185,7 @@ function authorization(): Record<string, string> {
   return token ? { authorization: `Bearer ${token}` } : {};
 }
 
-/**
- * The error for an answer of the hub. Without a token, the hub answers 401 even for a missing repository, to hide private ones.
- */
+/** The error for an answer of the hub. Without a token, the hub answers 401 even for a missing repository, to hide private ones. */
 function refusal({ repository, revision }: HubName, { status, code, message }: Refused): Gpt2Error {
   const page = huggingFace(repository);
   if (code === 'GatedRepo') {

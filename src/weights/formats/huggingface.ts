@@ -59,10 +59,7 @@ const configSchema = z.preprocess(
   }),
 );
 
-/**
- * Further fields that change the results of transformers (5.18), with the values for GPT-2. All other fields leave logits
- * unchanged.
- */
+/** Further fields that change logits of transformers (5.18), with the values for GPT-2. No other field does. */
 const valuesOf = (config: Config): Readonly<Record<string, readonly unknown[]>> => ({
   activation_function: ['gelu_new', 'gelu_pytorch_tanh'],
   layer_norm_epsilon: [1e-5],
@@ -73,9 +70,7 @@ const valuesOf = (config: Config): Readonly<Record<string, readonly unknown[]>> 
   ...Object.fromEntries(otherNames.map(([other, name]) => [other, [config[name]]])),
 });
 
-/**
- * Fields of other models: code stored with the weights, other weights, other attention. A GPT-2 lacks them, or has them empty.
- */
+/** Fields of other models: code stored with the weights, other weights, other attention. A GPT-2 lacks them, or has them empty. */
 const foreign = [
   ...['auto_map', 'transformers_weights', 'quantization_config', 'fusion_config', 'per_layer_config', 'pruned_heads'],
   ...['sliding_window', 'attention_chunk_size', 'layer_types', 'rope_parameters', 'rope_scaling', 'rope_theta'],
