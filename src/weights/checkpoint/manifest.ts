@@ -97,9 +97,6 @@ export function checkManifest(manifest: Omit<Manifest, 'files'>): void {
 export const readManifest = (checkpoint: string): Manifest =>
   readDescription(join(checkpoint, manifestFile), 'gpt2.ts checkpoint', checkpointVersion, manifestSchema);
 
-/** Format and version are checked first, because the other fields depend on them. */
-const headSchema = z.object({ format: z.unknown().optional(), version: z.unknown().optional() });
-
 /**
  * Reads the JSON file that describes a checkpoint or a capture. Compares its checksum, which `checkedJson` adds and version 1 lacks.
  * @param version the newest version that can be read
@@ -113,7 +110,8 @@ export function readDescription<S extends z.ZodType>(
 ): z.infer<S> {
   try {
     const { value, isChecked, check } = readCheckedJson(path);
-    const found = headSchema.parse(value);
+    // Format and version are checked first, because the other fields depend on them.
+    const found = Object(value) as { readonly format?: unknown; readonly version?: unknown };
     if (found.format !== format) throw new Error(`it does not describe a ${format}`);
     if (found.version !== 1 && found.version !== version) {
       throw new Error(
