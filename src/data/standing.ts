@@ -1,8 +1,11 @@
 // Examines a folder before a data set is made in it. Another data set is replaced only with --overwrite, unknown files never.
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { attempt, explained, Gpt2Error, gpt2Error, onCommandLine, orElse } from '../base/errors.ts';
+import { checkedJson } from '../base/files/checked-json.ts';
+import { makeFolder } from '../base/files/make-folder.ts';
 import { hashFile } from '../base/files/regular-file.ts';
+import type { Tokenizer } from '../tokenizer/tokenizer.ts';
 import { tokenizerFile } from '../tokenizer/tokenizer-file.ts';
 import {
   type Dataset,
@@ -12,6 +15,7 @@ import {
   roleOfName,
   unfinishedFolder,
 } from './shards/dataset-file.ts';
+import { writeDurably } from './shards/shard.ts';
 
 export interface Prepared {
   readonly folder: string;
@@ -52,12 +56,30 @@ export function standingIn(folder: string, prefix: string) {
 export const standsInTheWay = (folder: string, what: string): Gpt2Error =>
   gpt2Error`${folder} holds ${what}: replace it with --overwrite, or name another folder${onCommandLine(' with --out')}`;
 
-/** Checks that a new data set's tokenizer.json replaces no file that belongs to no data set. @throws Gpt2Error */
-export function refuseForeignTokenizer(folder: string, file: string | undefined, replaced: readonly string[]): void {
+/**
+ * Puts a data set in a folder: removes the files of the replaced one, dataset.json first, and temporary files of killed processes;
+ * then calls `putShards`; then writes tokenizer.json, unless the tokenizer is built in, and last dataset.json, which completes it.
+ * @throws Gpt2Error if the folder cannot be written, or has a tokenizer.json that belongs to no data set
+ */
+export function replaceDataset(
+  folder: string,
+  replaced: readonly string[],
+  { file }: Pick<Tokenizer, 'file'>,
+  putShards: () => Dataset,
+): Dataset {
   const path = join(folder, tokenizerFile);
-  if (file === undefined || replaced.includes(tokenizerFile) || !existsSync(path)) return;
-  if (readFileSync(path, 'utf8') === file) return;
-  throw gpt2Error`${path} belongs to no data set and is not replaced: move it, or name another folder${onCommandLine(' with --out')}`;
+  const isForeign = file !== undefined && !replaced.includes(tokenizerFile) && existsSync(path);
+  if (isForeign && readFileSync(path, 'utf8') !== file)
+    throw gpt2Error`${path} belongs to no data set and is not replaced: move it, or name another folder${onCommandLine(' with --out')}`;
+  writingTo(folder, () => {
+    makeFolder(folder);
+    const leftovers = readdirSync(folder).filter((name) => /\.(bin|json)\.\d+\.tmp$/.test(name));
+    for (const name of [datasetFile, ...replaced, ...leftovers]) rmSync(join(folder, name), { force: true });
+  });
+  const dataset = putShards();
+  if (file !== undefined) writeDurably(path, [Buffer.from(file)]);
+  writeDurably(join(folder, datasetFile), [Buffer.from(checkedJson(dataset))]);
+  return dataset;
 }
 
 /** Runs `work`, which writes to a folder. @throws Gpt2Error if the folder cannot be written */

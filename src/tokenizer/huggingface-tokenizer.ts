@@ -112,10 +112,7 @@ const entriesOf = (vocab: z.infer<typeof vocabularySchema>): (readonly [string, 
   Array.isArray(vocab) ? vocab.map(([token], index) => [token, index]) : Object.entries(vocab);
 
 /** The ids that the library assigns to added tokens, ignoring the file's: the id in the vocabulary, else the next free id. */
-export function addedIds(
-  vocab: z.infer<typeof vocabularySchema>,
-  added: readonly { readonly content: string }[],
-): number[] {
+export function addedIds(vocab: z.infer<typeof vocabularySchema>, added: readonly AddedToken[]): number[] {
   const ids = new Map(entriesOf(vocab));
   let next = ids.size;
   return added.map(({ content }) => {

@@ -1,20 +1,15 @@
-// Makes a folder of token shards and dataset.json from a data set. Each file is written under a temporary name and renamed,
-// dataset.json last: a folder with dataset.json is complete.
-import { readdirSync, rmSync } from 'node:fs';
+// Makes a folder of token shards and dataset.json from a data set. Each file is written under a temporary name and renamed.
 import { join } from 'node:path';
 import { checkGiven } from '../../base/checks/given.ts';
 import { gpt2Error, usageError } from '../../base/errors.ts';
-import { checkedJson } from '../../base/files/checked-json.ts';
-import { makeFolder } from '../../base/files/make-folder.ts';
 import { addCharacters, characterTokenizerName, UnknownCharacterError } from '../../tokenizer/character-tokenizer.ts';
 import { type Loss, noLoss, sumOf } from '../../tokenizer/loss.ts';
 import { encode, gpt2, type Tokenizer } from '../../tokenizer/tokenizer.ts';
-import { tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
 import { TokenList } from '../../tokenizer/tokens.ts';
 import { chooseTokenizer, type LossOptions, refuseLoss, tokenizerOfCharacters } from '../choose-tokenizer.ts';
-import { type Dataset, datasetFile, type Role, tokenizerRecord } from '../shards/dataset-file.ts';
-import { writeDurably, writeShard } from '../shards/shard.ts';
-import { isWhole, type Prepared, refuseForeignTokenizer, standingIn, standsInTheWay, writingTo } from '../standing.ts';
+import { type Dataset, type Role, tokenizerRecord } from '../shards/dataset-file.ts';
+import { writeShard } from '../shards/shard.ts';
+import { isWhole, type Prepared, replaceDataset, standingIn, standsInTheWay } from '../standing.ts';
 import type { DatasetSource } from './dataset.ts';
 import { datasetNames, datasets, defaultFolder } from './datasets.ts';
 import { placeAfter, textStart } from './text/line-and-column.ts';
@@ -63,42 +58,25 @@ export async function prepareDataset(name: string, options: PrepareOptions = {})
   refuseLoss(loss, options);
   if (train.length === 0)
     throw gpt2Error`${source} is too short: all its ${val.length} tokens are validation; give a longer text with --from`;
-  const dataset = writeDataset(folder, {
-    ...{ prefix: set.prefix, replaced, source, tokenizer, loss },
-    tokens: { train, val },
-  });
+  const dataset = writeDataset(folder, { prefix: set.prefix, replaced }, { source, tokenizer, loss }, { train, val });
   return { folder, present: false, dataset };
 }
 
-interface DatasetToWrite {
-  readonly prefix: string;
-  readonly replaced: readonly string[];
-  readonly source: string;
-  readonly tokenizer: Tokenizer;
-  readonly loss: Loss;
-  readonly tokens: Readonly<Record<Role, Uint16Array>>;
-}
-
-/** Writes shards, tokenizer and, last, dataset.json. @throws Gpt2Error if the folder cannot be written */
+/** Writes the shards of a data set that replaces another. @throws as `replaceDataset` */
 export function writeDataset(
   folder: string,
-  { prefix, replaced, source, tokenizer, loss, tokens }: DatasetToWrite,
+  { prefix, replaced }: { readonly prefix: string; readonly replaced: readonly string[] },
+  { tokenizer, ...facts }: { readonly tokenizer: Tokenizer; readonly source: string; readonly loss: Loss },
+  tokens: Readonly<Record<Role, Uint16Array>>,
 ): Dataset {
-  refuseForeignTokenizer(folder, tokenizer.file, replaced);
-  writingTo(folder, () => {
-    makeFolder(folder);
-    for (const file of readdirSync(folder)) if (file.endsWith('.tmp')) rmSync(join(folder, file));
-    for (const file of [datasetFile, ...replaced]) rmSync(join(folder, file), { force: true });
-  });
-  const written = (role: Role, ids: Uint16Array) => {
+  const written = (role: Role) => {
     const file = `${prefix}_${role}.bin`;
-    return { file, role, ...writeShard(join(folder, file), ids) };
+    return { file, role, ...writeShard(join(folder, file), tokens[role]) };
   };
-  const shards = [written('train', tokens.train), written('val', tokens.val)];
-  const dataset: Dataset = { source, ...tokenizerRecord(tokenizer, loss), shards };
-  if (tokenizer.file !== undefined) writeDurably(join(folder, tokenizerFile), [Buffer.from(tokenizer.file)]);
-  writeDurably(join(folder, datasetFile), [Buffer.from(checkedJson(dataset))]);
-  return dataset;
+  return replaceDataset(folder, replaced, tokenizer, () => {
+    const shards = [written('train'), written('val')];
+    return { source: facts.source, ...tokenizerRecord(tokenizer, facts.loss), shards };
+  });
 }
 
 /** Whether a data set was made with this tokenizer. @param tokenizer undefined: the tokenizer "char" */

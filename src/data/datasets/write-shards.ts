@@ -51,7 +51,7 @@ export function writeShards(folder: string, documents: Iterable<Document>, optio
       throw usageError`the documents for ${role} have ${length} of the 2 tokens that a batch needs at least; give longer texts`;
   }
   const source = 'documents of a program';
-  const dataset = writeDataset(folder, { prefix, replaced, source, tokenizer, loss, tokens });
+  const dataset = writeDataset(folder, { prefix, replaced }, { source, tokenizer, loss }, tokens);
   return { folder, present: false, dataset };
 }
 

@@ -1,24 +1,21 @@
 // Makes a folder of token shards from text files, in bounded memory, on several threads. Encoded chunks stay in <folder>/.prepro
 // until the shards are complete, so a killed preparation can resume. Kills and the number of threads do not change the shards.
 import { createHash } from 'node:crypto';
-import { readdirSync, renameSync, rmSync } from 'node:fs';
+import { renameSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { checkGiven, checkValue, real, whole } from '../../../base/checks/given.ts';
 import { UsageError, usageError, words } from '../../../base/errors.ts';
-import { checkedJson } from '../../../base/files/checked-json.ts';
 import { characterTokenizerName } from '../../../tokenizer/character-tokenizer.ts';
 import { percent } from '../../../tokenizer/loss.ts';
 import { gpt2 } from '../../../tokenizer/tokenizer.ts';
-import { tokenizerFile } from '../../../tokenizer/tokenizer-file.ts';
 import { chooseTokenizer, type LossOptions, tokenizerOfCharacters } from '../../choose-tokenizer.ts';
-import { type Dataset, datasetFile, roleOfName, tokenizerRecord } from '../../shards/dataset-file.ts';
-import { writeDurably } from '../../shards/shard.ts';
+import { type Dataset, roleOfName, tokenizerRecord } from '../../shards/dataset-file.ts';
 import {
   isWhole,
   type Prepared,
-  refuseForeignTokenizer,
+  replaceDataset,
   type Standing,
   standingIn,
   standsInTheWay,
@@ -29,7 +26,7 @@ import { chunksOf } from './chunks.ts';
 import { type Encoding, type Format, type Input, longestSeparator } from './format.ts';
 import { hasPart, keyOf, partPath } from './parts.ts';
 import { type Task, threadPool } from './thread-pool.ts';
-import { type WorkFolder, workFolder } from './work-folder.ts';
+import { workFolder } from './work-folder.ts';
 
 /** The most threads by default: each takes 70 MB, so that six keep the total under 640 MB for any text. */
 const mostDefaultThreads = 6;
@@ -77,7 +74,9 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
     onProgress?.(done, total);
   };
 
-  const tokenizer = chosen ?? tokenizerOfCharacters(await charactersOf(inputs, format, workers, onEncoded));
+  const ofCharacters = { encoding: { tokenizer: characterTokenizerName, format }, folder: undefined };
+  const tokenizer =
+    chosen ?? tokenizerOfCharacters((await encodeAll(inputs, ofCharacters, workers, onEncoded)).characters);
   const { vocabularySize: _, ...record } = tokenizerRecord(tokenizer);
   const encoding: Encoding = { ...record, format };
   const made = { ...encoding, ...division };
@@ -96,8 +95,12 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
     const { shards, documents, loss } = assemble(parts, work.path, { ...division, endOfText, lossy, notice });
     const facts = { source: sourceOf(inputs), ...tokenizerRecord(tokenizer, loss), documents };
     const dataset: Dataset = { ...facts, made: { ...made, input }, shards };
-    refuseForeignTokenizer(out, tokenizer.file, standing.replaced);
-    putInPlace(out, work, { dataset, file: tokenizer.file }, standing);
+    // Until dataset.json is written, train rejects the folder. After a kill, only the shards are remade.
+    replaceDataset(out, standing.replaced, tokenizer, () => {
+      for (const { file } of shards) writingTo(out, () => renameSync(join(work.path, file), join(out, file)));
+      return dataset;
+    });
+    work.remove();
     const separator = words`divide documents there with --separator '${endMark}'`;
     const advice = format.kind === 'text' ? separator : 'each line or row stays one document';
     if (marks > 0) notice(`${endMark} occurs ${marks === 1 ? 'once' : `${marks} times`} in the text: ${advice}`);
@@ -109,38 +112,19 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
   }
 }
 
-async function charactersOf(
-  inputs: readonly Input[],
-  format: Format,
-  workers: number,
-  onRead: (bytes: number) => void,
-): Promise<Set<number>> {
-  const encoding = { tokenizer: characterTokenizerName, format };
-  const pool = threadPool({ encoding, folder: undefined }, workers);
-  try {
-    for await (const chunk of chunksOf(inputs, encoding, { onRead, spare: pool.spare })) {
-      await pool.run({ chunk, key: new Uint8Array() }, () => {});
-    }
-    await pool.finish();
-    return pool.characters;
-  } finally {
-    await pool.close();
-  }
-}
-
 /** The text that many files contain where a document ends. */
 const endMark = '<|endoftext|>';
 
 /**
- * Encodes all files. Returns the parts' paths in order, a hash of everything on which the tokens depend, and how often the text
- * contains <|endoftext|> although that is not the separator.
+ * Encodes all files or, if the task has no folder, only collects their characters. Returns the parts' paths in order, a hash of
+ * everything on which the tokens depend, and how often the text contains <|endoftext|> although that is not the separator.
  */
 async function encodeAll(
   inputs: readonly Input[],
-  task: Task & { readonly folder: string },
+  task: Task,
   workers: number,
   onEncoded: (bytes: number) => void,
-): Promise<{ parts: string[]; input: string; marks: number }> {
+): Promise<{ parts: string[]; input: string; marks: number; characters: ReadonlySet<number> }> {
   const { encoding, folder } = task;
   const pool = threadPool(task, workers);
   const parts: string[] = [];
@@ -158,12 +142,12 @@ async function encodeAll(
       const bytes = read;
       read = 0;
       const key = keyOf(chunk, encoding);
-      const path = partPath(folder, chunk.index);
       fingerprint.update(key);
-      parts.push(path);
+      const path = folder && partPath(folder, chunk.index);
+      if (path) parts.push(path);
       const text = Buffer.from(chunk.bytes.buffer, 0, chunk.bytes.length);
       if (!isMark && text.includes(endMark)) marks += text.toString('latin1').split(endMark).length - 1;
-      if (hasPart(path, key)) {
+      if (path && hasPart(path, key)) {
         pool.spare.push(chunk.bytes.buffer);
         onEncoded(bytes);
       } else await pool.run({ chunk, key }, () => onEncoded(bytes));
@@ -173,7 +157,7 @@ async function encodeAll(
   } finally {
     await pool.close();
   }
-  return { parts, input: fingerprint.digest('hex'), marks };
+  return { parts, input: fingerprint.digest('hex'), marks, characters: pool.characters };
 }
 
 function check(format: Format, division: Division): void {
@@ -224,27 +208,6 @@ function tellShare(shards: Dataset['shards'], { validation }: Division, notice: 
   notice(
     words`validation is ${percent(share)} of the tokens, not ${percent(validation)}: the text is too short or repeats itself too much to come closer; give more text, or another --val-fraction`,
   );
-}
-
-/** The temporary name of dataset.json, which a killed process leaves. */
-const leftover = /^dataset\.json\.\d+\.tmp$/;
-
-/** Moves shards into the folder, dataset.json last: until then, train rejects the folder. After a kill, only the shards are remade. */
-function putInPlace(
-  folder: string,
-  work: WorkFolder,
-  { dataset, file }: { readonly dataset: Dataset; readonly file: string | undefined },
-  { replaced }: Standing,
-): void {
-  writingTo(folder, () => {
-    rmSync(join(folder, datasetFile), { force: true });
-    const leftovers = readdirSync(folder).filter((name) => leftover.test(name));
-    for (const name of [...replaced, ...leftovers]) rmSync(join(folder, name), { force: true });
-    for (const { file } of dataset.shards) renameSync(join(work.path, file), join(folder, file));
-  });
-  if (file !== undefined) writeDurably(join(folder, tokenizerFile), [Buffer.from(file)]);
-  writeDurably(join(folder, datasetFile), [Buffer.from(checkedJson(dataset))]);
-  work.remove();
 }
 
 function sourceOf(inputs: readonly Input[]): string {

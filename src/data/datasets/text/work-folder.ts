@@ -9,8 +9,6 @@ import { writingTo } from '../../standing.ts';
 /** The least size, in bytes, of all parts together for which a failed preparation keeps them: less is quickly made again. */
 const worthKeeping = 1 << 20;
 
-export type WorkFolder = ReturnType<typeof workFolder>;
-
 /** Creates the work folder <out>/.prepro. @throws Gpt2Error if it cannot be created */
 export function workFolder(out: string) {
   const path = join(out, unfinishedFolder);
