@@ -74,7 +74,7 @@ export const rooms: Readonly<Record<string, Room>> = {
     purpose:
       'the options table: every option of a run in one row, with its flag, default, range and help; presets; `recipe.ts`',
     imports: ['weights'],
-    open: 'complete-options configuration presets read-options resumed-options row sources table training-rows',
+    open: 'complete-options configuration read-options resumed-options row sources table',
   },
   runs: {
     purpose: "a run's folder, log and lock",

@@ -9,6 +9,8 @@ let folder = dirname(fileURLToPath(import.meta.url));
 while (!existsSync(join(folder, 'package.json'))) folder = dirname(folder);
 /** The folder that holds this package's package.json. */
 export const packageRoot: string = folder;
+/** The folder of recorded curves (report/compare/reference.ts). */
+export const referenceFolder = join(packageRoot, 'data', 'reference');
 
 export const packageDescription = (): { name: string; version: string; engines: { node: string } } =>
   JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8'));

@@ -3,7 +3,7 @@ import { basename } from 'node:path';
 import * as z from 'zod';
 import { gpt2Error } from '../base/errors.ts';
 import { shellWord } from '../base/wording.ts';
-import { type ModelConfig, modelName } from '../model/config.ts';
+import { isNewModel, type ModelConfig, modelName } from '../model/config.ts';
 import { unlikeDefaults } from './complete-options.ts';
 import { flagOf, type OptionRow, type ProgramPart, programParts } from './row.ts';
 import {
@@ -14,6 +14,7 @@ import {
   recordedNames,
   rowNamed,
 } from './table.ts';
+import { trainingRows } from './training-rows.ts';
 
 const isPart = (name: string): boolean => programParts.includes(name as ProgramPart);
 
@@ -138,3 +139,46 @@ export function isCompared(field: string, isConstant = false): boolean {
 /** A value as references and tables show it: for a path of data or of questions, only the last component. */
 export const shortValue = (field: string, value: unknown): unknown =>
   rowNamed(field)?.compare === 'by file name' && typeof value === 'string' ? basename(value) : value;
+
+/** A field of config.json that differs: its values in a run, and in the reference or the other run. */
+type Mismatch = { readonly field: string; readonly run: unknown; readonly reference: unknown };
+
+/**
+ * The fields in which a run's configuration differs from a reference's. Fields of validation are ignored (see `unlike`). So is the preset
+ * name of a new model, because its sizes are separate fields; a path to trained weights is compared. An option that is newer than the
+ * reference, such as the optimizer, counts in the reference as its default.
+ */
+export function mismatches(
+  configuration: Configuration,
+  { configuration: wanted }: { readonly configuration: Readonly<Record<string, unknown>> },
+): Mismatch[] {
+  const isNew = isNewModel(configuration.model);
+  const run: Record<string, unknown> = isNew ? { ...configuration, model: wanted.model } : configuration;
+  const isConstant = hasConstantRate(run) && hasConstantRate(wanted);
+  const later = Object.keys(trainingRows).filter((field) => rowNamed(field)?.optional && !(field in wanted));
+  return [...Object.keys(wanted), ...later]
+    .filter((field) => isCompared(field, isConstant) && rowNamed(field)?.compare !== 'without validation')
+    .map((field) => ({
+      ...{ field, run: shortValue(field, recordedValue(run, field)) },
+      reference: recordedValue(wanted, field),
+    }))
+    .filter(({ run, reference }) => run !== reference);
+}
+
+/** Differing fields in words: "batch 8 instead of 4, seed 1 instead of 42". */
+export const describeMismatches = (fields: readonly Mismatch[]): string =>
+  fields.map(({ field, run, reference }) => `${field} ${nameOf(run)} instead of ${nameOf(reference)}`).join(', ');
+
+const nameOf = (value: unknown): unknown => (value === ofProgram ? "the program's" : (value ?? 'none'));
+
+/** The fields in which two runs differ. Unlike `mismatches`, compares `steps` even if both learning rates are constant. */
+export function configurationDifferences(run: Record<string, unknown>, other: Record<string, unknown>): Mismatch[] {
+  const isConstant = hasConstantRate(run) && hasConstantRate(other);
+  return [...new Set([...Object.keys(run), ...Object.keys(other)])]
+    .map((field) => ({ field, run: recordedValue(run, field), reference: recordedValue(other, field) }))
+    .filter(({ field, run, reference }) => run !== reference && (field === 'steps' || isCompared(field, isConstant)));
+}
+
+/** Whether the learning rate is constant after the warmup. A constant rate does not depend on the number of steps. */
+const hasConstantRate = ({ schedule, finalLearningRateFraction }: Record<string, unknown>): boolean =>
+  schedule === 'constant' || finalLearningRateFraction === 1;

@@ -1,7 +1,7 @@
 // The presets of `train`: ready-made runs as options of the table, which --config and flags override. `gpt2 presets` lists them.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { packageRoot } from '../base/package-root.ts';
+import { referenceFolder } from '../base/package-root.ts';
 import { preproOf } from '../data/datasets/datasets.ts';
 import { customModel, type ModelConfig, modelLabel, presetConfig } from '../model/config.ts';
 import type { TrainOptions } from './train-options.generated.ts';
@@ -67,9 +67,6 @@ const curves = {
 type CurveName = keyof typeof curves;
 export type PresetName = keyof typeof table | CurveName;
 export const runPresetNames = [...Object.keys(table), ...Object.keys(curves)] as readonly PresetName[];
-
-/** The folder of recorded curves (report/compare/reference.ts). */
-export const referenceFolder = join(packageRoot, 'data', 'reference');
 
 /**
  * The preset with this name, and the commands that prepare its data. Reads a curve's file only now, so that importing the package

@@ -2,10 +2,9 @@
 import { gpt2Error, usageError, words } from '../base/errors.ts';
 import { customModel, hasSameLayers, presetConfig } from '../model/config.ts';
 import { isRecordedAs } from '../weights/formats/hub.ts';
-import { askedSteps, otherOf, sizeNames } from './complete-options.ts';
+import { askedSteps, defaultWarmup, otherOf, sizeNames } from './complete-options.ts';
 import { recordedValue } from './configuration.ts';
 import { type OptionName, optionNames, optionRows, recordedNames, spell, type TrainOptions } from './table.ts';
-import { defaultWarmup } from './training-rows.ts';
 
 /** The run to resume; undefined: the run starts at step 0. @throws UsageError for contradicting flags */
 export function runToResume({ resume, overwrite, out }: TrainOptions): string | undefined {

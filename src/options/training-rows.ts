@@ -25,13 +25,6 @@ const newModelDecay = 0.1;
 const defaultDecay = ({ startsFromWeights }: Facts) => (startsFromWeights ? 0 : newModelDecay);
 
 /**
- * The default warmup in steps. For a new model: a quarter of the run, at most 500. With the default batches, which are small, a
- * warmup of 2% of the run raises the validation loss after 300 and 2000 steps by 1.0 to 3.8% (benchmarks/defaults.md).
- */
-export const defaultWarmup = (steps: number, startsFromWeights = false): number =>
-  startsFromWeights ? 0 : Math.min(500, Math.floor(steps / 4));
-
-/**
  * nanoGPT's learning rate for training GPT-2 on new text, constant over the run. AdamW's moments start at zero, so whatever the
  * gradients are, the first updates are as large as the rate: ten times this rate would destroy what the weights have learned.
  */

@@ -1,9 +1,10 @@
 // `compare`: pairs runs with references or with each other, or ranks them; makes the plot, the result as text or JSON, and the verdict.
 import { gpt2Error, usageError } from '../base/errors.ts';
+import { describeMismatches, mismatches } from '../options/configuration.ts';
 import type { Over } from './axis.ts';
 import { compareSeries } from './compare/compare.ts';
 import { type NamedRun, type Pair, pairRuns } from './compare/pairs.ts';
-import { describeMismatches, mismatches, nearestReference, presetOf } from './compare/reference.ts';
+import { nearestReference, presetOf } from './compare/reference.ts';
 import {
   type Compared,
   describeComparison,

@@ -1,9 +1,10 @@
 // Describes the result of a comparison (compare/) as a table with notes, for the terminal and the HTML report.
+import { configurationDifferences, describeMismatches } from '../options/configuration.ts';
 import { seriesNames } from '../runs/curves.ts';
 import type { RunRecord } from '../runs/reader.ts';
 import { type Baseline, type Comparison, pairsOf } from './compare/compare.ts';
 import { isRun, type NamedRun, type Pair } from './compare/pairs.ts';
-import { configurationDifferences, describeMismatches, presetOf } from './compare/reference.ts';
+import { presetOf } from './compare/reference.ts';
 import { formatValue, valueOr } from './format-numbers.ts';
 import { endOfRun } from './logged-run.ts';
 import { bitsPerByte, unlike } from './measured.ts';

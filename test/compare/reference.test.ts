@@ -4,13 +4,9 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { makeReferences } from '../../scripts/make-references.ts';
 import { compareSeries, learningRateAt, type Reference, readReference, type Schedule } from '../../src/index.ts';
+import { configurationDifferences, mismatches } from '../../src/options/configuration.ts';
 import type { Configuration } from '../../src/options/table.ts';
-import {
-  configurationDifferences,
-  matchingReference,
-  mismatches,
-  referenceNames,
-} from '../../src/report/compare/reference.ts';
+import { matchingReference, referenceNames } from '../../src/report/compare/reference.ts';
 import { Workplace } from '../support/cli.ts';
 
 const asConfigured = (of: Reference, changes: object = {}) =>

@@ -8,9 +8,10 @@ import { readQuestions, writeQuestions } from '../../src/data/shards/multiple-ch
 import { openShard, writeShard } from '../../src/data/shards/shard.ts';
 import { paddedVocabularySize } from '../../src/model/config.ts';
 import { parameterCount, parameterTable } from '../../src/model/parameters.ts';
+import { mismatches } from '../../src/options/configuration.ts';
 import { readOptions, readOptionsFile } from '../../src/options/read-options.ts';
 import { compareSeries } from '../../src/report/compare/compare.ts';
-import { mismatches, type Reference, readReference } from '../../src/report/compare/reference.ts';
+import { type Reference, readReference } from '../../src/report/compare/reference.ts';
 import { logPath } from '../../src/runs/paths.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { formatEvent } from '../../src/runs/schema.ts';

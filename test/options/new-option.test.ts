@@ -71,8 +71,8 @@ it('--resume takes another with a notice; runs from before it had the default', 
 });
 
 it('compare and ranks see a difference', async () => {
-  const { configurationDifferences, describeMismatches } = await import('../../src/report/compare/reference.ts');
-  const { agreedOptions } = await import('../../src/options/configuration.ts');
+  const configurations = await import('../../src/options/configuration.ts');
+  const { agreedOptions, configurationDifferences, describeMismatches } = configurations;
   const other = { ...configuration, ...noted };
   expect(describeMismatches(configurationDifferences(other, configuration))).toBe('label noted instead of plain');
   expect(agreedOptions(other)).toMatchObject(noted);

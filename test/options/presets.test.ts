@@ -4,14 +4,19 @@ import { describe, expect, it } from 'vitest';
 import { train } from '../../src/index.ts';
 import { presetConfig } from '../../src/model/config.ts';
 import { libraryPath } from '../../src/native/find-library.ts';
-import { completeOptions, freezeOptions, modelOf, unlikeDefaults } from '../../src/options/complete-options.ts';
-import { commandOf, configurationOf } from '../../src/options/configuration.ts';
+import {
+  completeOptions,
+  defaultWarmup,
+  freezeOptions,
+  modelOf,
+  unlikeDefaults,
+} from '../../src/options/complete-options.ts';
+import { commandOf, configurationOf, mismatches } from '../../src/options/configuration.ts';
 import { type PresetName, readPreset, runPresetNames } from '../../src/options/presets.ts';
 import { readOptionsFile, readValue } from '../../src/options/read-options.ts';
 import { resolveSources } from '../../src/options/sources.ts';
 import { type Configuration, type OptionName, optionRows, type TrainOptions } from '../../src/options/table.ts';
-import { defaultWarmup } from '../../src/options/training-rows.ts';
-import { mismatches, readReference, referenceNames } from '../../src/report/compare/reference.ts';
+import { readReference, referenceNames } from '../../src/report/compare/reference.ts';
 import { quiet, workplace } from '../support/cli.ts';
 
 const place = workplace();

@@ -3,17 +3,11 @@
 import { existsSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { gpt2Error } from '../../base/errors.ts';
+import { describeMismatches, mismatches } from '../../options/configuration.ts';
 import { logPath } from '../../runs/paths.ts';
 import { type RunRecord, readRun } from '../../runs/reader.ts';
 import type { Baseline } from './compare.ts';
-import {
-  describeMismatches,
-  matchingReference,
-  mismatches,
-  presetOf,
-  type Reference,
-  readReference,
-} from './reference.ts';
+import { matchingReference, presetOf, type Reference, readReference } from './reference.ts';
 
 export interface NamedRun extends RunRecord {
   readonly name: string;

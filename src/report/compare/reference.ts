@@ -6,11 +6,10 @@ import * as z from 'zod';
 import { gpt2Error, words } from '../../base/errors.ts';
 import { readTextFile } from '../../base/files/regular-file.ts';
 import { parseJson } from '../../base/files/strict-text.ts';
-import { hasSameLayers, isNewModel } from '../../model/config.ts';
-import { isCompared, ofProgram, recordedValue, shortValue } from '../../options/configuration.ts';
-import { referenceFolder } from '../../options/presets.ts';
-import { type Configuration, rowNamed } from '../../options/table.ts';
-import { trainingRows } from '../../options/training-rows.ts';
+import { referenceFolder } from '../../base/package-root.ts';
+import { hasSameLayers } from '../../model/config.ts';
+import { mismatches } from '../../options/configuration.ts';
+import type { Configuration } from '../../options/table.ts';
 import { seriesNames } from '../../runs/curves.ts';
 
 const limitSchema = z.strictObject({
@@ -70,46 +69,6 @@ export function readReference(nameOrPath: string): Reference {
 /** " (train --preset NAME)" for a reference of this package, because a preset has the same name; '' for others. */
 export const presetOf = ({ name }: { readonly name: string }): string =>
   referenceNames().includes(name) ? words` (train --preset ${name})` : '';
-
-/** A field of config.json that differs: its values in a run, and in the reference or the other run. */
-type Mismatch = { readonly field: string; readonly run: unknown; readonly reference: unknown };
-
-/**
- * The fields in which a run's configuration differs from a reference's. Fields of validation are ignored (see `unlike`). So is the preset
- * name of a new model, because its sizes are separate fields; a path to trained weights is compared. An option that is newer than the
- * reference, such as the optimizer, counts in the reference as its default.
- */
-export function mismatches(configuration: Configuration, { configuration: wanted }: Reference): Mismatch[] {
-  const isNew = isNewModel(configuration.model);
-  const run: Record<string, unknown> = isNew ? { ...configuration, model: wanted.model } : configuration;
-  const isConstant = hasConstantRate(run) && hasConstantRate(wanted);
-  const later = Object.keys(trainingRows).filter((field) => rowNamed(field)?.optional && !(field in wanted));
-  return [...Object.keys(wanted), ...later]
-    .filter((field) => isCompared(field, isConstant) && rowNamed(field)?.compare !== 'without validation')
-    .map((field) => ({
-      ...{ field, run: shortValue(field, recordedValue(run, field)) },
-      reference: recordedValue(wanted, field),
-    }))
-    .filter(({ run, reference }) => run !== reference);
-}
-
-/** Differing fields in words: "batch 8 instead of 4, seed 1 instead of 42". */
-export const describeMismatches = (fields: readonly Mismatch[]): string =>
-  fields.map(({ field, run, reference }) => `${field} ${nameOf(run)} instead of ${nameOf(reference)}`).join(', ');
-
-const nameOf = (value: unknown): unknown => (value === ofProgram ? "the program's" : (value ?? 'none'));
-
-/** The fields in which two runs differ. Unlike `mismatches`, compares `steps` even if both learning rates are constant. */
-export function configurationDifferences(run: Record<string, unknown>, other: Record<string, unknown>): Mismatch[] {
-  const isConstant = hasConstantRate(run) && hasConstantRate(other);
-  return [...new Set([...Object.keys(run), ...Object.keys(other)])]
-    .map((field) => ({ field, run: recordedValue(run, field), reference: recordedValue(other, field) }))
-    .filter(({ field, run, reference }) => run !== reference && (field === 'steps' || isCompared(field, isConstant)));
-}
-
-/** Whether the learning rate is constant after the warmup. A constant rate does not depend on the number of steps. */
-const hasConstantRate = ({ schedule, finalLearningRateFraction }: Record<string, unknown>): boolean =>
-  schedule === 'constant' || finalLearningRateFraction === 1;
 
 const references = (): Reference[] => referenceNames().map(readReference);
 
