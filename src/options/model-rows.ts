@@ -3,8 +3,10 @@ import { gpt2Architecture, parts } from '../model/architecture.ts';
 import { sizeRanges } from '../model/config.ts';
 import type { Facts, OptionRow } from './row.ts';
 
-/** Columns that the options of a model's sizes share. */
-const ofSize = { default: { text: "the model's" }, resume: 'never' } as const;
+/** The row of an option for a size of the model. @param elsewhere the size's names in other programs */
+const size = (name: keyof typeof sizeRanges, usage: string, help: string, ...elsewhere: string[]) => ({
+  ...({ usage, type: sizeRanges[name], help, default: { text: "the model's" }, resume: 'never', elsewhere } as const),
+});
 const ofPart = { optional: true, resume: 'never', bench: true } as const;
 /** The row of an option that chooses a part of the model, such as the norm; architecture.ts lists the choices of each part. */
 const part = <N extends keyof typeof parts>(name: N, usage: string, help: string) => ({
@@ -24,27 +26,9 @@ export const modelRows = {
     bench: true,
     elsewhere: ['e', 'init-from', 'model-name', 'checkpoint'],
   },
-  layers: {
-    usage: '--layers <N>',
-    type: sizeRanges.layers,
-    help: 'transformer layers',
-    ...ofSize,
-    elsewhere: ['n-layer', 'num-layers'],
-  },
-  channels: {
-    usage: '--channels <N>',
-    type: sizeRanges.channels,
-    help: 'channels, the width of the model',
-    ...ofSize,
-    elsewhere: ['n-embd', 'd-model', 'hidden-size'],
-  },
-  heads: {
-    usage: '--heads <N>',
-    type: sizeRanges.heads,
-    help: 'attention heads',
-    ...ofSize,
-    elsewhere: ['n-head', 'num-heads'],
-  },
+  layers: size('layers', '--layers <N>', 'transformer layers', 'n-layer', 'num-layers'),
+  channels: size('channels', '--channels <N>', 'channels, the width of the model', 'n-embd', 'd-model', 'hidden-size'),
+  heads: size('heads', '--heads <N>', 'attention heads', 'n-head', 'num-heads'),
   context: {
     usage: '--context <N>',
     type: sizeRanges.context,

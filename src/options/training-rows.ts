@@ -41,6 +41,10 @@ const defaultSchedule = ({ startsFromWeights, asked }: Facts) =>
 /** Columns that the options of AdamW (`ofAdamw`) and of Muon (`ofMuon`) share. */
 const ofAdamw = { optional: true, without: 'optimizer' } as const;
 const ofMuon = { optional: true, onlyWith: { option: 'optimizer', values: ['muon'] } } as const;
+/** The row of an option whose default and range AdamW's file has. */
+const adamw = (name: keyof typeof adamwDefaults, usage: string, help: string) => ({
+  ...{ usage, type: adamwRanges[name], help, default: adamwDefaults[name], ...ofAdamw },
+});
 
 export const trainingRows = {
   steps: {
@@ -248,27 +252,9 @@ export const trainingRows = {
     default: { text: '--weight-decay' },
     ...ofMuon,
   },
-  beta1: {
-    usage: '--beta1 <X>',
-    type: adamwRanges.beta1,
-    help: "share of AdamW's first moment that a step keeps",
-    default: adamwDefaults.beta1,
-    ...ofAdamw,
-  },
-  beta2: {
-    usage: '--beta2 <X>',
-    type: adamwRanges.beta2,
-    help: "share of AdamW's second moment that a step keeps",
-    default: adamwDefaults.beta2,
-    ...ofAdamw,
-  },
-  eps: {
-    usage: '--eps <X>',
-    type: adamwRanges.eps,
-    help: "AdamW's epsilon, added to the root of the second moment",
-    default: adamwDefaults.eps,
-    ...ofAdamw,
-  },
+  beta1: adamw('beta1', '--beta1 <X>', "share of AdamW's first moment that a step keeps"),
+  beta2: adamw('beta2', '--beta2 <X>', "share of AdamW's second moment that a step keeps"),
+  eps: adamw('eps', '--eps <X>', "AdamW's epsilon, added to the root of the second moment"),
   gradientClip: {
     usage: '--grad-clip <X>',
     type: real(0),
