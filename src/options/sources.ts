@@ -2,28 +2,20 @@
 // --preset, and --preset over --recipe.
 import { UsageError, words } from '../base/errors.ts';
 import { refuseBoth } from './complete-options.ts';
-import { type PresetName, readPreset } from './presets.ts';
+import { readPreset } from './presets.ts';
 import { checkTrainOptions, readOptionsFile } from './read-options.ts';
-import { type RecipeChoice, recipeChoices, recipeSource } from './recipe.ts';
+import { recipeChoices, recipeSource } from './recipe.ts';
 import { withGiven } from './resumed-options.ts';
 import { type OptionName, spell, type TrainOptions } from './table.ts';
 
-/** The merged options of all sources, and for options that were not set directly the source: --config, --preset or --recipe. */
-export interface Sources {
-  readonly asked: TrainOptions;
-  readonly options: TrainOptions;
-  /** The options that each source adds, by the source's text: "--preset shakespeare-laptop". */
-  readonly added: ReadonlyMap<string, TrainOptions>;
-  /** The preset, and the options that come from the preset. */
-  readonly preset: { readonly name: PresetName; readonly options: TrainOptions } | undefined;
-  /** The recipe, and the options that it sets, each with the value's origin. */
-  readonly recipe:
-    | { readonly name: string; readonly source: string; readonly choices: readonly RecipeChoice[] }
-    | undefined;
-}
+export type Sources = ReturnType<typeof resolveSources>;
 
-/** @throws UsageError for a wrong option; as `readOptionsFile`, and as `recipeChoices` */
-export function resolveSources(asked: TrainOptions): Sources {
+/**
+ * @returns the merged options, and by the text of a source, such as "--preset shakespeare-laptop", the options that it added. `preset`
+ * and `recipe` hold only options that no source of higher precedence sets; a recipe's choices name the origins of their values.
+ * @throws UsageError for a wrong option; as `readOptionsFile`, and as `recipeChoices`
+ */
+export function resolveSources(asked: TrainOptions) {
   checkTrainOptions(asked);
   const { config, ...typed } = asked;
   const added = new Map<string, TrainOptions>();
@@ -37,10 +29,9 @@ export function resolveSources(asked: TrainOptions): Sources {
   refuseBoth(options);
   // A resumed run needs no recipe, because the run's configuration has recorded the recipe's choices.
   if (name === undefined || options.resume === true) return { asked, options: all, added, preset, recipe: undefined };
-  const choices = recipeChoices(name, options);
-  const chosen: TrainOptions = Object.fromEntries(choices.map(({ name, value }) => [name, value]));
+  const recipe = { name, source: recipeSource(name), choices: recipeChoices(name, options) };
+  const chosen: TrainOptions = Object.fromEntries(recipe.choices.map(({ name, value }) => [name, value]));
   added.set(words`--recipe ${name}`, chosen);
-  const recipe = { name, source: recipeSource(name), choices };
   return { asked, options: { ...chosen, ...options }, added, preset, recipe };
 }
 
