@@ -1,5 +1,5 @@
 // The columns of the options table (table.ts), and the types that follow from them.
-import type { Time, ValueType } from '../base/checks/given.ts';
+import type { ValueType } from '../base/checks/given.ts';
 import type { LibraryKind } from '../native/find-library.ts';
 
 export { real, whole } from '../base/checks/given.ts';
@@ -72,20 +72,6 @@ export interface OptionRow {
   /** The option's names in other programs: the error for such a name suggests this option. */
   readonly elsewhere?: readonly string[];
 }
-
-export type ResolvedValueOf<R extends OptionRow> = R['type'] extends 'switch'
-  ? boolean
-  : R['type'] extends 'text'
-    ? string
-    : R['type'] extends 'texts'
-      ? readonly string[]
-      : R['type'] extends readonly (infer W)[]
-        ? W
-        : R['type'] extends { readonly orTime: true }
-          ? number | Time
-          : R['type'] extends { readonly orAll: true }
-            ? number | 'all'
-            : number;
 
 /** `true` if a row has a default that is known before the data are open. */
 export type HasDefault<R> = R extends { readonly default: infer D }

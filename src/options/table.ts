@@ -2,7 +2,7 @@
 // schema, docs/formats.md, and the rules of --resume, compare and ranks derive from the columns (row.ts). To add an option, add a
 // row to one of the three sections, run `npm run generate`, and write the code that uses it.
 import { nameFlags, spelled } from '../base/wording.ts';
-import { flagOf, type HasDefault, type OptionRow, type ResolvedValueOf } from './row.ts';
+import { flagOf, type HasDefault, type OptionRow } from './row.ts';
 import { runningRows } from './running-rows.ts';
 import { startRows } from './start-rows.ts';
 import type { TrainOptions } from './train-options.generated.ts';
@@ -33,14 +33,16 @@ export const recordedNames = Object.keys(recordedRows) as readonly RecordedName[
 export const rowNamed = (name: string): OptionRow | undefined =>
   Object.hasOwn(optionTable, name) ? optionRows[name as OptionName] : undefined;
 
+/** An option's flag, such as "--seq". */
+export const flagNamed = (name: OptionName): string => flagOf(optionRows[name]);
+
 /** A name in lower case without - and _, so that learningRate, learning_rate and --learning-rate are equal. */
 export const plain = (name: string): string => name.replaceAll(/[-_]/g, '').toLowerCase();
 
 /** The option that has this name in config.json or in --help, whatever separates its words: learning_rate, learningRate, --lr. */
 export const optionNamed = (name: string): OptionName | undefined =>
-  optionNames.find((key) => [key, flagOf(optionRows[key])].some((known) => plain(known) === plain(name)));
+  optionNames.find((key) => [key, flagNamed(key)].some((known) => plain(known) === plain(name)));
 
-const flagNamed = (name: OptionName): string => flagOf(optionRows[name]);
 const isSwitch = ({ type }: OptionRow): boolean => type === 'switch' || (typeof type === 'object' && 'switch' in type);
 
 // Among the flags of other commands, only prepro's --val-fraction has another name than its option, `validation`.
@@ -74,6 +76,6 @@ export type RecordedName = keyof typeof recordedRows;
 type OptionalName = { [K in RecordedName]: Table[K] extends { readonly optional: true } ? K : never }[RecordedName];
 
 /** The options of a model or run with all defaults, as config.json and logs record them. */
-export type Configuration = { [K in Exclude<RecordedName, OptionalName>]: ResolvedValueOf<Table[K]> } & {
-  [K in OptionalName]?: ResolvedValueOf<Table[K]>;
-} & { vocabularySize: number; cards?: string; [field: string]: unknown };
+export type Configuration = { [K in Exclude<RecordedName, OptionalName | 'batch'>]: NonNullable<TrainOptions[K]> } & {
+  [K in OptionalName]?: TrainOptions[K];
+} & { batch: number; vocabularySize: number; cards?: string; [field: string]: unknown };
