@@ -50,10 +50,11 @@ export { isCompared, recordedValue } from './options/configuration.ts';
 export { type PresetName, readPreset, runPresetNames } from './options/presets.ts';
 export { readValue } from './options/read-options.ts';
 export { runToResume, withGiven } from './options/resumed-options.ts';
-export { flagOf, helpOf, type OptionRow, real, whole } from './options/row.ts';
+export { helpOf, type OptionRow, real, whole } from './options/row.ts';
 export { nameSources, resolveSources, type Sources } from './options/sources.ts';
 export { defaultPort } from './options/start-rows.ts';
 export {
+  flagNamed,
   type OptionName,
   optionNamed,
   optionNames,

@@ -2,7 +2,7 @@
 import { Option } from 'commander';
 import type { TrainOptions } from '../index.ts';
 import {
-  flagOf,
+  flagNamed,
   helpOf,
   modelPaths,
   type NumberType,
@@ -65,16 +65,14 @@ export const timeLimitOption = (): Option =>
 /** Makes a row's option and, for a switch that a recipe, a preset or --config can set, the option --no-X that turns it off. */
 export const tableOptions = (name: OptionName, changes: Partial<OptionRow> = {}): Option[] => [
   tableOption(name, changes),
-  ...(canBeOff(name)
-    ? [new Option(offFlag(name), `no ${flagOf(optionRows[name])}, even if a recipe or --config sets it`)]
-    : []),
+  ...(canBeOff(name) ? [new Option(offFlag(name), `no ${flagNamed(name)}, even if a recipe or --config sets it`)] : []),
 ];
 
 const canBeOff = (name: OptionName): boolean =>
   optionRows[name].type === 'switch' && recordedNames.some((recorded) => recorded === name);
 
 /** The flag that turns a switch off: "--no-document-mask". */
-const offFlag = (name: OptionName): string => flagOf(optionRows[name]).replace('--', '--no-');
+const offFlag = (name: OptionName): string => flagNamed(name).replace('--', '--no-');
 
 function optionOf(row: OptionRow): Option {
   const { usage, alone, type, elsewhere = [] } = row;
@@ -99,7 +97,7 @@ export const trainArguments = (options: TrainOptions): string[] => [
 
 export const flagsOf = (options: TrainOptions): string[] =>
   Object.entries(options).flatMap(([name, value]) => {
-    const flag = flagOf(optionRows[name as OptionName]);
+    const flag = flagNamed(name as OptionName);
     if (value === false && canBeOff(name as OptionName)) return [offFlag(name as OptionName)];
     if (value === undefined || value === false) return [];
     if (Array.isArray(value)) return value.map((each) => `${flag}=${each}`);

@@ -16,7 +16,7 @@ import {
   ExitError,
   endOfRun,
   firstWords,
-  flagOf,
+  flagNamed,
   gpt2Error,
   gpuFields,
   holdsRun,
@@ -169,10 +169,8 @@ function readAxis(spec: string) {
   const [, key = '', list = ''] = /^([^=]*)=(.*)$/s.exec(spec) ?? [];
   const option = optionNamed(key);
   if (!option || !recordedNames.some((name) => name === option)) {
-    const flags = recordedNames.map((name) => flagOf(optionRows[name]).slice(2));
-    const spellings = new Map(
-      flags.flatMap((flag, index) => [flag, recordedNames[index]!].map((each) => [each, flag])),
-    );
+    const flags = recordedNames.map((name) => [name, flagNamed(name).slice(2)] as const);
+    const spellings = new Map(flags.flatMap(([name, flag]) => [flag, name].map((each) => [each, flag])));
     const hint = didYouMean(key, spellings, 'train --help lists the options');
     throw usageError`--sweep takes NAME=VALUE,VALUE with an option of train that config.json records, not ${JSON.stringify(spec)}; ${hint}`;
   }
@@ -181,7 +179,7 @@ function readAxis(spec: string) {
     const isSwitch = row.type === 'switch' && /^(true|false)$/.test(text);
     return { text, value: readValue(row, isSwitch ? text === 'true' : text) };
   });
-  const name = flagOf(row).slice(2);
+  const name = flagNamed(option).slice(2);
   if (new Set(values.map(({ value }) => value)).size < values.length) {
     throw usageError`--sweep ${spec} has a value of ${name} twice: give each once`;
   }
@@ -198,8 +196,7 @@ function isFinished({ options }: SweptRun): boolean {
   for (const name of fixed) {
     const [value, was] = [options[name], recordedValue(configuration, name)];
     if (value === undefined || value === 'auto' || value === was) continue;
-    const flag = flagOf(optionRows[name]);
-    throw gpt2Error`${options.out} was trained with ${flag} ${was}, not ${value}; name another --out, or give --overwrite`;
+    throw gpt2Error`${options.out} was trained with ${flagNamed(name)} ${was}, not ${value}; name another --out, or give --overwrite`;
   }
   const steps = askedSteps(options, configuration.totalBatch);
   return steps === undefined || steps === configuration.steps;

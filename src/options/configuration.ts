@@ -5,9 +5,10 @@ import { gpt2Error } from '../base/errors.ts';
 import { shellWord } from '../base/wording.ts';
 import { isNewModel, type ModelConfig, modelName } from '../model/config.ts';
 import { unlikeDefaults } from './complete-options.ts';
-import { flagOf, type OptionRow, type ProgramPart, programParts } from './row.ts';
+import { type OptionRow, type ProgramPart, programParts } from './row.ts';
 import {
   type Configuration,
+  flagNamed,
   type OptionName,
   optionRows,
   type ResolvedOptions,
@@ -114,7 +115,7 @@ export function configurationOf(
 export const commandOf = (configuration: Configuration): string =>
   Object.entries(unlikeDefaults(configuration))
     .flatMap(([name, value]) => {
-      const flag = flagOf(optionRows[name as OptionName]);
+      const flag = flagNamed(name as OptionName);
       return [value].flat().map((one) => (one === true ? flag : `${flag} ${shellWord(String(one))}`));
     })
     .reduce((command, option) => `${command} ${option}`, 'npx gpt2 train');

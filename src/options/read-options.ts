@@ -15,7 +15,7 @@ import { explained, gpt2Error, UsageError, usageError, words } from '../base/err
 import { type CheckedJson, readCheckedJson } from '../base/files/checked-json.ts';
 import { checkSameParts, derivedFields, isOfProgram } from './configuration.ts';
 import { flagOf, type OptionRow, type OptionValue } from './row.ts';
-import { type OptionName, optionNamed, optionNames, optionRows, type TrainOptions } from './table.ts';
+import { flagNamed, type OptionName, optionNamed, optionNames, optionRows, type TrainOptions } from './table.ts';
 
 /** Reads an option's value from text or JSON. @throws UsageError naming the flag, the values it takes, and the value */
 export function readValue(row: OptionRow, value: unknown): OptionValue {
@@ -38,7 +38,7 @@ type Kinds = Record<OptionName, Kind>;
 const kinds = Object.fromEntries(optionNames.map((name) => [name, kindOf(optionRows[name])])) as Kinds;
 const spellings: Spellings = new Map([
   ...optionNames.map((name) => [name, name] as const),
-  ...optionNames.map((name) => [flagOf(optionRows[name]), name] as const),
+  ...optionNames.map((name) => [flagNamed(name), name] as const),
   ...optionNames.flatMap((name) => (optionRows[name].elsewhere ?? []).map((other) => [other, name] as const)),
 ]);
 const help = '`gpt2 train --help` lists the options';

@@ -3,8 +3,7 @@ import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { customModel, modelLabel } from '../model/config.ts';
 import { isCompared, recordedValue, shortValue } from '../options/configuration.ts';
-import { flagOf } from '../options/row.ts';
-import { type OptionName, optionRows, recordedNames } from '../options/table.ts';
+import { flagNamed, type OptionName, recordedNames } from '../options/table.ts';
 import { whileIdle } from '../runs/lock.ts';
 import { type RunRecord, readRun } from '../runs/reader.ts';
 import type { NamedRun } from './compare/pairs.ts';
@@ -125,7 +124,7 @@ export function rankingTable({ title, ranking, notes }: Ranking): Table {
     title,
     notes,
     head: [
-      ...['run', ...options.map((name) => flagOf(optionRows[name]).slice(2)), 'last val'],
+      ...['run', ...options.map((name) => flagNamed(name).slice(2)), 'last val'],
       ...[...(isMeasured ? ['behind'] : []), ...(hasBits ? ['bits/byte'] : [])],
       ...['best val', 'at step', 'steps', 'state'],
     ],
