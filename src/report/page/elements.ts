@@ -7,9 +7,9 @@ import type { Tile } from '../tiles.ts';
 
 export const byId = <T extends HTMLElement = HTMLElement>(id: string): T => document.getElementById(id) as T;
 
-/** The value of a colour variable of page.css. */
+/** The value of a colour variable of page.css for a canvas, which does not know light-dark(). */
 export const colorOf = (name: string): string =>
-  getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).match(/#\w+/g)![isDark() ? 1 : 0]!;
 
 export const make = <K extends keyof HTMLElementTagNameMap>(name: K, text = '', className = '') =>
   Object.assign(document.createElement(name), { textContent: text, className });
@@ -130,7 +130,7 @@ export function showLog({ lines }: Pick<NonNullable<Figure['run']>, 'lines'>): v
   if (isAtEnd) box.scrollTop = box.scrollHeight;
 }
 
-export const isDark = (): boolean => document.documentElement.dataset.theme === 'dark';
+export const isDark = (): boolean => document.documentElement.style.colorScheme === 'dark';
 export const colorsOf = ({ light, dark }: Pick<Look, 'light' | 'dark'>): Look['light'] => (isDark() ? dark : light);
 
 /**
@@ -141,7 +141,7 @@ export const colorsOf = ({ light, dark }: Pick<Look, 'light' | 'dark'>): Look['l
 export function startTheme(changed: () => void = () => {}): () => void {
   const system = matchMedia('(prefers-color-scheme: dark)');
   const set = (dark: boolean) => {
-    document.documentElement.dataset.theme = dark ? 'dark' : 'light';
+    document.documentElement.style.colorScheme = dark ? 'dark' : 'light';
     byId('theme').textContent = dark ? 'Light' : 'Dark';
     changed();
   };
