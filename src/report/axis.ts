@@ -1,17 +1,13 @@
 // The horizontal axis of a plot of runs: steps, tokens or seconds of training. Over tokens and seconds, runs with different batches,
 // models or machines can be compared.
 import { gpt2Error } from '../base/errors.ts';
-import type { RunRecord } from '../runs/reader.ts';
+import type { Measured } from '../runs/measured.ts';
 import type { Baseline } from './compare/compare.ts';
 import type { Reference } from './compare/reference.ts';
 import { LoggedRun } from './logged-run.ts';
 
 /** A curve's data for a plot: a run, which has `events`, or a reference (a recorded run of another program), which has `source`. */
-export interface Plotted extends Baseline {
-  readonly source?: Reference['source'];
-  readonly configuration?: Readonly<Record<string, unknown>>;
-  readonly events?: RunRecord['events'];
-}
+export type Plotted = Baseline & Measured & Partial<Pick<Reference, 'source'>>;
 
 export const overNames = ['steps', 'tokens', 'seconds'] as const;
 /** The quantity of a plot's horizontal axis. */
