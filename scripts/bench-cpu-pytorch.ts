@@ -13,7 +13,7 @@ import { AdamW, Device, initializeWeights, presetConfig } from '../src/index.ts'
 import { randomBatches } from '../src/lab/bench/bench.ts';
 import { allocateTensor } from '../src/native/tensor.ts';
 import { matmulScratch } from '../src/ops/ops.generated.ts';
-import { formatTable } from '../src/report/text-table.ts';
+import { formatTable } from '../src/report/format-text.ts';
 import { createTraining } from '../src/train/step/training.ts';
 import { readFlags } from './flags.ts';
 

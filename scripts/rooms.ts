@@ -85,7 +85,7 @@ export const rooms: Readonly<Record<string, Room>> = {
     purpose:
       '`compare/` with references or other runs; plots; the HTML report, whose browser scripts are in `page/`; `live/`: the live page; `tensorboard/`',
     imports: ['runs'],
-    open: 'format-numbers kernel-round live/live-page machine-load tensorboard/scalar-file text-table',
+    open: 'format-text kernel-round live/live-page machine-load tensorboard/scalar-file',
   },
   train: {
     purpose: '`step/`; `plan/`: options complete, memory; `run/`: the loop; `failure/`: what is saved and replayed',

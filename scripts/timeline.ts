@@ -8,7 +8,7 @@ import { dirname, join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { packageRoot } from '../src/base/package-root.ts';
 import { toolkits } from '../src/native/nvrtc.ts';
-import { formatTable } from '../src/report/text-table.ts';
+import { formatTable } from '../src/report/format-text.ts';
 import { readFlags } from './flags.ts';
 
 /** A table of the kernels of the last whole step of a rank's records: calls and milliseconds, the longest first. */

@@ -72,7 +72,15 @@ export { pairRuns } from './report/compare/pairs.ts';
 export { referenceNames } from './report/compare/reference.ts';
 export { compareRuns } from './report/compare-runs.ts';
 export type { Figure } from './report/figure.ts';
-export { formatBytes, formatCount, formatDuration, formatRate, shortTime } from './report/format-numbers.ts';
+export {
+  describeTable,
+  formatBytes,
+  formatCount,
+  formatDuration,
+  formatRate,
+  formatTable,
+  shortTime,
+} from './report/format-text.ts';
 export { htmlReport } from './report/html-report.ts';
 export { type LivePage, openLivePage } from './report/live/live-page.ts';
 export { describeDone, endOfRun, figuresOf } from './report/logged-run.ts';
@@ -83,7 +91,6 @@ export { renderPng } from './report/png.ts';
 export { type RunSummary, rankingTable, rankRuns, summarizeRun, withTies } from './report/ranking.ts';
 export { barsSvg, shorten } from './report/svg.ts';
 export { terminalPlot } from './report/terminal-plot.ts';
-export { describeTable, formatTable } from './report/text-table.ts';
 export { holdsRun, modelOrNewest } from './runs/existing.ts';
 export { findRuns, newestRun } from './runs/find-runs.ts';
 export { timeName } from './runs/paths.ts';

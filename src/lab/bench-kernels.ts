@@ -1,7 +1,6 @@
 // `kernel bench`: prints a kernel's times with the bound and the times of the library's op and of earlier versions. child.ts measures.
-import { formatRate, shortTime } from '../report/format-numbers.ts';
+import { formatRate, formatTable, shortTime } from '../report/format-text.ts';
 import type { TimedRow, TimedSize } from '../report/kernel-round.ts';
-import { formatTable } from '../report/text-table.ts';
 import type { OpBench, Times } from './bench-op.ts';
 import { addToHistory, type Entry, earlierVersions, readHistory } from './history.ts';
 import type { KernelProcess } from './kernel-process.ts';

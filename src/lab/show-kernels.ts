@@ -5,7 +5,7 @@ import type { KernelSource } from '../ops/kernels/compile.ts';
 import { type LoadedCard, loadCards } from '../ops/kernels/kernel-card.ts';
 import { type Dimensions, instanceOf, withoutSpaces } from '../ops/kernels/kernels.ts';
 import { cardSource, elementMacros, launchesOf } from '../ops/kernels/use-cards.ts';
-import { formatTable } from '../report/text-table.ts';
+import { formatTable } from '../report/format-text.ts';
 import { type PerKernel, ptxOf, type Resources, resourcesOf, sassOf } from './compiled-kernels.ts';
 import { type Limiter, limitsOf, type Occupancy, occupancyOf } from './occupancy.ts';
 import { casesNamed } from './ops.ts';

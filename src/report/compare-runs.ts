@@ -13,11 +13,11 @@ import {
   ownFigures,
   ownTable,
 } from './comparison-text.ts';
+import { describeTable } from './format-text.ts';
 import { endOfRun } from './logged-run.ts';
 import { makeFigure } from './make-figure.ts';
 import { bitsPerByte, unlike } from './measured.ts';
 import { rankingTable, rankRuns } from './ranking.ts';
-import { describeTable } from './text-table.ts';
 
 interface CompareOptions {
   /** The baselines: names or files of references, or run folders. Default: see `pairRuns`. */

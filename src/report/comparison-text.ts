@@ -5,10 +5,9 @@ import type { RunRecord } from '../runs/reader.ts';
 import { type Baseline, type Comparison, pairsOf } from './compare/compare.ts';
 import { isRun, type NamedRun, type Pair } from './compare/pairs.ts';
 import { presetOf } from './compare/reference.ts';
-import { formatValue, valueOr } from './format-numbers.ts';
+import { describeTable, formatValue, type Table, valueOr } from './format-text.ts';
 import { endOfRun } from './logged-run.ts';
 import { bitsPerByte, unlike } from './measured.ts';
-import { describeTable, type Table } from './text-table.ts';
 
 export interface Compared extends Pair {
   readonly comparison: Comparison;

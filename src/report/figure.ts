@@ -3,8 +3,8 @@
 import type { SeriesName } from '../runs/curves.ts';
 import { appliesTo, withinAt } from './compare/compare.ts';
 import type { Limit } from './compare/reference.ts';
+import type { Table } from './format-text.ts';
 import { difference, type Points, smooth } from './points.ts';
-import type { Table } from './text-table.ts';
 import type { Tile } from './tiles.ts';
 
 /** The series of a run that a plot can show: those that are compared (losses, norm, learning rate), and tokens per second. */

@@ -4,7 +4,7 @@ import { orElse } from '../base/errors.ts';
 import { median } from '../base/quantile.ts';
 import { type Line, RunCurves } from '../runs/curves.ts';
 import type { RunRecord } from '../runs/reader.ts';
-import { formatCount, formatDuration } from './format-numbers.ts';
+import { formatCount, formatDuration } from './format-text.ts';
 
 /** Most log lines and samples that are kept for the page. */
 const keptLines = 300;

@@ -9,11 +9,10 @@ import { limitsOf } from './compare/compare.ts';
 import type { Limit } from './compare/reference.ts';
 import { type Compared, comparisonTable, earlierOptions, ownTable } from './comparison-text.ts';
 import { type Axis, type Curve, type Figure, firstShown, type Look } from './figure.ts';
-import { formatCount } from './format-numbers.ts';
+import { formatCount, type Table } from './format-text.ts';
 import { endOf, LoggedRun } from './logged-run.ts';
 import { lastEvent, unlike } from './measured.ts';
 import { type Ranking, rankingTable } from './ranking.ts';
-import type { Table } from './text-table.ts';
 import { measuresOf, seenOf, tilesOf } from './tiles.ts';
 
 export type PlottedRun = Plotted & Pick<RunRecord, 'configuration' | 'events' | 'saved'>;

@@ -8,10 +8,9 @@ import { whileIdle } from '../runs/lock.ts';
 import { type RunRecord, readRun } from '../runs/reader.ts';
 import type { NamedRun } from './compare/pairs.ts';
 import { describeUnlike } from './comparison-text.ts';
-import { formatCount, valueOr } from './format-numbers.ts';
+import { formatCount, type Table, valueOr } from './format-text.ts';
 import { endOfRun, LoggedRun } from './logged-run.ts';
 import { bitsPerByte, lastEvent, unlike } from './measured.ts';
-import type { Table } from './text-table.ts';
 
 /** The state of a run. `failed`: a loss or norm was not finite; `stopped`: stopped or killed; `gap`: steps missing in the log. */
 function standOf(folder: string, record: RunRecord) {

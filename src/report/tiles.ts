@@ -1,7 +1,7 @@
 // Makes the tiles of report and live page: last loss, norm and learning rate, throughput, MFU (model FLOPs utilization), machine load.
 import { dataSheetFlops, flopsPerToken, rateNote } from '../model/flops.ts';
 import type { RunEvent } from '../runs/schema.ts';
-import { formatCount, formatDuration, formatRate, formatValue } from './format-numbers.ts';
+import { formatCount, formatDuration, formatRate, formatValue } from './format-text.ts';
 import type { LoggedRun } from './logged-run.ts';
 import type { MachineReading } from './machine-load.ts';
 

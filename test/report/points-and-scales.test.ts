@@ -1,10 +1,9 @@
 // Operations on a curve's points before they are drawn, axes with their marks, and the format of numbers and tables.
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { formatRate } from '../../src/report/format-numbers.ts';
+import { formatRate, formatTable } from '../../src/report/format-text.ts';
 import { difference, smooth, thin, valueNear } from '../../src/report/points.ts';
 import { extentOf, formatTick, formatter, logTicks, marksOf, placeOn, scaleOf, ticks } from '../../src/report/scale.ts';
-import { formatTable } from '../../src/report/text-table.ts';
 
 const { NaN: nan } = Number;
 const points = (...pairs: (readonly [number, number])[]) => ({

@@ -1,8 +1,7 @@
 // Makes and fills the page's elements: buttons of series and curves, tables, sources; a run's state, tiles, samples, log lines; the theme.
 // All text is inserted as text, so that a run's name cannot become markup. viewer.ts handles the clicks.
 import { type Figure, type Look, legendOf, type Shown, seriesLabels, shownNames } from '../figure.ts';
-import { formatCount } from '../format-numbers.ts';
-import type { Table } from '../text-table.ts';
+import { formatCount, type Table } from '../format-text.ts';
 import type { Tile } from '../tiles.ts';
 
 export const byId = <T extends HTMLElement = HTMLElement>(id: string): T => document.getElementById(id) as T;

@@ -1,6 +1,6 @@
 // Shows the values of all curves at the cursor, in a table beside it and in a sentence for screen readers.
 import { type Axis, type Choice, type Figure, type FigureLines, labelOf, partOf } from '../figure.ts';
-import { formatCount, formatValue } from '../format-numbers.ts';
+import { formatCount, formatValue } from '../format-text.ts';
 import { valueNear } from '../points.ts';
 import { colorsOf, make, tableOf } from './elements.ts';
 import type { View } from './picture.ts';

@@ -10,7 +10,7 @@ import {
   seriesLabels,
   shownNames,
 } from '../figure.ts';
-import { formatCount } from '../format-numbers.ts';
+import { formatCount } from '../format-text.ts';
 import { Chart } from './chart.ts';
 import { byId, colorsOf, isDark, legendGroups, make, seriesButtons, startTheme, tableSection } from './elements.ts';
 import type { View } from './picture.ts';

@@ -2,7 +2,7 @@
 import { gpt2Error, words } from '../../base/errors.ts';
 import { askedSteps } from '../../options/complete-options.ts';
 import type { ResolvedOptions } from '../../options/table.ts';
-import { formatBytes, formatCount, formatDuration } from '../../report/format-numbers.ts';
+import { formatBytes, formatCount, formatDuration } from '../../report/format-text.ts';
 
 export interface Outlook {
   /** The step at which the run starts: 0, or the checkpoint's step for a resumed run. */

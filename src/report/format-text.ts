@@ -1,4 +1,4 @@
-// Formats values, steps and times for tables, tiles and tooltips. scale.ts formats the labels of an axis.
+// Formats values, steps, times and tables as text. scale.ts formats the labels of an axis.
 
 /** Four decimals, as llm.c prints losses (two from 100 on). Below 0.01, as for a learning rate, and from 1e8 on: "3.00e-4". */
 export function formatValue(value: number): string {
@@ -34,4 +34,30 @@ export function formatBytes(bytes: number): string {
   // Divide from 999.5 on, so that three digits are enough: 1000 KiB becomes 0.977 MiB.
   for (; value >= 999.5 && power < units.length - 1; power++) value /= 1024;
   return `${power === 0 ? value : value.toPrecision(3)} ${units[power]}`;
+}
+
+/** A table that the terminal prints and the page shows. */
+export interface Table {
+  readonly title: string;
+  readonly head: readonly string[];
+  readonly rows: readonly (readonly string[])[];
+  readonly notes: readonly string[];
+  /** A command that the page shows below the table, for copying. */
+  readonly command?: string;
+  /** The violated limits in words; '' if none is violated. */
+  readonly outside?: string;
+}
+
+export const describeTable = ({ title, head, rows, notes }: Table): string =>
+  [title, formatTable([head, ...rows]), ...notes].join('\n');
+
+/** The table as lines of text; the first row is its head. Columns are as wide as their widest cells, all but the first aligned right. */
+export function formatTable(rows: readonly (readonly string[])[]): string {
+  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => (row[column] ?? '').length)));
+  const line = (row: readonly string[]) =>
+    row
+      .map((cell, column) => (column === 0 ? cell.padEnd(widths[column]!) : cell.padStart(widths[column]!)))
+      .join('  ')
+      .trimEnd();
+  return rows.map(line).join('\n');
 }
