@@ -72,15 +72,7 @@ export { pairRuns } from './report/compare/pairs.ts';
 export { referenceNames } from './report/compare/reference.ts';
 export { compareRuns } from './report/compare-runs.ts';
 export type { Figure } from './report/figure.ts';
-export {
-  describeTable,
-  formatBytes,
-  formatCount,
-  formatDuration,
-  formatRate,
-  formatTable,
-  shortTime,
-} from './report/format-text.ts';
+export { formatBytes, formatCount, formatDuration, formatRate, formatTable, shortTime } from './report/format-text.ts';
 export { htmlReport } from './report/html-report.ts';
 export { type LivePage, openLivePage } from './report/live/live-page.ts';
 export { describeDone, endOfRun, figuresOf } from './report/logged-run.ts';
@@ -88,7 +80,7 @@ export { lossPlot } from './report/loss-plot.ts';
 export { gpuFields, readClocks } from './report/machine-load.ts';
 export { makeFigure } from './report/make-figure.ts';
 export { renderPng } from './report/png.ts';
-export { type RunSummary, rankingTable, rankRuns, summarizeRun, withTies } from './report/ranking.ts';
+export { describeRanking, type RunSummary, rankRuns, summarizeRun, withTies } from './report/ranking.ts';
 export { barsSvg, shorten } from './report/svg.ts';
 export { terminalPlot } from './report/terminal-plot.ts';
 export { holdsRun, modelOrNewest } from './runs/existing.ts';

@@ -11,7 +11,7 @@ import {
   attempt,
   checkRuns,
   completeOptions,
-  describeTable,
+  describeRanking,
   didYouMean,
   ExitError,
   endOfRun,
@@ -25,7 +25,6 @@ import {
   optionRows,
   orElse,
   pairRuns,
-  rankingTable,
   rankRuns,
   readValue,
   recordedNames,
@@ -115,7 +114,7 @@ export async function sweep(
   if (options.json) process.stdout.write(jsonLine({ out, ...ranked, failures }));
   else if (ranked.ranking.length > 0) {
     const best = ranked.dataSets === 1 ? ranked.ranking[0]!.run : undefined;
-    const lines = [describeTable(rankingTable(ranked)), ...nextCommands(best, `${shellWord(out)}/*`)];
+    const lines = [describeRanking(ranked), ...nextCommands(best, `${shellWord(out)}/*`)];
     process.stdout.write(asTyped(`${lines.join('\n')}\n`));
   }
   if (failures.length === 0) return;

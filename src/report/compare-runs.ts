@@ -17,7 +17,7 @@ import { describeTable } from './format-text.ts';
 import { endOfRun } from './logged-run.ts';
 import { makeFigure } from './make-figure.ts';
 import { bitsPerByte, unlike } from './measured.ts';
-import { rankingTable, rankRuns } from './ranking.ts';
+import { describeRanking, rankRuns } from './ranking.ts';
 
 interface CompareOptions {
   /** The baselines: names or files of references, or run folders. Default: see `pairRuns`. */
@@ -43,7 +43,7 @@ export function compareRuns(folders: readonly string[], { reference, tolerance, 
   return {
     figure: makeFigure(runs, baselines, { compared, ranking, tolerance, over }),
     describe(): string {
-      if (ranking) return describeTable(rankingTable(ranking));
+      if (ranking) return describeRanking(ranking);
       if (!first) return describeAlone(runs[0]!);
       return compared.map((one) => describeComparison(one, tolerance)).join('\n\n');
     },

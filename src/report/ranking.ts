@@ -8,7 +8,7 @@ import { whileIdle } from '../runs/lock.ts';
 import { type RunRecord, readRun } from '../runs/reader.ts';
 import type { NamedRun } from './compare/pairs.ts';
 import { describeUnlike } from './comparison-text.ts';
-import { formatCount, type Table, valueOr } from './format-text.ts';
+import { describeTable, formatCount, type Table, valueOr } from './format-text.ts';
 import { endOfRun, LoggedRun } from './logged-run.ts';
 import { bitsPerByte, lastEvent, unlike } from './measured.ts';
 
@@ -135,6 +135,8 @@ export function rankingTable({ title, ranking, notes }: Ranking): Table {
     ]),
   };
 }
+
+export const describeRanking = (ranking: Ranking): string => describeTable(rankingTable(ranking));
 
 /** How far a run's loss is above the least loss, with the standard error: "0.0012 ± 0.0010 tie". */
 const describeBehind = ({ behind }: Ranking['ranking'][number]): string =>
