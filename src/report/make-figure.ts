@@ -119,12 +119,10 @@ const isOfSteps = ({ kind }: Limit): boolean => kind !== 'mean';
 /** The axis, and a function that moves a curve's points from their steps to positions on the axis. */
 function axisOf(runs: readonly Plotted[], all: readonly Plotted[], over: Over) {
   const before = new Map(all.map((plotted) => [plotted, amountBefore(plotted, over)]));
-  const last =
-    over === 'steps' ? lastStepOf(runs) : Math.max(0, ...all.map((one) => before.get(one)!(lastStepOf([one]))));
+  const ends = (over === 'steps' ? runs : all).map((one) => ({ placeOf: before.get(one)!, step: lastStepOf(one) }));
+  const last = Math.max(0, ...ends.map(({ placeOf, step }) => placeOf(step)));
   const first =
-    over === 'steps'
-      ? firstShown(last)
-      : Math.min(...all.map((one) => before.get(one)!(firstShown(lastStepOf([one])))));
+    over === 'steps' ? firstShown(last) : Math.min(...ends.map(({ placeOf, step }) => placeOf(firstShown(step))));
   const [unit, size] = unitOf(over, last);
   const tokens = tokensPerStep(runs);
   const steps = tokens === undefined ? 'step' : `step (${formatCount(tokens)} tokens each)`;
@@ -136,8 +134,8 @@ function axisOf(runs: readonly Plotted[], all: readonly Plotted[], over: Over) {
   return { axis, place };
 }
 
-const lastStepOf = (runs: readonly Plotted[]): number =>
-  Math.max(0, ...runs.flatMap(({ series }) => [series.train.at(-1)?.[0] ?? 0, series.val.at(-1)?.[0] ?? 0]));
+const lastStepOf = ({ series: { train, val } }: Plotted): number =>
+  Math.max(train.at(-1)?.[0] ?? 0, val.at(-1)?.[0] ?? 0);
 
 /** Tokens in a step; undefined if runs differ in it, or if a resumed run changed its batch. */
 function tokensPerStep(runs: readonly Plotted[]): number | undefined {
