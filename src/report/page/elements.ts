@@ -10,8 +10,16 @@ export const byId = <T extends HTMLElement = HTMLElement>(id: string): T => docu
 export const colorOf = (name: string): string =>
   getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).match(/#\w+/g)![isDark() ? 1 : 0]!;
 
-export const make = <K extends keyof HTMLElementTagNameMap>(name: K, text = '', className = '') =>
-  Object.assign(document.createElement(name), { textContent: text, className });
+export function make<K extends keyof HTMLElementTagNameMap>(
+  name: K,
+  content: string | readonly (string | Node)[] = '',
+  className = '',
+): HTMLElementTagNameMap[K] {
+  const element = document.createElement(name);
+  element.className = className;
+  element.append(...[content].flat());
+  return element;
+}
 
 export const seriesButtons = (choose: (series: Shown) => void): HTMLElement[] =>
   shownNames.map((name, index) => {
@@ -50,21 +58,16 @@ export function tableOf(head: readonly string[], rows: readonly (readonly string
   return table;
 }
 
-function rowOf(kind: 'th' | 'td', texts: readonly string[]): HTMLElement {
-  const row = make('tr');
-  row.append(...texts.map((text) => make(kind, text)));
-  return row;
-}
+const rowOf = (kind: 'th' | 'td', texts: readonly string[]): HTMLElement =>
+  make(
+    'tr',
+    texts.map((text) => make(kind, text)),
+  );
 
 /** Puts a table into a box that scrolls horizontally. */
-export function scrolled(table: HTMLTableElement): HTMLElement {
-  const box = make('div', '', 'scrolled');
-  box.append(table);
-  return box;
-}
+export const scrolled = (table: HTMLTableElement): HTMLElement => make('div', [table], 'scrolled');
 
 export function tableSection({ title, head, rows, notes, command, outside }: Table): HTMLElement {
-  const section = make('section');
   const table = tableOf(head, rows);
   for (const row of table.tBodies[0]!.rows) {
     // Mark rows whose values differ in the table of configurations, which is the only table with an empty corner cell.
@@ -72,15 +75,13 @@ export function tableSection({ title, head, rows, notes, command, outside }: Tab
     values.delete('');
     if (head[0] === '' && values.size > 1) row.className = 'differs';
   }
-  section.append(make('h2', title), scrolled(table), ...notes.map((note) => make('p', note)));
-  if (command) {
-    const words = make('pre', '', 'command');
-    // Allow line breaks only between the options of the command.
-    for (const option of command.split(/ (?=--)/)) words.append(make('span', option), ' ');
-    section.append(make('h3', 'The command that repeats the run'), words);
-  }
-  if (outside) section.append(make('p', `outside: ${outside}`, 'outside'));
-  return section;
+  // Allow line breaks only between the options of the command.
+  const words = command?.split(/ (?=--)/).flatMap((option) => [make('span', option), ' ']);
+  return make('section', [
+    ...[make('h2', title), scrolled(table), ...notes.map((note) => make('p', note))],
+    ...(words ? [make('h3', 'The command that repeats the run'), make('pre', words, 'command')] : []),
+    ...(outside ? [make('p', `outside: ${outside}`, 'outside')] : []),
+  ]);
 }
 
 export function showState({ state, text }: { readonly state: string; readonly text: string }): void {
@@ -94,13 +95,9 @@ export const showFacts = (facts: readonly string[]): void => byId('facts').repla
 
 export function showTiles(tiles: readonly Tile[]): void {
   byId('tiles').replaceChildren(
-    ...tiles.map(({ label, value, note }) => {
-      const tile = make('div');
-      const description = make('dd', value);
-      if (note) description.append(make('small', note));
-      tile.append(make('dt', label), description);
-      return tile;
-    }),
+    ...tiles.map(({ label, value, note }) =>
+      make('div', [make('dt', label), make('dd', note ? [value, make('small', note)] : value)]),
+    ),
   );
 }
 
