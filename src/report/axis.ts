@@ -1,10 +1,10 @@
 // The horizontal axis of a plot of runs: steps, tokens or seconds of training. Over tokens and seconds, runs with different batches,
 // models or machines can be compared.
 import { gpt2Error } from '../base/errors.ts';
-import type { Measured } from '../runs/measured.ts';
 import type { Baseline } from './compare/compare.ts';
 import type { Reference } from './compare/reference.ts';
 import { LoggedRun } from './logged-run.ts';
+import type { Measured } from './measured.ts';
 
 /** A curve's data for a plot: a run, which has `events`, or a reference (a recorded run of another program), which has `source`. */
 export type Plotted = Baseline & Measured & Partial<Pick<Reference, 'source'>>;
