@@ -237,6 +237,7 @@ int main(int argc, char **argv) {
 //> 6627e8d5 e169c58d bc57ac4c 9b00dbd8 1
 //> 1
 //> 1
+//> 0 105 105 1
 //> 1 1 1 1 1
 //! notice: on a CPU every generator of cuRAND is Philox, so its numbers differ from a GPU's
 #include <curand.h>
@@ -262,6 +263,9 @@ int main(int argc, char **argv) {
   curandGenerateUniform(made, mean, 10000); std::vector<float> all(10000); cudaMemcpy(all.data(), mean, 40000, cudaMemcpyDeviceToHost);
   double sum = 0; for (float x : all) sum += x; printf("%d\n", std::abs(sum / 10000 - 0.5) < 0.01);
   double *wide = (double *)mean, first[9] = {}; curandGenerateUniformDouble(made, wide, 9); cudaMemcpy(first, wide, 72, cudaMemcpyDeviceToHost); printf("%d\n", first[8] > 0 && first[8] <= 1);
+  printf("%d %d %d", curandGenerateNormalDouble(made, wide, 5000, 8, 2), curandGenerateNormalDouble(made, wide, 9, 0, 1), curandGenerateNormal(made, mean, 9, 0, 1));
+  std::vector<double> normal(5000); cudaMemcpy(normal.data(), wide, 40000, cudaMemcpyDeviceToHost); double squares = sum = 0;
+  for (double x : normal) sum += x, squares += (x - 8) * (x - 8); printf(" %d\n", std::abs(sum / 5000 - 8) < 0.1 && std::abs(squares / 5000 - 4) < 0.4);
   int *is; cudaMallocManaged(&is, 20); four<<<1, 1>>>(is); cudaDeviceSynchronize(); printf("%d %d %d %d %d\n", is[0], is[1], is[2], is[3], is[4]); cudaFree(is);
   curandDestroyGenerator(made); cudaFree(bits); cudaFree(mean);
 }

@@ -44,8 +44,13 @@ curandStatus_t curandGenerateUniform(curandGenerator_t generator, float *out, si
   return fill(generator, out, count, GPT2_CALLER, [](auto *state) { return curand_uniform(state); });
 }
 curandStatus_t curandGenerateNormal(curandGenerator_t generator, float *out, size_t count, float mean, float deviation) {
+  if (count % 2 != 0) return CURAND_STATUS_LENGTH_NOT_MULTIPLE;
   return fill(generator, out, count, GPT2_CALLER, [=](auto *state) { return mean + deviation * curand_normal(state); });
 }
 curandStatus_t curandGenerateUniformDouble(curandGenerator_t generator, double *out, size_t count) {
   return fill(generator, out, count, GPT2_CALLER, [](auto *state) { return curand_uniform_double(state); });
+}
+curandStatus_t curandGenerateNormalDouble(curandGenerator_t generator, double *out, size_t count, double mean, double deviation) {
+  if (count % 2 != 0) return CURAND_STATUS_LENGTH_NOT_MULTIPLE;
+  return fill(generator, out, count, GPT2_CALLER, [=](auto *state) { return mean + deviation * curand_normal_double(state); });
 }

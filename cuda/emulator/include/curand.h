@@ -23,5 +23,7 @@ curandStatus_t curandDestroyGenerator(curandGenerator_t generator);
 curandStatus_t curandSetPseudoRandomGeneratorSeed(curandGenerator_t generator, unsigned long long seed);
 inline curandStatus_t curandSetStream(curandGenerator_t, cudaStream_t) { return CURAND_STATUS_SUCCESS; }
 curandStatus_t curandGenerateUniform(curandGenerator_t generator, float *out, size_t count);
-curandStatus_t curandGenerateNormal(curandGenerator_t generator, float *out, size_t count, float mean, float deviation);
 curandStatus_t curandGenerateUniformDouble(curandGenerator_t generator, double *out, size_t count);
+// As on a GPU, normal numbers are made in pairs: `count` must be even.
+curandStatus_t curandGenerateNormal(curandGenerator_t generator, float *out, size_t count, float mean, float deviation);
+curandStatus_t curandGenerateNormalDouble(curandGenerator_t generator, double *out, size_t count, double mean, double deviation);
