@@ -109,12 +109,13 @@ inline double __hiloint2double(int high, int low) { return __longlong_as_double(
 
 namespace gpt2_emulator {
 
-// Converts a float without a fraction to an integer. Values out of range become the smallest or largest integer, NaN becomes 0.
+// Converts a float without a fraction to an integer. Values out of range become the smallest or largest integer. NaN becomes 0, or
+// the number whose only bit is the highest, if one of the types has 64 bits.
 template <class To, class From>
 To saturated(From value) {
   constexpr bool is_signed = To(-1) < To(0);
   constexpr To largest = To(is_signed ? (1ull << (8 * sizeof(To) - 1)) - 1 : ~0ull), smallest = is_signed ? To(~largest) : To(0);
-  if (value != value) return 0;
+  if (value != value) return sizeof(To) == 8 || sizeof(From) == 8 ? To(1ull << (8 * sizeof(To) - 1)) : To(0);
   if (value <= From(smallest)) return smallest;
   return value >= From(largest) ? largest : To(value);
 }

@@ -116,6 +116,7 @@ TEST(integers) {
   EACH_ROUNDING(CONVERTED)
   // Out of range, the nearest integer, and 0 for NaN.
   IS(__float2int_rz(3e9f), 0x7fffffff); IS(__float2uint_rn(-3), 0); IS(__float2int_rn(CUDART_NAN_F), 0);
+  IS(__float2ll_rn(CUDART_NAN_F), LLONG_MIN); IS(__double2uint_rz(CUDART_NAN), 1u << 31);
 }
 
 #define NARROW_TEST(T, type, pair)                                                                                     \
@@ -356,6 +357,12 @@ TEST(ptx) {
   asm("lop3.b32 %0, %1, %2, %3, %4;" : "=r"(x) : "r"(i), "n"(6), "n"(0x64006400), "n"((0xf0 & 0xcc) | 0xaa)); IS(x, unsigned((i & 6) | 0x64006400));
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(x) : "f"(1.00048828125f)); IS(x >> 13 & 1023, 1);
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(x) : "f"(2.0f), "f"(1.0f)); IS(x, 0x40003f80);
+#define PTX_ROUNDED(name, index)                                                                                       \
+  asm("cvt." #name "i.s32.f32 %0, %1;" : "=r"(x) : "f"(-2.5f)); IS(int(x), ONE_OF(index, -2, -2, -3, -2));             \
+  asm("cvt." #name ".f32.s32 %0, %1;" : "=f"(f) : "r"(-16777219)); IS(f, ONE_OF(index, -16777220, -16777218, -16777220, -16777218));
+  PTX_ROUNDED(rn, 0) PTX_ROUNDED(rz, 1) PTX_ROUNDED(rm, 2) PTX_ROUNDED(rp, 3)
+  asm("cvt.rzi.u64.f64 %0, %1;" : "=l"(time) : "d"(1e18)); IS(time, 1e18);
+  asm("abs.f32 %0, %1;" : "=f"(f) : "f"(-0.0f)); IS(__float_as_uint(f), 0);
   asm volatile("bar.sync 0;");
   // The first 8 threads copy 16 bytes each; the last copies 8, and fills with zeros.
   const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(tile + 4 * i));

@@ -42,6 +42,11 @@ const binary: Readonly<Record<string, string>> = {
   or: '|',
   xor: '^',
 };
+/** Parts of names of CUDA's functions that convert: of types, and of roundings. */
+const converted: Readonly<Record<string, string>> = {
+  ...{ s32: 'int', u32: 'uint', s64: 'll', u64: 'ull', f32: 'float', f64: 'double' },
+  ...{ n: 'rn', z: 'rz', m: 'rd', p: 'ru' },
+};
 const elements: Readonly<Record<string, number>> = { tf32: 1, f16: 2, bf16: 2 };
 
 const call = (name: string, ...values: readonly string[]): string => `${ptx}${name}(${values.join(', ')})`;
@@ -115,6 +120,12 @@ const instructions: readonly (readonly [RegExp, (on: Operands, found: RegExpExec
   [/^cvt\.rna\.tf32\.f32$/, (on) => set(on, call('to_tf32', on.at(1)))],
   [/^cvt\.rn\.(bf16|f16)x2\.f32$/, (on, [, to]) => set(on, call(`packed<${ptx}${to}>`, on.at(1), on.at(2)))],
   [/^cvt\.([bus]\d+)\.([bus]\d+)$/, (on, [, to, from]) => set(on, as(to, as(from, on.at(1))))],
+  [
+    /^cvt\.r([nzmp])(?=i\.[su]\d+\.f|\.f\d+\.[su])i?\.([suf](?:32|64))\.([suf](?:32|64))$/,
+    (on, [, round, to, from]) =>
+      set(on, `::__${converted[from!]}2${converted[to!]}_${converted[round!]}(${as(from, on.at(1))})`),
+  ],
+  [/^abs\.(f32|f64)$/, (on, [, of]) => set(on, `::fabs(${as(of, on.at(1))})`)],
   [
     /^(?:bar|barrier)(?:\.cta)?\.sync(?:\.aligned)?$/,
     (on) => (on.count === 1 && on.at(0) === '0' ? '::__syncthreads()' : undefined),
