@@ -105,6 +105,7 @@ int main(int argc, char **argv) {
 //> launched: 28 15 8
 //> pitch 512 7
 //> pinned 8
+//> peers 0 0 101 101 101 101 15
 //> events 0 1
 //> model 9.0 8 2 1024 16
 __constant__ float weights[3]; __device__ int counter; __device__ int *list;
@@ -129,6 +130,9 @@ int main(int argc, char **argv) {
   char square[6]; cudaMemcpy2D(square, 3, rows, pitch, 3, 2, cudaMemcpyDeviceToHost); printf("pitch %zu %d\n", pitch, square[5]);
   float *pinned; cudaHostAlloc(&pinned, 12, cudaHostAllocDefault); cudaMemcpyAsync(pinned, a, 12, cudaMemcpyDefault, 0);
   printf("pinned %g\n", pinned[2]);
+  int can = 1; printf("peers %d", cudaDeviceCanAccessPeer(&can, 0, 0)); printf(" %d %d", can, cudaDeviceCanAccessPeer(&can, 0, 1));
+  printf(" %d %d", cudaDeviceEnablePeerAccess(1, 0), cudaDeviceGetP2PAttribute(&can, cudaDevP2PAttrAccessSupported, 0, 1));
+  printf(" %d", cudaMemcpyPeerAsync(pinned, 1, a, 0, 4, 0)); cudaMemcpyPeer(a, 0, a + 1, 0, 4); cudaMemcpy(pinned, a, 4, cudaMemcpyDefault); printf(" %g\n", *pinned);
   cudaStream_t stream; cudaStreamCreate(&stream); cudaEvent_t start, stop; cudaEventCreate(&start); cudaEventCreate(&stop);
   cudaEventRecord(start, stream); add<<<1, 3, 0, stream>>>(a, 3, 1); cudaEventRecord(stop, stream); cudaEventSynchronize(stop);
   float ms = 0; const int timed = cudaEventElapsedTime(&ms, start, stop);

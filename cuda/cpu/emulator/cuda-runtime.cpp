@@ -347,6 +347,10 @@ cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t fro
                          cudaMemcpyKind kind, cudaStream_t stream) {
   return copy(to, to_pitch, from, from_pitch, width, height, kind, stream, GPT2_CALLER);
 }
+cudaError_t cudaMemcpyPeer(void *to, int there, const void *from, int here, size_t bytes, cudaStream_t stream) {
+  if (there != 0 || here != 0) return result(cudaErrorInvalidDevice);
+  return copy(to, bytes, from, bytes, bytes, 1, cudaMemcpyDeviceToDevice, stream, GPT2_CALLER);
+}
 cudaError_t cudaMemset(void *to, int value, size_t bytes, cudaStream_t stream) {
   return set(to, bytes, value, bytes, 1, stream, GPT2_CALLER);
 }

@@ -86,8 +86,9 @@ struct cudaDeviceProp {
   ROW(ComputeCapabilityMajor, 75, major) ROW(ComputeCapabilityMinor, 76, minor) \
   ROW(MaxSharedMemoryPerMultiprocessor, 81, sharedMemPerMultiprocessor) \
   ROW(MaxRegistersPerMultiprocessor, 82, regsPerMultiprocessor) ROW(ManagedMemory, 83, managedMemory) \
-  ROW(PageableMemoryAccess, 88, pageableMemoryAccess) ROW(ConcurrentManagedAccess, 89, concurrentManagedAccess) \
-  ROW(CooperativeLaunch, 95, cooperativeLaunch) ROW(MaxSharedMemoryPerBlockOptin, 97, sharedMemPerBlockOptin) \
+  ROW(HostNativeAtomicSupported, 86, hostNativeAtomicSupported) ROW(PageableMemoryAccess, 88, pageableMemoryAccess) \
+  ROW(ConcurrentManagedAccess, 89, concurrentManagedAccess) ROW(CooperativeLaunch, 95, cooperativeLaunch) \
+  ROW(MaxSharedMemoryPerBlockOptin, 97, sharedMemPerBlockOptin) \
   ROW(MaxBlocksPerMultiprocessor, 106, maxBlocksPerMultiProcessor) ROW(MemoryPoolsSupported, 115, memoryPoolsSupported)
 
 #define GPT2_ROW(name, code, text) cuda##name = code,
@@ -109,6 +110,10 @@ enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8, cudaFu
 enum cudaFuncCache { cudaFuncCachePreferNone, cudaFuncCachePreferShared, cudaFuncCachePreferL1, cudaFuncCachePreferEqual };
 enum cudaSharedMemConfig { cudaSharedMemBankSizeDefault, cudaSharedMemBankSizeFourByte, cudaSharedMemBankSizeEightByte };
 enum cudaSharedCarveout { cudaSharedmemCarveoutDefault = -1, cudaSharedmemCarveoutMaxL1, cudaSharedmemCarveoutMaxShared = 100 };
+enum cudaDeviceP2PAttr {
+  cudaDevP2PAttrPerformanceRank = 1, cudaDevP2PAttrAccessSupported, cudaDevP2PAttrNativeAtomicSupported,
+  cudaDevP2PAttrCudaArrayAccessSupported
+};
 enum cudaComputeMode { cudaComputeModeDefault, cudaComputeModeProhibited = 2 };
 enum cudaLimit { cudaLimitStackSize, cudaLimitPrintfFifoSize, cudaLimitMallocHeapSize };
 enum cudaMemoryAdvise {
@@ -156,6 +161,7 @@ cudaError_t cudaHostUnregister(void *memory);
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t = nullptr);
 cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
                          cudaMemcpyKind kind, cudaStream_t = nullptr);
+cudaError_t cudaMemcpyPeer(void *to, int there, const void *from, int here, size_t bytes, cudaStream_t = nullptr);
 cudaError_t cudaMemset(void *to, int value, size_t bytes, cudaStream_t = nullptr);
 cudaError_t cudaMemset2D(void *to, size_t pitch, int value, size_t width, size_t height, cudaStream_t = nullptr);
 cudaError_t cudaStreamCreate(cudaStream_t *stream, unsigned flags = 0, int priority = 0);
@@ -175,7 +181,7 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEve
 #define cudaEventCreateWithFlags cudaEventCreate
 #define cudaEventRecordWithFlags cudaEventRecord
 #define cudaThreadSynchronize cudaDeviceSynchronize
-#define cudaMemcpyPeer(to, there, from, here, ...) cudaMemcpy(to, from, __VA_ARGS__, cudaMemcpyDeviceToDevice)
+#define cudaMemcpyPeerAsync cudaMemcpyPeer
 
 namespace gpt2_emulator {
 
@@ -199,9 +205,14 @@ GPT2_NOTHING(cudaMemPrefetchAsync) GPT2_NOTHING(cudaMemAdvise) GPT2_NOTHING(cuda
 GPT2_NOTHING(cudaStreamWaitEvent) GPT2_NOTHING(cudaStreamQuery) GPT2_NOTHING(cudaEventQuery) GPT2_NOTHING(cudaProfilerStart)
 GPT2_NOTHING(cudaProfilerStop) GPT2_NOTHING(cudaDeviceSetLimit) GPT2_NOTHING(cudaDeviceSetCacheConfig)
 GPT2_NOTHING(cudaDeviceSetSharedMemConfig) GPT2_NOTHING(cudaFuncSetCacheConfig) GPT2_NOTHING(cudaFuncSetSharedMemConfig)
-GPT2_NOTHING(cudaSetDeviceFlags) GPT2_NOTHING(cudaDeviceEnablePeerAccess) GPT2_NOTHING(cudaDeviceDisablePeerAccess)
-GPT2_NOTHING(cudaMemPoolSetAttribute) GPT2_NOTHING(cudaMemPoolTrimTo)
-GPT2_NOTHING(cudaStreamSynchronize) GPT2_NOTHING(cudaEventSynchronize) GPT2_NOTHING(cudaThreadExit)
+GPT2_NOTHING(cudaSetDeviceFlags) GPT2_NOTHING(cudaMemPoolSetAttribute) GPT2_NOTHING(cudaMemPoolTrimTo) GPT2_NOTHING(cudaStreamSynchronize) GPT2_NOTHING(cudaEventSynchronize) GPT2_NOTHING(cudaThreadExit)
+
+// Calls about another GPU, which the emulated one lacks.
+#define GPT2_NO_PEER(name) \
+  template <class... Any>  \
+  cudaError_t name(const Any &...) { return gpt2_emulator::result(cudaErrorInvalidDevice); }
+GPT2_NO_PEER(cudaDeviceEnablePeerAccess) GPT2_NO_PEER(cudaDeviceDisablePeerAccess) GPT2_NO_PEER(cudaDeviceGetP2PAttribute)
+inline cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer) { return *can = 0, cudaSetDevice(device | peer); }
 
 // Calls that return a value: name, parameters, the expression that stores the value.
 #define GPT2_VALUE(name, parameters, ...) \
@@ -210,7 +221,6 @@ GPT2_VALUE(cudaGetDevice, (int *device), *device = 0)
 GPT2_VALUE(cudaGetDeviceCount, (int *count), *count = 1)
 GPT2_VALUE(cudaDriverGetVersion, (int *version), *version = CUDART_VERSION)
 GPT2_VALUE(cudaRuntimeGetVersion, (int *version), *version = CUDART_VERSION)
-GPT2_VALUE(cudaDeviceCanAccessPeer, (int *can, int, int), *can = 0)
 GPT2_VALUE(cudaDeviceGetDefaultMemPool, (cudaMemPool_t *pool, int), *pool = nullptr)
 GPT2_VALUE(cudaDeviceGetStreamPriorityRange, (int *least, int *greatest), *least = 0, *greatest = -5)
 GPT2_VALUE(cudaLaunchHostFunc, (cudaStream_t, void (*call)(void *), void *data), call(data))
