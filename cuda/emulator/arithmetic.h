@@ -5,6 +5,56 @@
 #include <fenv.h>
 #include <stdlib.h>
 
+namespace gpt2_emulator {
+
+// sum + the dot product of COUNT elements of a and b, from element `first` of b.
+template <class A, class B, int COUNT, class Word, class Other, class Sum>
+Sum dot(Word a, Other b, Sum sum, int first = 0) {
+  A left[sizeof(Word) / sizeof(A)];
+  B right[sizeof(Other) / sizeof(B)];
+  __builtin_memcpy(left, &a, sizeof a);
+  __builtin_memcpy(right, &b, sizeof b);
+  for (int i = 0; i < COUNT; i++) sum += Sum(left[i]) * Sum(right[first + i]);
+  return sum;
+}
+
+// Converts a float without a fraction to an integer. Values out of range become the smallest or largest integer. NaN becomes 0, or
+// the number whose only bit is the highest, if one of the types has 64 bits.
+template <class To, class From>
+To saturated(From value) {
+  constexpr bool is_signed = To(-1) < To(0);
+  constexpr To largest = To(is_signed ? (1ull << (8 * sizeof(To) - 1)) - 1 : ~0ull), smallest = is_signed ? To(~largest) : To(0);
+  if (value != value) return sizeof(To) == 8 || sizeof(From) == 8 ? To(1ull << (8 * sizeof(To) - 1)) : To(0);
+  if (value <= From(smallest)) return smallest;
+  return value >= From(largest) ? largest : To(value);
+}
+
+// The result of a computation in a rounding mode (FE_TONEAREST, ...).
+template <class Compute>
+__attribute__((noinline)) auto rounded(int mode, const Compute &compute) {
+  const int before = fegetround();
+  fesetround(mode);
+  const volatile auto result = compute();
+  fesetround(before);
+  return decltype(compute())(result);
+}
+
+// Returns the value through a volatile, so that the compiler does not contract its operation with another to a fused multiply-add.
+template <class T>
+T uncontracted(T value) {
+  const volatile T result = value;
+  return result;
+}
+
+// The modified Bessel function of order 0 or 1, whose series has positive terms only.
+inline double bessel_i(int order, double x) {
+  double term = order ? x / 2 : 1, sum = term;
+  for (int i = 1; fabs(term) > 1e-17 * fabs(sum); i++) sum += term *= x * x / 4 / i / (i + order);
+  return sum;
+}
+
+}  // namespace gpt2_emulator
+
 // ---------------------------------------------------------------- minima and maxima
 
 #define GPT2_MIN_MAX(T)                            \
@@ -72,21 +122,6 @@ inline unsigned __funnelshift_rc(unsigned low, unsigned high, unsigned shift) {
 inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) { return __funnelshift_lc(low, high, shift & 31); }
 inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) { return __funnelshift_rc(low, high, shift & 31); }
 
-namespace gpt2_emulator {
-
-// sum + the dot product of COUNT elements of a and b, from element `first` of b.
-template <class A, class B, int COUNT, class Word, class Other, class Sum>
-Sum dot(Word a, Other b, Sum sum, int first = 0) {
-  A left[sizeof(Word) / sizeof(A)];
-  B right[sizeof(Other) / sizeof(B)];
-  __builtin_memcpy(left, &a, sizeof a);
-  __builtin_memcpy(right, &b, sizeof b);
-  for (int i = 0; i < COUNT; i++) sum += Sum(left[i]) * Sum(right[first + i]);
-  return sum;
-}
-
-}  // namespace gpt2_emulator
-
 #define GPT2_DOT(A, B, Sum, Word2, Word4)                                                                    \
   inline Sum __dp4a(Word4 a, Word4 b, Sum sum) { return gpt2_emulator::dot<B, B, 4>(a, b, sum); }            \
   inline Sum __dp2a_lo(Word2 a, Word4 b, Sum sum) { return gpt2_emulator::dot<A, B, 2>(a, b, sum, 0); }      \
@@ -106,38 +141,6 @@ GPT2_BITS(__longlong_as_double, long long, double)
 inline int __double2hiint(double value) { return int(__double_as_longlong(value) >> 32); }
 inline int __double2loint(double value) { return int(__double_as_longlong(value)); }
 inline double __hiloint2double(int high, int low) { return __longlong_as_double((long long)(high) << 32 | unsigned(low)); }
-
-namespace gpt2_emulator {
-
-// Converts a float without a fraction to an integer. Values out of range become the smallest or largest integer. NaN becomes 0, or
-// the number whose only bit is the highest, if one of the types has 64 bits.
-template <class To, class From>
-To saturated(From value) {
-  constexpr bool is_signed = To(-1) < To(0);
-  constexpr To largest = To(is_signed ? (1ull << (8 * sizeof(To) - 1)) - 1 : ~0ull), smallest = is_signed ? To(~largest) : To(0);
-  if (value != value) return sizeof(To) == 8 || sizeof(From) == 8 ? To(1ull << (8 * sizeof(To) - 1)) : To(0);
-  if (value <= From(smallest)) return smallest;
-  return value >= From(largest) ? largest : To(value);
-}
-
-// The result of a computation in a rounding mode (FE_TONEAREST, ...).
-template <class Compute>
-__attribute__((noinline)) auto rounded(int mode, const Compute &compute) {
-  const int before = fegetround();
-  fesetround(mode);
-  const volatile auto result = compute();
-  fesetround(before);
-  return decltype(compute())(result);
-}
-
-// Returns the value through a volatile, so that the compiler does not contract its operation with another to a fused multiply-add.
-template <class T>
-T uncontracted(T value) {
-  const volatile T result = value;
-  return result;
-}
-
-}  // namespace gpt2_emulator
 
 // Expands X for each rounding of CUDA: suffix, mode of <fenv.h>, function that rounds to an integral value.
 #define GPT2_ROUNDINGS(X, ...)                                                                        \
@@ -211,14 +214,6 @@ GPT2_MATH1(erfinv, if (fabs(x) > 0.5) return copysign(erfcinv(1 - fabs(x)), x);
            return y;)
 GPT2_MATH1(normcdf, return erfc(-x * M_SQRT1_2) / 2;)
 GPT2_MATH1(normcdfinv, return -erfcinv(2 * x) / M_SQRT1_2;)
-namespace gpt2_emulator {
-// The modified Bessel function of order 0 or 1, whose series has positive terms only.
-inline double bessel_i(int order, double x) {
-  double term = order ? x / 2 : 1, sum = term;
-  for (int i = 1; fabs(term) > 1e-17 * fabs(sum); i++) sum += term *= x * x / 4 / i / (i + order);
-  return sum;
-}
-}  // namespace gpt2_emulator
 GPT2_MATH1(cyl_bessel_i0, return gpt2_emulator::bessel_i(0, x);)
 GPT2_MATH1(cyl_bessel_i1, return gpt2_emulator::bessel_i(1, x);)
 template <class T>

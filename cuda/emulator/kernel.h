@@ -75,15 +75,9 @@ GPT2_UNCHECKED inline void fail(const char *text, const char *file, unsigned lin
 
 // ---------------------------------------------------------------- the table of kernels
 
-template <class T>
-constexpr int element_bytes() {
-  using Element = std::remove_pointer_t<T>;
-  if constexpr (!std::is_pointer_v<T> || std::is_void_v<Element>) {
-    return std::is_pointer_v<T> ? 1 : 0;
-  } else {
-    return sizeof(Element);
-  }
-}
+// The bytes of the element that a pointer points to, 1 for void; 0 for a type that is no pointer.
+template <class T, class Element = std::remove_pointer_t<T>>
+constexpr int element_bytes = std::is_pointer_v<T> ? sizeof(std::conditional_t<std::is_void_v<Element>, char, Element>) : 0;
 
 // The offsets of a kernel's arguments, as a GPU's driver packs them.
 template <class... P>
@@ -92,11 +86,8 @@ struct Layout {
   int offsets[sizeof...(P) + 1] = {};
 
   constexpr Layout() {
-    const int alignments[] = {int(alignof(P))..., 1}, bytes[] = {int(sizeof(P))..., 0};
-    for (int i = 0, end = 0; i < int(sizeof...(P)); i++) {
-      offsets[i] = (end + alignments[i] - 1) / alignments[i] * alignments[i];
-      end = offsets[i] + bytes[i];
-    }
+    int i = 0, end = 0;
+    ((offsets[i] = (end + int(alignof(P)) - 1) / int(alignof(P)) * int(alignof(P)), end = offsets[i++] + int(sizeof(P))), ...);
   }
 };
 
@@ -128,7 +119,7 @@ struct Caller {
 
 template <class... P>
 GPT2_UNCHECKED Kernel kernel(const char *name, const char *parameter_names, int threads, void (*function)(P...)) {
-  static Parameter parameters[] = {{typeid(P).name(), 0, int(sizeof(P)), element_bytes<P>()}..., {}};
+  static Parameter parameters[] = {{typeid(P).name(), 0, int(sizeof(P)), element_bytes<P>}..., {}};
   for (size_t i = 0; i < sizeof...(P); i++) parameters[i].offset = Caller<P...>::layout.offsets[i];
   const auto untyped = reinterpret_cast<void (*)()>(function);
   return {name, parameter_names, parameters, int(sizeof...(P)), threads, untyped, &Caller<P...>::call};
@@ -301,17 +292,6 @@ GPT2_UNCHECKED void each_lane(unsigned mask, T value, const void *caller, const 
   }
 }
 
-template <class T, class Join>
-T joined(unsigned mask, T value, const void *caller, const Join &join) {
-  bool is_first = true;
-  T result = value;
-  each_lane(mask, value, caller, [&](unsigned, T other) {
-    result = is_first ? other : join(result, other);
-    is_first = false;
-  });
-  return result;
-}
-
 }  // namespace gpt2_emulator
 
 GPT2_UNCHECKED inline unsigned __ballot_sync(unsigned mask, int predicate) {
@@ -319,12 +299,8 @@ GPT2_UNCHECKED inline unsigned __ballot_sync(unsigned mask, int predicate) {
   gpt2_emulator::each_lane(mask, predicate, GPT2_CALLER, [&](unsigned lane, int is) { result |= unsigned(is != 0) << lane; });
   return result;
 }
-GPT2_UNCHECKED inline int __any_sync(unsigned mask, int predicate) {
-  return gpt2_emulator::joined(mask, int(predicate != 0), GPT2_CALLER, [](int a, int b) { return a | b; });
-}
-GPT2_UNCHECKED inline int __all_sync(unsigned mask, int predicate) {
-  return gpt2_emulator::joined(mask, int(predicate != 0), GPT2_CALLER, [](int a, int b) { return a & b; });
-}
+GPT2_INLINE int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0; }
+GPT2_INLINE int __all_sync(unsigned mask, int predicate) { return __ballot_sync(mask, !predicate) == 0; }
 // The lanes of the mask that have not ended, in the upper half, and those with the bits of `value`, in the lower half.
 template <class T>
 GPT2_UNCHECKED uint64_t gpt2_matches(unsigned mask, T value) {
@@ -344,9 +320,13 @@ GPT2_INLINE unsigned __match_all_sync(unsigned mask, T value, int *all) {
   *all = unsigned(found) == found >> 32;
   return *all ? unsigned(found) : 0;
 }
-#define GPT2_REDUCE(name, T, expression)                                                                 \
-  GPT2_UNCHECKED inline T name(unsigned mask, T value) {                                                 \
-    return gpt2_emulator::joined(mask, value, GPT2_CALLER, [](T a, T b) -> T { return expression; });    \
+// Joins the value of the calling lane, `a` at first, with each other lane's, `b`.
+#define GPT2_REDUCE(name, T, expression)                                                          \
+  GPT2_UNCHECKED inline T name(unsigned mask, T a) {                                              \
+    gpt2_emulator::each_lane(mask, a, GPT2_CALLER, [&a, self = gpt2_emulator::lane()](unsigned lane, T b) { \
+      if (lane != self) a = expression;                                                           \
+    });                                                                                           \
+    return a;                                                                                     \
   }
 GPT2_REDUCE(__reduce_add_sync, unsigned, a + b)
 GPT2_REDUCE(__reduce_add_sync, int, a + b)

@@ -232,7 +232,7 @@ GPT2_VALUE(cudaHostGetDevicePointer, (T **there, void *here, unsigned), *there =
 // Reports name an allocation by the text of the first argument.
 template <gpt2_emulator::Kind KIND, class T, class... Any>
 GPT2_INLINE cudaError_t gpt2_allocate(const char *text, T **memory, size_t bytes, const Any &...) {
-  const int element = std::is_void_v<T> ? 0 : gpt2_emulator::element_bytes<T *>();
+  const int element = std::is_void_v<T> ? 0 : gpt2_emulator::element_bytes<T *>;
   return gpt2_emulator::allocate(reinterpret_cast<void **>(memory), bytes, KIND, element, text);
 }
 #define cudaMalloc(memory, ...) gpt2_allocate<gpt2_emulator::Kind::device>(#memory, memory, __VA_ARGS__)

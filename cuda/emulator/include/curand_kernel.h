@@ -75,10 +75,11 @@ inline double2 curand_normal2_double(curandStatePhilox4_32_10 *state) {
     return made.x;                                                     \
   }
 GPT2_NORMAL(float, , has_normal, normal) GPT2_NORMAL(double, _double, has_wide, wide)
-#define GPT2_FOUR(T, name, made, ...)                        \
-  inline T name(curandStatePhilox4_32_10 *state) {           \
-    const auto a = made(state), b = made(state) __VA_ARGS__; \
-  }
-GPT2_FOUR(float4, curand_normal4, curand_normal2, ; return {a.x, a.y, b.x, b.y})
-GPT2_FOUR(uint4, curand4, curand, , c = curand(state), d = curand(state); return {a, b, c, d})
-GPT2_FOUR(float4, curand_uniform4, curand_uniform, , c = curand_uniform(state), d = curand_uniform(state); return {a, b, c, d})
+// Braces evaluate their expressions from left to right.
+#define GPT2_FOUR(T, name) \
+  inline T name##4(curandStatePhilox4_32_10 *state) { return {name(state), name(state), name(state), name(state)}; }
+GPT2_FOUR(uint4, curand) GPT2_FOUR(float4, curand_uniform)
+inline float4 curand_normal4(curandStatePhilox4_32_10 *state) {
+  const float2 a = curand_normal2(state), b = curand_normal2(state);
+  return {a.x, a.y, b.x, b.y};
+}
