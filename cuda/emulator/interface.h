@@ -11,8 +11,12 @@ namespace gpt2_emulator {
 
 constexpr int interface_version = 8;
 
+// The sizes of a grid or block, or a position in it.
 struct Sizes {
   unsigned x, y, z;
+
+  uint64_t count() const { return uint64_t{x} * y * z; }
+  Sizes position_of(unsigned index) const { return {index % x, index / x % y, index / x / y}; }
 };
 
 // Addresses of the variables in which a compiled file keeps the running thread's position: threadIdx, blockIdx, blockDim, gridDim.

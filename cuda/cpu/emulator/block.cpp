@@ -42,9 +42,9 @@ Block &block_of_thread(size_t index) {
 
 std::string name_of(unsigned thread, unsigned block, const Sizes &threads, const Sizes &blocks) {
   const auto at = [](unsigned index, const Sizes &sizes) {
+    const auto [x, y, z] = sizes.position_of(index);
     if (sizes.y == 1 && sizes.z == 1) return std::to_string(index);
-    return "(" + std::to_string(index % sizes.x) + ", " + std::to_string(index / sizes.x % sizes.y) + ", " +
-           std::to_string(index / sizes.x / sizes.y) + ")";
+    return "(" + std::to_string(x) + ", " + std::to_string(y) + ", " + std::to_string(z) + ")";
   };
   return "thread " + at(thread, threads) + " of block " + at(block, blocks);
 }
@@ -72,9 +72,9 @@ Block::~Block() {
 
 void Block::prepare(unsigned index, bool goes_on) {
   const Sizes threads = launch_->threads, blocks = launch_->blocks;
-  const unsigned count = threads.x * threads.y * threads.z;
+  const auto count = static_cast<unsigned>(threads.count());
   here_ = launch_->here();
-  *here_.block = {index % blocks.x, index / blocks.x % blocks.y, index / blocks.x / blocks.y};
+  *here_.block = blocks.position_of(index);
   *here_.threads = threads;
   *here_.blocks = blocks;
   arrived_ = counted_ = 0;
@@ -83,7 +83,7 @@ void Block::prepare(unsigned index, bool goes_on) {
   if (!goes_on) {
     if (threads_.size() != count || threads_.back().position.x != threads.x - 1 || threads_.back().position.y != threads.y - 1) {
       threads_.assign(count, Thread());
-      for (unsigned i = 0; i < count; i++) threads_[i].position = {i % threads.x, i / threads.x % threads.y, i / threads.x / threads.y};
+      for (unsigned i = 0; i < count; i++) threads_[i].position = threads.position_of(i);
     }
     warps_.resize((count + 31) / 32);
     for (Warp &warp : warps_) warp.unread = warp.waiting = warp.ended = warp.looking = 0;
@@ -148,12 +148,8 @@ void Block::end(unsigned first, unsigned count) {
 // Without checks, a fiber runs several CUDA threads in a loop. Ends the complete threads; the thread that runs becomes current.
 void Block::end_looped() {
   const unsigned first = number_of(*current_), count = looped_ - *here_.fresh;
-  Fiber *fiber = current_->fiber;
+  threads_[first + count].begin(current_->fiber);
   current_ = &threads_[first + count];
-  const Sizes position = current_->position;
-  *current_ = Thread();
-  current_->position = position;
-  current_->fiber = fiber;
   begun_ += count;
   looped_ = *here_.fresh;
   end(first, count);

@@ -32,6 +32,8 @@ struct alignas(64) Thread {
   // The lanes that took part in the thread's last warp operation.
   unsigned lanes = 0;
   int spins = 0;  // operations since the thread last let the others run
+
+  void begin(Fiber *on) { *this = {position, State::ready, on}; }
 };
 
 // Runs one CUDA block after another on an OS thread. Fibers and shared memory are kept from block to block.

@@ -41,11 +41,7 @@ struct State {
   std::set<std::string> names;
 };
 
-// Never destroyed, because destructors of the program may call the API.
-State &state() {
-  static State *made = new State;
-  return *made;
-}
+State &state() { return gpt2::emulator::only<State>(); }
 
 // Runs after everything that the program does at its exit.
 void ended(int code, void *) {
@@ -218,7 +214,8 @@ cudaFuncAttributes attributes() {
   return {0, 0, 0, model.maxThreadsPerBlock, 32, version, version, 0, shared, 0};
 }
 
-cudaError_t start(Launch launch, const Shape &shape, const void *caller) {
+cudaError_t start(const Shape &shape, const void *caller) {
+  const Launch &launch = shape.launch;
   State &now = state();
   if (now.sticky != cudaSuccess) return now.sticky;
   if (host->is_kernel()) {
@@ -226,17 +223,11 @@ cudaError_t start(Launch launch, const Shape &shape, const void *caller) {
                Outcome::stuck);
   }
   if (!is_stream(shape.stream, std::string("launches ") + launch.kernel, caller)) return result(cudaErrorInvalidResourceHandle);
-  const auto sizes = [](dim3 from) { return Sizes{from.x, from.y, from.z}; };
-  launch.blocks = sizes(shape.blocks);
-  launch.threads = sizes(shape.threads);
-  launch.dynamic_shared = shape.shared;
-  launch.is_cooperative = shape.is_cooperative;
   const auto fits = [](const Sizes &sizes, const int *limits) {
     const auto is_size = [](unsigned size, int limit) { return size >= 1 && size <= static_cast<unsigned>(limit); };
     return is_size(sizes.x, limits[0]) && is_size(sizes.y, limits[1]) && is_size(sizes.z, limits[2]);
   };
-  const uint64_t threads = uint64_t{launch.threads.x} * launch.threads.y * launch.threads.z;
-  const uint64_t blocks = uint64_t{launch.blocks.x} * launch.blocks.y * launch.blocks.z;
+  const uint64_t threads = launch.threads.count(), blocks = launch.blocks.count();
   const auto text = [](const Sizes &of) { return std::to_string(of.x) + " x " + std::to_string(of.y) + " x " + std::to_string(of.z); };
   cudaError_t error = cudaSuccess;
   std::string why;
@@ -274,20 +265,16 @@ cudaError_t start(Launch launch, const Shape &shape, const void *caller) {
 
 using namespace gpt2_emulator;
 
+// An error's name and text.
+static std::pair<const char *, const char *> described(cudaError_t error) {
 #define GPT2_ROW(name, code, text) \
-  if (error == code) return GPT2_TEXT(name, text);
-const char *cudaGetErrorName(cudaError_t error) {
-#define GPT2_TEXT(name, text) "cuda" #name
+  if (error == code) return {"cuda" #name, text};
   GPT2_ERRORS(GPT2_ROW)
-#undef GPT2_TEXT
-  return "unrecognized error code";
-}
-const char *cudaGetErrorString(cudaError_t error) {
-#define GPT2_TEXT(name, text) text
-  GPT2_ERRORS(GPT2_ROW)
-  return "unrecognized error code";
-}
 #undef GPT2_ROW
+  return {"unrecognized error code", "unrecognized error code"};
+}
+const char *cudaGetErrorName(cudaError_t error) { return described(error).first; }
+const char *cudaGetErrorString(cudaError_t error) { return described(error).second; }
 
 cudaError_t cudaPeekAtLastError() {
   state().unread = nullptr;

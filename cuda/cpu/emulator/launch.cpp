@@ -13,7 +13,6 @@ using gpt2_emulator::Checks;
 using gpt2_emulator::Kind;
 using gpt2_emulator::Launch;
 using gpt2_emulator::Outcome;
-using gpt2_emulator::Sizes;
 
 std::atomic<bool> has_effect{false};
 
@@ -31,19 +30,14 @@ struct Launches {
   std::map<std::string, Counts> counts;
 };
 
-Launches &launches() {
-  static Launches &made = *new Launches;
-  return made;
-}
-
-uint64_t block_threads(const Launch &launch) { return uint64_t{launch.threads.x} * launch.threads.y * launch.threads.z; }
+Launches &launches() { return only<Launches>(); }
 
 // Runs the blocks of one launch, some of them checked.
 class Blocks {
  public:
   Blocks(const Job &job, Counts &counts, uint64_t id)
       : job_(job), launch_(with_body(job.launch, true)), plain_(with_body(job.launch, false)), counts_(counts), id_(id),
-        count_(int64_t{launch_.blocks.x} * launch_.blocks.y * launch_.blocks.z) {
+        count_(static_cast<int64_t>(launch_.blocks.count())) {
     for (const Place &each : job.tensors) {
       gpt2_emulator::insert(reinterpret_cast<void *>(each.begin), each.bytes, Kind::tensor, each.element_bytes, each.name.c_str());
     }
@@ -156,7 +150,7 @@ class Blocks {
     if (!memory) return;
     counts_.accesses += memory->accesses - before;
     counts_.checked += blocks;
-    counts_.checked_threads += blocks * block_threads(launch_);
+    counts_.checked_threads += blocks * launch_.threads.count();
   }
 
   void fail(const Defect &defect) {
@@ -202,8 +196,7 @@ Done run(const Job &job) {
   Counts &counts = job.launch.has_checks ? all.counts[job.launch.kernel] : alone;
   counts.launches++;
   Done done;
-  const Sizes &blocks = job.launch.blocks;
-  const double threads = double(blocks.x) * blocks.y * blocks.z * double(block_threads(job.launch));
+  const double threads = double(job.launch.blocks.count()) * double(job.launch.threads.count());
   Repeat repeat(job.launch, *job.pool, !job.can_be_left_out, threads, threads * double(counts.accesses) / double(std::max<uint64_t>(counts.checked_threads, 1)));
   if (repeat.restore()) {
     counts.left_out++;

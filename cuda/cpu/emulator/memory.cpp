@@ -39,11 +39,6 @@ std::string element(const Place &of, uintptr_t address, size_t bytes) {
 
 }  // namespace
 
-Memory &memory() {
-  static Memory &made = *new Memory;
-  return made;
-}
-
 Memory::Memory() : sites_(site_count) {}
 
 void Memory::forget_sites() {

@@ -223,6 +223,6 @@ class Memory {
   uint64_t last_release_ = 0;
 };
 
-Memory &memory();
+inline Memory &memory() { return only<Memory>(); }
 
 }  // namespace gpt2::emulator

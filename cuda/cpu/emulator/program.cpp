@@ -24,10 +24,7 @@ struct Program {
   Heap heap;
 };
 
-Program &program() {
-  static Program &made = *new Program;
-  return made;
-}
+Program &program() { return only<Program>(); }
 
 // Prints a defect when it is new.
 void tell(const std::string &kernel, const Defect &defect) {
@@ -139,7 +136,7 @@ void access_by_host(const void *memory, const char *does, const void *caller) {
 
 bool release_by_host(const void *memory, const void *caller) {
   const auto address = reinterpret_cast<uintptr_t>(memory);
-  if (!is_in(arena_of(true), address) && !is_in(arena_of(false), address)) return false;
+  if (!is_in_arena(address)) return false;
   const LockedTable all;
   const Region *region = all->find(address);
   const std::string name = region ? described(*region) : "memory of the CUDA runtime";

@@ -24,10 +24,7 @@ struct Records {
   size_t pages = 0;
 };
 
-Records &records() {
-  static Records &made = *new Records;
-  return made;
-}
+Records &records() { return only<Records>(); }
 
 uint64_t hash_of(const char *at, size_t bytes) {
   uint64_t lanes[4] = {1, 2, 3, 4};
@@ -77,7 +74,6 @@ void examine(Region &region, gpt2::ThreadPool &pool) {
 std::string Repeat::key(const Launch &launch) {
   std::string key = launch.kernel;
   const auto add = [&](const auto &...values) { (key.append(reinterpret_cast<const char *>(&values), sizeof values), ...); };
-  const auto is_ours = [](uintptr_t address) { return is_in(arena_of(true), address) || is_in(arena_of(false), address); };
   add(launch.body, launch.blocks, launch.threads, launch.dynamic_shared);
   for (size_t at = 0; at < launch.argument_bytes; at += sizeof(uintptr_t)) {
     uintptr_t word = 0;
@@ -86,15 +82,15 @@ std::string Repeat::key(const Launch &launch) {
     const auto found = std::find(regions_.begin(), regions_.end(), region ? region->is.begin : 0);
     const size_t number = static_cast<size_t>(found - regions_.begin());
     if (region && found == regions_.end()) regions_.push_back(region->is.begin);
-    can_move_ &= region || !is_ours(word);
-    const bool is_counted = region && is_ours(word);
+    can_move_ &= region || !is_in_arena(word);
+    const bool is_counted = region && is_in_arena(word);
     add(is_counted);
     if (is_counted) add(number);
     add(is_counted ? word - region->is.begin : word);
   }
   const std::vector<uintptr_t> given = regions_;
   for (const auto &[begin, region] : table().live) {
-    if (!is_ours(begin) && std::find(given.begin(), given.end(), begin) == given.end()) regions_.push_back(begin);
+    if (!is_in_arena(begin) && std::find(given.begin(), given.end(), begin) == given.end()) regions_.push_back(begin);
   }
   return key;
 }

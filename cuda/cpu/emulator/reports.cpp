@@ -94,10 +94,7 @@ struct Lines {
   std::mutex mutex;
   std::map<const void *, std::string> known;
 };
-Lines &lines() {
-  static Lines &made = *new Lines;
-  return made;
-}
+Lines &lines() { return only<Lines>(); }
 
 }  // namespace
 

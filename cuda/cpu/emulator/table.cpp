@@ -53,15 +53,6 @@ constexpr size_t mapped_bytes = 64 << 10;
 // The most freed allocations that are kept for reports of use after free: the system limits the number of protected ranges.
 constexpr size_t most_freed = 10000;
 
-}  // namespace
-
-gpt2_emulator::Watch arena_of(bool is_device) {
-  const Arena &of = arena(is_device);
-  return {of.begin, of.next - of.begin};
-}
-
-namespace {
-
 // The lock for changes of device memory's protection. Held while a range is open, so that no other thread closes the range.
 std::recursive_mutex gate;
 int opened = 0;
@@ -88,7 +79,35 @@ void set_open(bool is_wanted) {
   }
 }
 
+Region *in(std::map<uintptr_t, Region> &regions, uintptr_t address) {
+  auto next = regions.upper_bound(address);
+  if (next == regions.begin()) return nullptr;
+  Region &found = (--next)->second;
+  return address - found.is.begin < std::max<size_t>(found.is.bytes, 1) ? &found : nullptr;
+}
+
+// The distance in bytes from an allocation to the next: a multiple of the page, gap included.
+size_t room_of(size_t bytes) { return (bytes + alignment + page - 1) / page * page; }
+
+// Calls visit(word, bits) for every four aligned bytes of a range, and for each byte at its unaligned ends, until visit returns false.
+// `word` is the first shadow word of the bytes, `bits` are their `written` bits in it. Returns the address where the visits stopped.
+template <class Visit>
+uintptr_t each_word(Region &region, uintptr_t begin, uintptr_t end, const Visit &visit) {
+  const uintptr_t words = region.shadow.words(region.is.begin, region.is.bytes);
+  for (uintptr_t at = begin; at < end;) {
+    const bool is_whole = at % 4 == 0 && end - at >= 4;
+    if (!visit(*words_at(words, at), uint64_t{is_whole ? 15u : 1u << at % 4} << 32)) return at;
+    at += is_whole ? 4 : 1;
+  }
+  return end;
+}
+
 }  // namespace
+
+gpt2_emulator::Watch arena_of(bool is_device) {
+  const Arena &of = arena(is_device);
+  return {of.begin, of.next - of.begin};
+}
 
 gpt2_emulator::Watch closed_to_host(uintptr_t address) {
   const gpt2_emulator::Watch used = arena_of(true);
@@ -130,12 +149,6 @@ uintptr_t Shadow::words(uintptr_t begin, size_t bytes) {
   return reinterpret_cast<uintptr_t>(memory_) - first * 4 * sizeof *memory_;
 }
 
-Table &table() {
-  // Never destroyed, because kernels may be unloaded after the destruction of static objects.
-  static Table &made = *new Table;
-  return made;
-}
-
 Region &Table::insert(uintptr_t begin, size_t bytes, Kind kind, int element_bytes, const std::string &name, const void *caller) {
   Region &made = live[begin];
   made.name = name;
@@ -144,17 +157,6 @@ Region &Table::insert(uintptr_t begin, size_t bytes, Kind kind, int element_byte
   made.hashed = 0;
   return made;
 }
-
-namespace {
-
-Region *in(std::map<uintptr_t, Region> &regions, uintptr_t address) {
-  auto next = regions.upper_bound(address);
-  if (next == regions.begin()) return nullptr;
-  Region &found = (--next)->second;
-  return address - found.is.begin < std::max<size_t>(found.is.bytes, 1) ? &found : nullptr;
-}
-
-}  // namespace
 
 Region *Table::at(uintptr_t address) { return in(live, address); }
 Region *Table::freed_at(uintptr_t address) { return in(freed, address); }
@@ -181,26 +183,6 @@ Heap::~Heap() {
 namespace gpt2_emulator {
 
 using namespace gpt2::emulator;
-
-namespace {
-
-// The distance in bytes from an allocation to the next: a multiple of the page, gap included.
-size_t room_of(size_t bytes) { return (bytes + alignment + page - 1) / page * page; }
-
-// Calls visit(word, bits) for every four aligned bytes of a range, and for each byte at its unaligned ends, until visit returns false.
-// `word` is the first shadow word of the bytes, `bits` are their `written` bits in it. Returns the address where the visits stopped.
-template <class Visit>
-uintptr_t each_word(Region &region, uintptr_t begin, uintptr_t end, const Visit &visit) {
-  const uintptr_t words = region.shadow.words(region.is.begin, region.is.bytes);
-  for (uintptr_t at = begin; at < end;) {
-    const bool is_whole = at % 4 == 0 && end - at >= 4;
-    if (!visit(*words_at(words, at), uint64_t{is_whole ? 15u : 1u << at % 4} << 32)) return at;
-    at += is_whole ? 4 : 1;
-  }
-  return end;
-}
-
-}  // namespace
 
 OpenMemory::OpenMemory(uint64_t work) : is_range_(false) {
   const std::lock_guard<std::recursive_mutex> lock(gate);

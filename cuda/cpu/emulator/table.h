@@ -12,6 +12,14 @@
 
 namespace gpt2::emulator {
 
+// The one object of a type. Never destroyed, because destructors of the program may call the CUDA runtime, and kernels may be
+// unloaded later than static objects.
+template <class T>
+T &only() {
+  static T &made = *new T;
+  return made;
+}
+
 // The shadow of a range of memory: four words of 64 bits for every four bytes (memory.h), 8 bytes for each byte. The system
 // allocates a page when it is touched.
 class Shadow {
@@ -70,22 +78,20 @@ struct Table {
   Region *freed_at(uintptr_t address);
   Region *find(uintptr_t address);
 };
-Table &table();
+inline Table &table() { return only<Table>(); }
 // The used address range of the arena of device memory, or of the arena of managed and pinned memory.
 gpt2_emulator::Watch arena_of(bool is_device);
 // The memory around the address that host code must not access: all memory of cudaMalloc, or pages of __device__ or __constant__
 // variables. Empty if host code may access the address.
 gpt2_emulator::Watch closed_to_host(uintptr_t address);
-// Pages of __device__ and __constant__ variables. Never destroyed, because destructors of host code may access variables.
-inline std::vector<gpt2_emulator::Watch> &variable_pages() {
-  static auto &made = *new std::vector<gpt2_emulator::Watch>;
-  return made;
-}
+// Pages of __device__ and __constant__ variables.
+inline std::vector<gpt2_emulator::Watch> &variable_pages() { return only<std::vector<gpt2_emulator::Watch>>(); }
 // Makes device memory accessible to host code until the next OpenMemory object is destroyed.
 void open_memory();
 // Makes a page of freed managed or pinned memory accessible again; false if the address is not in such memory.
 bool open_freed(uintptr_t address);
 inline bool is_in(const gpt2_emulator::Watch &range, uintptr_t address) { return address - range.begin < range.bytes; }
+inline bool is_in_arena(uintptr_t address) { return is_in(arena_of(true), address) || is_in(arena_of(false), address); }
 
 struct LockedTable {
   Table *operator->() const { return &table(); }

@@ -32,10 +32,7 @@ bool Block::go_on(bool has_ended) {
   looped_ = 0;
   if (number_of(next) >= begun_) {
     begun_ = number_of(next) + 1;
-    const gpt2_emulator::Sizes position = next.position;
-    next = Thread();
-    next.position = position;
-    next.fiber = free ? free : fibers_.take();
+    next.begin(free ? free : fibers_.take());
     // Without checks, this fiber may run all threads that have not begun, in a loop: threads begin in the order of their numbers.
     if (!memory_) looped_ = static_cast<unsigned>(threads_.size()) - begun_;
   } else if (free) {

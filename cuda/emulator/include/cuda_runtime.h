@@ -298,16 +298,18 @@ cudaError_t cudaOccupancyMaxPotentialBlockSize(int *grid, int *block, F kernel, 
 namespace gpt2_emulator {
 
 struct Shape {
-  dim3 blocks, threads;
-  size_t shared;
+  Launch launch;
   cudaStream_t stream;
-  bool is_cooperative = false, returns_error = false;
-  Shape(dim3 blocks, dim3 threads, size_t shared = 0, cudaStream_t stream = nullptr)
-      : blocks(blocks), threads(threads), shared(shared), stream(stream) {}
+  bool returns_error = false;
+  Shape(dim3 blocks, dim3 threads, size_t shared = 0, cudaStream_t stream = nullptr) : stream(stream) {
+    launch.blocks = {blocks.x, blocks.y, blocks.z};
+    launch.threads = {threads.x, threads.y, threads.z};
+    launch.dynamic_shared = shared;
+  }
 };
 
 // Checks the shape, and runs the launch. The next cudaGetLastError returns the same error.
-cudaError_t start(Launch launch, const Shape &shape, const void *caller);
+cudaError_t start(const Shape &shape, const void *caller);
 
 template <class Body, class... A>
 struct Call {
@@ -332,18 +334,18 @@ GPT2_UNCHECKED void gpt2_body(const void *data) {
 
 // Launches `body`, a lambda that passes its arguments to a kernel. The arguments are evaluated once, and copied for each thread.
 template <class Body, class... A>
-GPT2_UNCHECKED cudaError_t launch(const char *kernel, const Body &body, const Shape &shape, A &&...arguments) {
+GPT2_UNCHECKED cudaError_t launch(const char *kernel, const Body &body, Shape shape, A &&...arguments) {
   using Made = Call<Body, std::decay_t<A>...>;
   // Padding between members is 0, so that equal calls have equal bytes and count as repetitions.
   alignas(Made) char place[sizeof(Made)] = {};
   const Made *call = new (place) Made{body, {std::forward<A>(arguments)...}};
-  Launch options;
+  Launch &options = shape.launch;
   options.kernel = kernel;
   options.data = options.arguments = place;
   options.argument_bytes = sizeof place;
   options.here = &here;
   options.body = &gpt2_body<Made>;
-  const cudaError_t error = start(options, shape, GPT2_CALLER);
+  const cudaError_t error = start(shape, GPT2_CALLER);
   call->~Made();
   return error;
 }
@@ -359,7 +361,7 @@ template <bool IS_COOPERATIVE, class... P>
 cudaError_t launch_function(const char *text, void (*kernel)(P...), dim3 grid, dim3 block, void **arguments, size_t shared = 0,
                             cudaStream_t stream = nullptr) {
   Shape shape(grid, block, shared, stream);
-  shape.is_cooperative = IS_COOPERATIVE;
+  shape.launch.is_cooperative = IS_COOPERATIVE;
   shape.returns_error = true;
   const char *name = strrchr(text, ')');
   return launch_packed(name ? name + 1 : text, kernel, shape, arguments, std::index_sequence_for<P...>());
