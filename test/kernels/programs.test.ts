@@ -60,6 +60,10 @@ it.each([
   ['cudaMalloc(*x, 4);', "error: no matching function for call to 'cudaMalloc(float&, int)'"],
   ['cudaMallocPitch(*x, 4);', "error: no matching function for call to 'cudaMallocPitch(float&, int)'"],
   ['cudaMemcpy3D(x);', 'rewrite it without this\n'],
+  [
+    '#include <helper_functions.h>',
+    'error: the header helper_functions.h is missing: add its folder to the include folders\n',
+  ],
 ])("shows the compiler's message about the file alone: %s", (statement, message) => {
   const source = `__global__ void k(float *x, int n) {}\nvoid solve(float *x) {\n${statement}\n}\n`;
   const path = place.file('wrong.cu', source);
@@ -67,15 +71,6 @@ it.each([
   expect(stderr).toContain(`${path}:3`);
   expect(stderr).toContain(message);
   expect(stderr).not.toMatch(/gpt2_|cuda_runtime|required from|type_traits/);
-});
-
-it('says in a sentence that a header is missing', () => {
-  const path = place.file('missing.cu', '#include <helper_functions.h>\nint main() {}\n');
-  const { stderr } = withCode(1, place.run(['kernel', 'run', path, '--device', 'cpu']));
-  expect(stderr.split('\n')).toEqual([
-    `${path}:1: error: the header helper_functions.h is missing: add its folder to the include folders`,
-    '',
-  ]);
 });
 
 describe('links files, passes arguments, and ends as the program does', () => {

@@ -37,10 +37,6 @@ const rows: Readonly<Record<string, Row>> = {
     Array.from({ length: 32 }, (_, i) => (i < 16 ? i + 100 : i - 16)),
     { shape: { grid: 1, block: 32 } },
   ],
-  'ballots, votes, matches': [
-    '  const unsigned even = __ballot_sync(0xffffffffu, i % 2 == 0);\n  out[i] = __popc(even) + 100 * __any_sync(0xffffffffu, i == 3) + 1000 * __all_sync(0xffffffffu, i < 64) +\n           10000 * __popc(__match_any_sync(0xffffffffu, i / 8));',
-    [81_116, 81_116],
-  ],
   'atomics, counted by many blocks': [
     '  atomicAdd(&out[i % 4], 1.0f);\n  atomicMax(reinterpret_cast<int *>(&out[4]), i);',
     [64, 64, 64, 64],
@@ -126,11 +122,6 @@ __global__ void k(float *out, const float *in, int n) { out[threadIdx.x] = inner
         '#include <cooperative_groups.h>\n#include <cooperative_groups/memcpy_async.h>\nnamespace cg = cooperative_groups;',
     },
   ],
-  'the ranks of a grid': [
-    '  out[i] = in[cg::this_grid().thread_rank()] + cg::this_grid().size();',
-    Array.from({ length: 64 }, (_, index) => index + 64),
-    { before: '#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;', shape: { grid: 2, block: 32 } },
-  ],
   'memcpy, declared without a header': ['  float value;\n  memcpy(&value, in + i, 4);\n  out[i] = value;', [0, 1]],
   'a barrier in shared memory, and copies for which it waits': [
     `  __shared__ Barrier bar;
@@ -149,10 +140,6 @@ __global__ void k(float *out, const float *in, int n) { out[threadIdx.x] = inner
     [62 + 0, 63 + 1],
     { before: '#include <cuda/barrier>\nusing Barrier = cuda::barrier<cuda::thread_scope_block>;' },
   ],
-  'the bits of a double': [
-    '  const long long bits = __double_as_longlong(1.5);\n  out[i] = i == 0 ? bits >> 48 : __hiloint2double(__double2hiint(1.5), 0);',
-    [0x3ff8, 1.5],
-  ],
   'aligned shared arrays, and bounds of a launch': [
     '',
     [189, 186],
@@ -165,14 +152,6 @@ __global__ void k(float *out, const float *in, int n) { out[threadIdx.x] = inner
   out[threadIdx.x] = tile[63 - threadIdx.x] + other[63 - threadIdx.x] + dynamic[63 - threadIdx.x];
 }`,
       shape: { ...one, shared: 256 },
-    },
-  ],
-  'cooperative groups': [
-    '  const auto tile = cg::tiled_partition<8>(cg::this_thread_block());\n  out[i] = cg::reduce(tile, in[i], cg::plus<float>());\n  cg::this_thread_block().sync();',
-    [28, 28],
-    {
-      before:
-        '#include <cooperative_groups.h>\n#include <cooperative_groups/reduce.h>\nnamespace cg = cooperative_groups;',
     },
   ],
   'a barrier that counts, in three dimensions': [

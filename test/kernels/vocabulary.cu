@@ -114,6 +114,7 @@ TEST(integers) {
   IS(__bfloat16_as_ushort(__float2bfloat16_##end(1.001f)), ONE_OF(index, 0x3f80, 0x3f80, 0x3f80, 0x3f81));             \
   IS(__half2int_##end(__float2half(-2.5f)) + int(__bfloat162uint_##end(__float2bfloat16(3.5f))), ONE_OF(index, 2, 1, 0, 2));
   EACH_ROUNDING(CONVERTED)
+  IS(__double_as_longlong(1.5) >> 48, 0x3ff8); IS(__hiloint2double(__double2hiint(1.5), 0), 1.5);
   // Out of range, the nearest integer, and 0 for NaN.
   IS(__float2int_rz(3e9f), 0x7fffffff); IS(__float2uint_rn(-3), 0); IS(__float2int_rn(CUDART_NAN_F), 0);
   IS(__float2ll_rn(CUDART_NAN_F), LLONG_MIN); IS(__double2uint_rz(CUDART_NAN), 1u << 31);
@@ -121,6 +122,13 @@ TEST(integers) {
 
 #define NARROW_TEST(T, type, pair)                                                                                     \
   TEST(pair##s) {                                                                                                      \
+    for (unsigned bits = threadIdx.x; bits < 65536; bits += 32) {                                                      \
+      const T each = __ushort_as_##type(bits);                                                                         \
+      if (!__hisnan(each)) IS(__##type##_as_ushort(T(float(each))), bits);                                             \
+    }                                                                                                                  \
+    const unsigned first = __##type##_as_ushort(T(1.0f));                                                              \
+    const float step = float(__ushort_as_##type(first + 1)) - 1;                                                       \
+    IS(__##type##_as_ushort(T(1 + step / 2)), first); IS(__##type##_as_ushort(T(1 + step / 2 + 1e-6f)), first + 1);    \
     const T nan = NAN, one = 1.0f, two = 2.0f;                                                                         \
     const T##2 a = make_##pair(1.0f, 2.0f), b = make_##pair(0.5f, 4.0f);                                               \
     IS(float(__hadd(one, two)), 3); IS(float(__hfma(two, two, one)), 5); IS(float(__hadd_sat(one, two)), 1);           \
@@ -317,9 +325,11 @@ TEST(ldmatrix) {
   loaded(out, __LINE__, r, 4, false);
 }
 
-TEST(match_all) {
+TEST(votes) {
   const int i = threadIdx.x;
   int all;
+  IS(__ballot_sync(~0u, i % 2), 0xaaaaaaaau); IS(__any_sync(~0u, 2 * (i == 3)), 1); IS(__any_sync(~0u, i == 32), 0);
+  IS(__all_sync(~0u, i + 1), 1); IS(__all_sync(~0u, i), 0); IS(__match_any_sync(~0u, i / 8), 255u << i / 8 * 8);
   IS(__match_all_sync(~0u, 3.5, &all), ~0u); IS(all, 1);
   IS(__match_all_sync(~0u, i / 31, &all), 0); IS(all, 0);
   IS(__match_all_sync(~0u, NAN, &all), ~0u); IS(__match_any_sync(~0u, i ? 0.0f : -0.0f), i ? ~1u : 1u);
