@@ -154,8 +154,8 @@ void enter_variables();
 const Allocation *find(const void *address);
 // Called after the host wrote these bytes, as by cudaMemcpy; `is_changed`: their values changed. Ignores memory outside of the table.
 void written(const void *begin, size_t bytes, bool is_changed = true);
-// Whether every byte was written; *first gets the address of the first byte that was not written.
-bool is_written(const void *begin, size_t bytes, const void **first);
+// The first of these bytes that was not written; NULL if all were.
+const void *first_unwritten(const void *begin, size_t bytes);
 
 struct Launch {
   const char *kernel = "";   // in reports and statistics

@@ -23,8 +23,6 @@ constexpr size_t static_shared_bytes = 48 << 10;  // the most bytes of declared 
 constexpr size_t gap = 64;
 // Bytes of a block's shared memory and of the gaps between its arrays.
 constexpr size_t arena_bytes = shared_limit + (4 << 10);
-// The offset of dynamic shared memory if a launch requests none: after all arrays, so that an access to it is detected.
-constexpr size_t none_at = 64 << 10;
 // Bytes of the separate stack on which signal handlers run, because a kernel's stack may be full.
 constexpr size_t signal_stack_bytes = 256 << 10;
 // Bytes of stack that the emulator's functions need below a kernel's frames.
@@ -243,8 +241,6 @@ void *Block::shared(const void *declaration, size_t bytes, size_t alignment, con
   return declarations_.back().memory;
 }
 
-void *Block::dynamic_shared() { return shared_.get() + (launch_->dynamic_shared > 0 ? 0 : none_at); }
-
 void Block::enter(const void *caller) {
   if (Fibers::room(current_->fiber, __builtin_frame_address(0)) < stack_reserve) full_stack(caller);
 }
@@ -265,19 +261,6 @@ void Block::copy(void *to, const void *from, size_t bytes, size_t zeros, const v
   }
   std::memcpy(to, from, bytes - zeros);
   std::memset(static_cast<char *>(to) + bytes - zeros, 0, zeros);
-}
-
-void Block::commit() {
-  if (memory_) memory_->commit(number_of(*current_));
-}
-
-void Block::wait_for_copies(size_t prior, const void *caller) {
-  step(0);
-  if (memory_) memory_->end_copies(number_of(*current_), prior, caller);
-}
-
-void Block::fence() {
-  if (memory_) memory_->fence(number_of(*current_));
 }
 
 }  // namespace gpt2::emulator

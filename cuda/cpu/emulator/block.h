@@ -53,17 +53,24 @@ class Block {
 
   // Called by kernels through `program_host` in block.cpp.
   void *shared(const void *declaration, size_t bytes, size_t alignment, const char *names, const void *caller);
-  void *dynamic_shared();
+  void *dynamic_shared() { return shared_.get() + (launch_->dynamic_shared > 0 ? 0 : none_at); }
   unsigned barrier(int predicate, const void *caller);
   void grid_barrier(const void *caller);
   const uint64_t *exchange(unsigned mask, uint64_t value, bool orders_memory, unsigned *lanes, const void *caller);
   void undefined(unsigned lane, const void *caller);
   unsigned active();
   void atomic(const void *memory, size_t bytes, const void *caller);
-  void fence();
+  void fence() {
+    if (memory_) memory_->fence(number_of(*current_));
+  }
   void copy(void *to, const void *from, size_t bytes, size_t zeros, const void *caller);
-  void commit();
-  void wait_for_copies(size_t prior, const void *caller);
+  void commit() {
+    if (memory_) memory_->commit(number_of(*current_));
+  }
+  void wait_for_copies(size_t prior, const void *caller) {
+    step(0);
+    if (memory_) memory_->end_copies(number_of(*current_), prior, caller);
+  }
   void access(const void *memory, size_t bytes, bool is_write, const void *caller) {
     // An unchecked block gets here, too, from a function that exists only in a version with checks.
     if (!memory_) return;
@@ -122,6 +129,8 @@ class Block {
   std::string name_of(const Thread &thread) const;
   static void fiber_main();
 
+  // The offset of dynamic shared memory if a launch requests none: after all arrays, so that an access to it is detected.
+  static constexpr size_t none_at = 64 << 10;
   // After this many atomic operations, or accesses, a thread lets the others run: it may be waiting for them in a loop.
   static constexpr int most_spins = 1000, most_accesses = 100000;
   // In __activemask a lane lets the others run at most this often, because one of them may wait for the lane in a loop.

@@ -121,8 +121,7 @@ cudaError_t copy(void *to, size_t to_pitch, const void *from, size_t from_pitch,
   for (size_t row = 0; row < height; row++) {
     const char *source = static_cast<const char *>(from) + row * from_pitch;
     char *target = static_cast<char *>(to) + row * to_pitch;
-    const void *first = nullptr;
-    if (from_device && !to_device && !is_written(source, width, &first)) {
+    if (const void *first = from_device && !to_device ? first_unwritten(source, width) : nullptr) {
       const std::string at = std::to_string(static_cast<const char *>(first) - static_cast<const char *>(from));
       const std::string name = gpt2::emulator::described(*gpt2::emulator::table().find(reinterpret_cast<uintptr_t>(from)));
       report(("copies from " + name + ", which was never written (from byte " + at + " on)").c_str(), caller, true);

@@ -80,9 +80,6 @@ void Fibers::restart(Fiber &fiber) const {
   fiber.place = place;
 }
 
-void Fibers::enter(Fiber *fiber) { gpt2_emulator_switch(&outside_, fiber->place); }
-void Fibers::leave(Fiber *from) { gpt2_emulator_switch(&from->place, outside_); }
-
 void Fibers::abandon() {
   void *lost;
   gpt2_emulator_switch(&lost, outside_);

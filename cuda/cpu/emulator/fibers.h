@@ -28,10 +28,10 @@ class Fibers {
   Fiber *take();
   void give(Fiber *fiber) { free_.push_back(fiber); }
   // Called on the OS thread's stack: runs fibers, from this one on, until one calls `leave`.
-  void enter(Fiber *fiber);
+  void enter(Fiber *fiber) { gpt2_emulator_switch(&outside_, fiber->place); }
   // Called on fiber `from`: `change` continues `to`, `leave` returns from `enter`; both return when `from` continues.
   static void change(Fiber *from, Fiber *to) { gpt2_emulator_switch(&from->place, to->place); }
-  void leave(Fiber *from);
+  void leave(Fiber *from) { gpt2_emulator_switch(&from->place, outside_); }
   // Like `leave`, but never returns. `forget` must follow: it discards the content of all stacks.
   [[noreturn]] void abandon();
   void forget();

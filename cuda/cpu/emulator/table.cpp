@@ -279,14 +279,13 @@ void written(const void *begin, size_t bytes, bool is_changed) {
   else each_word(*region, at, std::min(at + bytes, region->is.begin + region->is.bytes), [](auto &word, auto bits) { return word |= bits; });
 }
 
-bool is_written(const void *begin, size_t bytes, const void **first) {
+const void *first_unwritten(const void *begin, size_t bytes) {
   const LockedTable all;
   const auto at = reinterpret_cast<uintptr_t>(begin);
   Region *region = all->at(at);
   const auto has = [](uint64_t word, uint64_t bits) { return (word & bits) == bits; };
-  const uintptr_t wrong = !region || region->is_written ? at + bytes : each_word(*region, at, at + bytes, has);
-  if (first) *first = reinterpret_cast<const void *>(wrong);
-  return wrong >= at + bytes;
+  const uintptr_t found = !region || region->is_written ? at + bytes : each_word(*region, at, at + bytes, has);
+  return found < at + bytes ? reinterpret_cast<const void *>(found) : nullptr;
 }
 
 }  // namespace gpt2_emulator
