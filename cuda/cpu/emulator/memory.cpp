@@ -39,12 +39,6 @@ std::string element(const Place &of, uintptr_t address, size_t bytes) {
 
 }  // namespace
 
-Memory::Memory() : sites_(site_count) {}
-
-void Memory::forget_sites() {
-  for (const unsigned each : used_sites_) sites_[each].bytes = 0;
-}
-
 std::vector<uintptr_t> Memory::touched() const {
   std::vector<uintptr_t> found;
   for (const unsigned each : used_sites_) {
@@ -84,8 +78,6 @@ void Memory::clear_shared() {
   if (used > 0) std::memset(words_at(shared_shadow_->words(shared_begin_, shared_bytes_), shared_begin_), 0, (used + 3) / 4 * 4 * sizeof(uint64_t));
 }
 
-void Memory::order_all() { launch_first_ = (moment_ + 1) << moment_shift; }
-
 void Memory::begin_block(unsigned block, unsigned threads, std::pair<char *, size_t> shared,
                          std::pair<const char *, const char *> stacks, bool goes_on) {
   block_ = block;
@@ -118,8 +110,6 @@ void Memory::declare_shared(const void *memory, size_t bytes, const std::string 
   // The dynamic array has 0 bytes, and lies after all arrays, if the launch asks for no dynamic shared memory.
   if (bytes > 0) shared_shadow_->used = std::max<size_t>(shared_shadow_->used, begin + bytes - shared_begin_);
 }
-
-void Memory::barrier() { phase_first_ = (moment_ + 1) << moment_shift; }
 
 // __syncwarp: the accesses so far of all lanes in `mask` come before the next accesses of each. Each lane also gets the orders that any of
 // the lanes has from earlier warp barriers (clocks_) and atomic operations (acquired).
@@ -167,10 +157,6 @@ void Memory::begin_copy(uintptr_t to, size_t bytes, unsigned thread, const void 
   copies_[thread].pending.push_back({to, bytes, copies_[thread].groups, caller});
   std::fill_n(copying_.begin() + static_cast<ptrdiff_t>(to - shared_begin_), bytes, static_cast<uint16_t>(thread + 1));
   pending_++;
-}
-
-void Memory::commit(unsigned thread) {
-  if (!copies_.empty()) copies_[thread].groups++;
 }
 
 void Memory::end_copies(unsigned thread, size_t prior, const void *caller) {
@@ -343,22 +329,15 @@ void Memory::conflict(uint64_t before, uint64_t now, uintptr_t address, size_t b
   // Report only the race, if it explains why shared memory was read before any write.
   if (unwritten_at_ / 4 == address / 4) unwritten_.text.clear();
   const bool is_read_of_atomic = ((before & is_atomic_bit) && !(now & is_write_bit)) || ((now & is_atomic_bit) && !(before & is_write_bit));
-  const void *caller = caller_of(now), *other = caller_of(before);
-  if (is_read_of_atomic) {
-    if (defects_->count(Defect::Kind::warning, caller, other)) return;
-    defects_->add({Defect::Kind::warning,
-                   name_of_thread(thread_of(now)) + " " + raced(before, now, address, bytes) + ": right only if an old value does no harm",
-                   caller, other});
-  } else if ((now & before & is_write_bit) && !((now | before) & is_atomic_bit)) {
+  if (is_read_of_atomic) return add_race(before, now, address, bytes, ": right only if an old value does no harm");
+  if ((now & before & is_write_bit) && !((now | before) & is_atomic_bit)) {
     const char *begin = reinterpret_cast<const char *>(address);
     if (!has_suspect()) suspect_ = {address, before, now, {begin, begin + bytes}};
-  } else {
-    // This is a race even if the write changes no value.
-    suspect_ = Suspect();
-    if (defects_->count(Defect::Kind::race, caller, other)) return;
-    defects_->add({Defect::Kind::race, name_of_thread(thread_of(now)) + " races: it " + raced(before, now, address, bytes), caller,
-                   other, barrier_of(before, now, address)});
+    return;
   }
+  // This is a race even if the write changes no value.
+  suspect_ = Suspect();
+  add_race(before, now, address, bytes, nullptr);
 }
 
 // Finds after which of two racing accesses a __syncthreads is missing. If the running thread ran the other access's code since the last
@@ -373,18 +352,22 @@ Defect::Barrier Memory::barrier_of(uint64_t before, uint64_t now, uintptr_t addr
 void Memory::resolve() {
   const auto [address, before, now, bytes] = std::exchange(suspect_, Suspect());
   const bool is_same = std::memcmp(bytes.data(), reinterpret_cast<const void *>(address), bytes.size()) == 0;
-  const Defect::Kind kind = is_same ? Defect::Kind::warning : Defect::Kind::race;
-  if (defects_->count(kind, caller_of(now), caller_of(before))) return;
-  const std::string text = raced(before, now, address, bytes.size());
-  defects_->add({kind, name_of_thread(thread_of(now)) + (is_same ? " " + text + ": right, because it is the same value" : " races: it " + text),
-                 caller_of(now), caller_of(before), is_same ? Defect::Barrier::unknown : barrier_of(before, now, address)});
+  add_race(before, now, address, bytes.size(), is_same ? ": right, because it is the same value" : nullptr);
 }
 
-std::string Memory::raced(uint64_t before, uint64_t now, uintptr_t address, size_t bytes) const {
+// Reports a race of two accesses, or only warns, if `why` says what makes it right.
+void Memory::add_race(uint64_t before, uint64_t now, uintptr_t address, size_t bytes, const char *why) {
+  const Defect::Kind kind = why ? Defect::Kind::warning : Defect::Kind::race;
+  const void *caller = caller_of(now), *other = caller_of(before);
+  if (defects_->count(kind, caller, other)) return;
   const bool is_same_block = before >= block_first_;
-  return (now & is_write_bit ? "writes " : "reads ") + name_at(address, bytes) + ", which thread " + std::to_string(thread_of(before)) +
-         (is_same_block ? "" : " of block " + std::to_string(block_of(before >> moment_shift))) +
-         (before & is_write_bit ? " wrote" : " read") + (is_same_block ? " with no barrier between" : " with nothing that orders blocks");
+  const std::string text = (now & is_write_bit ? "writes " : "reads ") + name_at(address, bytes) + ", which thread " +
+                           std::to_string(thread_of(before)) +
+                           (is_same_block ? "" : " of block " + std::to_string(block_of(before >> moment_shift))) +
+                           (before & is_write_bit ? " wrote" : " read") +
+                           (is_same_block ? " with no barrier between" : " with nothing that orders blocks");
+  defects_->add({kind, name_of_thread(thread_of(now)) + (why ? " " : " races: it ") + text + (why ? why : ""), caller, other,
+                 why ? Defect::Barrier::unknown : barrier_of(before, now, address)});
 }
 
 // Reports a read of bytes that nobody has written. For shared memory the report waits until the next barrier: if another thread writes

@@ -38,8 +38,6 @@ struct Place {
 
 class Memory {
  public:
-  Memory();
-
   // `found` gets the launch's defects and warnings, in the order of occurrence.
   void begin_launch(const gpt2_emulator::Launch &launch, Heap &heap, Defects &found);
   // `shared`: the shared memory and its bytes; `stacks`: the range of all fibers' stacks; `goes_on`: continues after a grid barrier.
@@ -47,18 +45,20 @@ class Memory {
                    bool goes_on);
   void declare_shared(const void *memory, size_t bytes, const std::string &names);
   // Orders all earlier accesses before all later ones, at the start of a launch and at a barrier of the grid.
-  void order_all();
+  void order_all() { launch_first_ = (moment_ + 1) << moment_shift; }
   // Gives the thread a new moment (time stamp of its accesses). Called when it begins to run, and when an operation orders its accesses.
   void resume(unsigned thread) {
     if (++moment_ >= most_moments) forget_accesses();
     now_ = moment_ << moment_shift | uint64_t{thread} << thread_shift;
   }
-  void barrier();
+  void barrier() { phase_first_ = (moment_ + 1) << moment_shift; }
   void order_warp(unsigned first, unsigned mask);
   void fence(unsigned thread);
   void atomic(unsigned thread);
   void begin_copy(uintptr_t to, size_t bytes, unsigned thread, const void *caller);
-  void commit(unsigned thread);
+  void commit(unsigned thread) {
+    if (!copies_.empty()) copies_[thread].groups++;
+  }
   // Completes the thread's asynchronous copies, except those of its last `prior` groups.
   void end_copies(unsigned thread, size_t prior, const void *caller);
   // Checks an access before it happens. Returns false if the launch must fail with `fatal`. All other defects are only reported.
@@ -93,7 +93,9 @@ class Memory {
   void *allocate(size_t bytes);
   // Frees memory of a kernel's malloc. False: malloc did not return that address, or it is already freed.
   bool release(uintptr_t address);
-  void forget_sites();
+  void forget_sites() {
+    for (const unsigned each : used_sites_) sites_[each].bytes = 0;
+  }
   // For each code address of this launch (a site), the start of the region that the code accessed last.
   std::vector<uintptr_t> touched() const;
   std::string name_of_thread(unsigned thread) const;
@@ -171,7 +173,7 @@ class Memory {
   bool is_ordered(uint64_t before, uint64_t now) const;
   void conflict(uint64_t before, uint64_t now, uintptr_t address, size_t bytes);
   void unwritten(uint64_t now, uintptr_t address, size_t bytes);
-  std::string raced(uint64_t before, uint64_t now, uintptr_t address, size_t bytes) const;
+  void add_race(uint64_t before, uint64_t now, uintptr_t address, size_t bytes, const char *why);
   bool is_pending(uintptr_t address, size_t bytes, uint64_t now);
   std::vector<Place> places(uintptr_t address) const;
   bool outside(uintptr_t address, size_t bytes, bool is_write, const void *caller);
@@ -186,7 +188,7 @@ class Memory {
   void forget_accesses();
   void clear_shared();
 
-  std::vector<Site> sites_;
+  std::vector<Site> sites_ = std::vector<Site>(site_count);
   std::vector<unsigned> used_sites_;
   const gpt2_emulator::Launch *launch_ = nullptr;
   Heap *heap_ = nullptr;
