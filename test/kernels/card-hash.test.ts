@@ -1,14 +1,13 @@
 // The hash of a card: of what it says, its source and what that includes, wherever they are.
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { afterAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { newKernel } from '../../src/lab/new-kernel.ts';
 import { cardHashes, loadFolders } from '../../src/ops/kernels/card-hash.ts';
 import { checkSameKernels } from '../../src/train/run/same-inputs.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 import { edit } from '../support/lab.ts';
 
-const place = new Workplace();
-afterAll(() => place[Symbol.dispose]());
+const place = workplace();
 const hashes = async (...names: readonly string[]) =>
   cardHashes(await loadFolders(names.map((name) => place.path(name))));
 

@@ -13,19 +13,13 @@ import { compiledFile } from '../../src/ops/kernels/compile.ts';
 import { type LoadedCard, loadCards } from '../../src/ops/kernels/kernel-card.ts';
 import { useCards } from '../../src/ops/kernels/use-cards.ts';
 import { variantNamed } from '../../src/ops/variants.ts';
-import { Workplace } from '../support/cli.ts';
+import { workplace } from '../support/cli.ts';
 import { allRungs, cards, course, naiveCards } from '../support/course.ts';
 import { expectRight } from '../support/right-card.ts';
 
 const rungOf = ({ folder }: LoadedCard) => relative(course, folder);
 
-let place: Workplace;
-beforeAll(() => {
-  place = new Workplace();
-});
-afterAll(() => {
-  place[Symbol.dispose]();
-});
+const place = workplace();
 
 it('has every rung in the table of its README, once and in order', () => {
   const table = readFileSync(join(course, 'README.md'), 'utf8');
