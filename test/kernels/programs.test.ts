@@ -79,14 +79,14 @@ describe('links files, passes arguments, and ends as the program does', () => {
     const intrinsics =
       '#ifdef __x86_64__\n#include <immintrin.h>\n#define CLEAR _mm256_zeroupper()\n#else\n#define CLEAR\n#endif\n';
     place.file(
-      'inc/shared.h',
+      'inc/kernel.h',
       `${intrinsics}struct By { __device__ int get() const { return BY; } };\nextern "C" int twice(int);\nvoid launch(int *);\n`,
     );
     const kernels =
-      '\uFEFF#include "shared.h"\n__global__ void add(int *x) { *x += By().get(); }\nvoid launch(int *x) {\n  CLEAR;\n  if (x) {\n    add<<<1, 1>>>(x);\n  }\n}\n';
+      '\uFEFF#include "kernel.h"\n__global__ void add(int *x) { *x += By().get(); }\nvoid launch(int *x) {\n  CLEAR;\n  if (x) {\n    add<<<1, 1>>>(x);\n  }\n}\n';
     place.file('kernels.cu', kernels);
     place.file('plain.c', 'int twice(int x) { int *class = &x; return 2 * *class; }\n');
-    const main = `#include <cuda_runtime.h>\n#include <stdlib.h>\n#include "shared.h"
+    const main = `#include <cuda_runtime.h>\n#include <stdlib.h>\n#include "kernel.h"
 int main(int argc, char **argv) {
   int *x, host = atoi(argv[1]); CLEAR;
   if (host < 0) for (;;) {}

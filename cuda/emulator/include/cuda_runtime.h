@@ -2,7 +2,7 @@
 // events need no waiting.
 #pragma once
 
-#include "kernel.h"
+#include "../kernel.h"
 
 #include <new>
 #include <tuple>

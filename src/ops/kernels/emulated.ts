@@ -26,10 +26,9 @@ const filesIn = (folder: string): string[] =>
 
 const contents = (folder: string): string[] => filesIn(folder).flatMap((path) => [path, readFileSync(path, 'utf8')]);
 
-/** The text to put before a CUDA source, the folders of the emulator's headers, and, for cache keys, paths and texts of its files. */
+/** The folder of CUDA's headers in the emulator, and, for cache keys, paths and texts of its files. */
 export const emulated = {
-  prelude: '#include "kernel.h"\n',
-  folders: [join(headers, 'include'), headers],
+  folders: [join(headers, 'include')],
   headers: (): string[] => contents(headers),
   library: (): string[] => [...contents(library), readFileSync(threads, 'utf8')],
 };
@@ -117,11 +116,9 @@ function assemblyOf(program: string, source: Source, checks: boolean, isProgram 
   const { text, name, includes, defines } = source;
   const isCuda = isCudaFile(source);
   const language = extname(name) === '.c' ? 'c' : 'c++';
-  const before = [
-    isCuda ? emulated.prelude : '',
-    isCuda && isProgram ? '#include "cuda_runtime.h"\n' : '',
-    isCuda && checks ? '#include "checks.h"\n' : '',
-  ].join('');
+  // Names of which the user has no header, as kernel.h may be.
+  const included = isCuda ? [isProgram ? 'cuda_runtime' : 'gpt2-kernel', ...(checks ? ['gpt2-checks'] : [])] : [];
+  const before = included.map((header) => `#include <${header}.h>\n`).join('');
   const standard = language === 'c' ? [] : ['-std=c++17'];
   const flags = hostFlags([source]);
   const preprocessed = run(program, source, `${before}# 1 ${JSON.stringify(name)}\n${text}\n`, [
