@@ -229,23 +229,25 @@ GPT2_VALUE(cudaStreamAddCallback, (cudaStream_t stream, cudaStreamCallback_t cal
 template <class T>
 GPT2_VALUE(cudaHostGetDevicePointer, (T **there, void *here, unsigned), *there = static_cast<T *>(here))
 
-// Reports name an allocation by the text of the first argument.
-template <gpt2_emulator::Kind KIND, class T, class... Any>
-GPT2_INLINE cudaError_t gpt2_allocate(const char *text, T **memory, size_t bytes, const Any &...) {
-  const int element = std::is_void_v<T> ? 0 : gpt2_emulator::element_bytes<T *>;
-  return gpt2_emulator::allocate(reinterpret_cast<void **>(memory), bytes, KIND, element, text);
-}
-#define cudaMalloc(memory, ...) gpt2_allocate<gpt2_emulator::Kind::device>(#memory, memory, __VA_ARGS__)
-#define cudaMallocAsync(memory, ...) gpt2_allocate<gpt2_emulator::Kind::device>(#memory, memory, __VA_ARGS__)
-#define cudaMallocManaged(memory, ...) gpt2_allocate<gpt2_emulator::Kind::managed>(#memory, memory, __VA_ARGS__)
-#define cudaMallocHost(memory, ...) gpt2_allocate<gpt2_emulator::Kind::pinned>(#memory, memory, __VA_ARGS__)
-#define cudaHostAlloc(memory, ...) gpt2_allocate<gpt2_emulator::Kind::pinned>(#memory, memory, __VA_ARGS__)
+// Reports name an allocation by the text of the first argument; src/ops/kernels/refusals.ts takes "gpt2_" off the names in errors.
+#define GPT2_ALLOCATE(name, kind)                                                                                       \
+  template <class T, class... Any>                                                                                      \
+  GPT2_INLINE cudaError_t gpt2_##name(const char *text, T **memory, size_t bytes, const Any &...) {                     \
+    const int element = std::is_void_v<T> ? 0 : gpt2_emulator::element_bytes<T *>;                                      \
+    return gpt2_emulator::allocate(reinterpret_cast<void **>(memory), bytes, gpt2_emulator::Kind::kind, element, text); \
+  }
+GPT2_ALLOCATE(cudaMalloc, device) GPT2_ALLOCATE(cudaMallocManaged, managed) GPT2_ALLOCATE(cudaMallocHost, pinned)
 template <class T>
-GPT2_INLINE cudaError_t gpt2_allocate_rows(const char *text, T **memory, size_t *pitch, size_t width, size_t height) {
+GPT2_INLINE cudaError_t gpt2_cudaMallocPitch(const char *text, T **memory, size_t *pitch, size_t width, size_t height) {
   *pitch = (width + 511) / 512 * 512;
-  return gpt2_allocate<gpt2_emulator::Kind::device>(text, memory, *pitch * height);
+  return gpt2_cudaMalloc(text, memory, *pitch * height);
 }
-#define cudaMallocPitch(memory, ...) gpt2_allocate_rows(#memory, memory, __VA_ARGS__)
+#define cudaMalloc(memory, ...) gpt2_cudaMalloc(#memory, memory, __VA_ARGS__)
+#define cudaMallocAsync cudaMalloc
+#define cudaMallocManaged(memory, ...) gpt2_cudaMallocManaged(#memory, memory, __VA_ARGS__)
+#define cudaMallocHost(memory, ...) gpt2_cudaMallocHost(#memory, memory, __VA_ARGS__)
+#define cudaHostAlloc cudaMallocHost
+#define cudaMallocPitch(memory, ...) gpt2_cudaMallocPitch(#memory, memory, __VA_ARGS__)
 
 // ---------------------------------------------------------------- variables, by reference; kernels, by function
 

@@ -67,9 +67,6 @@ export function refusalOf(log: string, name: string, source: string): string | u
   return undefined;
 }
 
-/** Names of CUDA functions, by the name that compilers print instead because macros of cuda/emulator/kernel.h replace the functions. */
-const allocations = { device: 'cudaMalloc', managed: 'cudaMallocManaged', pinned: 'cudaMallocHost' };
-
 /** Removes messages about the emulator's headers from a compiler's log. Returns the log unchanged if no error is in file `name`. */
 export function readable(log: string, name: string, headers: string): string {
   const inner =
@@ -77,13 +74,8 @@ export function readable(log: string, name: string, headers: string): string {
   const messages = log.split(/\n(?=\S)/);
   const kept = messages.filter((each) => !inner.test(each) && !each.startsWith(headers));
   if (!kept.some((each) => each.startsWith(`${name}:`) && each.includes(' error: '))) return log;
-  return kept
-    .join('\n')
-    .replaceAll(
-      /gpt2_allocate<gpt2_emulator::Kind::(\w+)>\(const char ?\[\d+\], /g,
-      (_, kind: keyof typeof allocations) => `${allocations[kind]}(`,
-    )
-    .replaceAll(/gpt2_allocate_rows\(const char ?\[\d+\], /g, 'cudaMallocPitch(');
+  // Macros of the emulator replace cudaMalloc and the like by functions that also take the text of the first argument.
+  return kept.join('\n').replaceAll(/gpt2_(cuda\w+)\(const char ?\[\d+\], /g, '$1(');
 }
 
 /** Calls of C functions that compile for a CPU, but do not exist on a GPU. */
