@@ -205,7 +205,8 @@ GPT2_NOTHING(cudaMemPrefetchAsync) GPT2_NOTHING(cudaMemAdvise) GPT2_NOTHING(cuda
 GPT2_NOTHING(cudaStreamWaitEvent) GPT2_NOTHING(cudaStreamQuery) GPT2_NOTHING(cudaEventQuery) GPT2_NOTHING(cudaProfilerStart)
 GPT2_NOTHING(cudaProfilerStop) GPT2_NOTHING(cudaDeviceSetLimit) GPT2_NOTHING(cudaDeviceSetCacheConfig)
 GPT2_NOTHING(cudaDeviceSetSharedMemConfig) GPT2_NOTHING(cudaFuncSetCacheConfig) GPT2_NOTHING(cudaFuncSetSharedMemConfig)
-GPT2_NOTHING(cudaSetDeviceFlags) GPT2_NOTHING(cudaMemPoolSetAttribute) GPT2_NOTHING(cudaMemPoolTrimTo) GPT2_NOTHING(cudaStreamSynchronize) GPT2_NOTHING(cudaEventSynchronize) GPT2_NOTHING(cudaThreadExit)
+GPT2_NOTHING(cudaSetDeviceFlags) GPT2_NOTHING(cudaMemPoolSetAttribute) GPT2_NOTHING(cudaMemPoolTrimTo)
+GPT2_NOTHING(cudaStreamSynchronize) GPT2_NOTHING(cudaEventSynchronize) GPT2_NOTHING(cudaThreadExit)
 
 // Calls about another GPU, which the emulated one lacks.
 #define GPT2_NO_PEER(name) \
