@@ -76,7 +76,7 @@ struct ByChannel {
     for (int i = 0; i < HS; i += engine.block_k) {
       const int depth = std::min(engine.block_k, HS - i);
       engine.multiply({scores, STRIDE, i > 0}, engine.copy_a(block, a, first, count, i, depth), {at(u, i), depth},
-                      depth, count, keys);
+                      depth, count, keys, {});
     }
   }
 };
@@ -96,7 +96,7 @@ struct ByKey {
   // out[count, HS] (=|+=) scores[count, keys] * rows[u : u + keys], with the `rows` that copy() stored.
   void multiply(Output out, float *block, const float *scores, int count, int u, int keys) const {
     engine.multiply(out, engine.copy_a(block, {scores, STRIDE, 1}, 0, count, 0, keys),
-                    {memory + head_floats(u, HS), keys_from(u, T)}, keys, count, HS);
+                    {memory + head_floats(u, HS), keys_from(u, T)}, keys, count, HS, {});
   }
 };
 
@@ -249,8 +249,8 @@ void attention_backward(Task task, float *dqkv, const float *dout, const float *
         }
         // Adds ds^T q to dk and p^T dout to dv: matmuls whose operand A is transposed.
         const auto add = [&](float *sums, const float *weights, Block rows) {
-          engine.multiply({sums + u * stride, stride, true},
-                          engine.copy_a(block, {weights, 1, STRIDE}, 0, count, 0, queries), rows, queries, count, HS);
+          const Block copy = engine.copy_a(block, {weights, 1, STRIDE}, 0, count, 0, queries);
+          engine.multiply({sums + u * stride, stride, true}, copy, rows, queries, count, HS, {});
         };
         keys_of_sums.multiply({dq + t * stride, stride, u > begin}, block, ds, queries, u, count);
         add(dk, ds, q);

@@ -106,17 +106,14 @@ struct Engine {
   // A, and columns of B, which are rows of the view `b`.
   Block (*copy_rows)(float *to, View a, int first, int count, int k, int depth, int length);
   Block (*copy_columns)(float *to, View b, int first, int count, int k, int depth, int length);
-  void (*multiply_blocks)(Output out, Block a, Block b, int depth, int rows, int columns, Ahead ahead);
+  // out[rows, columns] (=|+=) the first `depth` columns of A times as many rows of B.
+  void (*multiply)(Output out, Block a, Block b, int depth, int rows, int columns, Ahead ahead);
 
   Block copy_a(float *to, View a, int first, int count, int k, int depth) const {
     return copy_rows(to, a, first, count, k, depth, depth);
   }
   Block copy_b(float *to, View b, int first, int count, int k, int depth) const {
     return copy_columns(to, b, first, count, k, depth, depth);
-  }
-  // out[rows, columns] (=|+=) the first `depth` columns of A times as many rows of B.
-  void multiply(Output out, Block a, Block b, int depth, int rows, int columns, Ahead ahead = {}) const {
-    multiply_blocks(out, a, b, depth, rows, columns, ahead);
   }
 };
 
