@@ -1,15 +1,6 @@
 // The installed package: its advice and its files (scripts/test-package installs it), and that importing it changes nothing.
-import { spawnSync } from 'node:child_process';
-import {
-  cpSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { type SpawnSyncOptions, spawnSync } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
@@ -17,6 +8,9 @@ import { packageRoot } from '../../src/base/package-root.ts';
 import { asTyped, continueWith, shellWord } from '../../src/base/wording.ts';
 import { loader } from '../support/built.ts';
 import { Workplace } from '../support/cli.ts';
+
+const run = (command: string, args: readonly string[], options: SpawnSyncOptions = {}) =>
+  spawnSync(command, args, { ...options, encoding: 'utf8' });
 
 it.each([
   ['run `npm run build:cuda`', 'run `npm --prefix node_modules/gpt2.ts run build:cuda`'],
@@ -41,8 +35,7 @@ it.each([
 
 it('a path in a command is one word of the shell', () => {
   for (const path of ['runs/lr=1e-3,seed=1', "it's my run", '$HOME/x;y', '*']) {
-    const { stdout } = spawnSync('sh', ['-c', `printf '%s' ${shellWord(path)}`], { encoding: 'utf8' });
-    expect(stdout).toBe(path);
+    expect(run('sh', ['-c', `printf '%s' ${shellWord(path)}`]).stdout).toBe(path);
   }
   expect(continueWith('runs/first')).toBe('continue with --out runs/first --resume');
   expect(continueWith('my runs')).toBe("continue with --out 'my runs' --resume");
@@ -63,22 +56,20 @@ it.each([['train'], ['gpt2', '--', '--help'], ['build'], ['test'], ['lint']])(
   (...args) => {
     using place = new Workplace();
     for (const file of ['package.json', 'scripts/tsx.mjs']) cpSync(join(packageRoot, file), place.path(file));
-    const { status, stderr } = spawnSync('npm', ['run', '--silent', ...args], { cwd: place.folder, encoding: 'utf8' });
-    expect(stderr).toBe('the packages are not installed: run `npm ci`\n');
-    expect(status).toBe(1);
+    const stderr = 'the packages are not installed: run `npm ci`\n';
+    expect(run('npm', ['run', '--silent', ...args], { cwd: place.folder })).toMatchObject({ status: 1, stderr });
   },
 );
 
 it('npx gpt2 finds its program before a build, and says what to do', () => {
   using place = new Workplace();
-  const { bin } = JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')) as { bin: { gpt2: string } };
-  const launcher = join(packageRoot, bin.gpt2);
+  const { gpt2 } = packageJson.bin;
+  const launcher = join(packageRoot, gpt2);
   expect(statSync(launcher).mode & 0o111).toBe(0o111);
-  expect(spawnSync('git', ['ls-files', bin.gpt2], { cwd: packageRoot, encoding: 'utf8' }).stdout).toBe(`${bin.gpt2}\n`);
-  cpSync(launcher, place.path(bin.gpt2));
-  const { status, stderr } = spawnSync(process.execPath, [place.path(bin.gpt2), 'train'], { encoding: 'utf8' });
-  expect(stderr).toBe(`gpt2.ts is not built: run \`npm ci && npm run build\` in ${place.folder}/\n`);
-  expect(status).toBe(1);
+  expect(run('git', ['ls-files', gpt2], { cwd: packageRoot }).stdout).toBe(`${gpt2}\n`);
+  cpSync(launcher, place.path(gpt2));
+  const stderr = `gpt2.ts is not built: run \`npm ci && npm run build\` in ${place.folder}/\n`;
+  expect(run(process.execPath, [place.path(gpt2), 'train'])).toMatchObject({ status: 1, stderr });
 });
 
 const built = join(packageRoot, 'dist/bundle/cli.js');
@@ -95,19 +86,15 @@ function install(folder: string, modules?: string): void {
 
 describe.skipIf(!existsSync(built))('the built program', () => {
   it('runs through its launcher', () => {
-    const { stdout } = spawnSync(process.execPath, [join(packageRoot, 'bin/gpt2.js'), '--version'], {
-      encoding: 'utf8',
-    });
-    expect(stdout).toMatch(/^gpt2\.ts \d/);
+    expect(run(process.execPath, [join(packageRoot, 'bin/gpt2.js'), '--version']).stdout).toMatch(/^gpt2\.ts \d/);
   });
 
   it('says in a program of another package what to do without a library', () => {
     using place = new Workplace();
     install(place.path('node_modules/gpt2.ts'), place.path('node_modules'));
-    writeFileSync(place.path('mine.mjs'), "import { Device } from 'gpt2.ts';\nDevice.open({ kind: 'cpu' });\n");
+    const mine = place.file('mine.mjs', "import { Device } from 'gpt2.ts';\nDevice.open({ kind: 'cpu' });\n");
     const env = { ...process.env, GPT2_LIBRARY: '' };
-    const { stderr } = spawnSync(process.execPath, [place.path('mine.mjs')], { encoding: 'utf8', env });
-    expect(stderr).toMatch(
+    expect(run(process.execPath, [mine], { env }).stderr).toMatch(
       /Gpt2Error: the cpu library is not installed: there is no .*; run .*`npm --prefix node_modules\/gpt2\.ts run build:cpu`\n/,
     );
   });
@@ -115,20 +102,18 @@ describe.skipIf(!existsSync(built))('the built program', () => {
   it('says in one line that packages are not installed', () => {
     using place = new Workplace();
     install(place.folder);
-    const { status, stderr } = spawnSync(process.execPath, [place.path('dist/bundle/cli.js')], { encoding: 'utf8' });
-    expect(stderr).toBe(`the package commander is not installed: run \`npm ci\` in ${place.folder}\n`);
-    expect(status).toBe(1);
+    const stderr = `the package commander is not installed: run \`npm ci\` in ${place.folder}\n`;
+    expect(run(process.execPath, [place.path('dist/bundle/cli.js')])).toMatchObject({ status: 1, stderr });
   });
 
   it('says in one line which optional package a tokenizer.json needs', () => {
     using place = new Workplace();
     install(place.folder, place.path('node_modules'));
-    writeFileSync(place.path('book.txt'), 'Once upon a time\n'.repeat(100));
+    place.file('book.txt', 'Once upon a time\n'.repeat(100));
     const file = join(packageRoot, 'test/fixtures/tokenizers/byte-level.json');
     const args = [place.path('dist/bundle/cli.js'), 'prepro', 'text', 'book.txt', '--tokenizer', file];
-    const { status, stderr } = spawnSync(process.execPath, args, { cwd: place.folder, encoding: 'utf8' });
-    expect(stderr).toBe(`the tokenizer ${file} needs a package that is not installed: npm install tokenizers\n`);
-    expect(status).toBe(1);
+    const stderr = `the tokenizer ${file} needs a package that is not installed: npm install tokenizers\n`;
+    expect(run(process.execPath, args, { cwd: place.folder })).toMatchObject({ status: 1, stderr });
   });
 });
 
@@ -155,8 +140,7 @@ export const hasNorm = (event: gpt2.RunEvent): 'train' | 'nonFinite' | undefined
 it('strict programs compile with its types, without further libraries', () => {
   using place = new Workplace();
   const tsc = (...args: string[]) => {
-    const command = join(packageRoot, 'node_modules/.bin/tsc');
-    const { status, stdout } = spawnSync(command, args, { cwd: place.folder, encoding: 'utf8' });
+    const { status, stdout } = run(join(packageRoot, 'node_modules/.bin/tsc'), args, { cwd: place.folder });
     expect(status, stdout).toBe(0);
     return stdout.split('\n');
   };
@@ -166,26 +150,25 @@ it('strict programs compile with its types, without further libraries', () => {
   tsc('-p', join(packageRoot, 'tsconfig.build.json'), '--emitDeclarationOnly', '--outDir', join(installed, 'dist'));
   cpSync(join(packageRoot, 'package.json'), join(installed, 'package.json'));
   symlinkSync(join(packageRoot, 'node_modules/zod'), place.path('node_modules/zod'));
-  writeFileSync(place.path('types.mts'), typesProgram);
+  place.file('types.mts', typesProgram);
   const read = tsc(...settings, '--skipLibCheck', 'false', '--listFiles', 'types.mts');
   // TypeScript 5.6 and earlier have no generic typed arrays.
   const isNew = (file: string) => file.includes(installed) && /(Int|Float)\d+Array</.test(readFileSync(file, 'utf8'));
   expect(read.filter(isNew)).toEqual([]);
   symlinkSync(join(packageRoot, 'node_modules/@types'), place.path('node_modules/@types'));
   cpSync(join(packageRoot, 'examples'), place.path('examples'), { recursive: true });
-  writeFileSync(place.path('package.json'), '{ "type": "module" }');
+  place.file('package.json', '{ "type": "module" }');
   tsc(...settings, '--types', 'node', ...readdirSync(place.path('examples')).map((name) => join('examples', name)));
 });
 
 it('a program that imports the package and a card keeps its handlers and its resolver', () => {
   using place = new Workplace();
-  mkdirSync(place.path('card'));
-  writeFileSync(place.path('card/define.mjs'), "export { defineKernel } from 'gpt2.ts';");
+  place.file('card/define.mjs', "export { defineKernel } from 'gpt2.ts';");
   const card = "import { defineKernel } from './define.mjs';\nimport * as gpt2 from 'gpt2.ts';\n";
   const defined =
     "defineKernel({ op: 'gelu_forward', source: gpt2.version ?? 'a.cu', launches: () => [] as never[] });";
-  writeFileSync(place.path('card/card.ts'), `${card}export default ${defined}\n`);
-  writeFileSync(place.path('other.mjs'), "export * from 'gpt2.ts';");
+  place.file('card/card.ts', `${card}export default ${defined}\n`);
+  place.file('other.mjs', "export * from 'gpt2.ts';");
   const script = `
     const handlers = () => process.eventNames().map((name) => [name, process.listenerCount(name)]);
     const before = handlers();
@@ -194,9 +177,8 @@ it('a program that imports the package and a card keeps its handlers and its res
     const found = await import('./other.mjs').then(() => 'found', ({ code }) => code);
     console.log(JSON.stringify([card.op, found, before, handlers()]));
   `;
-  writeFileSync(place.path('program.mjs'), script);
-  const args = ['--import', loader, 'program.mjs'];
-  const { stdout, stderr } = spawnSync(process.execPath, args, { cwd: place.folder, encoding: 'utf8' });
+  const program = place.file('program.mjs', script);
+  const { stdout, stderr } = run(process.execPath, ['--import', loader, program], { cwd: place.folder });
   expect(stderr).toBe('');
   const [op, found, before, after] = JSON.parse(stdout);
   expect([op, found]).toEqual(['gelu_forward', 'ERR_MODULE_NOT_FOUND']);
