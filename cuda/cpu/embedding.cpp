@@ -37,11 +37,9 @@ void embedding_backward(Task task, float *dwte, float *dwpe, const float *dout, 
   const int slab = 64;
   const auto add_rows = [&](int64_t index) {
     const int first = static_cast<int>(index) * slab;
-    const int last = first + slab < C ? first + slab : C;
-    if (dwpe && !accumulate) {
-      for (int t = 0; t < T; t++) {
-        for (int c = first; c < last; c++) dwpe[static_cast<size_t>(t) * C + c] = 0;
-      }
+    const int last = std::min(first + slab, C);
+    for (int t = 0; dwpe && !accumulate && t < T; t++) {
+      std::fill_n(dwpe + static_cast<size_t>(t) * C + first, last - first, 0.0f);
     }
     for (int row = 0; row < B * T; row++) {
       if (tokens[row] < 0) continue;  // gpt2_classifier passes targets; -1 has no gradient

@@ -16,25 +16,6 @@ inline float relu_squared_derivative(float value, float scale) {
   return static_cast<float>(2 * std::sqrt(static_cast<double>(value) * scale));
 }
 
-struct Operands {
-  Task rest;
-  float *in;
-  float *weight;
-};
-
-// Expands in [N,C], with a scale for each row, and weight [O,C], with one scale, to floats.
-Operands expand(Task task, const uint8_t *in, const float *in_scale, const uint8_t *weight, const float *factors, int N,
-                int C, int O) {
-  float *in_floats = task.scratch, *weight_floats = in_floats + static_cast<int64_t>(N) * C;
-  task.pool.each(N, [&](int64_t n) {
-    for (int64_t i = n * C; i < (n + 1) * C; i++) in_floats[i] = from_e4m3(in[i]) * in_scale[n];
-  });
-  task.pool.ranges(static_cast<int64_t>(O) * C, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; i++) weight_floats[i] = from_e4m3(weight[i]) * factors[GPT2_FP8_SCALE];
-  });
-  return {task.with(weight_floats + static_cast<int64_t>(O) * C), in_floats, weight_floats};
-}
-
 // Expands a columnwise FP8 copy to floats in rows [N,C].
 void expand_columnwise(Task task, float *rows, const uint8_t *values, const float *scale, int N, int C) {
   each_columnwise(task, N, C, [&](int64_t first, int c, const auto &row) {
@@ -78,8 +59,16 @@ void store(Task task, const Fp8Result &to, const float *result, int N, int C, co
 
 void fp8_product(Task task, float *out, const uint8_t *in, const float *in_scale, const uint8_t *weight,
                  const float *factors, const float *bias, const float *residual, int N, int C, int O) {
-  const Operands floats = expand(task, in, in_scale, weight, factors, N, C, O);
-  matmul_forward(floats.rest, out, nullptr, floats.in, floats.weight, bias, residual, N, C, O, GPT2_NO_ACTIVATION);
+  const int64_t count = static_cast<int64_t>(O) * C;
+  float *in_floats = task.scratch, *weight_floats = in_floats + static_cast<int64_t>(N) * C;
+  task.pool.each(N, [&](int64_t n) {
+    for (int64_t i = n * C; i < (n + 1) * C; i++) in_floats[i] = from_e4m3(in[i]) * in_scale[n];
+  });
+  task.pool.ranges(count, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; i++) weight_floats[i] = from_e4m3(weight[i]) * factors[GPT2_FP8_SCALE];
+  });
+  matmul_forward(task.with(weight_floats + count), out, nullptr, in_floats, weight_floats, bias, residual, N, C, O,
+                 GPT2_NO_ACTIVATION);
 }
 
 void fp8_matmul_forward(Task task, float *out, uint8_t *values, float *scale, uint8_t *columnwise,

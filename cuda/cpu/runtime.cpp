@@ -30,6 +30,12 @@ namespace gpt2 {
 
 namespace {
 
+constexpr size_t alignment = 64, huge_page = 2 << 20;
+
+[[noreturn]] void cannot_capture() {
+  throw Failure{GPT2_UNSUPPORTED, "the CPU library cannot record a step; enqueue its ops instead"};
+}
+
 struct CodePath {
   const char *name;
   const Kernels *kernels;
@@ -116,16 +122,6 @@ void open_context(Context &context, int device, int dtype, int threads, bool) {
   context.engine = dtype == GPT2_BF16 ? path.bf16 : path.fp32;
   context.description = describe(path, why, context.pool->threads());
 }
-
-namespace {
-
-constexpr size_t alignment = 64, huge_page = 2 << 20;
-
-[[noreturn]] void cannot_capture() {
-  throw Failure{GPT2_UNSUPPORTED, "the CPU library cannot record a step; enqueue its ops instead"};
-}
-
-}  // namespace
 
 void runtime::allocate(Context &context, void **memory, int64_t bytes) {
   check_sizes({{"bytes", bytes}});
