@@ -5,7 +5,7 @@ import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { NativeError } from '../../src/base/errors.ts';
 import { Device, type Dtype } from '../../src/native/device.ts';
 import type { LibraryKind } from '../../src/native/find-library.ts';
@@ -125,16 +125,14 @@ function record(key: string, kind: LibraryKind, hash: string): void {
 
 /** Why a code path cannot be compared here. */
 function missing(kind: LibraryKind, kernels: string): string | undefined {
-  const before = process.env.GPT2_KERNELS;
-  process.env.GPT2_KERNELS = kernels;
+  vi.stubEnv('GPT2_KERNELS', kernels);
   try {
     loadLibrary(kind);
     Device.open({ kind }).close();
   } catch (error) {
     return error instanceof NativeError || kind === 'cuda' ? (error as Error).message : undefined;
   } finally {
-    if (before === undefined) delete process.env.GPT2_KERNELS;
-    else process.env.GPT2_KERNELS = before;
+    vi.unstubAllEnvs();
   }
   const toolchain = toolchainOf(kind);
   if (process.env.GPT2_RECORD || toolchain === recorded[kind]) return undefined;

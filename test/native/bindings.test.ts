@@ -45,7 +45,8 @@ describe('the header', () => {
   const scratch = 'rstd [N]; workspace (N,C)';
   const relation = 'targets [N] < V or -1; V <= Vp */';
   const isNullWith = 'columnwise_scale is NULL with';
-  it.each<[string, string, string, string]>([
+  type Row = [what: string, from: string, to: string, message: string];
+  it.each<Row>([
     ['a line without brackets', row, 'rstd = N, in', 'gpt2_norm_forward: cannot read "rstd = N"'],
     ['an unknown access', row, 'rstd (held) [N], in', '"(held)" in "rstd (held) [N]" is no access'],
     ['an unknown dimension', row, 'rstd = [M], in', '"rstd [M]" names M, which is no parameter'],
@@ -62,12 +63,7 @@ describe('the header', () => {
     ['NULL with a size', isNull, 'with N,', `${isNullWith} N, which is not another tensor that is "or NULL" by itself`],
     ['a NULL with a required tensor', isNull, 'with weight,', `${isNullWith} weight, which is not`],
     ['a NULL with itself', isNull, 'with columnwise_scale,', `${isNullWith} columnwise_scale, which is not`],
-    [
-      'a NULL with one that is NULL with a third',
-      `${isNull} weight`,
-      'with columnwise_scale, weight',
-      'in_columnwise_norm is NULL with columnwise_scale, which is not',
-    ],
+    ['a NULL with a third', `${isNull} weight`, 'with columnwise_scale, weight', 'norm is NULL with columnwise_scale'],
     ...[
       ['or NULL where M == 1', 'names M, which is no parameter'],
       ['or NULL where C == NULL', 'cannot read "where C == NULL" of columnwise_scale'],
@@ -76,12 +72,7 @@ describe('the header', () => {
       ['with columnwise where C == 1', 'cannot read "where C == 1" of columnwise_scale'],
       ['or NULL with columnwise', 'cannot read "columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL with columnwise"'],
       ['or NULL where C < 1', 'cannot read "columnwise_scale = [N/GPT2_FP8_BLOCK] or NULL where C < 1"'],
-    ].map(([condition, message]): [string, string, string, string] => [
-      `a condition ${condition}`,
-      isNull,
-      `${condition},`,
-      message!,
-    ]),
+    ].map(([condition, message]): Row => [`a condition ${condition}`, isNull, `${condition},`, message!]),
     ['columns of an unknown size', 'first 2C, rstd', 'first 2M, rstd', 'names M, which is no parameter'],
     ['a missing tensor', row, 'in', 'the lines name out, values, scale, norm, mean, in'],
     ['tensors in another order', `${row} [N,C]`, 'in [N,C], rstd = [N]', 'norm, mean, in, rstd'],
