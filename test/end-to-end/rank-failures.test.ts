@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { setTimeout } from 'node:timers/promises';
-import { afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { orElse } from '../../src/base/errors.ts';
 import { checkpointsFolder, configPath, logPath } from '../../src/runs/paths.ts';
 import { readRun } from '../../src/runs/reader.ts';
@@ -36,14 +36,9 @@ it('a step that is not finite ends all ranks, says where it began and is saved a
 });
 
 describe('a job', () => {
-  const jobs: Job[] = [];
-  afterEach(() => {
-    for (const job of jobs.splice(0)) job.kill();
-  });
   /** Ranks in torchrun's words. */
   async function job(args: readonly string[][], environment: Record<string, string>[] = []): Promise<Job> {
     const started = new Job(place);
-    jobs.push(started);
     const port = await freePort();
     for (const [rank, given] of args.entries()) started.startRank(rank, args.length, port, given, environment[rank]);
     return started;
@@ -112,7 +107,6 @@ describe('a job', () => {
     const port = await freePort();
     const two = [place, other].map((folder, rank) => {
       const one = new Job(folder);
-      jobs.push(one);
       one.startRank(rank, 2, port, ['--out', 'skipping', '--resume', '--stop-after', '4']);
       return one;
     });
@@ -147,7 +141,6 @@ describe('a job', () => {
     ],
   ])('started by %s finds itself', async (name, environment) => {
     const two = new Job(place);
-    jobs.push(two);
     const args = [...sharedSteps, ...`--steps 5 --val-every 0 --out by-${name}`.split(' ')];
     for (const rank of [0, 1]) two.start(args, environment(rank));
     expect(await two.ends(), two.said(0)).toEqual([0, 0]);

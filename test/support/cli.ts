@@ -136,8 +136,8 @@ export class Workplace {
   }
 
   /** Starts it, and collects what it says; it is killed when the test ends. */
-  begin(line: Line, env: Record<string, string> = {}) {
-    const child = this.start(line, env);
+  begin(line: Line, env: Record<string, string> = {}, program?: readonly string[]) {
+    const child = this.start(line, env, program);
     onTestFinished(() => void child.kill('SIGKILL'));
     const said = { stdout: '', stderr: '' };
     for (const name of ['stdout', 'stderr'] as const) {
@@ -150,8 +150,8 @@ export class Workplace {
   }
 
   /** Starts `gpt2 ...args` in a process group of its own. */
-  start(line: Line, env: Record<string, string> = {}) {
-    return spawn(process.execPath, [...command, ...wordsOf(line)], {
+  start(line: Line, env: Record<string, string> = {}, program: readonly string[] = command) {
+    return spawn(process.execPath, [...program, ...wordsOf(line)], {
       cwd: this.folder,
       detached: true,
       stdio: ['ignore', 'pipe', 'pipe'],

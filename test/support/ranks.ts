@@ -1,9 +1,8 @@
 // Shared by tests of several ranks: a model and steps that 1, 2 and 3 of them can do, and jobs as another launcher starts them.
-import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { expect } from 'vitest';
-import { command, type Finished, type Line, type Workplace } from './cli.ts';
+import type { Finished, Line, Workplace } from './cli.ts';
 
 /** The data of `rankData`, on one thread. */
 export const onRankData = '--data data --seq 16 --device cpu --threads 1 --sample-every 0'.split(' ');
@@ -37,34 +36,25 @@ const torchrunVariables = (rank: number, ranks: number, port: number) => ({
   ...{ MASTER_ADDR: '127.0.0.1', MASTER_PORT: `${port}` },
 });
 
-/** Ranks as another launcher starts them. */
+/** Ranks as another launcher starts them; they are killed when the test ends. */
 export class Job {
   readonly #place: Workplace;
-  readonly #program: readonly string[];
-  readonly processes: ChildProcess[] = [];
-  readonly #said: string[] = [];
-  readonly #closed: Promise<unknown>[] = [];
+  readonly #program: readonly string[] | undefined;
+  readonly #ranks: ReturnType<Workplace['begin']>[] = [];
 
   /** @param program arguments of node that run `gpt2` */
-  constructor(place: Workplace, program: readonly string[] = command) {
+  constructor(place: Workplace, program?: readonly string[]) {
     this.#place = place;
     this.#program = program;
   }
 
+  get processes() {
+    return this.#ranks.map(({ child }) => child);
+  }
+
   start(args: readonly string[], environment: Record<string, string>): void {
-    const child = spawn(process.execPath, [...this.#program, 'train', ...tinyRanks, ...args], {
-      cwd: this.#place.folder,
-      stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...process.env, NO_COLOR: '1', GPT2_SILENCE_SECONDS: '8', ...environment },
-    });
-    const index = this.processes.push(child) - 1;
-    this.#said[index] = '';
-    this.#closed[index] = once(child, 'close');
-    for (const stream of [child.stdout!, child.stderr!]) {
-      stream.setEncoding('utf8').on('data', (text: string) => {
-        this.#said[index] += text;
-      });
-    }
+    const line = ['train', ...tinyRanks, ...args];
+    this.#ranks.push(this.#place.begin(line, { GPT2_SILENCE_SECONDS: '8', ...environment }, this.#program));
   }
 
   /** Starts a rank of `ranks` as torchrun does. */
@@ -72,16 +62,12 @@ export class Job {
     this.start(args, { ...torchrunVariables(rank, ranks, port), ...environment });
   }
 
-  said = (rank: number): string => this.#said[rank]!;
+  said = (rank: number): string => Object.values(this.#ranks[rank]!.said).join('');
 
   /** Exit codes or signals, by rank. */
   async ends(): Promise<(number | string | null)[]> {
-    await Promise.all(this.#closed);
-    return this.processes.map(({ exitCode, signalCode }) => exitCode ?? signalCode);
-  }
-
-  kill(): void {
-    for (const child of this.processes) child.kill('SIGKILL');
+    const ends = await Promise.all(this.#ranks.map(({ ended }) => ended));
+    return ends.map(({ code, signal }) => code ?? signal);
   }
 }
 
