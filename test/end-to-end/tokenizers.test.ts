@@ -2,6 +2,7 @@
 import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { openSafetensors, writeSafetensors } from '../../src/weights/files/safetensors.ts';
 import { tinyModel, workplace } from '../support/cli.ts';
 import { expectRefusal } from '../support/refusal.ts';
 
@@ -180,26 +181,16 @@ describe('a tokenizer.json', () => {
 /** Adds rows of zeros to wte in a Hugging Face folder. */
 function padRows(folder: string, rows: number): void {
   const path = `${folder}/model.safetensors`;
-  const bytes = readFileSync(path);
-  const headerBytes = Number(bytes.readBigUInt64LE());
-  type Header = Record<string, { shape: number[]; data_offsets: [number, number] }>;
-  const { __metadata__, ...tensors } = JSON.parse(bytes.toString('utf8', 8, 8 + headerBytes)) as Header;
-  const parts: Buffer[] = [];
-  let offset = 0;
-  for (const [name, tensor] of Object.entries(tensors)) {
-    const values = bytes.subarray(8 + headerBytes + tensor.data_offsets[0], 8 + headerBytes + tensor.data_offsets[1]);
-    const [found, channels] = tensor.shape as [number, number];
-    const more = name === 'wte.weight' ? Buffer.alloc(4 * (rows - found) * channels) : Buffer.alloc(0);
-    if (name === 'wte.weight') tensor.shape[0] = rows;
-    parts.push(values, more);
-    tensor.data_offsets = [offset, offset + values.length + more.length];
-    offset = tensor.data_offsets[1];
-  }
-  const header = JSON.stringify({ __metadata__, ...tensors });
-  const padded = Buffer.from(header.padEnd(Math.ceil(header.length / 8) * 8));
-  const length = Buffer.alloc(8);
-  length.writeBigUInt64LE(BigInt(padded.length));
-  writeFileSync(path, Buffer.concat([length, padded, ...parts]));
+  using file = openSafetensors(path);
+  const tensors = file.names.map((name) => {
+    const [values, [found, ...others]] = [file.read(name), file.shape(name) as [number, ...number[]]];
+    if (name !== 'wte.weight') return { name, shape: [found, ...others], read: () => values };
+    const padded = new Float32Array((values.length / found) * rows);
+    padded.set(values);
+    return { name, shape: [rows, ...others], read: () => padded };
+  });
+  rmSync(path);
+  writeSafetensors(path, tensors);
   const config = JSON.parse(readFileSync(`${folder}/config.json`, 'utf8')) as object;
   writeFileSync(`${folder}/config.json`, JSON.stringify({ ...config, vocab_size: rows }));
 }
