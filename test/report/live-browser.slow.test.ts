@@ -37,16 +37,8 @@ describeInChromium('the live page', (browser) => {
 
   /** Runs the command as a separate process. */
   async function reportServe(port: number): Promise<{ url: string; kill: () => void }> {
-    const child = place.start(['report', 'run', '--serve', '--port', String(port)]);
-    const url = await new Promise<string>((resolve, reject) => {
-      let said = '';
-      child.stdout.on('data', (part: Buffer) => {
-        said += part;
-        const found = /^live page: (http:\S+)$/m.exec(said)?.[1];
-        if (found) resolve(found);
-      });
-      child.on('exit', (code) => reject(new Error(`ended with ${code}: ${said}`)));
-    });
+    const { child, said } = place.begin(['report', 'run', '--serve', '--port', String(port)]);
+    const url = await until(() => /^live page: (http:\S+)$/m.exec(said.stdout)![1]!);
     return { url, kill: () => child.kill('SIGKILL') };
   }
 
