@@ -1,9 +1,7 @@
 // A download resumes where it broke off, is checked, and leaves no partial file under its name.
-import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -12,6 +10,7 @@ import { download } from '../../src/data/datasets/download.ts';
 import { Random } from '../../src/ops/cases/case-numbers.ts';
 import { workplace } from '../support/cli.ts';
 import { rounds, seed } from '../support/rounds.ts';
+import { listening } from '../support/until.ts';
 import { FileServer } from './file-server.ts';
 
 const place = workplace('each');
@@ -143,9 +142,8 @@ it('no server, and a folder that cannot be written', async () => {
 
 it('a server that accepts and says nothing is asked once where it has a limit', async () => {
   let asked = 0;
-  const silent = createServer(() => asked++).listen(0, '127.0.0.1');
-  await once(silent, 'listening');
-  const url = `http://127.0.0.1:${(silent.address() as AddressInfo).port}/x`;
+  const silent = createServer(() => asked++);
+  const url = `http://127.0.0.1:${await listening(silent)}/x`;
   await expect(download(url, path(), { ...options, connectMilliseconds: 100 })).rejects.toThrow(
     /cannot download .*: no data for 0\.1 s; give/,
   );

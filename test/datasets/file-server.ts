@@ -2,8 +2,8 @@
 // can make it break off, serve ranges wrongly, send something else, or refuse.
 import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
+import { listening } from '../support/until.ts';
 
 export class FileServer {
   readonly files = new Map<string, Buffer>();
@@ -27,8 +27,7 @@ export class FileServer {
   readonly #server = createServer((request, response) => this.#answer(request, response));
 
   async start(): Promise<string> {
-    await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve));
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+    return `http://127.0.0.1:${await listening(this.#server)}`;
   }
 
   #answer(request: IncomingMessage, response: ServerResponse): void {

@@ -1,25 +1,15 @@
 // train --serve and report as commands: what they say, that viewers change nothing about the run, and that the page stays after
 // the run for as long as they watch.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { createServer, type Server } from 'node:net';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createServer } from 'node:net';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { readRun } from '../../src/runs/reader.ts';
 import { StreamViewer } from '../live/streams.ts';
 import { tinyModel, withCode, workplace } from '../support/cli.ts';
-import { until } from '../support/until.ts';
+import { listening, until } from '../support/until.ts';
 
 const place = workplace();
-let taken: Server;
-let port: number;
-beforeAll(async () => {
-  place.data({ vocabulary: 128 });
-  taken = createServer().listen(0, '127.0.0.1');
-  await new Promise((resolve) => taken.on('listening', resolve));
-  port = (taken.address() as { port: number }).port;
-});
-afterAll(() => {
-  taken.close();
-});
+beforeAll(() => void place.data({ vocabulary: 128 }));
 
 const train = (out: string, steps: number, ...more: string[]) => [
   ...['train', '--data', 'data', '--out', out, ...tinyModel, '--seq', '32', '--steps', String(steps)],
@@ -37,6 +27,9 @@ const weights = (out: string) =>
   readRun(place.path(out)).events.flatMap((event) => (event.event === 'done' ? event.weights : []));
 
 it('a port in use: one line, before anything is trained', async () => {
+  const taken = createServer();
+  onTestFinished(() => void taken.close());
+  const port = await listening(taken);
   const { stdout, stderr } = withCode(1, await place.here(train('refused', 10, '--serve', String(port))));
   expect(stderr).toMatch(/^cannot serve the live page: port \d+ is in use: choose another[^\n]*\n$/);
   expect(stdout).not.toContain('step');

@@ -1,16 +1,15 @@
 // The Hugging Face hub on this machine: repositories of models with commits, answers to HEAD and GET of /OWNER/NAME/resolve/REVISION/FILE
 // with its headers and refusals. Small files are in git; weights are in a storage on another host, a FileServer.
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, vi } from 'vitest';
 import { train } from '../../src/train/train.ts';
 import { exportModel } from '../../src/weights/export.ts';
 import { FileServer } from '../datasets/file-server.ts';
 import { Workplace, workplace } from '../support/cli.ts';
+import { listening } from '../support/until.ts';
 
 export type Files = Readonly<Record<string, Buffer>>;
 
@@ -80,9 +79,7 @@ export class HubServer {
 
   async start(): Promise<void> {
     this.#storageUrl = (await this.storage.start()).replace('127.0.0.1', 'localhost');
-    this.#server.listen(0, '127.0.0.1');
-    await once(this.#server, 'listening');
-    this.url = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+    this.url = `http://127.0.0.1:${await listening(this.#server)}`;
   }
 
   /** Adds a commit to the branch main of a repository and returns its name. */

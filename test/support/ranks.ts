@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { expect } from 'vitest';
 import type { Finished, Line, Workplace } from './cli.ts';
+import { listening } from './until.ts';
 
 /** The data of `rankData`, on one thread. */
 export const onRankData = '--data data --seq 16 --device cpu --threads 1 --sample-every 0'.split(' ');
@@ -72,9 +73,8 @@ export class Job {
 }
 
 export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
+  const server = createServer();
+  const port = await listening(server);
   server.close();
   await once(server, 'close');
   return port;
