@@ -2,16 +2,15 @@
 import { spawnSync } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { expect, it, vi } from 'vitest';
 import { asTyped } from '../../src/base/wording.ts';
-import { program } from '../../src/commands/command-line.ts';
 import { shareLine, statusLine } from '../../src/commands/progress.ts';
+import { root } from '../support/built.ts';
 import { tinyModel, workplace } from '../support/cli.ts';
+import { allCommands, newProgram, parses } from '../support/documented.ts';
 
 const place = workplace();
-const whole = program(() => new AbortController().signal);
-const commands = [whole, ...whole.commands, ...whole.commands.flatMap(({ commands }) => commands)];
+const commands = allCommands(newProgram());
 
 it.each(commands.map((command) => [command.name(), command] as const))('%s', (_, command) => {
   const help = command.helpInformation();
@@ -90,17 +89,12 @@ it.each([
   expect(stdout.split('\n')).toContain(line);
 });
 
-const root = fileURLToPath(new URL('../..', import.meta.url));
-
 /** The error of the program when an npm script kept these settings; undefined: it started the command. */
 async function refusal(script: string, args: string[], kept: Record<string, string>): Promise<string | undefined> {
   for (const [name, value] of Object.entries({ npm_command: 'run', npm_lifecycle_event: script, ...kept })) {
     vi.stubEnv(name, value);
   }
-  const given = program(() => new AbortController().signal);
-  for (const command of given.commands.flatMap((each) => [each, ...each.commands])) command.action(() => {});
-  const parsed = given.parseAsync(args, { from: 'user' });
-  const error = await parsed.catch((error: Error) => error);
+  const error = await parses(args).catch((error: Error) => error);
   vi.unstubAllEnvs();
   return error instanceof Error ? error.message : undefined;
 }

@@ -1,11 +1,8 @@
 // The whole program against llm.c's recorded curve: prepro, train, compare, sample, as a user calls them.
-import { existsSync, readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
+import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { Workplace, withCode } from '../support/cli.ts';
-
-const shared = fileURLToPath(new URL('../../../shared/datasets', import.meta.url));
-const datasets = process.env.GPT2_DATASETS ?? (existsSync(shared) ? shared : undefined);
+import { publishedTexts as datasets } from '../support/published.ts';
 
 it.skipIf(!datasets)(
   'd6, fp32, B 4, T 64: 31 steps lie on the curve (needs GPT2_DATASETS)',

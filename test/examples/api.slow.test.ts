@@ -2,13 +2,12 @@
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import { writeQuestions } from '../../src/data/shards/multiple-choice.ts';
-import { tinyModel, Workplace } from '../support/cli.ts';
+import { root } from '../support/built.ts';
+import { tinyModel, workplace } from '../support/cli.ts';
 import { randomQuestions } from '../support/questions.ts';
 
-const root = fileURLToPath(new URL('../..', import.meta.url));
 const source = join(root, 'src');
 
 /** The exported values and the files that define them. */
@@ -44,7 +43,7 @@ const optimizer = new AdamW({ weightDecay: 0.1 });
 const trainer = new Trainer(model, { batch: 4, sequence: 64, accumulation: 1, optimizer, gradientClip: 1 });
 `;
 
-const place = new Workplace();
+const place = workplace();
 beforeAll(() => {
   const examples = values.map((value) => {
     const example = exampleOf(value);
@@ -62,7 +61,6 @@ beforeAll(() => {
   const config = { extends: join(root, 'tsconfig.json'), compilerOptions, include: ['examples.ts'], exclude: [] };
   place.file('tsconfig.json', JSON.stringify(config));
 });
-afterAll(() => place[Symbol.dispose]());
 
 const node = (...args: string[]) =>
   spawnSync(process.execPath, args, { cwd: place.folder, encoding: 'utf8', env: { ...process.env, NO_COLOR: '1' } });

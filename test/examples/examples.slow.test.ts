@@ -1,12 +1,10 @@
 // The programs of examples/ run as their first lines say, on little data; and a run is an iteration over its events.
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { type RunEvent, readRun, trainEvents } from '../../src/index.ts';
+import { root } from '../support/built.ts';
 import { tinyModel, workplace } from '../support/cli.ts';
-
-const root = fileURLToPath(new URL('../..', import.meta.url));
 
 const place = workplace();
 const data = place.data();

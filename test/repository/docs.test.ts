@@ -1,13 +1,12 @@
 // Checks README, the pages of docs/ and those of the kernel course: their figures are those of benchmarks/, their links and the files they name exist.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { bestTable } from '../../scripts/docs-course.ts';
 import { coursePages, pages, withFigures } from '../../scripts/docs-figures.ts';
 import { optionNames } from '../../src/options/table.ts';
+import { root } from '../support/built.ts';
 
-const root = fileURLToPath(new URL('../..', import.meta.url));
 const read = (path: string): string => readFileSync(join(root, path), 'utf8');
 
 const folders = ['cuda', 'src', 'test', 'scripts', 'benchmarks', 'examples', 'kernels', 'docs', 'data/reference'];

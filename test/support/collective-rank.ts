@@ -16,22 +16,13 @@ import type { CheckpointHead } from '../../src/weights/checkpoint/write.ts';
 import { fillCopy, startOf } from './collectives-start.ts';
 import { tinyConfig } from './tiny-model.ts';
 
+type Exchange = 'all_reduce' | 'reduce_scatter' | 'all_gather' | 'norm' | 'large' | 'rounds';
+type Gathering = 'save' | 'hash';
+
 export interface RankTask {
   readonly rank: number;
   readonly ranks: number;
-  readonly op:
-    | 'all_reduce'
-    | 'reduce_scatter'
-    | 'all_gather'
-    | 'norm'
-    | 'large'
-    | 'rounds'
-    | 'save'
-    | 'hash'
-    | 'abandoned save'
-    | 'abandoned hash'
-    | 'hang'
-    | 'die';
+  readonly op: Exchange | Gathering | `abandoned ${Gathering}` | 'hang' | 'die';
   /** Elements of a part; of 'rounds', how many thousands. */
   readonly count: number;
   readonly timeoutMilliseconds: number;

@@ -1,5 +1,30 @@
-// The commands that a page or a --help text shows, as the words that reach the program.
+// The commands that a page or a --help text shows, as the words that reach the program; and the program, which parses them.
+import { type Command, CommanderError } from 'commander';
+import { program } from '../../src/commands/command-line.ts';
 import { wordsOf } from './cli.ts';
+
+/** The program with all its commands. */
+export const newProgram = (): Command => program(() => new AbortController().signal);
+export const allCommands = (command: Command): Command[] => [command, ...command.commands.flatMap(allCommands)];
+
+/** Parses arguments as the program does, and runs nothing. @returns whether a command would run, or --help is printed */
+export async function parses(args: readonly string[]): Promise<boolean> {
+  const root = newProgram();
+  let ran = false;
+  for (const each of allCommands(root)) {
+    each.configureOutput({ writeOut: () => {}, writeErr: () => {} }).action(() => {
+      ran = true;
+    });
+  }
+  try {
+    await root.parseAsync(args, { from: 'user' });
+  } catch (error) {
+    // --help is thrown, too.
+    if (!(error instanceof CommanderError) || error.exitCode !== 0) throw error;
+    ran = true;
+  }
+  return ran;
+}
 
 const start = /npm run (?:--silent )?(?:prepro|train|sample|eval|compare|bench|gpt2)(?![\w:-])|npx gpt2 |^ {2}gpt2 /;
 /** The rest of its line: a comment, in words after two spaces or a #; the end of a code span or of brackets; a pipe. */
