@@ -40,7 +40,7 @@ it.each(commands.map((command) => [command.name(), command] as const))('%s: colu
 });
 
 it('train --help opens with the ten most used options', () => {
-  const help = commands.find((command) => command.name() === 'train')!.helpInformation();
+  const help = commands[0]!.commands.find((command) => command.name() === 'train')!.helpInformation();
   const [, first] = /\nMost used:\n(.*?)\n\nWhat is trained:/s.exec(help)!;
   const flags = first!.match(/^ {2}--[a-z-]+/gm)!;
   expect(flags).toHaveLength(10);
