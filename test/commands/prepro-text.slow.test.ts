@@ -1,8 +1,7 @@
 // `prepro text` as a user runs it: train takes what it makes, in either vocabulary; what is wrong is said in one line.
-import { existsSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { gzipSync } from 'node:zlib';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { libraryPath } from '../../src/native/find-library.ts';
 import { tinyModel, withCode, workplace } from '../support/cli.ts';
 
 const place = workplace();
@@ -11,7 +10,7 @@ beforeAll(() => {
   place.file('text.txt', lines.join('\n'));
 });
 
-describe.skipIf(!existsSync(libraryPath('cpu')))('train takes it (needs the CPU library)', () => {
+describe('train takes it', () => {
   it.each(Object.entries({ gpt2: 50257, bytes: 257 }))('%s', async (tokenizer, vocabularySize) => {
     const out = `data-${tokenizer}`;
     const made = await place.okHere(`prepro text text.txt --tokenizer ${tokenizer} --out ${out} --workers 1 --json`);

@@ -1,9 +1,8 @@
 // Presets: what they hold, what overrides them, and the commands and calls that take them.
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { train } from '../../src/index.ts';
 import { presetConfig } from '../../src/model/config.ts';
-import { libraryPath } from '../../src/native/find-library.ts';
 import {
   completeOptions,
   defaultWarmup,
@@ -105,11 +104,10 @@ it.each(referenceNames())('%s is the preset of a run that is configured as the c
 });
 
 it('a flag overrides --config, which overrides --preset', () => {
-  const config = place.path('some.json');
-  writeFileSync(config, JSON.stringify({ lr: 0.5, batch: 7 }));
+  const config = place.file('some.json', JSON.stringify({ lr: 0.5, batch: 7 }));
   const read = resolveSources({ preset: laptop, config, batch: 9 }).options;
   expect(read).toEqual({ ...readPreset(laptop).options, learningRate: 0.5, batch: 9 });
-  writeFileSync(config, JSON.stringify({ preset: 'finetune', steps: 7 }));
+  place.file('some.json', JSON.stringify({ preset: 'finetune', steps: 7 }));
   expect(resolveSources({ config }).options).toEqual({ ...readPreset('finetune').options, steps: 7 });
   expect(resolveSources({ config, preset: laptop }).options).toEqual({ ...readPreset(laptop).options, steps: 7 });
 });
@@ -129,7 +127,7 @@ it('`presets` lists each with the commands that prepare its data and train it', 
   expect(Object.keys(JSON.parse((await place.here(['presets', '--json'])).stdout))).toEqual(runPresetNames);
 });
 
-describe.skipIf(!existsSync(libraryPath('cpu')))('in a run', () => {
+describe('in a run', () => {
   const data = place.data({ train: 20_000, vocabulary: 100 });
   const small = { data, layers: 1, channels: 16, heads: 1, device: 'cpu' } as const;
 
