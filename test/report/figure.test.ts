@@ -1,6 +1,5 @@
 // The description of a figure: where curves lie on its axis, their looks, limits and tables. How it is drawn: drawings.test.ts.
 import { describe, expect, it } from 'vitest';
-import { Gpt2Error } from '../../src/base/errors.ts';
 import { unitOf } from '../../src/report/axis.ts';
 import { compareSeries } from '../../src/report/compare/compare.ts';
 import { FigureLines, legendOf, plainChoice } from '../../src/report/figure.ts';
@@ -50,15 +49,10 @@ describe('a loss lies at what the steps before it took, on the weights of which 
     expect(tables[0]!.notes[1]).toMatch(/^resumed: until step 2 configured with totalBatch 1000 instead of /);
   });
 
-  it("a reference's tokens follow from its batch; it has no seconds", () => {
+  it("a reference's tokens follow from its batch", () => {
     const { axis, curves } = makeFigure([resumed], [d6], { over: 'tokens' });
     expect(curves[0]!.series.train!.steps.at(-1)).toBeCloseTo((399 * 256) / 1000, 10);
     expect(axis).toMatchObject({ unit: 'thousand tokens', last: 102.4 });
-    expect(() => makeFigure([resumed], [d6], { over: 'seconds' })).toThrow(
-      new Gpt2Error(
-        `${d6.name} does not record the seconds before step 400: take another --over, or a run as --reference`,
-      ),
-    );
     expect(() => makeFigure([resumed], [{ ...d6, configuration: {} }], { over: 'tokens' })).toThrow(
       /the tokens before/,
     );
