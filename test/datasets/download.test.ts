@@ -4,7 +4,7 @@ import { open } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, expect, it } from 'vitest';
 import { Gpt2Error } from '../../src/base/errors.ts';
 import { download } from '../../src/data/datasets/download.ts';
 import { Random } from '../../src/ops/cases/case-numbers.ts';
@@ -78,23 +78,21 @@ it('keeps what has come when it gives up, and the next run goes on from there', 
   expect(server.requests.at(-1)!.range).toMatch(/^bytes=[1-9]\d{4,}-$/);
 });
 
-describe('a server that, when the rest is asked for,', () => {
-  const other = Buffer.from(content).reverse();
-  it.each<[does: string, ranges: FileServer['ranges'], file?: Buffer]>([
-    ['has another file', 'right', other],
-    ['has another file, and gives its rest', 'blind', other],
-    ['refuses ranges', 'refused'],
-    ['gives no ranges', 'ignored'],
-    ['gives another range', 'shifted'],
-  ])('%s', async (_, ranges, file = content) => {
-    server.breakAfter = 100_000;
-    await expect(fetched()).rejects.toThrow(/keeps the received part/);
-    server.breakAfter = Number.POSITIVE_INFINITY;
-    server.ranges = ranges;
-    server.files.set('/corpus.bin', file);
-    await fetched();
-    expect(readFileSync(path()).equals(file)).toBe(true);
-  });
+const other = Buffer.from(content).reverse();
+it.each<[does: string, ranges: FileServer['ranges'], file?: Buffer]>([
+  ['has another file', 'right', other],
+  ['has another file, and gives its rest', 'blind', other],
+  ['refuses ranges', 'refused'],
+  ['gives no ranges', 'ignored'],
+  ['gives another range', 'shifted'],
+])('a server that, when the rest is asked for, %s', async (_, ranges, file = content) => {
+  server.breakAfter = 100_000;
+  await expect(fetched()).rejects.toThrow(/keeps the received part/);
+  server.breakAfter = Number.POSITIVE_INFINITY;
+  server.ranges = ranges;
+  server.files.set('/corpus.bin', file);
+  await fetched();
+  expect(readFileSync(path()).equals(file)).toBe(true);
 });
 
 it('goes on by the time of the last change where there is no ETag, and not by a weak one', async () => {

@@ -15,26 +15,24 @@ import { until } from '../support/until.ts';
 
 const place = workplace('each');
 
-describe.skipIf(!folder)('tinyshakespeare (needs the text in GPT2_DATASETS)', () => {
-  it("gives llm.c's shards, is kept when right, and remade when damaged", async () => {
-    vi.stubEnv('GPT2_DATASETS', folder!);
-    const out = place.path('data');
-    const made = await prepareDataset('tinyshakespeare', { out });
-    expect(made.present).toBe(false);
-    expect(made.dataset.shards.map(({ tokens }) => tokens)).toEqual([305_260, 32_768]);
-    const train = place.path('data', 'tiny_shakespeare_train.bin');
-    expect(hash(train)).toBe('8a70606be574040c26d225694f5f9759973b419852d22f7fe5c118e1b359dcc8');
-    expect(hash(place.path('data', 'tiny_shakespeare_val.bin'))).toBe(
-      'fe99db720dc7c83e694806d4e047a952909411da1daccde4ccc2e55f40882a62',
-    );
-    expect((await prepareDataset('tinyshakespeare', { out })).present).toBe(true);
-    // A killed run leaves a temporary file; a bad disk leaves a changed one.
-    place.file('data/tiny_shakespeare_train.bin.99.tmp', 'half');
-    writeFileSync(train, 'damaged');
-    expect((await prepareDataset('tinyshakespeare', { out })).present).toBe(false);
-    expect(hash(train)).toBe('8a70606be574040c26d225694f5f9759973b419852d22f7fe5c118e1b359dcc8');
-    expect(readdirSync(out).sort()).toEqual(['dataset.json', 'tiny_shakespeare_train.bin', 'tiny_shakespeare_val.bin']);
-  });
+it.skipIf(!folder)("llm.c's shards, kept when right, remade when damaged (needs text in GPT2_DATASETS)", async () => {
+  vi.stubEnv('GPT2_DATASETS', folder!);
+  const out = place.path('data');
+  const made = await prepareDataset('tinyshakespeare', { out });
+  expect(made.present).toBe(false);
+  expect(made.dataset.shards.map(({ tokens }) => tokens)).toEqual([305_260, 32_768]);
+  const train = place.path('data', 'tiny_shakespeare_train.bin');
+  expect(hash(train)).toBe('8a70606be574040c26d225694f5f9759973b419852d22f7fe5c118e1b359dcc8');
+  expect(hash(place.path('data', 'tiny_shakespeare_val.bin'))).toBe(
+    'fe99db720dc7c83e694806d4e047a952909411da1daccde4ccc2e55f40882a62',
+  );
+  expect((await prepareDataset('tinyshakespeare', { out })).present).toBe(true);
+  // A killed run leaves a temporary file; a bad disk leaves a changed one.
+  place.file('data/tiny_shakespeare_train.bin.99.tmp', 'half');
+  writeFileSync(train, 'damaged');
+  expect((await prepareDataset('tinyshakespeare', { out })).present).toBe(false);
+  expect(hash(train)).toBe('8a70606be574040c26d225694f5f9759973b419852d22f7fe5c118e1b359dcc8');
+  expect(readdirSync(out).sort()).toEqual(['dataset.json', 'tiny_shakespeare_train.bin', 'tiny_shakespeare_val.bin']);
 });
 
 describe('tinyshakespeare from other places', () => {

@@ -164,20 +164,17 @@ it('says that an export has no tokenizer', async () => {
   );
 });
 
-describe("GPT-2's tokenizer", () => {
+it("GPT-2's tokenizer has 50,257 tokens and the merges that make them", () => {
   const { tokens, merges } = tokenizerFiles(gpt2);
-
-  it('has 50,257 tokens and the merges that make them', () => {
-    expect(tokens.length).toBe(50257);
-    expect(merges.length).toBe(50000);
-    expect(merges.slice(0, 3)).toEqual(['Ġ t', 'Ġ a', 'h e']);
-    expect([tokens[0], tokens[198], tokens[220], tokens[50256]]).toEqual(['!', 'Ċ', 'Ġ', '<|endoftext|>']);
-    for (const [index, merge] of merges.entries()) {
-      const parts = merge.split(' ');
-      expect(parts.length).toBe(2);
-      expect(parts.join('')).toBe(tokens[256 + index]);
-    }
-  });
+  expect(tokens.length).toBe(50257);
+  expect(merges.length).toBe(50000);
+  expect(merges.slice(0, 3)).toEqual(['Ġ t', 'Ġ a', 'h e']);
+  expect([tokens[0], tokens[198], tokens[220], tokens[50256]]).toEqual(['!', 'Ċ', 'Ġ', '<|endoftext|>']);
+  for (const [index, merge] of merges.entries()) {
+    const parts = merge.split(' ');
+    expect(parts.length).toBe(2);
+    expect(parts.join('')).toBe(tokens[256 + index]);
+  }
 });
 
 it.each(['fp32', 'bf16', 'fp16'] as const)('GGUF: %s: keys, tensors by name, values on 32 bytes', async (dtype) => {
