@@ -1,23 +1,55 @@
-// Options that several sources give, and parts that weights give: which value counts.
-import { writeFileSync } from 'node:fs';
+// Options by name, as files and flags have them; options that several sources give, and parts that weights give: which value counts.
 import { describe, expect, it } from 'vitest';
+import { secondsOf } from '../../src/base/checks/given.ts';
 import { gpt2Architecture } from '../../src/model/architecture.ts';
 import { checkConfig, type ModelConfig } from '../../src/model/config.ts';
 import { completeOptions } from '../../src/options/complete-options.ts';
+import { readOptionsFile, readValue } from '../../src/options/read-options.ts';
 import { resumedOptions } from '../../src/options/resumed-options.ts';
+import { flagOf } from '../../src/options/row.ts';
 import { resolveSources } from '../../src/options/sources.ts';
-import type { TrainOptions } from '../../src/options/table.ts';
+import { type OptionName, optionNamed, optionNames, optionRows, type TrainOptions } from '../../src/options/table.ts';
 import { wantedRanks } from '../../src/train/plan/resolve-options.ts';
 import { workplace } from '../support/cli.ts';
 
 const place = workplace();
 
-function fileOf(options: object): string {
-  const path = place.path('options.json');
-  writeFileSync(path, JSON.stringify(options));
-  return path;
-}
+it('every option is named by its field, its flag, and either in snake case', () => {
+  const snake = (name: string) => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+  const named = (as: (name: OptionName) => string) => optionNames.map((name) => optionNamed(as(name)));
+  expect(named((name) => name)).toEqual(optionNames);
+  expect(named(snake)).toEqual(optionNames);
+  expect(named((name) => flagOf(optionRows[name]))).toEqual(optionNames);
+  expect(named((name) => flagOf(optionRows[name]).replace('--', '').replaceAll('-', '_'))).toEqual(optionNames);
+  expect(optionNamed('max-steps')).toBeUndefined();
+});
 
+it('reads them from a file, and from the config.json of a folder', () => {
+  place.file('config.json', JSON.stringify({ lr: 1e-3, 'total-batch': 512, valEvery: 5, seq: 64 }));
+  const read = { learningRate: 1e-3, totalBatch: 512, valEvery: 5, sequence: 64 };
+  expect(readOptionsFile(place.path('config.json'))).toEqual(read);
+  expect(readOptionsFile(place.folder)).toEqual(read);
+});
+
+it('a time has a unit and is over 0', () => {
+  expect(['90s', '10m', '1.5h'].map(secondsOf)).toEqual([90, 600, 5400]);
+  expect(['0s', '-1m', 'm', '10', '10d', ' 1m', '1e999s', 10, true].map(secondsOf)).toEqual(Array(9).fill(undefined));
+});
+
+it('--save-every takes steps or a time', () => {
+  expect([500, '500', '0', '10m'].map((value) => readValue(optionRows.saveEvery, value))).toEqual([500, 500, 0, '10m']);
+  const wrong = '--save-every takes a whole number of at least 0 or a time such as 90s, 10m or 1.5h, not "10 minutes"';
+  expect(() => readValue(optionRows.saveEvery, '10 minutes')).toThrow(wrong);
+});
+
+it('--resume takes auto', () => {
+  expect([true, false, 'auto'].map((value) => readValue(optionRows.resume, value))).toEqual([true, false, 'auto']);
+});
+
+const fileOf = (options: object) => place.file('options.json', JSON.stringify(options));
+
+/** Another schedule has an end of its own. */
+const falls: TrainOptions = { schedule: 'cosine', finalLearningRateFraction: 0.1, steps: 5 };
 it.each<[TrainOptions, TrainOptions, TrainOptions]>([
   [{ model: 'custom', layers: 2, channels: 64, heads: 2 }, { model: 'd6' }, { model: 'd6' }],
   [
@@ -31,6 +63,8 @@ it.each<[TrainOptions, TrainOptions, TrainOptions]>([
     { model: 'custom', layers: 6, heads: 3 },
   ],
   [{ layers: 2 }, { model: 'd6' }, { model: 'd6', layers: 2 }],
+  [falls, { steps: undefined }, falls],
+  [falls, { schedule: 'linear', steps: 9 }, { schedule: 'linear', steps: 9 }],
   [{ steps: 2000, warmup: 500 }, { tokens: 1e6 }, { tokens: 1e6 }],
   [{ steps: 2000, warmup: 100 }, { tokens: 1e6 }, { tokens: 1e6, warmup: 100 }],
 ])('of %j in a file and %j, %j counts', (inFile, asked, wanted) => {
