@@ -6,23 +6,15 @@ import { join } from 'node:path';
 /** Fields of a message by number: numbers, or bytes. */
 type Message = Map<number, (number | Buffer)[]>;
 
-export interface ReadEvent {
-  readonly seconds: number;
-  readonly step: number;
-  readonly version?: string;
-  readonly isStart: boolean;
-  readonly scalars: Record<string, number>;
-}
-
 /** Names of the event files of a folder, in the order in which TensorBoard reads them. */
 export const eventFiles = (folder: string): string[] =>
   readdirSync(folder)
     .filter((name) => name.includes('tfevents'))
     .sort();
 
-export function readEvents(path: string): ReadEvent[] {
+export function readEvents(path: string) {
   const file = readFileSync(path);
-  const events: ReadEvent[] = [];
+  const events: ReturnType<typeof eventOf>[] = [];
   for (let at = 0; at < file.length; ) {
     const length = Number(file.readBigUInt64LE(at));
     if (file.readUInt32LE(at + 8) !== masked(file.subarray(at, at + 8))) throw new Error(`checksum of length at ${at}`);
@@ -46,7 +38,7 @@ export function curves(folder: string): Record<string, [step: number, value: num
   return points;
 }
 
-function eventOf(data: Buffer): ReadEvent {
+function eventOf(data: Buffer) {
   const event = messageOf(data);
   const summary = event.get(5)?.[0];
   const values =
