@@ -1,5 +1,5 @@
 // The references that come with the package: complete, found by a run's configuration, and what the recorded logs give.
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { makeReferences } from '../../scripts/make-references.ts';
@@ -112,11 +112,10 @@ describe('mismatches', () => {
 
 it('takes a file, and refuses a limit it does not know in one line', () => {
   using place = new Workplace();
-  const path = place.path('own.json');
-  writeFileSync(path, JSON.stringify({ ...d6, name: 'own' }));
+  const path = place.file('own.json', JSON.stringify({ ...d6, name: 'own' }));
   expect(readReference(path).name).toBe('own');
   const limits = [{ series: 'train', from: 0, to: 1, within: 1, avarage: true }];
-  writeFileSync(path, JSON.stringify({ ...d6, limits }));
+  place.file('own.json', JSON.stringify({ ...d6, limits }));
   expect(() => readReference(path)).toThrow(/^[^\n]*own\.json is not a reference curve: [^\n]*avarage[^\n]*$/);
 });
 

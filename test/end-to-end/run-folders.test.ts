@@ -11,7 +11,6 @@ import {
   renameSync,
   rmSync,
   symlinkSync,
-  writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -49,7 +48,7 @@ const folders = {
   'a run without checkpoints': runWith((checkpoints, out) => {
     remove(checkpoints);
     const lines = readFileSync(join(out, 'log.jsonl'), 'utf8').split('\n');
-    writeFileSync(join(out, 'log.jsonl'), lines.filter((line) => !line.includes('"checkpoint"')).join('\n'));
+    place.file(join(out, 'log.jsonl'), lines.filter((line) => !line.includes('"checkpoint"')).join('\n'));
   }),
   'a run, checkpoints renamed': runWith((checkpoints) => {
     for (const name of ['step-00000002', 'step-00000004'])
@@ -68,22 +67,17 @@ const folders = {
     for (const name of ['log.jsonl', 'config.json']) rmSync(join(out, name));
   }),
   'another project, with checkpoints': (out: string) => {
-    mkdirSync(join(out, 'checkpoints'), { recursive: true });
-    writeFileSync(join(out, 'train.py'), 'import torch');
-    writeFileSync(join(out, 'checkpoints', 'best.pt'), 'weights');
+    place.file(join(out, 'train.py'), 'import torch');
+    place.file(join(out, 'checkpoints', 'best.pt'), 'weights');
   },
-  'a folder of notes': (out: string) => {
-    mkdirSync(out);
-    writeFileSync(join(out, 'notes.txt'), 'of the user');
-  },
+  'a folder of notes': (out: string) => void place.file(join(out, 'notes.txt'), 'of the user'),
   'reports and system files': (out: string) => {
     mkdirSync(join(out, 'lost+found'), { recursive: true });
-    for (const name of ['report.html', 'compare.svg', '.DS_Store']) writeFileSync(join(out, name), '');
+    for (const name of ['report.html', 'compare.svg', '.DS_Store']) place.file(join(out, name), '');
   },
   'a model of transformers': (out: string) => {
-    mkdirSync(out);
     const config = { architectures: ['GPT2LMHeadModel'], n_layer: 12, dtype: 'float32' };
-    writeFileSync(join(out, 'config.json'), JSON.stringify(config));
+    place.file(join(out, 'config.json'), JSON.stringify(config));
   },
 } satisfies Record<string, (out: string) => void>;
 type Folder = keyof typeof folders;
@@ -147,13 +141,10 @@ const isOfRuns = (path: string) => /^(log\.jsonl|config\.json|checkpoints\/step-
 
 /** Notes of the user, where a folder can have them. */
 function addNotes(out: string): void {
-  mkdirSync(out, { recursive: true });
-  writeFileSync(join(out, 'notes.txt'), 'of the user');
+  place.file(join(out, 'notes.txt'), 'of the user');
   const checkpoints = join(out, 'checkpoints');
   const isFolder = lstatSync(checkpoints, { throwIfNoEntry: false })?.isDirectory() ?? true;
-  if (!isFolder || readdirSync(out).length === 1) return;
-  mkdirSync(checkpoints, { recursive: true });
-  writeFileSync(join(checkpoints, 'notes.txt'), 'of the user');
+  if (isFolder && readdirSync(out).length > 1) place.file(join(checkpoints, 'notes.txt'), 'of the user');
 }
 
 /** As `root` would be let in everywhere, it is done as nobody. */
@@ -190,9 +181,8 @@ describe.each(table)('%s', (folder, ...outcomes) => {
     if (how === '--resume, notes') addNotes(out);
     const before = contents(out);
     const isClosed = folder === 'a run, checkpoints unreadable';
-    const { code, said, from } = await (isClosed ? asNobody : (work: () => ReturnType<typeof start>) => work())(() =>
-      start(starts[how](out)),
-    );
+    const begin = () => start(starts[how](out));
+    const { code, said, from } = await (isClosed ? asNobody(begin) : begin());
     const after = contents(out);
     if (isClosed) chmodSync(join(out, 'checkpoints'), 0o755);
     if (outcome instanceof RegExp) {
@@ -217,9 +207,9 @@ it('each log that makes place gets the next number', async () => {
   folders['a run'](out);
   rmSync(join(out, 'log.jsonl'));
   const logs = ['first', 'second'].map((device) => `{"event":"run","device":"${device}"}\n`);
-  writeFileSync(join(out, 'log-before-4.jsonl'), 'of before');
+  place.file(join(out, 'log-before-4.jsonl'), 'of before');
   for (const log of logs) {
-    writeFileSync(join(out, 'log.jsonl'), log);
+    place.file(join(out, 'log.jsonl'), log);
     expect(await start(starts['--overwrite'](out))).toMatchObject({ code: 0, from: 0 });
   }
   const names = [4, 5, 6].map((number) => `log-before-${number}.jsonl`);

@@ -1,5 +1,4 @@
 // Adds a row to the options table, and expects everything that handles options to handle it.
-import { writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import type { OptionRow } from '../../src/options/row.ts';
 import type { Configuration, ResolvedOptions, TrainOptions } from '../../src/options/table.ts';
@@ -38,10 +37,9 @@ it('--help names it', async () => {
 it('config files are read with it, defaults filled in', async () => {
   const { readOptionsFile } = await import('../../src/options/read-options.ts');
   const { completeOptions } = await import('../../src/options/complete-options.ts');
-  const path = place.path('config.json');
-  writeFileSync(path, JSON.stringify(noted));
+  const path = place.file('config.json', JSON.stringify(noted));
   expect(readOptionsFile(path)).toEqual(noted);
-  writeFileSync(path, JSON.stringify({ label: 'loud' }));
+  place.file('config.json', JSON.stringify({ label: 'loud' }));
   expect(() => readOptionsFile(path)).toThrow('--label takes one of plain, noted, not "loud"');
   expect(completeOptions({}, 'cpu')).toMatchObject({ label: 'plain' });
 });

@@ -1,6 +1,5 @@
 // --recipe: each value for d12 and the rules for other sizes, what overrides it, and what it rejects; and each part
 // of its model alone, in a GPT-2 and taken out of a modern GPT.
-import { writeFileSync } from 'node:fs';
 import { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
 import { flagsOf, optionsFromFlags, tableOptions } from '../../src/commands/option-of-table.ts';
@@ -113,8 +112,7 @@ it('is overridden by any option, from flags, files and presets', () => {
     expect(modern({ [name]: other })[name], name).toBe(other);
     expect(originOf(name, { [name]: other }), name).toBeUndefined();
   }
-  const config = place.path('some.json');
-  writeFileSync(config, JSON.stringify({ recipe, softcap: 30, steps: 7 }));
+  const config = place.file('some.json', JSON.stringify({ recipe, softcap: 30, steps: 7 }));
   expect(resolveSources({ config, softcap: 20 }).options).toMatchObject({ ...parts, softcap: 20, steps: 7 });
   // Each says how long a run is.
   const { options } = resolveSources({ config });

@@ -3,7 +3,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import type { CommanderError } from 'commander';
 import { afterAll, afterEach, expect, onTestFinished, vi } from 'vitest';
 import { ExitError, Gpt2Error } from '../../src/base/errors.ts';
@@ -60,9 +60,9 @@ export class Workplace {
     return join(this.folder, ...names);
   }
 
-  /** Writes a file, and gives its path. */
+  /** Writes a file by its name in the folder, or its path, and gives its path. */
   file(name: string, content: string | Uint8Array): string {
-    const path = this.path(name);
+    const path = resolve(this.folder, name);
     mkdirSync(dirname(path), { recursive: true });
     writeFileSync(path, content);
     return path;
