@@ -1,6 +1,6 @@
 // The loader over real shards: tokens and targets, positions, what is refused, what validation settles for.
 import { readFileSync, writeFileSync } from 'node:fs';
-import { beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { Gpt2Error } from '../../src/base/errors.ts';
 import { checkedJson } from '../../src/base/files/checked-json.ts';
 import { hashFile } from '../../src/base/files/regular-file.ts';
@@ -10,16 +10,10 @@ import { workplace } from '../support/cli.ts';
 
 const place = workplace();
 const counting = (name: string, count: number): string => {
-  writeShard(
-    place.path(name),
-    Uint16Array.from({ length: count }, (_, index) => index),
-  );
+  writeShard(place.path(name), Uint16Array.from(Array(count).keys()));
   return place.path(name);
 };
-let shard: string;
-beforeAll(() => {
-  shard = counting('a.bin', 1000);
-});
+const shard = counting('a.bin', 1000);
 
 const options = { batch: 2, sequence: 10, order: 'file' as const, seed: 42, vocabularySize: 1000 };
 const open = (more: object = {}) => openLoader({ ...options, shards: [shard], ...more });

@@ -1,7 +1,7 @@
 // Files that interrupted saves have left in a run folder: they go with the next save or the end of the run; where they cannot be
 // removed the run says so once, and saves.
-import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
 import { moduleLoader, moduleOf } from '../support/built.ts';
 import { command, tinyModel, workplace } from '../support/cli.ts';
 import { noSmallDisk, onSmallDisk } from '../support/small-disk.ts';
@@ -10,22 +10,16 @@ import { noSmallDisk, onSmallDisk } from '../support/small-disk.ts';
 const deadProcess = 4194305;
 
 const place = workplace();
-beforeAll(() => {
-  place.data({ train: 9000, vocabulary: 100 });
-});
+place.data({ train: 9000, vocabulary: 100 });
 
 const given = `train --data data --val-every 0 --sample-every 0 --batch 1 --seq 32`.split(' ');
 
 describe('of a save that was killed while it removed what is not kept', () => {
   const saved = (out: string) => readdirSync(place.path(out, 'checkpoints'));
-  const resume = (out: string) => {
-    const { stdout } = place.ok(['train', '--out', out, '--resume']);
-    return stdout;
-  };
+  const resume = (out: string) => place.ok(['train', '--out', out, '--resume']).stdout;
   const finished = (out: string) => {
     place.ok([...given, ...tinyModel, '--steps', '4', '--keep', '1', '--out', out]);
-    mkdirSync(place.path(out, 'checkpoints', `.step-00000002.${deadProcess}.tmp`));
-    writeFileSync(place.path(out, 'checkpoints', `.step-00000002.${deadProcess}.tmp`, 'model.safetensors'), 'part');
+    place.file(`${out}/checkpoints/.step-00000002.${deadProcess}.tmp/model.safetensors`, 'part');
   };
 
   it('nothing is left once a finished run is resumed', () => {

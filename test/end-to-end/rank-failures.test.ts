@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { setTimeout } from 'node:timers/promises';
-import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { orElse } from '../../src/base/errors.ts';
 import { checkpointsFolder, configPath, logPath } from '../../src/runs/paths.ts';
 import { readRun } from '../../src/runs/reader.ts';
@@ -14,9 +14,7 @@ import { freePort, Job, rankData, sharedSteps, tinyRanks } from '../support/rank
 import { until } from '../support/until.ts';
 
 const place = workplace();
-beforeAll(() => {
-  rankData(place);
-});
+rankData(place);
 
 /** In the order in which they were started. Never 0: a signal to 0 goes to the whole process group. */
 const childrenOf = (pid: number): number[] =>
