@@ -17,6 +17,8 @@ import { until } from '../support/until.ts';
 const place = hubOfEach();
 beforeEach(() => void place.data({ vocabulary: 50257 }));
 
+const given = 'train --data data --device cpu --batch 2 --seq 16 --val-every 0 --sample-every 0'.split(' ');
+const start = [...given, '--model', repository];
 const folder = () => place.path('cache', 'gpt2.ts', 'models', repository, commit);
 const sample = (model: string) =>
   place.here(`sample --model ${model} --prompt ROMEO: --tokens 20 --temperature 0 --device cpu`);
@@ -98,17 +100,16 @@ it('is fine-tuned, exported and read again: the same logits and text', async () 
 });
 
 it('a run goes on without the hub, by the name it was started with, and keeps the commit', async () => {
-  const given = ['train', '--data', 'data', '--device', 'cpu', '--batch', '2', '--seq', '16', '--val-every', '0'];
-  const start = [...given, '--model', repository, '--sample-every', '0', '--steps', '4', '--out', 'tuned'];
-  const first = await place.okHere([...start, '--stop-after', '2']);
+  const four = [...start, '--steps', '4', '--out', 'tuned'];
+  const first = await place.okHere([...four, '--stop-after', '2']);
   expect(first.stdout).toContain(`downloading ${repository}@${commit} to `);
   hub.commit(repository, files);
   await hub.close();
-  expect((await place.okHere([...start, '--resume', 'auto'])).stdout).not.toContain(hub.url);
+  expect((await place.okHere([...four, '--resume', 'auto'])).stdout).not.toContain(hub.url);
   const { configuration, series } = readRun(place.path('tuned'));
   expect(configuration.model).toBe(`${repository}@${commit}`);
   expect(series.train).toHaveLength(4);
-  const other = await place.here([...start, '--resume', '--model', `${repository}@${'0'.repeat(40)}`]);
+  const other = await place.here([...four, '--resume', '--model', `${repository}@${'0'.repeat(40)}`]);
   expect(other.stderr).toContain(`it was trained with ${repository}@${commit}`);
   // Its configuration starts the same run again, without the network.
   await place.okHere(['train', '--config', 'tuned/config.json', '--out', 'again']);
@@ -116,8 +117,7 @@ it('a run goes on without the hub, by the name it was started with, and keeps th
 });
 
 it('all runs of a sweep start from one commit', async () => {
-  const given = '--data data --device cpu --batch 2 --seq 16 --val-every 0 --sample-every 0 --steps 2'.split(' ');
-  const sweep = place.finished(['train', ...given, '--model', repository, '--sweep', 'seed=1,2', '--out', 'sweep']);
+  const sweep = place.finished([...start, '--steps', '2', '--sweep', 'seed=1,2', '--out', 'sweep']);
   await until(() => expect(existsSync(place.path('sweep', 'seed=1', 'log.jsonl'))).toBe(true));
   hub.commit(repository, files);
   withCode(0, await sweep);
@@ -127,9 +127,8 @@ it('all runs of a sweep start from one commit', async () => {
 });
 
 it('two ranks download once', async () => {
-  const given = '--data data --device cpu --threads 1 --batch 2 --seq 16 --val-every 0 --sample-every 0'.split(' ');
-  const more = ['--model', repository, '--steps', '2', '--gpus', '2', '--out', 'together'];
-  const { stdout } = withCode(0, await place.finished(['train', ...given, ...more]));
+  const more = ['--threads', '1', '--steps', '2', '--gpus', '2', '--out', 'together'];
+  const { stdout } = withCode(0, await place.finished([...start, ...more]));
   expect(hub.downloads).toHaveLength(1);
   // By rank 0, which shows the progress.
   expect(stdout).toContain(`downloading ${repository}@${commit}`);

@@ -4,23 +4,20 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { inspect } from 'node:util';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { AdamW, type Batches, type ProgramOptions, readRun, train } from '../../src/index.ts';
 import { Random } from '../../src/ops/cases/case-numbers.ts';
 import { recordedValue } from '../../src/options/configuration.ts';
 import { moduleLoader, programOf, root } from '../support/built.ts';
 import { workplace } from '../support/cli.ts';
-import { figuresOf } from '../support/figures.ts';
+import { eventsOf, figuresOf } from '../support/figures.ts';
 import { freePort } from '../support/ranks.ts';
 import { rounds, seed } from '../support/rounds.ts';
 import { noticesOf, tinyRun } from '../support/tiny-run.ts';
 
 const place = workplace();
-let program: string;
-beforeAll(async () => {
-  place.data({ vocabulary: 100 });
-  program = await programOf(`${root}test/support/program-run.ts`);
-});
+place.data({ vocabulary: 100 });
+const program = await programOf(`${root}test/support/program-run.ts`);
 
 /** Starts the program in the folder. @param onTrain is called after each step */
 async function runProgram(options: object, environment = {}, onTrain = (_: () => void) => {}): Promise<number | null> {
@@ -48,9 +45,7 @@ it('killed 10 times and resumed, a run has the bits of an unbroken one', async (
   expect(await runProgram({ ...options, out: 'killed', resume: 'auto' })).toBe(0);
   const figures = figuresOf(place.path('straight'));
   expect(figuresOf(place.path('killed'))).toEqual(figures);
-  const { configuration } = readRun(place.path('killed')).events.find(({ event }) => event === 'run') as never as {
-    configuration: object;
-  };
+  const { configuration } = eventsOf(place.path('killed'), 'run')[0]!;
   const ofProgram = { schedule: 'of the program', optimizer: 'of the program', batches: 'of the program' };
   expect(configuration).toMatchObject({ ...ofProgram, validation: 'of the program' });
   for (const name of ['learningRate', 'warmup', 'weightDecay', 'beta1', 'muonLearningRate']) {

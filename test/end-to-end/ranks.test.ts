@@ -2,20 +2,19 @@
 // gradients travel. Two ranks, and checkpoints that move between numbers of ranks: test/train/runs.slow.test.ts. Failures of ranks:
 // rank-failures.test.ts.
 import { readFileSync, rmSync } from 'node:fs';
-import { beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { writeQuestions } from '../../src/data/shards/multiple-choice.ts';
 import { rankLogPath } from '../../src/runs/paths.ts';
 import { readRun, type Series } from '../../src/runs/reader.ts';
 import { resolveCheckpoint } from '../../src/weights/checkpoint/directory.ts';
 import { type Finished, withCode, workplace } from '../support/cli.ts';
+import { eventsOf } from '../support/figures.ts';
 import { windowedFlags } from '../support/modern-models.ts';
 import { randomQuestions } from '../support/questions.ts';
 import { inRanks, onRankData, rankData, sharedSteps, tinyRanks } from '../support/ranks.ts';
 
 const place = workplace();
-beforeAll(() => {
-  rankData(place);
-});
+rankData(place);
 
 /** With windows, which change what a rank keeps of a step. */
 const run = [
@@ -80,7 +79,7 @@ it('HellaSwag is asked by ranks in turn, with the figures of one', async () => {
   const answer = async (ranks: number) => {
     const line = `train ${tinyRanks.join(' ')} ${asked} --hellaswag questions.bin --out asked-${ranks}`;
     await (ranks === 1 ? place.okHere(line) : inRanks(place, ranks, line));
-    return readRun(place.path(`asked-${ranks}`)).events.find(({ event }) => event === 'hellaswag');
+    return eventsOf(place.path(`asked-${ranks}`), 'hellaswag')[0];
   };
   const answers = [await answer(1), await answer(2)];
   expect(answers[0]).toMatchObject({ questions: 60 });

@@ -3,16 +3,13 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
-import { beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { readRun } from '../../src/runs/reader.ts';
 import { command, tinyModel, workplace } from '../support/cli.ts';
-import { figuresOf } from '../support/figures.ts';
+import { figuresOf, jsonLines } from '../support/figures.ts';
 
 const place = workplace();
-let data: string;
-beforeAll(() => {
-  data = place.data({ train: 9000 });
-});
+const data = place.data({ train: 9000 });
 
 const train = (out: string, ...args: string[]) => [
   ...['train', '--data', data, '--out', out, ...tinyModel, '--sample-every', '0', ...args],
@@ -38,13 +35,7 @@ it('logs every step in order, and the same on stdout with --json', async () => {
   for (const flag of ['--version', '-V']) {
     expect((await run([flag])).stdout).toBe(`${(JSON.parse(stdout.split('\n')[0]!) as { program: string }).program}\n`);
   }
-  const kinds = stdout
-    .trim()
-    .split('\n')
-    .map((line) => {
-      const { event, step } = JSON.parse(line) as { event: string; step?: number };
-      return step === undefined ? event : `${event} ${step}`;
-    });
+  const kinds = jsonLines(stdout).map(({ event, step = '' }) => `${event} ${step}`.trimEnd());
   const [checkpoint, rest] = [kinds.indexOf('checkpoint 2'), kinds.filter((kind) => kind !== 'checkpoint 2')];
   expect(rest).toEqual([
     ...['run', 'val 0', 'train 0', 'train 1', 'val 2', 'train 2', 'train 3', 'val 4', 'checkpoint 4', 'done'],

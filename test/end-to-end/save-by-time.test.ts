@@ -1,26 +1,21 @@
 // Saves by time: a killed run loses seconds, ranks save the same step, old checkpoints make place, and one command starts and
 // continues a run.
 import { rmSync } from 'node:fs';
-import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { checkpointsFolder } from '../../src/runs/paths.ts';
-import { readRun } from '../../src/runs/reader.ts';
 import type { RunEvent } from '../../src/runs/schema.ts';
 import { train } from '../../src/train/train.ts';
 import { listCheckpoints, stepOf, verifyCheckpoint } from '../../src/weights/checkpoint/directory.ts';
 import { tinyModel, workplace } from '../support/cli.ts';
+import { eventsOf } from '../support/figures.ts';
 import { rankData, sharedSteps, tinyRanks } from '../support/ranks.ts';
 import { tinyRun } from '../support/tiny-run.ts';
 import { until } from '../support/until.ts';
 
 const place = workplace();
-beforeAll(() => {
-  rankData(place);
-});
+rankData(place);
 
-const of = <K extends RunEvent['event']>(run: string, kind: K) =>
-  readRun(place.path(run)).events.flatMap((event) =>
-    event.event === kind ? [event as Extract<RunEvent, { event: K }>] : [],
-  );
+const of = <K extends RunEvent['event']>(run: string, kind: K) => eventsOf(place.path(run), kind);
 const curveOf = (run: string) => new Map(of(run, 'train').map(({ step, loss }) => [step, loss]));
 const stepsSaved = (run: string) => listCheckpoints(checkpointsFolder(place.path(run))).map(stepOf);
 const quiet = ['--val-every', '0', '--sample-every', '0'];

@@ -1,15 +1,15 @@
 // train --serve and report as commands: what they say, that viewers change nothing about the run, and that the page stays after
 // the run for as long as they watch.
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { readRun } from '../../src/runs/reader.ts';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { StreamViewer } from '../live/streams.ts';
 import { tinyModel, withCode, workplace } from '../support/cli.ts';
+import { eventsOf, jsonLines } from '../support/figures.ts';
 import { listening, until } from '../support/until.ts';
 
 const place = workplace();
-beforeAll(() => void place.data({ vocabulary: 128 }));
+place.data({ vocabulary: 128 });
 
 const train = (out: string, steps: number, ...more: string[]) => [
   ...['train', '--data', 'data', '--out', out, ...tinyModel, '--seq', '32', '--steps', String(steps)],
@@ -23,8 +23,7 @@ async function serve(args: readonly string[], env: Record<string, string> = {}) 
   return { child, ended, url, said: () => said.stdout, errors: () => said.stderr };
 }
 
-const weights = (out: string) =>
-  readRun(place.path(out)).events.flatMap((event) => (event.event === 'done' ? event.weights : []));
+const weights = (out: string) => eventsOf(place.path(out), 'done').map(({ weights }) => weights);
 
 it('a port in use: one line, before anything is trained', async () => {
   const taken = createServer();
@@ -88,9 +87,8 @@ describe('after the run', () => {
 
   it('Ctrl-C at the moment the run ends closes the page', async () => {
     // Arrives before the command listens for the page's own Ctrl-C, and is delivered after.
-    const hook = place.path('interrupts.mjs');
-    writeFileSync(
-      hook,
+    const hook = place.file(
+      'interrupts.mjs',
       `const write = process.stdout.write.bind(process.stdout);
        process.stdout.write = (text, ...more) => {
          if (String(text).includes('next: ')) process.kill(process.pid, 'SIGINT');
@@ -120,7 +118,7 @@ describe('after the run', () => {
 it('goes with --json, whose output is events alone, and with --resume', () => {
   const first = place.ok(train('json', 20, '--stop-after', '10', '--json', '--serve', '0'));
   expect(first.stderr).toMatch(/^live page: http:\/\/127\.0\.0\.1:\d+\/$/m);
-  for (const line of first.stdout.trimEnd().split('\n')) expect(JSON.parse(line)).toHaveProperty('event');
+  for (const line of jsonLines(first.stdout)) expect(line).toHaveProperty('event');
   const second = place.ok(['train', '--out', 'json', '--resume', '--serve', '0']);
   expect(second.stdout).toMatch(/^live page: /m);
   expect(second.stdout).not.toContain('--serve');
