@@ -79,26 +79,10 @@ describeInChromium('the report', (browser) => {
     for (const key of keys) await page.keyboard.press(key);
     await drawn();
   };
-  const narrow = async () => {
-    await page.setViewportSize({ width: 390, height: 800 });
-    await drawn();
-  };
-  /** The steps at the ends of the plot. */
-  const range = async () =>
-    /steps (\d+) to (\d+)$/
-      .exec((await described())!)!
-      .slice(1)
-      .map(Number) as [number, number];
   /** A place in the plot, as shares of its width and height. */
   const at = async (x: number, y: number) => {
     const box = (await page.locator('#chart').boundingBox())!;
     return [box.x + box.width * x, box.y + box.height * y] as const;
-  };
-  const drag = async (...[from, to]: [number, number][]) => {
-    await page.mouse.move(...(await at(...from!)));
-    await page.mouse.down();
-    await page.mouse.move(...(await at(...to!)), { steps: 4 });
-    await page.mouse.up();
   };
   /** The number of the plot's pixels of a colour and at least that opacity, in the upper part of the plot. */
   const pixels = (color: readonly [number, number, number], opacity = 200, part = 1) =>
@@ -146,7 +130,8 @@ describeInChromium('the report', (browser) => {
     await drawn();
     // A circle of radius 3 has 28 pixels, half of it 14, and the axis runs through it.
     expect(await pixels(blue)).toBeGreaterThan(18);
-    await narrow();
+    await page.setViewportSize({ width: 390, height: 800 });
+    await drawn();
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(390);
     expect(await page.evaluate("document.querySelector('h1').clientWidth")).toBe(366);
     // Only the log scrolls sideways: its lines are not broken.
@@ -157,7 +142,8 @@ describeInChromium('the report', (browser) => {
       "[...document.querySelectorAll('#tables .scrolled')].map((each) => each.scrollWidth - each.clientWidth)";
     expect(await page.evaluate(hidden)).toEqual([0, 0]);
     // A long name keeps its validation beside it, and no name of an option is broken.
-    await narrow();
+    await page.setViewportSize({ width: 390, height: 800 });
+    await drawn();
     const legend = "[...document.querySelectorAll('#legend button')].map((one) => one.getBoundingClientRect().top)";
     const [run, validation] = (await page.evaluate(legend)) as [number, number];
     expect(validation).toBeCloseTo(run, 0);
@@ -177,7 +163,8 @@ describeInChromium('the report', (browser) => {
 
   it('six ranked runs on a narrow page: the legend in two columns, each run next to its validation, the difference when asked for, inside the tooltip', async () => {
     await open('six.html');
-    await narrow();
+    await page.setViewportSize({ width: 390, height: 800 });
+    await drawn();
     const tops = "[...document.querySelectorAll('#legend button')].map((one) => one.offsetTop)";
     expect(new Set((await page.evaluate(tops)) as number[]).size).toBe(6);
     await page.mouse.move(...(await at(0.5, 0.5)));
@@ -219,7 +206,8 @@ describeInChromium('the report', (browser) => {
     expect(await described()).toBe('validation loss (nats per token), steps 1 to 100');
     await press('1', 's');
     expect(await upper()).toBe(drawnTogether);
-    await narrow();
+    await page.setViewportSize({ width: 390, height: 800 });
+    await drawn();
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(390);
     const sides = "[...document.querySelectorAll('.controls button')].map((one) => one.getBoundingClientRect().right)";
     expect(Math.max(...((await page.evaluate(sides)) as number[]))).toBeLessThanOrEqual(390);
@@ -227,15 +215,18 @@ describeInChromium('the report', (browser) => {
 
   it('zoom: drag, wheel, buttons, double click', async () => {
     await open('two.html');
-    await drag([0.3, 0.5], [0.6, 0.52]);
+    await page.mouse.move(...(await at(0.3, 0.5)));
+    await page.mouse.down();
+    await page.mouse.move(...(await at(0.6, 0.52)), { steps: 4 });
+    await page.mouse.up();
     await drawn();
-    const [from, to] = await range();
+    const [, from, to] = /steps (\d+) to (\d+)$/.exec((await described())!)!.map(Number);
     expect(from).toBeGreaterThan(90);
     expect(to).toBeLessThan(260);
     await page.mouse.wheel(0, -200);
     await drawn();
-    const [nearFrom, nearTo] = await range();
-    expect(nearTo - nearFrom).toBeLessThan(to - from);
+    const [, nearFrom, nearTo] = /steps (\d+) to (\d+)$/.exec((await described())!)!.map(Number);
+    expect(nearTo! - nearFrom!).toBeLessThan(to! - from!);
     await page.mouse.dblclick(...(await at(0.5, 0.5)));
     await drawn();
     expect(await described()).toMatch(/steps 4 to 400$/);
@@ -243,7 +234,10 @@ describeInChromium('the report', (browser) => {
     await drawn();
     expect(await described()).toMatch(/steps 103 to 301$/);
     await page.keyboard.down('Shift');
-    await drag([0.3, 0.5], [0.6, 0.5]);
+    await page.mouse.move(...(await at(0.3, 0.5)));
+    await page.mouse.down();
+    await page.mouse.move(...(await at(0.6, 0.5)), { steps: 4 });
+    await page.mouse.up();
     await page.keyboard.up('Shift');
     await drawn();
     expect(await described()).toMatch(/steps 4\d to 23\d$/);
@@ -261,7 +255,7 @@ describeInChromium('the report', (browser) => {
     }
     await send('touchEnd');
     await drawn();
-    const [from, to] = await range();
+    const [, from, to] = /steps (\d+) to (\d+)$/.exec((await described())!)!.map(Number);
     expect(from).toBeGreaterThan(90);
     expect(to).toBeLessThan(260);
   });
