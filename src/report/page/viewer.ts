@@ -24,13 +24,16 @@ let data: Figure = {
   ...{ tokensPerStep: undefined, tables: [], sources: [], facts: [], run: undefined },
 };
 let lines = new FigureLines(data);
-/** The section of the initial view. */
-const home = () => ({ from: data.axis.first, to: data.axis.last || 1 });
+/** Last position on the horizontal axis; the view ends there at the latest. */
+let last = 1;
+let home = { from: 0, to: 1 };
+/** The smoothing weight of the initial view; it grows with the number of steps. */
+let light = lines.lightSmoothing;
 /** The smoothing weights through which the key `s` cycles. */
 const smoothings = [0, 0.6, 0.9, 0.97];
 
 const state: State = {
-  ...{ ...plainChoice, ...home(), series: 'loss', smoothing: lines.lightSmoothing },
+  ...{ ...plainChoice, ...home, series: 'loss', smoothing: light },
   ...{ range: undefined, cursor: undefined },
 };
 
@@ -131,7 +134,6 @@ function showTooltip(): void {
 
 /** Shows the section from `from` to `to`, moved or cut to fit into the axis. */
 function look(from: number, to: number): void {
-  const { last } = lines;
   const least = data.axis.unit === undefined ? 2 : last / 10_000;
   const length = Math.min(Math.max(to - from, least), last);
   const start = Math.min(Math.max((from + to) / 2 - length / 2, 0), last - length);
@@ -145,10 +147,10 @@ function zoom(factor: number, around = state.cursor ?? (state.from + state.to) /
 }
 
 /** Shows all steps, including the first percent that the initial view leaves out. */
-const showEverything = () => change({ from: 0, to: home().to, range: undefined });
+const showEverything = () => change({ from: 0, to: home.to, range: undefined });
 
 function reset(): void {
-  change({ ...home(), range: undefined });
+  change({ ...home, range: undefined });
 }
 
 /** Moves the cursor to a step and announces its values to screen readers. The view moves if the step is outside. */
@@ -249,12 +251,15 @@ export function showFigure(next: Figure): void {
 
 /** Shows new points of the displayed curves. If the view was the initial one, it grows with the run. */
 export function showPoints(next: Figure): void {
-  const isWhole = state.from === home().from && state.to === home().to;
-  const isLight = state.smoothing === lines.lightSmoothing;
+  const isWhole = state.from === home.from && state.to === home.to;
+  const isLight = state.smoothing === light;
   data = next;
   lines = new FigureLines(data);
-  if (isWhole) Object.assign(state, home());
-  if (isLight) state.smoothing = lines.lightSmoothing;
+  last = lines.last;
+  home = { from: data.axis.first, to: data.axis.last || 1 };
+  if (isWhole) Object.assign(state, home);
+  light = lines.lightSmoothing;
+  if (isLight) state.smoothing = light;
   show();
 }
 
