@@ -116,8 +116,7 @@ struct Argument<T *> {
   // Writes 1 if the elements are integers, else 0; then the elements as doubles.
   void write(FILE *output) const {
 #ifdef GPT2_PROGRAM
-    const void *first;
-    if (!gpt2_emulator::is_written(get(), bytes, &first)) {
+    if (const void *first = gpt2_emulator::first_unwritten(get(), bytes)) {
       char text[200];
       snprintf(text, sizeof text, "no kernel wrote %s[%td]", name, static_cast<const Element *>(first) - get());
       gpt2_emulator::report(text, nullptr);

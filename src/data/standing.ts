@@ -73,7 +73,10 @@ export function replaceDataset(
     throw gpt2Error`${path} belongs to no data set and is not replaced: move it, or name another folder${onCommandLine(' with --out')}`;
   writingTo(folder, () => {
     makeFolder(folder);
-    const leftovers = readdirSync(folder).filter((name) => /\.(bin|json)\.\d+\.tmp$/.test(name));
+    const leftovers = readdirSync(folder).filter((name) => {
+      const file = /^(.*)\.\d+\.tmp$/.exec(name)?.[1];
+      return file !== undefined && (file === datasetFile || file === tokenizerFile || roleOfName(file).length > 0);
+    });
     for (const name of [datasetFile, ...replaced, ...leftovers]) rmSync(join(folder, name), { force: true });
   });
   const dataset = putShards();

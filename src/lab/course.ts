@@ -29,7 +29,7 @@ export interface CheckedExercise {
 
 /** Copies the exercises to `folder`. @throws Gpt2Error if `folder` exists, or cannot be made */
 export function startCourse(folder: string): void {
-  explained(`cannot start the course in ${folder}`, 'name another folder', () => {
+  explained(`cannot start the course in ${folder}`, 'name another one', () => {
     if (existsSync(folder)) throw new Error('it exists, and nothing is overwritten');
     makeFolder(dirname(folder));
     cpSync(exercises, folder, { recursive: true });

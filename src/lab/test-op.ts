@@ -32,7 +32,10 @@ export const sizesText = (sizes: Readonly<Record<string, number>>): string =>
     .map(([name, size]) => `${name} ${Number.isInteger(size) ? size : Number(size.toPrecision(4))}`)
     .join(', ');
 
-/** Tests an op, size by size. Only the op's first wrong tensor gets a map of the wrong elements. @param once calls it once per size */
+/**
+ * Tests an op, size by size. Only the op's first wrong tensor gets a map of the wrong elements.
+ * @param once calls the op once per size, because a tool such as compute-sanitizer slows kernels
+ */
 export async function* testOp(
   device: Device,
   cases: OpCases,

@@ -66,6 +66,7 @@ export class Communicator {
     device.own(this);
   }
 
+  /** Rows of `reduceScatter`'s output: one per rank, which the caller adds, or 1 row that is already the sum over ranks. */
   get parts(): number {
     return this.description.parts;
   }

@@ -145,7 +145,7 @@ export const shortValue = (field: string, value: unknown): unknown =>
 type Mismatch = { readonly field: string; readonly run: unknown; readonly reference: unknown };
 
 /**
- * The fields in which a run's configuration differs from a reference's. Fields of validation are ignored (see `unlike`). So is the preset
+ * The fields in which a run's configuration differs from a reference's. Fields of validation are ignored (`unlike` in report/measured.ts). So is the preset
  * name of a new model, because its sizes are separate fields; a path to trained weights is compared. An option that is newer than the
  * reference, such as the optimizer, counts in the reference as its default.
  */

@@ -29,7 +29,7 @@ export const toFp16 = (values: Float32Array): Uint16Array => rounded(values, fp1
 
 /** fp32 to E4M3, rounded to nearest, ties to even; numbers over 448, the largest of E4M3, become 448. */
 export const toE4m3 = (values: ArrayLike<number>): Uint8Array =>
-  rounded(Float32Array.from(values), e4m3, new Uint8Array(values.length));
+  rounded(values instanceof Float32Array ? values : Float32Array.from(values), e4m3, new Uint8Array(values.length));
 
 function rounded<A extends Uint16Array | Uint8Array>(values: Float32Array, format: typeof fp16, into: A): A {
   const { width, fraction, bias, most, nan } = format;
@@ -41,7 +41,7 @@ function rounded<A extends Uint16Array | Uint8Array>(values: Float32Array, forma
   for (let index = 0; index < words.length; index++) {
     const [word, size] = [words[index]!, words[index]! & 0x7fffffff];
     const sign = (word >>> (32 - width)) & (1 << (width - 1));
-    if (size > 0x7f800000) into[index] = nan;
+    if (size > 0x7f800000) into[index] = width === 16 ? sign | nan : nan;
     else if (size < leastNormal)
       into[index] = sign | roundedToEven(Math.abs(values[index]!) * 2 ** (bias - 1 + fraction));
     else into[index] = sign | Math.min((size + offset + ((size >>> more) & 1)) >>> more, most);
@@ -65,11 +65,11 @@ const tableOf = ({ width, fraction, bias, most, limit }: typeof fp16) =>
   });
 
 const halves = lazily(() => tableOf(fp16));
-const eighths = tableOf(e4m3);
+const quarters = tableOf(e4m3);
 
 export function fromFp16(values: Uint16Array): Float32Array {
   const table = halves();
   return new Float32Array(values).map((bits) => table[bits]!);
 }
 
-export const fromE4m3 = (values: Uint8Array): Float32Array => new Float32Array(values).map((bits) => eighths[bits]!);
+export const fromE4m3 = (values: Uint8Array): Float32Array => new Float32Array(values).map((bits) => quarters[bits]!);

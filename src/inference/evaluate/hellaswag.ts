@@ -146,7 +146,7 @@ export async function completionLosses(model: Model, { questions, rows }: Hellas
   }
   // Each sum was computed on one rank and is 0 on all others. Send the sums as text, because JSON has no NaN.
   const ofRank = sums.map((each) => each.map(String));
-  const ofRanks = await gather(options, ofRank);
+  const ofRanks = await gather(ranks, signal?.aborted ? null : ofRank);
   const sumOf = (question: number, completion: number) =>
     ofRanks.reduce((sum, theirs) => sum + Number(theirs[question]![completion]), 0);
   return sums.map((each, question) => each.map((_, completion) => sumOf(question, completion)));

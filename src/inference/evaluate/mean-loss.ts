@@ -29,14 +29,14 @@ export async function meanLoss(model: Model, sizes: Sizes, nextBatch: () => Batc
   checkArguments({ model });
   checkGiven(sizes, { batch: whole(1), sequence: whole(1), batches: whole(1) }, {});
   checkArguments({ nextBatch });
-  const { sum, targets } = await summedLoss(model, sizes, nextBatch);
+  const { sum, targets } = (await summedLoss(model, sizes, nextBatch))!;
   if (targets === 0) throw gpt2Error`the batches have no target to predict: all are -1`;
   return sum / targets;
 }
 
 /**
  * The sum of all losses in nats, and the number of targets that are not -1. The sum is in double, so its rounding is negligible,
- * and sums over some of the batches can be added. Once `signal` is aborted, leaves out the batches that remain.
+ * and sums over some of the batches can be added. Null if `signal` is aborted before the last batch.
  * @throws ShapeError as `meanLoss`
  */
 export async function summedLoss(
@@ -44,11 +44,12 @@ export async function summedLoss(
   { batch: B, sequence: T, batches }: Sizes,
   nextBatch: () => Batch,
   signal?: AbortSignal,
-): Promise<{ sum: number; targets: number }> {
+): Promise<{ sum: number; targets: number } | null> {
   const activations = model.activations.at(B, T);
   const values = new Float32Array(B * T);
   let [sum, targets] = [0, 0];
-  for (let index = 0; index < batches && !signal?.aborted; index++) {
+  for (let index = 0; index < batches; index++) {
+    if (signal?.aborted) return null;
     targets += await runBatch(model, activations, nextBatch, values);
     for (const loss of values) sum += loss;
   }
@@ -125,10 +126,9 @@ export interface SequenceLosses {
   readonly losses: Float64Array;
 }
 
-/** The values of all ranks. @throws InterruptedError, on every rank, if the signal is aborted on any rank */
-export async function gather<V>({ ranks, signal }: WorkOptions, value: V): Promise<V[]> {
-  const sent = signal?.aborted ? null : value;
-  const all = ranks ? await ranks.allGather(sent) : [sent];
+/** The values of all ranks. `value`: null if this rank was stopped before it had one. @throws InterruptedError on every rank if one is null */
+export async function gather<V>(ranks: Ranks | undefined, value: V | null): Promise<V[]> {
+  const all = ranks ? await ranks.allGather(value) : [value];
   if (all.every((each) => each !== null)) return all;
   throw new InterruptedError('stopped before all losses were computed');
 }
@@ -136,18 +136,18 @@ export async function gather<V>({ ranks, signal }: WorkOptions, value: V): Promi
 /**
  * The loss of each sequence of a set, and their mean. Neither depends on how sequences are divided into batches and between ranks:
  * each sequence is summed alone, in double, and the sums are added in the order of the set.
- * @throws InterruptedError as `gather`; ShapeError if a sequence does not fit
+ * @throws InterruptedError, on every rank, if any rank's `signal` is aborted; ShapeError if a sequence does not fit
  */
 export async function sequenceLosses(
   model: Model,
   set: SequenceSet,
   options: SequenceOptions,
 ): Promise<SequenceLosses> {
-  const { lengths } = options;
+  const { lengths, ranks, signal } = options;
   const ofRank = await lossesOfRank(model, set, options);
   // Send losses as base64: JSON lacks NaN, and needs many characters for all digits of a double.
   const encoded = Buffer.from(ofRank.losses.buffer).toString('base64');
-  const all = await gather(options, { ...ofRank, losses: encoded });
+  const all = await gather(ranks, signal?.aborted ? null : { ...ofRank, losses: encoded });
   const decoded = (text: string) => new Float64Array(Uint8Array.from(Buffer.from(text, 'base64')).buffer);
   const losses = Float64Array.from(all.flatMap(({ losses }) => [...decoded(losses)]));
   const mean = meanOf(losses);

@@ -6,7 +6,7 @@ import type { Tile } from '../tiles.ts';
 
 export const byId = <T extends HTMLElement = HTMLElement>(id: string): T => document.getElementById(id) as T;
 
-/** The value of a colour variable of page.css for a canvas, which does not know light-dark(). */
+/** The value of a variable of page.css that is light-dark(#…, #…), for a canvas, which does not know light-dark(). */
 export const colorOf = (name: string): string =>
   getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).match(/#\w+/g)![isDark() ? 1 : 0]!;
 

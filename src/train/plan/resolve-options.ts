@@ -42,12 +42,16 @@ import type { ProgramParts } from './program-parts.ts';
 import { mergeRun, mergeUnverified, type Resumed } from './resume.ts';
 
 /** A run's options, and the model and files that the options name, before data and device are opened. */
-export interface Resolved extends Pick<Required<Resumed>, 'checkpoint' | 'changes'> {
+export interface Resolved {
   readonly options: ResolvedOptions;
   readonly deviceOptions: DeviceOptions;
   readonly config: ModelConfig;
   readonly parts: ProgramParts;
   readonly optimizer: OptimizerChoice;
+  /** The checkpoint from which a resumed run continues. */
+  readonly checkpoint: Resumed['checkpoint'];
+  /** Notices about options whose values differ from the values in the resumed run. */
+  readonly changes: readonly string[];
   /** Undefined if unknown; tokens then cannot be decoded to text. */
   readonly tokenizer: Tokenizer | undefined;
   /** Weights that the run starts from; undefined for random weights. */

@@ -86,9 +86,13 @@ async function meanOfBatches({ trained, ranks }: Run, validation: ValidationBatc
   const [rounds, more] = [Math.floor(batches / different), batches % different];
   const first = await sumOf(more);
   const rest = await sumOf(rounds > 0 ? different - more : 0);
-  const ofRank = (name: 'sum' | 'targets') => (rounds + 1) * first[name] + rounds * rest[name];
-  // Send the sum as text, because JSON has no NaN.
-  const all = await gather({ ranks, signal }, { sum: String(ofRank('sum')), targets: ofRank('targets') });
+  const ofRank = first &&
+    rest && {
+      // As text, because JSON has no NaN.
+      sum: String((rounds + 1) * first.sum + rounds * rest.sum),
+      targets: (rounds + 1) * first.targets + rounds * rest.targets,
+    };
+  const all = await gather(ranks, ofRank);
   const parts = all.slice(0, validation.ranks);
   const tokens = parts.reduce((sum, { targets }) => sum + targets, 0);
   if (tokens === 0) throw gpt2Error`the validation has no target to predict: all are -1`;

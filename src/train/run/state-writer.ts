@@ -33,7 +33,7 @@ interface Save {
   readonly timed: boolean;
 }
 
-/** The fields of a run from which a checkpoint is made. */
+/** The fields of a run that its saves need. */
 export type SavedRun = Pick<Run, 'options' | 'tokenizer' | 'ranks' | 'data' | 'trained' | 'folder'>;
 
 export function stateWriterOf({ options, tokenizer, data, trained, folder }: SavedRun, notice: (text: string) => void) {

@@ -59,7 +59,7 @@ const configSchema = z.preprocess(
   }),
 );
 
-/** Further fields that change logits of transformers (5.18), with the values for GPT-2. No other field does. */
+/** Further fields that change logits of transformers (5.18), with the values for GPT-2. No other field of a GPT-2 does. */
 const valuesOf = (config: Config): Readonly<Record<string, readonly unknown[]>> => ({
   activation_function: ['gelu_new', 'gelu_pytorch_tanh'],
   layer_norm_epsilon: [1e-5],

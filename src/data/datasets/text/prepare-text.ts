@@ -141,12 +141,14 @@ async function encodeAll(
     for await (const chunk of chunksOf(inputs, encoding, { onRead, spare: pool.spare })) {
       const bytes = read;
       read = 0;
-      const key = keyOf(chunk, encoding);
-      fingerprint.update(key);
       const path = folder && partPath(folder, chunk.index);
-      if (path) parts.push(path);
-      const text = Buffer.from(chunk.bytes.buffer, 0, chunk.bytes.length);
-      if (!isMark && text.includes(endMark)) marks += text.toString('latin1').split(endMark).length - 1;
+      const key = path ? keyOf(chunk, encoding) : Buffer.alloc(0);
+      if (path) {
+        parts.push(path);
+        fingerprint.update(key);
+        const text = Buffer.from(chunk.bytes.buffer, 0, chunk.bytes.length);
+        if (!isMark && text.includes(endMark)) marks += text.toString('latin1').split(endMark).length - 1;
+      }
       if (path && hasPart(path, key)) {
         pool.spare.push(chunk.bytes.buffer);
         onEncoded(bytes);
