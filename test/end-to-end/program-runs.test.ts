@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { inspect } from 'node:util';
-import { describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { AdamW, type Batches, type ProgramOptions, readRun, train } from '../../src/index.ts';
 import { Random } from '../../src/ops/cases/case-numbers.ts';
 import { recordedValue } from '../../src/options/configuration.ts';
@@ -16,8 +16,11 @@ import { rounds, seed } from '../support/rounds.ts';
 import { noticesOf, tinyRun } from '../support/tiny-run.ts';
 
 const place = workplace();
-place.data({ vocabulary: 100 });
-const program = await programOf(`${root}test/support/program-run.ts`);
+let program: string;
+beforeAll(async () => {
+  place.data({ vocabulary: 100 });
+  program = await programOf(`${root}test/support/program-run.ts`);
+});
 
 /** Starts the program in the folder. @param onTrain is called after each step */
 async function runProgram(options: object, environment = {}, onTrain = (_: () => void) => {}): Promise<number | null> {

@@ -246,6 +246,8 @@ it('rounds to fp16 as the nearest even does, and refuses what is over its range'
     ...[0x3c00, 0x3c00, 0x3c02, 0xc000, 0x7bff, 0x0400, 0x0001, 0x0000, 0x0002, 0x0200],
     ...[0xfc00, 0x7e00, 0x8000],
   ]);
+  const negative = new Float32Array(Uint32Array.of(0xffc00000).buffer);
+  expect([...toFp16(negative)], 'a NaN with a sign').toEqual([0xfe00]);
   // Every fp16 number comes back.
   const all = Uint16Array.from({ length: 0x7c01 }, (_, index) => index);
   expect(new Uint16Array(encodeWeights(fromFp16(all), 'fp16').buffer)).toEqual(all);

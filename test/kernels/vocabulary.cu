@@ -165,9 +165,11 @@ TEST(groups) {
   const cg::thread_group any = cg::tiled_partition(cg::thread_group(block), 4);
   IS(any.size() * 100 + any.thread_rank(), 400 + i % 4); IS(tile.meta_group_rank() * 10 + tile.meta_group_size(), i / 8 * 10 + 4);
   const int sum = sum_of(block, shared, i), sum4 = sum_of(any, shared + i / 4 * 4, i);
+  IS(cg::this_grid().thread_rank(), i); IS(cg::this_grid().size(), 32);
   if (i == 0) IS(sum, 496);
   if (i % 4 == 0) IS(sum4, 4 * i + 6);
   IS(cg::reduce(tile, i, cg::plus<int>()), i / 8 * 64 + 28); IS(cg::reduce(warp, i, cg::greater<int>()), 31);
+  IS(cg::reduce(tile, float(i) / 2, cg::plus<float>()), i / 8 * 32 + 14);
   IS(cg::inclusive_scan(tile, 2), i % 8 * 2 + 2); IS(cg::exclusive_scan(warp, i, cg::plus<int>()), i * (i - 1) / 2);
   IS(cg::inclusive_scan(warp, 31 - i, cg::less<int>()), 31 - i); IS(tile.match_any(i / 2), 3u << i % 8 / 2 * 2);
   IS(tile.shfl_xor(make_uint4(i, 0, 0, 40 + i), 1).w, 40 + (i ^ 1));

@@ -12,7 +12,9 @@ const files = readdirSync(source, { recursive: true, encoding: 'utf8' }).filter(
 const imported = new Map(
   files.map((file) => {
     const names = [...readFileSync(join(source, file), 'utf8').matchAll(/(?:from|import\(?) ?'(\.[^']+)'/g)];
-    return [file, names.map(([, name]) => join(dirname(file), name!)).filter((name) => files.includes(name))] as const;
+    const targets = names.map(([, name]) => join(dirname(file), name!));
+    // Of files outside src, commands import none.
+    return [file, targets.filter((name) => files.includes(name) || file.startsWith('commands'))] as const;
   }),
 );
 /** The folder of src that a file is in; its own name for index.ts, program.ts and cli.ts. */
