@@ -107,7 +107,9 @@ void Loopback::Connection::refuse(const std::string &what) {
   throw Failure{GPT2_RANK_ERROR, "rank " + std::to_string(rank_) + " " + what, rank_};
 }
 
-Loopback::~Loopback() {
+Loopback::~Loopback() { close_all(); }
+
+void Loopback::close_all() {
   for (const int socket : sockets_) {
     if (socket >= 0) close(socket);
   }
@@ -136,16 +138,17 @@ Loopback::Id Loopback::open(gpt2_context &context) {
   return id;
 }
 
-Loopback::Loopback(int rank, int ranks, int timeout)
-    : rank_(rank), ranks_(ranks), timeout_(timeout), sockets_(static_cast<size_t>(rank == 0 ? ranks : 1), -1) {}
-
-// Delegates to a constructor, so that the destructor closes the sockets if joining fails.
 Loopback::Loopback(gpt2_context &context, const Id &id, int rank, int ranks, int timeout_milliseconds)
-    : Loopback(rank, ranks, timeout_milliseconds) {
+    : rank_(rank), ranks_(ranks), timeout_(timeout_milliseconds), sockets_(static_cast<size_t>(rank == 0 ? ranks : 1), -1) {
   if (rank == 0 && context.listener < 0) {
     throw Failure{GPT2_INVALID_ARGUMENT, "expected gpt2_communicator_id to be called first, with the same context"};
   }
-  rank == 0 ? accept_ranks(context.listener, id) : connect_to_root(id);
+  try {
+    rank == 0 ? accept_ranks(context.listener, id) : connect_to_root(id);
+  } catch (...) {
+    close_all();
+    throw;
+  }
 }
 
 // Accepts a connection from every other rank; closes connections that do not send the secret.

@@ -56,9 +56,9 @@ class Loopback {
   void abandon() const;
 
  private:
-  Loopback(int rank, int ranks, int timeout);
   void accept_ranks(int listener, const Id &);
   void connect_to_root(const Id &);
+  void close_all();
 
   int rank_, ranks_;
   int timeout_;  // milliseconds
