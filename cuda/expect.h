@@ -34,7 +34,7 @@ struct Free {
   void operator()(void *memory) const { cudaFree(memory); }
 };
 
-// Ends the program because the test case does not fit a parameter. _Exit skips reports of memory that is not freed.
+// Ends the program because a value of the test case is none that a parameter of the function can have. _Exit skips leak reports.
 template <class... Values>
 [[noreturn]] void refuse(const char *format, Values... values) {
   fprintf(stderr, format, values...);

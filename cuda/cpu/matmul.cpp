@@ -90,7 +90,7 @@ struct Product {
   const int M, N, K;
   const Engine &engine = *task.engine;
   const int block_k = ceil_divide(ceil_divide(K, ceil_divide(K, engine.block_k)), 32) * 32;
-  // Floats that tile_n shared columns of B take as bf16: `line` for one k, `panel` for block_k.
+  // Sizes, in floats, of tile_n columns of B in bf16, two in each float: `line` for one k, `panel` for block_k values of k.
   const int line = engine.tile_n / 2;
   const int64_t panel = static_cast<int64_t>(line) * block_k;
   float *const panels = task.scratch + task.pool.threads() * PRODUCT_FLOATS;

@@ -6,7 +6,7 @@
 #if __has_include(<bits/c++config.h>)
 #include <bits/c++config.h>
 #undef _GLIBCXX_USE_STD_SPEC_FUNCS
-// std::min and std::max: with nvcc, <cmath> declares them through its special functions.
+// For std::min and std::max, which nvcc's <cmath> declares through its special functions.
 #include <bits/stl_algobase.h>
 #endif
 

@@ -61,7 +61,7 @@ __device__ __forceinline__ void load_b_transposed(uint32_t (&r)[4], uint32_t sha
   load_matrices_transposed(r, shared + (line + lane % 16) * Shape<HS>::line_bytes + (column + lane / 16 * 8) * 2);
 }
 
-// result[g] += a[g] * b for each group g of 16 lines; b has 16 columns, from column 16 j of the result on.
+// result[g] += a[g] * b for each group g of 16 rows. The 16 columns of b are columns 16 j to 16 j + 15 of the result.
 template <int GROUPS, int COUNT>
 __device__ __forceinline__ void multiply_groups(float (&result)[GROUPS][COUNT][4], const uint32_t (&a)[GROUPS][4],
                                                 const uint32_t (&b)[4], int j) {

@@ -30,7 +30,7 @@ export function knownAs(option: Option, names: readonly string[]): Option {
   return option;
 }
 
-/** The option that a typed flag probably means. Its flag, its name in config.json and in other programs count, without case and - or _. */
+/** The option that a typed flag probably means, by its flag, its name in config.json or in other programs; ignores case, - and _. */
 export const optionMeant = (flag: string, options: readonly Option[]): Option | undefined =>
   options.find((option) =>
     [option.long!, ...(otherNames.get(option) ?? [])].some((name) => plain(name) === plain(flag)),

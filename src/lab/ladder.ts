@@ -94,7 +94,7 @@ export interface LadderOptions {
 
 /**
  * Trains on random tokens with each set of kernels of `ladderOf`, and yields the median time of a step.
- * @throws Gpt2Error as `bench`; UsageError for an unknown chapter
+ * @throws Gpt2Error where `bench` throws it; UsageError if the course has no such chapter
  */
 export async function* climb(options: LadderOptions): AsyncGenerator<MeasuredStep> {
   const { training, steps, chapters: climbed, onStart } = options;

@@ -89,7 +89,7 @@ const { cuda } = settings;
 /** The recorded step of a GPU, in words: "d12 with a batch of 8 x 1024". */
 export const gpuStep = `${cuda.name} with a batch of ${cuda.batch} x ${cuda.sequence}`;
 
-/** Records the calls of a GPU's step without a GPU and without memory for tensors: only shapes, dtypes and sizes. */
+/** Records the calls of a GPU's step on a machine without a GPU. The tensors have shapes and dtypes, but no memory. */
 export async function callsWithoutGpu(dtype: Dtype): Promise<{ readonly device: Device; readonly calls: Calls }> {
   const { config, batch, sequence } = cuda;
   const device = absentDevice({ kind: 'cuda', dtype });

@@ -9,7 +9,7 @@ import type { Job } from './messages.ts';
 import { jobsOf, type LabOptions, testJobs } from './test-kernels.ts';
 import type { TestedSize } from './test-op.ts';
 
-/** Files whose changes start a round: sources, headers and cards. The history file does not count, because a round writes it. */
+/** Files whose changes start a new test: sources, headers and cards. The history file does not count, because the test writes it. */
 const watched = /\.(cuh?|h|ts|mjs)$/;
 /** Delay after a change, because editors write a file in several steps. */
 const quietMilliseconds = 30;

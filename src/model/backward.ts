@@ -1,5 +1,5 @@
-// The backward pass: forward.ts in reverse. `dresidual` is the gradient of the residual stream. Backward of the norm before attention, or
-// before the MLP, adds the gradient of this branch to `dresidual`. The operands' layouts (operands.ts) decide which matmuls are in FP8.
+// The backward pass: forward.ts in reverse. `dresidual` is the gradient of the residual stream. A branch (attention or the MLP) begins with
+// a norm, whose backward adds the branch's gradient to `dresidual`. The operands' layouts (operands.ts) decide which matmuls are in FP8.
 import type { Tensor } from '../native/tensor.ts';
 import { attentionBackward, embeddingBackward } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';

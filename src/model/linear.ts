@@ -48,7 +48,7 @@ export function linearForward(device: Device, args: LinearForward): void {
 }
 
 interface LinearBackwardInput {
-  /** The result [N,C] in plain layout. If it is the gradient of an activation's input, in FP8: rowwise and columnwise. */
+  /** The result [N,C]: in plain layout or, if it is the gradient of an activation's input, as a rowwise and a columnwise copy in FP8. */
   readonly din: Operand;
   readonly dout: Operand;
   readonly weight: Tensor;

@@ -66,7 +66,7 @@ export const reserveOf = ({ description }: Device): number => (description.libra
 /** Bytes that must be free on the device for a memory plan. */
 export const neededFor = (device: Device, plan: MemoryPlan): number => totalOf(plan) + reserveOf(device);
 
-/** Bytes of device memory that inference needs, by name: measured by creating the model on a stand-in for the device. */
+/** Bytes of device memory that inference needs, by the names of allocations. Creates the model on a device that only counts bytes. */
 export function inferencePlan(
   device: Device,
   config: ModelConfig,

@@ -44,7 +44,7 @@ export class Sharding {
     this.#gathered = allocateShared(communicator, 'gathering', 'fp32', [largest]);
   }
 
-  /** This rank's share of a bucket, in elements: size, start in an undivided arena, and start in this rank's part of a divided copy. */
+  /** This rank's share of a bucket, in elements: its size, and its start in an arena of all ranks and in one of this rank's shares alone. */
   partOf(bucket: Bucket): { readonly count: number; readonly inArena: number; readonly inParts: number } {
     const { rank, ranks } = this.communicator;
     const count = bucket.count / ranks;

@@ -147,7 +147,7 @@ export function absentIn({ op, when }: OpVariant): string[] {
 
 export const isWritten = ({ access }: TensorContract): boolean => access !== 'read';
 
-/** Bytes that a call moves if each input is read once and each output written once. Tensors in the same memory count once. */
+/** Bytes that a call moves if each input is read once and each output written once. Of two inputs, or outputs, in one memory only one counts. */
 export function bytesMoved(device: Device, op: OpContract, args: NativeArguments): number {
   const count = ({ shape, columns }: TensorContract) => {
     const accessed = columns === undefined ? shape : shape.with(-1, columns);

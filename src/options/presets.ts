@@ -1,4 +1,4 @@
-// The presets of `train`: ready-made runs as options of the table, which --config and flags override. `gpt2 presets` lists them.
+// The presets of `train`: ready-made runs, that is, values of options, which --config and flags override. `gpt2 presets` lists them.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { referenceFolder } from '../base/package-root.ts';

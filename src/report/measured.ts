@@ -18,8 +18,8 @@ export function bitsPerByte(run: Measured): number | undefined {
 }
 
 /**
- * The loss series ('train', 'val') in which two runs cannot be compared. Fields that a reference lacks count as equal.
- * @returns `otherText`: series on different data or vocabularies. `leftOut`: the same, and 'val' if the validated tokens differ.
+ * The loss series ('train', 'val') in which two runs cannot be compared. A field that a recorded reference lacks counts as equal.
+ * @returns `otherText`: series on different data or vocabularies. `leftOut`: these, and 'val' if the validated tokens differ.
  */
 export function unlike(one: Measured, other: Measured) {
   const [ours, theirs] = [factsOf(one, other), factsOf(other, one)];

@@ -96,7 +96,7 @@ function contentOf(path: string, isOwn: (path: string) => boolean) {
   return lookAt(path, () => isOwn(path)) ? 'ours' : 'foreign';
 }
 
-/** Whether a file begins like every line of a run's log. */
+/** Whether a file begins with the characters with which each line of a run's log begins. */
 function isLog(path: string): boolean {
   const beginning = '{"event":';
   const read = Buffer.alloc(beginning.length);

@@ -138,7 +138,7 @@ class Memory {
     std::vector<Copy> pending;
     size_t groups = 0;
   };
-  // A write to bytes that another thread wrote, without an order between the writes; `bytes`: the old values. A race if these change.
+  // A write to bytes that another thread wrote, without an order between the writes. A race if the write changes `bytes`, the old values.
   struct Suspect {
     uintptr_t address = 0;
     uint64_t before = 0, now = 0;
@@ -194,7 +194,7 @@ class Memory {
   Heap *heap_ = nullptr;
   Defects *defects_ = nullptr;
   uint64_t moment_ = 1, now_ = 0;
-  // Shadow words with the first moment of the launch (or after its last grid barrier), of the block, and after the block's last barrier.
+  // A shadow word below one of these is older than the launch (or its last grid barrier), the block, or the block's last barrier.
   uint64_t launch_first_ = 0, block_first_ = 0, phase_first_ = 0;
   std::vector<void *> freed_;
   Suspect suspect_;

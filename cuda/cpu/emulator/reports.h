@@ -17,7 +17,7 @@ struct Defect {
   std::string text{};
   // Code addresses after the access or operation, and after the access of a second thread, or NULL.
   const void *caller = nullptr, *other = nullptr;
-  // For a race in shared memory: the access after which a __syncthreads is missing. after_earlier: on the earlier line.
+  // For a race in shared memory: the access after which a __syncthreads is missing. after_earlier: the access whose line is first.
   enum class Barrier : uint8_t { unknown, after_this, after_other, after_earlier };
   Barrier barrier = Barrier::unknown;
   // The source line, if a compiler's check named it; else it follows from `caller`.

@@ -84,7 +84,7 @@ inline cudaDataType_t sum_type(cudaDataType_t type) { return type; }
 
 }  // namespace gpt2_emulator
 
-// The functions of cuBLAS by the type of their operands. Inlined, so that reports have the user's line.
+// The functions of cuBLAS, grouped by the type of their operands. They are inlined, so that reports of defects name the user's line.
 #define GPT2_BLAS(name) GPT2_INLINE cublasStatus_t cublas##name
 #define GPT2_BLAS_GEMM(letter, T, TYPE)                                                                                        \
   GPT2_BLAS(letter##gemmStridedBatched)(cublasHandle_t handle, cublasOperation_t a_op, cublasOperation_t b_op, int m, int n,   \

@@ -187,7 +187,7 @@ namespace gpt2_emulator {
 
 // Records the error of a call for cudaGetLastError. Returns the error, or an earlier sticky error.
 cudaError_t result(cudaError_t error);
-// The address of a device variable. From now on, copies may use this address.
+// Returns the address of a device variable. After this call, copies may use the address.
 void *address_of(const volatile void *symbol);
 cudaError_t allocate(void **memory, size_t bytes, Kind kind, int element_bytes, const char *text);
 cudaError_t set_attribute(cudaFuncAttribute attribute, int value);

@@ -1,5 +1,5 @@
-// A picture is all that the plot shows at one moment. This file makes uPlot's settings and data from it: the axes, the two edges of the
-// limit band, then for each curve a line and, if smoothed, a second line on top.
+// A picture is all that the plot shows at one moment. This file makes uPlot's settings and data from it: the axes, the two edges of
+// the band of losses that `compare` allows, then for each curve a line and, if smoothed, a second line on top.
 import uPlot from 'uplot';
 import { type Axis, type Line, type Look, partOf } from '../figure.ts';
 import type { Points } from '../points.ts';

@@ -66,7 +66,7 @@ export function openData(opening: Opening) {
   return { steps, warmup, loader, validation, isResumable, hellaswag: openHellaswag(opening) };
 }
 
-/** Opens a program's batches, with a notice if they cannot be read again. */
+/** Opens the batches that the calling program gives, with a notice if they cannot be read a second time. */
 function ofProgram(
   name: 'batches' | 'validation',
   batches: BatchesOfRank,

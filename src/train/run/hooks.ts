@@ -54,7 +54,7 @@ export interface TrainHooks {
   readonly onProgress?: ((done: number, total: number) => void) | undefined;
   /** Called with the live page of `serve` when the run has ended and the device is free. Default: the page is closed. */
   readonly onPage?: ((page: LivePage) => void) | undefined;
-  /** Called once after the third step; in a run of over a minute, once 2 s of steps are done too. Not called if the run ends earlier. */
+  /** Called one time: after the third step or, in a run of over a minute, when steps have also taken 2 s. Not if the run ends earlier. */
   readonly onOutlook?: ((outlook: Outlook) => void) | undefined;
   /** Called on each rank during a step of over 5 s, with the number of finished micro-batches and the number of all. */
   readonly onMicroBatch?: ((done: number, all: number) => void) | undefined;

@@ -238,8 +238,8 @@ export class Trainer {
   }
 
   /**
-   * On a CPU, waits for micro-batch `micro`. On a GPU, waits for `micro` - 1, so that the GPU always has work; does not wait if
-   * nobody counts micro-batches (`isCounted` false).
+   * On a CPU, waits for micro-batch `micro`. On a GPU, waits for `micro` - 1, so that the GPU always has work, or for none if nobody
+   * counts micro-batches (`isCounted` false).
    * @returns the number of micro-batches that are known to be finished
    */
   async #finishedOf(micro: number, isCounted: boolean): Promise<number> {

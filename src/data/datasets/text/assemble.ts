@@ -96,7 +96,7 @@ function keptShare({ train, val }: Record<Role, number>, share: number): number 
 
 function count(paths: readonly string[], division: Assembly, decision: Decision) {
   const tokens = { train: 0, val: 0 };
-  /** Numbers of tokens without ends of text, because the number of these depends on the order of files. */
+  /** Numbers of tokens. Ends of text are left out, because their number depends on the order of the files. */
   const content = { train: 0, val: 0 };
   let documents = 0;
   let empty = 0;

@@ -64,7 +64,7 @@ export const hasPart = (path: string, key: Uint8Array): boolean =>
     return isWhole(bytes) && bytes.subarray(0, hashBytes).equals(key);
   });
 
-/** Writes a part under a temporary name, then renames it. @throws Gpt2Error */
+/** Writes the tokens of one chunk of text under a temporary name, then renames the file. @throws Gpt2Error */
 export function writePart(path: string, key: Uint8Array, part: Part): void {
   const content = serialize(part);
   const temporary = `${path}.${process.pid}.tmp`;
