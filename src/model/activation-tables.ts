@@ -61,7 +61,7 @@ const ofBlocks = (B: number, T: number): Row => statistics(blocksOf(B * T));
 /** The rows of a matrix in FP8: `name` for its values, `nameScale` for their scales. */
 const scaled = <N extends string>(name: N, values: Row, scale: Row) =>
   ({ [name]: values, [`${name}Scale`]: scale }) as { readonly [K in N | `${N}Scale`]: Row };
-/** The rows of a matrix in FP8: values, scales, and `nameNorm` for the norms of its rows or blocks of rows. */
+/** The table's rows for a matrix in FP8: its values, its scales, and, under the name with Norm, the norms of its rows or blocks of rows. */
 const normed = <N extends string>(name: N, values: Row, scale: Row) =>
   ({ ...scaled(name, values, scale), [`${name}Norm`]: scale }) as { readonly [K in N | `${N}Scale` | `${N}Norm`]: Row };
 const factors = statistics(GPT2_FP8_FACTOR.GPT2_FP8_FACTORS);

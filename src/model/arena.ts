@@ -152,12 +152,12 @@ export interface ParameterCopy {
   /** Reads a parameter without padding rows. @throws Error if ranks divide the copy: then call `readWhole` */
   read(parameter: Parameter): Float32Array;
   /**
-   * Reads a parameter without padding rows, also if ranks divide the copy. All ranks must call it for the same parameter; waiting
+   * Reads a parameter without padding rows, also if each rank keeps only its share. All ranks must call it for the same parameter; waiting
    * for the other ranks does not block the event loop.
    * @throws NativeError if another rank ended before it sent its part
    */
   readWhole(parameter: Parameter): Promise<Float32Array>;
-  /** All elements, with offsets in `wholeLayout`. A part's tensor is valid for work that is enqueued before the next part. */
+  /** Yields all elements in pieces, with offsets in `wholeLayout`. A piece is valid for work enqueued before the next is asked for. */
   parts(): Iterable<ArenaPart>;
 }
 

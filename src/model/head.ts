@@ -33,7 +33,7 @@ export interface LossRows {
   readonly device: Device;
   /** The loss of each row: fp32 [N]. */
   readonly losses: Tensor;
-  /** [N,Vp] in the device's type; the columns from `vocabularySize` on are padding. */
+  /** [N,Vp] in the device's dtype; the columns from `vocabularySize` on are padding. */
   readonly logits: Tensor;
   /** Target ids, int32 [N]. A row without a target has -1, and must get a loss of 0 and a gradient of 0. */
   readonly targets: Tensor;

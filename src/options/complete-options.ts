@@ -29,7 +29,7 @@ import {
 /**
  * Fills in defaults, and checks rules about several options.
  * @param asked options, including those of a config file or of the resumed run
- * @param weights the model of the weights that --model names, if known yet; the parts of this model take precedence over defaults
+ * @param weights the configuration of the model that --model names, if known yet; its parts take precedence over defaults
  * @throws UsageError
  */
 export function completeOptions(asked: TrainOptions, kind: LibraryKind, weights?: ModelConfig): DefaultedOptions {

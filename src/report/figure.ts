@@ -27,7 +27,7 @@ export interface Look {
 export interface Curve extends Look {
   readonly name: string;
   readonly series: Readonly<Partial<Record<PlottedSeries, Points>>>;
-  /** The limits for curves that are compared with this curve, if this curve is a baseline. */
+  /** If this curve is a baseline: the losses within which curves compared with it should stay. */
   readonly limits: Readonly<Partial<Record<PlottedSeries, readonly Limit[]>>>;
   /** Series that cannot be compared with those of the baseline, because the data or the validation differ. */
   readonly leftOut: readonly PlottedSeries[];

@@ -1,8 +1,8 @@
 // Collects the curves of a run from the events of its log, one event at a time. The live page runs this code in the browser, so
 // nothing here needs Node or a DOM.
 
-/** An event parsed from a line of the log, without a check: NaN and infinities are text, and a later version may have added fields. */
-// biome-ignore lint/suspicious/noExplicitAny: a line is read with the fields its event has, and text comes from any version.
+/** An event parsed from a line of the log, without a check: NaN and infinities are strings, and a later version may have added fields. */
+// biome-ignore lint/suspicious/noExplicitAny: a line has the fields of its event, and any version of the program may have written it.
 export type Line = Record<string, any> & { event: string };
 
 /** The curves in which runs are compared: training loss, validation loss, gradient norm, learning rate. */

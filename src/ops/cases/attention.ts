@@ -129,7 +129,7 @@ const maskedGpuSizes = [
 /** Floating-point operations of `matmuls` matmuls [T,T,HS] per head, of which the causal mask leaves half. */
 const flops = (matmuls: number) => (size: AttentionSizes) => matmuls * size.B * size.T * size.T * size.C;
 
-/** The first keys [B,T] in a case with a mask. */
+/** In a case with a mask: the first key that each query attends to, [B,T]. */
 const firstIn = (size: AttentionSizes & Partial<MaskSizes>, random: Random): { first?: Int32Array } =>
   size.window === undefined ? {} : { first: maskOf(size as MaskSizes, random) };
 

@@ -133,7 +133,7 @@ function withoutCuda(
   let shared = 0;
   // Declarations, by name, of the __shared__ arrays outside of functions. Each function that uses an array gets its declaration.
   const outside = new Map<string, string>();
-  // The number of open braces in the body of a function with declarations from `outside`; undefined in other functions.
+  // The number of open braces inside a function that gets declarations from `outside`; undefined elsewhere.
   let body: number | undefined;
   // The rewritten text, the start of the current statement in this text, and the offset in the source that rewriting has reached.
   let [out, statement, at] = ['', 0, 0];
