@@ -15,7 +15,7 @@ void capped_cross_entropy(const CudaContext &, float *losses, void *dlogits, con
 struct Fp8Row {
   float loss, scale, of_target, saturated;
 
-  // `above` = log(E / fp8_of_estimate) - the target's logit, with E the estimate of softmax's denominator. The loss is
+  // `above` = log(E / fp8_of_estimate) - r; E estimates softmax's denominator, r is the target's logit. The loss is
   // log1p(sum * exp(above)), computed from logarithms, because sum * exp(above) may exceed fp32.
   __device__ __forceinline__ static Fp8Row of(float sum, float above, float derivative, float dloss) {
     const float log_of_ratio = logf(sum) + above, scale = dloss / (sum + expf(-above));

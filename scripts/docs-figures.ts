@@ -75,7 +75,7 @@ function peers(names: readonly string[]): string {
     const { oursMs, peerMs, ratio } = pick(results, name, (result) => result.name, path);
     return [name, oursMs.toFixed(3), peerMs.toFixed(3), ratio.toFixed(3)];
   });
-  return `${table(['', 'ours, ms', 'library, ms', 'ratio'], rows)}\n\nIn one process, in turns; the ratio (our time over the library's) is the median over pairs of rounds, ${link(path)}.`;
+  return `${table(['', 'ours, ms', 'library, ms', 'ratio'], rows)}\n\nBoth ran in one process, in turns. The ratio, our time over the library's, is the median over pairs of rounds, ${link(path)}.`;
 }
 
 /** All rows of a file's Markdown tables. */

@@ -7,7 +7,8 @@
 //   dweight = E5M2(e)^T * (dloss / d / 0.99722 * in), with (...) in E4M3, a scale for each GPT2_FP8_BLOCK rows;
 //   row target of dweight -= dloss D / d * in
 // A softcap's derivative multiplies E5M2's argument and the target's terms. Rounding to E5M2 makes the sum of many
-// numbers 0.99722 times as large. The division corrects the sum, which the target's term nearly cancels.
+// numbers 0.99722 times as large. The division corrects this: the target's term nearly cancels the sum, so the error of
+// the sum would be a large part of what is left.
 #include <algorithm>
 #include <cmath>
 

@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(Warps<E, FP8>::threads)
   [[maybe_unused]] float total[scales_blocks ? 4 : 1][columns / 8][4] = {}, a_total[scales_blocks ? 4 : 1][4] = {};
   [[maybe_unused]] float a_scale = 0, b_scale = 0;
 
-  // Prefetches the tensor that the epilogue reads into L2, in lines of 128 bytes.
+  // Prefetches into L2, in lines of 128 bytes, the tensor that the epilogue reads.
   if (const auto *source = Extra<E, bf16, O, 4, FP8>::source(outputs)) {
     constexpr int elements = 128 / sizeof(*source), lines_a_row = tile / elements;
     for (int i = threadIdx.x; i < tile * lines_a_row; i += threads) {

@@ -96,7 +96,8 @@ __global__ void __launch_bounds__(threads)
   derivative[row] = logit.derivative;
 }
 
-// normalizer[i] = z_i - log(fp8_of_estimate), with z_i from the row sums of the sample, in `tiles` parts per row.
+// normalizer[i] = z_i - log(fp8_of_estimate): z_i estimates the logarithm of softmax's denominator, from the sums of
+// row i over the sampled columns, of which `row_sums` has one for each of `tiles` tiles.
 __global__ void __launch_bounds__(threads)
     normalizer_kernel(float *normalizer, const float *row_sums, const float *reference, int tiles, int stride, int N) {
   wait_for_previous_kernel();
@@ -184,8 +185,8 @@ struct Memory {
   int64_t bytes;
 };
 
-// Lays out the workspace. Memory for gradients comes last. A smaller N may need more of this memory, because k is split
-// differently, but the forward pass of a smaller N must fit into the workspace for a larger N.
+// Lays out the workspace. Memory for gradients comes last, so that the forward pass of a smaller N fits into the
+// workspace for a larger N: for its gradients a smaller N may need more memory, because k is split differently.
 Memory memory_of(const CudaContext &context, void *workspace, int N, int C, int padded, bool has_gradient, bool fp8) {
   Scratch scratch(workspace);
   Memory memory{};

@@ -4,8 +4,9 @@
 // memory. A line of 128 bytes is 64 bf16 or 128 E4M3, and an instruction takes 32 bytes of k of either type in the same
 // time, so both types (Arguments::Element) have the same ring, swizzle and descriptors. An FP8 step multiplies twice as
 // much, so a tile has half as many steps during which the previous tile is finished. Both FP8 operands are K-major,
-// because the FP8 instruction cannot transpose. The epilogue first multiplies FP8 sums by the row's scale, the weight's
-// scale and, in backward through the squared ReLU, the root of forward's scale: powers of two, except the root.
+// because the FP8 instruction cannot transpose. The epilogue first multiplies FP8 sums by the row's scale and the
+// weight's scale, both powers of two, and in backward through the squared ReLU by the square root of the scale that
+// forward's output has.
 //
 // One block of three warpgroups runs on each SM for the whole matmul (persistent) and computes tile after tile. The
 // first warpgroup's first thread is the producer: it fills a ring of stages, each with a step of both operands, as far
@@ -16,7 +17,7 @@
 // and multicasts it to both, so that an SM loads 32 KB instead of 48 KB from L2 for a step of 1024 cycles.
 //
 // Shared memory keeps the layout of global memory; the descriptor says whether an operand is K-major or MN-major, and
-// nothing is transposed. TMA loads zeros for lines and columns past the matrix, and does not store them.
+// nothing is transposed. TMA loads zeros for rows and columns past the matrix, and does not store them.
 //
 // The kernels differ in when they finish a tile, that is apply its epilogue and store it:
 //   product-plain.cuh        after the tile is multiplied; 256 or 208 columns; for long k, light epilogues and weight

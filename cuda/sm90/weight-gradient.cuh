@@ -26,7 +26,7 @@ class Planner {
   Split choose() {
     for (int64_t rounds = 0; rounds * clusters_ <= tiles_; rounds++) {
       const int64_t left = tiles_ - rounds * clusters_;
-      // More unsplit rounds are better until the remaining tiles are fewer than two rounds.
+      // In a round each cluster computes a whole tile. The best split leaves fewer tiles than two rounds compute.
       if (left >= 2 * clusters_) continue;
       if (left == 0) {
         consider(rounds, 0, 0, 0, 1);
