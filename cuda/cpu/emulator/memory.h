@@ -28,6 +28,10 @@
 
 namespace gpt2::emulator {
 
+// Bytes after every variable of a module (src/ops/kernels/emulated.ts) and every block from malloc, so that an access
+// past the end lies in no region.
+constexpr size_t gap_bytes = 64;
+
 // A range of memory that a launch may access, with its name for reports. element_bytes: 0 if the element type is unknown.
 struct Place {
   uintptr_t begin;
