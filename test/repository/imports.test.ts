@@ -13,7 +13,7 @@ const imported = new Map(
   files.map((file) => {
     const names = [...readFileSync(join(source, file), 'utf8').matchAll(/(?:from|import\(?) ?'(\.[^']+)'/g)];
     const targets = names.map(([, name]) => join(dirname(file), name!));
-    // Of files outside src, commands import none.
+    // Commands import no file outside src.
     return [file, targets.filter((name) => files.includes(name) || file.startsWith('commands'))] as const;
   }),
 );

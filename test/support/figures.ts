@@ -4,7 +4,7 @@ import { logPath } from '../../src/runs/paths.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import type { RunEvent } from '../../src/runs/schema.ts';
 
-/** What each line of a log says, or of a command's output. */
+/** The JSON of each line of a log, or of a command's output. */
 export const jsonLines = <T = Record<string, unknown>>(text: string): T[] =>
   JSON.parse(`[${text.trimEnd().replaceAll('\n', ',')}]`);
 
