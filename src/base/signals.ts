@@ -4,7 +4,7 @@ import { constants } from 'node:os';
 /** Signals by which people and batch systems ask a process to end ("demands"). A second demand ends the process at once. */
 export const demands = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const;
 
-/** For this time after the first demand, a further demand does not count as second: for one Ctrl-C, terminal and npm both send one. */
+/** For this time after the first demand, a further demand is no second demand: for one Ctrl-C, terminal and npm both send a signal. */
 export const sameDemandMilliseconds = 500;
 
 /** Whether a second signal to end stops this process at once. Only the command line sets it; API users handle signals themselves. */

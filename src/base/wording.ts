@@ -9,7 +9,7 @@ interface Spellings {
   readonly switches: ReadonlySet<string>;
 }
 
-// Threads inherit environment data of this module when they start. It is not imported, because a browser does not have the module.
+// Threads inherit the environment data of node:worker_threads when they start. A browser lacks this module, so it is not imported.
 const threads = globalThis.process?.getBuiltinModule('node:worker_threads');
 const audience = 'gpt2.ts: messages name flags';
 
@@ -46,7 +46,7 @@ export function words(texts: TemplateStringsArray, ...values: readonly unknown[]
 export const spelled = (text: string): string => (isCommandLine() ? text : inNames(text));
 export const inNames = (text: string): string => withNames(text, true);
 
-/** The text if the command line started this process, else "". For a flag that is a positional argument in the API. */
+/** The text if the command line started this process, else "": for the flag of a value that is a positional argument in the API. */
 export const onCommandLine = (text: string): string => (isCommandLine() ? text : '');
 
 /** Advice to resume a stopped run: "continue with --out runs/first --resume". */

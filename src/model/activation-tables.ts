@@ -61,7 +61,7 @@ const ofBlocks = (B: number, T: number): Row => statistics(blocksOf(B * T));
 /** The rows of a matrix in FP8: `name` for its values, `nameScale` for their scales. */
 const scaled = <N extends string>(name: N, values: Row, scale: Row) =>
   ({ [name]: values, [`${name}Scale`]: scale }) as { readonly [K in N | `${N}Scale`]: Row };
-/** The table's rows for a matrix in FP8: its values, its scales, and, under the name with Norm, the norms of its rows or blocks of rows. */
+/** The rows of `scaled`, and `nameNorm` for the L2 norms of the matrix's rows, or the largest norm in each block of rows. */
 const normed = <N extends string>(name: N, values: Row, scale: Row) =>
   ({ ...scaled(name, values, scale), [`${name}Norm`]: scale }) as { readonly [K in N | `${N}Scale` | `${N}Norm`]: Row };
 const factors = statistics(GPT2_FP8_FACTOR.GPT2_FP8_FACTORS);
@@ -101,11 +101,11 @@ function layerTable(device: Device, config: ModelConfig, { B, T, purpose, recomp
       ...normed('ln2Columnwise', columnwise(B, T, C), ofBlocks(B, T)),
       ...scaled('activatedColumnwise', recomputed(columnwise(B, T, 4 * C)), recomputed(ofBlocks(B, T))),
     }),
-    /** Transposed FP8 weights of the MLP, kept for backward. Batches of less than Vp / 32 tokens quantise them again, to save memory. */
+    /** Transposed FP8 weights of the MLP for backward. In batches under Vp / 32 tokens, backward quantises them again, to save memory. */
     ...only(isFp8 && purpose === 'training' && 32 * B * T >= paddedVocabularySize(config), {
       fcTransposed: recomputed(ofWeight(fp8(C, 4 * C))),
       fcFactors: recomputed(ofWeight(factors)),
-      // With --recompute block, backward quantises fcproj's weight again. Recomputing skips fcproj, so layers would have to keep copies.
+      // With --recompute block, backward quantises fcproj's weight again: recomputing skips fcproj, so each layer would keep its copy.
       ...only(recompute !== 'block', {
         fcprojTransposed: ofWeight(fp8(4 * C, C)),
         fcprojFactors: ofWeight(factors),
@@ -154,7 +154,7 @@ function backwardTable(device: Device, config: ModelConfig, { B, T }: Sizes) {
   const { skips } = architectureOf(config);
   const later = laterLayers(config.layers);
   return {
-    /** With learned skips: the embedding's gradient, summed over layers, and input gradients that an earlier layer's backward reads too. */
+    /** With learned skips: the embedding's gradient, summed over layers; layers' input gradients for an earlier layer's backward. */
     ...only(skips === 'learned', { dembedded: activation(B, T, C) }),
     ...only(skips === 'learned' && later > 0, { dlater: activation(later, B, T, C) }),
     /** Gradient of the residual stream. */

@@ -1,4 +1,4 @@
-// The parts of a model, such as norm and activation, as one table of alternatives: those of GPT-2 and of a modern GPT
+// The parts of a model, such as norm and activation, as one table of alternatives: GPT-2's, and a modern GPT's
 // (docs/recipe.md). Options, checks and defaults derive from the table. norm.ts, linear.ts, positions.ts, streams.ts and head.ts
 // implement the parts; parameters.ts has their initial weights.
 import { real, whole } from '../base/checks/given.ts';
@@ -17,7 +17,7 @@ export const parts = {
   queryKeyNorm: ['none', 'rmsnorm'],
   embeddingNorm: ['none', 'rmsnorm'],
   activation: ['gelu', 'relu2'],
-  /** The matrix of the LM head: the embedding's, or a separate matrix with biases. */
+  /** The matrix of the LM head: the token embedding's (tied), or a separate matrix with biases. */
   head: ['tied', 'untied'],
   initialization: ['gpt2', 'fan-in', 'quarter-fan-in'],
   /** The factor by which attention multiplies dot products of queries and keys; 0 means 1 / sqrt(head size). */
@@ -28,11 +28,11 @@ export const parts = {
   rotaryBase: real(0),
   /** The most keys that a query attends to in long layers (mask.ts), including the key at the query's position. */
   window: whole(1),
-  /** The most keys that a query attends to in the other layers. Default: half of `window`. */
+  /** The most keys that a query attends to in layers that are not long. Default: half of `window`. */
   shortWindow: whole(1),
   /** Whether a query attends only to keys of the same document. Documents begin with the token end of text. */
   documentMask: 'switch',
-  /** Learned skips: a layer's input is a weighted sum of residual stream, embedding and, in the second half, an output of the first. */
+  /** Learned skips: a layer's input is a weighted sum of residual stream, embedding and, in later layers, an earlier layer's output. */
   skips: ['none', 'learned'],
   /** The number of value embeddings: tables of token embeddings that are mixed into attention's values in the first and last layers. */
   valueEmbeddings: whole(0),
@@ -102,7 +102,7 @@ export function checkArchitecture(config: GivenParts & { readonly layers: number
   }
 }
 
-/** With learned skips, a layer of the second half reads the output of this layer, its mirror image; undefined in the first half. */
+/** The layer whose output a layer of the second half reads by a learned skip: its mirror image. Undefined for the first half. */
 export const skippedFrom = (layer: number, layers: number): number | undefined =>
   layers - 1 - layer < layer ? layers - 1 - layer : undefined;
 

@@ -48,7 +48,7 @@ export const undivided: Division = { shares: 1 };
  * Places parameters in arenas. If a bucket has a parameter of `whole`, no parameter of the bucket is split between shares. Other
  * buckets have their parameters in the table's order, and may be split anywhere.
  * @param selected parameters that get memory. One selected parameter gives memory to its whole bucket (or to all vectors), so that a
- *   rank's share of this copy has the same elements as its share of the weights. Other buckets are empty.
+ *   rank's share of this copy has the same elements as the rank's share of the weights. Other buckets are empty.
  */
 export function arenaLayout(
   config: ModelConfig,
@@ -69,7 +69,7 @@ export function arenaLayout(
   const sizes = { matrix: 0, vector: 0 };
   /** Appends parameters to an arena, in `loads.length` shares of equal length; see `placesIn`. */
   const append = (kind: ParameterKind, parameters: readonly Parameter[], loads: number[]) => {
-    // Places buckets without memory too: their `loads` affect the places in later buckets, which must be the same as for the weights.
+    // Adds buckets without memory to `loads` too, so that later buckets have the same places as in the arena of the weights.
     const { places, length } = placesIn(parameters, loads);
     if (!parameters.some(selected)) return;
     for (const { name, part, offset } of places) starts.set(name, sizes[kind] + part * length + offset);
@@ -110,8 +110,8 @@ function placesIn(parameters: readonly Parameter[], loads: number[]) {
 const leastPerSum = 12_000_000;
 
 /**
- * The largest number of layers in a bucket. A backward pass then has about six buckets, and only the last bucket's sum does not overlap
- * with computation. Matrices that must not be split need as many layers to fill the shares: a layer has only four matrices.
+ * The most layers in a bucket: a backward pass then has about six buckets, and only the last bucket's sum does not overlap with
+ * computation. If matrices must not be split, every bucket has this many layers, because one layer's four matrices fill few shares.
  */
 const layersInSixth = ({ layers }: ModelConfig): number => Math.ceil(layers / 6);
 
@@ -152,12 +152,12 @@ export interface ParameterCopy {
   /** Reads a parameter without padding rows. @throws Error if ranks divide the copy: then call `readWhole` */
   read(parameter: Parameter): Float32Array;
   /**
-   * Reads a parameter without padding rows, also if each rank keeps only its share. All ranks must call it for the same parameter; waiting
-   * for the other ranks does not block the event loop.
+   * Reads a parameter without padding rows, also if each rank keeps only its share. All ranks must call `readWhole` for the same
+   * parameter; waiting for the other ranks does not block the event loop.
    * @throws NativeError if another rank ended before it sent its part
    */
   readWhole(parameter: Parameter): Promise<Float32Array>;
-  /** Yields all elements in pieces, with offsets in `wholeLayout`. A piece is valid for work enqueued before the next is asked for. */
+  /** Yields all elements in pieces, with offsets in `wholeLayout`. A piece is valid for work enqueued before the next piece. */
   parts(): Iterable<ArenaPart>;
 }
 
@@ -210,7 +210,7 @@ export class ParameterArena implements ParameterCopy {
     const { sizes, starts } = this.layout;
     const flat = (kind: ParameterKind, type: ElementType) => {
       const bytes = flatBytes(sizes[kind], type);
-      // If ranks divide matrices, other ranks write to this memory, so its size must suit sharing.
+      // If ranks divide matrices, other ranks write to this memory, whose size must then be a multiple of 2 MiB.
       const room = division.shares > 1 && kind === 'matrix' ? sharedBytes(bytes) : bytes;
       return new Tensor(device.allocate(room, name), `${name}.${kind}`, type, [sizes[kind]]);
     };

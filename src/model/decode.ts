@@ -34,7 +34,7 @@ export function decode(
   for (const [index, { keys, values }] of layers.entries()) {
     const { ln1, ln1Rstd, qkv, qkRstd, attention, residual2 } = batch.layers[index]!;
     const { ln2Mean, ln2Rstd, fc, residual3 } = batch.layers[index]!;
-    // In dtype fp8 the batch has one byte an element for the activation's input and output; the cache has plain memory for both.
+    // In dtype fp8 the activation's input and output have one byte an element in the batch, so plain memory for both is in the cache.
     const inCache = (half: number) => mlp?.view([batch.B, batch.T, 4 * channels], (half * mlp.count) / 2);
     const activated = inCache(0) ?? need(batch.operands.layers[index]!.activated, 'plain');
     const w = weights.layer(index);

@@ -39,7 +39,7 @@ const measuredShare: Readonly<Record<string, number>> = { bf16: 0.508, fp8: 0.31
 
 /**
  * Peak operations per second from a device's data sheet; undefined if unknown. In dtype fp8 this is the rate of FP8, although a step
- * also has matmuls in bf16: no utilization exceeds 100%, and half of bf16's utilization means the same speed.
+ * also has matmuls in bf16: no utilization exceeds 100%, but half the utilization of bf16 means the same speed.
  */
 export const dataSheetFlops = (device: string, dtype: string): number | undefined =>
   rateOf(
@@ -57,7 +57,7 @@ const cudaContext = 552_402_944;
 const shortName = (word: string): string => word.split(' ').at(-1)!.toLowerCase();
 
 /**
- * The GPU that --for names: one of the table, or any GPU by its memory ("24GB"). `flops`: expected operations per second in training;
+ * The GPU that --for names: a GPU of the table, or any GPU by its memory ("24GB"). `flops`: expected operations per second in training;
  * undefined if unknown. `available`: free bytes when a run starts, assuming that the driver keeps 0.5% of the memory, CUDA's context
  * takes as much as on an H100, and kernels need a workspace of 128 MiB, more than any workspace in benchmarks/h100.
  * @throws UsageError for an unknown name, or a dtype that the GPU does not support

@@ -14,7 +14,7 @@ import { inputOf, sumStreams, valuesOf } from './streams.ts';
 /**
  * Enqueues the forward pass from `batch.model.tokens` [B,T] to `batch.model.lnf` [B,T,C], the final hidden states. Logits and
  * losses come from the head: `lossesOf`, `meanLoss`.
- * @param beforeLayer called with a layer's index before any op that reads its weights is enqueued; the head counts as one more layer
+ * @param beforeLayer called with a layer's index before ops that read the layer's weights are enqueued; the head counts as one more layer
  * @throws ShapeError if the activations belong to another model
  * @example
  * const batch = model.activations.at(1, 3);

@@ -1,6 +1,6 @@
 // The head: logits = lnf * wte^T and their cross-entropy, in chunks of tokens, because the logits of a large batch do not fit in
 // memory. In training, each chunk's backward follows its forward, while the chunk's logits are in memory. An untied head has a
-// separate matrix, and biases. In dtype fp8 the head's three matmuls are in FP8, but plain if a caller reads logits or passes a loss.
+// separate matrix, and biases. In dtype fp8 the head's three matmuls are in FP8, except if a caller reads logits or passes a loss.
 import { checkSynchronous } from '../base/checks/given.ts';
 import type { Device } from '../native/device.ts';
 import type { Tensor } from '../native/tensor.ts';
@@ -72,7 +72,7 @@ export const headOf = (arena: ParameterArena): { readonly weight: Tensor; readon
   bias: arena.find('headb') ?? null,
 });
 
-/** The head's arguments of the op `classifier`. V is the number of outputs in the softmax: an untied head includes padding. */
+/** The head's arguments of the op `classifier`. V is the number of logits in the softmax; with an untied head, padding is included. */
 function headArguments({ config, weights }: Model) {
   const { head, softcap } = architectureOf(config);
   const V = head === 'untied' ? paddedVocabularySize(config) : config.vocabularySize;
@@ -108,7 +108,7 @@ export function headForward(model: Model, batch: ActivationSet): void {
 /**
  * Enqueues the head's forward and backward: from the batch's `lnf` and `targets` to `losses`, the gradient of lnf (in
  * `batch.backward.dbranch`) and the parameters' gradients (overwritten, or added to if `accumulate`). `dloss` is the derivative of the
- * total loss with respect to one token's loss. With FP8, the step block `step` receives the number of tokens whose gradient saturated.
+ * total loss by one token's loss. With FP8, the step block `step` receives the number of tokens whose gradient may have saturated.
  */
 export function headForwardBackward(
   model: Model,

@@ -28,7 +28,7 @@ function cacheTable(device: Device, config: ModelConfig, { texts, window }: Cach
     tokens: { type: 'int32', shape: [texts, window + 1] },
     positions: { type: 'int32', shape: [texts] },
     seeds: { type: 'int32', shape: [texts] },
-    /** Output and input of the MLP's activation. Only in dtype fp8, where the model's activations have them in one byte. */
+    /** Output and input of the MLP's activation. Only in dtype fp8, where the model's activations hold both in one byte an element. */
     ...only(device.dtype === 'fp8', {
       mlp: { type: 'activation', shape: [2, Math.max(texts, window), 4 * channels] },
     }),

@@ -60,7 +60,7 @@ type MemoryPlan = ReadonlyMap<string, number>;
 
 export const totalOf = (plan: MemoryPlan): number => [...plan.values()].reduce((sum, bytes) => sum + bytes, 0);
 
-/** Bytes of memory that plans do not count: on a GPU kernel code, recorded graphs, rounding up to pages. */
+/** Bytes that plans do not count: on a GPU, kernel code, recorded graphs, and the rounding up of allocations to pages. */
 export const reserveOf = ({ description }: Device): number => (description.library === 'cuda' ? 384 * 2 ** 20 : 0);
 
 /** Bytes that must be free on the device for a memory plan. */

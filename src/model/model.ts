@@ -81,7 +81,7 @@ function modelScratch(device: Device, config: ModelConfig, { B, T }: { B: number
     { C: 4 * C, O: C },
   ];
   const matmuls = [{ C, O: 3 * C }, { C, O: C }, ...ofMlp];
-  // The head's last chunk may need more scratch than other chunks, although it has fewer rows, because its matmuls split k differently.
+  // The head's last chunk has fewer rows, but may need more scratch than other chunks, because matmuls of other sizes split k differently.
   const chunk = Math.min(headChunk(device), N);
   const chunks = N % chunk === 0 ? [chunk] : [chunk, N % chunk];
   return Math.max(

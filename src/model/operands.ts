@@ -7,7 +7,7 @@ import type { ActivationTensors } from './activation-tables.ts';
 export interface Fp8Matrix {
   readonly values: Tensor;
   readonly scale: Tensor;
-  /** The L2 norm of each row, or the largest in each block of rows. Undefined for the MLP's activation and its gradient. */
+  /** The L2 norm of each row, or the largest norm in each block of rows. Undefined for the MLP's activation and its gradient. */
   readonly norm?: Tensor | undefined;
 }
 

@@ -44,7 +44,7 @@ export class Sharding {
     this.#gathered = allocateShared(communicator, 'gathering', 'fp32', [largest]);
   }
 
-  /** This rank's share of a bucket, in elements: its size, and its start in an arena of all ranks and in one of this rank's shares alone. */
+  /** This rank's share of a bucket, in elements: its size, its start in an arena of all shares, and its start among this rank's shares. */
   partOf(bucket: Bucket): { readonly count: number; readonly inArena: number; readonly inParts: number } {
     const { rank, ranks } = this.communicator;
     const count = bucket.count / ranks;
@@ -61,7 +61,7 @@ export class Sharding {
     return gathered;
   }
 
-  /** Exchanges the shares of a bucket of `arena`, so that each rank has all. The caller must call `joinCollectives`. */
+  /** Exchanges the shares of a bucket of `arena`, so that each rank has all shares. The caller must call `joinCollectives`. */
   allGatherInto(arena: Tensor, bucket: Bucket): void {
     const { count, inArena } = this.partOf(bucket);
     const [out, input] = [arena.view([bucket.count], bucket.start), arena.view([count], inArena)];

@@ -55,7 +55,7 @@ export function sumStreamsBackward(
   if (!sum || !dembedded) return;
   const gradientOf = (layer: number) => need(inputGradient(batch, layer, din), 'plain');
   const last = batch.layers.length - 1;
-  // The one layer that may read the output of layer index - 1 through a skip. It has a skip only if it is in the second half.
+  // Only layer `reader` could read the output of layer index - 1 through a skip; it has a skip if it is in the second half.
   const reader = last + 1 - index;
   const isSkipped = index > 0 && skippedFrom(reader, last + 1) === index - 1;
   const plain = need(din, 'plain');
@@ -90,7 +90,7 @@ export function valueEmbeddingBackward(
   const table = valueEmbeddingOf(index, config.layers, config.valueEmbeddings);
   if (table === undefined) return;
   const dwte = gradients.get(valueTable(table));
-  // The op adds to dwte. Two layers share a table. Backward reaches the later layer first, so the later layer clears dwte.
+  // The op adds to dwte. Two layers share a table and its gradient. Backward reaches the later layer first, so this layer clears dwte.
   const isFirst = index >= config.layers - config.valueEmbeddings!;
   if (isFirst && !accumulate) device.call('fillZero', { destination: dwte.pointer, bytes: dwte.bytes });
   const { tokens } = batch.model;

@@ -27,7 +27,7 @@ const optionKinds = {
  * console.log(device.description.codePath, device.memory().available);
  */
 export class Device extends Context {
-  /** Whether a sequence of ops that `program` makes is recorded as a CUDA graph, which runs while the host continues. */
+  /** Whether `program` records ops as a CUDA graph, which runs while the host continues. */
   readonly graphs: boolean;
   readonly #owned = new Set<{ close(): void }>();
   #event: Pointer | undefined;
@@ -219,7 +219,7 @@ function record(device: Device, enqueue: () => void): Pointer {
   return graph[0]!;
 }
 
-/** A program on a CPU, which repeats checked calls: checking 100 ops' arguments takes a fifth of the time of a small model's step. */
+/** A program on a CPU. Later runs do not check arguments again: for 100 ops, checks take a fifth of the time of a small model's step. */
 function repeatedCalls(device: Device, recordCalls: () => Calls) {
   let calls: Calls | undefined;
   return {

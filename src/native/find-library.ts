@@ -6,7 +6,7 @@ import { orElse } from '../base/errors.ts';
 import { packageRoot } from '../base/package-root.ts';
 import { isInstalled } from '../base/wording.ts';
 
-/** The native library for CPUs, or the one for NVIDIA GPUs. */
+/** The native library for CPUs, or the native library for NVIDIA GPUs. */
 export type LibraryKind = 'cpu' | 'cuda';
 
 const here = {

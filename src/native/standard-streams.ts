@@ -1,4 +1,4 @@
-// Replaces standard streams that would make the process hang or abort when it exits. At exit, koffi (3.3.4, the newest) syncs standard
+// Replaces standard streams that would make the process hang or abort when it exits. At exit, koffi 3.3.4 syncs standard
 // output and standard error. If syncing fails (full quota, broken disk, closed descriptor), koffi prints an error to standard error
 // while it holds the stream's lock, and hangs. Node aborts if it cannot restore the settings of a terminal that was closed.
 import { closeSync, fsyncSync, openSync } from 'node:fs';

@@ -12,7 +12,7 @@ export interface TensorContract {
    * 'updated' read and changed; 'kept' overwritten or left unchanged; 'scratch'.
    */
   readonly access: 'read' | '=' | '+=' | 'accumulate' | 'updated' | 'kept' | 'scratch';
-  /** The elements' type: "element" or "gradient" (types of the device), "fp32" etc., or an argument that says fp32 (0) or bf16. */
+  /** The elements' type: "element" or "gradient" (types of the device), "fp32" etc., or the name of an argument, GPT2_FP32 or GPT2_BF16. */
   readonly type: string;
   /** Dimensions as expressions of the op's sizes: "N", "3C", "S+1", "C/NH", "N/16", ">=T", "64". */
   readonly shape: readonly string[];
@@ -20,7 +20,7 @@ export interface TensorContract {
   readonly below?: string;
   /** For a tensor of ids: whether an id may be -1, for none. */
   readonly orNone?: boolean;
-  /** The name of a tensor of ids: the op accesses only the rows of the present tensor whose index is one of these ids. */
+  /** The name of a tensor of ids: the op accesses only those rows of this tensor whose index is one of these ids. */
   readonly by?: string;
   /** The number of elements at the start of each row that the op accesses, as a dimension. Default: whole rows. */
   readonly columns?: string;
@@ -114,7 +114,7 @@ export function typeOn(device: Device, { type }: TensorContract): ElementType | 
   return type === 'fp32' || type === 'int32' || type === 'fp8' || type === 'int8' ? type : undefined;
 }
 
-/** Bytes that a function of the library for scratch computes from sizes. */
+/** Bytes of scratch that the library's function `name` computes from sizes. */
 export function scratch(
   device: Device,
   name: keyof Bindings,
@@ -147,7 +147,7 @@ export function absentIn({ op, when }: OpVariant): string[] {
 
 export const isWritten = ({ access }: TensorContract): boolean => access !== 'read';
 
-/** Bytes that a call moves if each input is read once and each output written once. Of two inputs, or outputs, in one memory only one counts. */
+/** Bytes that a call moves if each input is read once and each output written once. Inputs in one memory count once, and so do outputs. */
 export function bytesMoved(device: Device, op: OpContract, args: NativeArguments): number {
   const count = ({ shape, columns }: TensorContract) => {
     const accessed = columns === undefined ? shape : shape.with(-1, columns);

@@ -3,7 +3,7 @@
 import type { OpVariant } from './contract.ts';
 import { variantNamed } from './variants.ts';
 
-/** A plain op, and its arguments that have another name in the fused op, with that name: { out: 'logits' }. */
+/** A plain op, and the fused op's names for arguments that have another name in the plain op: { out: 'logits' }. */
 export type PlainOp = readonly [plain: OpVariant, renamed: Readonly<Record<string, string>>];
 
 const plain = (name: string, renamed: PlainOp[1] = {}): PlainOp => [variantNamed(name), renamed];

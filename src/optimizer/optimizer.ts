@@ -45,9 +45,9 @@ export interface UpdateContext {
   readonly device: Device;
   /** The step block, floats in device memory. Ops multiply gradients by the block's CLIP, and change nothing if its UPDATED is 0. */
   readonly step: Tensor;
-  /** The step block's index of the optimizer's scalar `name`; indices follow the order of `scalars`. @throws UsageError if it has none */
+  /** The step block's index of the optimizer's scalar `name`; indices follow the order of `scalars`. @throws UsageError for another name */
   readonly scalar: (name: string) => number;
-  /** Uninitialized memory, at least as many elements as the optimizer's `scratch` returned; absent if no optimizer needs any. */
+  /** Uninitialized memory of at least as many elements as the optimizer's `scratch` returned; absent if no optimizer needs scratch. */
   readonly scratch?: Tensor | undefined;
 }
 
@@ -59,8 +59,8 @@ export interface Optimizer {
   /** Selects the parameters that the optimizer can update. Default: all. */
   readonly accepts?: Selection;
   /**
-   * Reserves the workspace that the optimizer's ops need to update any of these matrices, [rows, columns]. Only matrices that have
-   * a state row of granularity 'matrix' are passed.
+   * Reserves the workspace that the optimizer's ops need to update any of `matrices`, each as [rows, columns]. These are the
+   * matrices that have a state row of granularity 'matrix'.
    * @returns elements, in the device's type, of the scratch that the updates need; all optimizers of a run share the scratch
    */
   scratch?(device: Device, matrices: readonly MatrixShape[]): number;

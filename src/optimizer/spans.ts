@@ -39,7 +39,7 @@ export function spansOf(
       kind === 'vector' ? 0 : (bucketStart - copy.layout.buckets[bucket]!.start) / division.shares,
     );
     const start = startOf(parameter);
-    // A matrix's span ends with its bucket, not at the next parameter, because a state row may have no memory after its last bucket.
+    // A matrix's span ends with its bucket, not at the next parameter, because a state row may have no memory after the row's last bucket.
     const end = kind === 'vector' ? layout.sizes.vector : bucketStart + count;
     const common = { kind, optimizer, rows, gaps };
     const last = spans[kind].at(-1);

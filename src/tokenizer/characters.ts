@@ -16,7 +16,7 @@ const kindOf = (codePoint: number): number => {
   return /\p{N}/u.test(character) ? digit : other;
 };
 
-/** Kinds by code point: Latin, Greek and Cyrillic up to U+052F, and punctuation from U+2000 on; code points between are unknown. */
+/** Kinds by code point: Latin, Greek and Cyrillic up to U+052F, and punctuation from U+2000 on; unknown between these ranges. */
 const kinds = Uint8Array.from({ length: 0x2060 }, (_, codePoint) =>
   codePoint < 0x530 || codePoint >= 0x2000 ? kindOf(codePoint) : unknown,
 );

@@ -3,7 +3,7 @@
 // "bytes" has no merges.
 import type { BuiltInTokenizer } from './tokenizer.ts';
 
-/** The character that stands for each byte: a printable Latin-1 character for itself, U+0100 and up for others (Radford et al. 2019). */
+/** The character that stands for each byte: the byte's Latin-1 character if printable, else one from U+0100 on (Radford et al. 2019). */
 const characterOf: readonly string[] = (() => {
   const isPrintable = (byte: number) =>
     (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;

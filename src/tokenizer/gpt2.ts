@@ -18,7 +18,7 @@ import { longestWord, wordCache } from './word-cache.ts';
 /** Number of ids that have bytes; the next id is end of text. */
 export const tokenCount = 50256;
 
-/** Word length in bytes from which merge.ts is faster than tiktoken, whose time is quadratic: six times faster at 2,560. */
+/** Word length in bytes from which merge.ts is faster than tiktoken, whose time is quadratic: six times faster at 2,560 bytes. */
 const longWord = 512;
 /** The longest word in bytes; a longer word is divided, to limit memory. */
 const mostBytes = 1 << 24;
@@ -32,7 +32,7 @@ const blank = 0x20;
 const require = createRequire(import.meta.url);
 
 function openTiktoken() {
-  // Loaded at the first use, because loading takes 50 ms, a quarter of a program's start.
+  // Opened at the first use, because opening takes 200 ms.
   const tiktoken = (require('tiktoken') as typeof import('tiktoken')).get_encoding('gpt2');
   const appendWord = wordCache((bytes, start, end) => tiktoken.encode_ordinary(text(bytes, start, end)));
   // tiktoken reveals a character's kind: after a letter, digit or space, 's is a token; any other character joins the apostrophe.
@@ -50,7 +50,7 @@ const text = (bytes: Uint8Array, start: number, end: number): string =>
 
 /** tiktoken's list "! 0 IQ== Ig== ...": a mark, the first id, then the bytes of each token in base64, in the order of ids. */
 const base64s = lazily((): string[] => require('tiktoken/encoders/gpt2.json').bpe_ranks.split(' ').slice(2));
-/** The bytes of a token other than end of text, from tiktoken's list. Reading the list takes 15 ms, opening tiktoken 200 ms. */
+/** The bytes of a token other than end of text, from tiktoken's list, which is read in 15 ms; opening tiktoken takes 200 ms. */
 export const gpt2Bytes = (id: number): Uint8Array => Buffer.from(base64s()[id]!, 'base64');
 
 /** Appends the ids of bytes[start, end), valid UTF-8, encoded as a separate text. */

@@ -9,7 +9,7 @@ import { huggingFaceName, type Tokenizer } from './tokenizer.ts';
 /** Contents by which the token that ends a document is recognized, the preferred first, if the file marks no token as `ends_text`. */
 const endsOfText = ['<|endoftext|>', '<|end_of_text|>', '</s>', '<eos>', '<|eos|>', '[EOS]', '[SEP]'];
 
-/** An id. The limit is far above the 65,536 ids that a token file can hold; parseTokenizer refuses more, with a better message. */
+/** An id. The limit is far above the 65,536 ids that a token file can hold: parseTokenizer refuses more ids with a better message. */
 const id = z.int().nonnegative().max(4_194_304);
 export const vocabularySchema = z.union([z.record(z.string(), id), z.array(z.tuple([z.string(), z.number()]))]);
 const decoderSchema = z.looseObject({
@@ -111,7 +111,7 @@ export const endOfTextOf = (added: readonly AddedToken[]): string | undefined =>
 const entriesOf = (vocab: z.infer<typeof vocabularySchema>): (readonly [string, number])[] =>
   Array.isArray(vocab) ? vocab.map(([token], index) => [token, index]) : Object.entries(vocab);
 
-/** The ids that the library assigns to added tokens, ignoring the file's: the id in the vocabulary, else the next free id. */
+/** The ids that the library assigns to added tokens, ignoring the file's ids: the id in the vocabulary, else the next free id. */
 export function addedIds(vocab: z.infer<typeof vocabularySchema>, added: readonly AddedToken[]): number[] {
   const ids = new Map(entriesOf(vocab));
   let next = ids.size;

@@ -61,7 +61,7 @@ export const gpt2: BuiltInTokenizer = {
   bytesOf: (id) => (id < endOfText ? gpt2Bytes(id) : none),
 };
 
-/** Every byte is an id. All languages are treated alike and the head is small, but English takes four times GPT-2's ids. */
+/** Every byte is an id. No language is favoured and the LM head is small, but English takes four times as many ids as in GPT-2. */
 export const bytes: BuiltInTokenizer = {
   name: 'bytes',
   vocabularySize: 257,
@@ -153,7 +153,7 @@ export function encode(text: string, tokenizer: Tokenizer = gpt2): Uint32Array {
   return Uint32Array.from(ids.view());
 }
 
-/** Checks a tokenizer for a model. @throws UsageError if it has more ids than the model's vocabulary; it may have fewer */
+/** Checks a tokenizer for a model. @throws UsageError if the tokenizer has more ids than the model's vocabulary; fewer are allowed */
 export function checkTokenizer({ name, vocabularySize: ids }: Tokenizer, model: { vocabularySize: number }): void {
   const { vocabularySize: most } = model;
   if (ids > most)

@@ -113,7 +113,7 @@ export function checkValue(name: string, kind: Kind, value: unknown, original: u
   else if ('switch' in kind) demand(typeof value === 'boolean' || value === kind.or, `true, false or ${kind.or}`);
   else if (isNumeric(kind)) demand(isOfType(kind, value), describeType(kind, value));
   else if (!kind.includes(value as string)) {
-    // No suggestion for a word of three letters: "gpu" is near "cpu", but not a typing mistake.
+    // No suggestion for a word of up to three letters: "gpu" is near "cpu", but not a typing mistake.
     const advice = typeof value === 'string' && value.length > 3 ? didYouMean(value, kind, undefined) : undefined;
     throw UsageError.takes(name, `one of ${kind.join(', ')}`, original).with({ advice });
   }
@@ -131,11 +131,11 @@ export const isNumeric = (kind: Kind): kind is NumberType =>
 
 type Range = readonly [least: number, most: number];
 
-/** A range of numbers. Messages leave out an upper limit of MAX_SAFE_INTEGER, MAX_VALUE or `largestFp32` unless a value exceeds it. */
+/** A range of numbers. Messages name the upper limits MAX_SAFE_INTEGER, MAX_VALUE and `largestFp32` only for a value over the limit. */
 export type NumberType = {
   /** The range excludes both of its ends. */
   readonly isOpen?: true;
-  /** A word that is allowed instead of a number, such as "auto". It is replaced by a number before a run begins. */
+  /** A word that is allowed instead of a number, such as "auto". Before a run begins, a number replaces the word. */
   readonly or?: string;
   /** The word "all" is allowed instead of a number. A stored configuration keeps the word. */
   readonly orAll?: true;

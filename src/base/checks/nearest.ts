@@ -19,7 +19,7 @@ export function didYouMean<Otherwise extends string | undefined>(
   return near === undefined ? otherwise : `did you mean ${near}?`;
 }
 
-/** The option with the nearest spelling, ignoring case and punctuation; undefined above 3 edits or 0.4 edits per letter of `wrong`. */
+/** The option with the nearest spelling, ignoring case and punctuation; undefined if over 3 edits, or 0.4 per letter of `wrong`, away. */
 function nearest(wrong: string, spellings: Spellings): string | undefined {
   const letters = lettersOf(wrong);
   const found = [...spellings].map(([spelling, name]) => ({ name, edits: distance(letters, lettersOf(spelling)) }));

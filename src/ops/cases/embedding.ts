@@ -18,7 +18,7 @@ const inputs = (_: unknown, { B, T, kinds }: Sizes & { kinds: number }, random: 
   tokens: random.integers(B * T, kinds),
 });
 
-/** Makes a function that computes an output element, from wte and, if defined, wpe. `place`: an output row's index in `ids`, row of wpe. */
+/** Makes a function that computes an output element, from wte and, if defined, wpe. `place(row)`: its index in `ids`, its row of wpe. */
 const embedded =
   (ids: Numbers, wte: Numbers, wpe: Numbers | undefined, C: number, place: (row: number) => [number, number]) =>
   (_: unknown, index: number): number => {

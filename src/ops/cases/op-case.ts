@@ -154,7 +154,7 @@ export function callingsOf({ variant: { op, when } }: OpCases): Calling[] {
 function isDecided(name: string, op: OpContract, when: When): boolean {
   const { together, where } = op.tensors[name]!;
   if (name in when || (together !== undefined && together in when)) return true;
-  // A variant that fixes the argument in the tensor's condition decides, unless the tensor may be null although the condition holds.
+  // The tensor's condition decides if `when` fixes its argument, unless the tensor may be null although the condition holds.
   return where !== undefined && where.argument in when && !(where.orNull && holds(where, when as NativeArguments));
 }
 

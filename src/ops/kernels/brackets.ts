@@ -28,7 +28,7 @@ export function split(text: string, separator: string): string[] {
     }
     pieces[pieces.length - 1] += sign;
     if ('<([{'.includes(sign)) open.push(sign);
-    // A > without its < compares, and so does a < that is open where its bracket closes.
+    // A > without an open < is a comparison. So is a < that is still open where the bracket around it closes.
     if (sign === '>' && open.at(-1) === '<') open.pop();
     if (')]}'.includes(sign)) while (open.pop() === '<');
   }

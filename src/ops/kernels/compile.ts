@@ -158,7 +158,7 @@ export function compiledProgram(
     try {
       return link(built);
     } catch (error) {
-      // Compiles the emulator again, because the one that was built before may need a newer C++ library than this compiler has.
+      // Compiles the emulator again, because the emulator that was found may need a newer C++ library than this compiler has.
       if (built === undefined || !(error as Error).message.includes(built)) throw error;
       return link();
     }
@@ -210,7 +210,7 @@ const compilerVariables =
 
 /**
  * The cache key: a hash of everything on which the compiled file depends. This includes the working folder, because debug information,
- * for profilers and messages, has paths relative to it.
+ * for profilers and messages, has paths relative to this folder.
  */
 function keyOf(source: Source, compiler: unknown): string {
   const isEmulated = source.target === 'cpu';

@@ -47,7 +47,7 @@ export function anyCompiler(): Compiler | undefined {
       name: `NVRTC ${version}`,
       identity: [placeOf(path), version, headers],
       compile: (source, output) => {
-        // With -default-device, NVRTC compiles functions without __device__ in headers for the device, instead of rejecting them.
+        // With -default-device, NVRTC accepts functions of headers that lack __device__, and compiles these functions for the device.
         const options = [...optionsOf(source, output), '-default-device', ...(headers ? [`-I${headers}`] : [])];
         const result = nvrtc.compile(withoutLinkage(source.text), source.name, options, source.instantiate, output);
         if (typeof result !== 'string') return result;

@@ -116,7 +116,7 @@ function assemblyOf(program: string, source: Source, checks: boolean, isProgram 
   const { text, name, includes, defines } = source;
   const isCuda = isCudaFile(source);
   const language = extname(name) === '.c' ? 'c' : 'c++';
-  // Names of which the user has no header, as kernel.h may be.
+  // Headers with names that no header of the user has; a user may have a kernel.h.
   const included = isCuda ? [isProgram ? 'cuda_runtime' : 'gpt2-kernel', ...(checks ? ['gpt2-checks'] : [])] : [];
   const before = included.map((header) => `#include <${header}.h>\n`).join('');
   const standard = language === 'c' ? [] : ['-std=c++17'];
@@ -245,7 +245,7 @@ function run(
   );
 }
 
-/** Adds source lines and carets to a compiler's messages if the source is not a file, from which the compiler would show the lines. */
+/** Adds source lines and carets to a compiler's messages, which lack both if the source is not in a file. */
 function withLines(log: string, name: string, source: string): string {
   if (existsSync(name)) return log;
   const lines = source.split('\n');

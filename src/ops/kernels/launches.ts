@@ -1,10 +1,10 @@
 // Finds launches, kernel<<<grid, block>>>(...), in preprocessed CUDA, and makes the C++ calls that replace them (rewrite.ts).
 import { endOf, split } from './brackets.ts';
 
-/** The ends of lines in a text: they keep the numbers of the lines that follow the code that replaces the text. */
+/** The line breaks of a text. Code that replaces the text includes them, so that later lines keep their numbers. */
 export const linesOf = (text: string): string => '\n'.repeat(text.split('\n').length - 1);
 
-/** The offset at which the last expression of a text starts: of "ns::scale<256>" in "return ns::scale<256>". */
+/** The offset at which the last expression of a text starts: in "return ns::scale<256>", the offset of "ns". */
 export function calleeStart(text: string): number {
   let at = text.trimEnd().length;
   for (;;) {
@@ -15,7 +15,7 @@ export function calleeStart(text: string): number {
         const letter = text[--at]!;
         if (')]'.includes(letter)) depth++;
         if ('(['.includes(letter)) depth--;
-        // In brackets a > compares.
+        // Inside ( ) or [ ], < and > are comparisons.
         if (pairs === '<' && depth === 0) angles += { '>': 1, '<': -1 }[letter] ?? 0;
       } while (depth + angles > 0 && at > 0);
       at = text.slice(0, at).trimEnd().length;
@@ -55,11 +55,11 @@ export function launchAt(source: string, at: number, callee: string, unchecked: 
   const name = JSON.stringify(callee.replaceAll(/\s+/g, ' ').trim());
   const [, called] = /(?:^|::)\s*(\w+)\s*(?:<.*)?$/s.exec(callee.trim()) ?? [];
   const isKernel = called && isKernelName(source, called);
-  // If the kernel is called by a pointer, the pointer is passed as an argument, because launches at this place may run several kernels.
+  // If the kernel is called by a pointer, the pointer is passed as an argument, because it may point to another kernel at each launch.
   const [pointer, kernel, first] = isKernel
     ? ['', callee, '']
     : ['auto &gpt2_k, ', '::gpt2_emulator::called(gpt2_k)', `, ${callee}`];
-  // A literal 0 is repeated in the call: it may be meant as a null pointer, which a variable of value 0 cannot be converted to.
+  // A literal 0 is repeated in the call: the 0 may mean a null pointer, to which C++ does not convert a variable of value 0.
   const isZero = (arg: string) => arg.trim() === '0';
   const isPack = !args.some(isZero) || args.join().includes('...');
   const parameters = isPack ? 'auto &...gpt2_a' : args.map((_, i) => `auto &gpt2_a${i}`).join(', ');

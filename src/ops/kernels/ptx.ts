@@ -42,7 +42,7 @@ const binary: Readonly<Record<string, string>> = {
   or: '|',
   xor: '^',
 };
-/** Parts of names of CUDA's functions that convert: of types, and of roundings. */
+/** Parts of the names of CUDA's conversion functions, such as __float2int_rn, by PTX's name of a type or letter of a rounding. */
 const converted: Readonly<Record<string, string>> = {
   ...{ s32: 'int', u32: 'uint', s64: 'll', u64: 'ull', f32: 'float', f64: 'double' },
   ...{ n: 'rn', z: 'rz', m: 'rd', p: 'ru' },

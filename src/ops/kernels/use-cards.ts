@@ -65,7 +65,7 @@ export async function useCards(device: Device, cards: readonly LoadedCard[], opt
   splitFused(device, computed);
 }
 
-/** Makes fused ops run as plain ops. If `computed` is defined, only those of which cards compute a plain op, but not the fused op. */
+/** Makes fused ops run as plain ops. If `computed` is defined, only fused ops that are not in it, but have a plain op in it. */
 export function splitFused(device: Device, computed?: ReadonlySet<OpVariant>): void {
   for (const [fused, parts] of plainOps) {
     if (computed && (computed.has(fused) || !parts.some(([plain]) => computed.has(plain)))) continue;
