@@ -158,7 +158,7 @@ export class NativeError extends Gpt2Error {
   readonly function: string;
   /** The status that the library's function returned, such as "GPT2_INVALID_ARGUMENT". */
   readonly status: string;
-  /** The library's text; a report of the emulator has several lines. */
+  /** The library's description of the failure; a report of the emulator has several lines. */
   readonly detail: string;
   /** The other rank that caused the failure: 2 if `detail` begins with "rank 2 is gone"; undefined if no other rank did. */
   readonly failedRank: number | undefined;

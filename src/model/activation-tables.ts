@@ -6,8 +6,8 @@ import { architectureOf, laterLayers } from './architecture.ts';
 import { type ModelConfig, paddedVocabularySize } from './config.ts';
 
 /**
- * Activations that backward recomputes to save memory. `gelu`: the MLP's fc and its activation, in GPT-2 half of a layer's memory, at
- * the cost of one more matmul. `block`: all but the residual stream between layers, at the cost of one more forward pass.
+ * Activations that backward recomputes to save memory. `gelu`: the outputs of fc and of the activation, in GPT-2 half of a layer's
+ * memory, at the cost of one more matmul. `block`: all but the residual stream between layers, at the cost of one more forward pass.
  */
 export const recomputeNames = ['none', 'gelu', 'block'] as const;
 export type Recompute = (typeof recomputeNames)[number];

@@ -22,7 +22,7 @@ export interface ActivationSet extends Sizes, ActivationTensors {
   readonly operands: ReturnType<typeof operandsOf>;
 }
 
-// Tensors share an arena because a driver rounds each allocation up to 2 MiB, which wastes 0.6 GB for d48's 400 tensors at batch 2.
+// Tensors share an arena because a driver rounds each allocation up to 2 MiB, which would waste 0.6 GB for d48's 400 tensors at batch 2.
 // Each tensor starts on a multiple of `alignment` bytes.
 const alignment = 256;
 

@@ -89,7 +89,7 @@ function embeddingGradients(
     normBackward(device, { din: { plain: dembedded }, dweight: gradients.get('lnew'), dout: dembedded, ...norm });
   }
   const [dwte, dwpe] = [gradients.get('wte'), gradients.find('wpe') ?? null];
-  // The op adds to dwte, which already holds the gradient of a tied head or of earlier micro-batches. Otherwise dwte must be zero.
+  // The op adds to dwte, so dwte is cleared first, unless a tied head or an earlier micro-batch has written dwte.
   const isUntied = weights.find(headMatrix) !== undefined;
   if (isUntied && !accumulate) device.call('fillZero', { destination: dwte.pointer, bytes: dwte.bytes });
   embeddingBackward(device, { dwte, dwpe, dout: dembedded, tokens, V: config.vocabularySize, accumulate });

@@ -75,7 +75,7 @@ const hasSameParts = (a: object, b: object): boolean => isDeepStrictEqual(archit
 export const modelLabel = (config: ModelConfig): string =>
   presetName(config) ?? `l${config.layers}-c${config.channels}-h${config.heads}`;
 
-/** The name of a model for which a user asked by name or path, perhaps with changed sizes: a preset, "custom", or the path. */
+/** A model's name: the name or path `asked`, or, if `asked` is "custom" or a preset of other sizes, a preset's name or "custom". */
 export function modelName(asked: string, config: ModelConfig): string {
   const preset = presetConfig(asked);
   if (asked !== customModel && (!preset || presetName(preset) === presetName(config))) return asked;

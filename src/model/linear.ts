@@ -1,5 +1,5 @@
 // The matmuls of a linear layer: its output, and the gradients of its input and its weight. The MLP's activation is fused with them:
-// GELU in GPT-2, else the squared ReLU. GELU's backward needs GELU's input (`pre`), the squared ReLU's backward only its output.
+// GELU in GPT-2, else the squared ReLU. GELU's backward needs GELU's input (`pre`), the squared ReLU's backward the ReLU's output.
 // A matmul runs in FP8 if its operands have FP8 copies (docs/fp8.md), else in the device's dtype. In FP8, the activation's output and
 // the gradient of its input are stored only in FP8, and `pre` holds GELU's derivative, one byte an element.
 import { GPT2_ACTIVATION } from '../native/bindings.generated.ts';
@@ -110,7 +110,7 @@ const storedIn = ({ rowwise, columnwise }: Operand) => ({
 
 const normOf = (operand: Operand, layout: 'rowwise' | 'columnwise'): Tensor => withNorm(need(operand, layout)).norm;
 
-/** Quantises a weight [O,C] for the next matmul; if `memory.kept`, also its transpose, for backward. @param bias for a result in FP8 */
+/** Quantises a weight [O,C] for the next matmul; if `memory.kept`, also its transpose, for backward. @param bias if the result is in FP8 */
 export function weightInFp8(
   device: Device,
   memory: Fp8Weight | undefined,

@@ -104,7 +104,7 @@ interface InitialValues {
 const initialValues: Readonly<Record<Architecture['initialization'], (config: ModelConfig) => InitialValues>> = {
   gpt2: ({ layers }) => {
     const draw = { standardDeviation: 0.02 };
-    // Smaller projections keep the variance of the residual stream from growing with depth (GPT-2 paper, 2.3).
+    // Smaller initial projections keep the variance of the residual stream from growing with depth (GPT-2 paper, 2.3).
     return { embedding: draw, matrix: () => draw, projection: { standardDeviation: 0.02 / Math.sqrt(2 * layers) } };
   },
   'fan-in': byFanIn(0.33),

@@ -4,7 +4,7 @@ import type { Bindings } from './bindings.generated.ts';
 import { Device, type DeviceOptions } from './device.ts';
 
 interface Answers {
-  /** A real device that can say how much scratch ops need. Without one, a plan counts no scratch (under 0.5% in bf16). */
+  /** A real device that can say how much scratch ops need. Without one, a plan counts no scratch: in bf16 under 0.5% of the plan. */
   readonly scratchOf?: Pick<Device, 'call'>;
   /** The device's memory in bytes. Default 0. */
   readonly memory?: { readonly available: number; readonly total: number };

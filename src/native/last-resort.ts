@@ -13,7 +13,7 @@ export function endLater(library: LibraryKind, text: string, milliseconds: numbe
   loadLibrary(library).endLater({ text: bytes, bytes: bytes.length, milliseconds, exitCode: 1 });
 }
 
-/** If the command line started this process: lets a second Ctrl-C (or other signal to end) stop it, even while it waits for a kernel. */
+/** If the command line started this process: a second Ctrl-C (or other signal to end) ends the process, even in a wait for a kernel. */
 export function endAtSecondDemand(library: LibraryKind): void {
   if (!secondDemand.endsProcess) return;
   const signals = Int32Array.from(demands, (name) => constants.signals[name]);

@@ -71,7 +71,7 @@ export class OptimizerState {
       throw usageError`the optimizers have ${count} scalars, more than the ${room} of a step; take fewer optimizers, or optimizers with fewer scalars`;
   }
 
-  /** The whole state of the optimizer, for checkpoints. */
+  /** All rows of state of all optimizers, for checkpoints. */
   get copies(): StateCopy[] {
     const table = parameterTable(this.model.config);
     return this.#rows.map(({ row: { name }, selected, copy }) => {

@@ -56,7 +56,7 @@ export const gpt2Bytes = (id: number): Uint8Array => Buffer.from(base64s()[id]!,
 /** Appends the ids of bytes[start, end), valid UTF-8, encoded as a separate text. */
 export function encodeGpt2(bytes: Uint8Array, start: number, end: number, into: TokenList): void {
   const { appendWord } = load();
-  // The least bytes that tiktoken encodes after an unknown character; doubled while unknown characters follow, as in Chinese.
+  // The fewest bytes that tiktoken encodes after an unknown character; doubled while unknown characters follow, as in Chinese.
   let stretch = 1;
   let unknownEnd = -1;
   for (let from = start; from < end; ) {

@@ -14,7 +14,7 @@ export const includedFiles = (text: string, folder: string, folders: readonly st
 export const importedFiles = (card: string): Map<string, string> =>
   filesNamedIn(readFileSync(card, 'utf8'), /^(?:import|export|\}).*?['"](\.{1,2}\/[^'"]+)['"]/gm, dirname(card));
 
-/** Finds the files that `names` matches in a text and, in turn, in the files found. @param folders searched after the folder of the including file */
+/** Finds files that `names` matches in a text and in the found files. @param folders searched after the folder of the including file */
 function filesNamedIn(text: string, names: RegExp, folder: string, folders: readonly string[] = []) {
   const files = new Map<string, string>();
   const visit = (content: string, here: string): void => {

@@ -52,7 +52,7 @@ export function refusalOf(log: string, name: string, source: string): string | u
     const [word, place] = [(gccName ?? clangName)!, (gcc ?? clang)!];
     const line = place.startsWith(`${name}:`) ? lines[Number(place.slice(name.length + 1)) - 1] : undefined;
     const shown = line === undefined ? '' : `\n  ${line.trim()}`;
-    // Repeats the compiler's suggestion only if it differs in case or in s and z. Others, such as cudaMemcpy2D, may be wrong functions.
+    // Repeats the compiler's suggestion only if it is the same name but for case, s and z. Others, like cudaMemcpy2D, may be wrong.
     const near = /^.*did you mean '(\w+)'/.exec(log.slice(index))?.[1];
     const folded = (text: string) => text.toLowerCase().replaceAll('z', 's');
     if (near && folded(near) === folded(word)) {
