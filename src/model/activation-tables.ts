@@ -105,7 +105,7 @@ function layerTable(device: Device, config: ModelConfig, { B, T, purpose, recomp
     ...only(isFp8 && purpose === 'training' && 32 * B * T >= paddedVocabularySize(config), {
       fcTransposed: recomputed(ofWeight(fp8(C, 4 * C))),
       fcFactors: recomputed(ofWeight(factors)),
-      // With --recompute block, backward quantises fcproj's weight again: recomputing skips fcproj, so each layer would keep its copy.
+      // With --recompute block, backward quantises fcproj's weight again. Recomputing skips fcproj: layers would otherwise keep copies.
       ...only(recompute !== 'block', {
         fcprojTransposed: ofWeight(fp8(4 * C, C)),
         fcprojFactors: ofWeight(factors),

@@ -111,7 +111,7 @@ const leastPerSum = 12_000_000;
 
 /**
  * The most layers in a bucket: a backward pass then has about six buckets, and only the last bucket's sum does not overlap with
- * computation. If matrices must not be split, every bucket has this many layers, because one layer's four matrices fill few shares.
+ * computation. If matrices must not be split, buckets have this many layers, because one layer's four matrices fill few shares.
  */
 const layersInSixth = ({ layers }: ModelConfig): number => Math.ceil(layers / 6);
 
@@ -157,7 +157,7 @@ export interface ParameterCopy {
    * @throws NativeError if another rank ended before it sent its part
    */
   readWhole(parameter: Parameter): Promise<Float32Array>;
-  /** Yields all elements in pieces, with offsets in `wholeLayout`. A piece is valid for work enqueued before the next piece. */
+  /** Yields all elements in pieces, with offsets in `wholeLayout`. A piece is valid for work enqueued before the next piece is yielded. */
   parts(): Iterable<ArenaPart>;
 }
 

@@ -108,7 +108,7 @@ export function headForward(model: Model, batch: ActivationSet): void {
 /**
  * Enqueues the head's forward and backward: from the batch's `lnf` and `targets` to `losses`, the gradient of lnf (in
  * `batch.backward.dbranch`) and the parameters' gradients (overwritten, or added to if `accumulate`). `dloss` is the derivative of the
- * total loss by one token's loss. With FP8, the step block `step` receives the number of tokens whose gradient may have saturated.
+ * total loss with respect to one token's loss. In FP8, the step block `step` gets the number of tokens whose gradient may have saturated.
  */
 export function headForwardBackward(
   model: Model,

@@ -1,5 +1,5 @@
 // The matmuls of a linear layer: its output, and the gradients of its input and its weight. The MLP's activation is fused with them:
-// GELU in GPT-2, else the squared ReLU. GELU's backward needs GELU's input (`pre`), the squared ReLU's backward the ReLU's output.
+// GELU in GPT-2, else the squared ReLU. GELU's backward needs the activation's input (`pre`), the squared ReLU's only the output.
 // A matmul runs in FP8 if its operands have FP8 copies (docs/fp8.md), else in the device's dtype. In FP8, the activation's output and
 // the gradient of its input are stored only in FP8, and `pre` holds GELU's derivative, one byte an element.
 import { GPT2_ACTIVATION } from '../native/bindings.generated.ts';

@@ -90,7 +90,7 @@ export function valueEmbeddingBackward(
   const table = valueEmbeddingOf(index, config.layers, config.valueEmbeddings);
   if (table === undefined) return;
   const dwte = gradients.get(valueTable(table));
-  // The op adds to dwte. Two layers share a table and its gradient. Backward reaches the later layer first, so this layer clears dwte.
+  // The op adds to dwte, which two layers share. Backward reaches the later layer first, so the later layer clears dwte.
   const isFirst = index >= config.layers - config.valueEmbeddings!;
   if (isFirst && !accumulate) device.call('fillZero', { destination: dwte.pointer, bytes: dwte.bytes });
   const { tokens } = batch.model;

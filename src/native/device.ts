@@ -219,7 +219,7 @@ function record(device: Device, enqueue: () => void): Pointer {
   return graph[0]!;
 }
 
-/** A program on a CPU. Later runs do not check arguments again: for 100 ops, checks take a fifth of the time of a small model's step. */
+/** A program on a CPU that repeats calls without new checks: checks of 100 ops take a fifth of the time of a small model's step. */
 function repeatedCalls(device: Device, recordCalls: () => Calls) {
   let calls: Calls | undefined;
   return {

@@ -2,7 +2,7 @@
 import { fromBf16, fromE4m3, fromFp16, toBf16, toE4m3, toFp16 } from '../base/files/half-floats.ts';
 import { GPT2_FP8_COLUMNWISE } from './bindings.generated.ts';
 
-/** The host array of each element type: bits for bf16, fp16, FP8 (E4M3). For a host array, `tensorOf` defaults to its first type here. */
+/** The host array of each element type: bits for bf16, fp16, FP8 (E4M3). The first type of a class of arrays is `tensorOf`'s default. */
 export const hostArrays = {
   fp32: Float32Array,
   bf16: Uint16Array,

@@ -12,7 +12,7 @@ export interface TensorContract {
    * 'updated' read and changed; 'kept' overwritten or left unchanged; 'scratch'.
    */
   readonly access: 'read' | '=' | '+=' | 'accumulate' | 'updated' | 'kept' | 'scratch';
-  /** The elements' type: "element" or "gradient" (types of the device), "fp32" etc., or the name of an argument, GPT2_FP32 or GPT2_BF16. */
+  /** The elements' type: "element" or "gradient" (types of the device), "fp32" etc., or an argument that is GPT2_FP32 or GPT2_BF16. */
   readonly type: string;
   /** Dimensions as expressions of the op's sizes: "N", "3C", "S+1", "C/NH", "N/16", ">=T", "64". */
   readonly shape: readonly string[];

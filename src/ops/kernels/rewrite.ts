@@ -116,7 +116,7 @@ function inSections(source: string): string {
   return source.replaceAll(qualified, (whole, _raw, kind?: string, variable = '', at = 0) => {
     if (kind === undefined) return whole;
     const statement = /[^;{}]*$/.exec(source.slice(Math.max(0, at - 300), at))![0] + variable;
-    // No section for extern declarations and operators, nor for definitions of S::x: they get the section of the declaration in S.
+    // No section for extern declarations and operators, nor for definitions of S::x, which get the section of the declaration in S.
     const isElsewhere = /\bextern\b.*[;[]$|\boperator\b|::\s*\w+\s*[;={[]$/s.test(statement);
     const isOther = variable === '' || (kind === 'device' && /__(constant|managed)__/.test(statement));
     return isElsewhere || isOther ? '' : `__attribute__((section(".gpt2_${kind}.${at}")))`;

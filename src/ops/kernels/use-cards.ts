@@ -65,7 +65,7 @@ export async function useCards(device: Device, cards: readonly LoadedCard[], opt
   splitFused(device, computed);
 }
 
-/** Makes fused ops run as plain ops. If `computed` is defined, only fused ops that are not in it, but have a plain op in it. */
+/** Makes fused ops run as plain ops. With `computed`, the cards' ops: only fused ops not in it that have a plain op in it. */
 export function splitFused(device: Device, computed?: ReadonlySet<OpVariant>): void {
   for (const [fused, parts] of plainOps) {
     if (computed && (computed.has(fused) || !parts.some(([plain]) => computed.has(plain)))) continue;
