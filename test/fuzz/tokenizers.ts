@@ -80,7 +80,7 @@ export function mutatedTokenizer(random: Random): string {
   const changes = [
     () => {
       const name = pick(Object.keys(parts));
-      const [one, other] = [pick(parts[name]!), pick(parts[name]!)];
+      const [one, other] = structuredClone([pick(parts[name]!), pick(parts[name]!)]) as [Json, Json];
       const list = { normalizer: 'normalizers', pre_tokenizer: 'pretokenizers', decoder: 'decoders' }[name];
       file[name] = list !== undefined && random.uniform() < 0.4 ? { type: 'Sequence', [list]: [one, other] } : one;
     },
@@ -100,7 +100,7 @@ export function mutatedTokenizer(random: Random): string {
       }
     },
     () => {
-      const model = pick([byteLevel, wordPiece, unigram]).model as Json;
+      const model = structuredClone(pick([byteLevel, wordPiece, unigram]).model) as Json;
       const setting = pick('unk_token unk_id byte_fallback ignore_merges max_input_chars_per_word fuse_unk'.split(' '));
       file.model = { ...(random.uniform() < 0.3 ? model : (file.model as Json)), [setting]: pick(odd) };
     },
