@@ -2,8 +2,7 @@
 // a process on the CPU, and on GPUs where there are two.
 import { readdirSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { Device } from '../../src/native/device.ts';
-import { weightsHash } from '../../src/train/run/weights-hash.ts';
+import { Device, weightsHash } from '../../src/index.ts';
 import { verifyCheckpoint } from '../../src/weights/checkpoint/directory.ts';
 import type { RankTask } from '../support/collective-rank.ts';
 import { type Circumstances, gpuCount, together } from '../support/collectives.ts';

@@ -1,13 +1,10 @@
 // Makes a tiny model in the state that training leaves, and the manifest fields of a run. Shared by the tests of this folder.
 import { mkdtempSync } from 'node:fs';
 import { vi } from 'vitest';
+import { AdamW, Device, type ModelConfig, parameterTable } from '../../src/index.ts';
 import type { ParameterCopy } from '../../src/model/arena.ts';
-import type { ModelConfig } from '../../src/model/config.ts';
 import { castWeights, createModel, type Model } from '../../src/model/model.ts';
-import { parameterTable } from '../../src/model/parameters.ts';
-import { Device } from '../../src/native/device.ts';
 import { floats, Random } from '../../src/ops/cases/case-numbers.ts';
-import { AdamW } from '../../src/optimizer/adamw.ts';
 import { OptimizerState, type StateCopy } from '../../src/optimizer/state.ts';
 import { type CheckpointToWrite, writeCheckpoint } from '../../src/weights/checkpoint/write.ts';
 import { workplace } from '../support/cli.ts';

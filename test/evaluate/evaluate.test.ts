@@ -1,20 +1,14 @@
 // The loss of a data set: what the run's own validation gives for the same sequences, over all whole sequences of several shards, at any
 // batch, bits per byte of the text of the predicted tokens; and the batch that fits: the plan is what is allocated.
 import { beforeAll, expect, it, vi } from 'vitest';
-import { UsageError } from '../../src/base/errors.ts';
-import { findShards } from '../../src/data/datasets/find-shards.ts';
-import { writeShards } from '../../src/data/datasets/write-shards.ts';
 import { openShard, writeShard } from '../../src/data/shards/shard.ts';
+import { Device, findShards, meanLoss, readRun, train, UsageError, writeShards } from '../../src/index.ts';
 import { type EvaluateOptions, evaluate } from '../../src/inference/evaluate/evaluate.ts';
-import { meanLoss } from '../../src/inference/evaluate/mean-loss.ts';
 import { checkInferenceMemory, chooseInferenceBatch } from '../../src/inference/fit-memory.ts';
 import { presetConfig } from '../../src/model/config.ts';
 import { inferencePlan } from '../../src/model/memory.ts';
 import { createModel, type Model } from '../../src/model/model.ts';
-import { Device } from '../../src/native/device.ts';
-import { readRun } from '../../src/runs/reader.ts';
 import { byteLengths, bytes, decode, encode, endOfText, gpt2 } from '../../src/tokenizer/tokenizer.ts';
-import { train } from '../../src/train/train.ts';
 import { resolveWeights } from '../../src/weights/weights.ts';
 import { describeBackends } from '../support/backends.ts';
 import { workplace } from '../support/cli.ts';

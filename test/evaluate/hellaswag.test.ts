@@ -2,13 +2,11 @@
 // other rows do not count; and the two figures are what plain loops over single rows give.
 import { expect, it } from 'vitest';
 import { type Question, writeQuestions } from '../../src/data/shards/multiple-choice.ts';
+import { AdamW, forward, type Tokenizer } from '../../src/index.ts';
 import { completionLosses, readHellaswag, scoreHellaswag } from '../../src/inference/evaluate/hellaswag.ts';
-import { forward } from '../../src/model/forward.ts';
 import { headForward } from '../../src/model/head.ts';
 import { castWeights, type Model } from '../../src/model/model.ts';
-import { AdamW } from '../../src/optimizer/adamw.ts';
 import { createCharacterTokenizer } from '../../src/tokenizer/character-tokenizer.ts';
-import type { Tokenizer } from '../../src/tokenizer/tokenizer.ts';
 import { describeBackends } from '../support/backends.ts';
 import { workplace } from '../support/cli.ts';
 import { countingBatch, countingQuestions, randomQuestions } from '../support/questions.ts';

@@ -4,8 +4,7 @@ import fs, { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } f
 import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { type ExportFormat, exportModel } from '../../src/weights/export.ts';
-import { resolveWeights } from '../../src/weights/weights.ts';
+import { type ExportFormat, exportModel, resolveWeights } from '../../src/index.ts';
 import { writtenModel } from '../checkpoint/trained-model.ts';
 import { Workplace, workplace } from '../support/cli.ts';
 

@@ -1,16 +1,11 @@
 // Recomputing activations in backward changes no bit of a step, and takes the memory that the plan says.
 import { expect, it } from 'vitest';
+import { AdamW, createModel, Device, type ModelConfig, Trainer, weightsHash } from '../../src/index.ts';
 import { type Recompute, recomputeNames } from '../../src/model/activation-tables.ts';
 import type { GivenParts } from '../../src/model/architecture.ts';
-import type { ModelConfig } from '../../src/model/config.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
-import { createModel } from '../../src/model/model.ts';
-import { Device } from '../../src/native/device.ts';
 import { Random } from '../../src/ops/cases/case-numbers.ts';
-import { AdamW } from '../../src/optimizer/adamw.ts';
 import { divisors, trainingPlan } from '../../src/train/plan/plan-memory.ts';
-import { weightsHash } from '../../src/train/run/weights-hash.ts';
-import { Trainer } from '../../src/train/step/trainer.ts';
 import { describeBackends } from '../support/backends.ts';
 import { modernOptimizer, modernParts } from '../support/modern-models.ts';
 

@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import { type ModelConfig, type Parameter, parameterTable, presetConfig, type Tensor } from '../../src/index.ts';
 import {
   type ArenaLayout,
   arenaLayout,
@@ -12,10 +13,7 @@ import {
   type Selection,
   undivided,
 } from '../../src/model/arena.ts';
-import { type ModelConfig, presetConfig } from '../../src/model/config.ts';
-import { type Parameter, parameterTable } from '../../src/model/parameters.ts';
 import { elementCount } from '../../src/native/element-types.ts';
-import type { Tensor } from '../../src/native/tensor.ts';
 
 const preset = (name: string): ModelConfig => presetConfig(name)!;
 const isOfLayer: Selection = ({ kind, name }) => kind === 'matrix' && name.startsWith('h.');

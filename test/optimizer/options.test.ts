@@ -1,10 +1,9 @@
 // Options of optimizers reach their updates.
 import { describe, expect, it } from 'vitest';
-import { Device } from '../../src/native/device.ts';
+import { Device, type TrainOptions } from '../../src/index.ts';
 import { floats } from '../../src/ops/cases/case-numbers.ts';
 import { chooseOptimizer } from '../../src/optimizer/choose.ts';
 import { completeOptions } from '../../src/options/complete-options.ts';
-import type { TrainOptions } from '../../src/options/table.ts';
 import { recordedBatch, recordedModel, tinyConfig, tinyTrainer } from '../support/tiny-model.ts';
 
 /** How far the second of two steps moves each weight of a matrix; its learning rate is `share` of the first step's. */

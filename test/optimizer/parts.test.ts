@@ -1,20 +1,15 @@
 // Optimizers of whole matrices and of any range share a model: which parts of the matrices each rank updates, and what it allocates.
 import { expect, it } from 'vitest';
+import { AdamW, createModel, Device, type ModelConfig, parameterTable, Trainer } from '../../src/index.ts';
 import type { Selection } from '../../src/model/arena.ts';
-import type { ModelConfig } from '../../src/model/config.ts';
-import { createModel } from '../../src/model/model.ts';
-import { parameterTable } from '../../src/model/parameters.ts';
 import { Sharding } from '../../src/model/sharded-parameters.ts';
 import type { Communicator } from '../../src/native/communicator.ts';
-import { Device } from '../../src/native/device.ts';
 import { elementCount } from '../../src/native/element-types.ts';
 import { allocateTensor, type Tensor } from '../../src/native/tensor.ts';
-import { AdamW } from '../../src/optimizer/adamw.ts';
 import { type OptimizerChoice, updatedWhole } from '../../src/optimizer/assign.ts';
 import { isBlockMatrix, Muon } from '../../src/optimizer/muon.ts';
 import { OptimizerState } from '../../src/optimizer/state.ts';
 import { trainingPlan } from '../../src/train/plan/plan-memory.ts';
-import { Trainer } from '../../src/train/step/trainer.ts';
 import { GradientSum } from './gradient-sum.ts';
 
 const config: ModelConfig = { layers: 3, channels: 20, heads: 2, context: 16, vocabularySize: 61 };

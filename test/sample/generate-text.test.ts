@@ -1,11 +1,6 @@
 // A text in one call: what encode, generate and decode give.
 import { expect, it } from 'vitest';
-import { Gpt2Error } from '../../src/base/errors.ts';
-import { logits } from '../../src/inference/evaluate/logits.ts';
-import { lossesOf } from '../../src/inference/evaluate/mean-loss.ts';
-import { generate } from '../../src/inference/sample/generate.ts';
-import { generateText } from '../../src/inference/sample/generate-text.ts';
-import { KeyValueCache } from '../../src/model/key-value-cache.ts';
+import { Gpt2Error, generate, generateText, KeyValueCache, logits, lossesOf } from '../../src/index.ts';
 import { castWeights, createModel } from '../../src/model/model.ts';
 import { bytes, decode, encode } from '../../src/tokenizer/tokenizer.ts';
 import { describeBackends } from '../support/backends.ts';

@@ -1,14 +1,9 @@
 // Texts from the tiny model: with the cache of keys and values the same tokens as without one, the same for the same seed,
 // whatever stands beside them, and an end that says why.
 import { beforeEach, describe, expect, it } from 'vitest';
-import { UsageError } from '../../src/base/errors.ts';
-import { logits } from '../../src/inference/evaluate/logits.ts';
+import { type Device, KeyValueCache, logits, type ModelConfig, parameterTable, UsageError } from '../../src/index.ts';
 import { type GenerateOptions, type GenerationEnd, generate } from '../../src/inference/sample/generate.ts';
-import type { ModelConfig } from '../../src/model/config.ts';
-import { KeyValueCache } from '../../src/model/key-value-cache.ts';
 import { castWeights, type Model } from '../../src/model/model.ts';
-import { parameterTable } from '../../src/model/parameters.ts';
-import type { Device } from '../../src/native/device.ts';
 import { describeBackends } from '../support/backends.ts';
 import { modernParts } from '../support/modern-models.ts';
 import { drawnModel, tinyConfig } from '../support/tiny-model.ts';

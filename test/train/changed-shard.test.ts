@@ -3,9 +3,8 @@
 import { readFileSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
-import type { TrainOptions } from '../../src/options/table.ts';
+import { type TrainOptions, train } from '../../src/index.ts';
 import { checkpointsFolder } from '../../src/runs/paths.ts';
-import { train } from '../../src/train/train.ts';
 import { newestValidCheckpoint } from '../../src/weights/checkpoint/directory.ts';
 import { workplace } from '../support/cli.ts';
 import { figuresOf } from '../support/figures.ts';

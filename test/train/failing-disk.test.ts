@@ -1,8 +1,7 @@
 // Fails the disk when the log of a run is closed: reported in one sentence, or as a notice if the run ended with another error.
 import { readdirSync } from 'node:fs';
 import { expect, it, vi } from 'vitest';
-import { Gpt2Error } from '../../src/base/errors.ts';
-import { train } from '../../src/train/train.ts';
+import { Gpt2Error, train } from '../../src/index.ts';
 import { Workplace } from '../support/cli.ts';
 import { tinyRun } from '../support/tiny-run.ts';
 

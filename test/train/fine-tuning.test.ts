@@ -2,15 +2,10 @@
 // run or from llm.c's file, and weights that cannot be fine-tuned.
 import { writeFileSync } from 'node:fs';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { presetConfig } from '../../src/model/config.ts';
-import { createModel } from '../../src/model/model.ts';
-import { Device } from '../../src/native/device.ts';
+import { createModel, Device, presetConfig, readRun, resolveWeights, type TrainOptions } from '../../src/index.ts';
 import { floats } from '../../src/ops/cases/case-numbers.ts';
 import { completeOptions } from '../../src/options/complete-options.ts';
-import type { TrainOptions } from '../../src/options/table.ts';
-import { readRun } from '../../src/runs/reader.ts';
 import { resolveCheckpoint } from '../../src/weights/checkpoint/directory.ts';
-import { resolveWeights } from '../../src/weights/weights.ts';
 import { workplace } from '../support/cli.ts';
 import { llmcModelFile } from '../support/llmc-model.ts';
 import { noticesOf, tinySizes } from '../support/tiny-run.ts';

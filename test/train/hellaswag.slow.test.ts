@@ -2,13 +2,8 @@
 // resumed run that equals one that was not stopped.
 import { beforeAll, expect, it } from 'vitest';
 import { writeQuestions } from '../../src/data/shards/multiple-choice.ts';
+import { createModel, Device, readRun, resolveWeights, type TrainOptions, train } from '../../src/index.ts';
 import { readHellaswag, scoreHellaswag } from '../../src/inference/evaluate/hellaswag.ts';
-import { createModel } from '../../src/model/model.ts';
-import { Device } from '../../src/native/device.ts';
-import type { TrainOptions } from '../../src/options/table.ts';
-import { readRun } from '../../src/runs/reader.ts';
-import { train } from '../../src/train/train.ts';
-import { resolveWeights } from '../../src/weights/weights.ts';
 import { describeBackends } from '../support/backends.ts';
 import { workplace } from '../support/cli.ts';
 import { figuresOf } from '../support/figures.ts';

@@ -1,10 +1,8 @@
 // Names a run's model: a preset's name only if the sizes are the preset's. The configuration repeats the run, and resumes it.
 import { join } from 'node:path';
 import { beforeAll, expect, it } from 'vitest';
+import { readRun, type TrainOptions, train } from '../../src/index.ts';
 import { modelName, presetConfig } from '../../src/model/config.ts';
-import type { TrainOptions } from '../../src/options/table.ts';
-import { readRun } from '../../src/runs/reader.ts';
-import { train } from '../../src/train/train.ts';
 import { workplace } from '../support/cli.ts';
 import { noticesOf, tinyRun, tinySizes } from '../support/tiny-run.ts';
 

@@ -1,11 +1,9 @@
 // Computes memory for a device that is not here: bf16, whose gradients take twice as much when they accumulate, and fp8, which
 // halves some activations and keeps copies of weights.
 import { expect, it } from 'vitest';
+import { AdamW, type Device, type Dtype, presetConfig } from '../../../src/index.ts';
 import { recomputeNames } from '../../../src/model/activation-tables.ts';
-import { presetConfig } from '../../../src/model/config.ts';
 import { totalOf } from '../../../src/model/memory.ts';
-import type { Device, Dtype } from '../../../src/native/device.ts';
-import { AdamW } from '../../../src/optimizer/adamw.ts';
 import { checkMemory, neededBytes, type PlanSizes, trainingPlan } from '../../../src/train/plan/plan-memory.ts';
 import { windowedParts } from '../../support/modern-models.ts';
 import { parseOptions } from '../../support/options.ts';

@@ -3,12 +3,10 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, expect, it } from 'vitest';
 import { packageRoot } from '../../../src/base/package-root.ts';
+import { readRun, type TrainOptions, train } from '../../../src/index.ts';
 import { resolveSources } from '../../../src/options/sources.ts';
-import type { TrainOptions } from '../../../src/options/table.ts';
-import { readRun } from '../../../src/runs/reader.ts';
 import { outlookText, saveSeconds } from '../../../src/train/plan/outlook.ts';
 import { planRun, planSources } from '../../../src/train/plan/plan.ts';
-import { train } from '../../../src/train/train.ts';
 import { withCode, workplace } from '../../support/cli.ts';
 import { noticesOf, tinyRun } from '../../support/tiny-run.ts';
 

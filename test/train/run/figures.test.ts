@@ -2,15 +2,13 @@
 // first difference between shards.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { learningRateAt, readRun, type Schedule, train } from '../../../src/index.ts';
 import { Random } from '../../../src/ops/cases/case-numbers.ts';
 import { logPath } from '../../../src/runs/paths.ts';
-import { readRun } from '../../../src/runs/reader.ts';
 import { outlookText } from '../../../src/train/plan/outlook.ts';
 import { changedShard } from '../../../src/train/run/same-inputs.ts';
-import { learningRateAt, type Schedule } from '../../../src/train/run/schedule.ts';
 import { type Measured, openSpikeWatch, recentSteps, spikeWatch } from '../../../src/train/run/spikes.ts';
 import { throughputOf } from '../../../src/train/run/throughput.ts';
-import { train } from '../../../src/train/train.ts';
 import { trainEvent } from '../../runs/run-log.ts';
 import { Workplace } from '../../support/cli.ts';
 import { noticesOf, tinyRun } from '../../support/tiny-run.ts';

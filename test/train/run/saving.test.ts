@@ -4,17 +4,12 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { describe, expect, it, vi } from 'vitest';
-import { NativeError } from '../../../src/base/errors.ts';
-import { Device } from '../../../src/native/device.ts';
+import { Device, NativeError, type RunEvent, readRun, train, writeCheckpoint } from '../../../src/index.ts';
 import type { TrainOptions } from '../../../src/options/table.ts';
 import { checkpointsFolder } from '../../../src/runs/paths.ts';
-import { readRun } from '../../../src/runs/reader.ts';
-import type { RunEvent } from '../../../src/runs/schema.ts';
-import { train } from '../../../src/train/train.ts';
 import { BackgroundWriter } from '../../../src/weights/checkpoint/background.ts';
 import { listCheckpoints, newestValidCheckpoint, verifyCheckpoint } from '../../../src/weights/checkpoint/directory.ts';
 import { loadOptimizer, loadWeights } from '../../../src/weights/checkpoint/read-checkpoint.ts';
-import { writeCheckpoint } from '../../../src/weights/checkpoint/write.ts';
 import {
   arenasOf,
   contentOf,
