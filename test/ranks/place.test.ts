@@ -1,7 +1,7 @@
 // Reads a process's place from each launcher's environment, and refuses invalid ones.
 import { describe, expect, it } from 'vitest';
 import { UsageError } from '../../src/base/errors.ts';
-import { firstNode, placeFromEnvironment } from '../../src/ranks/place.ts';
+import { firstNode, type Place, placeFromEnvironment } from '../../src/ranks/place.ts';
 
 const torch = {
   ...{ RANK: '3', WORLD_SIZE: '8', LOCAL_RANK: '1', LOCAL_WORLD_SIZE: '2' },
@@ -17,58 +17,45 @@ const openMpi = {
 };
 
 describe('a place', () => {
-  it('is that of torchrun and of train --gpus', () => {
-    expect(placeFromEnvironment(torch)).toMatchObject({
-      ...{ rank: 3, ranks: 8, localRank: 1, localRanks: 2, host: 'gpu01', port: 29500 },
-      ...{ ranksFrom: 'WORLD_SIZE', joinSeconds: 300, silenceSeconds: 20 },
-    });
+  const apart = { ...openMpi, OMPI_COMM_WORLD_LOCAL_SIZE: '2' };
+  it.each<[what: string, environment: NodeJS.ProcessEnv, wanted: Partial<Place>]>([
+    [
+      'that of torchrun and of train --gpus, with the GPU of its number on the machine',
+      torch,
+      {
+        ...{ rank: 3, ranks: 8, localRank: 1, localRanks: 2, gpu: 1, host: 'gpu01', port: 29500 },
+        ...{ ranksFrom: 'WORLD_SIZE', joinSeconds: 300, silenceSeconds: 20 },
+      },
+    ],
+    ['on the GPU of its number among those it is shown', { ...torch, CUDA_VISIBLE_DEVICES: '4,5' }, { gpu: 1 }],
+    ['on the only GPU it is shown', { ...torch, CUDA_VISIBLE_DEVICES: '5' }, { gpu: 0 }],
+    ["beside torchrun's own port", { ...torch, TORCHELASTIC_USE_AGENT_STORE: 'True' }, { port: 29501 }],
+    ['that of srun', slurm, { rank: 5, ranks: 8, localRank: 1, localRanks: 4, host: 'gpu03' }],
+    ['where srun is told', { ...slurm, MASTER_ADDR: 'head', MASTER_PORT: '1234' }, { host: 'head', port: 1234 }],
+    ["that of mpirun, without anybody's help", openMpi, { rank: 1, ranks: 4, localRank: 1, host: '127.0.0.1' }],
+    ['that of mpirun on two machines', { ...apart, MASTER_ADDR: 'gpu01' }, { host: 'gpu01', localRanks: 2 }],
+    ['as patient as it is told', { ...torch, GPT2_JOIN_SECONDS: '20' }, { joinSeconds: 20 }],
+    ['of the token that it is told', { ...torch, GPT2_JOB_TOKEN: 'secret' }, { token: 'secret' }],
+  ])('is %s', (_, environment, wanted) => {
+    expect(placeFromEnvironment(environment)).toMatchObject(wanted);
   });
 
-  it('has the GPU of its number on the machine, or the only one it is shown', () => {
-    expect(placeFromEnvironment(torch)?.gpu).toBe(1);
-    expect(placeFromEnvironment({ ...torch, CUDA_VISIBLE_DEVICES: '4,5' })?.gpu).toBe(1);
-    expect(placeFromEnvironment({ ...torch, CUDA_VISIBLE_DEVICES: '5' })?.gpu).toBe(0);
+  it.each([
+    ['without a launcher', {}],
+    ['in a job of one', { ...torch, RANK: '0', WORLD_SIZE: '1' }],
+    ['in a batch script, whose ranks srun starts', { ...slurm, SLURM_STEP_ID: undefined }],
+  ])('is none %s', (_, environment) => {
+    expect(placeFromEnvironment(environment)).toBeUndefined();
   });
 
-  it("is beside torchrun's own port where that is taken", () => {
-    expect(placeFromEnvironment({ ...torch, TORCHELASTIC_USE_AGENT_STORE: 'True' })?.port).toBe(29501);
-  });
-
-  it('is that of srun, with the first node and a port of the job', () => {
-    const place = placeFromEnvironment(slurm)!;
-    expect(place).toMatchObject({ rank: 5, ranks: 8, localRank: 1, localRanks: 4, host: 'gpu03' });
-    expect(place.port).toBeGreaterThanOrEqual(10_000);
-    expect(place.port).toBeLessThan(30_000);
-    expect(placeFromEnvironment({ ...slurm, SLURM_PROCID: '0' })?.port).toBe(place.port);
-    expect(placeFromEnvironment({ ...slurm, SLURM_JOB_ID: '4712' })?.port).not.toBe(place.port);
-    expect(placeFromEnvironment({ ...slurm, MASTER_ADDR: 'head', MASTER_PORT: '1234' })).toMatchObject({
-      host: 'head',
-      port: 1234,
-    });
-  });
-
-  it('is none in a batch script, whose ranks srun starts', () => {
-    expect(placeFromEnvironment({ ...slurm, SLURM_STEP_ID: undefined })).toBeUndefined();
-  });
-
-  it("is that of mpirun, on one machine without anybody's help", () => {
-    expect(placeFromEnvironment(openMpi)).toMatchObject({ rank: 1, ranks: 4, localRank: 1, host: '127.0.0.1' });
-    const apart = { ...openMpi, OMPI_COMM_WORLD_LOCAL_SIZE: '2' };
-    expect(() => placeFromEnvironment(apart)).toThrow('MASTER_ADDR is not set');
-    expect(placeFromEnvironment({ ...apart, MASTER_ADDR: 'gpu01' })).toMatchObject({ host: 'gpu01', localRanks: 2 });
-  });
-
-  it('is none without a launcher, or in a job of one', () => {
-    expect(placeFromEnvironment({})).toBeUndefined();
-    expect(placeFromEnvironment({ ...torch, RANK: '0', WORLD_SIZE: '1' })).toBeUndefined();
-  });
-
-  it('has the same token in all ranks of a job, and another in every other job', () => {
-    const token = (environment: Record<string, string | undefined>) => placeFromEnvironment(environment)?.token;
-    expect(token({ ...slurm, SLURM_PROCID: '0' })).toBe(token(slurm));
-    expect(token({ ...slurm, SLURM_STEP_ID: '1' })).not.toBe(token(slurm));
-    expect(token({ ...torch, GPT2_JOB_TOKEN: 'secret' })).toBe('secret');
-    expect(placeFromEnvironment({ ...torch, GPT2_JOIN_SECONDS: '20' })?.joinSeconds).toBe(20);
+  it('has the same port and token in all ranks of a job, and others in another job', () => {
+    const of = (changes: object) => placeFromEnvironment({ ...slurm, ...changes })!;
+    const { port, token } = of({});
+    expect(port).toBeGreaterThanOrEqual(10_000);
+    expect(port).toBeLessThan(30_000);
+    expect(of({ SLURM_PROCID: '0' })).toMatchObject({ port, token });
+    expect(of({ SLURM_JOB_ID: '4712' }).port).not.toBe(port);
+    expect(of({ SLURM_STEP_ID: '1' }).token).not.toBe(token);
   });
 
   it.each([
@@ -87,6 +74,7 @@ describe('a place', () => {
     [{ ...torch, RANK: '' }, 'RANK must be a whole number'],
     [{ ...torch, MASTER_PORT: undefined }, 'MASTER_PORT is not set'],
     [{ ...torch, MASTER_ADDR: undefined }, 'MASTER_ADDR is not set'],
+    [apart, 'MASTER_ADDR is not set'],
   ])('that cannot be is refused: %#', (environment, message) => {
     expect(() => placeFromEnvironment(environment)).toThrow(UsageError);
     expect(() => placeFromEnvironment(environment)).toThrow(message);
