@@ -1,17 +1,20 @@
 // Writes, continues and reads logs of run folders, of which each holds one run; also logs of runs that were killed, or written by
-// another version.
+// another version, and a log that the disk fails to take.
 import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { beforeEach, expect, it, vi } from 'vitest';
-import { readRun } from '../../src/runs/reader.ts';
+import { Gpt2Error, readRun, train } from '../../src/index.ts';
 import { formatEvent, parseEvent } from '../../src/runs/schema.ts';
 import { RunLog } from '../../src/runs/writer.ts';
 import { curve } from '../report/runs-to-draw.ts';
 import { workplace } from '../support/cli.ts';
+import { tinyRun } from '../support/tiny-run.ts';
 import { configuration, runEvent, trainEvent, writeLog } from './run-log.ts';
 
 /** Syncs and renames, in order. */
 const durable: string[] = [];
+/** The file that no sync succeeds for. */
+let failing = '';
 vi.mock('node:fs', async (original) => {
   const fs = await original<typeof import('node:fs')>();
   const paths = new Map<number, string>();
@@ -23,6 +26,7 @@ vi.mock('node:fs', async (original) => {
       return file;
     },
     fsyncSync: (file: number) => {
+      if (paths.get(file) === failing) throw new Error('EIO: i/o error, fsync');
       durable.push(`sync ${paths.get(file)}`);
       fs.fsyncSync(file);
     },
@@ -204,4 +208,18 @@ it('a folder below a file cannot be resumed, and says so in one line', () => {
   expect(() => RunLog.resume(place.path('file', 'run'), { configuration, bytes: 0 })).toThrow(
     /^cannot continue the log [^\n]*ENOTDIR[^\n]*$/,
   );
+});
+
+it('a log that cannot be synced is reported in one sentence, or as a notice if the run ended with another error', async () => {
+  const options = { ...tinyRun, data: place.data({ vocabulary: 100 }), steps: 2, out: run };
+  failing = log;
+  const trouble = `${log} may lack its last lines: EIO: i/o error, fsync; check the disk`;
+  await expect(train(options)).rejects.toThrow(new Gpt2Error(trouble));
+
+  const notices: string[] = [];
+  const hooks = { signal: AbortSignal.abort(143), onNotice: (text: string) => void notices.push(text) };
+  const stopped = train({ ...options, overwrite: true }, hooks);
+  await expect(stopped).rejects.toMatchObject({ name: 'StoppedError', exitCode: 143 });
+  expect(notices).toContain(trouble);
+  expect(readdirSync(`${run}/checkpoints`)).toHaveLength(1);
 });
