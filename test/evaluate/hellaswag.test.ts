@@ -2,15 +2,14 @@
 // other rows do not count; and the two figures are what plain loops over single rows give.
 import { expect, it } from 'vitest';
 import { type Question, writeQuestions } from '../../src/data/shards/multiple-choice.ts';
-import { AdamW, forward, type Tokenizer } from '../../src/index.ts';
+import { AdamW, type Tokenizer } from '../../src/index.ts';
 import { completionLosses, readHellaswag, scoreHellaswag } from '../../src/inference/evaluate/hellaswag.ts';
-import { headForward } from '../../src/model/head.ts';
 import { castWeights, type Model } from '../../src/model/model.ts';
 import { createCharacterTokenizer } from '../../src/tokenizer/character-tokenizer.ts';
 import { describeBackends } from '../support/backends.ts';
 import { workplace } from '../support/cli.ts';
 import { countingBatch, countingQuestions, randomQuestions } from '../support/questions.ts';
-import { drawnModel, tinyTrainer } from '../support/tiny-model.ts';
+import { drawnModel, forwardOf, tinyTrainer } from '../support/tiny-model.ts';
 
 const config = { layers: 2, channels: 128, heads: 2, context: 256, vocabularySize: 100 };
 const vocabulary = config.vocabularySize;
@@ -71,11 +70,7 @@ describeBackends(
       for (const [index, { label, context, completions }] of questions.entries()) {
         const plain = completions.map((tokens) => {
           const row = Int32Array.from([...context, ...tokens]);
-          const batch = model.activations.at(1, row.length - 1);
-          batch.model.tokens.write(row.slice(0, -1));
-          batch.model.targets.write(row.slice(1));
-          forward(model, batch);
-          headForward(model, batch);
+          const batch = forwardOf(model, { inputs: row.slice(0, -1), targets: row.slice(1) }, row.length - 1);
           const losses = batch.model.losses.readInto(new Float32Array(row.length - 1));
           return losses.slice(context.length - 1).reduce((sum, loss) => sum + loss, 0);
         });

@@ -4,7 +4,7 @@ import { AdamW, createModel, Device, forward, Trainer } from '../../src/index.ts
 import { ParameterArena } from '../../src/model/arena.ts';
 import { backward } from '../../src/model/backward.ts';
 import { modelLabel, presetConfig } from '../../src/model/config.ts';
-import { headForward, headForwardBackward } from '../../src/model/head.ts';
+import { headForwardBackward } from '../../src/model/head.ts';
 import { parameterCount, parameterTable, realCount } from '../../src/model/parameters.ts';
 import { floats } from '../../src/ops/cases/case-numbers.ts';
 import { noUpdate } from '../../src/optimizer/assign.ts';
@@ -23,6 +23,7 @@ import {
 import { expectClose, hashOf } from '../support/tensors.ts';
 import {
   drawnModel,
+  forwardOf,
   recordedBatch,
   recordedModel,
   tinyConfig,
@@ -31,7 +32,6 @@ import {
   tinyTrainer,
 } from '../support/tiny-model.ts';
 
-const { B, T } = tinyFixture.batch;
 const { learningRate, weightDecay, gradClip } = tinyFixture.training;
 const modern = modernFixture.tiny;
 const recorded = [
@@ -140,11 +140,7 @@ describeBackends('model', (_, kind) => {
   it('forward equals PyTorch, activation by activation', () => {
     using device = Device.open({ kind });
     const model = recordedModel(device);
-    const batch = model.activations.at(B, T);
-    batch.model.tokens.write(recordedBatch.inputs);
-    batch.model.targets.write(recordedBatch.targets);
-    forward(model, batch);
-    headForward(model, batch);
+    const batch = forwardOf(model, recordedBatch, tinyFixture.batch.T);
     const recordedNames = {
       ...({ ln1: 'ln1', qkv: 'qkv', attention: 'atty', residual2: 'residual2' } as const),
       ...({ ln2: 'ln2', fc: 'fch', activated: 'fch_gelu', residual3: 'residual3' } as const),
@@ -233,20 +229,12 @@ describeBackends('model', (_, kind) => {
     }
     const tokens = Int32Array.from({ length: rows * length }, (_, index) => (index * index * 7 + 3) % 61);
     const targets = Int32Array.from(tokens, (token) => (token * 5 + 1) % 61);
-    const together = model.activations.at(rows, length);
-    together.model.tokens.write(tokens);
-    together.model.targets.write(targets);
-    forward(model, together);
-    headForward(model, together);
-    const losses = floats(together.model.losses);
-    const alone = model.activations.at(1, length);
+    const losses = floats(forwardOf(model, { inputs: tokens, targets }, length).model.losses);
     for (let row = 0; row < rows; row++) {
-      alone.model.tokens.write(tokens.subarray(row * length, (row + 1) * length));
-      alone.model.targets.write(targets.subarray(row * length, (row + 1) * length));
-      forward(model, alone);
-      headForward(model, alone);
-      const wanted = losses.subarray(row * length, (row + 1) * length);
-      expectClose(`losses of sequence ${row}`, floats(alone.model.losses), wanted, 1e-6);
+      const range = [row * length, (row + 1) * length] as const;
+      const batch = { inputs: tokens.subarray(...range), targets: targets.subarray(...range) };
+      const alone = floats(forwardOf(model, batch, length).model.losses);
+      expectClose(`losses of sequence ${row}`, alone, losses.subarray(...range), 1e-6);
     }
   });
 

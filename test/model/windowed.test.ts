@@ -1,13 +1,11 @@
 // Windows, documents, learned skips and value embeddings in a model: gradients against differences, packed documents against
 // separate batches, decoding against forward, and what changes no bit.
 import { expect, it } from 'vitest';
-import { writeBatch } from '../../src/data/batches/batch.ts';
 import { startPosition } from '../../src/data/batches/order.ts';
-import { Device, forward, KeyValueCache, logits, lossesOf, type ModelConfig, Trainer } from '../../src/index.ts';
+import { Device, KeyValueCache, logits, lossesOf, type ModelConfig, Trainer } from '../../src/index.ts';
 import { recomputeNames } from '../../src/model/activation-tables.ts';
 import { decode } from '../../src/model/decode.ts';
 import { flopsPerToken } from '../../src/model/flops.ts';
-import { headForward } from '../../src/model/head.ts';
 import { firstKeys, growingWindows } from '../../src/model/mask.ts';
 import { castWeights, createModel, type Model } from '../../src/model/model.ts';
 import { parameterTable, realCount } from '../../src/model/parameters.ts';
@@ -26,6 +24,7 @@ import {
   windowedParts,
 } from '../support/modern-models.ts';
 import { checkGradient, expectClose, hashOf } from '../support/tensors.ts';
+import { forwardOf } from '../support/tiny-model.ts';
 
 const sizes = { layers: 6, channels: 64, heads: 2, context: 64, vocabularySize: 61 };
 const end = 60;
@@ -69,13 +68,8 @@ describeBackends(
       const inputs = packed(2);
       const batch = { inputs, targets: targetsOf(inputs) };
       await trainer.step(0, 0, () => batch);
-      const set = model.activations.at(2, T);
-      const loss = () => {
-        writeBatch(model, set, batch);
-        forward(model, set);
-        headForward(model, set);
-        return floats(set.model.losses).reduce((sum, value) => sum + value / (2 * T), 0);
-      };
+      const loss = () =>
+        floats(forwardOf(model, batch, T).model.losses).reduce((sum, value) => sum + value / (2 * T), 0);
       const names = ['wte', 'vte0', 'vte1', 'lnew', 'h.1.streamw', 'h.3.streamw', 'h.4.streamw', 'h.5.streamw'];
       for (const name of [...names, 'h.1.valuew', 'h.2.valuew', 'h.5.valuew', 'h.0.qkvw', 'h.2.fcw', 'h.5.attprojw']) {
         const gradient = floats(trainer.gradients.get(name)).slice();

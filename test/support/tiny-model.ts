@@ -1,9 +1,11 @@
 // The tiny GPT-2 that PyTorch recorded: its model on a device, with the recorded weights in place.
-import type { ModelConfig } from '../../src/model/config.ts';
+import { uploadsOf } from '../../src/data/batches/batch.ts';
+import type { Batch, Device, ModelConfig } from '../../src/index.ts';
+import { forward } from '../../src/model/forward.ts';
+import { headForward } from '../../src/model/head.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { castWeights, createModel, type Model } from '../../src/model/model.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
-import type { Device } from '../../src/native/device.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import { Trainer } from '../../src/train/step/trainer.ts';
 import { readFixture, readFixtureJson } from './fixtures.ts';
@@ -45,6 +47,15 @@ export const recordedBatch = {
   inputs: tinyTensors.get('tokens').values as Int32Array,
   targets: tinyTensors.get('targets').values as Int32Array,
 };
+
+/** Runs forward and the head on sequences of a length. @returns their activations */
+export function forwardOf(model: Model, batch: Batch, sequence: number) {
+  const activations = model.activations.at(batch.inputs.length / sequence, sequence);
+  for (const [tensor, values] of uploadsOf(model, activations, batch)) tensor.write(values);
+  forward(model, activations);
+  headForward(model, activations);
+  return activations;
+}
 
 type TrainerOptions = ConstructorParameters<typeof Trainer>[1];
 

@@ -1,13 +1,12 @@
 // Memory of kernels that replace ops (--kernel): the plan is what a step allocates, and --batch auto counts it.
 import { beforeAll, describe, expect, it } from 'vitest';
-import { AdamW, createModel, Device, forward, planRun, type TrainOptions, train } from '../../../src/index.ts';
-import { headForward } from '../../../src/model/head.ts';
+import { AdamW, createModel, Device, planRun, type TrainOptions, train } from '../../../src/index.ts';
 import { inferencePlan, totalOf } from '../../../src/model/memory.ts';
 import { loadFolders } from '../../../src/ops/kernels/card-hash.ts';
 import { reserveScratch, useCards } from '../../../src/ops/kernels/use-cards.ts';
 import { trainingPlan } from '../../../src/train/plan/plan-memory.ts';
 import { workplace } from '../../support/cli.ts';
-import { drawnModel, tinyTrainer } from '../../support/tiny-model.ts';
+import { drawnModel, forwardOf, tinyTrainer } from '../../support/tiny-model.ts';
 import { tinyRun } from '../../support/tiny-run.ts';
 
 const config = { layers: 2, heads: 2, channels: 32, context: 32, vocabularySize: 100 };
@@ -47,10 +46,7 @@ describe.each([
     const cards = await loadFolders(folders);
     await useCards(device, cards);
     const model = createModel(device, config, { B, T, purpose: 'inference' });
-    const activations = model.activations.at(B, T);
-    for (const tensor of [activations.model.tokens, activations.model.targets]) tensor.write(batch().inputs);
-    forward(model, activations);
-    headForward(model, activations);
+    forwardOf(model, batch(), T);
     await device.finished();
     expect(Object.fromEntries(inferencePlan(device, config, { B, T, cards }))).toEqual(
       Object.fromEntries(device.allocated),
