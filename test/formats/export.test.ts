@@ -76,12 +76,13 @@ it('Hugging Face: the weights as they are, a configuration, and no tokenizer for
 });
 
 describe('a model of another program, without training', () => {
-  it.each(['hf', 'llmc', 'gguf'] as const)('becomes the same %s as the checkpoint', async (format) => {
+  it.each(['hf', 'llmc', 'gguf'] as const)('becomes the same %s as the checkpoint, in new folders', async (format) => {
     await exportModel({ model, format: 'hf', out: place.path(`via-hf-${format}`) });
     await exportModel({ model, format: 'llmc', out: place.path(`via-${format}.bin`) });
-    const written = async (source: string, out: string) => {
-      expect(await exportModel({ model: source, format, out: place.path(out) })).toBe(source);
-      return readFileSync(place.path(out, ...(format === 'hf' ? ['model.safetensors'] : [])));
+    const written = async (source: string, name: string) => {
+      const out = place.path('on', 'the', `way-${format}`, name);
+      expect(await exportModel({ model: source, format, out })).toBe(source);
+      return readFileSync(join(out, ...(format === 'hf' ? ['model.safetensors'] : [])));
     };
     const direct = await written(model, `direct-${format}`);
     expect((await written(place.path(`via-hf-${format}`), `from-hf-${format}`)).equals(direct)).toBe(true);
@@ -263,12 +264,6 @@ it.each(['llmc', 'gguf', 'hf'] as const)('%s: weights that are not finite are re
     /broken-.*: h\.1\.mlp\.c_fc\.weight has NaN at \d+; export/,
   );
   expect(existsSync(out)).toBe(false);
-});
-
-it.each(['llmc', 'gguf', 'hf'] as const)('%s: folders on the way to --out are made', async (format) => {
-  const out = place.path('on', 'the', `way-${format}`);
-  await exportModel({ model, format, out });
-  expect(existsSync(out)).toBe(true);
 });
 
 describe('a folder of transformers is read', () => {
