@@ -1,12 +1,12 @@
 // The initial weights against what torch.manual_seed and Tensor.normal_ drew, in the documented order.
 import { expect, it } from 'vitest';
-import { createModel, Device, initializeWeights, parameterTable, presetConfig } from '../../src/index.ts';
+import { Device, parameterTable, presetConfig } from '../../src/index.ts';
 import { openGenerator } from '../../src/native/generator.ts';
 import { floats, norm } from '../../src/ops/cases/case-numbers.ts';
 import { describeBackends } from '../support/backends.ts';
 import { readFixtureJson } from '../support/fixtures.ts';
 import { modernFixture, smallModernConfig } from '../support/modern-models.ts';
-import { tinyConfig } from '../support/tiny-model.ts';
+import { drawnModel, tinyConfig } from '../support/tiny-model.ts';
 
 interface Drawn {
   readonly first: readonly number[];
@@ -26,8 +26,7 @@ describeBackends('initial weights', (_, kind) => {
     ['a modern GPT', smallModernConfig, modernFixture.small.drawn, 3e-7],
   ] as const)('%s starts as PyTorch draws it', (_, config, drawn: Readonly<Record<string, Drawn>>, limit) => {
     using device = Device.open({ kind });
-    const model = createModel(device, config, { B: 1, T: 16, purpose: 'inference' });
-    initializeWeights(model, 42);
+    const model = drawnModel(device, config, { B: 1, T: 16, purpose: 'inference' });
     for (const { name, shape, rows } of parameterTable(config)) {
       const values = floats(model.masters.get(name));
       const recorded = drawn[name];
