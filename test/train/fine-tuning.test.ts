@@ -1,14 +1,17 @@
 // Trains from existing weights: the fine-tuning learning rate by default, the same or a shorter context, the same bits from a
-// run or from llm.c's file, and weights that cannot be fine-tuned.
+// run or from llm.c's file, and weights that cannot be fine-tuned. Names a run's model: a preset's name only if the sizes are the
+// preset's. The configuration repeats the run, and resumes it.
 import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { createModel, Device, presetConfig, readRun, resolveWeights, type TrainOptions } from '../../src/index.ts';
+import { createModel, Device, readRun, resolveWeights, type TrainOptions, train } from '../../src/index.ts';
+import { modelName, presetConfig } from '../../src/model/config.ts';
 import { floats } from '../../src/ops/cases/case-numbers.ts';
 import { completeOptions } from '../../src/options/complete-options.ts';
 import { resolveCheckpoint } from '../../src/weights/checkpoint/directory.ts';
 import { workplace } from '../support/cli.ts';
 import { llmcModelFile } from '../support/llmc-model.ts';
-import { noticesOf, tinySizes } from '../support/tiny-run.ts';
+import { noticesOf, tinyRun, tinySizes } from '../support/tiny-run.ts';
 
 const place = workplace();
 const base: TrainOptions = { device: 'cpu', threads: 1, batch: 2, steps: 3, valEvery: 0, sampleEvery: 0 };
@@ -89,4 +92,56 @@ it('the longest sequence of a model is also that by default', () => {
   expect(completeOptions({ context: 256 }, 'cuda').sequence).toBe(256);
   expect(completeOptions({}, 'cuda').sequence).toBe(1024);
   expect(completeOptions({ model: 'runs/x' }, 'cuda', { ...presetConfig('d12')!, context: 512 }).sequence).toBe(512);
+});
+
+const options: TrainOptions = {
+  ...{ ...tinyRun, context: 64, sequence: 16, steps: 4 },
+  data: place.path('data'),
+};
+
+it('names a preset by its sizes, whatever was asked for, and keeps paths', () => {
+  const [d6, d12] = [presetConfig('d6')!, presetConfig('d12')!];
+  expect(modelName('d6', d6)).toBe('d6');
+  expect(modelName('gpt2', d12)).toBe('gpt2');
+  expect(modelName('d6', d12)).toBe('d12');
+  expect(modelName('d6', { ...d6, layers: 7 })).toBe('custom');
+  expect(modelName('d12', { ...d12, context: 64, vocabularySize: 257 })).toBe('d12');
+  expect(modelName('custom', d12)).toBe('d12');
+  expect(modelName('runs/d6', { ...d6, layers: 7 })).toBe('runs/d6');
+});
+
+it('says custom of a model of sizes; its config.json makes the same run, with or without its name', async () => {
+  const [first, again, named] = ['custom', 'again', 'named'].map((name) => place.path(name)) as [string, string, string];
+  await train({ ...options, out: first });
+  const { configuration, series } = readRun(first);
+  expect(configuration).toMatchObject({ model: 'custom', ...tinySizes, context: 64 });
+  await train({ config: join(first, 'config.json'), out: again });
+  expect(readRun(again)).toMatchObject({ configuration, series: { train: series.train } });
+  await train({ ...options, model: 'custom', out: named });
+  expect(readRun(named)).toMatchObject({ configuration, series: { train: series.train } });
+});
+
+it.each([undefined, 'd6', 'custom'])('resumes as it was started, with --model %s', async (model) => {
+  const out = place.path(`resumed-${model}`);
+  await train({ ...options, model, out, stopAfter: 2 });
+  expect(await noticesOf({ ...options, model, out, resume: true })).toEqual([]);
+  expect(readRun(out).configuration.model).toBe('custom');
+  await expect(train({ ...options, model: 'd6', layers: 2, out, resume: true })).rejects.toThrow(
+    /cannot resume .* with --(model d6|layers 2): it was trained with/,
+  );
+});
+
+it('says that a longer schedule raises the rate of a finished run, and that a rate of 0 trains nothing', async () => {
+  const [out, end] = [place.path('finished'), { schedule: 'constant', learningRate: 1e-4 }];
+  const none = '--lr 0: no step changes the weights';
+  expect(await noticesOf({ ...options, context: 16, out, learningRate: 0 })).toEqual([none]);
+  expect(await noticesOf({ ...options, out, learningRate: 1e-3, overwrite: true })).not.toContain(none);
+  expect(await noticesOf({ ...options, context: 16, out: place.path('still'), schedule: () => 0 })).toEqual([
+    'the schedule gave a rate of 0 in every step: no step changed the weights',
+  ]);
+  const rise = 'the learning rate rises from 0.0001 to 0.000775 at step 4, as the schedule spans 8 steps';
+  const notices = await noticesOf({ out, resume: true, steps: 8, stopAfter: 5 });
+  expect(notices).toContain(`${rise}; to keep 0.0001, give --schedule constant --lr 0.0001`);
+  const kept = await noticesOf({ out, resume: true, steps: 9, ...(end as TrainOptions) });
+  expect(kept.join()).not.toContain('rises');
 });

@@ -1,6 +1,7 @@
 // Compares plan, --batch auto and the advice of refusals over models, sequences, steps and limits: they must agree.
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { recomputeNames } from '../../../src/model/activation-tables.ts';
+import { totalOf } from '../../../src/model/memory.ts';
 import { resolveSources } from '../../../src/options/sources.ts';
 import type { TrainOptions } from '../../../src/options/table.ts';
 import { planSources, type TrainingPlan } from '../../../src/train/plan/plan.ts';
@@ -17,7 +18,7 @@ beforeEach(() => haveMemory(64));
 
 const plan = (options: TrainOptions): Promise<TrainingPlan> =>
   planSources(resolveSources({ device: 'cpu', data, steps: 1, ...options }), {}, async () => undefined);
-const planned = ({ memory }: TrainingPlan) => [...memory.values()].reduce((sum, bytes) => sum + bytes, 0) / 2 ** 30;
+const planned = ({ memory }: TrainingPlan) => totalOf(memory) / 2 ** 30;
 
 const grid = ['d6', 'd12', 'd36'].flatMap((model) =>
   [64, 1000, 1024].flatMap((sequence) =>

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { beforeAll, expect, it } from 'vitest';
 import { packageRoot } from '../../../src/base/package-root.ts';
 import { readRun, type TrainOptions, train } from '../../../src/index.ts';
+import { totalOf } from '../../../src/model/memory.ts';
 import { resolveSources } from '../../../src/options/sources.ts';
 import { outlookText, saveSeconds } from '../../../src/train/plan/outlook.ts';
 import { planRun, planSources } from '../../../src/train/plan/plan.ts';
@@ -30,7 +31,6 @@ beforeAll(() => {
 const plan = (more: TrainOptions, seconds = 0.5) =>
   planSources(resolveSources({ device: 'cpu', data, sequence: 64, ...more }), {}, async () => seconds);
 const dryRun = () => `train --dry-run --device cpu --data ${data}`;
-const totalOf = (memory: ReadonlyMap<string, number>) => [...memory.values()].reduce((sum, bytes) => sum + bytes, 0);
 
 it('adds up, and takes nothing', async () => {
   const { memory, refusal, ...rest } = await plan({ model: 'd12', batch: 8, totalBatch: 2048, out: place.path('new') });
