@@ -28,12 +28,9 @@ describe('adamw', () => {
     for (const move of await moves({ beta1: 0, beta2: 0, eps: 1e-20 })) expect(move).toBeCloseTo(1, 2);
   });
 
-  it.each<[TrainOptions]>([[{}], [{ beta1: 0, eps: 1e-20 }], [{ beta2: 0, eps: 1e-20 }]])(
-    '%j: some move otherwise',
-    async (given) => {
-      expect((await moves(given)).some((move) => Math.abs(move - 1) > 0.02)).toBe(true);
-    },
-  );
+  it.each([{}, { beta1: 0, eps: 1e-20 }, { beta2: 0, eps: 1e-20 }])('%j: some move otherwise', async (given) => {
+    expect((await moves(given)).some((move) => Math.abs(move - 1) > 0.02)).toBe(true);
+  });
 
   it('a large eps shortens the move', async () => {
     expect(Math.max(...(await moves({ eps: 1e3 })))).toBeLessThan(1e-2);

@@ -22,14 +22,8 @@ export const configuration: Configuration = {
 /** The line that a start writes. */
 export const runEvent = (changes: Partial<Configuration> = {}) =>
   ({
-    event: 'run',
-    configuration: { ...configuration, ...changes },
-    program: 'gpt2.ts 0',
-    device: 'CPU',
-    codePath: 'portable',
-    dtype: 'fp32',
-    parameters: 30_339_456,
-    time: '2026-01-01T00:00:00Z',
+    ...{ event: 'run', configuration: { ...configuration, ...changes }, program: 'gpt2.ts 0', device: 'CPU' },
+    ...{ codePath: 'portable', dtype: 'fp32', parameters: 30_339_456, time: '2026-01-01T00:00:00Z' },
   }) as const satisfies RunEvent;
 
 export const trainEvent = (step: number, loss: number, norm = 1.5, lr = 3e-4) =>

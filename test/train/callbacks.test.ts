@@ -83,11 +83,10 @@ it('onNotice throws', async () => {
 
 it('a function of trainEvents throws', async () => {
   const events = trainEvents(optionsOf('iterated'), { onStart: fail });
-  await expect(
-    (async () => {
-      for await (const _ of events);
-    })(),
-  ).rejects.toBe(error);
+  const all = async () => {
+    for await (const _ of events);
+  };
+  await expect(all()).rejects.toBe(error);
   expect(readRun(place.path('iterated')).events.at(-1)).toMatchObject({ event: 'checkpoint', step: 0 });
 });
 

@@ -9,8 +9,9 @@ import { workplace } from '../support/cli.ts';
 import { noticesOf, tinyRun } from '../support/tiny-run.ts';
 
 const place = workplace();
+let data: string;
 beforeAll(async () => {
-  const data = place.data({ vocabulary: 100 });
+  data = place.data({ vocabulary: 100 });
   await train({ ...tinyRun, data, out: place.path('run'), steps: 8, stopAfter: 6, saveEvery: 3 });
 });
 /** A copy of the run, the newest manifest of which is another, without a checksum. */
@@ -62,7 +63,6 @@ it('options given again are checked with those of the run, not with defaults', a
 });
 
 it('a warmup longer than the epoch that is trained is refused', async () => {
-  const { data } = JSON.parse(readFileSync(configPath(place.path('run')), 'utf8'));
   await expect(train({ ...tinyRun, warmup: 1000, data, out: place.path('long-warmup') })).rejects.toThrow(
     /^--warmup 1000 is over the \d+ steps of one epoch of .*; take a shorter --warmup or give --steps$/,
   );
@@ -98,7 +98,6 @@ it("a start's unused values are not those that new options replace", async () =>
 });
 
 it('a run with a part of a program resumes without a notice', async () => {
-  const { data } = JSON.parse(readFileSync(configPath(place.path('run')), 'utf8'));
   const options = { ...tinyRun, data, out: place.path('scheduled'), steps: 4, schedule: () => 1e-3 };
   await train({ ...options, stopAfter: 2 });
   expect(await noticesOf({ out: options.out, schedule: options.schedule, resume: true })).toEqual([]);

@@ -111,7 +111,7 @@ it('names a preset by its sizes, whatever was asked for, and keeps paths', () =>
 });
 
 it('says custom of a model of sizes; its config.json makes the same run, with or without its name', async () => {
-  const [first, again, named] = ['custom', 'again', 'named'].map((name) => place.path(name)) as [string, string, string];
+  const [first, again, named] = ['sized', 'again', 'named'].map((name) => place.path(name)) as [string, string, string];
   await train({ ...options, out: first });
   const { configuration, series } = readRun(first);
   expect(configuration).toMatchObject({ model: 'custom', ...tinySizes, context: 64 });

@@ -49,6 +49,7 @@ const wrong: [string, unknown, string][] = [
 ];
 
 const place = workplace();
+const ignore = () => {};
 
 /** A trainer on a device that closes when the test ends. */
 function open(kind: LibraryKind, options: Parameters<typeof tinyTrainer>[1] = {}): Trainer {
@@ -75,7 +76,7 @@ describeBackends('batches', (_, kind) => {
     const before = [state(trainer), tokens.read()];
     for (const take of [
       () => trainer.step(0, 1e-3, bad),
-      () => trainer.recompute(bad, () => {}),
+      () => trainer.recompute(bad, ignore),
       () => meanLoss(model, { batch, sequence, batches: 1 }, bad),
     ]) {
       const refusal = await take().catch((error: unknown) => error);
@@ -105,11 +106,7 @@ describeBackends('batches', (_, kind) => {
     const views = { inputs: larger.subarray(1, count + 1), targets: larger.subarray(count + 2, 2 * count + 2) };
     const mean = (given: Batch) => meanLoss(trainer.model, { batch, sequence, batches: 1 }, () => given);
     expect(await mean(views)).toBe(await mean(recordedBatch));
-    const recompute = (given: Batch) =>
-      trainer.recompute(
-        () => given,
-        () => {},
-      );
+    const recompute = (given: Batch) => trainer.recompute(() => given, ignore);
     expect(await recompute(views)).toEqual(await recompute(recordedBatch));
     expect((await trainer.step(0, 0, () => views)).loss).toBe((await trainer.step(1, 0, () => recordedBatch)).loss);
   });
