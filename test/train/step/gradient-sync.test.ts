@@ -49,7 +49,9 @@ async function callsOfStep({ layers, head, accumulation }: Case, options: { zero
     await (await trainer.begin(step, 1e-3, () => batch)).finished();
   }
   const layout = arenaLayout(config, { shares: 2 });
-  return { calls, buckets: layout.buckets.length, together: layout.bucketOfLayer.lastIndexOf(1) + 1 };
+  const names = calls.map(({ name }) => name);
+  const group = names.slice(names.indexOf('collectivesGroupBegin') + 1, names.indexOf('collectivesGroupEnd'));
+  return { calls, names, group, buckets: layout.buckets.length, together: layout.bucketOfLayer.lastIndexOf(1) + 1 };
 }
 
 const grid = [1, 2, 6, 7, 13].flatMap((layers) =>
@@ -57,8 +59,7 @@ const grid = [1, 2, 6, 7, 13].flatMap((layers) =>
 );
 
 it.each(grid)('weights return bucket by bucket, each waited for by its layers: %o', async (given) => {
-  const { calls, buckets, together } = await callsOfStep(given, { zero: 1, overlapsBackward: false });
-  const names = calls.map(({ name }) => name);
+  const { calls, names, buckets, together } = await callsOfStep(given, { zero: 1, overlapsBackward: false });
   const recorded = calls.filter(({ name }) => name === 'collectivesRecord').map(({ event }) => event);
   const waited = calls.filter(({ name }) => name === 'eventWait').map(({ event }) => event);
   expect(new Set(recorded).size).toBe(buckets);
@@ -84,9 +85,7 @@ describe.each([0, 1] as const)('ZeRO %i', (zero) => {
   const sum = zero === 1 ? 'reduceScatter' : 'allReduce';
 
   it.each(grid)('gradients go together behind the last backward: %o', async (given) => {
-    const { calls, buckets } = await callsOfStep(given, { zero, overlapsBackward: false });
-    const names = calls.map(({ name }) => name);
-    const group = names.slice(names.indexOf('collectivesGroupBegin') + 1, names.indexOf('collectivesGroupEnd'));
+    const { names, group, buckets } = await callsOfStep(given, { zero, overlapsBackward: false });
     // And the vectors, and the loss with the wish to stop.
     expect(group).toEqual([...Array(buckets).fill(sum), 'allReduce', 'allReduce']);
     expect(names.lastIndexOf('embeddingBackward')).toBe(names.indexOf('collectivesGroupBegin') - 1);
@@ -95,8 +94,7 @@ describe.each([0, 1] as const)('ZeRO %i', (zero) => {
   });
 
   it.each(grid)('or each as soon as it is whole: %o', async (given) => {
-    const { calls, buckets, together } = await callsOfStep(given, { zero, overlapsBackward: true });
-    const names = calls.map(({ name }) => name);
+    const { names, group, buckets, together } = await callsOfStep(given, { zero, overlapsBackward: true });
     const backward = names.slice(names.lastIndexOf('classifier') + 1, names.lastIndexOf('collectivesGroupBegin') + 1);
     const { layers, head } = given;
     const wanted = Array.from({ length: layers }, (_, index) => layers - 1 - index).flatMap((layer) => [
@@ -106,7 +104,6 @@ describe.each([0, 1] as const)('ZeRO %i', (zero) => {
       ...(layer % together === 0 ? [sum] : []),
     ]);
     expect(backward).toEqual([...wanted, 'embeddingBackward', 'collectivesGroupBegin']);
-    const group = names.slice(names.indexOf('collectivesGroupBegin') + 1, names.indexOf('collectivesGroupEnd'));
     expect(group).toEqual([sum, 'allReduce', 'allReduce']);
     expect(wanted.filter((name) => name === sum).length).toBe(buckets - 1);
   });
