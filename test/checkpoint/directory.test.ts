@@ -19,11 +19,9 @@ import { checkpointName, newestValidCheckpoint, verifyCheckpoint } from '../../s
 import { readManifest } from '../../src/weights/checkpoint/manifest.ts';
 import { type Keeping, pruneCheckpoints } from '../../src/weights/checkpoint/prune.ts';
 import { describeBackends } from '../support/backends.ts';
-import { emptyModel, manifestFields, type Trained, temporaryFolders } from './trained-model.ts';
+import { deadProcess, emptyModel, manifestFields, type Trained, temporaryFolders } from './trained-model.ts';
 
 const newFolder = temporaryFolders();
-/** No process has this number: it is over the largest that Linux gives. */
-const deadProcess = 4194305;
 
 describeBackends('checkpoints', (device) => {
   let trained: Trained;

@@ -75,6 +75,9 @@ export const manifestFields: CheckpointToWrite['manifest'] = {
   shards: [{ name: 'tiny_train.bin', tokens: 999 }],
 };
 
+/** No process has this number: it is over the largest that Linux gives. */
+export const deadProcess = 4194305;
+
 /** Gives a fresh folder; those given are removed after each test. */
 export function temporaryFolders(): () => string {
   const place = workplace('each');

@@ -1,20 +1,18 @@
 // An export that ends at any of its calls to the file system leaves a whole model under its name, or none, and can be made again.
-import { spawnSync } from 'node:child_process';
 import fs, { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { type ExportFormat, exportModel, resolveWeights } from '../../src/index.ts';
-import { writtenModel } from '../checkpoint/trained-model.ts';
-import { Workplace, workplace } from '../support/cli.ts';
+import { deadProcess, writtenModel } from '../checkpoint/trained-model.ts';
+import { workplace } from '../support/cli.ts';
 
 let model: string;
-const models = new Workplace();
+const models = workplace();
 const place = workplace('each');
 beforeAll(() => {
   model = writtenModel(models.path('run')).path;
 });
-afterAll(() => models[Symbol.dispose]());
 
 /** Runs `work` as if the process were killed at its call of number `last` that changes files. Says whether it got so far. */
 async function killedAt(last: number, work: () => Promise<unknown>): Promise<boolean> {
@@ -103,18 +101,16 @@ describe.each<[what: string, format: ExportFormat, isThere?: boolean]>([
 it.each(['hf', 'llmc', 'gguf'] as const)(
   '%s: clears what a dead process left, not what a living one is writing',
   async (format) => {
-    const { pid: dead } = spawnSync(process.execPath, ['--version']);
     const name = (writer: number) => `out.${writer}.tmp`;
-    for (const writer of [dead, process.ppid]) mkdirSync(place.path(name(writer)));
+    for (const writer of [deadProcess, process.ppid]) mkdirSync(place.path(name(writer)));
     await exportModel({ model, format, out: place.path('out') });
     expect(readdirSync(place.folder).sort()).toEqual(['out', name(process.ppid)]);
   },
 );
 
 it('refuses a folder that holds anything else, and leaves it as it is', async () => {
-  const { pid: dead } = spawnSync(process.execPath, ['--version']);
   const other = place.path('other');
-  mkdirSync(join(other, `other.${dead}.tmp`), { recursive: true });
+  mkdirSync(join(other, `other.${deadProcess}.tmp`), { recursive: true });
   writeFileSync(join(other, 'config.json'), 'mine');
   writeFileSync(join(other, 'notes.txt'), 'mine');
   await expect(exportModel({ model, format: 'hf', out: other })).rejects.toThrow(/other already exists/);
