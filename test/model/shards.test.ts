@@ -4,15 +4,7 @@ import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { type ModelConfig, type Parameter, parameterTable, presetConfig, type Tensor } from '../../src/index.ts';
-import {
-  type ArenaLayout,
-  arenaLayout,
-  bucketOf,
-  type Division,
-  matricesIn,
-  type Selection,
-  undivided,
-} from '../../src/model/arena.ts';
+import { arenaLayout, bucketOf, type Division, matricesIn, type Selection, undivided } from '../../src/model/arena.ts';
 import { elementCount } from '../../src/native/element-types.ts';
 
 const preset = (name: string): ModelConfig => presetConfig(name)!;
@@ -26,7 +18,7 @@ const sizes = fc.record({
 });
 
 /** Layers of the first bucket that has any. */
-const layersTogether = ({ bucketOfLayer }: ArenaLayout): number => bucketOfLayer.lastIndexOf(1) + 1;
+const layersTogether = ({ bucketOfLayer }: ReturnType<typeof arenaLayout>): number => bucketOfLayer.lastIndexOf(1) + 1;
 
 /** Checks a layout, and gives its buckets with their parameters in the order of memory. */
 function checked(config: ModelConfig, division: Division) {

@@ -51,9 +51,7 @@ describeBackends('muon', (_, kind) => {
     const model = recordedModel(device);
     const trainer = tinyTrainer(model, { optimizer });
     const losses: number[] = [];
-    for (let index = 0; index < 4; index++) {
-      losses.push((await trainer.step(index, 1e-3, () => recordedBatch)).loss);
-    }
+    for (let index = 0; index < 4; index++) losses.push((await trainer.step(index, 1e-3, () => recordedBatch)).loss);
     return [...losses, hashOf([model.masters.matrices, model.masters.vectors])];
   }
 

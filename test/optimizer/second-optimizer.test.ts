@@ -1,6 +1,5 @@
 // A second optimizer, known to this folder only, goes through everything that a run does: training, checkpoints, resume, capture
 // and replay, memory planning; and two optimizers share a model. On several ranks: parts.test.ts, test/train/runs.slow.test.ts.
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { AdamW, Device, parameterTable, planRun, type Trainer, train, UsageError } from '../../src/index.ts';
@@ -17,6 +16,7 @@ import { writeCheckpoint } from '../../src/weights/checkpoint/write.ts';
 import { openSafetensors } from '../../src/weights/files/safetensors.ts';
 import { manifestFields } from '../checkpoint/trained-model.ts';
 import { workplace } from '../support/cli.ts';
+import { eventsOf } from '../support/figures.ts';
 import { drawnModel, recordedBatch, tinyConfig, tinyTrainer } from '../support/tiny-model.ts';
 import { GradientSum } from './gradient-sum.ts';
 
@@ -32,8 +32,7 @@ const options = (more: TrainOptions): TrainOptions => ({
 });
 
 const newest = (out: string) => newestValidCheckpoint(checkpointsFolder(out)).checkpoint!;
-const weightsAfter = (out: string): unknown =>
-  JSON.parse(readFileSync(join(out, 'log.jsonl'), 'utf8').trim().split('\n').at(-1)!).weights;
+const weightsAfter = (out: string): string => eventsOf(out, 'done').at(-1)!.weights;
 
 describe('a run with another optimizer', () => {
   beforeEach(() => void vi.mocked(choose.chooseOptimizer).mockImplementation(() => new GradientSum()));
@@ -164,11 +163,7 @@ it.each<[message: string, optimizer: OptimizerChoice]>([
   ["an optimizer's scalars takes an array, not undefined", summing({ scalars: undefined })],
   [
     'the optimizers have 11 scalars, more than the 10',
-    summing({
-      scalars: Array(11)
-        .fill(0)
-        .map((_, index) => ({ name: `s${index}`, at: () => 1 })),
-    }),
+    summing({ scalars: Array.from({ length: 11 }, (_, index) => ({ name: `s${index}`, at: () => 1 })) }),
   ],
   ['dtype takes one of fp32, not "bf16"', summing({ rows: [{ ...row, dtype: 'bf16' }] })],
   ['granularity takes one of element, matrix, not "row"', summing({ rows: [{ ...row, granularity: 'row' }] })],

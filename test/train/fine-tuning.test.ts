@@ -94,10 +94,7 @@ it('the longest sequence of a model is also that by default', () => {
   expect(completeOptions({ model: 'runs/x' }, 'cuda', { ...presetConfig('d12')!, context: 512 }).sequence).toBe(512);
 });
 
-const options: TrainOptions = {
-  ...{ ...tinyRun, context: 64, sequence: 16, steps: 4 },
-  data: place.path('data'),
-};
+const options: TrainOptions = { ...tinyRun, data: place.path('data'), context: 64, sequence: 16, steps: 4 };
 
 it('names a preset by its sizes, whatever was asked for, and keeps paths', () => {
   const [d6, d12] = [presetConfig('d6')!, presetConfig('d12')!];
