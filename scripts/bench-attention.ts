@@ -12,7 +12,7 @@ import { readFlags } from './flags.ts';
 
 const { out: file } = readFlags({ out: '' });
 const [tokens, C] = [65_536, 768];
-/** The window and the longest document in tokens, 0 for none. */
+/** By mask: the window and the longest document in tokens; 0: no limit. */
 const masks = {
   full: [0, 0],
   'window 1024': [1024, 0],
@@ -21,7 +21,7 @@ const masks = {
   long: [0, 14_000],
 } as const;
 
-/** The first keys for documents of 1 to `documents` tokens in no order. */
+/** The first key that each query attends to. The lengths of documents, 1 to `documents` tokens, are in no order. */
 function firstOf(T: number, window: number, documents: number): Int32Array {
   let [start, end, index] = [0, 0, 0];
   return new Int32Array(tokens).map((_, at) => {
@@ -53,7 +53,7 @@ for (const NH of [12, 6]) {
       const op = { out, lse, qkv, first: mask === 'full' ? null : allFirst.view([B, T]) };
       const forward = await timeOnDevice(device, () => attentionForward(device, op), 30);
       const backward = await timeOnDevice(device, () => attentionBackward(device, { ...op, dqkv, dout }), 30);
-      // A pair of query and key has two products in forward, five in backward.
+      // Two products in forward and five in backward: 14 C operations for each pair of a query and a key.
       const teraflops =
         values.reduce((sum, key, at) => sum + (at % T) + 1 - key, 0) * 14e-9 * (C / (forward + backward));
       rows.push({ heads: NH, T, mask, window, documents, forward, backward, teraflops });

@@ -1,6 +1,6 @@
-// Times the course's rungs that have a card, in turn with the library's op, on the calls of a training step of d12: in bf16 if a
-// rung has it, else in fp32. `npm run docs` makes the course's tables from the output. With --best only the last rung of each op;
-// with --only some rungs, whose results replace those in the file.
+// Times the course's rungs that have a card, and the library's ops, on the calls of a training step of d12: in the dtype of --dtype
+// if the card supports it, else in the card's first dtype. `npm run docs` makes the course's tables from FILE. With --best, times only
+// the last rung of each op; with --only, times only the named rungs, whose new results replace their old results in FILE.
 //   node --import tsx scripts/bench-course.ts --out FILE.json [--batch 8] [--dtype bf16] [--best] [--only CHAPTER/RUNG,...]
 import { readFileSync, writeFileSync } from 'node:fs';
 import { benchOp } from '../src/lab/bench-op.ts';
@@ -56,7 +56,7 @@ const [date, command] = [new Date().toISOString(), `scripts/bench-course.ts ${pr
 const measured = { date, command, device: name, codePath, clocks, batch };
 writeFileSync(out, `${JSON.stringify(only ? again(only) : { ...measured, results }, undefined, 1)}\n`);
 
-/** The contents of the file, with the results of some rungs replaced by new ones. */
+/** The contents of the file `out`, with the new results in place of the old results of `rungs`. */
 function again(rungs: readonly string[]) {
   const bench = JSON.parse(readFileSync(out, 'utf8')) as { again?: object[]; results: Result[] };
   const keyOf = ({ rung, op }: Result) => `${rung} ${op}`;

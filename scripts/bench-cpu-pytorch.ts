@@ -1,5 +1,5 @@
-// Measures training steps and matmuls of a CPU beside PyTorch's, in turns, with AdamW and clipping; prints the tables of
-// benchmarks/cpu.md. Nothing else should run; pin it to cores that share none of their units.
+// Measures training steps (with AdamW and clipping) and matmuls of this library and of PyTorch on a CPU, in turns; prints the tables
+// of benchmarks/cpu.md. No other program should run. Pin the script to cores that share no execution units.
 //
 //   taskset -c 0,2 node --import tsx scripts/bench-cpu-pytorch.ts --threads 2 [--rows d12-4x64,laptop] [--rounds 5]
 //                               [--dtypes fp32,bf16] [--modes eager,compiled] [--matmuls] [--python FILE]
@@ -28,7 +28,7 @@ const rows = {
   laptop: { config: laptop, B: 12, T: 64 },
 };
 type Row = keyof typeof rows;
-/** Rows, channels and outputs of matmuls: d12's at 4 x 64 and 4 x 256, d6's MLP, the laptop's. */
+/** Rows x channels x outputs of matmuls: of d12 at 4 x 64 and 4 x 256, of d12's LM head at 4 x 64, of the MLPs of d6 and `laptop`. */
 const sizesOfMatmuls = `256x768x2304 256x768x768 256x768x3072 256x3072x768
   1024x768x2304 1024x768x768 1024x768x3072 1024x3072x768
   256x768x50304 2048x384x1536 2048x1536x384 768x128x512 768x512x128`;
@@ -43,7 +43,7 @@ const [dtypes, modes] = [list<'fp32' | 'bf16'>(flags.dtypes), list(flags.modes)]
 
 type Measure = (repeats: number) => Promise<number>;
 
-/** A process that answers each line with the milliseconds of what the line names. */
+/** Arguments of the PyTorch process. It reads lines, each with a step or a matmul, and answers each with the measured milliseconds. */
 const server = [join(packageRoot, 'scripts', 'bench-pytorch.py'), '--serve', `${threads}`];
 const pytorch = spawn(flags.python, server, { stdio: ['pipe', 'pipe', 'inherit'] });
 const answers = createInterface(pytorch.stdout)[Symbol.asyncIterator]();
@@ -54,10 +54,10 @@ const ask =
     return Number((await answers.next()).value);
   };
 
-/** For so long threads of the program before may spin, waiting for more work: OpenMP's for 16 ms of a Xeon. */
+/** Pause before each measurement, in which the previous program's threads stop spinning for work: OpenMP's spin 16 ms on a Xeon. */
 const spinMs = 50;
 
-/** Milliseconds of each of the programs, in turns, without a first round. */
+/** Runs the programs in turns. @returns for each program the milliseconds of each round, without a warmup round */
 async function inTurns(programs: readonly Measure[], repeats: number): Promise<number[][]> {
   const ms = programs.map((): number[] => []);
   for (let round = -1; round < rounds; round++) {
@@ -106,7 +106,7 @@ async function stepsOf(name: Row): Promise<string[]> {
   return line;
 }
 
-/** Billions of operations per second of a matmul in its three directions. */
+/** Table rows with the GFLOP/s of a matmul, one for each of its three directions. */
 async function matmulsOf([N, C, O]: [number, number, number]): Promise<string[][]> {
   const opened = dtypes.map((dtype) => {
     const device = Device.open({ kind: 'cpu', dtype, threads });
@@ -134,7 +134,7 @@ async function matmulsOf([N, C, O]: [number, number, number]): Promise<string[][
       (repeats) => timed(calls[direction], repeats),
       ask('matmul', direction, dtype, N, C, O),
     ]);
-    // 50 ms and more: a thread that slept may wake on the caller's CPU, and stays there for 10 ms. In a step none sleeps.
+    // 1e11 operations take 50 ms or more: after the pause a thread may wake on the caller's CPU and stay there for 10 ms.
     const ms = await inTurns(programs, Math.ceil(1e11 / flops));
     const rates = ms.map((each) => (flops / median(each) / 1e6).toFixed(0));
     lines.push([`${N} x ${C} x ${O} ${direction}`, ...rates]);

@@ -3,9 +3,9 @@
 //
 //   node --import tsx scripts/bench-cpu.ts [--llmc FOLDER] [--data FOLDER] [--out FILE]
 //
-// With --llmc, llm.c's program and this library are measured in turns, from the same weights and batches. FOLDER is
-// llm.c's (github.com/karpathy/llm.c), where `make train_gpt2` made the program; the weights and shards that it reads are
-// written there. The machine should do nothing else: the load before and after is part of the result.
+// With --llmc, llm.c's program and this library are measured in turns, from the same weights and batches. FOLDER is a clone of
+// github.com/karpathy/llm.c in which `make train_gpt2` built the program; this script writes the program's weights and shards there.
+// No other program should run: the result includes the machine's load before and after.
 import { hash } from 'node:crypto';
 import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus, loadavg, totalmem } from 'node:os';
@@ -27,7 +27,7 @@ const config = presetConfig(preset)!;
 const seed = 42;
 const learningRate = 1e-4;
 const rounds = 3;
-/** Steps of each program in a round. The first warms up (threads, first touch of memory) and is not counted. */
+/** Steps of each program in a round. The first step is a warmup (threads, first touch of memory) and not counted. */
 const stepsPerRound = 10;
 const profiledSteps = 10;
 
@@ -65,7 +65,7 @@ async function measureOurs(step: Step): Promise<Round> {
   return { steps, peakMiB: process.resourceUsage().maxRSS / 1024 };
 }
 
-/** Writes the inputs of llm.c's program: these weights in its format, and the shards where it looks for them. */
+/** Writes the inputs of llm.c's program into its folder: the model's weights in llm.c's format, and copies of the shards. */
 function prepareLlmc(folder: string, { config, masters }: Model, shards: readonly string[]): void {
   const target = join(folder, 'dev', 'data', 'tinyshakespeare');
   mkdirSync(target, { recursive: true });
@@ -75,7 +75,7 @@ function prepareLlmc(folder: string, { config, masters }: Model, shards: readonl
   llmc.write(join(folder, 'gpt2_124M.bin'), { model: config, read, [Symbol.dispose]: () => {} }, 'fp32');
 }
 
-/** Time in each of the library's functions over some steps. The CPU library returns when the work is done. */
+/** Times each library function over `profiledSteps` steps, on the host: a function of the CPU library returns when its work is done. */
 async function profile(device: Device, step: Step) {
   const functions = new Map<string, { calls: number; ms: number; flops: number }>();
   const call = device.call.bind(device) as (name: string, args: object) => void;
@@ -125,7 +125,7 @@ function provenance(device: Device) {
   };
 }
 
-/** The hash of llm.c's source, and the compiler that the program names. */
+/** The hash of llm.c's source, and the compiler whose name the compiled program contains. */
 function llmcProvenance(folder: string) {
   const program = readFileSync(join(folder, 'train_gpt2'), 'latin1');
   return {

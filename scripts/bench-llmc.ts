@@ -1,10 +1,10 @@
-// Measures llm.c's CUDA trainer and ours on one GPU, in turns: ours, llm.c's with all activations kept, llm.c's with the GELU
-// computed again (its default), ours. Writes medians as JSON and prints a table; the ratio is to the faster setting of llm.c.
+// Measures training steps on one GPU, in this order: gpt2.ts, llm.c with all activations kept, llm.c with the GELU recomputed (its
+// default), gpt2.ts again. Writes medians as JSON and prints a table; the ratio is to the faster setting of llm.c.
 //
 //   node --import tsx scripts/bench-llmc.ts PROGRAM [--shapes d12x64,d24x32,…] [--data FOLDER] [--out FILE]
 //
 // PROGRAM is `train_gpt2cu` of llm.c (github.com/karpathy/llm.c), built for this GPU in bf16 with `make train_gpt2cu USE_CUDNN=1`;
-// LD_LIBRARY_PATH has to lead to the cuDNN and cuBLAS it was linked with. Build ours, and prepare tinyshakespeare, first.
+// LD_LIBRARY_PATH must contain the cuDNN and cuBLAS that PROGRAM was linked with. First build gpt2.ts and prepare tinyshakespeare.
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -18,7 +18,7 @@ import { runLlmc } from './llmc.ts';
 const sequence = 1024;
 const warmupSeconds = 3;
 const countedSteps = 20;
-/** llm.c's -r: 0 keeps all activations, 1 computes the GELU again. */
+/** Values of llm.c's flag -r: 0 keeps all activations, 1 recomputes the GELU in backward. */
 const recomputes = [0, 1];
 
 const { shapes, data, out, positionals } = readFlags({
@@ -41,7 +41,7 @@ async function measureLlmc(model: string, batch: number, recompute: number): Pro
   const never = '1000000';
   const flags = ['-i', shard, '-j', shard, '-m', '1', '-v', never, '-s', '0', '-x', never, '-e', model];
   const sizes = ['-b', String(batch), '-t', String(sequence), '-r', String(recompute)];
-  /** The steps after the warmup steps. */
+  /** Milliseconds of each step after the first `warmupSeconds` of steps. */
   const counted = (steps: readonly { ms: number }[]) => {
     let warmed = 0;
     return steps.flatMap(({ ms }) => {

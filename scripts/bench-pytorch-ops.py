@@ -1,6 +1,6 @@
-"""Times PyTorch's ops, and adds the times to what a benchmark of ours wrote; medians of 20 runs. At the sizes of the best rungs of the
-course (scripts/bench-course.ts --best) each run follows an overwrite of the L2 cache. For scripts/bench-attention.ts it times compiled
-FlexAttention, forward and backward, with the same masks.
+"""Times PyTorch's ops, and adds the times, medians of 20 runs, to a JSON file that another script has written. For a file of
+scripts/bench-course.ts --best it times the ops at the file's sizes, with the L2 cache overwritten before each run. For a file of
+scripts/bench-attention.ts it times compiled FlexAttention, forward and backward, with the file's masks.
 
     python3 scripts/bench-pytorch-ops.py benchmarks/h100/course-best.json
 """
@@ -13,11 +13,11 @@ from torch.nn import functional as F
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 ELEMENT = torch.bfloat16
-TOKENS, CHANNELS = 65536, 768  # of a row of bench-attention.ts
+TOKENS, CHANNELS = 65536, 768  # as in bench-attention.ts
 
 
 def timed(run, before=lambda: None):
-    """Returns the median of the milliseconds that `run` takes on the GPU, each time after `before`."""
+    """Returns the median milliseconds of 20 calls of `run` on the GPU, each after a call of `before`."""
     times = []
     for _ in range(23):
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -131,7 +131,7 @@ def call(op, sizes, variant):
 
 def time_ops(results):
     cache = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
-    # Eight fills of the cache hide the host's time.
+    # Eight fills keep the GPU busy while the host enqueues the op, so that the time excludes the host's work.
     fill = lambda: [cache.zero_() for _ in range(8)]
     for result in results:
         parts = [part.split() for part in result["sizes"].split(", ")]

@@ -1,7 +1,7 @@
-// Measures tokens per second of each GPU alone, of each while the others run separate jobs, and of all as ranks of one job, and
-// the ratio of the job to as many times the slowest GPU, which sets the pace. GPUs that work concurrently may be slower than
-// alone, because they share a machine's power and cooling. Runs alternate. The result is the median of the steps after the first
-// ten, of the best round; a batch below 64 takes proportionally more steps.
+// Measures tokens per second of each GPU alone, of each GPU while all run separate jobs, and of one job with a rank on each GPU. The
+// job's rate is also printed as a share of the slowest GPU's rate times the number of GPUs: the slowest GPU sets the pace. GPUs that
+// work concurrently may be slower than alone, because they share a machine's power and cooling. Runs alternate. A result is the median
+// of the steps after the first ten, in the best round; a batch below 64 takes proportionally more steps.
 //   node --import tsx scripts/bench-ranks.ts [--gpus 2] [--model d12] [--dtype bf16] [--batches 64,8] [--zero 1] [--overlaps auto]
 //     [--rounds 2] [--steps 60] [--data data/tinyshakespeare] [--out FILE.json]
 import { spawn } from 'node:child_process';
@@ -25,8 +25,8 @@ const warmup = 10;
 const longestRun = 600_000;
 
 /**
- * Milliseconds of a step on these GPUs, and the line in which the run reports its links. The run is a process, which ends before
- * it saves.
+ * Milliseconds of a training step on the GPUs `on`, and the line in which the run reports the GB/s between them. The run is a child
+ * process, which is killed before it saves.
  * @throws Error with the run's output if it ends before enough steps are logged
  */
 async function measure(on: readonly number[], batch: number, overlap: string): Promise<{ ms: number; said: string }> {
@@ -41,7 +41,7 @@ async function measure(on: readonly number[], batch: number, overlap: string): P
   ];
   const child = spawn(process.execPath, ['--import', 'tsx', 'src/cli.ts', 'train', ...options], {
     cwd: packageRoot,
-    // The ranks are in the child's process group, so that they end with it.
+    // Detached, the child leads a process group with its ranks, so that `kill` ends all of them.
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, CUDA_VISIBLE_DEVICES: on.join() },

@@ -1,5 +1,5 @@
-// Runs every op of the CPU library in every case of the op suite, called in every way, and prints each op's largest error as a fraction of
-// its bound. Needs no test runner, so scripts/test-arm64 can run it on an emulated CPU, where vitest cannot run an op suite.
+// Runs every op of the CPU library at every size of the op suite, and prints each op's largest error as a fraction of its bound. Needs
+// no test runner, so scripts/test-arm64 can run it on an emulated CPU, where vitest cannot run an op suite.
 
 import { Device } from '../src/native/device.ts';
 import { opCases } from '../src/ops/cases/index.ts';
@@ -15,7 +15,7 @@ for (const cases of Object.values(opCases).flat()) {
   let worst = 0;
   let count = 0;
   for (const [index, sizes] of cases.sizes.entries()) {
-    // Called in every way at the first sizes; at all others only the plain call.
+    // Call an op in every way (such as without a bias) at its first sizes, only plainly at other sizes.
     for (const calling of index === 0 ? callingsOf(cases) : callingsOf(cases).slice(0, 1)) {
       for (const { name, error, bound, isWithin } of await runCase(device, cases, sizes, calling)) {
         count++;

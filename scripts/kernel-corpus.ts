@@ -1,9 +1,9 @@
-// Compiles and runs .cu files below a folder on the CPU, as `gpt2 kernel run` does, and prints a row for each. The first folder
-// below FOLDER is the file's repository, whose folders include, inc, common and src #include searches; if functions are missing,
-// the files beside it without a main are linked.
+// Compiles and runs .cu files below FOLDER, as `gpt2 kernel run` does, by default on the CPU, and prints a row for each. A file's
+// first folder below FOLDER is its repository: #include searches the repository's folders include, inc, common and src. If
+// functions are missing, the sources without a main in and below the file's folder are linked.
 //   node --import tsx scripts/kernel-corpus.ts FOLDER [--seconds 60] [--device cuda] [--out FOLDER] [FILE…]
-// FILE: a file below FOLDER (all). --seconds: the time limit of a program; with 0, files are only compiled. --out: a folder for
-// what each program prints.
+// FILE: a file below FOLDER; default: all. --seconds: the time limit of a program; with 0, files are only compiled. --out: a folder
+// for the output of each program.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
@@ -33,7 +33,7 @@ function program(file: string): string | undefined {
   }
 }
 
-/** The outcome of a program, its time, its output, and the first defect that was reported. */
+/** Runs a program. @returns cells of its row: exit code or signal, time, bytes of output, first reported defect or warning */
 function run(path: string, file: string): string[] {
   const begin = performance.now();
   const limit = { timeout: flags.seconds * 1000, killSignal: 'SIGKILL', maxBuffer: 64 << 20 } as const;

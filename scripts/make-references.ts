@@ -34,7 +34,7 @@ const formatReference = (reference: Reference): string =>
     .replace(/\[\s+(-?[\d.e-]+),\s+(-?[\d.e-]+)\s+\]/g, '[$1, $2]')
     .replace(/\],\s+\[/g, '], [')}\n`;
 
-/** All references, by file name, of llm.c, from a folder that holds all logs. @throws Gpt2Error naming a missing log */
+/** The text of each reference of llm.c, by file name, made from the logs in a folder. @throws Gpt2Error naming a missing log */
 export function makeReferences(folder: string): Map<string, string> {
   return new Map(
     llmcNames().map((name) => {

@@ -1,5 +1,5 @@
-"""GPT-2 and the recipe "modern" in PyTorch, for the scripts that record. Names, shapes and layouts are those of cuda/gpt2.h: linear
-weights [O,C], qkv [B,T,3C]."""
+"""GPT-2 and the model of the recipe "modern" in PyTorch, for the scripts record-pytorch-*.py. Names, shapes and layouts are as in
+cuda/gpt2.h: linear weights [O,C], qkv [B,T,3C]."""
 
 import math
 
@@ -7,14 +7,14 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-MATRICES = ("wte", "wpe", "qkvw", "attprojw", "fcw", "fcprojw")  # the decayed weights
+MATRICES = ("wte", "wpe", "qkvw", "attprojw", "fcw", "fcprojw")  # the weights with weight decay
 MODERN = {"attentionScale": 0.12, "softcap": 15, "rotaryBase": 1024}
 
-part = lambda name: name.split(".")[-1]  # the name without its layer
+part = lambda name: name.split(".")[-1]  # a parameter's name without its layer: "h.0.fcw" becomes "fcw"
 
 
 def rotary(x):
-    """Of x [B,T,NH,HS], turns the pairs (i, i + HS/2); the slower half of the pairs stands still."""
+    """Rotates the pairs (i, i + HS/2) of x [B,T,NH,HS]. Pairs from i = HS/4 on are not rotated."""
     T, half = x.shape[1], x.shape[3] // 2
     moving = MODERN["rotaryBase"] ** -torch.linspace(0, 1, half // 2, dtype=x.dtype)
     angles = torch.outer(torch.arange(T, dtype=x.dtype), torch.cat([moving, torch.zeros_like(moving)]))[:, None]
@@ -23,7 +23,7 @@ def rotary(x):
 
 
 def shapes_of(model, is_modern=False):
-    """Shapes of the parameters by name, in the order of our table."""
+    """Shapes of the parameters by name, in the order of `parameterTable` (src/model/parameters.ts)."""
     C, rows = model["channels"], model.get("paddedVocabulary", model["vocabulary"])
     norm = lambda name: {f"{name}w": (C,)} | ({} if is_modern else {f"{name}b": (C,)})
     linear = lambda name, outputs, inputs: {f"{name}w": (outputs, inputs), f"{name}b": (outputs,)}
@@ -40,13 +40,13 @@ def initial_deviation(model, name):
 
 
 def forward(model, weights, tokens, keep=lambda name, tensor: tensor):
-    """Returns the logits, and calls `keep` with each activation. Weights with a norm of the embedding are the recipe's."""
+    """Returns the logits, and calls `keep` with each activation. If the weights have lnew, the model is the recipe's."""
     is_modern = "lnew" in weights
     linear = lambda x, name: F.linear(x, weights[name + "w"], weights[name + "b"])
 
     def norm(x, name):
         if is_modern:
-            # F.rms_norm's default of eps, for bf16 inputs too.
+            # The default eps of F.rms_norm for fp32 and bf16 inputs; here inputs may be fp64.
             return F.rms_norm(x, x.shape[-1:], name and weights[name + "w"], torch.finfo(torch.float32).eps)
         return F.layer_norm(x, x.shape[-1:], weights[name + "w"], weights[name + "b"])
 
@@ -75,7 +75,7 @@ def forward(model, weights, tokens, keep=lambda name, tensor: tensor):
 
 
 def shuffles(seed, counts):
-    """Fisher-Yates from the end with j = draw mod (i + 1), drawn by numpy's MT19937 under init_genrand(seed)."""
+    """Shuffles 0 to count - 1 for each count: Fisher-Yates from the end, j = draw mod (i + 1), by one MT19937 after init_genrand(seed)."""
     twister, results = np.random.MT19937(), [list(range(count)) for count in counts]
     twister._legacy_seeding(seed)
     for values in results:

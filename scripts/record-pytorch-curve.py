@@ -1,11 +1,11 @@
-"""Records a curve of data/reference with PyTorch: the run of a configuration, from the same initial weights on the same batches.
-Run by hand, its output is committed. The configuration is the config.json that our run wrote:
+"""Records a reference of data/reference with PyTorch: trains with the configuration of one of our runs, from the run's initial weights
+on the run's batches. Run this script by hand, and commit its output. The second argument is the run's config.json:
 
     python -m venv ../venv && ../venv/bin/pip install torch==2.13.0 numpy
     ../venv/bin/python scripts/record-pytorch-curve.py NAME runs/NAME/config.json
 
-Weights, batches and learning rates are computed here again, not read from our run: of the run only its options and its shards are
-used (order sequence, AdamW, GPT-2's parts). Limits are written by hand: an existing file keeps its own.
+Initial weights, batches and learning rates are computed from the run's options and shards, not read from the run. The options must be
+order sequence, AdamW and GPT-2's parts. Limits are written by hand: an existing reference keeps its limits.
 """
 
 import json
@@ -25,7 +25,7 @@ FIELDS = (
     "finalLearningRateFraction schedule weightDecay beta2 gradientClip seed order valEvery valTokens dtype overfitBatch"
 ).split()
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-EVERY_STEP, THEN_EVERY = 200, 10  # the steps that are kept of train, norm and lr
+EVERY_STEP, THEN_EVERY = 200, 10  # train, norm and lr are kept for every step below 200, then for every tenth
 
 
 def initial_weights(c):
@@ -48,12 +48,12 @@ def read_shards(folder, role):
 
 
 def sequences_in(shards, T):
-    """Every sequence of T tokens and the token after it; none crosses the end of a shard."""
+    """All sequences of T tokens, each with the token after it. No sequence crosses the end of a shard."""
     return [shard[at : at + T + 1] for shard in shards for at in range(0, (len(shard) - 1) // T * T, T)]
 
 
 def batches(c):
-    """The rows of each step, in the order "sequence"."""
+    """Yields the rows of each step, in the order of `--order sequence`."""
     all_rows, rows = sequences_in(read_shards(c["data"], "train"), c["sequence"]), c["totalBatch"] // c["sequence"]
     queue, epoch = [], 0
     while True:

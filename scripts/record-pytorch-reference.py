@@ -1,11 +1,11 @@
 """Records the PyTorch fixtures in test/fixtures: a tiny GPT-2 trained with AdamW and with Muon, initial weights,
-the recipe "modern". The models are in pytorch_model.py. Run by hand, its output is committed:
+the recipe "modern". The models are in pytorch_model.py. Run this script by hand, and commit its output:
 
     python -m venv ../venv && ../venv/bin/pip install torch==2.13.0 numpy
     ../venv/bin/python scripts/record-pytorch-reference.py [folder]
 
-Inputs are fp32. Results are computed from them in float64 (gradients by autograd) and stored rounded to fp32. Same torch
-and CPU, same bytes; on others the last digits differ.
+Inputs are fp32. Results are computed from them in float64 (gradients by autograd) and stored rounded to fp32. The same
+version of torch on the same CPU gives the same bytes; otherwise the last digits differ.
 """
 
 import json
@@ -38,7 +38,7 @@ doubles = lambda weights: {name: weight.double().requires_grad_() for name, weig
 shortest = lambda values: [float(str(value)) for value in values.numpy()]  # decimals that read back as the same fp32
 
 
-ITERATIONS = {  # margin of the norm, steps
+ITERATIONS = {  # by Muon's iteration: the factor on the norm, and (a, b, c) of each step
     "polar-express": (1.01, [(a / 1.01, b / 1.01**3, c / 1.01**5) for a, b, c in [
         (8.28721201814563, -23.595886519098837, 17.300387312530933),
         (4.107059111542203, -2.9478499167379106, 0.5448431082926601),
@@ -52,7 +52,7 @@ ITERATIONS = {  # margin of the norm, steps
 
 
 def muon(master, momentum, gradient, lr, decay, iteration, mu=0.95):
-    """Updates a matrix and its momentum in place."""
+    """Makes one Muon update of a matrix and its momentum, in place."""
     momentum.lerp_(gradient, 1 - mu)
     direction = torch.lerp(gradient, momentum, mu)
     margin, steps = ITERATIONS[iteration]
@@ -92,18 +92,18 @@ def write(path, note, value, tensors=None, **versions):
 
 
 def loss_and_gradients(model, weights, tokens, targets):
-    """Returns (losses [B,T], activations, gradients) by name; of the recipe's activations only the logits."""
+    """Returns losses [B,T], activations by name (for the recipe only the logits) and gradients by name."""
     seen = {}
     logits = forward(model, weights, tokens, seen.setdefault)
     if "lnew" in weights:
-        seen = {"logits": logits}  # those of padding too, which take part in the losses
+        seen = {"logits": logits}  # with the padded vocabulary, which takes part in the losses
     losses = F.cross_entropy(logits.transpose(1, 2), targets, reduction="none")
     return losses.detach(), seen, dict(zip(weights, torch.autograd.grad(losses.mean(), weights.values())))
 
 
 def train(model, weights, batches, factors, adamw, rates, muon_settings=None, clip=math.inf):
-    """Trains the weights of `doubles` in place: with Muon's settings (lr, decay, iteration, mu) it updates the matrices
-    of the blocks. `rates` gives AdamW's options for a name. Returns (losses, norms, weights)."""
+    """Trains weights (from `doubles`) in place with AdamW, whose options for a name `rates` returns. If `muon_settings`
+    (lr, decay, iteration, mu) are set, Muon updates the matrices of the blocks. Returns (losses, norms, weights)."""
     is_muon = lambda name: muon_settings is not None and name.startswith("h.") and part(name) in MATRICES
     momenta = {name: torch.zeros_like(weight) for name, weight in weights.items() if is_muon(name)}
     groups = [{"params": [weight]} | rates(name) for name, weight in weights.items() if not is_muon(name)]
@@ -120,7 +120,7 @@ def train(model, weights, batches, factors, adamw, rates, muon_settings=None, cl
         schedule.step()
         for name, momentum in momenta.items():
             lr, *constants = muon_settings
-            # Query, key and value are three matrices.
+            # Muon updates query, key and value as three matrices.
             parts = 3 if name.endswith("qkvw") else 1
             tensors = (weights[name].detach(), momentum, weights[name].grad)
             for matrix in zip(*(tensor.chunk(parts) for tensor in tensors)):
@@ -129,7 +129,7 @@ def train(model, weights, batches, factors, adamw, rates, muon_settings=None, cl
 
 
 def check_muon():
-    """PyTorch's Muon, which iterates in bf16, moves a matrix as ours does."""
+    """Asserts that three updates by `muon` and by PyTorch's Muon, which iterates in bf16, differ by less than 1%."""
     generator = torch.Generator().manual_seed(7)
     for shape in [(48, 144), (144, 48)]:
         weight = torch.randn(shape, generator=generator)
@@ -144,9 +144,9 @@ def check_muon():
 
 
 def record_tiny_model(folder):
-    """Weights are random everywhere, so that a wrong bias or layernorm shows. The query and key biases are large and
-    the biases added to the residual stream small, so that attention is not uniform and qkvw's gradients weigh in every
-    part. The model is also trained with Muon for the matrices of the blocks, in each iteration."""
+    """All weights are random, so that a wrong bias or layernorm shows. The query and key biases are large and the biases
+    added to the residual stream small: then attention is not uniform, and the query, key and value thirds of qkvw all
+    have gradients that matter. The model is also trained once for each of ITERATIONS, with Muon for the blocks' matrices."""
     check_muon()
     generator = torch.Generator().manual_seed(2024)
     weights = {}
@@ -176,14 +176,14 @@ def record_tiny_model(folder):
     trained_losses, norms, last = trained()
     tensors = {"tokens": tokens, "targets": targets, "losses": losses} | named("weight", weights)
     tensors |= named("activation", activations) | named("gradient", gradients)
-    # Without qkvb: the key bias has no gradient in theory, so AdamW moves it by rounding noise.
+    # Leave out qkvb: the key bias's gradient is 0 in exact arithmetic, so AdamW moves the key bias by rounding noise.
     tensors |= final(last, ["wpe", "h.0.ln1w", "h.0.attprojw", "h.0.fcb", "h.1.fcprojb", "lnfw"])
     recorded = {"model": TINY, "batch": dict(zip("BT", tokens.shape)), "training": TRAINING | {"decayed": MATRICES}}
     recorded["float64"] = {"losses": trained_losses, "norms": norms}
     write(folder / "tiny-model", "float64 from the fp32 weights", recorded, tensors)
 
     by_muon = {iteration: trained(iteration) for iteration in ITERATIONS}
-    # One of each shape, and an embedding, which AdamW updates.
+    # Keep one matrix of each shape, and an embedding, which AdamW updates.
     kept = ["wpe", "h.0.qkvw", "h.0.attprojw", "h.1.fcw", "h.1.fcprojw"]
     losses = {iteration: result[0] for iteration, result in by_muon.items()}
     recorded = {"training": TRAINING | {"muon": MUON}, "losses": losses}
@@ -192,7 +192,7 @@ def record_tiny_model(folder):
 
 def record_init(folder):
     def draw(model, edge):
-        """The ends of each tensor, in the order in which they are drawn."""
+        """The first and last `edge` values of each matrix, in the order in which the matrices are drawn."""
         torch.manual_seed(42)
         drawn = {}
         for name, shape in shapes_of(model).items():
@@ -202,7 +202,7 @@ def record_init(folder):
         return drawn
 
     def draw_sequence(seed):
-        """Several normal_ calls on one generator, every value kept; counts that are no multiple of 16 among them."""
+        """All values of several normal_ calls on one generator. Some counts are no multiple of 16."""
         torch.manual_seed(seed)
         draws = [(16, 0, 1), (17, 0, 1), (16, 0, 1), (31, 0, 0.02), (100, 3, 0.5), (32, 0, 1), (203, -1, 2)]
         keys = ("count", "mean", "standardDeviation", "values")
@@ -223,8 +223,8 @@ def record_init(folder):
 
 
 def draw_modern(model, seed, is_initial):
-    """One normal_ for each parameter with a deviation; the others are their mean. Padding rows of wte are 0. Values
-    that are not initial show an error: the softcap bends logits, and RMSNorm's eps weighs in embeddings."""
+    """Draws each parameter that has a deviation by one normal_, and fills others with their mean. Padding rows of wte are 0.
+    Without `is_initial` the values reveal more errors: the softcap bends logits, and RMSNorm's eps matters in embeddings."""
 
     def distribution(name, shape):
         if len(shape) == 1:
@@ -245,13 +245,13 @@ def draw_modern(model, seed, is_initial):
 
 def record_modern(folder):
     def trained(recorded, weights, stream, repeats=1):
-        """Trains on the stream cut into batches. Returns (the schedule's factors and the losses, weights, a batch)."""
+        """Trains on the stream, cut into batches. Returns the schedule's factors with the losses, weights, the first batch."""
         size, shape = recorded["B"] * recorded["T"], (recorded["B"], recorded["T"])
         starts = range(0, len(stream) - size, size)
         batches = [tuple(stream[at + shift :][:size].reshape(shape) for shift in (0, 1)) for at in starts] * repeats
         of_muon, of_adamw, steps = MODERN_TRAINING["muon"], MODERN_TRAINING["adamw"], len(batches)
         factors = [min(1, (1 - step / steps) / (1 - MODERN_TRAINING["constantFraction"])) for step in range(steps)]
-        # Our gradients are means over a step's tokens.
+        # The recipe's eps is for gradients summed over a step's tokens, but ours are means.
         adamw = {"betas": (of_adamw["beta1"], of_adamw["beta2"]), "eps": of_adamw["epsOfSums"] / size}
         rates = lambda name: {"lr": of_adamw.get(name, of_adamw["vectors"]), "weight_decay": 0.0}
         settings = (of_muon["learningRate"], of_muon["weightDecay"], "cubic", of_muon["momentum"])

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Trains three small tokenizers on this project's documents, and records what the Hugging Face library makes of 1,000 texts:
-their ids, and the ids decoded again. The tests compare ours with the records.
+"""Trains three small tokenizers on this project's documents, and records how the Hugging Face library encodes 1,000 texts and decodes
+the ids again. Tests compare our tokenizers with the records.
 
     python3 -m venv ../venv && ../venv/bin/pip install tokenizers==0.23.2
     ../venv/bin/python scripts/record-tokenizers.py
@@ -22,7 +22,7 @@ TEXTS = 1000
 
 
 def byte_level():
-    """As GPT-2's, with special tokens, one of them for chats, and an added token that is ordinary text."""
+    """A tokenizer like GPT-2's with two special tokens, one of them for chats. `main` adds a token that is ordinary text."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -93,7 +93,7 @@ def main():
         (OUT / f"{name}.json").write_text(tokenizer.to_str() + "\n", "utf8")
         ids = [tokenizer.encode(text, add_special_tokens=False).ids for text in inputs]
         decoded = [tokenizer.decode(each, skip_special_tokens=True) for each in ids]
-        # Most come back as they are.
+        # Record a decoded text only if it differs from the input.
         other = {index: text for index, text in enumerate(decoded) if text != inputs[index]}
         records["tokenizers"][name] = {"ids": [" ".join(map(str, each)) for each in ids], "decoded": other}
         print(f"{name}: {tokenizer.get_vocab_size()} ids, {sum(map(len, ids))} tokens, {len(other)} texts change")
