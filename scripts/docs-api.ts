@@ -25,7 +25,7 @@ const exportsOf = (part: string): Exported[] =>
     }));
   });
 
-/** The file that defines a name which `file` re-exports. */
+/** The file that defines the name: `file` or, if `file` only re-exports the name, the file it imports from. */
 function definingFile({ name, file }: Exported): string {
   const passedOn = new RegExp(`import[^;]*\\b${name}\\b[^;]* from '([^']+)';[\\s\\S]*export type \\{ ${name} \\}`);
   const from = passedOn.exec(read(file))?.[1];

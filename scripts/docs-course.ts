@@ -21,7 +21,7 @@ type Bench = Pick<typeof course, 'date' | 'device' | 'codePath' | 'batch'> & {
 const percent = (share: number): string => `${(100 * share).toFixed(0)}%`;
 const ms = (value: number): string => (value < 0.1 ? value.toPrecision(2) : value.toPrecision(3));
 
-/** The results of each rung and op, in the order of the file, with their sums over a step. */
+/** Sums results over a step's calls: one sum for each rung, op and dtype, in the order of the file. */
 function bySteps({ results }: Bench) {
   const groups = new Map<string, Result[]>();
   for (const result of results) {
@@ -68,7 +68,7 @@ export function courseChapter([chapter = '']: readonly string[]): string {
 
 export const courseBest = (): string => bestTable(best);
 
-/** @param bench without PyTorch's times the table lacks their column */
+/** The table of each op's best rung. It has a column for PyTorch only if `bench` has PyTorch's times. */
 export function bestTable(bench: Bench): string {
   const isPeered = bench.pytorch !== undefined;
   const cells = bySteps(bench).map(({ rung, op, calls, own, ours, bound, pytorch }) => [
@@ -83,7 +83,7 @@ export function bestTable(bench: Bench): string {
   return `${made}\n${peer}`;
 }
 
-/** The table of a training step on each rung. */
+/** The table of the ladder: the time of a training step with each set of kernels. */
 export function courseLadder(): string {
   const { steps, what, command, date } = ladder;
   const rate = (value: number) => Math.round(value).toLocaleString('en-US');

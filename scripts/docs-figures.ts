@@ -1,6 +1,6 @@
 // Writes the measured figures of README.md, docs/*.md and the course's pages from benchmarks/, and tables from the code: the text
-// between `<!-- figures: KIND: a; b -->` and `<!-- end -->`. `npm run docs` writes the pages; a test fails when one is stale. One
-// long file: each kind of table is a function of a few lines, in the table of kinds at the end.
+// between `<!-- figures: KIND: a; b -->` and `<!-- end -->`. `npm run docs` writes the pages; a test fails when a page is stale. The
+// file is long because it has a function of a few lines for each kind of table; the object `kinds` lists the functions.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import cpuBench from '../benchmarks/cpu-d12-b4-t64.json' with { type: 'json' };
@@ -34,7 +34,7 @@ function provenance(path: string, { date, device, dtype, batch, sequence, step }
   return `d12, batch ${batch} x ${sequence}, ${dtype}, ${device.device}, ${device.codePath} kernels, ${date.slice(0, 10)},\n${link(path)}; a step takes ${step.ms.median.toFixed(1)} ms.`;
 }
 
-/** The rates behind "of the bound" in this bench. */
+/** The two measured rates from which a table's column "of the bound" follows. */
 function bounds({ peaks: { matmulFlopsPerSecond, copyBytesPerSecond } }: Bench): string {
   const [flops, bytes] = [(matmulFlopsPerSecond / 1e12).toFixed(0), (copyBytesPerSecond / 1e12).toFixed(2)];
   return `[Bound](README.md#figures): our 8192^3 matmul runs at ${flops} TFLOP/s, a copy at ${bytes} TB/s.`;
@@ -113,7 +113,7 @@ function cpu(names: readonly string[]): string {
 /** The page of each kernel family, in the order of the model. */
 const families = 'embedding layernorm matmul attention gelu-and-residual classifier optimizers'.split(' ');
 
-/** The ops whose table a page has. */
+/** The ops in a page's table of kind `ops`. */
 const opsOf = (page: string): string[] => /figures: ops: (.*) -->/.exec(read(`docs/${page}.md`))![1]!.split('; ');
 
 function stepByFamily(): string {
@@ -139,17 +139,17 @@ type Shape = Readonly<{ model: string; batch: number; sequence: number }>;
 
 const sameShape = (a: Shape) => (b: Shape) => a.model === b.model && a.batch === b.batch && a.sequence === b.sequence;
 
-/** A peer's tokens/s, and the ratio of ours on the same GPU. */
+/** A table cell: another program's tokens/s, and in brackets our tokens/s on the same GPU divided by the other program's. */
 const besideOurs = (tokensPerSecond: number, ratio: number): string =>
   `${whole(tokensPerSecond)} (${ratio.toFixed(3)} x)`;
 
-/** llm.c's step at a size, with its faster setting; empty if it was not measured. */
+/** The table cell for llm.c's training at a size, in its faster setting; '' if this size was not measured. */
 function llmcBeside(shape: Shape): string {
   const found = llmcBench.results.find(sameShape(shape));
   return found ? besideOurs(Math.max(...found.llmc.map((one) => one.tokensPerSecond)), found.ratio) : '';
 }
 
-/** PyTorch's step at a size, from the latest measurement that has it; empty if it was not measured. */
+/** The table cell for PyTorch's training at a size, from the latest measurement of this size; '' if there is none. */
 function pytorchBeside(shape: Shape): string {
   for (const folder of ['benchmarks/h100/', 'benchmarks/h100-earlier/']) {
     const found = readJson<typeof pytorchBench>(`${folder}pytorch.json`).results.find(sameShape(shape));
@@ -163,7 +163,7 @@ function pytorchBeside(shape: Shape): string {
 
 const layersOf = ({ model }: { model: string }): number => Number(model.slice(1));
 
-/** The step at every size in a folder, by model, sequence, batch. */
+/** The benches in a folder, one for each size, sorted by model, sequence and batch. */
 function benchesIn(folder: string): { model: string; bench: Bench }[] {
   return readdirSync(new URL(folder, root))
     .filter((name) => /^d\d+-b\d+-t\d+\.json$/.test(name))
@@ -219,7 +219,7 @@ function generation(models: readonly string[]): string {
 
 const whole = (value: number): string => Math.round(value).toLocaleString('en-US');
 
-/** The first figures of the README. */
+/** The README's bullet "Fast". */
 function headline(): string {
   const { tokensPerSecond } = readJson<Bench>(hopper).step;
   const times = (peer: string): string => /\((.*) x\)/.exec(peer)![1]!;
@@ -271,36 +271,36 @@ const kinds: Readonly<Record<string, (names: readonly string[]) => string>> = {
   // Tables from cuda/gpt2.h.
   dtypes,
   'step-block': stepBlock,
-  // Ops of a step by name, with their fraction of the bound: Hopper's kernels, the portable ones.
+  // Ops of a step by name, with their fraction of the bound: `ops` with Hopper's kernels, `portable` with the portable kernels.
   ops: (names) => ops(hopper, names),
   portable: (names) => ops(portable, names),
-  // Our kernels and library calls, by name.
+  // Our kernels compared with calls of other libraries, by name.
   peers,
-  // Rows of "Experiments", by their beginnings.
+  // Rows of tables of experiments, each by the beginning of its first cell.
   tried: (names) => tried('benchmarks/h100.md', ['change', 'before', 'after', 'measured in'], names),
   'tried-portable': (names) => tried('benchmarks/h100-portable.md', ['change', 'effect'], names),
-  // Functions of the CPU library's step, by name.
+  // Functions of the CPU library in a training step, by name.
   cpu,
   families: stepByFamily,
   headline,
   speed,
-  // Steps beside PyTorch, by their beginnings.
+  // Training steps on a CPU compared with PyTorch's, each row by the beginning of its first cell.
   'cpu-speed': (names) => {
     const head = ['step', 'fp32', 'bf16', 'PyTorch fp32', 'PyTorch bf16', 'PyTorch / ours, fp32', 'bf16'];
     return rowsBy('benchmarks/cpu.md', head, names);
   },
   prepro: preproSpeed,
-  // A token's ops, by model; the speed of generation, by models.
+  // The ops of decoding a token, for one model; the speed of generation, for several models.
   'generation-ops': generationOps,
   generation,
   options: recordedOptions,
   'start-options': startOptions,
   'train-options': trainOptions,
-  // The course: a chapter's rungs; the best rung of each op; a step on each rung.
+  // The course: a chapter's rungs; the best rung of each op; a training step with each set of kernels.
   course: courseChapter,
   'course-best': courseBest,
   'course-ladder': courseLadder,
-  // The largest batches that fit on GPUs, by dtype.
+  // The largest batches that fit on GPUs in bf16, by memory and model.
   fits,
   // The public functions and types.
   api: apiReference,

@@ -29,7 +29,7 @@ export function dtypes(): string {
 export function stepBlock(): string {
   const body = part(/enum GPT2_STEP \{([\s\S]*?)\n\};/);
   const values = [...body.matchAll(/GPT2_STEP_(\w+) = (\d+),?(?: +\/\* (.*) \*\/)?/g)];
-  // The last member is the size.
+  // Leave out the enum's last member, which is the size of the step block.
   const rows = values.slice(0, -1).map(([, name, index, meaning = ''], place) => {
     const next = place === values.length - 2 ? Number(index) + 1 : Number(values[place + 1]![2]);
     return [next - 1 > Number(index) ? `${index} to ${next - 1}` : index!, `\`${name}\``, meaning];

@@ -1,4 +1,4 @@
-// Reads a script's flags: each has a default, whose type is the flag's. Words without a flag are `positionals`.
+// Reads a script's flags: a flag has the type of its default. Words without a flag are `positionals`.
 import { parseArgs } from 'node:util';
 
 type Value = string | number | boolean;

@@ -1,5 +1,5 @@
-// The rooms of src: folders whose imports point one way. A room imports the rooms that it lists and those that they import, and
-// of these only the files that they open. A test compares the code with this list; docs/README.md and CONTRIBUTING.md show it.
+// The rooms of src: folders whose imports point one way. A room may import the rooms in its list `imports`, directly or indirectly, but
+// only the files in their lists `open`. A test compares the code with these lists; docs/README.md and CONTRIBUTING.md show them.
 
 interface Room {
   readonly purpose: string;

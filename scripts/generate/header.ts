@@ -9,10 +9,10 @@ export interface Parameter {
   /** The type without `const` and `*`: "float", "void", "gpt2_context". */
   readonly base: string;
   readonly isPointer: boolean;
-  /** A pointer to a pointer, which takes a result. */
+  /** Whether the type is a pointer to a pointer, through which the function returns a result. */
   readonly isPlace: boolean;
   readonly isConst: boolean;
-  /** Memory of the caller (GPT2_HOST). */
+  /** Whether the parameter points to memory of the caller (GPT2_HOST). */
   readonly isHost: boolean;
   readonly isFlag: boolean;
 }
@@ -26,7 +26,7 @@ export interface NativeFunction {
   readonly parameters: readonly Parameter[];
   /** The text of the comment before the declaration, without the comment's marks; "" if there is none. */
   readonly comment: string;
-  /** The comment's indented last lines, for an op. */
+  /** For an op, the comment's indented last lines, which state shapes; else "". */
   readonly shapes: string;
   /** Whether the declaration is in the header's section of ops. */
   readonly isInOps: boolean;

@@ -9,14 +9,14 @@ const heading = (text: string): string =>
 
 const plain = ({ symbol }: { symbol: string }): string => symbol.replace(/^gpt2_/, '');
 
-/** A context, a communicator, an event and so on. */
+/** Whether a parameter is a handle: a context, a communicator, an event and so on. */
 const isHandle = ({ base, isPlace }: Parameter): boolean => base.startsWith('gpt2_') && !isPlace;
 
 /** A parameter as the header declares it. */
 const declared = ({ isConst, base, isPointer, isPlace, cName }: Parameter): string =>
   `${isConst ? 'const ' : ''}${base} ${isPointer ? '*' : ''}${isPlace ? '*' : ''}${cName}`;
 
-/** The parameter after the checks: a reference if it cannot be null, an int or a bool. */
+/** The parameter of a function that is called after the checks: a handle is a reference, a flag a bool, an int32_t an int. */
 function checked(parameter: Parameter): string {
   const { base, isPointer, isFlag, cName } = parameter;
   if (base === 'gpt2_context') return 'Context &context';
@@ -31,7 +31,7 @@ function passed(parameter: Parameter): string {
   return parameter.isFlag ? `${parameter.cName} != 0` : parameter.cName;
 }
 
-/** A communicator that may be NULL stays a pointer. */
+/** Whether a parameter is a communicator that may be NULL. Such a communicator stays a pointer after the checks. */
 const isOptionalRanks = ({ base }: Parameter, { communicator }: Op): boolean =>
   base === 'gpt2_communicator' && communicator === 'optional';
 const checkedIn = (op: Op) => (parameter: Parameter) =>
@@ -42,7 +42,7 @@ const list = (parameters: readonly Parameter[], write: (parameter: Parameter) =>
 
 const sizesOfScratch = ({ parameters }: NativeFunction): readonly Parameter[] => parameters.slice(2);
 
-/** The functions other than ops that act in a context. Contexts themselves are made and destroyed by hand. */
+/** The functions that take a context and are not ops, without gpt2_context_*: these exported functions are written by hand. */
 const inContext = (functions: readonly NativeFunction[]): NativeFunction[] =>
   functions.filter(
     ({ isInOps, result, symbol, parameters: [first] }) =>
@@ -102,7 +102,7 @@ const pairs = (names: readonly string[]): string => names.map((name) => `{"${nam
 
 const inCpp = (relation: string): string => relation.replaceAll('NULL', 'nullptr');
 
-/** The end of a C++ string that says the values of the numbers in a relation. */
+/** The end of a C++ string expression: the values of the numbers in a relation, as `, got N = " + std::to_string(N)`. */
 function valuesIn(relation: string, { declaration }: Op): string {
   const isNumber = (name: string) => declaration.parameters.some((each) => each.cName === name && !each.isPointer);
   const numbers = [...new Set(namesIn(relation))].filter(isNumber);
@@ -110,7 +110,7 @@ function valuesIn(relation: string, { declaration }: Op): string {
   return values.length === 0 ? '"' : `, got ${values.join(' + ", ')}`;
 }
 
-/** The relations between arguments, checked after each argument: a size of 0 must not reach a division. */
+/** Checks of relations between arguments. They follow the checks of single arguments: a size of 0 must not reach a division. */
 function relationsOf(op: Op): string[] {
   const { tensors, dtypes, relations, sizes } = op;
   const names = sizes.map(({ cName }) => cName);
@@ -141,7 +141,7 @@ function relationsOf(op: Op): string[] {
   return calls;
 }
 
-/** Ops on FP8 tensors need a context of GPT2_FP8. */
+/** The check of an op on FP8 tensors that the context's dtype is GPT2_FP8; [] for other ops. */
 function fp8Check({ tensors }: Op): string[] {
   const fp8 = tensors.filter(({ parameter, together }) => parameter.base === 'uint8_t' && together === undefined);
   if (fp8.length === 0) return [];
@@ -160,7 +160,7 @@ function checksOf(op: Op, scratch: string | undefined): string {
   return calls.map((call) => `  ${call};`).join('\n');
 }
 
-/** An exported function: `body` may throw. */
+/** An exported function, which returns GPT2_OK or the status of an exception that `body` throws. */
 const guarded = ({ symbol, parameters }: NativeFunction, body: string): string =>
   `int ${symbol}(${list(parameters, declared)}) try {
 ${body}
@@ -176,7 +176,7 @@ function exported(op: Op): string {
   );
   const scratch = workspace && `ops::${plain(workspace.scratch)}(opened(*context), ${args!.join(', ')})`;
   const pass = (each: Parameter) => (isOptionalRanks(each, op) ? each.cName : passed(each));
-  // Collectives check their launches themselves: NCCL may leave an error that it has handled.
+  // Collectives check their launches themselves, because NCCL may leave a CUDA error that NCCL has handled.
   const end = communicator === 'required' ? '' : '\n  context->check_launches();';
   const call = `  ops::${plain(declaration)}(${list(declaration.parameters, pass)});`;
   return guarded(declaration, `${checksOf(op, scratch)}\n${call}${end}`);
@@ -193,7 +193,7 @@ function exportedScratch(scratch: NativeFunction): string {
   );
 }
 
-/** Handles and places for results must not be NULL. */
+/** An exported function that is no op. It checks that handles and places for results are not NULL. */
 function exportedRuntime(declaration: NativeFunction): string {
   const { parameters } = declaration;
   const isRequired = (each: Parameter) =>
@@ -217,7 +217,7 @@ ${[...inContext(functions).map(exportedRuntime), ...ops.map(exported), ...scratc
 `;
 }
 
-/** Parameters of a CPU kernel: everything is fp32, so dtypes are left out. */
+/** Parameters of a CPU kernel: the op's without context and dtypes, because every CPU tensor is fp32. */
 const kernelParameters = ({ declaration, dtypes }: Op): Parameter[] =>
   declaration.parameters.slice(1).filter(({ cName }) => !dtypes.has(cName));
 

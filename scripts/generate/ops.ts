@@ -90,7 +90,7 @@ ${tensors.map((tensor) => tensorContract(tensor, constants)).join('\n')}
   },`;
 }
 
-/** The first sentence of the comment, without the names with which C's functions begin. */
+/** The first sentence of the comment, without the prefix gpt2_ of names. */
 const formulaOf = ({ comment }: NativeFunction): string =>
   /^.*?(?=\.(?:\s|$))/s.exec(comment)![0].replaceAll(/\s+/g, ' ').replaceAll('gpt2_', '');
 
@@ -103,7 +103,7 @@ const scalarsOf = ({ declaration, dtypes, sizes }: Op): Parameter[] =>
       !(parameter.isPointer || parameter.isFlag || sizes.includes(parameter) || dtypes.has(parameter.cName)),
   );
 
-/** Sizes that shapes do not determine: those in no required tensor's shape, and those known only from a quotient. */
+/** Sizes that the caller must pass: no required tensor's shape has the size, except in a quotient or after ">=". */
 function givenSizes({ tensors, sizes }: Op): Parameter[] {
   const required = tensors.filter(({ isOptional }) => !isOptional).flatMap(({ dimensions }) => dimensions);
   const inShapes = new Set(required.filter((size) => !/^>=|\//.test(size)));

@@ -11,31 +11,31 @@ export interface TensorShape {
   readonly dimensions: readonly string[];
   /** "gradient", or the parameter that gives the dtype. */
   readonly dtype?: string;
-  /** The parameter that bounds the ids. */
+  /** For ids: the parameter that every id must be below. */
   readonly below?: string;
   /** For ids: whether -1 stands for no id. */
   readonly orNone: boolean;
-  /** Whether each line [T] of it never decreases, and element t is at most t. */
+  /** Whether each row [T] of the tensor never decreases, and the row's element t is at most t. */
   readonly isCausal: boolean;
   /** The tensor of ids that name the accessed rows. */
   readonly by?: string;
   /** A dimension: the number of accessed elements at the start of each row. */
   readonly columns?: string;
-  /** Whether it is NULL in some calls. */
+  /** Whether the tensor may be NULL. */
   readonly isOptional: boolean;
-  /** The tensor that is NULL exactly when this one is. */
+  /** The other tensor that is NULL exactly when this tensor is NULL. */
   readonly together?: string;
   readonly where?: Where;
   readonly mayBe: readonly string[];
 }
 
-/** A tensor is NULL unless `argument` has, or with "!=" has not, this value. */
+/** A condition on an argument: `argument` == or != `value`. If the condition does not hold, the tensor must be NULL. */
 export interface Where {
   readonly argument: string;
   readonly operator: '==' | '!=';
   /** A number, a constant or NULL. */
   readonly value: string;
-  /** Whether it may be NULL there too. */
+  /** Whether the tensor may be NULL even if the condition holds. */
   readonly orNull: boolean;
 }
 
@@ -82,7 +82,7 @@ const entry =
 const dimension = /^(?:(?<atLeast>>=)?(?<factor>\d+)?(?<name>[A-Za-z]\w*)(?:\+\d+|\/(?<divisor>\w+))?|\d+)$/;
 const relationTokens = /^(?:\s|\d+|[A-Za-z]\w*|<=|>=|==|!=|\|\||&&|[<>+\-*/%()])+$/;
 
-/** The line of a communicator that may be NULL; a required one has no line. */
+/** The line in an op's shapes for a communicator that may be NULL. A required communicator has no line. */
 const orNoRanks = 'communicator or NULL';
 
 const isInteger = ({ base, isPointer }: Parameter): boolean => !isPointer && /^u?int(32|64)_t$/.test(base);
