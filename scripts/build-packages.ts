@@ -1,9 +1,9 @@
-// Makes the npm packages in build/packages: gpt2.ts itself, and one package per platform with the native library. These are
-// optional dependencies of gpt2.ts, so that npm installs only the machine's.
+// Makes the npm packages in build/packages: gpt2.ts itself, and one package per platform with the native library. The library
+// packages are optional dependencies of gpt2.ts, so that npm installs only those for the user's machine.
 //   node --import tsx scripts/build-packages.ts [linux-x64 linux-x64-cuda linux-arm64 darwin-arm64]
-// Without names: all that can be built here. `npm run build` and `npm run build:cuda -- --all` must have made the program and the
-// libraries of this machine. Other platforms: linux-arm64 needs g++-aarch64-linux-gnu, darwin-arm64 a compiler for aarch64-macos,
-// which DARWIN_CXX names with its arguments.
+// Without names: all packages that this machine can build. `npm run build` and `npm run build:cuda -- --all` must have made the
+// program and the libraries of this machine. Of other platforms, linux-arm64 needs g++-aarch64-linux-gnu, and darwin-arm64 needs a
+// compiler for aarch64-macos: DARWIN_CXX is its command with arguments.
 import { execFileSync, type StdioOptions, spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -20,7 +20,7 @@ const isThere = (command: string): boolean => spawnSync(command, ['--version']).
 
 type Target = (typeof libraryPackages)[string];
 
-/** The library of a platform, built here if it is for another platform, or the reason why there is none. */
+/** The path of a platform's library, or the reason why there is none. Cross-compiles a CPU library for another platform. */
 function library(name: string, { os, cpu, kind }: Target): { path: string } | { reason: string } {
   const file = libraryFile(kind, os);
   if (kind === 'cuda' || (os === process.platform && cpu === process.arch)) {

@@ -14,7 +14,7 @@
 
 namespace {
 
-// CUPTI passes full buffers: a process that ends by _exit loses less than one, some 600 kernels.
+// CUPTI passes a buffer when it is full: a process that ends by _exit loses the records of less than one buffer, some 600 kernels.
 constexpr size_t buffer_bytes = 128 << 10;
 constexpr uint32_t flush_milliseconds = 100;
 
@@ -81,7 +81,7 @@ template <typename Record> void write_line(const CUpti_Activity *activity, const
                uint32_t{record->streamId}, name->second.c_str());
 }
 
-// The structs are those of CUDA 12, which CUDA 13 still has: later ones only append fields.
+// Reads records by the structs of CUDA 12, which CUDA 13 still has: later versions of a struct only append fields.
 void write_record(const CUpti_Activity *record) {
   if (record->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
     const char *name = reinterpret_cast<const CUpti_ActivityKernel9 *>(record)->name;
@@ -95,10 +95,10 @@ void write_record(const CUpti_Activity *record) {
 void CUPTIAPI give_buffer(uint8_t **buffer, size_t *size, size_t *most_records) {
   *buffer = static_cast<uint8_t *>(std::malloc(buffer_bytes));
   *size = *buffer ? buffer_bytes : 0;
-  *most_records = 0;  // As many as there is room for.
+  *most_records = 0;  // as many records as the buffer can hold
 }
 
-// Called by CUPTI's thread and by the one that flushes. Calls that take CUPTI's locks come before ours.
+// Called by CUPTI's thread and by the thread that runs `finish`. Calls of CUPTI, which take CUPTI's locks, precede the recorder's lock.
 void CUPTIAPI take_buffer(CUcontext, uint32_t, uint8_t *buffer, size_t, size_t valid_bytes) {
   std::vector<const CUpti_Activity *> records;
   CUpti_Activity *record = nullptr;
