@@ -7,7 +7,7 @@ import { signalOf } from '../program.ts';
 export const isPart = (): boolean => process.env.GPT2_PART === '1';
 
 interface ChildOptions {
-  /** Aborting it sends the child a signal: the signal of the abort reason, an exit code (130: SIGINT), or else SIGTERM. */
+  /** Its abort sends a signal to the child: the signal that belongs to the abort's reason, an exit code (130: SIGINT), else SIGTERM. */
   readonly signal: AbortSignal;
   readonly env?: NodeJS.ProcessEnv;
   /** Called with the child's output streams. Without `onOutput`, the child uses this terminal, and shows a status line in it. */

@@ -28,7 +28,7 @@ const curves: Readonly<Record<string, PresetName>> = {
 };
 const stepsOfCurve = 60;
 const laptop = 'shakespeare-laptop';
-/** Training steps. On tinyshakespeare the loss falls fast up to this step, to 1.90 nats. 3,000 steps take 2.5 times as long, to 1.70. */
+/** Training steps. On tinyshakespeare the loss falls fast up to this step, to 1.90 nats. 3,000 steps, 2.5 times as long, reach 1.70. */
 const steps = 1200;
 const leastBytes = 100_000;
 

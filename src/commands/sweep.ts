@@ -128,7 +128,7 @@ function checkDtypes(runs: readonly SweptRun[]): void {
     const { device = 'auto', dtype } = options;
     if (selectKind(device) === 'cpu') Device.open({ kind: 'cpu', dtype }).close();
     else if (dtype === 'fp8') {
-      // The only dtype that a supported GPU may lack is fp8. A child process checks it: here the CUDA context would stay for the sweep.
+      // A supported GPU may lack only fp8. A child process checks this: in this process a CUDA context would stay open for the sweep.
       const train = trainArguments({ ...options, serve: undefined, dryRun: true, json: true });
       const { status, stderr } = spawnSync(process.execPath, train);
       const last = String(stderr).trim().split('\n').at(-1);

@@ -9,7 +9,7 @@ import { leastMs } from './bench/peaks.ts';
 import { timeCold, timeOnDevice } from './bench/timing.ts';
 import { callsBySize, type RecordedCall, type StepCalls } from './step-calls.ts';
 
-/** Milliseconds of one call. Cold: the tensors are in the device's memory. Hot: they are in the last-level cache, as far as they fit. */
+/** Milliseconds of one call. Cold: no tensor is in a cache. Hot: the tensors are in the last-level cache, as far as they fit. */
 export interface Times {
   readonly cold: number;
   readonly hot: number;
@@ -32,7 +32,7 @@ export type Benched = Awaited<ReturnType<typeof benchOp>>;
 
 /**
  * Fills of a buffer with zeros, to evict a call's tensors from the caches: the buffer is larger than twice any GPU's L2 cache. Eight fills
- * keep an H100 busy for 0.7 ms, in which the host enqueues any kernel. After one (0.09 ms) times included 0.01 to 0.4 ms of the host.
+ * keep an H100 busy for 0.7 ms, in which the host enqueues any kernel. After one fill (0.09 ms), the host added 0.01 to 0.4 ms to times.
  */
 const flushed = { cuda: { bytes: 256 << 20, times: 8 }, cpu: { bytes: 32 << 20, times: 1 } };
 

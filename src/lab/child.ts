@@ -101,7 +101,7 @@ async function answer(request: Request): Promise<void> {
   let launched = 0;
   const onLaunch = (kernel: string) => {
     launched++;
-    // Wait until the previous kernel has ended, so that its failure or hang is not blamed on this one. A bench must not wait.
+    // Wait until the previous kernel has ended, so that its failure or hang is not blamed on `kernel`. A bench must not wait.
     if (ask !== 'bench') number.read();
     if (ask === 'bench' && running.has(kernel)) return;
     running.delete(kernel);
@@ -133,7 +133,7 @@ async function answer(request: Request): Promise<void> {
 /** Compiles a card's kernels for a GPU. @returns the compiler's name; undefined if no compiler is installed @throws CompileError */
 function compileForGpu(card: LoadedCard, dtype: Dtype): string | undefined {
   const compiler = anyCompiler();
-  // Compute capability 9.0 (Hopper), because it has bf16 and the instructions that some of our kernels use.
+  // Compile for compute capability 9.0 (Hopper), which has bf16 and the instructions that some of our kernels use.
   if (compiler) compiledFile(cardSource(card, elementTypesOf({ kind: 'cuda', dtype })), '9.0');
   return compiler?.name;
 }

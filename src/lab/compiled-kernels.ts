@@ -34,7 +34,7 @@ export function parseResources(log: string): PerKernel<Resources> {
   const number = (text: string, pattern: RegExp) => Number(pattern.exec(text)?.[1] ?? 0);
   for (const section of log.split(/Compiling entry function /).slice(1)) {
     const mangled = /^'([^']+)'/.exec(section)![1]!;
-    // Start at the kernel's properties: those of a function that the kernel calls are listed separately, and do not count.
+    // Start at the kernel's properties: properties of functions that the kernel calls are listed separately, and do not count.
     const properties = section.slice(Math.max(0, section.indexOf(`Function properties for ${mangled}\n`)));
     kernels.set(nameOf(mangled), {
       registers: number(section, /Used (\d+) registers/),
@@ -90,7 +90,7 @@ export function sassOf(source: KernelSource, target: string): PerKernel<string> 
   return listingsOf(parseSass(stdout));
 }
 
-/** Whether a file is one of CUDA's headers: then cuda_runtime.h is in its folder. */
+/** Whether a file is one of CUDA's headers: whether cuda_runtime.h is in the file's folder. */
 const isOfCuda = (file: string): boolean => existsSync(join(dirname(file), 'cuda_runtime.h'));
 
 export function parseSass(text: string): PerKernel<readonly Line[]> {
@@ -107,7 +107,7 @@ function sassLines(code: string): Line[] {
   for (const line of code.split('\n')) {
     const [, file, at, inlined, inlinedAt] =
       /^\s*\/\/## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)", line (\d+))?/.exec(line) ?? [];
-    // An inlined function's position is followed by its callers' positions. Keep the innermost one outside of CUDA's headers.
+    // An inlined function's position is followed by its callers' positions. Keep the innermost position outside of CUDA's headers.
     if (file !== undefined) {
       const last = wasPlace ? (lines.at(-1) as Place) : undefined;
       if (last && isOfCuda(last.file)) lines.pop();

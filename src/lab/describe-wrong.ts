@@ -112,7 +112,7 @@ function inputsOf(tensor: string, place: readonly number[], { tensors }: OpContr
 export const isOff = (found: number, wanted: number, most: number): boolean =>
   !(Math.abs(found - wanted) <= most) && !Object.is(found, wanted);
 
-/** For each element whether its error exceeds `limit` or, if no error does, its share of `bound`, a limit on the norm of all errors. */
+/** Flags elements whose error exceeds `limit`; if none does, errors over their share of `bound`, a limit on the norm of all errors. */
 function wrongElements({ values, wanted, limit, bound }: Comparison): boolean[] {
   const beyond = (most: number) => Array.from(wanted, (value, index) => isOff(values[index]!, value, most));
   const wrong = beyond(limit);

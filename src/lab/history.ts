@@ -1,4 +1,4 @@
-// History of a folder's kernels: the times of every version, as JSON lines in a file beside the card, so that it moves with the folder.
+// History of a folder's kernels: the times of every version, as JSON lines in a file beside the card, which moves with the folder.
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { orElse } from '../base/errors.ts';

@@ -1,5 +1,5 @@
 // The ladder of the CUDA course (kernels/course): times GPT-2's training step with several sets of kernels. The first set is all naive.
-// Each next set has one better kernel of the course more. The last set is the library's kernels.
+// Each next set has the kernels of one more rung of the course. The last set is the library's kernels.
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { UsageError } from '../base/errors.ts';

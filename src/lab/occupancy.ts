@@ -34,7 +34,7 @@ const limits: Readonly<Record<string, Limits>> = {
   '12.1': { warps: 48, blocks: 24, shared: kib(100), ...newer },
 };
 
-/** Equal for all GPUs here: an SM's registers, its sub-partitions (each warp runs in one of the four), the most threads of a block. */
+/** Equal for all GPUs in `limits`: an SM's registers and sub-partitions (each warp runs in one of the four), a block's most threads. */
 const [registers, parts, largestBlock] = [65_536, 4, 1024];
 /** Registers of a warp are allocated in multiples of 256. */
 const registerUnit = 256;

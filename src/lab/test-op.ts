@@ -8,7 +8,7 @@ import { absentIn } from '../ops/contract.ts';
 import type { WrongTensor } from '../report/kernel-round.ts';
 import { wrongLines, wrongTensor } from './describe-wrong.ts';
 
-/** Runs of an op when it is called plainly; all results must be equal in bits. Two on a CPU, which has a fixed order of work. */
+/** Runs of an op's plain call; all results must be equal in bits. Two runs suffice on a CPU, where work has a fixed order. */
 const runs = { cuda: 20, cpu: 2 };
 /** Most elements in a call's tensors. On a CPU the emulator takes 30 ns for an access, and kernels access each element many times. */
 const mostElements = { cuda: Number.POSITIVE_INFINITY, cpu: 50_000 };

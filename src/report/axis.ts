@@ -19,15 +19,15 @@ const units: Readonly<Record<Over, Readonly<Record<string, number>>>> = {
   seconds: { 'hours of training': 3600, 'minutes of training': 60, 'seconds of training': 1 },
 };
 
-/** The axis's unit: the largest that fits into `last` five times; none for steps. @returns its name, and its size in tokens or seconds */
+/** The axis's unit: the largest of which `last` is at least five, else the smallest. @returns name (undefined for steps) and size */
 export function unitOf(over: Over, last: number): readonly [unit: string | undefined, size: number] {
   const all = Object.entries(units[over]);
   return all.find(([, size]) => last >= 5 * size) ?? all.at(-1) ?? [undefined, 1];
 }
 
 /**
- * Makes a function from a step to its position on the axis: the steps, tokens or seconds before the step. Losses of the step are drawn
- * there, because they are computed with the weights before its update. Seconds are sums of step times, without validations and saves.
+ * Makes a function from a step to its position on the axis: the steps, tokens or seconds before the step. A step's losses are drawn at this
+ * position, because the weights before the step's update gave the losses. Seconds are sums of step times, without validations and saves.
  */
 export function amountBefore({ name, configuration, events }: Plotted, over: Over): (step: number) => number {
   if (over === 'steps') return (step) => step;

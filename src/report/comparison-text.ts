@@ -60,7 +60,7 @@ function comparisonNotes({ run, baseline, comparison }: Compared, tolerance?: nu
   return [...notes, `inside ${what}; steps with a limit: ${judged}`];
 }
 
-/** A line with the reason if losses cannot be compared, and with the bits per byte, which can be; [] if the losses can. */
+/** A line on why losses cannot be compared, with the runs' bits per byte, which can be compared; [] if the losses can be compared. */
 export function describeUnlike({ run, baseline }: Pair): string[] {
   const which = unlike(run, baseline).otherText.map((series) => ({ train: 'training', val: 'validation' })[series]);
   const differing = configurationDifferences(run.configuration, baseline.configuration);
@@ -82,7 +82,7 @@ export function earlierOptions({ name, events, configuration }: Omit<NamedRun, '
   });
 }
 
-/** A comparison as text for the terminal. The title names the folders, after a line about losses that cannot be compared. */
+/** A comparison as text for the terminal. Its title is the line of `describeUnlike`, if any, and the names of run and baseline. */
 export function describeComparison(compared: Compared, tolerance?: number): string {
   const { run, baseline } = compared;
   const names = `${run.folder} vs ${isRun(baseline) ? baseline.folder : baseline.name}`;

@@ -37,7 +37,7 @@ export interface Axis {
   readonly label: string;
   /** Unit of the axis's labels; undefined for steps. */
   readonly unit?: string | undefined;
-  /** First and last position of the initial view. It leaves out the first percent, whose high losses would flatten the rest. */
+  /** First and last position of the initial view, which leaves out the first percent: its high losses would flatten all later losses. */
   readonly first: number;
   readonly last: number;
 }
@@ -48,7 +48,7 @@ export interface Figure {
   /** Baselines first, then runs, which are drawn on top. `baselines`: the number of baselines. */
   readonly curves: readonly Curve[];
   readonly baselines: number;
-  /** Index of the curve that is first subtracted from the others when differences are shown; -1 for none. */
+  /** Index of the curve from which differences are shown until the reader of the page chooses another curve; -1 for none. */
   readonly baseline: number;
   readonly tokensPerStep: number | undefined;
   readonly tables: readonly Table[];
@@ -193,7 +193,7 @@ export class FigureLines {
     return Math.max(0, ...ends) || 1;
   }
 
-  /** Mean steps between two values of the densest curve: the unit of smoothing for all curves, because some log every tenth step. */
+  /** The unit of smoothing for all curves, some of which list only every tenth step: the mean steps between values of the densest curve. */
   get #distance(): number {
     const distances = this.#curves.map(({ series: { train: { steps } = none } }) =>
       steps.length > 1 ? (steps.at(-1)! - steps[0]!) / (steps.length - 1) : Number.POSITIVE_INFINITY,

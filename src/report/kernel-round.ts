@@ -6,7 +6,7 @@ export interface WrongMap {
   readonly columns: number;
   /** Size of a mark: the rows and columns of the tensor that it covers. */
   readonly each: readonly [rows: number, columns: number];
-  /** A string for each row of marks. `#`: a wrong element is among the covered ones; `.`: all are correct; space: none is covered. */
+  /** A string for each row of marks. `#`: the mark covers a wrong element; `.`: it covers only correct elements; space: it covers none. */
   readonly marks: readonly string[];
 }
 
@@ -19,7 +19,7 @@ export interface WrongTensor {
 
 export interface TimedRow {
   readonly cells: readonly string[];
-  /** Milliseconds that set the length of the row's bar: the cold time, or the bound. */
+  /** Milliseconds that set the length of the row's bar: the time of a call with cold caches, or the bound. */
   readonly ms: number;
 }
 

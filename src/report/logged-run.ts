@@ -42,7 +42,7 @@ export class LoggedRun {
       delete this.last.nonFinite;
     }
     if (event.event === 'train') {
-      // Forget the step times of earlier starts: these may have run on another machine.
+      // Forget the step times of earlier starts, which may have run on another machine.
       const isFirst = event.step === (this.last.run?.resumedFrom ?? 0);
       this.times = [...(isFirst ? [] : this.times), Number(event.ms)].slice(-recentSteps);
     }
@@ -69,7 +69,7 @@ export class LoggedRun {
     return this.times.length === 0 ? undefined : median(this.times);
   }
 
-  /** Tokens per second. The tokens are the last step's, because a start without a step so far may have other options. */
+  /** Tokens per second, by the tokens of the last step: the options of a later start need not be the options of this step. */
   get tokensPerSecond(): number | undefined {
     const [tokens, { milliseconds }] = [this.series.tokens.values.at(-1), this];
     return tokens && milliseconds ? (1000 * tokens) / milliseconds : undefined;
@@ -166,9 +166,9 @@ export function endOf(
       `not finite at step ${formatCount(latest.step)} of ${formatCount(steps)}: ${latest.finding}`,
     );
   }
-  // The last event is a checkpoint. If none was due at this step, it was saved because the run was stopped.
+  // If the last event is a checkpoint that was not due at its step, the run was stopped: a stopped run saves a checkpoint.
   const isLast = latest?.event === 'checkpoint' && latest.step === reached;
-  // With a duration as `saveEvery`, a checkpoint that was due has `heldMs`, the milliseconds for which the save paused training.
+  // If `saveEvery` is a time, a checkpoint that was due has `heldMs`, the milliseconds for which the save paused training.
   const isDue =
     typeof saveEvery === 'number' ? saveEvery > 0 && reached % saveEvery === 0 : isLast && latest.heldMs !== undefined;
   if (isLast && !isDue) return end('stopped', `stopped after ${done}`);

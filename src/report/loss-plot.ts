@@ -18,7 +18,7 @@ import { type LineStyle, type Panel, type PlotLine, renderSvg } from './svg.ts';
 
 const limitStyle: LineStyle = { color: '#767676', dash: '1 3' };
 
-/** Lower end of the logarithmic axis of loss differences. Losses are printed with four decimals, so smaller differences are none. */
+/** Lower end of the logarithmic axis of loss differences. Losses are printed with four decimals, so smaller differences do not count. */
 const leastDifference = 1e-5;
 
 /** Lower end of the logarithmic axis of gradient norms. A norm of zero is drawn at this end. */
@@ -85,7 +85,7 @@ function limitLabel({ limits: { train = [] } }: Curve): string {
   return always ? `limit ${always.within}` : 'limit of a training step';
 }
 
-/** Styles of each curve. Validations: rings for baselines, each larger than the last, dots for runs; lines beyond `mostMarks`. */
+/** Styles of each curve. Validations are rings of growing size for baselines and dots for runs, or lines if there are over `mostMarks`. */
 function stylesOf(curves: readonly Curve[], isBeneath: (curve: number) => boolean) {
   const isLine = curves.some(({ series }) => (series.val?.steps.length ?? 0) > mostMarks);
   return curves.map(({ light, dash }, curve): Record<'train' | 'val', LineStyle> => {

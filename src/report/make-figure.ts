@@ -68,7 +68,7 @@ export interface FigureOptions {
 
 /**
  * Makes the figure. Over steps the axis ends at the runs' last step; without baselines the first of several runs becomes the baseline,
- * unless they are ranked. Over tokens or seconds all curves are whole and none is a baseline, because differences and limits are by step.
+ * unless the runs are ranked. Over tokens or seconds curves are not cut, and none is a baseline: differences and limits are by step.
  */
 export function makeFigure(
   runs: readonly PlottedRun[],
@@ -80,7 +80,7 @@ export function makeFigure(
   const all = [...baselines, ...runs];
   const { axis, place } = axisOf(runs, all, over);
   const curves = all.map((plotted, index): Curve => {
-    // Leave out a reference's validation loss if it is not comparable with a run's.
+    // Leave out a reference's validation loss if a run's validation loss cannot be compared with it.
     const isUnlike = !plotted.events && runs.some((run) => unlike(run, plotted).leftOut.includes('val'));
     const { events, series } = plotted;
     const placed = (points: Series) => place(plotted, points);
@@ -137,7 +137,7 @@ function axisOf(runs: readonly Plotted[], all: readonly Plotted[], over: Over) {
 const lastStepOf = ({ series: { train, val } }: Plotted): number =>
   Math.max(train.at(-1)?.[0] ?? 0, val.at(-1)?.[0] ?? 0);
 
-/** Tokens in a step; undefined if runs differ in it, or if a resumed run changed its batch. */
+/** Tokens in a step; undefined if the runs have different numbers, or if a resumed run changed its batch. */
 function tokensPerStep(runs: readonly Plotted[]): number | undefined {
   const all = runs.flatMap((run) => [run.configuration?.totalBatch, ...new LoggedRun(run.events).series.tokens.values]);
   const [tokens, ...others] = new Set(all);
@@ -180,7 +180,7 @@ function configurationTable(runs: readonly PlottedRun[], baselines: readonly Plo
     head: ['', ...columns.map(({ name }) => name)],
     rows: shown,
     notes: others > 0 ? [`${others} more options have their defaults; config.json lists them`] : [],
-    // Only if the run was never resumed with other options does a single command repeat it.
+    // Show the command that repeats the run. No single command repeats a run that was resumed with other options.
     ...(runs.length === 1 && earlierOptions(runs[0]!).length === 0 && { command: commandOf(runs[0]!.configuration) }),
   };
 }

@@ -19,7 +19,7 @@ export function bitsPerByte(run: Measured): number | undefined {
 
 /**
  * The loss series ('train', 'val') in which two runs cannot be compared. A field that a recorded reference lacks counts as equal.
- * @returns `otherText`: series on different data or vocabularies. `leftOut`: these, and 'val' if the validated tokens differ.
+ * @returns `otherText`: series on different data or vocabularies. `leftOut`: `otherText`, and 'val' if the validated tokens differ.
  */
 export function unlike(one: Measured, other: Measured) {
   const [ours, theirs] = [factsOf(one, other), factsOf(other, one)];
@@ -35,7 +35,7 @@ function factsOf({ configuration, events }: Measured, other: Measured) {
   const filled = events ? configuration : { ...other.configuration, ...configuration };
   const log = { events: events ?? other.events };
   const { vocabularySize, data, sequence, batch, ranks = 1, valSteps, valTokens } = filled ?? {};
-  // With --val-steps, batch size and ranks determine the validated tokens; with --val-tokens, their number alone.
+  // With --val-steps, batch size and ranks determine the validated tokens; with --val-tokens, only the number of tokens does.
   const batches = valSteps && [valSteps, Number(batch) * Number(ranks)];
   return {
     data: lastEvent(log, 'run')?.data ?? {},

@@ -20,11 +20,11 @@ function standOf(folder: string, record: RunRecord) {
   return { state: state === 'notFinite' ? 'failed' : 'stopped', gap } as const;
 }
 
-/** Number of steps done: the steps in the log, or those of the newest checkpoint if a damaged log has fewer. */
+/** Number of steps done: the steps in the log, or the updates before the newest checkpoint if a damaged log has fewer steps. */
 const stepsDone = ({ series, saved = 0 }: Pick<RunRecord, 'series' | 'saved'>): number =>
   Math.max((series.train.at(-1)?.[0] ?? -1) + 1, saved);
 
-/** The last validation loss of `run` minus the one of `best`; null unless the logs list both runs' losses of the same sequences. */
+/** The last validation loss of `run` minus the last of `best`; null unless the logs list both runs' losses of the same sequences. */
 export function behind(run: Validated, best: Validated) {
   const [ours, theirs] = [lastEvent(run, 'val'), lastEvent(best, 'val')];
   const [losses = [], others = []] = [ours?.sequenceLosses, theirs?.sequenceLosses];
@@ -34,14 +34,14 @@ export function behind(run: Validated, best: Validated) {
   const apart = losses.map((loss, index) => loss - others[index]!);
   const mean = apart.reduce((sum, one) => sum + one, 0) / count;
   const variance = apart.reduce((sum, one) => sum + (one - mean) ** 2, 0) / (count - 1);
-  // The log lists at most 1,000 sequence losses, but the validation loss is a mean over all: take the standard error for all sequences.
+  // Divide by the number of all sequences: the log lists at most 1,000 sequence losses, but the validation loss is a mean over all.
   const sequences = Math.max(count, (ours!.tokens ?? 0) / run.configuration.sequence);
   const [difference, standardError] = [ours!.loss - theirs!.loss, Math.sqrt(variance / sequences)];
   if (!Number.isFinite(difference + standardError)) return null;
   return { difference, standardError, isTie: Math.abs(difference) < Math.max(2 * standardError, rounding) };
 }
 
-/** Smaller differences are ties. Rounding alone put two runs with different --batch 1.6e-8 apart, which was three standard errors. */
+/** Smaller differences are ties: rounding alone put two runs with different --batch 1.6e-8 apart, which was three standard errors. */
 const rounding = 5e-5;
 
 type Validated = Pick<RunRecord, 'configuration' | 'events'>;
@@ -53,8 +53,8 @@ export type Ranking = ReturnType<typeof rankRuns>;
 
 /**
  * Sorts runs within each data set by their last validation loss, the least first. Runs without a finite loss come last. Bits per byte
- * cannot rank runs of different data sets: an easy text has fewer, and logs do not tell which data sets are made from one text.
- * @returns each run with `behind`: its loss minus the least loss that was measured on the same sequences; null for the least
+ * cannot rank runs of different data sets: an easy text has fewer bits, and logs do not tell which data sets are made from one text.
+ * @returns each run with `behind`: its loss minus the least loss that was measured on the same sequences; null for the least loss
  */
 function sortedByLoss<R>(runs: readonly R[], logOf: (run: R) => Validated) {
   const lossOf = (run: R) => finite(lastEvent(logOf(run), 'val')?.loss);

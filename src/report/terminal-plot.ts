@@ -17,7 +17,7 @@ const dots = [
   [0x08, 0x10, 0x20, 0x80],
 ] as const;
 
-/** The plot as text. @param width columns, axis included @param paint colours a text; without it each curve has its character */
+/** The plot as text. @param width columns, axis included @param paint colours a text; without `paint` each curve has its character */
 export function terminalPlot(figure: Figure, { width, paint }: { readonly width: number; readonly paint?: Paint }) {
   const { axis } = figure;
   const curves = curvesInView(figure);

@@ -33,7 +33,7 @@ export interface BenchOptions {
   readonly warmup: number;
   /** Whether to time each op alone, after the steps. */
   readonly ops: boolean;
-  /** Returns the next micro-batch. A call may overwrite the arrays of the previous one. Default: random tokens. */
+  /** Returns the next micro-batch. A call may overwrite the arrays of the previous micro-batch. Default: random tokens. */
   readonly nextBatch?: (() => Batch) | undefined;
   /** Called when the measured steps begin, for example to read clocks. `stepMs`: mean milliseconds of the warmup steps. */
   readonly onMeasuring?: (stepMs: number) => void;
@@ -113,7 +113,7 @@ async function timeSteps(trainer: Trainer, options: BenchOptions & { readonly ne
     if (before) {
       loss = (await before.finished()).loss;
       const now = performance.now();
-      // `before` has just ended. The previous iteration enqueued it, because the host runs one step ahead.
+      // The step `before` has just ended. The host runs one step ahead, so the previous iteration enqueued this step.
       if (measureFrom !== undefined && index > measureFrom) {
         ms.push(now - lastEnd);
         host.push(begun.hostMilliseconds);
@@ -130,7 +130,7 @@ async function timeSteps(trainer: Trainer, options: BenchOptions & { readonly ne
     tokensPerStep: tokens,
     tokensPerSecond: { median: (tokens * 1000) / median(ms), p95: (tokens * 1000) / quantile(ms, 0.95) },
     ms: { median: median(ms), p95: quantile(ms, 0.95), least: Math.min(...ms), most: Math.max(...ms) },
-    /** Median milliseconds in which the host enqueues a step. On a CPU that is the whole step. */
+    /** Median milliseconds in which the host enqueues a step; on a CPU, the time of the whole step. */
     hostMs: median(host),
     /** Mean joules that the device alone uses in a step; undefined if it has no energy counter. */
     joules: joulesPerStep,

@@ -49,7 +49,7 @@ export async function measureGeneration(
   const model = createModel(device, config, { B: 1, T: config.context, purpose: 'inference' });
   initializeWeights(model, 42);
   const weightBytes = device.allocated.get('weights')!;
-  /** Upper bound of one text's tokens per second: each token reads all weights once, at a copy's rate of bytes read and written. */
+  /** Upper bound of one text's tokens per second: each token reads all weights once, at a copy's rate (bytes read plus bytes written). */
   const bound = peaks.copyBytesPerSecond / weightBytes;
 
   const cache = new KeyValueCache(model, { texts: 1, window: config.context });

@@ -44,7 +44,7 @@ export async function timeOps(trainer: Trainer, nextBatch: () => Batch): Promise
   return timeCalls(model, [gradients], () => trainer.step(0, 1e-4, nextBatch));
 }
 
-/** Times the ops that `enqueue` calls, by name. @param arenas hold gradients: the matmul that writes one has its weight's name */
+/** Times the ops that `enqueue` calls, by name. @param arenas of gradients: a matmul is named by the weight whose gradient it writes */
 export async function timeCalls(model: Model, arenas: Arenas, enqueue: () => Promise<unknown>): Promise<OpTime[]> {
   const { device } = model;
   const least = device.description.library === 'cuda' ? 20 : 5;

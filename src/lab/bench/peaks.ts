@@ -22,7 +22,7 @@ export interface Work {
 
 /**
  * The least milliseconds of an op's work. On a GPU the longer of two times: operations at the matmul's rate, bytes at the copy's rate.
- * On a CPU their sum, because its cores wait for memory.
+ * On a CPU the sum of the two times, because a CPU's cores wait for memory.
  */
 export function leastMs(peaks: Peaks, { flops, fp8Flops, bytes }: Work): number {
   const { matmulFlopsPerSecond: rate, fp8FlopsPerSecond: fp8Rate = rate, copyBytesPerSecond } = peaks;

@@ -33,7 +33,7 @@ export function checkGpus(): { check: Check; hasGpu: boolean } {
   return { check: ok('gpu', found), hasGpu: true };
 }
 
-/** Opens a library, and reports its device and code path. `dtypes`: in which checkKernels can run its kernels; [] if it does not open. */
+/** Opens a library, and reports its device and code path. `dtypes`: the dtypes in which to check its kernels; [] if it does not open. */
 export function checkLibrary(kind: LibraryKind, hasGpu: boolean): { check: Check; dtypes: readonly Dtype[] } {
   const [name, path] = [`${kind} library`, libraryPath(kind)];
   const refused = (found: string, unneeded: string) => {
@@ -55,7 +55,7 @@ export function checkLibrary(kind: LibraryKind, hasGpu: boolean): { check: Check
   return refused(opened.message, `${path}; not usable here: ${opened.message}`);
 }
 
-/** Measures the CPU's matmuls in each dtype that it trains in, and a copy in memory. */
+/** Measures the CPU's rates: of matmuls in fp32 and bf16, as far as `dtypes` has these, and of a copy in memory. */
 export async function checkRates(dtypes: readonly Dtype[]): Promise<Check> {
   const [found, copies]: [string[], number[]] = [[], []];
   for (const dtype of (['fp32', 'bf16'] as const).filter((each) => dtypes.includes(each))) {

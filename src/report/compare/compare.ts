@@ -30,8 +30,8 @@ const learningRateWithin = 5e-7;
 const subtraction = 1e-9;
 
 /**
- * Compares a run with a baseline at their common steps. A `tolerance` replaces the baseline's limits: it applies to every step of every
- * series, but to learning rates with at least half a unit of the last recorded digit. Without tolerance and limits nothing is judged.
+ * Compares a run with a baseline at their common steps. A `tolerance` replaces the baseline's limits, at every step of every series.
+ * Learning rates may always differ by half a unit of the last recorded digit. Without tolerance and limits nothing is judged.
  * @param without names of series that are not compared
  * @throws UsageError for a wrong argument, or a name in `without` that is not a series
  * @example const { inside } = compareSeries(readRun('runs/first').series, readReference('llmc-d6-fp32-b4-t64'), 0.01);
@@ -62,7 +62,7 @@ export function compareSeries(
   };
 }
 
-/** Limits for a series: the baseline's or, with a tolerance, one for all steps. Learning rates always have one for all steps. */
+/** Limits for a series: the baseline's limits or, with a tolerance, one limit for all steps. Learning rates always have one limit. */
 export function limitsOf(series: SeriesName, { limits }: Pick<Baseline, 'limits'>, tolerance?: number): Limit[] {
   if (!limits && tolerance === undefined) return [];
   const always = { series, from: 0, to: Number.MAX_SAFE_INTEGER };

@@ -21,8 +21,8 @@ export interface Pair {
 
 /**
  * Reads runs and pairs each with its baselines. `names` lists references (by name or file) and run folders. A run must have a named
- * reference's configuration, but not a named run's. Without `names` the baseline is the reference with the configuration of all runs; if
- * there is none, the first run, so that a single run has no pair.
+ * reference's configuration, but not a named run's. Without `names` the baseline is the reference with the configuration of all runs. If
+ * there is no such reference, the first run is the baseline, and a single run has no pair.
  * @returns `runs` in the order of `folders`, without runs in `names`; `baselines`: the references and runs that are not in `runs`
  * @throws Gpt2Error if a folder or name cannot be read, or if a run or a named reference has no pair
  */

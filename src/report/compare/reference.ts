@@ -75,7 +75,7 @@ const references = (): Reference[] => referenceNames().map(readReference);
 export const matchingReference = (configuration: Configuration): Reference | undefined =>
   references().find((reference) => mismatches(configuration, reference).length === 0);
 
-/** The reference that differs in the fewest fields, among those with the run's data and model; undefined if there is none. */
+/** Of the references with the run's data and model, the one that differs from the run in the fewest fields; undefined if there is none. */
 export const nearestReference = (configuration: Configuration): Reference | undefined =>
   references()
     .filter((reference) => hasSameLayers(configuration, reference.configuration))

@@ -15,7 +15,7 @@ interface Viewer {
 const lookMilliseconds = 200;
 /** Interval of `idle` events, because routers cut a connection that is silent for a minute. */
 const idleMilliseconds = 5000;
-/** Time without accepting data after which a viewer is disconnected: it is gone or asleep. If it wakes up, it reconnects. */
+/** A viewer that accepts no data for this time is disconnected: its browser is gone or asleep. A browser that wakes up reconnects. */
 const blockedMilliseconds = 30_000;
 
 export class EventStream {

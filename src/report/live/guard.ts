@@ -23,7 +23,7 @@ export function refusalOf(
   const { host, origin } = headers;
   // Prevent DNS rebinding: if a site's name resolves to this machine, the browser takes the site's pages for pages of this server.
   if (!isOwnName(host ?? '', served)) return { status: 421, text: 'this is not the host you asked for' };
-  // Sec-Fetch-Site, because images and scripts in pages of other sites send no Origin. A followed link ('navigate') is permitted.
+  // Check Sec-Fetch-Site too: images and scripts in pages of other sites send no Origin. A followed link ('navigate') is permitted.
   const { 'sec-fetch-site': site = 'none', 'sec-fetch-mode': mode } = headers;
   const isForeign = !['same-origin', 'none'].includes(site as string) && mode !== 'navigate';
   if (isForeign || (origin !== undefined && origin !== `http://${host}`))

@@ -14,9 +14,9 @@ export interface Position {
 
 export type RunStart = Extract<RunEvent, { event: 'run' }>;
 
-/** Bytes per read. Lines have at most 20 kB; one longer than a read would be sent in pieces that are not valid events. */
+/** Bytes per read. Lines have at most 20 kB; a line longer than a read would be sent in pieces that are not valid events. */
 const windowBytes = 64 * 1024;
-/** Bytes before a position that `mark` hashes. No two logs agree in them: each step's line has a time with all digits. */
+/** Bytes before a position that `mark` hashes. They differ between any two logs, because each step's line has a time with all digits. */
 const markedBytes = 4096;
 
 const markOf = (bytes: Buffer): string => hash('sha256', bytes).slice(0, 16);
@@ -79,13 +79,13 @@ function read(file: number, { offset, mark }: Position) {
   return { text: window.toString('utf8', 0, textBytes), end };
 }
 
-/** The hash of up to 4,096 bytes before an offset; '' if the file is shorter than the offset, which equals no position's mark. */
+/** The hash of up to 4,096 bytes before an offset. If the file is shorter than the offset, '', which is no position's mark. */
 function markAt(file: number, offset: number): string {
   const bytes = Buffer.allocUnsafe(Math.min(offset, markedBytes));
   const length = readSync(file, bytes, 0, bytes.length, offset - bytes.length);
   return length < bytes.length ? '' : markOf(bytes);
 }
 
-/** The last `run` event in log lines. Searches the text for its line, because parsing every line of a long log takes seconds. */
+/** The last `run` event in log lines. Parses only the event's line, because parsing every line of a long log takes seconds. */
 const lastStart = (text: string): RunStart | undefined =>
   readEvent(text.split('\n').findLast((one) => one.startsWith('{"event":"run",')) ?? '') as RunStart | undefined;

@@ -166,7 +166,7 @@ export class LiveServer {
     }
   }
 
-  /** Starts or stops reading the machine's load, because it is read only while there are viewers. */
+  /** Starts reading the machine's load if there are viewers; stops reading if there are none. */
   #watch(): void {
     const machine = this.#stream.viewers > 0 ? this.#followed?.machine : undefined;
     if (machine) {
@@ -201,7 +201,7 @@ export function aboutRun(run: string, start: RunStart) {
   const reference = matchingReference(configuration);
   const figure = makeFigure([{ name, configuration, series, events: [start] }], reference ? [reference] : []);
   return {
-    // The run's points follow as log lines. Keep only the last table, the configurations: without points the others are empty.
+    // The run's points follow as log lines. Keep only the last table, the configurations: without points the other tables are empty.
     figure: { ...figure, run: undefined, tables: figure.tables.slice(-1) },
     steps: configuration.steps,
     ...measuresOf(start),

@@ -52,7 +52,7 @@ export class Chart {
     this.#plot?.setCursor(isSeen ? { left: this.#plot.valToPos(step, 'x'), top: 0 } : { left: -10, top: -10 }, false);
   }
 
-  /** Pixel position of a step, for a tooltip there, and of the plot's right end. */
+  /** Pixel position of a step, for a tooltip at the step, and of the plot's right end. */
   placeOf(step: number): { x: number; right: number; top: number } {
     const { offsetLeft, offsetTop, clientWidth } = this.#plot!.over;
     return { x: offsetLeft + this.#plot!.valToPos(step, 'x'), right: offsetLeft + clientWidth, top: offsetTop };
@@ -62,7 +62,7 @@ export class Chart {
     return (this.#plot?.select.width ?? 0) > 0;
   }
 
-  /** The step nearest to `step` at which any curve has a value; with `further`, the step that many values later. */
+  /** The step nearest to `step` at which any curve has a value; with `further`, the step that is `further` such steps later. */
   stepNear(step: number, further = 0): number | undefined {
     const [steps] = this.#plot!.data;
     const place = this.#plot!.valToIdx(step) + further;

@@ -34,14 +34,14 @@ export const seriesOf = (picture: Picture): uPlot.Series[] => [
   ...picture.lines.flatMap((line) => lineSeries(picture, line)),
 ];
 
-/** For each uPlot series the points on which the cursor shows a dot; undefined: no dot. The raw line of a smoothed line has none. */
+/** For each uPlot series the points on which the cursor shows a dot; undefined: no dot. A raw line below a smoothed line has no dot. */
 export const dottedPoints = (picture: Picture): (Points | undefined)[] => [
   undefined,
   ...bandSeries(picture).map(() => undefined),
   ...picture.lines.flatMap(({ points, smoothed }) => (smoothed ? [undefined, smoothed] : [points])),
 ];
 
-/** Line width in pixels. The baseline is wider than the runs drawn over it: where they are equal, its edges stay visible. */
+/** Line width in pixels. The baseline is wider than the runs drawn over it: where a run equals the baseline, the baseline's edges show. */
 const widthOf = ({ baseline }: Picture, { curve, series }: Line): number =>
   (curve === baseline ? 4.6 : 1.6) + (series === 'val' ? 0.8 : 0);
 
@@ -51,7 +51,7 @@ function lineSeries(picture: Picture, line: Line): uPlot.Series[] {
   const faint = smoothed ? `${color}4d` : color;
   const width = widthOf(picture, line);
   if (series === 'val') {
-    // Leave a gap after step 0: its loss is the untrained weights', and a line from this loss would cross the whole plot.
+    // Leave a gap after step 0: the loss of untrained weights is high, and a line from this loss would cross the whole plot.
     const gaps: uPlot.Series['gaps'] = ({ valToPos }, _, __, ___, others) =>
       points.steps[0] === 0 && points.steps.length > 1
         ? [[valToPos(0, 'x', true), valToPos(points.steps[1]!, 'x', true)], ...others]
@@ -94,7 +94,7 @@ export function adaptLines({ series, bbox }: uPlot, picture: Picture): void {
     const seen = line.points.steps.filter((step) => step >= view.from && step <= view.to).length;
     const drawn = series[at]!;
     series[line.smoothed ? at + 1 : at]!.dash = seen < bbox.width / 4 ? [...looks[line.curve]!.dash] : undefined;
-    // Show the marks of validations if few are visible. Count only this curve's: uPlot would count the steps of all series.
+    // Show the marks of validations if few are visible. Count only this curve's marks: uPlot would count the steps of all series.
     if (line.series === 'val') drawn.points!.show = () => seen < bbox.width / 20;
     drawn.width = line.smoothed || seen > 2 * bbox.width ? 1 : widthOf(picture, line);
     at += line.smoothed ? 2 : 1;
@@ -140,7 +140,7 @@ export function axesOf({ isLog, axis }: Picture, size: { width: number; height: 
   ];
 }
 
-/** Ends of the vertical axis: those of the dragged zoom box, or the extent of the visible values with a margin. */
+/** Ends of the vertical axis: the ends of the dragged zoom box, or the extent of the visible values with a margin. */
 export function endsOf(
   { view: { range }, isLog }: Picture,
   least: number | null,

@@ -58,7 +58,7 @@ function crc32c(data: Buffer): number {
   return ~sum >>> 0;
 }
 
-/** TFRecord's masked CRC: the CRC rotated by 15 bits, plus a constant. A CRC over data that itself contains CRCs is weak. */
+/** TFRecord's masked CRC: the CRC rotated by 15 bits, plus a constant. Unmasked, a CRC over data that contains CRCs would be weak. */
 function maskedChecksum(data: Buffer): Buffer {
   const sum = crc32c(data);
   return Buffer.from(Uint32Array.of(((sum >>> 15) | (sum << 17)) + 0xa282ead8).buffer);

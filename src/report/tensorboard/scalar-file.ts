@@ -37,7 +37,7 @@ export function openScalarFile(run: string, { folder: named, startStep, notice }
   const write = (step: number, content: EventContent): void => {
     const record = eventRecord(Date.now() / 1000, step, content);
     try {
-      // `bytes` grows after the whole record is written: if this fails midway, the next record overwrites the partial one.
+      // `bytes` grows after the whole record is written: if a write fails midway, the next record overwrites the partial record.
       for (let done = 0; done < record.length; ) {
         done += writeSync(file, record, done, record.length - done, bytes + done);
       }
@@ -59,7 +59,7 @@ export function openScalarFile(run: string, { folder: named, startStep, notice }
   if (startStep > 0) for (const event of evaluationsAt(run, startStep)) add(event);
   return {
     add,
-    /** Flushes and closes the file. If this fails, prints a notice, so that the run ends as it would without TensorBoard. */
+    /** Flushes and closes the file. If the disk fails, prints a notice, so that the run ends as it would without TensorBoard. */
     close(): void {
       try {
         syncAndClose(file);

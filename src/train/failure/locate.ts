@@ -104,7 +104,7 @@ const ownName = ({ name }: Tensor, layer: number | undefined): string =>
 /** The tensors of a step to check: activations and their gradients, weights and weight gradients. */
 function tensorsOf({ model, gradients, options }: Trainer): Tensor[] {
   const set = model.activations.at(options.batch, options.sequence);
-  // Leave out the logits, because after the classifier libraries leave different values there, and FP8 weights, mostly unwritten.
+  // Leave out FP8 weights, which are mostly unwritten, and logits, in which the libraries' classifiers leave different values.
   const { logits: _, ...ofModel } = set.model;
   const { weight: __, headTransposed: ___, ...ofFp8 } = set.fp8;
   const parameters = (arena: ParameterArena) => parameterTable(model.config).map(({ name }) => arena.get(name));

@@ -41,7 +41,7 @@ export const sizesOf = (
 
 /**
  * Creates a run's model and trainer on an absent device, which counts bytes but allocates nothing. The dtype of gradients depends on
- * whether a step accumulates micro-batches, so the dtype follows from `rows`, not from `device`. Other batches can be planned too.
+ * whether a step accumulates micro-batches. The dtype follows from `rows` and `B`, not from `device`, so that any batch can be planned.
  * @returns also counts of a step's op calls: `called` by kernel cards; `others` by the library, for variants that no card computes
  */
 function createAbsent(device: Device, config: ModelConfig, { cards = [], parts, ...sizes }: PlanSizes) {

@@ -120,7 +120,7 @@ function findFiles(
   const valShards = batches || validation || options.valEvery === 0 ? [] : findShards(data, 'val');
   if (start) refuseOtherParts(start, merged);
   const { vocabularySize = gpt2VocabularySize } = start?.model ?? dataset ?? {};
-  // The tokenizer from the file of the starting weights, else of the data. Without a file, the built-in one for this vocabulary size.
+  // Take the tokenizer from the starting weights' file, else from the data's file, else the built-in tokenizer of this vocabulary size.
   const named = [start?.tokenizer, dataset && readDatasetTokenizer(data, dataset)];
   const tokenizer = named.find((each) => each?.file !== undefined) ?? tokenizerOf({ vocabularySize });
   const config = modelConfig(options, start, vocabularySize, tokenizer);
@@ -245,7 +245,7 @@ function announceStart(
   }
 }
 
-/** Prints a notice if --document-mask meets learned positions, which do not restart, or if no sequence is longer than --window. */
+/** Prints a notice if --document-mask is set with learned positions, which no document restarts, or if no sequence exceeds --window. */
 function announceWindow(config: ModelConfig, sequence: number, notice: (text: string) => void): void {
   if (config.documentMask && architectureOf(config).positions === 'learned') {
     notice(words`--document-mask: learned positions go on from one document to the next; --positions rotary has none`);

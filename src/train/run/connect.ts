@@ -11,7 +11,7 @@ import type { Tensor } from '../../native/tensor.ts';
 import { allGather, allReduce, groupCollectives, joinCollectives, reduceScatter } from '../../ops/collectives.ts';
 import type { Ranks } from '../../ranks/ranks.ts';
 
-/** Milliseconds after a rank's failure until this process ends. Rank 0 has more, as it may be saving; the launcher waits longer. */
+/** Milliseconds after a rank's failure until this process ends. Rank 0, which may be saving, has more time; the launcher waits longer. */
 const endMilliseconds = 2500;
 const rootEndMilliseconds = 7000;
 /** Timeout of each test of collectives, in milliseconds, and the number of rounds of large collectives that are timed. */
@@ -95,7 +95,7 @@ async function testCollectives(communicator: Communicator, bytes: number): Promi
   const ofRank = rows.view([count], parts === 1 ? 0 : rank * count);
   allGather(communicator, { out: whole, in: ofRank });
   await finished(communicator);
-  // A single row of `rows` holds the sum over all ranks; of several rows, row r holds rank r's value, r + 1. `whole` holds the same.
+  // A single row of `rows` holds the sum over all ranks. Of several rows, row r holds rank r's value, r + 1; so do the rows of `whole`.
   const wanted = (row: number) => (parts === 1 ? sum : row + 1);
   for (let row = 0; row < parts; row++) check(communicator, rows.view([count], row * count), wanted(row));
   for (let row = 0; row < ranks; row++) check(communicator, whole.view([count], row * count), wanted(row));

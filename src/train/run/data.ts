@@ -58,7 +58,7 @@ export function openData(opening: Opening) {
     throw usageError`the batches of a program have no end; give steps`;
   }
   const steps = stepsOf(options, loader.tokens);
-  // If a resumed run lacks `warmup`, a new number of steps has reset the default warmup, which only runs of new models have.
+  // A resumed run lacks `warmup` only if new steps have reset a new model's default warmup, so use the default for a new model.
   const { warmup = defaultWarmup(steps, start !== undefined && !checkpoint) } = options;
   const validation = options.valEvery > 0 ? openValidation(opening, rank) : undefined;
   const sources = [loader, validation && 'loader' in validation ? validation.loader : undefined];
@@ -66,7 +66,7 @@ export function openData(opening: Opening) {
   return { steps, warmup, loader, validation, isResumable, hellaswag: openHellaswag(opening) };
 }
 
-/** Opens the batches that the calling program gives, with a notice if they cannot be read a second time. */
+/** Opens the calling program's batches. Prints a notice if they cannot be read a second time. */
 function ofProgram(
   name: 'batches' | 'validation',
   batches: BatchesOfRank,

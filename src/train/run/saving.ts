@@ -176,7 +176,7 @@ export class Saving {
     await this.#run.trained.writer.close();
   }
 
-  /** Removes what interrupted saves of an earlier process left. For a run that makes no save, since each save does this too. */
+  /** Removes the remains of interrupted saves. For a run that makes no save: each save also removes such remains. */
   tidy(): void {
     if (this.#isRoot) this.#state.tidy();
   }

@@ -29,7 +29,7 @@ export interface StepOptions {
 }
 
 export interface MicroBatch {
-  /** Whether the micro-batch adds its gradients to those of earlier micro-batches. */
+  /** Whether the micro-batch adds its gradients to the gradients of earlier micro-batches. */
   readonly accumulate: boolean;
   /** Whether gradients are summed over ranks; only with a step's last micro-batch. */
   readonly sums: boolean;

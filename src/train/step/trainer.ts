@@ -51,7 +51,7 @@ export interface BegunStep {
 export class Trainer {
   readonly model: Model;
   readonly options: TrainerOptions;
-  /** After a step: gradients of summed loss / all targets of the step. Optimizers multiply by step[CLIP], which excludes targets of -1. */
+  /** After a step: gradients of the summed loss / all targets. Optimizers multiply them by step[CLIP], which corrects for targets of -1. */
   readonly gradients: ParameterArena;
   readonly optimizerState: OptimizerState;
   readonly #ops: StepOps;
