@@ -95,7 +95,7 @@ function folderFor(runs: readonly string[]): string {
   return runs.length > 1 && parents.size === 1 ? join(runs[0]!, '..') : runs[0]!;
 }
 
-/** The run folders at or below the paths. A path without runs is kept: readRun refuses it. Plots (runs/* may match some) are dropped. */
+/** The run folders at or below the paths. Keeps a path without runs, which readRun refuses; drops plots, which runs/* may match. */
 const runsIn = (paths: readonly string[]): string[] =>
   paths.flatMap((path) => {
     if ([plotName, reportOf(plotName)].includes(basename(path))) return [];

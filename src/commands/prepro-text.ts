@@ -1,5 +1,5 @@
-// The command `prepro text`: makes token shards from text files. The other `prepro` commands also use its text flags and its printed
-// result from here.
+// The command `prepro text`: makes token shards from text files. Other `prepro` commands share the flags about text, and the function
+// that prints the result.
 import { existsSync } from 'node:fs';
 import { basename, extname, join, resolve } from 'node:path';
 import { Command } from 'commander';

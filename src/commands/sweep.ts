@@ -137,7 +137,7 @@ function checkDtypes(runs: readonly SweptRun[]): void {
   }
 }
 
-/** The runs of every combination, the last option varying fastest. A recipe is resolved for each run: it may depend on the values. */
+/** The runs of every combination, the last option varying fastest. Resolves the recipe for each run: a recipe may depend on the values. */
 function combine(asked: TrainOptions, specs: readonly string[], out: string): SweptRun[] {
   const axes = specs.map(readAxis);
   const repeated = axes.find(({ option }, index) => axes.findIndex((other) => other.option === option) < index);

@@ -59,7 +59,7 @@ function opened(choice: DeviceChoice, dtype: Dtype) {
   return known;
 }
 
-/** The cases of each op. Their formula first sends `idle`, because it may run longer than the time limit of a kernel. */
+/** The cases of each op. A case's formula first sends `idle`, because the formula may run longer than a kernel's time limit. */
 const timed = new Map<OpCases, OpCases>();
 function timedCases(op: string): OpCases {
   const cases = casesNamed(op);

@@ -9,7 +9,7 @@ export const historyFile = '.gpt2-bench.jsonl';
 /** The times of one version of a kernel, at one of the sizes with which a training step calls its op. */
 export interface Entry extends Times {
   readonly time: string;
-  /** Hash of the card, its source and the files that the source includes: it identifies the version. */
+  /** Identifies the version: a hash of the card, its source and the files that the source includes. */
   readonly hash: string;
   readonly op: string;
   readonly dtype: string;

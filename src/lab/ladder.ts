@@ -83,7 +83,7 @@ const rungsOf = (chapter: string): string[] =>
     .sort((a, b) => Number.parseInt(a, 10) - Number.parseInt(b, 10));
 
 export interface LadderOptions {
-  /** Only device, model (a preset), batch (default 4) and sequence have an effect. The other defaults are those of `train`. */
+  /** Only device, model (a preset), batch (default 4) and sequence have an effect. Other defaults are as in `train`. */
   readonly training: Omit<TrainOptions, 'batch'> & { readonly batch?: number };
   /** Number of measured training steps for each rung. */
   readonly steps: number;

@@ -25,7 +25,7 @@ export interface ListedCard {
   /** The .cu file, relative to the card's folder. */
   readonly source: string;
   readonly hash: string;
-  /** `takes`: the dtypes that the card supports; `dtypes`: those in which this device can also run the card. */
+  /** `takes`: the dtypes that the card supports; `dtypes`: the dtypes of `takes` in which this device can run the card. */
   readonly takes: readonly Dtype[];
   readonly dtypes: readonly Dtype[];
 }

@@ -1,4 +1,4 @@
-// The ops that a user's kernel can replace: those with test cases.
+// The ops that a user's kernel can replace: the ops with test cases.
 import { gpt2Error } from '../base/errors.ts';
 import { opCases } from '../ops/cases/index.ts';
 import type { OpCases } from '../ops/cases/op-case.ts';

@@ -57,7 +57,7 @@ export type StepCalls = Awaited<ReturnType<typeof record>>;
 const known = new WeakMap<Device, Map<number, Promise<StepCalls>>>();
 
 /**
- * Records the op calls of a step, and measures the device's best rates. The model stays allocated. User kernels no longer replace ops.
+ * Records the op calls of a step, and measures the device's best rates. The model stays allocated. User kernels replace no op any more.
  * @param batch sequences in the step; default 8, on a CPU 2
  */
 export function stepCalls(device: Device, batch = settings[device.description.library].batch): Promise<StepCalls> {

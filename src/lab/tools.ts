@@ -50,7 +50,7 @@ export async function profileKernels(options: LabOptions, onLine: (line: string)
 }
 
 const checks = ['memcheck', 'racecheck', 'initcheck'] as const;
-/** Hides errors of driver calls, because one is deliberate: we count a kernel's parameters by asking for one too many. */
+/** Hides errors of driver calls, because one error is deliberate: we count a kernel's parameters by asking for one parameter too many. */
 const withoutCalls = ['--report-api-errors', 'no'];
 
 /** Tests kernels under memcheck, racecheck and initcheck of compute-sanitizer. @returns the checks that found errors */

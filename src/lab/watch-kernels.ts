@@ -57,7 +57,7 @@ export async function watchKernels(options: LabOptions, watching: Watching): Pro
 function watchFolder(folder: string, changed: () => void): void {
   const watcher = watch(folder, (_, name) => {
     if (name === null || watched.test(name)) changed();
-    // An event about the folder itself: it was removed or moved, so its watcher reports nothing more.
+    // An event with the folder's name: the folder was removed or moved, and its watcher reports nothing more.
     if (name !== basename(resolve(folder))) return;
     watcher.close();
     const looking = setInterval(() => {

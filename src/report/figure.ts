@@ -7,7 +7,7 @@ import type { Table } from './format-text.ts';
 import { difference, type Points, smooth } from './points.ts';
 import type { Tile } from './tiles.ts';
 
-/** The series of a run that a plot can show: those that are compared (losses, norm, learning rate), and tokens per second. */
+/** The series of a run that a plot can show: the compared series (losses, norm, learning rate), and tokens per second. */
 export type PlottedSeries = SeriesName | 'tokensPerSecond';
 
 /** A curve has two colours: one for its validation loss, one for all other series. */
@@ -29,7 +29,7 @@ export interface Curve extends Look {
   readonly series: Readonly<Partial<Record<PlottedSeries, Points>>>;
   /** If this curve is a baseline: the losses within which curves compared with it should stay. */
   readonly limits: Readonly<Partial<Record<PlottedSeries, readonly Limit[]>>>;
-  /** Series that cannot be compared with those of the baseline, because the data or the validation differ. */
+  /** Series that cannot be compared with the baseline's series, because the data or the validation differ. */
   readonly leftOut: readonly PlottedSeries[];
 }
 

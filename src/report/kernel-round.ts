@@ -6,7 +6,7 @@ export interface WrongMap {
   readonly columns: number;
   /** Size of a mark: the rows and columns of the tensor that it covers. */
   readonly each: readonly [rows: number, columns: number];
-  /** A string for each row of marks. `#`: the mark covers a wrong element; `.`: it covers only correct elements; space: it covers none. */
+  /** A string for each row of marks. `#`: the mark covers a wrong element; `.`: only correct elements; space: no element. */
   readonly marks: readonly string[];
 }
 

@@ -136,7 +136,7 @@ export function stateOf(
   if (connection === 'closed') return { state: 'closed', text: `stopped${done}; continues here when the run does` };
   if (connection === 'lost') return { state: 'lost', text: 'no connection: the run may have ended; trying again' };
   if (!run.last.run) return { state: 'waiting', text: 'waiting for the run' };
-  // Seconds without a new log line after which the run seems stuck: a validation or a save takes longer than a step, but less than this.
+  // Seconds without a log line after which the run seems stuck: a validation or a save takes longer than a step, but less than `long`.
   const long = Math.max(60, (20 * (run.milliseconds ?? 0)) / 1000);
   if (quiet !== null && quiet > long) {
     return { state: 'quiet', text: `stopped${done}, or stuck: nothing new for ${formatDuration(quiet)}` };

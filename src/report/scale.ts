@@ -12,7 +12,7 @@ export interface Scale {
  * The axis for values between two extremes, with a margin beyond each extreme.
  * @param extent the least and the largest value; undefined without values
  * @param margin as a fraction of the distance between the extremes
- * @param floor if set, the axis is logarithmic and does not reach below `floor`; smaller values, such as zero, are drawn there
+ * @param floor if set, the axis is logarithmic and does not reach below `floor`; smaller values, such as zero, are drawn at its lower end
  */
 export function scaleOf(extent: readonly [number, number] | undefined, margin: number, floor?: number): Scale {
   if (floor === undefined) {
@@ -38,7 +38,7 @@ export function placeOn({ low, high, isLog }: Scale, value: number): number {
 }
 
 /**
- * About `count` marks with labels. On a logarithmic axis they are powers of ten, if at least two of these are in view.
+ * About `count` marks with labels. On a logarithmic axis the marks are powers of ten, if at least two powers are in view.
  * @param isWhole leaves out marks that are not integers
  */
 export function marksOf({ low, high, isLog }: Scale, count: number, isWhole = false) {

@@ -29,7 +29,7 @@ export function checkSystem(): Check {
   return warning('system', found, fix);
 }
 
-/** Checks the tools that build the libraries. A missing tool is no fault if the library that it builds is there. */
+/** Checks the tools that build the libraries. A missing tool is no fault if the tool's library is already built. */
 export function checkTools({ cpuIsBuilt, cudaIsBuilt }: { cpuIsBuilt: boolean; cudaIsBuilt: boolean }): Check[] {
   const tool = (name: string, program: string, isNeeded: boolean, fix: string): Check => {
     const found = versionOf(program)?.split('\n')[0];

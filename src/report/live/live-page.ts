@@ -50,12 +50,12 @@ export async function openLivePage(options: ServeOptions, notice: (text: string)
     follow: (followed: Followed) => tell({ follow: followed }),
     /** Makes a page that was opened for kernels show the state of `kernel watch`. */
     show: (round: KernelRound) => tell({ show: round }),
-    /** Waits until the page has ended. After this call a failure is thrown here, and `notice` is not called. @throws Gpt2Error */
+    /** Waits until the page has ended. A failure after this call is only thrown, without a call of `notice`. @throws Gpt2Error */
     ended: () => {
       isAwaited = true;
       return ended;
     },
-    /** Closes the page as soon as it has no viewer. @returns whether it has a viewer now */
+    /** Closes the page as soon as it has no viewer. @returns whether the page has a viewer now */
     closeUnwatched: async (): Promise<boolean> => {
       const answered = new Promise<Answer>((resolve) => void worker.once('message', resolve));
       tell('close unwatched');

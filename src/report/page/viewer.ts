@@ -249,7 +249,7 @@ export function showFigure(next: Figure): void {
   byId('sources').replaceChildren(...data.sources.map((source) => make('div', source)));
 }
 
-/** Shows new points of the displayed curves. If the view was the initial one, it grows with the run. */
+/** Shows new points of the displayed curves. An initial view grows with the run. */
 export function showPoints(next: Figure): void {
   const isWhole = state.from === home.from && state.to === home.to;
   const isLight = state.smoothing === light;

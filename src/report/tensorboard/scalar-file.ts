@@ -55,7 +55,7 @@ export function openScalarFile(run: string, { folder: named, startStep, notice }
   };
   write(startStep, { fileVersion: 'brain.Event:2' });
   write(startStep, { start: true });
-  // Add the evaluation at this step from the log: it ran before the checkpoint was saved, so a resumed run does not repeat it.
+  // Add the evaluations at this step from the log: a resumed run does not repeat evaluations that ran before the checkpoint was saved.
   if (startStep > 0) for (const event of evaluationsAt(run, startStep)) add(event);
   return {
     add,

@@ -1,4 +1,4 @@
-// Finds spikes for --skip-spikes: losses or gradient norms far above those of earlier steps. A step with a spike updates nothing.
+// Finds spikes for --skip-spikes: losses or gradient norms far above their values in earlier steps. A step with a spike updates nothing.
 import type { StepResult, UpdateLimits } from '../step/staging.ts';
 import type { Run } from './run.ts';
 

@@ -42,7 +42,7 @@ export function stateWriterOf({ options, tokenizer, data, trained, folder }: Sav
   const reported = new Set<string>();
   let copies = true;
 
-  /** Runs `copy`. If host memory is too small, returns undefined, and saves write from the device; with sharding, throws. */
+  /** Runs `copy`. If host memory is too small, returns undefined, and saves write from the device; with ZeRO-1, throws. */
   const tryCopy = <R>(copy: () => R): R | undefined => {
     if (!copies) return undefined;
     try {

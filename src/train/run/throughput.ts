@@ -9,7 +9,7 @@ const recent = 20;
 
 /** Milliseconds of steps until the JavaScript compiler has optimized the code; until then a step took 70 ms instead of 40. */
 const settled = 2000;
-/** A run of fewer seconds than this gets its outlook after the third step, before its steps have settled. */
+/** A run of fewer seconds gets its outlook after the third step, before the JavaScript compiler has optimized the code. */
 const shortRun = 60;
 
 /** Work between steps, such as a validation, due every `every` steps and after the last step. */
@@ -76,7 +76,7 @@ export function throughputOf(
       const written = 1 + saves.slowdown * Math.max(0, timesDue(saves.every, done, last) - 1);
       return between.reduce((sum, each) => sum + each, (last - done) * step) / 1000 + written * throughput.saveSeconds;
     },
-    /** Returns this process's outlook once, after the third step; in a long run, once steps have settled too. Else undefined. */
+    /** Returns this process's outlook once: after the third step; in a long run, also after `settled` ms of steps. Else undefined. */
     outlook(epochsOfRun: number): Outlook | undefined {
       const steps = span.lastStep - span.startStep;
       const seconds = throughput.remaining();
