@@ -54,7 +54,7 @@ const ask =
     return Number((await answers.next()).value);
   };
 
-/** Pause before each measurement, in which the previous program's threads stop spinning for work: OpenMP's spin 16 ms on a Xeon. */
+/** Pause before each measurement, until the previous program's threads stop spinning for work (OpenMP's threads: 16 ms on a Xeon). */
 const spinMs = 50;
 
 /** Runs the programs in turns. @returns for each program the milliseconds of each round, without a warmup round */

@@ -16,7 +16,7 @@ export async function runLlmc(
   program: string,
   { args = [], cwd, isEnough }: { args?: string[]; cwd: string; isEnough: (steps: readonly LlmcStep[]) => boolean },
 ): Promise<{ steps: LlmcStep[]; peakMiB: number }> {
-  // stdbuf makes the program write to the pipe line by line. It replaces itself by the program (exec), so the pid is the program's.
+  // stdbuf makes the program write to the pipe line by line. It becomes the program by exec, so the child's pid is the program's.
   const child = spawn('stdbuf', ['-oL', program, ...args], { cwd, stdio: ['ignore', 'pipe', 'pipe'] });
   const exited = once(child, 'close');
   let complaint = '';

@@ -25,7 +25,7 @@ FIELDS = (
     "finalLearningRateFraction schedule weightDecay beta2 gradientClip seed order valEvery valTokens dtype overfitBatch"
 ).split()
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-EVERY_STEP, THEN_EVERY = 200, 10  # train, norm and lr are kept for every step below 200, then for every tenth
+EVERY_STEP, THEN_EVERY = 200, 10  # train, norm and lr are kept for every step below 200, then for every tenth and the last
 
 
 def initial_weights(c):

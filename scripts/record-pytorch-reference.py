@@ -92,11 +92,11 @@ def write(path, note, value, tensors=None, **versions):
 
 
 def loss_and_gradients(model, weights, tokens, targets):
-    """Returns losses [B,T], activations by name (for the recipe only the logits) and gradients by name."""
+    """Returns (losses [B,T], activations by name, gradients by name). For the recipe the only activation is the logits."""
     seen = {}
     logits = forward(model, weights, tokens, seen.setdefault)
     if "lnew" in weights:
-        seen = {"logits": logits}  # with the padded vocabulary, which takes part in the losses
+        seen = {"logits": logits}  # also logits of padding tokens, which take part in the losses
     losses = F.cross_entropy(logits.transpose(1, 2), targets, reduction="none")
     return losses.detach(), seen, dict(zip(weights, torch.autograd.grad(losses.mean(), weights.values())))
 
