@@ -95,7 +95,7 @@ async function testCollectives(communicator: Communicator, bytes: number): Promi
   const ofRank = rows.view([count], parts === 1 ? 0 : rank * count);
   allGather(communicator, { out: whole, in: ofRank });
   await finished(communicator);
-  // A single row of `rows` holds the sum over all ranks. Of several rows, row r holds rank r's value, r + 1; so do the rows of `whole`.
+  // If `rows` has one row, this row and all rows of `whole` hold the sum over ranks. Else row r of both holds rank r's value, r + 1.
   const wanted = (row: number) => (parts === 1 ? sum : row + 1);
   for (let row = 0; row < parts; row++) check(communicator, rows.view([count], row * count), wanted(row));
   for (let row = 0; row < ranks; row++) check(communicator, whole.view([count], row * count), wanted(row));

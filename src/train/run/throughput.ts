@@ -9,7 +9,7 @@ const recent = 20;
 
 /** Milliseconds of steps until the JavaScript compiler has optimized the code; until then a step took 70 ms instead of 40. */
 const settled = 2000;
-/** A run of fewer seconds gets its outlook after the third step, before the JavaScript compiler has optimized the code. */
+/** A run of fewer seconds than this gets its outlook after the third step, even if the code has not been optimized yet. */
 const shortRun = 60;
 
 /** Work between steps, such as a validation, due every `every` steps and after the last step. */
