@@ -1,5 +1,5 @@
 // AdamW with decoupled weight decay: one pass that reads master, m, v, gradient and writes master, m, v. Memory limits
-// it: d12 on 2 cores takes 73 ms with a prefetch 2 KiB ahead, 86 without, and 96 to 120 with streaming stores.
+// the pass: d12 on 2 cores takes 73 ms with a prefetch 2 KiB ahead, 86 without, and 96 to 120 with streaming stores.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

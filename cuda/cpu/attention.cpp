@@ -42,7 +42,7 @@ struct Visible {
   static int end(int t, int u, int count) { return std::max(0, std::min(count, t + 1 - u)); }
 };
 
-// Rounds up to whole tiles, of 48 (32 in bf16): a copied block has whole tiles, both in lines and in K.
+// Rounds up to a multiple of 96, and so of any engine's tile (48, 32 or less): copied blocks have whole tiles.
 int64_t padded(int count) { return (static_cast<int64_t>(count) + 95) / 96 * 96; }
 
 // The number of keys in the block that begins at key u.

@@ -8,7 +8,7 @@
 //   row target of dweight -= dloss D / d * in
 // A softcap's derivative multiplies E5M2's argument and the target's terms. Rounding to E5M2 makes the sum of many
 // numbers 0.99722 times as large. The division corrects this: the target's term nearly cancels the sum, so the error of
-// the sum would be a large part of what is left.
+// the sum would be a large part of the difference.
 #include <algorithm>
 #include <cmath>
 

@@ -1,5 +1,5 @@
-// Gradients of a few scalar factors, each a sum over all rows of a matrix. The rows are summed in 256 ranges, then the
-// ranges' sums in order, so that the number of threads does not change the bits.
+// Gradients of scalar factors: each gradient is a sum over all rows of a matrix. The rows are summed in 256 ranges, and
+// the ranges' sums are added in order, so that the number of threads does not change the bits.
 #pragma once
 
 #include <algorithm>

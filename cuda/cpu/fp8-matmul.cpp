@@ -25,8 +25,8 @@ void expand_columnwise(Task task, float *rows, const uint8_t *values, const floa
   });
 }
 
-// The FP8 outputs of a matmul, and the inputs of the bound that gives their scales: norms of the matmul's input and, in
-// backward through the squared ReLU, forward's scales. `columnwise` may be NULL.
+// The FP8 outputs of a matmul, and the values that bound the outputs and so give their scales: norms of the matmul's
+// input and, in backward through the squared ReLU, forward's scales. `columnwise` may be NULL.
 struct Fp8Result {
   uint8_t *values;
   float *scale;

@@ -1,4 +1,4 @@
-// A matrix's columnwise copy in FP8. Scales are powers of two, so values are rounded only where they become subnormal.
+// Makes a columnwise FP8 copy from a rowwise copy. As scales are powers of two, only values that become subnormal round.
 #include "fp8.h"
 #include "kernels.h"
 

@@ -79,7 +79,7 @@ static inline float gelu_sigmoid(float x) {
   return 1.0f / (1.0f + exponential(-gelu_twice_root * (x + gelu_cubic * x * x * x)));
 }
 
-// One loop for an op alone and for the op fused into a matmul, so that both have the same bits.
+// The separate op and the op fused into a matmul call this loop, so that both have the same bits.
 static inline void gelu_line(float *out, const float *in, int64_t count) {
 #pragma omp simd
   for (int64_t i = 0; i < count; i++) out[i] = in[i] * gelu_sigmoid(in[i]);

@@ -139,8 +139,8 @@ struct Product {
       });
     }
     // Columns of B are copied once for all blocks of rows: on a Xeon the products of d12's backward at 4 x 256 then run
-    // 1.2 to 1.5 times as fast in bf16. Threads copy pieces that are whole lines of memory: tile_n columns of B where
-    // columns are lines, or some k of all columns.
+    // 1.2 to 1.5 times as fast in bf16. Threads copy pieces that are whole lines of memory: tile_n columns of B if a
+    // column is a line, else all columns for a range of k.
     const int all = ceil_divide(N, engine.tile_n), parts = ceil_divide(all, static_cast<int>(SHARED_FLOATS / panel));
     const int columns = ceil_divide(all, parts) * engine.tile_n;
     // The blocks of one group of columns. The last group may be narrower, and have fewer blocks.
@@ -261,7 +261,7 @@ void matmul_backward_weight(Task task, float *dweight, float *dbias, const float
       dbias ? slabs_of(O) : 0, [&](int slab) { slab_sums(dbias, dout, N, O, slab, accumulate); });
 }
 
-// Floats of scratch in every direction: a block of A and one of B for each thread, and blocks of B that all share.
+// Floats of scratch in every direction: a block of A and one of B for each thread, and blocks of B that threads share.
 int64_t matmul_scratch(int threads, int, int, int, bool) { return threads * PRODUCT_FLOATS + SHARED_FLOATS; }
 
 }  // namespace gpt2::GPT2_PATH

@@ -10,7 +10,7 @@ namespace gpt2::GPT2_PATH {
 
 namespace {
 
-// Rows that a thread takes together. In the transposed direction they are 64 bytes of each line.
+// Rows that a thread takes together: 64 bytes of each line of a transposed `direction`.
 constexpr int slab = 16;
 
 int slabs_of(int rows) { return (rows + slab - 1) / slab; }

@@ -1,4 +1,4 @@
-// A layernorm and the matmul after it, by the two ops. Scratch: the layernorm's outputs, then the matmul's scratch.
+// A layernorm, then a matmul, by the kernels of these two ops. Scratch: the layernorm's outputs, the matmul's scratch.
 #include "kernels.h"
 
 namespace gpt2::GPT2_PATH {

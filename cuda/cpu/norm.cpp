@@ -1,7 +1,7 @@
 // Layernorm and RMSNorm. Rows are independent, except in the gradients of weight and bias, which sum over all rows.
 // These sums are per column, in double and in the order of the rows, so that the number of threads does not change
 // them. A result in FP8 has a scale for each row, from the row's largest element, and a bound of the stored row's norm.
-// Forward then computes a row twice, 256 elements at a time, because there may be no fp32 output to hold the row.
+// For FP8, forward computes a row twice, 256 elements at a time, because there may be no fp32 output to hold the row.
 #include <algorithm>
 #include <cmath>
 

@@ -8,7 +8,7 @@
 //
 // All sums are in AMX's order: of each 32 terms, the 16 even ones and the 16 odd ones are two chains of fused
 // multiply-adds from 0; the sum of both chains is added to the total. Denormal operands and results are zero. A total
-// continues over blocks of K, so it does not depend on their length.
+// continues over blocks of K, so the length of the blocks changes no bit.
 #include "kernels.h"
 #include "math.h"
 #include "vectors.h"
@@ -25,14 +25,14 @@ constexpr int PAIRS = 2 * SIDE;     // elements of K in a tile
 constexpr int WORDS = SIDE * SIDE;  // words of a tile
 constexpr int SQUARE = 2 * SIDE;    // rows and columns of the output that are computed together
 
-// The length of a block in K, over which sums stay in registers. With it the 36 matmuls of benchmarks/cpu.md run at 722
-// GFLOP/s on a Xeon, with 768 at 673. A block of A (768 KiB) and 32 columns of B (96 KiB) stay in 2 MiB of L2.
+// The length of a block in K, over which sums stay in registers. With 1536, the 36 matmuls of benchmarks/cpu.md run at
+// 722 GFLOP/s on a Xeon, with 768 at 673. A block of A (768 KiB) and 32 columns of B (96 KiB) stay in 2 MiB of L2.
 constexpr int BLOCK_K = 1536;
 static_assert(SQUARE * BLOCK_K / 2 <= B_FLOATS);
 
-// For an output that bypasses the caches, sums are kept in a buffer and K is divided into chunks of about 256: 32 columns of B (16
-// KiB) stay in L1 while 512 rows of A pass. d12's weight gradients then run at 1,100 GFLOP/s a core instead of 960.
-// For other outputs the copy of the sums costs more.
+// For an output that bypasses the caches, sums are kept in a buffer and K is divided into chunks of about 256: 32 columns
+// of B (16 KiB) stay in L1 while 512 rows of A pass. d12's weight gradients then run at 1,100 GFLOP/s a core instead of
+// 960. For other outputs, copying the sums from the buffer costs more than the chunks gain.
 constexpr int CHUNK_STEPS = 256 / PAIRS;
 constexpr int CHUNK_M = 512;
 
@@ -93,7 +93,7 @@ inline __m512 beside(const float *left, const float *right) {
 }
 
 // If `transposed`, rounding already does the first step of the transpose, at no cost. Prefetches the later tile
-// `ahead`: in fp32 this makes a training step 1 to 3% shorter (a Xeon with AMX), in bf16 it helps only along rows.
+// `ahead`: in fp32 this makes a training step 1 to 3% shorter (a Xeon with AMX), in bf16 only if `along`.
 template <int parts, bool along, bool transposed>
 void tile_words(uint32_t *to, const float *from, const float *ahead, size_t stride) {
   Vector lines[parts][SIDE];

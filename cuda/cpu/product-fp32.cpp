@@ -12,7 +12,7 @@ namespace gpt2::GPT2_PATH {
 
 namespace {
 
-// With 32 registers, 8 x 3 hold sums; with 16 registers, 4 x 3. Others hold three vectors of B and an element of A.
+// With 32 vector registers, 8 x 3 hold sums; with 16, 4 x 3. Four more hold three vectors of B and an element of A.
 constexpr int TILE_M = REGISTERS == 32 ? 8 : 4;
 constexpr int VECTORS = 3;
 constexpr int TILE_N = VECTORS * WIDTH;
@@ -58,7 +58,7 @@ Block copy(float *to, View view, int first, int count, int k, int depth, int len
 }
 
 // out[rows, vectors * WIDTH] (=|+=) a tile's rows of A times a panel of B. K is divided into `rows` ranges. A row of
-// the output and `lines` cache lines of `ahead` are prefetched before each range: all at once would delay loads.
+// the output and `lines` cache lines of `ahead` are prefetched before each range: prefetching all at once delays loads.
 template <int rows, int vectors>
 void micro_kernel(Output out, const float *a, const float *b, int depth, Ahead &ahead, int lines) {
   // Nothing may take the address of the sums, because they would then not stay in registers.

@@ -100,7 +100,7 @@ struct Engine {
   bool is_bf16;          // copies are bf16, and threads may share copies of B
   float cycles;          // about how many cycles a multiplication takes
   // A forward matmul of at most this many rows reads the weight in place: copying the weight would take longer than the
-  // matmul. 0 where that would change bits.
+  // matmul. 0 in bf16, because the elements of a weight that is read in place are not rounded.
   int few_rows;
   // Copy rows [first, first + count) and columns [k, k + depth) of a view into a block that is `length` long in K: rows of
   // A, and columns of B, which are rows of the view `b`.

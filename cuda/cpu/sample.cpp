@@ -17,8 +17,8 @@ struct Cut {
   uint64_t ties;
 };
 
-// The cut that keeps the largest weights, and only as many as needed for a sum of their measures of at least `target`.
-// The sum over all weights must reach `target`. Finds the least kept weight byte by byte, from the highest byte down.
+// The cut that keeps the largest weights, as few as have measures (top-k: 1; top-p: the weight) with a sum of at least
+// `target`. The sum over all weights must reach `target`. Finds the least kept weight byte by byte, highest byte first.
 template <class Measure>
 Cut cut_at(const uint32_t *weights, int V, uint64_t target, Measure measure) {
   uint64_t found = 0, before = 0;  // the cut's bytes so far, and the measure of larger weights
