@@ -19,7 +19,7 @@ Sum dot(Word a, Other b, Sum sum, int first = 0) {
 }
 
 // Converts a float without a fraction to an integer. Values out of range become the smallest or largest integer. NaN becomes 0, or
-// the number whose only bit is the highest, if one of the types has 64 bits.
+// the number in which only the highest bit is 1, if one of the types has 64 bits.
 template <class To, class From>
 To saturated(From value) {
   constexpr bool is_signed = To(-1) < To(0);

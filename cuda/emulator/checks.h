@@ -17,7 +17,7 @@ GPT2_UNCHECKED inline void gpt2_misaligned(const void *memory, int bytes, const 
 // Hooks are weak symbols, because a program may link several files that define them.
 #define GPT2_HOOK extern "C" __attribute__((GPT2_NO_CHECKS, visibility("hidden"), used, weak))
 
-// `alignment`: the bytes that the compiler assumes. -fsanitize=alignment skips some reads. Tail calls need no stack frame.
+// `alignment`: in bytes; checked here because -fsanitize=alignment skips some reads. Tail calls need no stack frame.
 #define GPT2_ACCESS(kind, bytes, alignment)                                                                  \
   GPT2_HOOK void __tsan_##kind##read##bytes(void *memory) {                                                  \
     const bool is_wrong = uintptr_t(memory) % (alignment) != 0;                                              \

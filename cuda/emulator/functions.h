@@ -73,7 +73,7 @@ GPT2_INLINE void __stcs(T *memory, T value) {
 #define __stcg __stcs
 #define __stwb __stcs
 #define __stwt __stcs
-// Converts a pointer to shared memory to PTX's 32-bit address, the pointer's lower 32 bits. The way back adds the upper bits.
+// Converts a pointer to shared memory to PTX's 32-bit address, the pointer's lower 32 bits. The reverse conversion adds the upper bits.
 inline size_t __cvta_generic_to_shared(const void *memory) { return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(memory)); }
 inline void *__cvta_shared_to_generic(size_t address) {
   char *const near = gpt2_emulator::dynamic_shared<char>();

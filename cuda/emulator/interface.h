@@ -133,7 +133,7 @@ void *allocate(size_t bytes, Kind kind, int element_bytes, const char *name, con
 // Frees memory of `allocate`. Returns false, and reports a defect, if `memory` is not the start of a live allocation.
 bool release(void *memory, const void *caller);
 // While an OpenMemory object lives, host code may access device memory, all or a range. At other times an access raises a signal, which
-// is reported. Closing all memory takes 4 ns a page, so the memory stays open after launches of few threads (`work`).
+// is reported. Closing all memory takes 4 ns a page: after too many closings for the `work` (threads) so far, memory stays open.
 struct OpenMemory {
   explicit OpenMemory(uint64_t work);
   OpenMemory(const void *begin, size_t bytes);

@@ -301,7 +301,7 @@ GPT2_UNCHECKED inline unsigned __ballot_sync(unsigned mask, int predicate) {
 }
 GPT2_INLINE int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0; }
 GPT2_INLINE int __all_sync(unsigned mask, int predicate) { return __ballot_sync(mask, !predicate) == 0; }
-// The lanes of the mask that have not ended, in the upper half, and those with the bits of `value`, in the lower half.
+// The lanes of the mask that have not ended, in the upper half. The lower half: the lanes among them whose value has the bits of `value`.
 template <class T>
 GPT2_UNCHECKED uint64_t gpt2_matches(unsigned mask, T value) {
   uint64_t found = 0;
@@ -320,7 +320,7 @@ GPT2_INLINE unsigned __match_all_sync(unsigned mask, T value, int *all) {
   *all = unsigned(found) == found >> 32;
   return *all ? unsigned(found) : 0;
 }
-// Joins the value of the calling lane, `a` at first, with each other lane's, `b`.
+// Joins the calling lane's value `a` with the value `b` of each other lane, one after another.
 #define GPT2_REDUCE(name, T, expression)                                                          \
   GPT2_UNCHECKED inline T name(unsigned mask, T a) {                                              \
     gpt2_emulator::each_lane(mask, a, GPT2_CALLER, [&a, self = gpt2_emulator::lane()](unsigned lane, T b) { \

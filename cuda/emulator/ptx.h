@@ -80,7 +80,7 @@ GPT2_UNCHECKED inline void exchange_rows(const char *own, unsigned count, const 
   for (unsigned i = 0; i < count; i++) rows[i] = *lanes[i];
   part(GPT2_CALLER);
 }
-// ldmatrix: of each 8 x 8 matrix of 16-bit elements, lane l gets two, 2(l % 4) and the next, of row (transposed: column) l / 4.
+// ldmatrix: from each 8 x 8 matrix of 16-bit elements, lane l gets elements 2(l % 4) and 2(l % 4) + 1 of row (transposed: column) l / 4.
 template <bool IS_TRANSPOSED, class... To>
 GPT2_INLINE void load_matrices(const char *row, To &...to) {
   const char *rows[32];

@@ -67,9 +67,9 @@ size_t free_bytes() { return model.totalGlobalMem - gpt2::emulator::table().devi
 
 std::string bytes_text(size_t bytes) { return std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes"); }
 
-// Whether the bytes may be copied or set; otherwise reports a defect. `on_device`: the call treats them as device memory. __device__
-// variables are accepted either way. Device memory passed as host memory is reported, but still copied, as on GPUs (CUDA leaves the result
-// undefined).
+// Whether the bytes may be copied or set; otherwise reports a defect. `on_device`: the call treats them as device memory. A __device__
+// variable is accepted either way, once the program has asked for its address. Device memory passed as host memory is reported, but
+// still copied, as on GPUs (CUDA leaves the result undefined).
 bool is_usable(const void *memory, size_t bytes, const char *what, bool on_device, const void *caller) {
   const Allocation *found = find(memory);
   std::string text = what;

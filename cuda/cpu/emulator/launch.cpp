@@ -21,7 +21,7 @@ extern "C" const gpt2_emulator::Function __start_gpt2_twins[] __attribute__((wea
 
 namespace {
 
-// Once a kernel's accesses exceed settings.all_checked, one of this many blocks is checked: checks make a block 20 to 40 times slower. The
+// Once a kernel's accesses exceed settings.all_checked, one block in this many is checked: checks make a block 20 to 40 times slower. The
 // choice depends on counts, not on time, so every run checks the same blocks.
 constexpr uint64_t sample_of = 128;
 
@@ -55,8 +55,8 @@ class Blocks {
       const bool is_first_checked = is_checked(index);
       is_sample_ &= !is_first_checked;
       int64_t end = index + is_first_checked;
-      // The unchecked blocks up to the next sample run while the first is checked, in the order of blocks, because a block may wait for an
-      // earlier one. Block 0, if it is checked, runs alone: its error is reported before unchecked blocks make the same error.
+      // While block `index` is checked, the unchecked blocks up to the next sample run, in order, because a block may wait for an
+      // earlier block. Block 0, if it is checked, runs alone: its error is reported before unchecked blocks make the same error.
       const bool is_followed = !is_first_checked || (index > 0 && end < count_ - 1 && !are_all_checked());
       if (is_followed) end = std::min(end + gap(), std::max(count_ - 1, end + 1));
       blocks(index, end, is_first_checked);
@@ -143,7 +143,7 @@ class Blocks {
     count(static_cast<uint64_t>(count_), memory, before);
   }
 
-  // Adds `blocks` finished blocks to the kernel's counts. If `memory` checked the blocks, also adds its accesses since it had `before`.
+  // Adds `blocks` finished blocks to the kernel's counts. If `memory` checked them, also adds the accesses that it counted after `before`.
   void count(uint64_t blocks, const Memory *memory, uint64_t before) {
     *launch_.watch = {0, 0};
     counts_.blocks += blocks;

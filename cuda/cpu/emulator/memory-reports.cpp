@@ -43,7 +43,7 @@ void Memory::conflict(uint64_t before, uint64_t now, uintptr_t address, size_t b
 }
 
 // Finds after which of two racing accesses a __syncthreads is missing. If the running thread ran the other access's code since the last
-// barrier, that code comes first. Else, if no thread ran it before that barrier, no loop has repeated: the earlier line comes first.
+// barrier, that code comes first. Else, if that code did not run before the barrier, no loop has repeated: the earlier line comes first.
 Defect::Barrier Memory::barrier_of(uint64_t before, uint64_t now, uintptr_t address) const {
   if (!is_shared(address)) return Defect::Barrier::unknown;
   const Site &other = sites_[before & 0xffff];
@@ -57,7 +57,7 @@ void Memory::resolve() {
   add_race(before, now, address, bytes.size(), is_same ? ": right, because it is the same value" : nullptr);
 }
 
-// Reports a race of two accesses, or only warns, if `why` says what makes it right.
+// Reports a race of two accesses; only as a warning if `why` says why the race does no harm.
 void Memory::add_race(uint64_t before, uint64_t now, uintptr_t address, size_t bytes, const char *why) {
   const Defect::Kind kind = why ? Defect::Kind::warning : Defect::Kind::race;
   const void *caller = caller_of(now), *other = caller_of(before);
@@ -93,7 +93,7 @@ std::string Memory::name_of_thread(unsigned thread) const {
   return gpt2::emulator::name_of(thread, block_, launch_->threads, launch_->blocks);
 }
 
-// The memory by which an address can be named: the shared arrays, or all regions. The caller holds the table's lock if it can change.
+// The memory by which an address can be named: the shared arrays, or all regions. The caller locks the table if the table can change.
 std::vector<Place> Memory::places(uintptr_t address) const {
   if (is_shared(address)) return shared_;
   std::vector<Place> all;

@@ -214,8 +214,8 @@ void Memory::check(uint64_t *slots, uint64_t now, const Site &site, uintptr_t ad
       continue;
     }
     if (!(before & mask)) continue;
-    // `is_hidden`: the new access may take the old one's place in the record. Not if it is atomic and the old one a plain write: a third
-    // thread's atomic operation races with that write. Not if it is a write and the old one a read: a later write races with that read.
+    // `is_hidden`: the new access may replace the old access in the record. An atomic access must not replace a plain write: a third
+    // thread's atomic operation races with the plain write. A write must not replace a read: a later write races with the read.
     const bool is_hidden = !((before ^ now) & is_write_bit) && (!(now & is_atomic_bit) || (before & is_atomic_bit));
     const bool is_replaced = (before & ~now & all_bytes) == 0 && is_hidden;
     if ((before ^ now) >> moment_shift == 0) {

@@ -2,8 +2,8 @@
 // Checked blocks run one after the other on one thread, so nothing here is locked.
 //
 // Races are detected by order, not by timing. A race is two accesses of two threads to the same bytes that nothing orders, at least one
-// a write, not both atomic. It is only a warning if one access is a plain read and the other atomic, as in loops around atomicCAS, or if
-// both write the same value. Accesses are ordered by __syncthreads in a block; by __syncwarp between its lanes; and between any two
+// a write, not both atomic. A race is only a warning if one access is a plain read and the other atomic, as in loops around atomicCAS, or
+// if both write the same value. Accesses are ordered by __syncthreads in a block; by __syncwarp between its lanes; and between any two
 // threads if the first (or its block) runs __threadfence and then an atomic operation, and later the second (or its block) runs an
 // atomic operation. Kernels in which the last block adds all sums use this order. An asynchronous copy may write until its thread waits.
 //
@@ -126,8 +126,8 @@ class Memory {
     unsigned index = 0;
     uint64_t first = 0, last = 0;     // the site's first access in this block, and its last
   };
-  // Moments for a thread or a block. `released`: when it last released, by a fence and then an atomic operation. `acquired`: the last
-  // release by any thread that came before its last atomic operation.
+  // Moments for a thread or a block. `released`: the last release, by a fence and then an atomic operation. `acquired`: the last
+  // release by any thread before the last atomic operation of this thread or block.
   struct Clock {
     uint64_t released = 0, acquired = 0;
     bool is_fenced = false;

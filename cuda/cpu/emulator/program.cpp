@@ -43,8 +43,8 @@ void enter_variables() {
   [[maybe_unused]] static const auto entered = gpt2::emulator::enter_variables(reinterpret_cast<const void *>(&enter_variables));
 }
 
-// Makes __device__ variables inaccessible to host code. Runs after the program's constructors, which may write to these variables, because
-// the emulator is linked last. Hooks then watch all addresses, because these variables lie outside of the arena of cudaMalloc.
+// Makes __device__ variables inaccessible to host code. The emulator is linked last, so this runs after the program's constructors, which
+// may write to these variables. From then on hooks watch all addresses, because the variables lie outside of the arena of cudaMalloc.
 __attribute__((constructor)) static void close_variables() {
   if (variable_pages().empty()) return;
   catch_signals();

@@ -106,7 +106,7 @@ Repeat::Repeat(const Launch &launch, gpt2::ThreadPool &pool, bool always_runs, d
   record_ = &all.of[key(launch)];
   double bytes = 0;
   for (const uintptr_t each : regions_) bytes += double(table().live[each].is.bytes);
-  // Compare the memory only if it is small, or if comparing takes less time than the launch, by its threads and accesses.
+  // Compare the memory only if it is small, or if comparing takes less time than the launch, judged by threads and accesses.
   const bool is_cheap = bytes < (record_->seen == 0 ? std::max(8 * threads, 2 * accesses) : std::max({64e6, 32 * threads, 16 * accesses}));
   is_due_ = record_->seen >= record_->next_try;
   compares_ = is_cheap && (record_->seen == 0 || record_->is_recorded || is_due_);

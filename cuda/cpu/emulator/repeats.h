@@ -28,7 +28,7 @@ class Repeat {
   // `threads`: of the whole grid; `accesses`: the expected accesses to memory. `always_runs`: the launch is never skipped.
   Repeat(const gpt2_emulator::Launch &launch, ThreadPool &pool, bool always_runs, double threads, double accesses);
   // Returns true if the launch is skipped: an earlier launch began with equal memory, and the changes of that launch are written. The
-  // two launches may use different allocations if no memory points to these, and if the arguments have equal offsets in them.
+  // two launches may use different allocations if no reachable memory holds pointers, and the arguments' offsets are equal.
   bool restore();
   // Called after the launch ran. `is_same`: on equal memory the launch would write the same bytes, and have no other effect.
   void record(bool is_same);

@@ -55,7 +55,7 @@ struct Region {
   bool is_written = true;
   Shadow shadow;
   // `hashes`: hashes of the pages; `targets`: the regions that words in the pages may point to; `hashed`: the value of
-  // Table::launches when both were found, 0 if the host has written since.
+  // Table::launches when `hashes` and `targets` were computed, 0 if the host has written since.
   std::vector<uint64_t> hashes;
   std::set<uintptr_t> targets;
   uint64_t hashed = 0;

@@ -53,7 +53,7 @@ std::vector<const void *> enter_variables(const void *code) {
       const bool is_constant = !(sections[home].sh_flags & SHF_WRITE) || is_named(section(home), ".gpt2_constant");
       // Demangle C++ names only (_Z...): the demangler takes a C variable named x for a type.
       const std::string shown = is_named(symbol, "_Z") ? demangled(symbol) : symbol;
-      // Static variables of functions (_ZZ), their guards (_ZG) and templates' variables may be the device's outside of these sections.
+      // Static variables of functions (_ZZ), their guards (_ZG) and templates' variables may be the device's, although in .data or .bss.
       const bool is_host = (section(home) == ".data" || section(home) == ".bss") && !is_named(symbol, "_ZZ") &&
                            !is_named(symbol, "_ZG") && shown.find('<') == std::string::npos;
       found.push_back(reinterpret_cast<const void *>(map->l_addr + value));

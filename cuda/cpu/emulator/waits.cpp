@@ -114,7 +114,7 @@ void Block::complete_warp(unsigned first, unsigned mask) {
     if (threads_[first + static_cast<unsigned>(__builtin_ctz(left))].mask != mask) return;
   }
   if (warp.unread & ~there) {
-    // Other lanes have not yet read the results of an earlier operation, which this one would overwrite: let them run first.
+    // Other lanes have not yet read the results of an earlier operation, which this operation would overwrite: let them run first.
     const unsigned mine = warp.waiting & 1u << number_of(*current_) % 32;
     warp.waiting &= ~mine;
     let_others_run();
@@ -167,8 +167,8 @@ void Block::undefined(unsigned lane, const void *caller) {
                 caller});
 }
 
-// __activemask: the lanes that called it from the same call stack, once every lane of the warp that can run has called it. The call alone
-// is not enough: two branches may call one function that calls __activemask.
+// Returns the lanes that called __activemask from the same call stack, once every lane of the warp that can run has called it. The address
+// of the call does not identify a branch: two branches may call one function that calls __activemask.
 unsigned Block::active() {
   step(0);
   Thread &thread = *current_;

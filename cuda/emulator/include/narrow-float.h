@@ -29,7 +29,7 @@ inline unsigned short float_to_fp16(float value) {
   return sign | ((bits + 0xfff + (bits >> 13 & 1)) >> 13);
 }
 
-// Rounds to odd: an inexact value becomes the fp32 neighbour whose last bit is odd. A second rounding, to 16 bits, is then right.
+// Rounds to odd: an inexact value becomes the fp32 neighbour whose last bit is odd. A second rounding, to 16 bits, is then correct.
 inline float to_odd(double value) {
   const float near = float(value);
   if (near == value || value != value) return near;
