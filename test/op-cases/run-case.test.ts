@@ -31,24 +31,16 @@ it('is silent where the op is right', async () => {
   for (const variant of callingsOf(backward)) expect(await wrongNames(backward, variant)).toEqual([]);
 });
 
-it('names an output that is off by a hundred-thousandth', async () => {
-  const off = changed(forward, 'out', (values) => Float64Array.from(values, (value) => value * (1 + 1e-5)));
-  expect(await wrongNames(off)).toEqual(['norm_forward.layernorm: out']);
-});
-
-it('finds one wrong element among many, and NaN', async () => {
-  for (const wrong of [0.01, Number.NaN]) {
-    const off = changed(forward, 'mean', (values) =>
-      values.map((value, index) => (index === 3 ? value + wrong : value)),
-    );
-    expect(await wrongNames(off)).toEqual(['norm_forward.layernorm: mean']);
-  }
-});
-
-it('tells overwriting from accumulating', async () => {
-  const [, accumulating] = callingsOf(backward);
-  const before = changed(backward, 'dbias', (values) => values.map((value) => value + 1));
-  expect(await wrongNames(before, accumulating)).toEqual(['norm_backward.layernorm: dbias (+=)']);
+const [, accumulating] = callingsOf(backward);
+it.each<[what: string, output: string, change: (value: number, index: number) => number]>([
+  ['an output that is off by a hundred-thousandth', 'out', (value) => value * (1 + 1e-5)],
+  ['one wrong element among many', 'mean', (value, index) => (index === 3 ? value + 0.01 : value)],
+  ['one NaN among many', 'mean', (value, index) => (index === 3 ? Number.NaN : value)],
+  ['a sum that accumulates from another number', 'dbias', (value) => value + 1],
+])('names %s', async (_, output, change) => {
+  const [cases, calling, called] = output === 'dbias' ? [backward, accumulating, ' (+=)'] : [forward, undefined, ''];
+  const off = changed(cases, output, (values) => Float64Array.from(values, change));
+  expect(await wrongNames(off, calling)).toEqual([`${cases.variant.name}: ${output}${called}`]);
 });
 
 it('tries every way to call: accumulating, without the optional tensor, in place', () => {
@@ -71,7 +63,6 @@ it('omits tensors that are NULL together', () => {
 });
 
 it('finds a run that gives other bits, and accumulates from the same numbers in every run', async () => {
-  const [, accumulating] = callingsOf(backward);
   const { variant } = backward;
   let runs = 0;
   // The library's op; a rounding of the third run is off.
