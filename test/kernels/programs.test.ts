@@ -1,5 +1,5 @@
 // `gpt2 kernel run`: programs with host code, on the CPU.
-import { chmodSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { runProgram } from '../../src/lab/run-program.ts';
 import { withCode, workplace } from '../support/cli.ts';
@@ -128,8 +128,7 @@ int main(int argc, char **argv) {
   });
 
   it.each([{ check: 'all' }, { everyLaunch: true }] as const)('refuses $check$everyLaunch on a GPU', async (option) => {
-    const nvcc = place.file('toolkit/bin/nvcc', '#!/bin/sh\necho release 13.0\n');
-    chmodSync(nvcc, 0o755);
+    place.script('toolkit/bin/nvcc', 'echo release 13.0');
     vi.stubEnv('CUDA_HOME', place.path('toolkit'));
     const { signal } = new AbortController();
     await expect(runProgram({ files: ['a.cu'], args: [], device: 'cuda', signal, ...option })).rejects.toThrow(

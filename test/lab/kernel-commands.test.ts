@@ -43,10 +43,8 @@ it.each([
   const folder = place.path(name.replaceAll(/\W/g, '-'));
   const { card } = newKernels(folder);
   const [device, job] = [{ kind: 'cpu', index: 0 } as const, { op: 'gelu_forward', dtype: 'fp32' } as const];
-  writeFileSync(place.path('waits'), '#!/bin/sh\ncase "$*" in --version) echo waits;; *) sleep 30;; esac\n', {
-    mode: 0o755,
-  });
-  if (code === '') vi.stubEnv('CXX', place.path('waits'));
+  const waits = place.script('waits', 'case "$*" in --version) echo waits;; *) sleep 30;; esac');
+  if (code === '') vi.stubEnv('CXX', waits);
   const limits = { 'importing the card': Object.values(hangs).includes(code) ? 1 : 600, 'compiling the kernels': 1 };
   using child = new KernelProcess({ seconds: 9, limits });
   edit(card, (text) => `${code}\n${text}`);
@@ -125,15 +123,12 @@ it('kernel profile needs a GPU, and ncu', async () => {
 });
 
 it('kernel test --sanitize runs the tests under each check of compute-sanitizer, and passes on its output', () => {
-  mkdirSync(place.path('toolkit/bin'), { recursive: true });
-  const tool = `#!/bin/sh
-[ "$1" = --version ] && exit
+  const tool = `[ "$1" = --version ] && exit
 echo "$1 $2 $3 $4 $5 $6"
 check=$2
 shift 6
-"$@" && [ $check != racecheck ]
-`;
-  writeFileSync(place.path('toolkit/bin/compute-sanitizer'), tool, { mode: 0o755 });
+"$@" && [ $check != racecheck ]`;
+  place.script('toolkit/bin/compute-sanitizer', tool);
   const env = { CUDA_HOME: place.path('toolkit') };
   const { stdout } = withCode(1, place.run('kernel test gelu --device cpu --dtype fp32 --sanitize', env));
   const each = ['memcheck', 'racecheck', 'initcheck'].map(

@@ -1,7 +1,7 @@
 // The compiler's results for kernels: registers and spills, what fits on a multiprocessor, PTX and SASS with the source's lines.
 
 import { spawnSync } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { orElse } from '../../src/base/errors.ts';
@@ -204,10 +204,7 @@ _Z1kPf:
 });
 
 it("a tool is found in Python's packages, too", () => {
-  mkdirSync(place.path('nvidia/cu13/bin'), { recursive: true });
-  const tool = place.path('nvidia/cu13/bin/nvtool');
-  writeFileSync(tool, '#!/bin/sh\n');
-  chmodSync(tool, 0o755);
+  const tool = place.script('nvidia/cu13/bin/nvtool', '');
   expect(findTool('nvtool')).toBeUndefined();
   vi.stubEnv('PYTHONPATH', place.folder);
   expect(findTool('nvtool')).toBe(tool);

@@ -1,5 +1,5 @@
 // The machine's readings: nvidia-smi in place of which a script stands here, and what its lines mean.
-import { chmodSync, existsSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { expect, it, vi } from 'vitest';
 import { type MachineReading, parseGpuLine, toolsName, watchMachine } from '../../src/report/machine-load.ts';
 import { Workplace } from '../support/cli.ts';
@@ -44,14 +44,11 @@ it('without the tool there is the memory of the process', async () => {
 it('reads the tool for as long as it is watched', async () => {
   using place = new Workplace();
   const ended = place.path('ended');
-  const script = `#!/bin/sh
-trap 'touch ${ended}; exit' TERM
+  const commands = `trap 'touch ${ended}; exit' TERM
 [ "$1 $2" = "-i 0" ] || exit 1
 echo '100, 1000, 50, 90, 300.00'
-while :; do sleep 0.1; done
-`;
-  place.file('nvidia-smi', script);
-  chmodSync(place.path('nvidia-smi'), 0o755);
+while :; do sleep 0.1; done`;
+  place.script('nvidia-smi', commands);
   vi.stubEnv('PATH', `${place.folder}:${process.env.PATH}`);
   vi.stubEnv('CUDA_VISIBLE_DEVICES', undefined);
   const told: MachineReading[] = [];

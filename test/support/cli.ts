@@ -61,11 +61,16 @@ export class Workplace {
   }
 
   /** Writes a file by its name in the folder, or its path, and gives its path. */
-  file(name: string, content: string | Uint8Array): string {
+  file(name: string, content: string | Uint8Array, mode?: number): string {
     const path = resolve(this.folder, name);
     mkdirSync(dirname(path), { recursive: true });
-    writeFileSync(path, content);
+    writeFileSync(path, content, { mode });
     return path;
+  }
+
+  /** Writes an executable file of the shell's commands, and gives its path. */
+  script(name: string, commands: string): string {
+    return this.file(name, `#!/bin/sh\n${commands}\n`, 0o755);
   }
 
   /**
