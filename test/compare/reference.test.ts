@@ -7,12 +7,11 @@ import { compareSeries, learningRateAt, type Reference, readReference, type Sche
 import { configurationDifferences, mismatches } from '../../src/options/configuration.ts';
 import type { Configuration } from '../../src/options/table.ts';
 import { matchingReference, referenceNames } from '../../src/report/compare/reference.ts';
+import { d6, flat } from '../report/runs-to-draw.ts';
 import { Workplace } from '../support/cli.ts';
 
 const asConfigured = (of: Reference, changes: object = {}) =>
   ({ ...of.configuration, data: `somewhere/${of.configuration.data}`, ...changes }) as unknown as Configuration;
-const d6 = readReference('llmc-d6-fp32-b4-t64');
-const flat = readReference('llmc-d12-fp32-b4-t64');
 
 describe('the references', () => {
   it.each([
@@ -29,14 +28,15 @@ describe('the references', () => {
   ])('%s has %i training steps, %i validations, the last of %d', (name, steps, validations, last) => {
     const { series } = readReference(name);
     expect(series.train.length).toBe(steps);
-    expect(series.norm.map(([step]) => step)).toEqual(series.train.map(([step]) => step));
-    expect(series.lr.map(([step]) => step)).toEqual(series.train.map(([step]) => step));
+    for (const of of [series.norm, series.lr])
+      expect(of.map(([step]) => step)).toEqual(series.train.map(([step]) => step));
     expect(series.val.length).toBe(validations);
     expect(series.val.at(-1)![1]).toBe(last);
   });
 
-  it.each(referenceNames())('%s: its learning rate is the one its configuration gives', (name) => {
+  it.each(referenceNames())('%s: its configuration finds it, and gives its learning rate', (name) => {
     const reference = readReference(name);
+    expect(matchingReference(asConfigured(reference))?.name).toBe(name);
     const schedule = reference.configuration as unknown as Schedule;
     const lr = reference.series.lr.map(([step]) => [step, learningRateAt(schedule, step)] as const);
     const compared = compareSeries({ train: [], val: [], norm: [], lr }, reference);
@@ -48,10 +48,6 @@ describe('the references', () => {
     const bf16 = readReference('llmc-d12-bf16-b4-t1024');
     expect(compareSeries(bf16.series, fp32).inside).toBe(false);
     expect(compareSeries(fp32.series, bf16).inside).toBe(true);
-  });
-
-  it.each(referenceNames())('%s is found by its own configuration', (name) => {
-    expect(matchingReference(asConfigured(readReference(name)))?.name).toBe(name);
   });
 
   const logs = process.env.GPT2_REFERENCE_LOGS ?? fileURLToPath(new URL('../../../shared/reference', import.meta.url));
