@@ -1,18 +1,7 @@
 // Files of tokens and of llm.c's multiple-choice questions: what is written is read back; what is not a whole file is refused in one line;
 // finding shards by role.
 import { createHash } from 'node:crypto';
-import {
-  appendFileSync,
-  closeSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  truncateSync,
-  utimesSync,
-  writeFileSync,
-  writeSync,
-} from 'node:fs';
+import { appendFileSync, mkdirSync, readdirSync, readFileSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -100,42 +89,36 @@ describe('a shard', () => {
 describe('a shard whose file changes', () => {
   const tokens = Uint16Array.from({ length: 500 }, (_, i) => i);
   const old = new Date('2026-01-01T00:00:00Z');
+  const path = place.path('changing.bin');
   const opened = () => {
-    const path = place.path('changing.bin');
     writeShard(path, tokens);
     // Longer ago than the file system's clock ticks.
     utimesSync(path, old, old);
-    return { path, shard: openShard(path) };
+    return openShard(path);
   };
   const message = /changing\.bin changed while it was being read; restore it and resume the run, or start/;
 
   it('by another file that takes its name is read on', () => {
-    const { path, shard } = opened();
-    using _ = shard;
+    using shard = opened();
     writeShard(path, new Uint16Array(7));
     shard.checkTokens(500);
     expect([...shard.read(0, 500)]).toEqual([...tokens]);
   });
 
-  it.each<[string, (path: string) => void]>([
+  it.each<[string, () => void]>([
     [
       'by other tokens in the same place',
-      (path) => {
-        const file = openSync(path, 'r+');
-        writeSync(file, Uint8Array.of(7), 0, 1, 1500);
-        closeSync(file);
-      },
+      () => writeFileSync(path, readFileSync(path).fill(7, 1500, 1501), { flag: 'r+' }),
     ],
-    ['by a file written over it', (path) => writeFileSync(path, readFileSync(path))],
-    ['by a later time of change alone', (path) => utimesSync(path, old, new Date())],
-    ['by tokens after its end', (path) => appendFileSync(path, '12')],
-    ['by being cut', (path) => truncateSync(path, 1124)],
-    ['by being emptied', (path) => truncateSync(path, 0)],
+    ['by a file written over it', () => writeFileSync(path, readFileSync(path))],
+    ['by a later time of change alone', () => utimesSync(path, old, new Date())],
+    ['by tokens after its end', () => appendFileSync(path, '12')],
+    ['by being cut', () => truncateSync(path, 1124)],
+    ['by being emptied', () => truncateSync(path, 0)],
   ])('%s is refused', (_, change) => {
-    const { path, shard } = opened();
-    using __ = shard;
+    using shard = opened();
     expect(shard.read(100, 2)).toEqual(Uint16Array.of(100, 101));
-    change(path);
+    change();
     expect(() => shard.read(0, 10)).toThrow(message);
     expect(() => shard.read(490, 10)).toThrow(message);
     expect(() => shard.checkTokens(500)).toThrow(message);
@@ -143,8 +126,7 @@ describe('a shard whose file changes', () => {
   });
 
   it('after its hash is known, only in its times, or by being written over with the same, is read on', () => {
-    const { path, shard } = opened();
-    using _ = shard;
+    using shard = opened();
     shard.checkTokens(500);
     utimesSync(path, 1, 1);
     expect([...shard.read(0, 500)]).toEqual([...tokens]);
@@ -152,9 +134,7 @@ describe('a shard whose file changes', () => {
     utimesSync(path, 2, 2);
     expect([...shard.read(100, 3)]).toEqual([100, 101, 102]);
     // In one bit.
-    const bytes = readFileSync(path);
-    bytes[1500]! ^= 1;
-    writeFileSync(path, bytes);
+    writeFileSync(path, readFileSync(path).fill(tokens[238]! ^ 1, 1500, 1501));
     utimesSync(path, 1, 1);
     expect(() => shard.read(0, 10)).toThrow(message);
   });
