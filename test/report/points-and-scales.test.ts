@@ -135,11 +135,6 @@ describe('scales', () => {
   });
 });
 
-const ofTicks = { 0: 0, '19,000': 19000, 0.5: 0.5, '3e-4': 3e-4 };
-it.each(Object.entries(ofTicks))('formatTick gives %s of %d', (text, tick) => {
-  expect(formatTick(tick)).toBe(text);
-});
-
 it.each([
   { marks: [9, 10, 11], texts: ['9', '10', '11'] },
   { marks: [9.5, 10, 10.5], texts: ['9.5', '10.0', '10.5'] },
@@ -151,10 +146,12 @@ it.each([
   expect(marks.map(formatter(marks))).toEqual(texts);
 });
 
-const rates = { '0.0512': 0.05123, 51.2: 51.23, 999: 999.4, 1000: 999.6, 1979: 1979 };
-it.each(Object.entries(rates))('"%s" is a rate of %d, never with an exponent', (text, rate) => {
-  expect(formatRate(rate)).toBe(text);
-});
+it.each([
+  ['marks', [0, 19000, 0.5, 3e-4], formatTick, ['0', '19,000', '0.5', '3e-4']],
+  ['rates', [0.05123, 51.23, 999.4, 999.6, 1979], formatRate, ['0.0512', '51.2', '999', '1000', '1979']],
+] as const)('%s of %j as texts, rates never with an exponent', (_, numbers, format, texts) =>
+  expect(numbers.map(format)).toEqual(texts),
+);
 
 it('a table aligns columns: the first to the left, the others to the right, no blanks at the end', () => {
   const row = (...cells: string[]) => cells;
