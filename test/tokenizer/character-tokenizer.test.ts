@@ -112,8 +112,6 @@ it('prepares texts on threads: the characters of all documents, without an end o
 });
 
 describe('a text with a character that the tokenizer lacks', () => {
-  const prepare = (name: string, text: string | Buffer, more: More = {}) =>
-    prepared([place.file(name, text)], place.path('data'), { tokenizer: place.path('own'), workers: 1, ...more });
   const known = 'größer als 🦜\n';
   beforeEach(async () => {
     const from = place.file('known.txt', known.repeat(9));
@@ -121,21 +119,20 @@ describe('a text with a character that the tokenizer lacks', () => {
   });
 
   const lacks = (where: string) => `${where}: the character "Ω" (U+03A9) is not among the`;
-  const wrong = `${known.repeat(500_000)}größΩ`;
-
-  it('is refused by file, line and column, also far into a file and in a compressed one', async () => {
-    await expect(prepare('a.txt', `\ufeff${known}gr🦜Ω`)).rejects.toThrow(
-      lacks(`line 2, column 4 of ${place.path('a.txt')}`),
-    );
-    await expect(prepare('b.txt', wrong)).rejects.toThrow(lacks(`line 500001, column 5 of ${place.path('b.txt')}`));
-    const packed = gzipSync(`${known}Ω`);
-    await expect(prepare('c.txt.gz', packed)).rejects.toThrow(lacks(`line 2, column 1 of ${place.path('c.txt.gz')}`));
-  });
-
-  it('is refused by file and line of JSON lines', async () => {
-    const lines = `${JSON.stringify({ text: known })}\n\n${JSON.stringify({ text: 'Ω' })}\n`;
-    const made = prepare('d.jsonl', lines, { format: ofJsonl });
-    await expect(made).rejects.toThrow(lacks(`line 3 of ${place.path('d.jsonl')}`));
+  it.each<[where: string, name: string, text: string | Buffer, more?: More]>([
+    ['line 2, column 4', 'a.txt', `\ufeff${known}gr🦜Ω`],
+    ['line 500001, column 5', 'b.txt', `${known.repeat(500_000)}größΩ`],
+    ['line 2, column 1', 'c.txt.gz', gzipSync(`${known}Ω`)],
+    [
+      'line 3',
+      'd.jsonl',
+      `${JSON.stringify({ text: known })}\n\n${JSON.stringify({ text: 'Ω' })}\n`,
+      { format: ofJsonl },
+    ],
+  ])('is refused at %s of %s', async (where, name, text, more = {}) => {
+    const options = { tokenizer: place.path('own'), workers: 1, ...more };
+    const made = prepared([place.file(name, text)], place.path('data'), options);
+    await expect(made).rejects.toThrow(lacks(`${where} of ${place.path(name)}`));
   });
 
   it('is refused by its document of a data set', async () => {
