@@ -5,13 +5,11 @@ import {
   chmodSync,
   chownSync,
   existsSync,
-  mkdirSync,
   readdirSync,
   readFileSync,
   statSync,
   truncateSync,
   utimesSync,
-  writeFileSync,
 } from 'node:fs';
 import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -75,7 +73,7 @@ describe.skipIf(!hasCompiler)('a file of kernels (needs nvcc or NVRTC)', () => {
     const seen = new Set([first]);
     const isNew = (path: string) => !seen.has(path) && Boolean(seen.add(path));
     expect(isNew(compiled({ ...source, defines: { TWICE: 3 } }))).toBe(true);
-    writeFileSync(more, '#define MORE 2');
+    place.file(more, '#define MORE 2');
     expect(isNew(compiled(source))).toBe(true);
     expect(isNew(compiledFile(source, '8.0'))).toBe(true);
     expect(readdirSync(cache)).toHaveLength(4);
@@ -175,9 +173,8 @@ describe('the cache', () => {
       utimesSync(path, index, index);
       return path;
     });
-    writeFileSync(join(cache, 'killed.1.2.tmp'), '');
-    utimesSync(join(cache, 'killed.1.2.tmp'), 1, 1);
-    writeFileSync(join(cache, 'running.1.2.tmp'), '');
+    utimesSync(place.file(join(cache, 'killed.1.2.tmp'), ''), 1, 1);
+    place.file(join(cache, 'running.1.2.tmp'), '');
     expect(cachedCubin('old', () => Buffer.from('old'))).toBe(paths[0]);
     cachedCubin('last', () => Buffer.from('last'));
     const names = readdirSync(cache).map((name) => name.replace(/\.[0-9a-f]{64}/, ''));
@@ -227,7 +224,7 @@ describe('on a CPU', () => {
     for (let trial = 0; trial < trials; trial++) {
       let damaged: Uint8Array = trial === 0 ? Buffer.of() : whole;
       for (let seed = trial; whole.equals(damaged); seed += trials) damaged = mutate(new Random(seed), [whole]);
-      writeFileSync(path, damaged);
+      place.file(path, damaged);
       using kernels = await compileKernels<'k'>(device, source);
       const out = tensorOf(device, new Float32Array(1));
       kernels.k.launch({ grid: 1, block: 1 }, out);
@@ -265,25 +262,24 @@ describe('on a CPU', () => {
 
   it('removes the temporary folders of compiles that were killed, and no others', async () => {
     vi.stubEnv('TMPDIR', place.path('temporary'));
-    mkdirSync(place.path('temporary'));
-    const path = place.file('k.cu', source.source);
+    const path = place.file('temporary/k.cu', source.source);
     const child = spawn(process.execPath, [...command, 'kernel', 'build', path, '--cpu'], {
       env: { ...process.env, CXX: noting('waits', 'case "$*" in *" -c "*) exec sleep 30;; esac; exec g++ "$@"') },
     });
+    const folders = () => readdirSync(place.path('temporary')).filter((name) => name.startsWith('gpt2.ts-'));
     const [left] = await until(() => {
       expect(compiles()).toBe(1);
-      return readdirSync(place.path('temporary'));
+      return folders();
     });
     // Nobody knows whether a process of another machine runs.
     const others = [left!.replace(hostname(), 'other'), 'gpt2.ts-kernel-by-hand'];
-    for (const name of others) mkdirSync(place.path('temporary', name));
+    for (const name of others) place.file(`temporary/${name}/k.cpp`, '');
     compiledFile(source, 'cpu');
-    expect(readdirSync(place.path('temporary'))).toContain(left);
+    expect(folders()).toContain(left);
     child.kill('SIGKILL');
     await once(child, 'exit');
     compiledFile({ ...source, defines: { AGAIN: 1 } }, 'cpu');
-    const ours = readdirSync(place.path('temporary')).filter((name) => name.startsWith('gpt2.ts-'));
-    expect(ours.sort()).toEqual(others.sort());
+    expect(folders().sort()).toEqual(others.sort());
   });
 });
 
