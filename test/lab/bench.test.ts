@@ -99,12 +99,10 @@ const result: OpBench = {
 
 it('the history has the last times of each other version, the newest first', () => {
   using place = new Workplace();
-  const add = (hash: string, cold: number, on = 'H100') =>
-    expect(
-      addToHistory(place.folder, { hash, op: 'gelu_forward', dtype: 'bf16', device: on }, [
-        { ...result, own: { cold, hot: cold } },
-      ]),
-    ).toBeUndefined();
+  const add = (hash: string, cold: number, device = 'H100') => {
+    const results = [{ ...result, own: { cold, hot: cold } }];
+    expect(addToHistory(place.folder, { hash, op: 'gelu_forward', dtype: 'bf16', device }, results)).toBeUndefined();
+  };
   add('a', 3);
   add('b', 2);
   add('a', 2.5);

@@ -1,5 +1,5 @@
 // The exercises of the course: none is solved as it is handed out, and test/kernels/solutions solves each.
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { exercises } from '../../src/lab/course.ts';
@@ -61,14 +61,10 @@ it('the score is kept, and only a change is tested again', async () => {
 });
 
 it('a folder that exists, one without exercises, and a damaged score are refused', async () => {
-  expect((await place.here(['course', 'start', 'mine'])).stderr).toMatch(
-    /^cannot start the course in mine: it exists, /,
-  );
-  expect((await place.here(['course', 'check', 'nothing'])).stderr).toMatch(
-    /^there are no exercises in nothing: copy them there with .* course start nothing\n$/,
-  );
-  writeFileSync(place.path('mine/score.json'), '{');
-  expect((await place.here(['course', 'check', 'mine'])).stderr).toMatch(
-    /^the score mine\/score\.json cannot be read: .*; delete it/,
-  );
+  const said = async (line: string) => (await place.here(line)).stderr;
+  const copy = /^there are no exercises in nothing: copy them there with .* course start nothing\n$/;
+  expect(await said('course start mine')).toMatch(/^cannot start the course in mine: it exists, /);
+  expect(await said('course check nothing')).toMatch(copy);
+  place.file('mine/score.json', '{');
+  expect(await said('course check mine')).toMatch(/^the score mine\/score\.json cannot be read: .*; delete it/);
 });
