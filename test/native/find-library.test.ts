@@ -50,12 +50,9 @@ describe('without a library, the advice is', () => {
     );
   });
 
-  it('to build, where there is no package or in a clone', () => {
+  it('to build, where there is no package or in a clone; to correct GPT2_LIBRARY, if that is set', () => {
     expect(libraryFix('cpu', on('freebsd', 'x64'))).toBe('run `npm run build:cpu`');
     expect(libraryFix('cpu', { ...on('linux', 'x64'), installed: false })).toBe('run `npm run build:cpu`');
-  });
-
-  it('to correct GPT2_LIBRARY, if that is set', () => {
     vi.stubEnv('GPT2_LIBRARY', '/elsewhere.so');
     expect(libraryFix('cpu', on('linux', 'x64'))).toBe('correct or unset GPT2_LIBRARY');
   });
