@@ -6,13 +6,9 @@ import { Workplace } from '../support/cli.ts';
 import { until } from '../support/until.ts';
 
 it('a line of the tool; a GPU need not know everything', () => {
-  expect(parseGpuLine('24680, 81559, 61, 100, 696.42')).toEqual({
-    memoryUsed: 24680 * 2 ** 20,
-    memoryTotal: 81559 * 2 ** 20,
-    temperature: 61,
-    load: 1,
-    power: 696.42,
-  });
+  const memory = { memoryUsed: 24680 * 2 ** 20, memoryTotal: 81559 * 2 ** 20 };
+  const found = parseGpuLine('24680, 81559, 61, 100, 696.42');
+  expect(found).toEqual({ ...memory, temperature: 61, load: 1, power: 696.42 });
   expect(parseGpuLine('[N/A], 16384, 40, 0, [Not Supported]')).toEqual({
     memoryTotal: 2 ** 34,
     temperature: 40,
