@@ -34,7 +34,7 @@ describe('loading', () => {
   });
 });
 
-describeBackends('device', (device, kind) => {
+describeBackends('device', (_, kind) => {
   it('describes what was opened', () => {
     using device = Device.open({ kind, threads: 2 });
     expect(device.description.library).toBe(kind);
@@ -61,33 +61,35 @@ describeBackends('device', (device, kind) => {
   });
 
   it('observes every call, also after an observer that failed', async () => {
+    using device = Device.open({ kind });
     const seen: string[] = [];
     const record = (name: string) => {
       seen.push(name);
       if (seen.length === 1) throw new Error('of the observer');
     };
-    await device().observed(record, async () => {
-      expect(() => device().memory()).toThrow('of the observer');
-      device().memory();
+    await device.observed(record, async () => {
+      expect(() => device.memory()).toThrow('of the observer');
+      device.memory();
     });
     expect(seen).toEqual(['memoryInfo', 'memoryInfo']);
   });
 
   it.runIf(kind === 'cpu')('a program enqueues once, and calls the library at every run', async () => {
-    const tensor = allocateTensor(device(), 'x', 'fp32', [2]);
+    using device = Device.open({ kind });
+    const tensor = allocateTensor(device, 'x', 'fp32', [2]);
     const seen: string[] = [];
     const note = (name: string) => seen.push(name);
     let enqueued = 0;
-    const program = device().program(() => {
+    const program = device.program(() => {
       enqueued++;
-      device().call('fillZero', { destination: tensor.pointer, bytes: 4 });
+      device.call('fillZero', { destination: tensor.pointer, bytes: 4 });
       if (enqueued === 1) throw new Error('of the first run');
     });
     expect(() => program.run()).toThrow('of the first run');
     for (const expected of [2, 2, 3]) {
-      if (expected === 3) device().dropGraphs();
+      if (expected === 3) device.dropGraphs();
       tensor.write(Float32Array.of(1, 2));
-      await device().observed(note, async () => program.run());
+      await device.observed(note, async () => program.run());
       expect([...tensor.read()]).toEqual([0, 2]);
       expect(enqueued).toBe(expected);
     }
@@ -95,7 +97,8 @@ describeBackends('device', (device, kind) => {
   });
 
   it('copies in and out, and zeroes what it allocates', () => {
-    const tensor = allocateTensor(device(), 'x', 'fp32', [3, 5]);
+    using device = Device.open({ kind });
+    const tensor = allocateTensor(device, 'x', 'fp32', [3, 5]);
     expect(tensor.read()).toEqual(new Float32Array(15));
     tensor.write(Float32Array.from([1, 2, 3]), 4);
     expect([...tensor.read().slice(3, 8)]).toEqual([0, 1, 2, 3, 0]);
@@ -105,14 +108,16 @@ describeBackends('device', (device, kind) => {
   });
 
   it('a view ends where its tensor does, though the memory goes on', () => {
-    const first = allocateTensor(device(), 'arena', 'fp32', [8]).view([4], 0, 'x');
+    using device = Device.open({ kind });
+    const first = allocateTensor(device, 'arena', 'fp32', [8]).view([4], 0, 'x');
     expect(first.view([2, 2]).count).toBe(4);
     expect(() => first.view([5])).toThrow('x has 4 elements, not 5 ([5]) from 0');
     expect(() => first.view([2], 3)).toThrow('x has 4 elements, not 2 ([2]) from 3');
   });
 
   it('nothing is before a tensor, between two elements, or of half a size', () => {
-    const arena = allocateTensor(device(), 'arena', 'fp32', [8]);
+    using device = Device.open({ kind });
+    const arena = allocateTensor(device, 'arena', 'fp32', [8]);
     const tensor = arena.view([4], 4, 'x');
     for (const start of [-1, -4, 0.25, Number.NaN]) {
       expect(() => tensor.write(new Float32Array(1), start)).toThrow(`x has 4 elements, not 1 from ${start}`);
@@ -125,12 +130,13 @@ describeBackends('device', (device, kind) => {
   });
 
   it('waiting lets the event loop turn, even for what was reached long ago', async () => {
-    const event = device().createEvent();
-    device().record(event);
-    await device().finished();
+    using device = Device.open({ kind });
+    const event = device.createEvent();
+    device.record(event);
+    await device.finished();
     let turns = 0;
     setImmediate(() => turns++);
-    await device().reached(event);
+    await device.reached(event);
     expect(turns).toBe(1);
   });
 
@@ -147,8 +153,9 @@ describeBackends('device', (device, kind) => {
   });
 
   it('a status becomes an error with function and detail', () => {
+    using device = Device.open({ kind });
     const bytes = { bytes: new BigInt64Array(1) };
-    const error = attempt(() => device().call('matmulScratch', { ...bytes, N: -1, C: 2, O: 3, gradients: 1 }));
+    const error = attempt(() => device.call('matmulScratch', { ...bytes, N: -1, C: 2, O: 3, gradients: 1 }));
     expect(error).toBeInstanceOf(NativeError);
     expect(error).toMatchObject({ function: 'gpt2_matmul_scratch', status: 'GPT2_INVALID_ARGUMENT' });
     expect((error as Error).message).toContain('-1');
