@@ -57,12 +57,12 @@ enum GPT2_DTYPE { GPT2_FP32 = 0, GPT2_TF32 = 1, GPT2_BF16 = 2, GPT2_FP8 = 3 };
 /* The activation that a matmul applies to its result: GELU (see gpt2_gelu_forward) or relu(x)^2 (So et al. 2021). */
 enum GPT2_ACTIVATION { GPT2_NO_ACTIVATION = 0, GPT2_GELU = 1, GPT2_RELU_SQUARED = 2 };
 
-/* The step block: 64 floats in device memory for values that change from step to step, so that a graph can run again. The
+/* The step block: 64 floats in device memory for values that change from step to step, so that all steps run the same graphs. The
  * host writes elements 0 to STOP before a step, reads TARGETS to UPDATED after it. step[NORM] is element GPT2_STEP_NORM. */
 enum GPT2_STEP {
   GPT2_STEP_LEARNING_RATE = 0,
   GPT2_STEP_LOSS_LIMIT = 1,   /* finite; if the loss is NaN or above it, the step changes no weight */
-  GPT2_STEP_NORM_LIMIT = 2,   /* the same limit for the norm */
+  GPT2_STEP_NORM_LIMIT = 2,   /* finite; if the norm is NaN or above it, the step changes no weight */
   GPT2_STEP_AFTER_UPDATE = 3, /* if not 0, the step changes no weight if the previous step changed none */
   GPT2_STEP_SCALARS = 4,      /* from here to TARGETS: the optimizers' values for the step (src/optimizer) */
   GPT2_STEP_TARGETS = 14,     /* this rank's targets that are not -1; after the step: the sum over ranks */
@@ -94,11 +94,11 @@ GPT2_API int gpt2_end_later(GPT2_HOST const void *text, int64_t bytes, int32_t m
 /* From now on, a second signal out of `signals` [count] ends the process with exit code 128 + signal, unless the process
  * ends by itself within `grace` milliseconds. This works even while a kernel blocks the host language. Signals without an
  * installed handler do not count, nor do signals within `apart` milliseconds of the first; handlers are still called. If a
- * kernel runs on the CPU then, a line on standard error names it. Later calls change nothing. */
+ * kernel runs on the CPU at that time, a line on standard error names the kernel. Later calls change nothing. */
 GPT2_API int gpt2_end_at_second_signal(GPT2_HOST const int32_t *signals, int64_t count, int32_t apart, int32_t grace);
 
-/* Opens a device. On failure *context is still set, so that gpt2_last_error works, and must still be destroyed. It is
- * NULL only if memory ran out.
+/* Opens a device. On failure *context is still set, so that gpt2_last_error works, and must still be destroyed. *context
+ * is NULL only if memory ran out.
  *   device      index of the GPU; 0 for the CPU
  *   dtype       GPT2_DTYPE; a dtype that the device lacks gives GPT2_UNSUPPORTED
  *   threads     CPU threads, 0 for all cores; ignored on CUDA
@@ -169,8 +169,8 @@ GPT2_API int gpt2_module_free(gpt2_context *context, gpt2_module *module);
 /* The module's kernels as a JSON array, with an object for each kernel:
  *   "signature"   demangled: "add(float*, float const*, int)"; an extern "C" kernel has only a name
  *   "parameters"  an object for each, with its "offset" and "bytes" in the arguments of a launch
- *   "registers" and "localBytes" (spills and arrays) of a thread; of a block, "sharedBytes" (static shared memory) and
- *   "threads", the most that it can have; "sharedLimit", the most bytes of shared memory that a block can have */
+ *   "registers" and "localBytes" (spills and arrays) of a thread; "sharedBytes" (static shared memory) of a block;
+ *   "threads" and "sharedLimit", the most threads and the most bytes of shared memory that a block can have */
 GPT2_API const char *gpt2_module_description(gpt2_module *module);
 
 /* Enqueues a kernel of a module: `kernel` is its index in the description.
@@ -213,7 +213,7 @@ GPT2_API int gpt2_communicator_create(gpt2_context *context, GPT2_HOST gpt2_comm
 
 /* Waits for the collectives enqueued so far, then frees the communicator; all ranks call it. If `abandon` is not 0,
  * unfinished collectives, which may wait for a rank that is gone, end without a result: the call returns within a second.
- * Free graphs after such a call. */
+ * Free graphs after a call that abandons. */
 GPT2_API int gpt2_communicator_destroy(gpt2_context *context, gpt2_communicator *communicator, int32_t abandon);
 
 /* The communicator, as JSON:
@@ -234,7 +234,7 @@ GPT2_API int gpt2_communicator_unshare(gpt2_context *context, gpt2_communicator 
 
 /* gpt2_communicator_check gives GPT2_RANK_ERROR if a collective has failed so far; it does not wait. gpt2_collectives_join
  * makes ops enqueued later wait for all collectives enqueued so far; gpt2_collectives_record records an event after these
- * collectives, for gpt2_event_wait. A graph must contain one of these two waits after its last collective. */
+ * collectives, for gpt2_event_wait. A graph must join, or wait for such an event, after its last collective. */
 GPT2_API int gpt2_communicator_check(gpt2_context *context, gpt2_communicator *communicator);
 GPT2_API int gpt2_collectives_join(gpt2_context *context, gpt2_communicator *communicator);
 GPT2_API int gpt2_collectives_record(gpt2_context *context, gpt2_communicator *communicator, gpt2_event *event);
@@ -324,7 +324,7 @@ GPT2_API int gpt2_matmul_forward(gpt2_context *context, void *out, void *pre, co
                                  const void *bias, const void *residual, int32_t N, int32_t C, int32_t O,
                                  int32_t activation);
 
-/* din[n,c] = (dout * weight)[n,c] f[n,c], with the derivative f of the activation before: gelu'(pre), or 2 sqrt(activated).
+/* din[n,c] = (dout * weight)[n,c] f[n,c], with the derivative f of the activation before the layer: gelu'(pre), or 2 sqrt(activated).
  *   din = [N,C], dout [N,O], weight [O,C], pre [N,C] where activation == GPT2_GELU,
  *   activated [N,C] where activation == GPT2_RELU_SQUARED; workspace (N,C,O,0) */
 GPT2_API int gpt2_matmul_backward_input(gpt2_context *context, void *din, const void *dout, const void *weight,
@@ -355,10 +355,10 @@ GPT2_API int gpt2_qk_norm_rotary_forward(gpt2_context *context, void *qkv, float
                                          const void *embedded, int32_t B, int32_t T, int32_t S, int32_t C, int32_t NH,
                                          float eps, float query_factor);
 
-/* Turns the gradient of forward's result (`qkv`, without positions) into its input's, in place; v's only with value_factors.
- * Let y be forward's result and dy its gradient, both rotated back; for q, divide y and multiply dy by query_factor.
- * Then dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL. With value_factors: dvalue_factors (=|+=) the sums of
- * dv * values and of dv * embedded; dembedded = value_factors[1] dv; dv = value_factors[0] dv.
+/* Turns the gradient of forward's result `qkv` into the gradient of forward's input, in place; for v only with value_factors.
+ * Forward ran without positions. Let y be forward's result and dy its gradient, both rotated back; for q, divide y and
+ * multiply dy by query_factor. Then dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL. With value_factors:
+ * dvalue_factors (=|+=) the sums of dv * values and of dv * embedded; dembedded = value_factors[1] dv; dv = value_factors[0] dv.
  *   dqkv (updated) [B,T,3C] first 2C, dvalue_factors (accumulate) [2] with value_factors, dembedded = [B,T,C] with embedded,
  *   qkv [B,T,3C] first 2C, rstd [B,T,2NH] or NULL, rotations [>=T,C/NH], value_factors [2] or NULL,
  *   values [B,T,C] with value_factors, embedded [B,T,C] or NULL where value_factors != NULL; C % (2 * NH) == 0;
@@ -617,7 +617,7 @@ GPT2_API int gpt2_muon_update(gpt2_context *context, void *weight, float *master
 
 /* ---------------------------------------------------------------- generation: text that grows token by token
  *
- * B sequences of at most S tokens. positions[b] is the position of the next tokens of sequence b; the keys and values
+ * B sequences of at most S tokens. positions[b] is the position of sequence b's first new token; the keys and values
  * of all positions before it are in the cache. The position is in device memory, so that one token's ops can be recorded
  * once as a graph, and enqueued before the last token is known. A sequence that does not fit (positions[b] outside
  * [0, S - T]) gets rows of NaN (in gpt2_qk_norm_rotary_forward only for the tokens outside) and leaves its cache unchanged. */

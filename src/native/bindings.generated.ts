@@ -79,12 +79,12 @@ export interface Bindings {
    * From now on, a second signal out of `signals` [count] ends the process with exit code 128 + signal, unless the process
    * ends by itself within `grace` milliseconds. This works even while a kernel blocks the host language. Signals without an
    * installed handler do not count, nor do signals within `apart` milliseconds of the first; handlers are still called. If a
-   * kernel runs on the CPU then, a line on standard error names it. Later calls change nothing.
+   * kernel runs on the CPU at that time, a line on standard error names the kernel. Later calls change nothing.
    */
   endAtSecondSignal(args: { signals: HostMemory; count: Int64; apart: Int32; grace: Int32 }): number;
   /**
-   * Opens a device. On failure *context is still set, so that gpt2_last_error works, and must still be destroyed. It is
-   * NULL only if memory ran out.
+   * Opens a device. On failure *context is still set, so that gpt2_last_error works, and must still be destroyed. *context
+   * is NULL only if memory ran out.
    *   device      index of the GPU; 0 for the CPU
    *   dtype       GPT2_DTYPE; a dtype that the device lacks gives GPT2_UNSUPPORTED
    *   threads     CPU threads, 0 for all cores; ignored on CUDA
@@ -152,8 +152,8 @@ export interface Bindings {
    * The module's kernels as a JSON array, with an object for each kernel:
    *   "signature"   demangled: "add(float*, float const*, int)"; an extern "C" kernel has only a name
    *   "parameters"  an object for each, with its "offset" and "bytes" in the arguments of a launch
-   *   "registers" and "localBytes" (spills and arrays) of a thread; of a block, "sharedBytes" (static shared memory) and
-   *   "threads", the most that it can have; "sharedLimit", the most bytes of shared memory that a block can have
+   *   "registers" and "localBytes" (spills and arrays) of a thread; "sharedBytes" (static shared memory) of a block;
+   *   "threads" and "sharedLimit", the most threads and the most bytes of shared memory that a block can have
    */
   moduleDescription(args: { module: Pointer | null }): string;
   /**
@@ -186,7 +186,7 @@ export interface Bindings {
   /**
    * Waits for the collectives enqueued so far, then frees the communicator; all ranks call it. If `abandon` is not 0,
    * unfinished collectives, which may wait for a rank that is gone, end without a result: the call returns within a second.
-   * Free graphs after such a call.
+   * Free graphs after a call that abandons.
    */
   communicatorDestroy(args: { context: Pointer | null; communicator: Pointer | null; abandon: Int32 }): number;
   /**
@@ -209,7 +209,7 @@ export interface Bindings {
   /**
    * gpt2_communicator_check gives GPT2_RANK_ERROR if a collective has failed so far; it does not wait. gpt2_collectives_join
    * makes ops enqueued later wait for all collectives enqueued so far; gpt2_collectives_record records an event after these
-   * collectives, for gpt2_event_wait. A graph must contain one of these two waits after its last collective.
+   * collectives, for gpt2_event_wait. A graph must join, or wait for such an event, after its last collective.
    */
   communicatorCheck(args: { context: Pointer | null; communicator: Pointer | null }): number;
   collectivesJoin(args: { context: Pointer | null; communicator: Pointer | null }): number;
@@ -261,7 +261,7 @@ export interface Bindings {
    */
   matmulForward(args: { context: Pointer | null; out: Pointer | null; pre: Pointer | null; in: Pointer | null; weight: Pointer | null; bias: Pointer | null; residual: Pointer | null; N: Int32; C: Int32; O: Int32; activation: Int32 }): number;
   /**
-   * din[n,c] = (dout * weight)[n,c] f[n,c], with the derivative f of the activation before: gelu'(pre), or 2 sqrt(activated).
+   * din[n,c] = (dout * weight)[n,c] f[n,c], with the derivative f of the activation before the layer: gelu'(pre), or 2 sqrt(activated).
    *   din = [N,C], dout [N,O], weight [O,C], pre [N,C] where activation == GPT2_GELU,
    *   activated [N,C] where activation == GPT2_RELU_SQUARED; workspace (N,C,O,0)
    */
@@ -286,10 +286,10 @@ export interface Bindings {
    */
   qkNormRotaryForward(args: { context: Pointer | null; qkv: Pointer | null; rstd: Pointer | null; values: Pointer | null; rotations: Pointer | null; positions: Pointer | null; valueFactors: Pointer | null; embedded: Pointer | null; B: Int32; T: Int32; S: Int32; C: Int32; NH: Int32; eps: Float; queryFactor: Float }): number;
   /**
-   * Turns the gradient of forward's result (`qkv`, without positions) into its input's, in place; v's only with value_factors.
-   * Let y be forward's result and dy its gradient, both rotated back; for q, divide y and multiply dy by query_factor.
-   * Then dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL. With value_factors: dvalue_factors (=|+=) the sums of
-   * dv * values and of dv * embedded; dembedded = value_factors[1] dv; dv = value_factors[0] dv.
+   * Turns the gradient of forward's result `qkv` into the gradient of forward's input, in place; for v only with value_factors.
+   * Forward ran without positions. Let y be forward's result and dy its gradient, both rotated back; for q, divide y and
+   * multiply dy by query_factor. Then dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL. With value_factors:
+   * dvalue_factors (=|+=) the sums of dv * values and of dv * embedded; dembedded = value_factors[1] dv; dv = value_factors[0] dv.
    *   dqkv (updated) [B,T,3C] first 2C, dvalue_factors (accumulate) [2] with value_factors, dembedded = [B,T,C] with embedded,
    *   qkv [B,T,3C] first 2C, rstd [B,T,2NH] or NULL, rotations [>=T,C/NH], value_factors [2] or NULL,
    *   values [B,T,C] with value_factors, embedded [B,T,C] or NULL where value_factors != NULL; C % (2 * NH) == 0;

@@ -105,7 +105,7 @@ export const contracts = {
   matmulBackwardInput: {
     name: 'matmulBackwardInput',
     symbol: 'gpt2_matmul_backward_input',
-    formula: "din[n,c] = (dout * weight)[n,c] f[n,c], with the derivative f of the activation before: gelu'(pre), or 2 sqrt(activated)",
+    formula: "din[n,c] = (dout * weight)[n,c] f[n,c], with the derivative f of the activation before the layer: gelu'(pre), or 2 sqrt(activated)",
     tensors: {
       din: { access: '=', type: 'element', shape: ['N', 'C'] },
       dout: { access: 'read', type: 'element', shape: ['N', 'O'] },
@@ -156,7 +156,7 @@ export const contracts = {
   qkNormRotaryBackward: {
     name: 'qkNormRotaryBackward',
     symbol: 'gpt2_qk_norm_rotary_backward',
-    formula: "Turns the gradient of forward's result (`qkv`, without positions) into its input's, in place; v's only with value_factors",
+    formula: "Turns the gradient of forward's result `qkv` into the gradient of forward's input, in place; for v only with value_factors",
     tensors: {
       dqkv: { access: 'updated', type: 'element', shape: ['B', 'T', '3C'], columns: '2C' },
       dvalueFactors: { access: 'accumulate', type: 'fp32', shape: ['2'], isOptional: true, together: 'valueFactors' },
@@ -701,7 +701,7 @@ export function matmulForward(device: Device, args: { out: Tensor; pre: Tensor |
 }
 
 /**
- * din[n,c] = (dout * weight)[n,c] f[n,c], with the derivative f of the activation before: gelu'(pre), or 2 sqrt(activated).
+ * din[n,c] = (dout * weight)[n,c] f[n,c], with the derivative f of the activation before the layer: gelu'(pre), or 2 sqrt(activated).
  *   din = [N,C], dout [N,O], weight [O,C], pre [N,C] where activation == GPT2_GELU,
  *   activated [N,C] where activation == GPT2_RELU_SQUARED; workspace (N,C,O,0)
  */
@@ -734,10 +734,10 @@ export function qkNormRotaryForward(device: Device, args: { qkv: Tensor; rstd: T
 }
 
 /**
- * Turns the gradient of forward's result (`qkv`, without positions) into its input's, in place; v's only with value_factors.
- * Let y be forward's result and dy its gradient, both rotated back; for q, divide y and multiply dy by query_factor.
- * Then dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL. With value_factors: dvalue_factors (=|+=) the sums of
- * dv * values and of dv * embedded; dembedded = value_factors[1] dv; dv = value_factors[0] dv.
+ * Turns the gradient of forward's result `qkv` into the gradient of forward's input, in place; for v only with value_factors.
+ * Forward ran without positions. Let y be forward's result and dy its gradient, both rotated back; for q, divide y and
+ * multiply dy by query_factor. Then dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL. With value_factors:
+ * dvalue_factors (=|+=) the sums of dv * values and of dv * embedded; dembedded = value_factors[1] dv; dv = value_factors[0] dv.
  *   dqkv (updated) [B,T,3C] first 2C, dvalue_factors (accumulate) [2] with value_factors, dembedded = [B,T,C] with embedded,
  *   qkv [B,T,3C] first 2C, rstd [B,T,2NH] or NULL, rotations [>=T,C/NH], value_factors [2] or NULL,
  *   values [B,T,C] with value_factors, embedded [B,T,C] or NULL where value_factors != NULL; C % (2 * NH) == 0;
