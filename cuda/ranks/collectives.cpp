@@ -1,7 +1,7 @@
 // The CUDA library's collectives. They run in the communicator's stream, which has the highest priority: each
 // collective begins after all work in the context's stream (an event), and runs concurrently with work enqueued there
-// later. gpt2_collectives_join makes the context's stream wait for all of them. While a graph is recorded, the same
-// events make the two streams branches of the graph.
+// later. gpt2_collectives_join makes the context's stream wait for all collectives so far. While a graph is recorded,
+// the same events make the two streams branches of the graph.
 #include "../runtime/ops.generated.h"
 #include "communicator.h"
 

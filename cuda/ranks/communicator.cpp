@@ -2,8 +2,8 @@
 //
 // Between the GPUs of one machine, the GPUs' copy engines carry the data (peers.h), which needs only the driver. NCCL
 // carries the data between machines, and where a GPU cannot reach another's memory. NCCL can also use copy engines, but
-// that needs NCCL 2.28 and memory of NCCL's allocator, computes no sums, and took 10 to 30 us longer for 14 to 39 MiB
-// (two H200s, 2.28.9).
+// that needs NCCL 2.28 and memory of NCCL's allocator, computes no sums, and took 10 to 30 us longer than peers.h for
+// 14 to 39 MiB (two H200s, NCCL 2.28.9).
 //
 // Nothing here sets or overrides NCCL's environment variables, which belong to the user (NCCL_NVLS_ENABLE=0 keeps
 // NVLink multicast off).
@@ -49,7 +49,7 @@ static_assert(sizeof(Id) <= GPT2_COMMUNICATOR_ID_SIZE, "an id must hold it");
 constexpr int nccl_milliseconds = 120'000;
 
 // Joins the ranks by NCCL, which waits for other ranks without a timeout, so a separate thread calls NCCL. If a rank
-// does not join, that thread remains; the process is about to end then.
+// does not join, the thread is left waiting; the process is about to end.
 void join_ranks(Context &gpu, gpt2_communicator &communicator, const nccl::Id &id, int rank, int ranks) {
   struct Joined {
     int result;
@@ -95,8 +95,8 @@ nccl::Id send_nccl_id(gpt2_communicator &communicator, Loopback &loopback, const
   return offers[0].id;
 }
 
-// Ends running collectives by ncclCommAbort, in a separate thread: NCCL ends them at once, then waits until their
-// graphs are freed, which the caller can do only afterwards. The process is about to end.
+// Ends running collectives by ncclCommAbort, in a separate thread: NCCL ends the collectives at once, then waits until
+// the caller, after this function has returned, frees their graphs. The process is about to end.
 void abort_in_background(const gpt2_communicator &communicator, int device) {
   std::thread([abort = communicator.library.comm_abort, joined = communicator.joined, device] {
     cudaSetDevice(device);

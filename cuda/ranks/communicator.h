@@ -25,7 +25,7 @@ namespace gpt2 {
 // Throws the error of an NCCL call, unless `result` is success or in progress.
 void check_nccl(const gpt2_communicator &, int result);
 
-// value [1] in device memory = the sum of all ranks' values (collectives.cpp); the context's stream waits for it.
+// value [1] in device memory = the sum of all ranks' values (collectives.cpp); the context's stream waits for the sum.
 void sum_over_ranks(CudaContext &, double *value, gpt2_communicator &);
 
 }  // namespace gpt2

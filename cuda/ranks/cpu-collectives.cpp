@@ -1,7 +1,7 @@
 // The CPU library's communicator and collectives, between processes of one machine over TCP on its loopback
 // (loopback.h), so that training on several ranks can be tested without a GPU. Every rank sends its numbers to rank 0.
 // Rank 0 receives them in the order of ranks, whichever is ready first, and sends back the result. Data moves in
-// chunks, so nothing is allocated.
+// chunks, so no collective allocates memory.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

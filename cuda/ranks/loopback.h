@@ -1,6 +1,6 @@
 // Connects the processes of one machine over TCP on its loopback, as a star with rank 0 at its centre. The CPU
 // library's collectives use the connections; the CUDA library's ranks use them only for setup. Every wait has a
-// timeout, whose error names the rank.
+// timeout, whose error names the rank that did not answer.
 #pragma once
 
 #include <memory>

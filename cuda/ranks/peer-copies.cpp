@@ -60,7 +60,7 @@ void Peers::reduce(cudaStream_t stream, void *values, int64_t count, Number numb
 }
 
 // Sets every signal that this rank waits for, in place of ranks that are gone. Repeats this for one second, because the
-// streams may wait several times; a step takes less. If the streams still wait then, the process can still be ended.
+// streams may wait several times; a step takes less than a second. Returns even if the streams then still wait.
 void Peers::abandon(cudaStream_t first, cudaStream_t second) const {
   loopback_->abandon();
   const std::vector<uint32_t> words(static_cast<size_t>(2 * ranks_), 1);
@@ -81,10 +81,10 @@ void Peers::enqueue(cudaStream_t stream) {
   if (!is_group_) run(stream);
 }
 
-// Sends a signal to every other rank and waits for theirs. A signal is a word in a rank's memory that another rank sets
-// and the rank itself clears. kReady and kDone alternate, and a rank clears its words of one kind before it sends the
+// Sends a signal to every other rank and waits for theirs. A signal is a word in a rank's memory: another rank sets it,
+// the rank itself clears it. kReady and kDone alternate, and a rank clears its words of one kind before it sends the
 // other kind, so no word is set again before it is cleared. A rank sets the word after it copies, but a GPU may reorder
-// incoming remote writes. The wait flushes them if the GPU can; otherwise NVLink keeps their order (choose_ordering).
+// incoming remote writes. The wait flushes the writes if the GPU can; else NVLink keeps their order (choose_ordering).
 void Peers::meet(cudaStream_t stream, Sign sign) {
   std::vector<CUstreamBatchMemOpParams> operations;
   const auto word = [&](char *flags, int rank) {

@@ -109,7 +109,7 @@ void Peers::close() {
   try {
     wait_for_all();
   } catch (const Failure &) {
-    // A rank that is gone maps nothing.
+    // The wait failed because a rank is gone. A rank that is gone maps no memory.
   }
   cudaFree(flags_.local);
   cudaFree(sums_.local);

@@ -30,7 +30,7 @@ class Peers {
   static constexpr int64_t granule = 2 << 20;
 
   // Connects the GPUs; called by all ranks. If some GPU cannot reach another's memory, then at every rank `peers` stays
-  // NULL, the loopback is not moved from, and `why` has the reason: no path between the GPUs, containers that isolate
+  // NULL, `loopback` stays usable, and `why` has the reason: no path between the GPUs, containers that isolate
   // processes, or GPT2_PEER_COPIES=0.
   static void create(const CudaContext &, std::unique_ptr<Peers> &peers, std::unique_ptr<Loopback> &loopback,
                      std::string &why);
@@ -75,10 +75,10 @@ class Peers {
     int64_t count;
     Number number;
   };
-  // The signals of a rank to every other rank. kReady: its memory may be written. kDone: its copies are written.
+  // A rank's signals to every other rank. kReady: the rank's memory may be written. kDone: the rank's copies are done.
   enum Sign { kReady, kDone };
 
-  // Bytes of a rank's row in `sums_`. Biases and gains of norms take 0.5 MB in GPT-2 124M, and 4 MB in GPT-2 1.5B.
+  // Bytes of a rank's row in `sums_`. The gradients of biases and norms take 0.5 MB in GPT-2 124M, 4 MB in 1.5B.
   static constexpr int64_t sum_row_bytes = 8 << 20;
 
   explicit Peers(std::unique_ptr<Loopback> loopback)

@@ -10,14 +10,14 @@ namespace gpt2 {
 struct TensorCoreKernels;  // common/tensor-cores.h
 
 // State through which the blocks of a kernel wait for each other (fp8-quantize-weight.cu), or share out work
-// (sm90/attention.cuh). Floats that are not negative are stored as integers, which keeps their order.
+// (sm90/attention.cuh). Floats that are not negative are stored as integers, which have the same order.
 struct Grid {
   unsigned arrivals;  // blocks that found their largest element, plus blocks that finished
   unsigned largest, largest_of_bias;
   unsigned taken;  // units of work that blocks have taken
 };
 
-// The table of kernels for this GPU, or the table named by GPT2_KERNELS. If none, NULL and the reason in `why`.
+// The table of kernels for this GPU, or the table named by GPT2_KERNELS. Without such a table: NULL, and `why` is set.
 const TensorCoreKernels *choose_kernels(const cudaDeviceProp &gpu, std::string &why);
 const char *name_of(const TensorCoreKernels &);
 
@@ -31,8 +31,8 @@ struct CudaContext : gpt2_context {
   cudaStream_t stream = nullptr;
   const TensorCoreKernels *kernels = nullptr;
   int multiprocessors = 0;
-  // Whether kernels may be launched before the previous one ends (docs/programmatic-launch.md): true if the code that
-  // runs was compiled for compute capability 9.0 or later.
+  // Whether kernels may be launched before the previous kernel ends (docs/programmatic-launch.md): true if the code
+  // that runs was compiled for compute capability 9.0 or later.
   bool overlaps = false;
   // Whether the next kernel must also wait for an event, and so must not be launched early. Every launch resets this.
   mutable bool follows_event = false;

@@ -1,4 +1,4 @@
-// MT19937, and normally distributed numbers equal to PyTorch's, so that initial weights are equal. In both libraries.
+// For both libraries: MT19937, and normally distributed numbers equal to PyTorch's, so that initial weights are equal.
 #include <algorithm>
 #include <cmath>
 #include <new>

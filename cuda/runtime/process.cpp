@@ -74,7 +74,7 @@ int gpt2_end_at_second_signal(const int32_t *signals, int64_t count, int32_t apa
   std::thread(watch, ends[0], std::chrono::milliseconds(apart), std::chrono::milliseconds(grace)).detach();
   for (int64_t i = 0; i < count; i++) {
     struct sigaction action;
-    // Without a handler, the first signal ends the process or is ignored.
+    // Skips a signal without a handler: the first such signal already ends the process, or all are ignored.
     if (sigaction(signals[i], nullptr, &action) != 0 || action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN) continue;
     handlers[signals[i]] = action;
     action.sa_flags |= SA_SIGINFO;

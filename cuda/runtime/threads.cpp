@@ -25,7 +25,7 @@ void pause() {
 #endif
 }
 
-// Keeps this library loaded: koffi unloads libraries at exit, which would unmap the code of waiting threads.
+// Keeps this library loaded: koffi (the FFI) unloads libraries at exit, which would unmap the code of waiting threads.
 void keep_loaded() {
   Dl_info library;
   if (dladdr(reinterpret_cast<void *>(&keep_loaded), &library)) dlopen(library.dli_fname, RTLD_NOW | RTLD_NODELETE);
