@@ -13,14 +13,14 @@ namespace {
 
 using namespace sm80;
 
-// Every part of k is a multiple of this: counted in steps of step_k (block_steps), in elements (block_k).
+// Every part of k begins at a multiple of block_k elements, which are block_steps steps.
 template <bool FP8>
 constexpr int block_steps = Warps<Epilogue::gradient, FP8>::steps_a_block;
 template <bool FP8>
 constexpr int block_k = block_steps<FP8> * step_k * (FP8 ? 2 : 1);
 
-// The number of thread blocks that run at a time: two per SM if shared memory (with 1 KB that CUDA reserves for each
-// block) and registers suffice (registers do not for FP8's 8 warps), else one.
+// The number of thread blocks that run at a time: two per SM if shared memory suffices (CUDA reserves another 1 KB for
+// each block), else one. In FP8 one: two blocks of 8 warps need too many registers.
 template <bool FP8>
 int slots_of(const CudaContext &context) {
   const bool two = !FP8 && context.shared_per_multiprocessor >= 2 * (shared_bytes + 1024);

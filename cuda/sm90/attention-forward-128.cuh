@@ -78,8 +78,8 @@ __global__ void __launch_bounds__(threads, 1)
   const int consumer = warpgroup - 1;
   const uint32_t warp_staging = staging + (consumer * 4 + warp) * (2 * 16 * line_bytes);
   for (int index = 0; tiles.take<MASKED>(arguments, index, unit); index++) {
-    const int tile_first = first_of(unit), line = warp * 16 + lane / 4;  // the thread's rows of 64: line, line + 8
-    // begin, until: the first key of the warpgroup's first and last query. Blocks from `until` on need only causality.
+    const int tile_first = first_of(unit), line = warp * 16 + lane / 4;  // rows of the thread: line, line + 8
+    // begin, until: the first key of the warpgroup's first and last query. From `until` on only causality masks keys.
     const int begin = MASKED ? uniform(tiles.last().of_first[consumer]) : 0;
     const int until = MASKED ? uniform(tiles.last().of_last[consumer]) : 0;
     float result[64] = {};

@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(threads, 1)
   const float scale_log2 = scale * log2e;
   for (int index = 0; tiles.take<MASKED>(arguments, index, unit); index++) {
     const int tile_first = unit.tile * tile_lines, first = tile_first + consumer * strip_lines;
-    const int line = warp * 16 + lane / 4;  // the thread's keys of 64: line, line + 8
+    const int line = warp * 16 + lane / 4;  // the thread's keys in the warpgroup: line, line + 8
     const uint32_t strip = uniform(strips + (strip_at.stage * consumers + consumer) * strip_pair_bytes);
     const Operand k = k_major(strip), v = k_major(strip + strip_bytes);
     float dkey[64] = {}, dvalue[64] = {};
@@ -87,8 +87,8 @@ __global__ void __launch_bounds__(threads, 1)
     // Queries at positions below `all` attend to all keys of this warpgroup, queries from own_end on to none of them.
     const int all = MASKED ? uniform(tiles.last().of_first[consumer]) + 1 : T;
     const int own_end = MASKED ? uniform(tiles.last().of_last[consumer]) + 1 : T;
-    // Adds the terms of the block of queries at `query` to dk and dv. `masks`: some queries do not attend to some keys.
-    // That holds for the first block, where a query may precede a key, and, with a mask, for the last blocks.
+    // Adds the terms of the block of queries at `query` to dk and dv. `masks`: some queries do not attend to some keys,
+    // as in the first block, where a query may precede a key, and, with a mask, in the last blocks.
     const auto take = [&](auto is_first, auto masks, int query) {
       constexpr bool IS_FIRST = decltype(is_first)::value, MASKS = decltype(masks)::value;
       const uint32_t shared = uniform(ring + at.stage * keys_stage_bytes);

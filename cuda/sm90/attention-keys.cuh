@@ -74,8 +74,8 @@ __global__ void __launch_bounds__(threads, 1)
     const int all = MASKED ? uniform(tiles.last().of_first[consumer]) + 1 : T;
     const int own_end = MASKED ? uniform(tiles.last().of_last[consumer]) + 1 : T;
     // Adds the terms of the last QUERIES queries of the block at `query` to dk and dv. `masks`: some of these queries
-    // do not attend to some keys. That holds for the first block, where a query may precede a key, and, with a mask,
-    // for the last blocks.
+    // do not attend to some keys, as in the first block, where a query may precede a key, and, with a mask, in the last
+    // blocks.
     const auto take = [&](auto queries, auto masks, int query) {
       constexpr int QUERIES = decltype(queries)::value, skipped = block_lines - QUERIES;
       const uint32_t shared = layout.ring + at.stage * stage_bytes + skipped * line_bytes;

@@ -2,7 +2,7 @@
 //
 // Two stages of k and two of v take 128 KB of shared memory, which leaves room for three strips (64 lines of q and of
 // dout). A tile has two strips, one for each warpgroup. The third buffer takes the next tile's first strip while both
-// strips of the tile are in use. Blocks of keys go from the diagonal down to key 0.
+// strips of the current tile are in use. Blocks of keys go from the diagonal down to key 0.
 #pragma once
 
 #include "attention-backward.cuh"

@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(threads, 1)
         const int line = (warp - 1) * 32 + lane + i * 96;
         row_lse[i] = line < tile_lines && first + line < T ? lse[unit.statistics + first + line] * log2e : INFINITY;
       }
-      // The producer has done the first wait already. It is repeated for racecheck, which does not see an order by TMA.
+      // The first wait, which the producer has done already, is only for racecheck, which sees no order by TMA.
       barrier_wait(layout.tile_empty + tile_at.stage * 8, tile_at.parity ^ 1);
       barrier_wait(layout.tile_full + tile_at.stage * 8, tile_at.parity);
 #pragma unroll

@@ -13,7 +13,7 @@
 // With FP8 (docs/fp8.md), e_ij = 128 exp(l_ij - z_i) is stored in E5M2, in the memory of bf16 logits: rowwise for din
 // and columnwise for dweight. z_i estimates the log of softmax's denominator, from a matmul with every s-th row of the
 // weight (s = sample_stride). With T_i the target's exponential, a_i = dloss / (T_i + S_i). The target's term is not
-// rounded to FP8: the epilogue of din adds -a_i S_i times the target's row of the weight, and a sorted sum adds the
+// rounded to FP8: the epilogue of din adds -a_i S_i times the target's row of the weight, and add_token_sums() adds the
 // targets' terms to rows of dweight. r_i is computed from the same FP8 values as l_ij.
 #include "../common/tensor-cores.h"
 #include "../cross-entropy.cuh"
@@ -43,8 +43,8 @@ __device__ __forceinline__ void load(float (&values)[16], const e4m3 *source) {
   }
 }
 
-// With FP8 gradients, the sample of the weight's rows from which z is estimated: `count` rows, every `stride`-th (none
-// if 0); their biases; and for each token the index of its target in the sample, or -1.
+// With FP8 gradients, the sample of the weight's rows from which z is estimated: `count` rows, every `stride`-th (a
+// stride of 0: no sample); their biases; and for each token the index of its target in the sample, or -1.
 struct Sample {
   int stride = 0, count = 0;
   int32_t *targets = nullptr;
@@ -197,7 +197,7 @@ Memory memory_of(const CudaContext &context, void *workspace, int N, int C, int 
   if (has_gradient && fp8) {
     const int64_t tokens = columnwise_groups(N) * GPT2_FP8_GROUP;
     memory.rows = {scratch.take<float>(N), scratch.take<float>(N), scratch.take<float>(N)};
-    // The memory of bf16 logits holds two FP8 copies of N rows, but not a columnwise copy with padding.
+    // The memory of bf16 logits has room for two FP8 copies of N rows, but not for padding of the columnwise copy.
     memory.values_columnwise = scratch.take<uint8_t>(tokens > N ? tokens * padded : 0);
     memory.sample.stride = sample_stride(padded);
     memory.sample.count = static_cast<int>(ceil_divide(padded, memory.sample.stride));

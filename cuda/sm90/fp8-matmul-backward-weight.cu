@@ -2,8 +2,8 @@
 // has a scale for each block of 512 k, so a block is summed in separate registers, multiplied by both scales, and added
 // to the tile's sums in fp32. A long k needs this promotion anyway (fp8-matmul.cu).
 //
-// The column sums come from 8 columns of ones after the columns of `in`. With one instruction of 200 columns, an MLP's
-// two gradients took 6.62 ms of d12's step (batch 64, H100); with two, of 192 and 8, which read dout twice, 6.72 ms.
+// The column sums come from 8 columns of ones after the columns of `in`. With an instruction of 200 columns, an MLP's
+// two gradients took 6.62 ms of d12's step (batch 64, H100), with two (192 and 8), which read dout twice, 6.72 ms.
 //
 // For the classifier, dout is in E5M2 without scales, and its column sums are weighted: the first two of the 8 columns
 // hold each row's weight, as the sum of an E4M3 number and 2^-6 times another, scaled like `in`.

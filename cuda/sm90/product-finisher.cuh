@@ -43,7 +43,7 @@ struct Interleaved {
   static constexpr bool has_bytes = reads_fp8 || reads_derivative || (E == Epilogue::gelu && stores_fp8);
   static constexpr bool stores_several = E == Epilogue::gelu || stores_fp8;
   // The number of buffers of 64 columns; the two more of each FP8 result are not counted. A bf16 result uses the extra
-  // input's buffer. Without an extra input a single result has a buffer for each 64 columns, each of several has two.
+  // input's buffer. Without an extra input, a single result has a buffer for each 64 columns; several have two each.
   static constexpr int buffers = E == Epilogue::gelu          ? (stores_fp8 ? 2 : 4)
                                  : reads_extra || !stores_fp8 ? interleaved_tile_n / 64
                                                               : 0;
@@ -124,7 +124,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
     if constexpr (is_fp8<Element>) asm volatile("" : "+r"(value));
   }
 
-  // Loads 64 columns of the extra input into buffer i. The last store from it, if any, was issued some time ago.
+  // Loads 64 columns of the extra input into buffer i. The last store from the buffer was issued some time ago, if any.
   __device__ __forceinline__ void load_extra(typename Arguments::Matrix of, int row, int column, int i) const {
     if (threadIdx.x % 32 != 0) return;
     if constexpr (!Shape::stores_fp8) wait_stores_read<0>();

@@ -80,8 +80,8 @@ struct Multiplier {
       if constexpr (s == 0) hold(finished);
       finisher.template finish<s>(finished);
       if constexpr (reads_extra) {
-        // A buffer holds four slices of 16 columns. Its next input is loaded at least two slices after its last use:
-        // the store of its results or, if other buffers take the results, the last read of its input.
+        // A buffer holds four slices of 16 columns. The next input is loaded at least two slices after the buffer's
+        // last use: the store of its results or, if other buffers take the results, the last read of its earlier input.
         if constexpr (s == 1) finisher.load_extra(finisher.matrix(), finisher.row0, finisher.n0, 2);
         if constexpr (s == 6) finisher.load_extra(unit.matrix(), row0(), n0(), 0);
         if constexpr (s == 10) finisher.load_extra(unit.matrix(), row0(), n0(), 1);

@@ -45,7 +45,7 @@ struct Residual {
       const int row = row0 + half * 8 + static_cast<int>(threadIdx.x % 32) / 4;
       int from = row;
       if constexpr (CHOSEN) {
-        // A target outside of [0, columns) reads row 0, which changes nothing: its factor is 0 (for -1) or NaN.
+        // For a target outside of [0, columns) any row will do, because the factor is then 0 (for -1) or NaN.
         const int target = row < M ? outputs.targets[row] : 0;
         from = target >= 0 && target < outputs.columns ? target : 0;
       }
@@ -152,7 +152,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
       ring.release(previous);
 
       if constexpr (E == Epilogue::gradient) {
-        // Two columns: with WEIGHS each row's factor is the sum of two bf16, and each column sums rows times one of the two.
+        // With WEIGHS a row's factor is the sum of two bf16 numbers, and each has a column of `sums`.
         const float of_rows[2] = {WEIGHS ? sums[0] + sums[1] : sums[0], WEIGHS ? sums[2] + sums[3] : sums[2]};
         store_gradient<TILE_N>(arguments, outputs, unit, row0, result, of_rows);
       } else {

@@ -74,7 +74,7 @@ __device__ __forceinline__ uint32_t matrices_at(uint32_t buffer, int j, uint32_t
   return buffer + row * 128 + ((chunk ^ (row & 7)) << 4);
 }
 
-// The length of a line of the weights [2,weights_line(K)] for weighted sums of a. A weight is the sum of its two bf16.
+// The line length of the weights [2,weights_line(K)] for sums of a. A weight is the sum of two bf16, one in each line.
 __host__ __device__ constexpr int64_t weights_line(int64_t K) { return (K + 7) / 8 * 8; }
 
 // The eight lines after b in a stage. `weights`: two lines of weights and six of zeros, for weighted sums of a. `ones`:
@@ -202,10 +202,10 @@ struct ProductRing {
     }
   }
 
-  // A step of consumer 0 or 1: issues result (=|+=) a times the first 2 COUNT columns of b (and of what the stage holds after b),
+  // A step of consumer 0 or 1: issues result (=|+=) a times the first 2 COUNT columns of b (then of the lines after b),
   // waits until the previous step's multiplications are complete, and releases the previous step's stage. EAGER waits
   // before issuing, which frees the stage sooner; otherwise the wait comes afterwards, which leaves the tensor cores no
-  // gap. With SUMS, adds to `sums` a times the stage's weights, or times the 1s at address `ones` if it has none.
+  // gap. With SUMS, adds to `sums` a times the stage's weights, or without weights times the 1s at address `ones`.
   template <bool EAGER = false, bool SUMS = false, int COUNT>
   __device__ __forceinline__ void multiply(float (&result)[COUNT], int consumer, RingPosition<stages> &at,
                                            uint32_t &previous, bool adds, float (*sums)[4] = nullptr,
