@@ -1,5 +1,5 @@
 // AdamW (Loshchilov and Hutter 2019) over an array of parameters, and the rounding of master weights to bf16.
-// Memory-bound: moves 28 bytes per parameter with bf16 gradients and weights (these 2 each; m, v and master 8 each).
+// Memory-bound: moves 28 bytes per parameter in bf16 (gradient and weight 2 each; m, v and master 8 each).
 #include "common/device.cuh"
 #include "runtime/checks.h"
 #include "runtime/ops.generated.h"

@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(threads)
       score[u] = turn + u * groups + group < count ? product * scale : -INFINITY;
       top = fmaxf(top, score[u]);
     }
-    // If the group has had no position so far, both maxima are -inf, and their difference is NaN.
+    // If the group has had no position so far, both maxima are -inf, and their difference would be NaN.
     const float shrink = top == -INFINITY ? 1.0f : expf(maximum - top);
     maximum = top;
     sum *= shrink;

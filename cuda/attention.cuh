@@ -50,7 +50,7 @@ struct AttentionSizes {
 
   // Elements from one position's qkv to the next position's; q, k and v are C elements apart.
   __host__ __device__ int64_t stride() const { return 3 * static_cast<int64_t>(C); }
-  // The offset of head `head` of sequence b at position 0: of q in qkv [B,T,3C], and of the head in a [B,T,C] tensor.
+  // Offsets of sequence b's head `head` at position 0: qkv_at of its q in qkv [B,T,3C], out_at in a [B,T,C] tensor.
   __device__ int64_t qkv_at(int b, int head) const { return b * static_cast<int64_t>(T) * stride() + head * HS; }
   __device__ int64_t out_at(int b, int head) const { return b * static_cast<int64_t>(T) * C + head * HS; }
 };

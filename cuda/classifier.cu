@@ -32,10 +32,10 @@ __global__ void __launch_bounds__(threads)
     return cap > 0 ? softcapped(logit, cap) : Softcapped{logit, 1};
   };
   const bool exists = target >= 0 && target < vocabulary && !is_not_finite(in_scale[row]);
-  // If the target is -1, subtracting infinity makes every exponential, the loss and the gradient 0.
+  // Replaces the target's logit. Infinity (for a target of -1) makes every exponential, the loss and the gradient 0.
   const float missing = target == -1 ? INFINITY : NAN;
   const Softcapped wanted = exists ? limited(target) : Softcapped{missing, 1};
-  // exp(value - target's logit - above), at most exp(77); 0 for the target's column and for padding. NaN stays NaN.
+  // exp(value - target's logit - above), at most exp(77); 0 for target and padding. NaN stays NaN. `above`: see Fp8Row.
   const auto exponential = [&](int column, float value, float above) {
     const float difference = value - wanted.value - above;
     return column == target || column >= vocabulary ? 0 : expf(difference > 77 ? 77 : difference);

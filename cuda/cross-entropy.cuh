@@ -10,8 +10,8 @@ void capped_cross_entropy(const CudaContext &, float *losses, void *dlogits, con
                           int N, int V, int Vp, float dloss, float softcap);
 
 // A row's results in gpt2_classifier with gradients in FP8 (formulas: cpu/classifier.cpp). The row's gradient is
-// `scale` times the exponentials, but `of_target` at the target. `saturated` is 1 if the exponentials' sum is over
-// E5M2's largest number, else 0.
+// `scale` times the exponentials, except at the target, where it is `of_target`. `saturated` is 1 if the exponentials'
+// sum is over E5M2's largest number, else 0.
 struct Fp8Row {
   float loss, scale, of_target, saturated;
 

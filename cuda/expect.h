@@ -34,7 +34,7 @@ struct Free {
   void operator()(void *memory) const { cudaFree(memory); }
 };
 
-// Ends the program because a value of the test case is none that a parameter of the function can have. _Exit skips leak reports.
+// Ends the program because a parameter of the function cannot take a value of the test case. _Exit skips leak reports.
 template <class... Values>
 [[noreturn]] void refuse(const char *format, Values... values) {
   fprintf(stderr, format, values...);

@@ -1,11 +1,11 @@
 // A weight in FP8 and its transposed copy, in one kernel. The scale depends on all elements, so the blocks first find
 // the largest element, wait for each other, and then quantise. The block that finishes last takes the largest norms of
-// rows and columns. Each warp keeps the last tile that it read in registers; on 132 SMs these tiles hold a whole weight
+// rows and columns. Each warp keeps in registers the tile that it read last. On 132 SMs these tiles hold a whole weight
 // of up to 2.7 million elements, which is then read only once.
 //
 // Blocks that wait for each other must all be on SMs. The grid has one block per SM although two fit, so that a second
 // context may run the kernel at the same time, or another stream may fill half of the GPU. The previous kernel of the
-// stream never waits for this one, and the next kernel is launched only after all blocks of this one have started
+// stream never waits for this kernel, and the next kernel is launched only after all blocks of this kernel have started
 // (docs/programmatic-launch.md).
 //
 // Squares of E4M3 values are multiples of 2^-18. So their sums are integers in this unit, which atomics may add in any
@@ -225,7 +225,7 @@ __global__ void __launch_bounds__(threads, 2)
   __syncthreads();
   const float scale = fp8_scale(largest_of_all), inverse = inverse_of(scale);
 
-  // Tiles go in reverse order: the last is still in registers, and the tiles just before it are still in L2.
+  // Tiles are quantised in reverse order: the tile read last is still in registers, the tiles read just before in L2.
   for (tile -= stride; tile >= 0; tile -= stride) {
     quantize(values, transposed, sums, square, inverse, C, O);
     if (tile >= stride) square.read(weight, tile - stride, C, O);

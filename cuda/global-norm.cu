@@ -13,7 +13,7 @@ constexpr int threads = 256;
 constexpr int blocks = 1024;
 
 // partial[block] = the block's sum of squares of values [count]. With SUMS, values is [parts,count]: the rows are added
-// in fp32, in order, and the sums replace the first row. The norm belongs to the stored values: a sum is rounded before
+// in fp32, in order, and the sums replace the first row. The norm is of the stored values: each sum is rounded before
 // it is squared. With SUMS, count is a multiple of the elements in 16 bytes.
 template <bool SUMS, class T>
 __global__ void __launch_bounds__(threads) square_sum_kernel(double *partial, T *values, int64_t count, int parts) {

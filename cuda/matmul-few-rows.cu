@@ -1,7 +1,7 @@
 // The forward matmul for few rows (one token for each of a few sequences). Reading the weight takes most of the time. A
 // warp, or several warps for a long row, holds a row of the weight in registers and multiplies it with every input row.
 // A single input row can be layernormed first; every block repeats the norm. Warps prefetch their rows of the weight
-// before the kernel waits for the previous one, so that memory stays busy from one op of a token to the next.
+// before the kernel waits for the previous kernel, so that memory stays busy from one op of a token to the next.
 #include <algorithm>
 
 #include "matmul.cuh"

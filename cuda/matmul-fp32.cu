@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(threads)
   Loader<T, A_K_MAJOR> loader_a{a, arguments.lda, m0, arguments.M, arguments.K, arguments.vectors, {}};
   Loader<T, B_K_MAJOR> loader_b{b, arguments.ldb, n0, arguments.N, arguments.K, arguments.vectors, {}};
 
-  // 64 results per thread. Exact: rows thread_m + 0..3 and + 64..67, columns likewise. tf32: fragments of 16 x 8.
+  // 64 results per thread. Exact fp32: rows thread_m and columns thread_n, + 0..3 and + 64..67. tf32: 16 x 8 fragments.
   float result[16][4] = {};
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int thread_m = threadIdx.x / 16 * 4, thread_n = threadIdx.x % 16 * 4;

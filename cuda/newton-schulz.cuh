@@ -8,8 +8,8 @@ namespace gpt2 {
 // The bytes of scratch that gpt2_normalize_matrices needs (muon.cu).
 int64_t normalize_matrices_scratch(int M);
 
-// out and in [M,R,K], scratch [2,R,R]. launch(epilogue, product, outputs) computes one matmul. Its operands have the
-// layouts of forward for Epilogue::bias, and of backward_input for Epilogue::combination.
+// out and in [M,R,K], scratch [2,R,R]. launch(epilogue, product, outputs) computes one matmul, with the operand layouts
+// of a linear layer's forward for Epilogue::bias, and of its backward to the input for Epilogue::combination.
 template <class T, class Launch>
 void newton_schulz_by_products(T *out, const T *in, int M, int R, int K, float a, float b, float c, T *scratch,
                                Launch launch) {

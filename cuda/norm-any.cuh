@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-// Partial sums of dweight and dbias: a block takes 32 columns and every gridDim.y-th group of rows.
+// Partial sums of dweight and dbias: a block takes 32 columns and every gridDim.y-th group of 8 rows.
 template <bool CENTERED, class T>
 __global__ void __launch_bounds__(threads) parameters_any_kernel(float *partial, const T *dout, const T *in,
                                                                  const float *mean, const float *rstd, int N, int C) {

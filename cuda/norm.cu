@@ -96,8 +96,8 @@ __global__ void __launch_bounds__(threads)
 // Bytes of shared memory that hold ROWS rows of dout, in and dresidual for each warp.
 template <int PACKS, int ROWS>
 constexpr int backward_shared_bytes = warps * ROWS * 3 * PACKS * 32 * 16;
-// Bytes of shared memory of a block on GPUs from compute capability 8.0 on: the least and the most. Kernels that no GPU
-// would launch are not compiled.
+// The smallest and the largest limit of a block's shared memory, in bytes, among GPUs of compute capability 8.0 and
+// later. Kernels that no GPU would launch are not compiled.
 constexpr int least_shared_limit = 99 << 10, largest_shared_limit = 227 << 10;
 
 // Two blocks share an SM where the lanes' sums of dweight and dbias leave enough registers. cp.async loads rows into

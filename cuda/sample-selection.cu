@@ -13,8 +13,8 @@ __device__ __forceinline__ Sum share_of(float top_p, Sum total) {
   return max(static_cast<Sum>(ceil(static_cast<double>(top_p) * static_cast<double>(total))), Sum{1});
 }
 
-// The state of the search before a step. A step finds one byte of a cut's weight: 4 steps for top-k, if used, then 4
-// for top-p. Called by a whole warp.
+// The state of the search before a step. A step finds one byte of the least weight that is kept: 4 steps for top-k, if
+// used, then 4 for top-p. Called by a whole warp.
 __device__ Search search_at(const Memory &memory, const Choice &choice, int step, int chunks) {
   if (step % levels > 0) return advanced(memory.searches[step - 1], memory.histograms[step - 1]);
   if (step == 0 && choice.cuts_count()) return {0, 0, 0, static_cast<Sum>(choice.top_k), true};
@@ -28,8 +28,8 @@ __device__ Search search_at(const Memory &memory, const Choice &choice, int step
   return {0, 0, 0, share_of(choice.top_p, total), false};
 }
 
-// Adds each participating lane's weight to its digit's sum. The weights of lanes with one digit are summed first,
-// because atomics on one address are serialized; in 16-bit halves, because __reduce_add_sync adds 32-bit integers.
+// Adds each participating lane's weight to its digit's sum. Lanes with the same digit sum their weights first, because
+// atomics on one address are serialized. They sum halves of 16 bits, so that __reduce_add_sync's 32 bits suffice.
 __device__ __forceinline__ void add_by_digit(Histogram &sums, int digit, uint32_t weight, bool takes_part) {
   const unsigned active = __ballot_sync(0xffffffffu, takes_part);
   if (!takes_part) return;
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-// Stores, after the last step, each chunk's sum of the weights above the cut, and its number of weights equal to it.
+// Stores, after the last step, each chunk's sum of weights over the cut's weight, and number of weights equal to it.
 __global__ void __launch_bounds__(threads) kept_kernel(Scratches scratch, const int32_t *positions, Choice choice) {
   __shared__ uint32_t cut_weight;
   int b, c;

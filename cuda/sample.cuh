@@ -124,7 +124,7 @@ __device__ inline Search advanced(Search search, const Histogram &histogram) {
   }
   const Sum count_to = search.count + sum_up_to_lane(count), weight_to = search.weight + sum_up_to_lane(weight);
   const unsigned reached = __ballot_sync(0xffffffffu, (search.is_count ? count_to : weight_to) >= search.target);
-  // The first lane that reaches the target, or else the last lane, because the sum over all lanes reaches it.
+  // The first lane that reaches the target. At the latest the last lane does: its sum is the sum over all lanes.
   const int lane_of_it = reached ? __ffs(static_cast<int>(reached)) - 1 : 31;
   search.count = count_to - count;
   search.weight = weight_to - weight;

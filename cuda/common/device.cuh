@@ -173,7 +173,7 @@ __device__ __forceinline__ void wait_for_previous_kernel() {
 }
 
 // Allows the next kernel to start now. Called before wait_for_previous_kernel(), so that the next kernel may prefetch
-// while this one still waits (docs/programmatic-launch.md).
+// while this kernel still waits (docs/programmatic-launch.md).
 __device__ __forceinline__ void release_next_kernel() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

@@ -7,7 +7,7 @@
 namespace gpt2 {
 
 GPT2_ANYWHERE inline void end_of_step(float *step, double norm, float targets, float max_norm) {
-  // Exactly 1 if no target is -1, so multiplying by the factor changes no bit.
+  // Exactly 1 if no target is -1: multiplying by the factor then changes no bit.
   const float factor = targets / step[GPT2_STEP_TARGETS];
   norm *= factor;
   step[GPT2_STEP_LOSS] *= factor;

@@ -21,7 +21,7 @@ __device__ __forceinline__ float fp8_norm(float squares, int C, float scale) {
   return scale * fmaf(1.0625f, sqrtf(squares), 0x1p-10f * sqrtf(static_cast<float>(C)));
 }
 
-// Whether a row with this scale holds infinity or NaN. A matmul of its saturated FP8 values may not show this.
+// Whether a row with this scale holds infinity or NaN. A matmul of the row's saturated values may not show this.
 __device__ __forceinline__ bool is_not_finite(float scale) { return scale >= 0x1p120f; }
 
 // 1 / scale, exactly: a scale is a power of two.
@@ -55,9 +55,9 @@ __device__ __forceinline__ float unpack_e5m2(uint16_t pair) {
 
 __device__ __forceinline__ float to_float(__nv_fp8_e4m3 value) { return static_cast<float>(value); }
 
-// GELU, and its derivative in one byte (gpt2.h). Adding 2^15 to the derivative puts the byte plus 128 into bits 8 to 15
-// of `bits`, 255 for NaN. With s = (1 + tanh) / 2 and u' = gelu_scale + 3 gelu_cubic x^2, gelu(x) = x s and gelu'(x) =
-// s + gelu(x) (1 - s) 2 u'.
+// GELU, and its derivative in one byte (gpt2.h). `bits` is the float 2^15 + 200 gelu'(x) + 28.5: its bits 8 to 15 are
+// the byte plus 128, or 255 for NaN. With s = (1 + tanh) / 2 and u' = gelu_scale + 3 gelu_cubic x^2, gelu(x) = x s and
+// gelu'(x) = s + gelu(x) (1 - s) 2 u'.
 struct GeluAndDerivative {
   float value;
   uint32_t bits;

@@ -65,7 +65,7 @@ void matmul_backward_weight(const CudaContext &, const Product &, void *dweight,
 decltype(sm80::matmul_backward_weight_scratch) matmul_backward_weight_scratch, fp8_matmul_backward_weight_scratch;
 decltype(sm80::attention_forward) attention_forward;
 decltype(sm80::attention_backward) attention_backward;
-// gpt2_classifier fused: no separate pass over the logits. C and Vp are multiples of 8; dbias only with dweight.
+// gpt2_classifier without a separate pass over the logits. C and Vp are multiples of 8; dbias only with dweight.
 void classifier(const CudaContext &, const Classifier &, void *scratch);
 int64_t classifier_scratch(const CudaContext &, int N, int C, int Vp, bool has_gradient, bool fp8);
 // The classifier's FP8 matmuls, with operand a in E5M2. classifier_backward_input computes din, and adds to each row
