@@ -42,7 +42,7 @@ struct Interleaved {
   // Whether the extra input, or GELU's second result (its derivative), has one byte an element.
   static constexpr bool has_bytes = reads_fp8 || reads_derivative || (E == Epilogue::gelu && stores_fp8);
   static constexpr bool stores_several = E == Epilogue::gelu || stores_fp8;
-  // The number of buffers of 64 columns; the two more of each FP8 result are not counted. A bf16 result uses the extra
+  // The number of buffers of 64 columns, without the two more that each FP8 result has. A bf16 result uses the extra
   // input's buffer. Without an extra input, a single result has a buffer for each 64 columns; several have two each.
   static constexpr int buffers = E == Epilogue::gelu          ? (stores_fp8 ? 2 : 4)
                                  : reads_extra || !stores_fp8 ? interleaved_tile_n / 64
