@@ -145,12 +145,6 @@ export class Ranks {
     return (await this.allGather(value))[0]!;
   }
 
-  /** The sum of all ranks' values, added in the order of ranks. */
-  async sum(value: number): Promise<number> {
-    // Values are sent as text, because JSON has no NaN.
-    return (await this.allGather(String(value))).reduce((sum, each) => sum + Number(each), 0);
-  }
-
   async barrier(): Promise<void> {
     await this.allGather(null);
   }
