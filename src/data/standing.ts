@@ -58,7 +58,7 @@ export const standsInTheWay = (folder: string, what: string): Gpt2Error =>
 
 /**
  * Puts a data set in a folder: removes the files of the replaced one, dataset.json first, and temporary files of killed processes;
- * then calls `putShards`; then writes tokenizer.json, unless the tokenizer is built in, and last dataset.json, which completes it.
+ * then calls `putShards`; then writes tokenizer.json, unless the tokenizer is built in, and last dataset.json: the data set is complete.
  * @throws Gpt2Error if the folder cannot be written, or has a tokenizer.json that belongs to no data set
  */
 export function replaceDataset(
@@ -89,7 +89,7 @@ export function replaceDataset(
 export const writingTo = <R>(folder: string, work: () => R): R =>
   explained(`cannot write to ${folder}`, `name another folder${onCommandLine(' with --out')}`, work);
 
-/** Whether shards and tokenizer exist, with the hashes in dataset.json, which also records the tokenizer's loss if it may have one. */
+/** Whether shards and tokenizer exist with the hashes in dataset.json. A tokenizer that may lose characters needs a recorded loss. */
 export function isWhole(folder: string, dataset: Dataset): boolean {
   const tokenizer = attempt(() => readDatasetTokenizer(folder, dataset));
   if (tokenizer instanceof Gpt2Error || (tokenizer.encodeAll && tokenizer.lost === undefined)) return false;

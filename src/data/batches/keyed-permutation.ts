@@ -2,7 +2,7 @@
 // (Black and Rogaway 2002). Memory holds only the keys. An element takes some 100 ns, for any size of the permutation.
 import type { MersenneTwister } from './mersenne-twister.ts';
 
-/** Rounds of the network. With two, neighbours are related; four pass tests of randomness on 16.8 million elements; eight are safe. */
+/** Rounds: twice the four that pass tests of randomness on 16.8 million elements. Two leave results of neighbouring indices related. */
 const rounds = 8;
 
 /** A permutation of 0, 1, … count - 1, for counts up to 2^52. Keys are drawn from `generator`. */

@@ -44,9 +44,9 @@ const mostEpochs = 1_000_000;
 export const startPosition: Position = { epoch: 0, shard: 0, sample: 0 };
 
 /**
- * The order of samples, which have batch x sequence x ranks tokens. Without `shuffle` it is file order. With `shuffle` it is
- * llm.c's: each pass permutes the shards, starting from the previous pass's order; each opened shard draws a permutation of its
- * samples. All draws come from one generator, seeded with seed + rank.
+ * The order of samples, which have batch x sequence x ranks tokens. Without `shuffle`, samples are read in file order. With
+ * `shuffle`, in llm.c's order: each pass permutes the shards, starting from the previous pass's order; each opened shard draws a
+ * permutation of its samples. All draws come from one generator, seeded with seed + rank.
  */
 export function sampleOrder(sizes: OrderSizes) {
   const { shardTokens, batch, sequence, rank, ranks } = sizes;
@@ -65,7 +65,7 @@ export function sampleOrder(sizes: OrderSizes) {
     },
     holds: ({ epoch, shard, sample }: Position): boolean =>
       epoch <= mostEpochs && shard < samples.length && sample < draw(epoch, shard).samplesOfShard.length,
-    /** This rank's position that corresponds to rank 0's `position`. They differ, because each rank shuffles the shards differently. */
+    /** This rank's position after as many samples as rank 0 has read at `position`. Each rank shuffles the shards differently. */
     whenRootIsAt(position: Position): Position {
       if (rank === 0) return position;
       const { epoch, shard, sample } = position;
@@ -79,7 +79,7 @@ export function sampleOrder(sizes: OrderSizes) {
   };
 }
 
-/** Returns a function that draws all permutations up to a shard of a pass; from the first pass on if the last call went further. */
+/** Returns a function that draws all permutations up to a shard of a pass. It starts again from pass 0 if the last call went further. */
 function drawing({ seed, shuffle, shardTokens }: OrderSizes, samples: readonly number[], rank: number) {
   let generator: MersenneTwister;
   let shards: Int32Array;

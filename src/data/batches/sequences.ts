@@ -24,7 +24,7 @@ export function openSequences({ shards: paths, sequence, tokens, vocabularySize 
     /** Reads `rows` of the selected sequences, from index `first` on. @throws ChangedShardError if a shard has changed since opened */
     read: (first: number, rows: number): Batch =>
       batchOfRows(rows, sequence, (row) => {
-        // BigInt, because the product can exceed the integers that a double holds.
+        // BigInt, because the numerator may exceed 2^53, up to which a double holds every integer.
         let index = Number((BigInt(first + row) * BigInt(all)) / BigInt(count));
         let shard = 0;
         while (index >= counts[shard]!) index -= counts[shard++]!;

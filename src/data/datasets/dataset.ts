@@ -1,5 +1,5 @@
-// Declares the two interfaces of data sets. A DatasetSource fits in memory, and prepare.ts makes its shards. A Corpus does not fit,
-// and has a separate command with a `prepare` that works file by file. datasets.ts lists all data sets; each has one file here.
+// Declares the two interfaces of data sets. A DatasetSource fits in memory, and prepare.ts makes its shards. A Corpus does not fit in
+// memory: its method `prepare` makes the shards file by file. datasets.ts lists all data sets; each has one file in this folder.
 import { join } from 'node:path';
 import type { NumberType } from '../../base/checks/given.ts';
 import type { Prepared } from '../standing.ts';
@@ -18,7 +18,7 @@ export interface DatasetSource {
   readonly description: string;
   /** The beginning of shard names: "tiny_shakespeare" gives tiny_shakespeare_train.bin. */
   readonly prefix: string;
-  /** The values of `source` in dataset.json without --from: a data set in the folder with another value is of another text. */
+  /** Values that `source` in dataset.json has without --from. A folder whose dataset.json has another value holds another text. */
   readonly sources: readonly string[];
   /** Path of the source file in the folder that GPT2_DATASETS names. */
   readonly local?: string;
@@ -26,7 +26,7 @@ export interface DatasetSource {
   readonly isOfPackage?: true;
   /** Reads the documents of the source, in order, and names the source for dataset.json. */
   documents(options: SourceOptions): Promise<{ source: string; documents: readonly string[] }>;
-  /** The tokens for validation: the first tokens of the text, or the last documents, as a share of all (0 to 1). */
+  /** The validation set: a number of tokens at the start of the text, or the last documents, as a share of all documents (0 to 1). */
   readonly validation: { readonly firstTokens: number } | { readonly lastDocumentsShare: number };
 }
 
@@ -42,7 +42,7 @@ export interface Corpus {
   readonly local?: string;
   /** The default of --shard-tokens. */
   readonly shardTokens: number;
-  /** Flags of this corpus' command besides those of CorpusOptions. A flag without a type takes text. */
+  /** Flags that prepro takes for this corpus in addition to the flags of all corpora. A flag without a type takes text. */
   readonly flags?: readonly { usage: string; help: string; type?: NumberType; default?: string }[];
   prepare(options: CorpusOptions): Promise<Prepared>;
 }

@@ -25,7 +25,7 @@ export interface FetchOptions {
 export interface DownloadOptions extends FetchOptions {
   /** Milliseconds to wait before the second attempt; the wait doubles before each further attempt. Default 1000. */
   readonly pauseMilliseconds?: number;
-  /** The download fails after so many milliseconds without an answer. Default: it is tried again after 60 s without an answer. */
+  /** Milliseconds without an answer after which the download fails. Default: after 60 s without an answer, another attempt. */
   readonly connectMilliseconds?: number;
   /** The sha256 that the file must have, in hex. Default: the checksum that the server sends, if any. */
   readonly sha256?: string;
@@ -170,7 +170,7 @@ const anyOf = (...signals: readonly (AbortSignal | undefined)[]): AbortSignal =>
 const ask = (url: string | URL, { headers, ...rest }: Request & RequestInit): Promise<Response> =>
   fetch(url, { headers: { 'accept-encoding': 'identity', ...headers }, ...rest });
 
-/** Requests the bytes from `have` on; if the file has changed, the server sends all of it. Undefined if it sends another range. */
+/** Requests the bytes from `have` on, or the whole file if it has changed. Undefined if the server sends another range. */
 async function askForRest(
   url: string,
   known: Facts,
@@ -222,7 +222,7 @@ function tagOf(headers: Headers): string | undefined {
   return (etag?.startsWith('"') ? etag : headers.get('last-modified')) ?? undefined;
 }
 
-/** Opens <path>.part to resume it or, with `facts`, empties it for a new file. <path>.part.json never has the facts of other bytes. */
+/** Opens <path>.part to resume or, with `facts`, empties it for a new file. <path>.part.json never describes another file's bytes. */
 function openPart(path: string, facts?: Facts): Promise<FileHandle> {
   const part = `${path}.part`;
   if (facts) {
@@ -262,7 +262,7 @@ function finish(url: string, path: string, { size, hash }: Omit<Facts, 'tag'>, n
   rmSync(`${part}.json`, { force: true });
 }
 
-/** The hash in an ETag: a file's sha256 or, for a small file on Hugging Face, its hash in git. Other ETags may be anything. */
+/** The hash in an ETag: a file's sha256 or, for a small file on Hugging Face, its hash in git. Undefined if the ETag has neither. */
 function hashIn(headers: Headers, isOfHub: boolean): Hash | undefined {
   const tag = headers.get('x-linked-etag') ?? headers.get('etag') ?? '';
   const [, weak, value] = /^(W\/)?"?([0-9a-f]{40}|[0-9a-f]{64})"?$/.exec(tag) ?? [];

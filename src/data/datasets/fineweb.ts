@@ -104,7 +104,7 @@ async function downloadShards(version: Version, options: Download): Promise<Prep
     work?.remove();
     return made;
   } catch (error) {
-    // Keep downloaded shards; the work folder marks the data set as unfinished.
+    // Remove the work folder, which marks the data set as unfinished, only if `out` holds nothing else, such as downloaded shards.
     if (readdirSync(out).length === 1) work?.abandon();
     throw error;
   }

@@ -21,7 +21,7 @@ const lineSchema = z.object({
 });
 
 /**
- * Writes the file of questions to the folder `out` (default data/hellaswag). Its name is that of the published file, with .bin.
+ * Writes the file of questions to the folder `out` (default data/hellaswag): hellaswag_val.bin for the published hellaswag_val.jsonl.
  * @param from the published file; default: hellaswag/hellaswag_val.jsonl in the folder GPT2_DATASETS
  * @throws Gpt2Error if `from` does not exist, a line is not a question, or the file cannot be written
  */

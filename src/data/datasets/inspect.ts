@@ -40,7 +40,7 @@ export function inspectShard(path: string, { at = 0, count = 64 }: { at?: number
   };
 }
 
-/** Up to three words of a data set's validation text, as a prompt: the data set's tokenizer has ids for all its characters. */
+/** Up to three words of a data set's validation text, usable as a prompt: the data set's tokenizer has ids for their characters. */
 export function firstWords(folder: string): string {
   using shard = openShard(findShards(folder, 'val')[0]!);
   const text = textOf([...shard.read(0, Math.min(200, shard.tokens))], readDatasetTokenizer(folder));

@@ -27,7 +27,7 @@ const shardSchema = z.object({
   tokens: z.int().nonnegative(),
   sha256: z.string(),
 });
-/** Unknown fields are errors: if the field name sha256 is damaged, dataset.json must not pass as an older one without checksum. */
+/** Unknown fields are errors: if the field name sha256 is damaged, dataset.json must not pass for an older file without checksums. */
 const datasetSchema = z.strictObject({
   source: z.string(),
   tokenizer: z.string(),
@@ -84,7 +84,7 @@ export function readDatasetTokenizer(folder: string, dataset = readDataset(folde
   const refusal = (what: string) =>
     gpt2Error`${join(folder, datasetFile)} names the tokenizer ${quote(name)} of ${vocabularySize} ids, ${what}; restore the file, or run prepro again`;
   if (wanted === undefined) {
-    // The recorded vocabulary may be larger than the tokenizer's, as a model's may, but must not be another built-in tokenizer's.
+    // A recorded vocabulary may be larger than the tokenizer's, as a model's may, unless `tokenizerOf` finds another tokenizer by its size.
     const builtIn = builtInNamed(name);
     if (builtIn && (tokenizerOf(dataset) ?? builtIn) === builtIn) return builtIn;
     throw refusal(

@@ -9,7 +9,7 @@ const version = 1;
 const headerBytes = 1024;
 /** The first word of a question. It marks the start, so the tokens of questions must not include this id. */
 const startMark = 65535;
-/** A question's words (uint16) before its context's tokens: start mark, bytes, index, label, number of completions, context length. */
+/** Number of words (uint16) before a context's tokens: start mark, bytes, index, label, number of completions, length of the context. */
 const fixedWords = 6;
 /** Limits of a file and of a question, because the format stores a question's index and size as uint16. */
 const mostQuestions = 65535;

@@ -53,12 +53,12 @@ export function openShard(path: string) {
       },
       /**
        * Reads `count` tokens from `start` on into memory that the next read reuses. Reads still succeed after another file has taken
-       * this file's name, or after this file was touched or overwritten with the same bytes.
+       * this file's name and, once `checkTokens` has hashed this file, after it was touched or overwritten with the same bytes.
        * @throws ChangedShardError if the file's content has changed since it was opened
        */
       read,
       /**
-       * Checks the tokens of the whole shard. `checkHash` is called first, and may refuse the shard by its sha256.
+       * Checks the tokens of the whole shard. `checkHash` may refuse the sha256, before a token outside the vocabulary is reported.
        * @param see called with all tokens of the shard, about a million at a time
        * @throws Gpt2Error naming the first token outside the vocabulary
        */

@@ -55,7 +55,7 @@ export function assemble(paths: readonly string[], folder: string, division: Ass
   }
 }
 
-/** The rule for a block whose content decides: if its hash fraction is under `below`, the first `kept` (0 to 1) of it is validation. */
+/** The rule for blocks of role `split`: if a block's fraction is under `below`, its first tokens, a share of `kept`, are validation. */
 interface Decision {
   readonly below: number;
   readonly kept: number;
@@ -63,7 +63,7 @@ interface Decision {
 
 type Counts = ReturnType<typeof count>;
 
-/** `Decision.below`: the requested share of validation or, if no block's fraction is under it, just over the least fraction. */
+/** `Decision.below`: `share`, the requested share of validation, or just over the least fraction if no fraction is under `share`. */
 function boundary(paths: readonly string[], share: number): number {
   let least = 1;
   for (const path of paths) {
@@ -85,8 +85,8 @@ function decide(paths: readonly string[], division: Assembly): Decision & Counts
 }
 
 /**
- * `Decision.kept`. Of many different blocks, hashes choose about the requested share, and `kept` is 1. Of few blocks, or many equal
- * ones, hashes may choose far more. Then only the first tokens of each chosen block are validation: equal texts have equal roles.
+ * `Decision.kept`. Among many different blocks, hashes choose about the requested share, and `kept` is 1. Among few or equal blocks,
+ * hashes may choose over twice that share. Then only the start of each chosen block is for validation: equal blocks are divided alike.
  */
 function keptShare({ train, val }: Record<Role, number>, share: number): number {
   const total = train + val;
@@ -100,7 +100,7 @@ function count(paths: readonly string[], division: Assembly, decision: Decision)
   const content = { train: 0, val: 0 };
   let documents = 0;
   let empty = 0;
-  /** Whether content decides the role of all blocks. */
+  /** Whether every block has the role `split`, so that only hashes decide. */
   let isSplit = true;
   const losses: Loss[] = [];
   const divide = dividerOf(division, decision);
@@ -136,8 +136,8 @@ function check({ tokens, isSplit }: Counts, { validation }: Division): void {
 }
 
 /**
- * Returns a function that divides a part's tokens between train and val; the parts must be passed in order. It adds an end of text
- * where a document begins, and where the role changes: there, texts meet in a shard that are not neighbours in the source.
+ * Returns a function that divides a part's tokens between train and val; the parts must be passed in order. The function adds an end
+ * of text where a document begins, and where the role changes, because texts then meet in a shard that are apart in the source.
  */
 function dividerOf({ validation, shardTokens, endOfText }: Assembly, { below, kept }: Decision) {
   const boundary = Uint16Array.from(endOfText === undefined ? [] : [endOfText]);

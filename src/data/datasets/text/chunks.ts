@@ -11,8 +11,8 @@ const chunkBytes = 4 << 20;
 const longestLine = 64 << 20;
 
 /**
- * Finds a cut in `bytes`, which begin with a document or a block, and after which the file continues; undefined if more bytes are
- * needed. `closes`: whether a document ends at `end`.
+ * Finds a place, `end`, at which to cut `bytes`; undefined if more bytes are needed. A document or block begins where `bytes` begin,
+ * and the file continues after `bytes`. `closes`: whether a document ends at `end`.
  */
 type FindCut = (bytes: Buffer) => { readonly end: number; readonly closes: boolean } | undefined;
 
@@ -103,7 +103,7 @@ const afterLastLine: FindCut = (bytes) => {
   return end > 0 ? { end, closes: true } : undefined;
 };
 
-/** Cuts after the last separator. If more than half of the bytes follow it, cuts after the last whole block among these bytes. */
+/** Cuts after the last separator. If the separator ends in the first half of the bytes, cuts after the last whole block. */
 const afterLastDocument =
   (separator: string | undefined, atLines: boolean): FindCut =>
   (bytes) => {

@@ -53,5 +53,5 @@ export interface Chunk {
   readonly pieces: readonly Piece[];
 }
 
-/** The maximum length of a separator in bytes, so that a separator across two reads is found. */
+/** Most bytes of a separator: far below a chunk's 4 MiB, because chunks.ts never cuts in the last bytes, which may begin a separator. */
 export const longestSeparator = 1024;

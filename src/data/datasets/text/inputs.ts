@@ -26,7 +26,7 @@ export interface Selection {
 }
 
 /**
- * The input files at some paths. A file stands for itself; a folder for its selected text files whose names begin with no dot.
+ * The input files at some paths. A folder stands for its selected text files; files and folders whose names begin with a dot are left out.
  * @throws Gpt2Error if a path is missing, a file is named twice, or a folder has no text file
  * @example const inputs = findInputs(['books'], { include: ['*.txt'] });
  */

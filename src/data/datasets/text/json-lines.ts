@@ -39,7 +39,7 @@ export async function* elementsAsLines(parts: AsyncIterable<Uint8Array>, path: s
 }
 
 /**
- * The only field with text, the same in every line; "text" if each line is a JSON text instead of an object. Undefined if a line
+ * The only field with text, the same in every line; "text" if each line is a JSON string instead of an object. Undefined if a line
  * has several fields with text or none, if the field differs between lines, or if a line is not JSON.
  */
 export function onlyTextField(lines: readonly string[]): string | undefined {

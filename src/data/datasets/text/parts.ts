@@ -9,14 +9,14 @@ import type { Loss } from '../../../tokenizer/loss.ts';
 import { chooseCut } from '../../../tokenizer/safe-cuts.ts';
 import type { Chunk, Encoding, FileRole } from './format.ts';
 
-// Version of the encoding. Every key includes it, and so does the hash of a data set's input in dataset.json.
+// Version of the encoding. It is in every part's key (`keyOf`), and so in the hash over all keys that dataset.json records.
 const version = 3;
 // Version of the part files. It names V8's version, because an earlier V8 cannot read values that a later one serialized.
 const format = `5 ${process.versions.v8}`;
 const hashBytes = 32;
 
 const leastBlock = 16 << 10;
-/** Size in bytes from which a stretch of a document is cut into blocks. */
+/** A document, or the rest of a document after a block, is cut if it has at least this many bytes. */
 export const largestBlock = 32 << 10;
 
 /**

@@ -95,7 +95,7 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
     const { shards, documents, loss } = assemble(parts, work.path, { ...division, endOfText, lossy, notice });
     const facts = { source: sourceOf(inputs), ...tokenizerRecord(tokenizer, loss), documents };
     const dataset: Dataset = { ...facts, made: { ...made, input }, shards };
-    // Until dataset.json is written, train rejects the folder. After a kill, only the shards are remade.
+    // Until dataset.json is written, train rejects the folder. After a kill here, prepro makes the shards again from the parts.
     replaceDataset(out, standing.replaced, tokenizer, () => {
       for (const { file } of shards) writingTo(out, () => renameSync(join(work.path, file), join(out, file)));
       return dataset;

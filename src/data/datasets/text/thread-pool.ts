@@ -77,14 +77,14 @@ export function threadPool(workerData: Task, most: number) {
   };
   return {
     ...{ spare, characters },
-    /** Sends a chunk to a thread, once one has room. `onDone` is called when the chunk is encoded. @throws Gpt2Error of any chunk so far */
+    /** Sends a chunk to a thread with room. Calls `onDone` when the chunk is encoded. @throws Gpt2Error if an earlier chunk failed */
     async run(order: Order, onDone: () => void): Promise<void> {
       let thread = free();
       for (; !thread; thread = free()) await answer();
       thread.waiting.push(onDone);
       thread.worker.postMessage(order, [order.chunk.bytes.buffer]);
     },
-    /** Waits until all chunks are encoded. @throws Gpt2Error */
+    /** Waits until all chunks are encoded. @throws Gpt2Error if a chunk cannot be encoded */
     async finish(): Promise<void> {
       while (threads.some(({ waiting }) => waiting.length > 0)) await answer();
       if (fault) throw fault;
