@@ -104,7 +104,7 @@ export class BackgroundWriter {
     });
   }
 
-  /** Repeats the last `write`, after a disk error, from the copies that it made in memory. */
+  /** Repeats the last `write`, after a disk error, from the copies that this `write` made in memory. */
   async again(): Promise<SaveResult> {
     return this.#ask(this.#request!);
   }

@@ -145,7 +145,7 @@ export function readBatches({ path, manifest }: ReturnType<typeof readCapture>):
   );
 }
 
-/** sha256 over gradients in the order of the device's memory: on one code path the same bits give the same hash. */
+/** sha256 over gradients in the order of the device's memory. A replay on another code path rounds differently and gets another hash. */
 export function gradientsHash({ matrices, vectors }: ParameterArena): string {
   const hash = createHash('sha256');
   const most = 1 << 24;

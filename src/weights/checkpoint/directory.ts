@@ -139,7 +139,7 @@ export function verifySizes(path: string): FoundCheckpoint {
   return { path, manifest };
 }
 
-/** Refuses sizes of a model that are impossible, or over the weights file, before memory is allocated for them. @throws Gpt2Error */
+/** Refuses a model whose sizes are impossible, or too large for the weights file, before memory is allocated. @throws Gpt2Error */
 export function checkModelSize(path: string, { model, files }: Pick<Manifest, 'model' | 'files'>): void {
   explained(`${path} describes an impossible model`, undefined, () => checkConfig(model));
   const bytes = files.find(({ name }) => name === weightsFile)?.bytes ?? 0;

@@ -1,5 +1,5 @@
-// Removes checkpoints of a run that --keep does not keep. A damaged checkpoint counts as the oldest, so that it takes
-// the place of no valid one.
+// Removes checkpoints of a run that --keep does not keep. A damaged checkpoint counts as the oldest, so that no valid
+// checkpoint is removed in its place.
 import { renameSync, rmSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { attempt, explained, Gpt2Error } from '../../base/errors.ts';
@@ -41,7 +41,7 @@ export function removeCheckpoints(folder: string): void {
 /** The latest time that a Date can hold, in milliseconds; a manifest may contain any time. */
 const lastTime = 8.64e15;
 
-/** The time for a new checkpoint: now, but later than any in the folder, for pruning by time after the clock was set back. */
+/** The time for a new checkpoint's manifest, by which pruning orders: now or, after the clock was set back, 1 ms after the newest. */
 export function timeToWrite(folder: string): string {
   const newest = Math.max(...listCheckpoints(folder).map((path) => timeIn(manifestOf(path))), 0);
   return new Date(Math.min(Math.max(Date.now(), newest + 1), lastTime)).toISOString();

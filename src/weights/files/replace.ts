@@ -24,7 +24,7 @@ export function unfinishedPath(folder: string, name: string, ending: 'tmp' | 'ol
   }
 }
 
-/** Time since a folder's last change in which a running process counts as its writer; limited because process ids are reused. */
+/** Time after a folder's last change in which the process in its name counts as its writer: later, another process may have the id. */
 const writingMilliseconds = 3600_000;
 
 /**
@@ -61,7 +61,7 @@ const isOfFiles = (error: unknown): boolean =>
 
 /**
  * Gives a finished folder its final name. A rename cannot replace a folder that has files, so an older checkpoint with the name
- * is set aside first, and put back if the rename fails. If it cannot be removed afterwards, `clearLeftovers` reports it.
+ * is set aside first, and put back if the rename fails. If the older checkpoint cannot be removed later, `clearLeftovers` reports it.
  */
 function putInPlace(temporary: string, folder: string, name: string): void {
   const path = join(folder, name);
@@ -113,7 +113,7 @@ function clear(folder: string, entry: string): void {
   else rmSync(path, { recursive: true, force: true });
 }
 
-/** Whether another process is writing a folder. This process never is, because it writes and clears in turn. */
+/** Whether the process `writer` is writing a folder. This process is not: it never clears a folder while it writes. */
 export function isWriting(writer: number, path: string): boolean {
   if (writer === process.pid) return false;
   try {

@@ -5,7 +5,7 @@ import { quote } from '../../base/errors.ts';
 import { decodeUtf8, parseJson } from '../../base/files/strict-text.ts';
 import { elementCount } from '../../native/element-types.ts';
 
-/** Limit of a header: the largest that train writes, for the moments of 1,000 layers, has 2.4 MB. Parsing 8 MB takes 120 MB. */
+/** Limit of a header: the largest that train writes, for the moments of 1,000 layers, has 2.4 MB. Parsing 8 MB takes 120 MB of memory. */
 export const largestHeaderBytes = 8_000_000;
 /** Bytes per element, for the element types that can be read; types of one byte are for masks only. */
 export const elementBytes: Readonly<Record<string, number>> = { F32: 4, F16: 2, BF16: 2, U8: 1, BOOL: 1 };

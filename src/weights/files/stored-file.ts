@@ -29,7 +29,7 @@ export class StoredFile {
   }
 }
 
-/** Adds disposal to the reader that `make` returns: it closes `file`, which is also closed if `make` throws. */
+/** Makes the reader that `make` returns disposable: disposing the reader closes `file`. If `make` throws, `file` is closed at once. */
 export function readerOf<F extends Disposable, R>(file: F, make: (file: F) => R): R & Disposable {
   try {
     return { ...make(file), [Symbol.dispose]: () => file[Symbol.dispose]() };

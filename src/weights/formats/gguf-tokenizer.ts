@@ -33,7 +33,7 @@ const schema = z.object({
 /**
  * Tokens and types for each row of the embedding, and merges.
  * @param ofModel the tokenizer stored with the model; if undefined, a built-in one is chosen by the vocabulary's size, if one fits
- * @throws Gpt2Error if GGUF cannot hold it
+ * @throws Gpt2Error if GGUF cannot hold the tokenizer
  */
 export function ggufTokenizer(config: ModelConfig, ofModel: Tokenizer | undefined) {
   const tokenizer = ofModel ?? tokenizerOf(config);

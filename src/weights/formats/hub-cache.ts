@@ -1,5 +1,5 @@
 // The cache of models from the Hugging Face hub: gpt2.ts/models in the user's cache folder. A repository's folder has one folder
-// per commit, and for each revision that was used a file with the commit that it named.
+// per commit, and for each revision that was used a file with the commit that the revision named.
 import { closeSync, existsSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';

@@ -59,7 +59,7 @@ const configSchema = z.preprocess(
   }),
 );
 
-/** Further fields that change logits of transformers (5.18), with the values for GPT-2. No other field of a GPT-2 does. */
+/** Further fields that change a GPT-2's logits in transformers 5.18, with the values that this program supports; no others do. */
 const valuesOf = (config: Config): Readonly<Record<string, readonly unknown[]>> => ({
   activation_function: ['gelu_new', 'gelu_pytorch_tanh'],
   layer_norm_epsilon: [1e-5],
@@ -70,7 +70,7 @@ const valuesOf = (config: Config): Readonly<Record<string, readonly unknown[]>> 
   ...Object.fromEntries(otherNames.map(([other, name]) => [other, [config[name]]])),
 });
 
-/** Fields of other models: code stored with the weights, other weights, other attention. A GPT-2 lacks them, or has them empty. */
+/** Fields of other models (code stored with the weights, other weights, other attention): in a GPT-2, they are missing or empty. */
 const foreign = [
   ...['auto_map', 'transformers_weights', 'quantization_config', 'fusion_config', 'per_layer_config', 'pruned_heads'],
   ...['sliding_window', 'attention_chunk_size', 'layer_types', 'rope_parameters', 'rope_scaling', 'rope_theta'],

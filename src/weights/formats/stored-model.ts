@@ -14,7 +14,7 @@ export interface StoredModel extends Disposable {
 }
 
 export interface ModelFormat {
-  /** Text for --help and messages: how to name such a model for --model; absent if `open` only refuses. */
+  /** Text for --help and messages: how to name such a model for --model; absent for a format that is written but not read. */
   readonly named?: string;
   /** The line of --format in --help. */
   readonly description: string;
