@@ -71,7 +71,7 @@ export class Channel {
     });
   }
 
-  /** Ends this side, but reads until the peer closes: an end with unread data would reset the connection, and the peer lose messages. */
+  /** Ends this side, but reads until the peer closes: unread data would reset the connection, and the peer would lose messages. */
   close(): void {
     if (this.#socket.destroyed) return;
     this.#socket.end();

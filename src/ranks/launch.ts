@@ -16,7 +16,7 @@ const keptCharacters = 1400;
 
 /**
  * Runs `count` ranks until they end. Rank 0 uses this process's standard streams.
- * @param signal its abort sends every rank a process signal, which `signal.reason`, an exit code such as 130 for SIGINT, selects
+ * @param signal aborting it sends a process signal to every rank: SIGINT if `signal.reason` is the exit code 130, for example
  * @throws ExitError if rank 0 ended with an error, which it has printed; otherwise Gpt2Error with the rank that failed and the reason
  */
 export async function launchRanks(count: number, signal?: AbortSignal): Promise<void> {
@@ -27,7 +27,7 @@ export async function launchRanks(count: number, signal?: AbortSignal): Promise<
     for (const { child } of ranks) child.kill(signalOf(signal?.reason) ?? 'SIGTERM');
   };
   signal?.addEventListener('abort', pass, { once: true });
-  // A second signal ends this process at once. Its exit signals the ranks again, which ends a rank that hangs in a kernel.
+  // A second process signal ends this process at once. `pass` then signals the ranks again, which ends a rank that hangs in a kernel.
   process.once('exit', pass);
   /** The first rank that failed; the others end because of it. */
   let failed: number | undefined;
@@ -55,7 +55,7 @@ export async function launchRanks(count: number, signal?: AbortSignal): Promise<
 interface End {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
-  /** The last characters of the rank's standard error; empty for rank 0, which writes to this process's. */
+  /** The last characters of the rank's standard error; empty for rank 0, which shares this process's standard error. */
   readonly stderr: string;
 }
 
@@ -85,8 +85,8 @@ function start(rank: number, count: number, { port, token }: { port: string; tok
 }
 
 /**
- * Makes this rank save and stop when the process that launched it ends.
- * @throws Gpt2Error if that process has already ended
+ * Makes this rank save and stop when the launching process ends.
+ * @throws Gpt2Error if the launching process has already ended
  */
 export function stopWithLauncher(): void {
   if (process.env.GPT2_LAUNCHED !== '1') return;

@@ -36,7 +36,7 @@ export function livenessOf(ranks: Iterable<number>, silenceSeconds: number) {
       other.step = step;
       other.since = other.heard;
     },
-    /** Begins a step. From the first step on, a rank that is silent or lags for too long fails the job. */
+    /** Begins a step. Until `rest`, a rank that is silent or lags for more than `silenceSeconds` fails the job. */
     begin(step: number): void {
       liveness.step = step;
       if (patience === idlePatience) for (const other of others.values()) other.since = performance.now();

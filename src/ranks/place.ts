@@ -19,7 +19,7 @@ export interface Place {
   /** Rank among the ranks of this machine. */
   readonly localRank: number;
   readonly localRanks: number;
-  /** Index of the GPU that the rank uses: `localRank`, or 0 if CUDA_VISIBLE_DEVICES shows only one. */
+  /** Index of the GPU that the rank uses: `localRank`, or 0 if CUDA_VISIBLE_DEVICES shows only one GPU. */
   readonly gpu: number;
   /** Address and port on which rank 0 listens. */
   readonly host: string;
@@ -47,7 +47,7 @@ export function checkPlace(place: Place): void {
   checkValue('rank', number(0, place.ranks - 1), place.rank);
 }
 
-/** Names of a launcher's environment variables, and values of others that it sets; `placeFromEnvironment` adds defaults. */
+/** Names of the variables that a launcher sets for a rank, and values that it sets for the job; `placeFromEnvironment` adds defaults. */
 interface Launcher {
   readonly names: { rank: string; ranks: string; localRank: string; localRanks: string };
   /** A name by which the launcher identifies the job; undefined if it sets none. */
@@ -133,7 +133,7 @@ function openMpi(environment: Environment): Launcher | undefined {
   };
 }
 
-/** CPU threads of this rank: `threads` or, if that is 0 (all cores), the machine's cores divided by the number of its ranks. */
+/** CPU threads of this rank: `threads` or, if `threads` is 0 (all cores), the machine's cores divided by the ranks on the machine. */
 export const threadsOf = (threads: number, place: Place | undefined): number =>
   threads || !place ? threads : Math.max(1, Math.floor(availableParallelism() / place.localRanks));
 

@@ -28,7 +28,7 @@ interface Blame {
   readonly isEffect: boolean;
 }
 
-/** Blames a rank for an error, which may be an effect: when a rank ends, others' collectives fail, and on GPUs reads of its memory. */
+/** Blames a rank for an error. When a rank ends, other ranks' collectives and reads of its GPU memory fail: `isEffect` is then true. */
 function blameFor(error: unknown, rank: number): Blame {
   if (!(error instanceof Gpt2Error)) return { rank, deed: `: a defect of gpt2.ts: ${error}`, isEffect: false };
   const native = [error, error.cause].find((each) => each instanceof NativeError);
@@ -172,7 +172,7 @@ export class Ranks {
     return `rank ${rank}${this.hosts[rank] === undefined ? '' : ` on ${this.hosts[rank]}`}`;
   }
 
-  /** Ends the job because the facts of a rank differ from rank 0's. Every rank finds the same first difference. */
+  /** Ends the job because a value, such as an option, differs between a rank and rank 0. Every rank finds the same first difference. */
   disagreement(rank: number, difference: string): RankError {
     return this.#end(`${this.name(rank)} disagrees: ${difference}`);
   }
@@ -244,7 +244,7 @@ export class Ranks {
     this.#accuse({ rank, deed: ` is gone: ${reason}`, isEffect: false });
   }
 
-  /** Ends the job with the first known cause. After an effect, rank 0 waits a second for a rank to report the cause. */
+  /** Ends the job with the first known cause. If `blame` is only an effect, rank 0 waits a second for a rank to report the cause. */
   #accuse(blame: Blame): void {
     if (!this.isRoot || !blame.isEffect) this.#decide(blame);
     else if (!this.#hasEffect) globalThis.setTimeout(() => this.#decide(blame), causeMilliseconds);

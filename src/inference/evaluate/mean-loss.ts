@@ -1,5 +1,5 @@
-// The losses of a model: their mean over batches of tokens, of each token of a text, of each sequence of a set. Nothing here changes
-// the state that training keeps between steps.
+// Computes a model's losses: the mean over batches, the loss of each token of a text, the loss of each sequence of a set. No function
+// here changes the state that training keeps between steps.
 import { checkArguments, checkGiven, whole } from '../../base/checks/given.ts';
 import { gpt2Error, InterruptedError, ShapeError } from '../../base/errors.ts';
 import { writeBatch } from '../../data/batches/batch.ts';
@@ -126,7 +126,7 @@ export interface SequenceLosses {
   readonly losses: Float64Array;
 }
 
-/** The values of all ranks. `value`: null if this rank was stopped before it had one. @throws InterruptedError on every rank if one is null */
+/** The values of all ranks; `value` is null if this rank was stopped. @throws InterruptedError on every rank if a rank was stopped */
 export async function gather<V>(ranks: Ranks | undefined, value: V | null): Promise<V[]> {
   const all = ranks ? await ranks.allGather(value) : [value];
   if (all.every((each) => each !== null)) return all;

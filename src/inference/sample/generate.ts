@@ -188,8 +188,8 @@ function* read(text: Text, chosen: Int32Array, stopAt: number | undefined): Gene
 }
 
 /**
- * Processes the end of a text from the start of the window, and chooses the next token. A new text may take the whole window. A text
- * that has filled the window keeps only its last half window, so that further tokens fit.
+ * Fills a text's window anew with the end of the text, and chooses the next token. A new text may fill the whole window. A text that
+ * has filled the window before keeps only as many tokens as fill half of the window, so that further tokens fit.
  */
 function openWindow(cache: KeyValueCache, text: Text, choice: Choice): void {
   const { model, window } = cache;
