@@ -69,7 +69,7 @@ export const isOfProgram = (name: string, value: unknown): boolean => isPart(nam
 export const partsIn = (configuration: object): string[] =>
   Object.entries(configuration).flatMap(([name, value]) => (isOfProgram(name, value) ? [name] : []));
 
-/** Whether the option has no effect because a program passes a schedule or optimizer. @param parts names of the parts it passes */
+/** Whether the option has no effect because a program passes a schedule or optimizer. @param parts names of the passed parts */
 function isReplaced(name: string, parts: readonly string[]): boolean {
   const { without, onlyWith } = rowNamed(name) ?? {};
   const replacing = parts.filter((part) => part === 'schedule' || part === 'optimizer');
@@ -145,9 +145,9 @@ export const shortValue = (field: string, value: unknown): unknown =>
 type Mismatch = { readonly field: string; readonly run: unknown; readonly reference: unknown };
 
 /**
- * The fields in which a run's configuration differs from a reference's. Fields of validation are ignored (`unlike` in report/measured.ts). So is the preset
- * name of a new model, because its sizes are separate fields; a path to trained weights is compared. An option that is newer than the
- * reference, such as the optimizer, counts in the reference as its default.
+ * The fields in which a run's configuration differs from a reference's. Ignored are fields of validation (report/measured.ts compares
+ * the validated tokens) and the preset name of a new model, whose sizes are separate fields; a path to trained weights is compared. An
+ * option that is newer than the reference, such as the optimizer, counts in the reference as its default.
  */
 export function mismatches(
   configuration: Configuration,

@@ -70,7 +70,7 @@ export function readOptions(values: Record<string, unknown>, source: string): Tr
 
 /**
  * Reads the options from a file, or from a folder's config.json. The file may have been edited after a run wrote it.
- * @param parts options that the calling program replaces by objects (`programParts`, such as schedule); the file must record the same
+ * @param parts names (`programParts`, such as schedule) of the objects that the calling program passes, as the file must record
  * @throws Gpt2Error if the file is no JSON object, or records other parts; UsageError as `readOptions`
  */
 export function readOptionsFile(

@@ -29,7 +29,7 @@ interface Recipe {
   /** The smallest step, in tokens, for which our measurements confirmed the rates. */
   readonly leastStepTokens: number;
   readonly steps: number;
-  /** AdamW's epsilon. With `epsIsForSums`, for gradients summed over a step's tokens: divided here by the number of tokens. */
+  /** AdamW's epsilon. With `epsIsForSums`, for the origin's gradient sums: `recipeChoices` divides it by a step's tokens, for means. */
   readonly eps: number;
   readonly epsIsForSums?: true;
 }
@@ -103,7 +103,7 @@ export function recipeChoices(name: RecipeName, asked: TrainOptions): RecipeChoi
   const add = (values: Partial<TrainOptions>, origin: string) => {
     for (const [name, value] of Object.entries(values)) all.push({ name: name as OptionName, value, origin } as never);
   };
-  // Repeat the model of `asked`: if the recipe named another model, `withGiven` below would drop the recipe's heads.
+  // The recipe repeats the model of `asked`. If the recipe named another model, `withGiven` below would drop the recipe's heads.
   add({ model: asked.model ?? 'd12' }, asIs);
   const { valueEmbeddings = 0, ...others } = recipe.parts;
   add(others, asIs);
@@ -124,7 +124,7 @@ export function recipeChoices(name: RecipeName, asked: TrainOptions): RecipeChoi
   const ofBatch = Math.sqrt(totalBatch / nearest);
   const ofWidth = Math.sqrt(originWidth / channels);
   for (const [name, rate] of Object.entries(rates)) {
-    // Muon's rate does not depend on the number of channels, because Muon's update is as large in every direction at any width.
+    // Muon's rate does not depend on the number of channels, because its orthogonal updates have the same singular values at any width.
     const factor = ofBatch * (name === 'muonLearningRate' ? 1 : ofWidth);
     const rules = [
       ...(ofBatch === 1 ? [] : [`sqrt(${totalBatch} / ${nearest} tokens a step), untested`]),
@@ -177,5 +177,5 @@ function refuseBroken(name: RecipeName, asked: TrainOptions): void {
   }
 }
 
-/** Removes the digits that binary arithmetic adds to a product of decimal fractions. */
+/** Removes the digits that binary arithmetic adds when decimal fractions are multiplied. */
 const round = (value: number): number => Number(value.toPrecision(6));

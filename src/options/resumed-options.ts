@@ -15,9 +15,9 @@ export function runToResume({ resume, overwrite, out }: TrainOptions): string | 
 }
 
 /**
- * Merges options: the values of `asked` replace the values of `before`. Some options of `before` are dropped and so take their
- * defaults: final rate and decay if the schedule changes; a default warmup if steps are set; a constant schedule if the final rate is
- * set below 1; an option if its alternative (`insteadOf`) is set; sizes if the model changes. A hub model keeps its recorded commit.
+ * Merges options: values of `asked` replace values of `before`. Some of `before` are dropped, so that defaults apply: final rate and
+ * decay if the schedule changes; a default warmup if steps are set, because it depends on steps; a constant schedule if the final rate
+ * is set below 1; an option if its alternative (`insteadOf`) is set; sizes if the model changes. A hub model keeps its recorded commit.
  */
 export function withGiven(before: TrainOptions, asked: TrainOptions): TrainOptions {
   const { schedule, finalLearningRateFraction: final } = asked;

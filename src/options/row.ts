@@ -19,7 +19,7 @@ export interface Facts {
   /** The number of channels of a new model; infinite for a model that starts from weights. */
   readonly channels: number;
   readonly startsFromWeights: boolean;
-  /** Whether the model's sizes and parts are known: false until the weights given by --model are opened. */
+  /** Whether the model's sizes and parts are known: false until the weights that --model names are opened. */
   readonly isModelKnown: boolean;
   readonly asked: Readonly<Record<string, unknown>>;
 }

@@ -11,8 +11,8 @@ import { type OptionName, spell, type TrainOptions } from './table.ts';
 export type Sources = ReturnType<typeof resolveSources>;
 
 /**
- * @returns the merged options, and by the text of a source, such as "--preset shakespeare-laptop", the options that it added. `preset`
- * and `recipe` hold only options that no source of higher precedence sets; a recipe's choices name the origins of their values.
+ * @returns `options`, the merged options; `added`: for each source, named as in "--preset shakespeare-laptop", the options that the
+ * source added; `preset`, `recipe`: the name and the options that each added, in a recipe with the origin of each value.
  * @throws UsageError for a wrong option; as `readOptionsFile`, and as `recipeChoices`
  */
 export function resolveSources(asked: TrainOptions) {

@@ -7,9 +7,9 @@ import { modelRows } from './model-rows.ts';
 import { type Facts, type OptionRow, real, whole } from './row.ts';
 
 /**
- * Learning rates of new models by number of channels, each up to and including `channels`. Measured with the default schedule for 384
- * channels (batch 4 x 64) and 768 (batch 4 x 1024), on four texts, over 300 and 2000 steps: the loss is at most 1% over the best of a
- * grid of rates, except for 768 channels after 27 epochs (benchmarks/defaults.md). The rates of other rows are extrapolated.
+ * Learning rates of new models by number of channels, each up to and including `channels`. Measured for 384 (batch 4 x 64) and 768
+ * channels (batch 4 x 1024), on four texts, over 300 and 2000 steps: the loss with all defaults is at most 1.0% over the best of a grid
+ * of settings, except for 768 channels after 27 epochs (benchmarks/defaults.md). The rates of other rows are extrapolated.
  */
 const newModelRates = [
   { channels: 128, rate: 2e-3 },
@@ -20,7 +20,7 @@ const newModelRates = [
 ] as const;
 const newModelRate = (channels: number): number => newModelRates.find((row) => channels <= row.channels)!.rate;
 
-/** Weight decay of new models, as in nanoGPT. It changes the loss after 300 and 2000 steps by at most 2.5% (benchmarks/defaults.md). */
+/** Weight decay of new models, as in nanoGPT. Without decay, losses are at most 2.5% lower or higher (benchmarks/defaults.md). */
 const newModelDecay = 0.1;
 const defaultDecay = ({ startsFromWeights }: Facts) => (startsFromWeights ? 0 : newModelDecay);
 
@@ -41,7 +41,7 @@ const defaultSchedule = ({ startsFromWeights, asked }: Facts) =>
 /** Columns that the options of AdamW (`ofAdamw`) and of Muon (`ofMuon`) share. */
 const ofAdamw = { optional: true, without: 'optimizer' } as const;
 const ofMuon = { optional: true, onlyWith: { option: 'optimizer', values: ['muon'] } } as const;
-/** The row of an option whose default and range AdamW's file has. */
+/** The row of an option whose default and range optimizer/adamw.ts defines. */
 const adamw = (name: keyof typeof adamwDefaults, usage: string, help: string) => ({
   ...{ usage, type: adamwRanges[name], help, default: adamwDefaults[name], ...ofAdamw },
 });

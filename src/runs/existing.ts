@@ -1,5 +1,5 @@
-// Checks the contents of a folder: before a run starts there at step 0, when only files of a run may be replaced (writer.ts opens the
-// folder); and before --model reads a run's weights from it. Chooses the run if --model names none.
+// Checks a folder before a run starts there at step 0: only files of a run may be replaced (writer.ts then opens the folder). Checks a
+// folder before --model reads a run's weights there. Chooses the run if --model names none.
 import { existsSync, lstatSync, openSync, readdirSync, readFileSync, readlinkSync, readSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { attempt, Gpt2Error, gpt2Error, shortList, words } from '../base/errors.ts';
