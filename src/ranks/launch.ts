@@ -11,7 +11,7 @@ import { masterPort } from './place.ts';
 /** Time that ranks have to end after one has failed; rank 0 has longer, because it may be writing a checkpoint. */
 const graceMilliseconds = 3000;
 const rootGraceMilliseconds = 8000;
-/** Characters to keep from the end of a rank's standard error (rank 0's is not read). errors.ts cuts a message at 1500. */
+/** Characters to keep from the end of a rank's standard error (rank 0's is not read). errors.ts cuts a message after 1500 characters. */
 const keptCharacters = 1400;
 
 /**

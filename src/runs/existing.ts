@@ -126,7 +126,7 @@ function stepsInLog(run: string, kind: 'checkpoint' | 'train'): number[] {
   return [...new Set(lines.flatMap((line) => beginning.exec(line)?.[1] ?? []).map(Number))];
 }
 
-/** Whether `path` exists. @throws Gpt2Error if `path` exists but is not of this `kind`, nor a link to one */
+/** Whether a file or folder is at `path`, perhaps behind a link. @throws Gpt2Error for another `kind`, or a dangling link */
 function standsAs(kind: 'file' | 'folder', path: string): boolean {
   const isLink = lookAt(path, () => lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink());
   if (isLink === undefined) return false;

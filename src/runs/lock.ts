@@ -64,7 +64,7 @@ export function lockRun(run: string, flags: number): RunLock | undefined {
 function locked(run: string, folder: number | undefined, log: number) {
   const lock = {
     log,
-    /** Renames the log to `path` and creates an empty one. @throws Gpt2Error if another process was faster */
+    /** Renames the log to `path` and creates an empty log. @throws Gpt2Error if another process has created or locked a log before */
     setAside(path: string): void {
       renameSync(logPath(run), path);
       const { O_RDWR, O_CREAT, O_EXCL } = constants;

@@ -125,7 +125,7 @@ export class RunLog {
   }
 
   /**
-   * Writes a lost log again, with every line so far: in `run`, or, if another run or file has taken that path, in a folder next to it.
+   * Writes a lost log again, with every line so far: in `run` or, if another run or file has taken this path, in a folder next to `run`.
    * @returns the run folder and how the log was lost; undefined if the log is in place
    * @throws Gpt2Error if the log cannot be written
    */

@@ -11,7 +11,7 @@ export interface Position {
   readonly epoch: number;
   readonly shard: number;
   readonly sample: number;
-  /** For batches from a program: its positions, one for each rank; `epoch`, `shard` and `sample` are then 0. */
+  /** For batches from a program: the program's positions, one for each rank; `epoch`, `shard` and `sample` are then 0. */
   readonly ofProgram?: readonly unknown[] | undefined;
 }
 

@@ -1,4 +1,4 @@
-// Finds and verifies checkpoints, without changing the disk: all of a run, the newest valid one, or the one at a path.
+// Finds and verifies checkpoints, without changing the disk: all checkpoints of a run, the newest valid one, or one at a path.
 // Remains of interrupted writes (write.ts) are ignored, except for a complete checkpoint that was set aside for a new one.
 import { existsSync, lstatSync, readdirSync, type Stats } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -86,8 +86,8 @@ export function newestValidCheckpoint(
 }
 
 /**
- * Finds the checkpoint that a path names: a checkpoint, or the newest valid one of a run folder or a checkpoints folder;
- * `damaged` are the newer ones that were skipped.
+ * Finds the checkpoint that a path names: a checkpoint, or the newest valid one in a run folder or a checkpoints folder.
+ * `damaged`: newer checkpoints that were skipped.
  * @param wanted kinds of paths to name in errors
  * @throws Gpt2Error if there is none, listing the damaged ones
  * @example

@@ -223,7 +223,7 @@ export const huggingFace: ModelFormat = {
   description: 'a folder for transformers: model.safetensors, config.json, tokenizer files',
   files: folderFiles,
   holdsParts: true,
-  // A PyTorch file is a zip archive; a safetensors file begins with its header's length and JSON. A head may be empty.
+  // A PyTorch file is a zip archive; a safetensors file begins with its header's length and JSON. An empty file's `head` is ''.
   recognises: (path, head) => (head === undefined ? isModelFolder(path) : /^(PK|.{4}\0{4}\{)/s.test(head)),
   open: openModel,
   write: writeFolder,
@@ -234,7 +234,7 @@ function writeFolder(folder: string, { model, tokenizer: ofModel, read }: Stored
   const write = (name: FolderFile, text: string) => writeFileSync(join(folder, name), text, { flush: true });
   const json = (name: FolderFile, value: unknown) => write(name, `${JSON.stringify(value, null, 2)}\n`);
   const tokenizer = ofModel ?? tokenizerOf(model);
-  // Without these ids, readers would use GPT-2's.
+  // Without these ids, readers would use GPT-2's ids.
   const { endOfText = null } = tokenizer ?? {};
   const ends = tokenizer ? { bos_token_id: endOfText, eos_token_id: endOfText } : {};
   const isGpt2 = Object.keys(otherThanGpt2(model)).length === 0;

@@ -24,7 +24,7 @@ export interface ModelFormat {
   readonly types?: readonly WeightType[];
   /** Whether the format holds models whose parts (such as the norm) are not GPT-2's. */
   readonly holdsParts?: true;
-  /** For a format without a tokenizer: the notice that readers of the file use GPT-2's. */
+  /** For a format without a tokenizer: the notice that readers of the file use GPT-2's tokenizer. */
   readonly assumesGpt2?: string;
   /** Whether a path has this format, complete or not. @param head a file's first 9 bytes in Latin-1; undefined for a folder */
   recognises(path: string, head: string | undefined): boolean;

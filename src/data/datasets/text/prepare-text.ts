@@ -117,7 +117,7 @@ const endMark = '<|endoftext|>';
 
 /**
  * Encodes all files or, if the task has no folder, only collects their characters. Returns the parts' paths in order, a hash of
- * everything on which the tokens depend, and how often the text contains <|endoftext|> although that is not the separator.
+ * everything on which the tokens depend, and how often the text contains <|endoftext|>, 0 if the separator contains this mark.
  */
 async function encodeAll(
   inputs: readonly Input[],

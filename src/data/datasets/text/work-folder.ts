@@ -6,7 +6,7 @@ import { makeFolder } from '../../../base/files/make-folder.ts';
 import { unfinishedFolder } from '../../shards/dataset-file.ts';
 import { writingTo } from '../../standing.ts';
 
-/** The least size, in bytes, of all parts together for which a failed preparation keeps them: less is quickly made again. */
+/** A failed preparation keeps its parts if they have at least this many bytes together: smaller ones are quickly made again. */
 const worthKeeping = 1 << 20;
 
 /** Creates the work folder <out>/.prepro. @throws Gpt2Error if it cannot be created */
