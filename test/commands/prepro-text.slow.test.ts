@@ -5,10 +5,8 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { tinyModel, withCode, workplace } from '../support/cli.ts';
 
 const place = workplace();
-beforeAll(() => {
-  const lines = Array.from({ length: 4000 }, (_, index) => `line ${index} of text with “signs” and ${index % 7} words`);
-  place.file('text.txt', lines.join('\n'));
-});
+const lines = Array.from({ length: 4000 }, (_, index) => `line ${index} of text with “signs” and ${index % 7} words`);
+place.file('text.txt', lines.join('\n'));
 
 describe('train takes it', () => {
   it.each(Object.entries({ gpt2: 50257, bytes: 257 }))('%s', async (tokenizer, vocabularySize) => {
@@ -63,58 +61,41 @@ describe('says in one line', () => {
     'blank.jsonl': `${json}\n{"text":""}\n{"text":" \\n"}`,
     'table.csv': paragraphs.join(',\n'),
   };
-  const made = (...args: string[]) =>
-    place.here(['prepro', 'text', ...args, '--out', 'said', '--overwrite', '--val-fraction', '0.2']);
+  const made = (line: string) => place.here(`prepro text ${line} --out said --overwrite --val-fraction 0.2`);
   it.each([
     [
-      'that lines end otherwise than the separator',
-      ['windows.txt', '--separator', '\\n\\n'],
+      'windows.txt --separator \\n\\n',
       String.raw`--separator "\n\n" never occurs, so each file is one document: give another one with --overwrite (with Windows line breaks, "\r\n\r\n")`,
     ],
     [
-      'that another separator is not there',
-      ['unix.txt', '--separator', '<|endoftext|>'],
+      'unix.txt --separator <|endoftext|>',
       '--separator "<|endoftext|>" never occurs, so each file is one document: give another one with --overwrite',
     ],
-    ['nothing of one that is', ['windows.txt', '--separator', '\\r\\n\\r\\n'], ''],
-    ['nothing of none', ['windows.txt'], ''],
+    ['windows.txt --separator \\r\\n\\r\\n', ''],
+    ['windows.txt', ''],
     [
-      'that lines of JSON are taken with all their signs',
-      ['titled.jsonl'],
+      'titled.jsonl',
       'titled.jsonl is read as plain text, with its JSON syntax: --field NAME reads the text of that field in each line',
     ],
     [
-      'that a table is taken with all its signs',
-      ['table.csv'],
+      'table.csv',
       'table.csv is read as plain text, with its separators and quotes: convert it to JSON lines, and name a column with --field',
     ],
-    ...(['dump.jsonl', 'array.json', 'marked-utf8.jsonl', 'texts.json', 'packed.json'] as const).map(
-      (name): [string, string[], string] => [
-        `by which field ${name} is read`,
-        [name],
-        `${name} is read as JSON with one text in each line or element, as with --field text`,
-      ],
-    ),
+    ...['dump.jsonl', 'array.json', 'marked-utf8.jsonl', 'texts.json', 'packed.json'].map((name) => [
+      name,
+      `${name} is read as JSON with one text in each line or element, as with --field text`,
+    ]),
     [
-      'that the end of a text is spelled',
-      ['marked.txt'],
+      'marked.txt',
       "<|endoftext|> occurs 3999 times in the text: divide documents there with --separator '<|endoftext|>'",
     ],
-    [
-      'that the end of a text in JSON divides nothing',
-      ['marked.jsonl', '--field', 'text'],
-      '<|endoftext|> occurs once in the text: each line or row stays one document',
-    ],
-    ['nothing of the end of a text that divides', ['marked.txt', '--separator', '<|endoftext|>'], ''],
-    [
-      'that rows without a text are left out',
-      ['blank.jsonl', '--field', 'text'],
-      'rows left out, because their text is only white space: 2',
-    ],
-    ['nothing if the field is named', ['dump.jsonl', '--field', 'text'], ''],
-  ])('%s', async (_, args, said) => {
+    ['marked.txt --separator <|endoftext|>', ''],
+    ['marked.jsonl --field text', '<|endoftext|> occurs once in the text: each line or row stays one document'],
+    ['blank.jsonl --field text', 'rows left out, because their text is only white space: 2'],
+    ['dump.jsonl --field text', ''],
+  ] as [string, string][])('%s: "%s"', async (line, said) => {
     for (const [name, content] of Object.entries(files)) place.file(name, content);
-    const { stdout, stderr } = withCode(0, await made(...args));
+    const { stdout, stderr } = withCode(0, await made(line));
     if (said.includes('--field text')) expect(stdout).toMatch(/^4,000 documents, /);
     // So little text has a line of its own about the share.
     expect(stderr.replace(/^validation is .*\n/m, '').trimEnd()).toBe(said);
@@ -131,44 +112,43 @@ describe('of a folder', () => {
     // The character at the end of what is looked at is whole in the file.
     place.file('mixed/b.txt', `${'x'.repeat(8190)}漢`);
   });
-  const made = (...args: string[]) =>
-    place.here(['prepro', 'text', 'mixed', '--tokenizer', 'bytes', '--out', 'made', '--overwrite', ...args]);
+  const made = (line: string) => place.here(`prepro text mixed --tokenizer bytes --out made --overwrite ${line}`);
 
   it('reads the text files, and says in one line what it skips', async () => {
-    const { stdout, stderr } = withCode(0, await made('--val-fraction', '0.2'));
+    const { stdout, stderr } = withCode(0, await made('--val-fraction 0.2'));
     expect(stderr).toBe('skipped 3 files that are not UTF-8 text: mixed/linked, mixed/picture.png, mixed/zeros.dat\n');
     expect(stdout).toMatch(/^5 documents, /);
     symlinkSync('none', place.path('mixed/broken'));
-    withCode(0, await made('--val-fraction', '0.2', '--exclude', 'broken'));
+    withCode(0, await made('--val-fraction 0.2 --exclude broken'));
     rmSync(place.path('mixed/broken'));
   });
 
   it.each([
-    [['--include', '*.md'], 4],
-    [['--include', '*.md', '--exclude', 'drafts/**'], 2],
-    [['--include', '*.md', '--exclude', 'drafts'], 2],
-    [['--include', '*.md', '--exclude', './drafts/'], 2],
-    [['--include', '*.md', '--include', '?.txt', '--exclude', 'gr*'], 4],
-    [['--exclude', '*.png', '--exclude', '*.d?t', '--exclude', 'drafts/*'], 4],
-    [['--include', '**/d.md', '--include', '**/a.md'], 2],
-    [['--include', 'größe?.md', '--include', 'a.md'], 2],
-  ])('%j', async (args, count) => {
-    const { stdout } = withCode(0, await made('--val-fraction', '0.2', ...args));
+    ['--include *.md', 4],
+    ['--include *.md --exclude drafts/**', 2],
+    ['--include *.md --exclude drafts', 2],
+    ['--include *.md --exclude ./drafts/', 2],
+    ['--include *.md --include ?.txt --exclude gr*', 4],
+    ['--exclude *.png --exclude *.d?t --exclude drafts/*', 4],
+    ['--include **/d.md --include **/a.md', 2],
+    ['--include größe?.md --include a.md', 2],
+  ])('%s', async (line, count) => {
+    const { stdout } = withCode(0, await made(`--val-fraction 0.2 ${line}`));
     expect(stdout).toMatch(new RegExp(`^(unchanged: )?${count} documents, `));
   });
 
   it.each([
-    [['--include', '*.rst', '--exclude', 'drafts'], ' *.rst'],
-    [['--exclude', '*.*'], ' except those left out by *.*'],
-  ])('refuses a folder without a selected file: %j', async (args, what) => {
-    const { stderr } = withCode(1, await made(...args));
+    ['--include *.rst --exclude drafts', ' *.rst'],
+    ['--exclude *.*', ' except those left out by *.*'],
+  ])('refuses a folder without a selected file: %s', async (line, what) => {
+    const { stderr } = withCode(1, await made(line));
     expect(stderr).toBe(`mixed has no text file${what}: name files, or a folder that has some\n`);
   });
 
   it('hints at a pattern that the shell has replaced', async () => {
     place.file('a.md', 'a');
     place.file('b.md', 'b');
-    const { stderr } = await made('--include', 'a.md', 'b.md');
+    const { stderr } = await made('--include a.md b.md');
     expect(stderr).toMatch(/^--include has only a\.md: put a pattern in quotes, as --include '\*\.md', or the shell/);
   });
 });
@@ -182,11 +162,8 @@ it('says what share is for validation, and what was asked for', async () => {
 });
 
 it('warns if the share is far from what was asked for', async () => {
-  for (const [name, size] of Object.entries({ a: 2000, b: 1000, c: 700 })) {
-    place.file(`few/${name}`, name.repeat(size));
-  }
-  const made = (share: string) =>
-    place.here(['prepro', 'text', 'few', '--tokenizer', 'bytes', '--overwrite', '--val-fraction', share]);
+  for (const [name, size] of Object.entries({ a: 2000, b: 1000, c: 700 })) place.file(`few/${name}`, name.repeat(size));
+  const made = (share: string) => place.here(`prepro text few --tokenizer bytes --overwrite --val-fraction ${share}`);
   expect((await made('0.3')).stderr).toMatch(/^validation is 54% of the tokens, not 30%: .*; give more text, or/);
   expect(await made('0.6')).toMatchObject({ stdout: expect.stringContaining('54% of the tokens'), stderr: '' });
 });
