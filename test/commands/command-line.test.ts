@@ -7,12 +7,13 @@ import { asTyped } from '../../src/base/wording.ts';
 import { shareLine, statusLine } from '../../src/commands/progress.ts';
 import { root } from '../support/built.ts';
 import { tinyModel, workplace } from '../support/cli.ts';
-import { allCommands, newProgram, parses } from '../support/documented.ts';
+import { allCommands, helpOf, newProgram, parses } from '../support/documented.ts';
 
 const place = workplace();
 const commands = allCommands(newProgram());
 
-it.each(commands.map((command) => [command.name(), command] as const))('%s', (_, command) => {
+const named = commands.map((command) => [command.name(), command] as const);
+it.each(named)('%s', (_, command) => {
   const help = command.helpInformation();
   expect(help.match(/"/g)).toBeNull();
   for (const [, choices] of help.matchAll(/\(choices: ([^)]*)\)/g)) {
@@ -28,9 +29,8 @@ const columnsOf = (help: string): number[][] =>
     return columns.length > 1 ? [[...new Set(columns)]] : [];
   });
 
-it.each(commands.map((command) => [command.name(), command] as const))('%s: columns align', (_, command) => {
-  let help = '';
-  command.configureOutput({ ...command.configureOutput(), writeOut: (text) => (help += text) }).outputHelp();
+it.each(named)('%s: columns align', (_, command) => {
+  const help = helpOf(command);
   for (const compiled of [false, true]) {
     const columns = columnsOf(asTyped(help, { compiled }));
     expect(columns.length).toBeGreaterThan(0);
@@ -54,16 +54,13 @@ it('the search finds columns that do not align', () => {
 });
 
 it.each([
-  [79, '[===============               ] 50/100   left 1m05s'],
-  [39, '[=========        ] 50/100   left 1m05s'],
-  [24, '50/100   left 1m05s'],
-  [9, '50/100   left 1m05s'],
-])('%d columns', (columns, line) => {
-  expect(statusLine(50, 100, '   left 1m05s', columns)).toBe(line);
-});
-
-it('is full at the end', () => {
-  expect(statusLine(7, 7, '', 20)).toBe('[==============] 7/7');
+  [79, 50, 100, '   left 1m05s', '[===============               ] 50/100   left 1m05s'],
+  [39, 50, 100, '   left 1m05s', '[=========        ] 50/100   left 1m05s'],
+  [24, 50, 100, '   left 1m05s', '50/100   left 1m05s'],
+  [9, 50, 100, '   left 1m05s', '50/100   left 1m05s'],
+  [20, 7, 7, '', '[==============] 7/7'],
+])('%d columns, %d of %d steps', (columns, done, steps, more, line) => {
+  expect(statusLine(done, steps, more, columns)).toBe(line);
 });
 
 it('work without steps shows its share and the time left', () => {

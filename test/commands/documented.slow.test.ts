@@ -1,9 +1,8 @@
 // Each command as README, docs and --help print it: it parses, and what needs neither network nor GPU nor time runs, on
 // little data and small models, in a folder that has what the examples name.
 import { cpSync, mkdirSync, readdirSync, readFileSync, renameSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import type { Command } from 'commander';
 import { parquetWriteBuffer } from 'hyparquet-writer';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { pages } from '../../scripts/docs-figures.ts';
@@ -14,37 +13,26 @@ import { findCompiler } from '../../src/ops/kernels/compiler.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { root } from '../support/built.ts';
 import { tinyModel, type Workplace, workplace } from '../support/cli.ts';
-import { allCommands, argumentsOf, documentedCommands, newProgram, parses } from '../support/documented.ts';
+import { allCommands, argumentsOf, documentedCommands, helpOf, newProgram, parses } from '../support/documented.ts';
 import { randomQuestions } from '../support/questions.ts';
 
 const read = (path: string): string => readFileSync(join(root, path), 'utf8');
 
-/** The text that --help prints. */
-function helpOf(command: Command): string {
-  let text = '';
-  command.configureOutput({ writeOut: (part) => (text += part) });
-  command.outputHelp();
-  return text;
-}
-
-const sources: [string, string[]][] = [
-  ...[...pages(), 'CONTRIBUTING.md'].map((page) => [page, documentedCommands(read(page))] as [string, string[]]),
-  ...allCommands(newProgram()).map(
-    (command) => [`${command.name()} --help`, documentedCommands(helpOf(command))] as [string, string[]],
-  ),
-];
-const examples = sources.flatMap(([, commands]) => commands);
+const commands = allCommands(newProgram());
+const sources = new Map<string, string[]>();
+for (const page of [...pages(), 'CONTRIBUTING.md']) sources.set(page, documentedCommands(read(page)));
+for (const command of commands) sources.set(`${command.name()} --help`, documentedCommands(helpOf(command)));
+const examples = [...sources.values()].flat();
 /** Each once, however it is typed; what has an ellipsis or a shell's arguments in it represents others. */
 const all = [...new Map(examples.map((command) => [argumentsOf(command).join(' '), command])).values()].filter(
   (command) => !/…|\.\.\.|\$(@|argv)/.test(command),
 );
 
 it('are found', () => {
-  const count = (source: string) => sources.find(([name]) => name === source)![1].length;
-  expect(count('README.md')).toBeGreaterThanOrEqual(20);
-  for (const command of allCommands(newProgram())) {
+  expect(sources.get('README.md')!.length).toBeGreaterThanOrEqual(20);
+  for (const command of commands) {
     const help = `${command.name()} --help`;
-    expect(count(help), `examples in ${help}`).toBeGreaterThan(0);
+    expect(sources.get(help)!.length, `examples in ${help}`).toBeGreaterThan(0);
   }
 });
 
@@ -154,10 +142,7 @@ async function furnish(place: Workplace): Promise<void> {
     'gelu.cu': '__global__ void gelu(float *out, const float *in) {}',
     'benchmarks/.keep': '',
   };
-  for (const [name, content] of Object.entries(files)) {
-    mkdirSync(dirname(place.path(name)), { recursive: true });
-    place.file(name, content);
-  }
+  for (const [name, content] of Object.entries(files)) place.file(name, content);
   const run = (line: string) => place.okHere(line);
   for (const name of ['tiny_shakespeare', 'own-source', 'fineweb10B']) {
     await run(`prepro text book.txt --tokenizer bytes --out data/${name} --workers 1`);

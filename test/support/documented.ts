@@ -7,6 +7,13 @@ import { wordsOf } from './cli.ts';
 export const newProgram = (): Command => program(() => new AbortController().signal);
 export const allCommands = (command: Command): Command[] => [command, ...command.commands.flatMap(allCommands)];
 
+/** The text that --help prints. */
+export function helpOf(command: Command): string {
+  let text = '';
+  command.configureOutput({ ...command.configureOutput(), writeOut: (part) => (text += part) }).outputHelp();
+  return text;
+}
+
 /** Parses arguments as the program does, and runs nothing. @returns whether a command would run, or --help is printed */
 export async function parses(args: readonly string[]): Promise<boolean> {
   const root = newProgram();
