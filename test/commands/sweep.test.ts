@@ -10,57 +10,46 @@ import { workplace } from '../support/cli.ts';
 
 const place = workplace('each');
 
-const start = (specs: readonly string[], options: TrainOptions = {}): Promise<unknown> =>
+const start = (specs: readonly string[], options: TrainOptions = {}): Promise<Gpt2Error> =>
   sweep(resolveSources({ device: 'cpu', steps: 10, out: place.path('sweep'), ...options }), specs, () => {
-    throw new Error('a run was started');
-  }).catch((error: unknown) => error);
+    throw new Gpt2Error('a run was started');
+  }).then(expect.unreachable, (error: Gpt2Error) => error);
 
-it.each([
-  [['lr'], '--sweep takes NAME=VALUE,VALUE with an option of train that config.json records, not "lr"'],
-  [['learning_rate=1e-4,x'], '--lr takes a number of at least 0, not "x"'],
-  [['rate=1'], 'not "rate=1"; train --help lists the options'],
-  [['lrr=1e-4'], 'not "lrr=1e-4"; did you mean lr?'],
-  [['finalLearningRateFractoin=1'], 'did you mean final-lr-frac?'],
-  [['out=a,b'], 'not "out=a,b"'],
-  [['lr=1e-4,x'], '--lr takes a number of at least 0, not "x"'],
-  [['learningRate=1e-4,'], '--lr takes a number of at least 0, not ""'],
-  [['lr=1,1.0'], '--sweep lr=1,1.0 has a value of lr twice'],
-  [['overfit-batch=1'], '--overfit-batch takes no value, not "1"'],
-  [['seed=1', 'seed=2'], '--sweep names seed twice'],
-  [['seed=1', 'steps=20,30'], '--sweep steps and --steps exclude each other: give one of them'],
-  [['lr=1e-4', 'warmup=5,20'], '--warmup 20 is over --steps 10'],
-])('%j', async (specs, message) => {
-  const error = await start(specs);
-  expect(error).toBeInstanceOf(UsageError);
-  expect((error as UsageError).message).toContain(message);
+/** Exit code, specifications, the message, and options besides. */
+it.each<[code: 1 | 2, specs: string[], message: string, options?: TrainOptions]>([
+  [2, ['lr'], '--sweep takes NAME=VALUE,VALUE with an option of train that config.json records, not "lr"'],
+  [2, ['learning_rate=1e-4,x'], '--lr takes a number of at least 0, not "x"'],
+  [2, ['rate=1'], 'not "rate=1"; train --help lists the options'],
+  [2, ['lrr=1e-4'], 'not "lrr=1e-4"; did you mean lr?'],
+  [2, ['finalLearningRateFractoin=1'], 'did you mean final-lr-frac?'],
+  [2, ['out=a,b'], 'not "out=a,b"'],
+  [2, ['lr=1e-4,x'], '--lr takes a number of at least 0, not "x"'],
+  [2, ['learningRate=1e-4,'], '--lr takes a number of at least 0, not ""'],
+  [2, ['lr=1,1.0'], '--sweep lr=1,1.0 has a value of lr twice'],
+  [2, ['overfit-batch=1'], '--overfit-batch takes no value, not "1"'],
+  [2, ['seed=1', 'seed=2'], '--sweep names seed twice'],
+  [2, ['seed=1', 'steps=20,30'], '--sweep steps and --steps exclude each other: give one of them'],
+  [2, ['lr=1e-4', 'warmup=5,20'], '--warmup 20 is over --steps 10'],
+  // Its --lr is for Muon's run, so with AdamW it asks for another.
+  [2, ['optimizer=muon,adamw'], '--recipe modern with --optimizer adamw needs --lr', { recipe: 'modern' }],
+  [1, ['data=data,dta'], 'dta does not exist', { data: undefined }],
+  [2, ['model=d6,none'], 'none does not exist'],
+  [1, ['hellaswag=none.bin'], 'there are no questions in none.bin', { hellaswagEvery: 5 }],
+  [1, ['dtype=fp32,tf32'], 'tf32'],
+  [2, ['heads=2,3'], 'channels 32 are not divisible by heads 3', { model: 'custom', layers: 1, channels: 32 }],
+])('%i %j: %s', async (code, specs, message, options) => {
+  const data = place.data();
+  const named = specs.map((spec) => spec.replace('=data,', `=${data},`));
+  const error = await start(named, { data, ...options });
+  expect(error).toBeInstanceOf(code === 2 ? UsageError : Gpt2Error);
+  expect(error.message).toContain(message);
   expect(existsSync(place.path('sweep'))).toBe(false);
 });
 
 it('a swept schedule has its own end', async () => {
-  place.data();
   const falls: TrainOptions = { preset: 'shakespeare-laptop', warmup: 0 };
-  const error = await start(['schedule=linear,constant'], { data: place.path('data'), ...falls });
-  expect((error as Error).message).toBe('a run was started');
-});
-
-it('a recipe chooses for each swept value', async () => {
-  // Its --lr is for Muon's run, so with AdamW it asks for another.
-  const error = await start(['optimizer=muon,adamw'], { recipe: 'modern' });
-  expect((error as Error).message).toContain('--recipe modern with --optimizer adamw needs --lr');
-});
-
-it.each<[string[], TrainOptions, string]>([
-  [['data=data,dta'], { data: undefined }, 'dta does not exist'],
-  [['model=d6,none'], {}, 'none does not exist'],
-  [['hellaswag=none.bin'], { hellaswagEvery: 5 }, 'there are no questions in none.bin'],
-  [['dtype=fp32,tf32'], {}, 'tf32'],
-  [['heads=2,3'], { model: 'custom', layers: 1, channels: 32 }, 'channels 32 are not divisible by heads 3'],
-])('%j is refused before the first run starts', async (specs, options, message) => {
-  place.data();
-  const named = specs.map((spec) => spec.replace('=data,', `=${place.path('data')},`));
-  const error = await start(named, { data: place.path('data'), ...options });
-  expect((error as Error).message).toContain(message);
-  expect(existsSync(place.path('sweep'))).toBe(false);
+  const error = await start(['schedule=linear,constant'], { data: place.data(), ...falls });
+  expect(error.message).toBe('a run was started');
 });
 
 it('a finished run of other options is not taken for one of the sweep', async () => {
@@ -68,7 +57,7 @@ it('a finished run of other options is not taken for one of the sweep', async ()
   writeLog(run, [runEvent(), { event: 'done', steps: 400, seconds: 1, weights: 'x' }]);
   const error = await start(['seed=42'], { weightDecay: 0.2 });
   expect(error).toBeInstanceOf(Gpt2Error);
-  expect((error as Gpt2Error).message).toBe(
+  expect(error.message).toBe(
     `${run} was trained with --weight-decay 0.1, not 0.2; name another --out, or give --overwrite`,
   );
 });
