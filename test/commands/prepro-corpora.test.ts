@@ -1,5 +1,5 @@
 // `prepro tinystories` and `prepro fineweb` from files: llm.c's names, order and division; and from a server of our own. `prepro inspect`.
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { gzipSync } from 'node:zlib';
 import { get_encoding } from 'tiktoken';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
@@ -12,12 +12,8 @@ import { withCode, workplace } from '../support/cli.ts';
 import { tokensIn } from '../support/prepared.ts';
 
 const place = workplace();
-let server: FileServer;
-let endpoint: string;
-beforeAll(async () => {
-  server = new FileServer();
-  endpoint = await server.start();
-});
+const server = new FileServer();
+const endpoint = await server.start();
 afterAll(() => server.close());
 
 const tiktoken = get_encoding('r50k_base');
@@ -54,10 +50,8 @@ describe('tinystories', () => {
 });
 
 describe('fineweb', () => {
-  const texts = Array.from(
-    { length: 500 },
-    (_, index) => `Posted by user${index}\n${'A page of the web, “quoted”. '.repeat(index % 50)}`,
-  );
+  const page = 'A page of the web, “quoted”. ';
+  const texts = Array.from({ length: 500 }, (_, index) => `Posted by user${index}\n${page.repeat(index % 50)}`);
   const lines = (list: string[]) => `${list.map((text) => JSON.stringify({ text, id: 'x' })).join('\n')}\n`;
 
   it('from lines of JSON: shard 0 is validation, documents go on from shard to shard', async () => {
@@ -107,19 +101,19 @@ describe('fineweb', () => {
       'fineweb_train_000002.bin',
       'fineweb_val_000000.bin',
     ]);
-    await expect(fineweb.prepare({ ...options, version: 'edu', shards: 1 })).rejects.toThrow(
-      /shards holds a data set of kjj0.*: replace it with --overwrite, or name another folder/,
-    );
-    await expect(fineweb.prepare({ ...options, from: [place.path('web')] })).rejects.toThrow(
-      /shards holds another data set: replace it with --overwrite, or name another folder/,
-    );
-    const path = place.path('shards', 'fineweb_train_000001.bin');
-    const bytes = readFileSync(path);
+    const bytes = readFileSync(place.path('shards/fineweb_train_000001.bin'));
     bytes[3000]! ^= 1;
-    writeFileSync(path, bytes);
-    await expect(fineweb.prepare({ ...options, shards: 1 })).rejects.toThrow(
-      /000001\.bin is damaged, its sha256 no longer matches the download/,
-    );
+    place.file('shards/fineweb_train_000001.bin', bytes);
+    for (const [other, message] of [
+      [
+        { version: 'edu', shards: 1 },
+        /shards holds a data set of kjj0.*: replace it with --overwrite, or name another/,
+      ],
+      [{ from: [place.path('web')] }, /shards holds another data set: replace it with --overwrite, or name another/],
+      [{ shards: 1 }, /000001\.bin is damaged, its sha256 no longer matches the download/],
+    ] as const) {
+      await expect(fineweb.prepare({ ...options, ...other })).rejects.toThrow(message);
+    }
   });
 });
 
@@ -130,7 +124,7 @@ describe('inspect', () => {
     place.file('text.txt', Array.from({ length: 30 }, (_, index) => `Zoë 🦜 ${index}`).join('|'));
     await place.here('prepro text text.txt --separator | --tokenizer bytes --out bytes --val-fraction 0.3');
   });
-  const inspect = (...args: string[]) => place.here(['prepro', 'inspect', ...args]);
+  const inspect = (line: string) => place.here(`prepro inspect ${line}`);
 
   it('gives header, counts and text', async () => {
     const { stdout } = withCode(0, await inspect('few_train.bin'));
@@ -147,15 +141,14 @@ describe('inspect', () => {
   });
 
   it('begins where it is told, and gives JSON', async () => {
-    expect((await inspect('few_train.bin', '--at', '1', '--count', '2')).stdout).toMatch(
-      /tokens 1 to 2:\nHello world\n$/,
-    );
-    const found = JSON.parse((await inspect('few_train.bin', '--at', '1', '--count', '2', '--json')).stdout);
+    const two = 'few_train.bin --at 1 --count 2';
+    expect((await inspect(two)).stdout).toMatch(/tokens 1 to 2:\nHello world\n$/);
+    const found = JSON.parse((await inspect(`${two} --json`)).stdout);
     expect(found).toMatchObject({ at: 1, ids: [15496, 995], text: 'Hello world', endsOfText: 2, tokenizer: 'gpt2' });
   });
 
   it('reads bytes as bytes', async () => {
-    const { stdout } = await inspect('bytes/bytes_val.bin', '--count', '11');
+    const { stdout } = await inspect('bytes/bytes_val.bin --count 11');
     expect(stdout).toContain('tokenizer: bytes, a vocabulary of 257');
     expect(stdout).toMatch(/\n<\|endoftext\|>Zoë 🦜 \n$/);
   });
