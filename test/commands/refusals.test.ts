@@ -1,7 +1,7 @@
 // Wrong inputs of every command, as a user types them: each is answered in one line with what, where and what to do, and
 // leaves nothing behind.
 import { execFileSync } from 'node:child_process';
-import { cpSync, mkdirSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readdirSync, rmSync, truncateSync } from 'node:fs';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { writeQuestions } from '../../src/data/shards/multiple-choice.ts';
 import { writtenModel } from '../checkpoint/trained-model.ts';
@@ -42,8 +42,7 @@ beforeAll(() => {
   truncateSync(place.path('torn/random_train.bin'), 1324);
   place.file('letters.txt', 'A few letters, and again: the same words.\n'.repeat(300));
   place.ok(['prepro', 'text', 'letters.txt', '--tokenizer', 'char', '--out', 'letters']);
-  for (const name of ['empty', 'packed', 'stories', 'sets/inside', 'sets/tinyshakespeare'])
-    mkdirSync(place.path(name), { recursive: true });
+  for (const name of ['empty', 'sets/inside']) mkdirSync(place.path(name), { recursive: true });
   const files: Record<string, string | Uint8Array> = {
     'sets/tinyshakespeare/input.txt': 'another text',
     'stories/TinyStories-train.txt': 'Once.\n<|endoftext|>\nTwice.\n',
@@ -85,7 +84,7 @@ beforeAll(() => {
     'same.json': '{"batch": 2, "batch": 4}',
   };
   for (const [name, content] of Object.entries(files)) place.file(name, content);
-  for (const [name, [start]] of Object.entries(packed)) writeFileSync(place.path('packed', name), Buffer.from(start));
+  for (const [name, [start]] of Object.entries(packed)) place.file(`packed/${name}`, Buffer.from(start));
   writeQuestions(place.path('questions.bin'), randomQuestions(20, { vocabulary: 50257, longest: 40 }));
   for (const [name, vocabularySize] of Object.entries({ nobodys: 300, diverged: 257 })) {
     writtenModel(place.path(name, 'checkpoints'), { ...tinyConfig, vocabularySize }, ({ masters }) => {
@@ -100,7 +99,7 @@ type Row = [code: 1 | 2, line: string, what: string | RegExp, where: string | st
 
 const otherFlags = (flags: Record<string, string>) =>
   Object.entries(flags).map(
-    ([typed, meant]): Row => [2, `${typed} 4`, `unknown option '${typed}'`, `: here it is ${meant}`],
+    ([name, ours]): Row => [2, `${name} 4`, `unknown option '${name}'`, `: here it is ${ours}`],
   );
 
 /** Values that a flag does not take, after the start of a line; `takes` begins with the flag. */
@@ -109,6 +108,13 @@ const wrong = (takes: string, values: readonly string[], line = '') =>
 
 const train = `train --data data --out new --steps 1 ${tinyModel.join(' ')}`;
 const pretrained = '; the pretrained GPT-2 of this size is --model openai-community/gpt2';
+/** Models that no command takes, after the start of a line. */
+const models = (line = ''): Row[] => [
+  [1, line, 'runs/ has no trained model', ['train', '--model']],
+  [1, `${line} --model none`, 'none does not exist', 'name a run, a checkpoint, a Hugging Face folder, OWNER'],
+  [1, `${line} --model notes.bin`, 'notes.bin is not a model file of llm.c: it has 5 bytes', 'name a run'],
+  [2, `${line} --model gpt2`, '--model gpt2 is a size', pretrained],
+];
 const stories = 'tinystories --out x --from stories/TinyStories-';
 const shorter = 'take a shorter --warmup (from --preset shakespeare-laptop: --warmup 100)';
 const laptop = 'train --preset shakespeare-laptop --data data --steps 20';
@@ -139,9 +145,7 @@ const tables: Record<string, Row[]> = {
       2,
       '--compile=False --eval_interval=20 --seed=1 --lr_decay_iters 9 --stpes=2 --zzz',
       'unknown options: --compile=False: the kernels are compiled already; --eval_interval=20: here it is --val-every; ',
-      [
-        '--lr_decay_iters: with --schedule cosine the rate falls over all steps; --stpes=2: did you mean --steps?; --zzz: there is none like it',
-      ],
+      '; --lr_decay_iters: with --schedule cosine the rate falls over all steps; --stpes=2: did you mean --steps?; --zzz: there is none like it',
     ],
     [2, 'surplus', /too many arguments for 'train': "surplus"/, ['every value needs its flag', 'train --help']],
     [2, 'data', /too many arguments for 'train': "data"/, ['as --model data', 'train --help']],
@@ -278,14 +282,10 @@ const tables: Record<string, Row[]> = {
     [1, '--from latin1.txt', 'it is not UTF-8 at byte 4 (0xe9)', ['the text latin1.txt cannot be read', '--from']],
   ],
   'prepro text --workers 1': [
-    ...Object.entries(packed).map(
-      ([name, [, what, program]]): Row => [
-        1,
-        `packed/${name}`,
-        `packed/${name} is ${what}`,
-        `: unpack it with \`${program} packed/${name}\`, and name the text`,
-      ],
-    ),
+    ...Object.entries(packed).map(([name, [, what, program]]): Row => {
+      const advice = `: unpack it with \`${program} packed/${name}\`, and name the text`;
+      return [1, `packed/${name}`, `packed/${name} is ${what}`, advice];
+    }),
     ...wrong('--val-fraction takes a number over 0 and under 1', ['0', '1', '2'], 'notes.txt'),
     ...wrong('--tokenizer takes gpt2, bytes, char, a tokenizer.json or a folder that has one', ['gpt4'], 'notes.txt'),
     [1, 'notes.txt --tokenizer ./none.json', './none.json does not exist', '--tokenizer'],
@@ -362,26 +362,20 @@ const tables: Record<string, Row[]> = {
     [2, '--model run --device tpu', 'not "tpu"', '--device takes auto, cpu, cuda or cuda:N'],
     [2, '--model run --dtype fp8', 'decodes in bf16 on a GPU', '--dtype'],
     [1, '--model run --dtype tf32', 'the CPU library has no tf32', 'dtype', 1],
-    [1, '', 'runs/ has no trained model', ['train', '--model']],
-    [1, '--model none', 'none does not exist', 'name a run, a checkpoint, a Hugging Face folder'],
+    ...models(),
     [1, '--model data', 'data is neither a checkpoint nor a run', 'name a run, a checkpoint, a Hugging Face folder'],
-    [1, '--model notes.bin', 'notes.bin is not a model file of llm.c: it has 5 bytes', 'name a run'],
-    [2, '--model gpt2', '--model gpt2 is a size', pretrained],
     [1, '--model nobodys', '300 tokens, which no known tokenizer has', 'nobodys', 1],
     [1, '--model diverged', 'the weights of diverged', '--model', 1],
   ],
   'eval --device cpu --threads 1': [
     [2, '--text notes.txt', "unknown option '--text'", ': here it is --data, folder of token shards'],
     [2, '--split train', "unknown option '--split'", ': here it is --role'],
-    [1, '', 'runs/ has no trained model', ['train', '--model']],
+    ...models(),
     [2, '--model run --tokens 0', 'not "0"', '--tokens takes a whole number of at least 1'],
     [2, '--model run --steps 2', "unknown option '--steps'", ': here it is --tokens, tokens to predict'],
     [2, '--model run --role test', 'not "test"', '--role takes one of val, train'],
     [2, '--model run --dtype fp16', 'not "fp16"', '--dtype takes one of fp32, tf32, bf16, fp8'],
     [2, '--model run --seq 65', "is over the model's context of 64", '--seq 65'],
-    [1, '--model none', 'none does not exist', 'name a run, a checkpoint, a Hugging Face folder, OWNER'],
-    [1, '--model notes.bin', 'notes.bin is not a model file of llm.c', 'name a run'],
-    [2, '--model gpt2', '--model gpt2 is a size', pretrained],
     [1, '--model run --data none', 'none does not exist', '--data'],
     [1, '--model run --data typo', 'names the tokenizer gpt-2 of 50257', 'typo/dataset.json'],
     [1, '--model run --data small', 'small has a vocabulary of 100 tokens', 'run/checkpoints'],
@@ -419,11 +413,9 @@ const tables: Record<string, Row[]> = {
   export: [
     [2, '--out x', "required option '--format <NAME>' not specified", 'give one of hf, llmc, gguf;'],
     [2, '--format gguf', "required option '--out <PATH>' not specified", '--out'],
-    [1, '--format hf --out x', 'runs/ has no trained model', ['train', '--model']],
-    [2, '--format hf --out x --model gpt2', '--model gpt2 is a size', pretrained],
+    ...models('--format hf --out x'),
     [2, '--model run --format pt --out x', 'not "pt"', '--format takes one of hf, llmc, gguf'],
     [2, '--model run --format llmc --dtype fp16 --out x', '--format llmc writes fp32 or bf16', ['--dtype', '--format']],
-    [1, '--model notes.bin --format hf --out x', 'is not a model file of llm.c', 'notes.bin'],
     ...['llmc --out notes.bin', 'gguf --out notes.bin', 'gguf --out empty', 'gguf --out data', 'hf --out data'].map(
       (given): Row => {
         const what = `${given.split(' ').at(-1)} already exists`;
