@@ -1,12 +1,11 @@
 // The command line's texts: --help, the status line, the lines before step 0; and flags that npm keeps (src/commands/npm-flags.ts).
-import { spawnSync } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it, vi } from 'vitest';
 import { asTyped } from '../../src/base/wording.ts';
 import { shareLine, statusLine } from '../../src/commands/progress.ts';
 import { root } from '../support/built.ts';
-import { tinyModel, workplace } from '../support/cli.ts';
+import { spawned, tinyModel, workplace } from '../support/cli.ts';
 import { allCommands, helpOf, newProgram, parses } from '../support/documented.ts';
 
 const place = workplace();
@@ -121,8 +120,7 @@ it('leaves other starts alone', async () => {
 });
 
 it('in the names that npm itself writes', () => {
-  const train = (...args: string[]) =>
-    spawnSync('npm', ['run', '--silent', 'train', ...args], { cwd: root, encoding: 'utf8' });
+  const train = (...args: string[]) => spawned('npm', ['run', '--silent', 'train', ...args], { cwd: root });
   const { status, stderr } = train('--dry-run', '--val-every=5');
   expect(stderr).toContain(
     'npm kept --val-every=5 --dry-run to itself: type `npm run train -- --val-every=5 --dry-run`',

@@ -1,9 +1,8 @@
 // Colours on a terminal, and none where NO_COLOR is set or there is no terminal. `script` makes the terminal.
-import { spawnSync } from 'node:child_process';
 import { expect, it } from 'vitest';
-import { command, tinyModel, Workplace } from '../support/cli.ts';
+import { command, spawned, tinyModel, Workplace } from '../support/cli.ts';
 
-const noTerminal = spawnSync('script', ['--version']).status !== 0;
+const noTerminal = spawned('script', ['--version']).status !== 0;
 const skipped = noTerminal ? ' (skipped: no script of util-linux here)' : '';
 
 const colour = new RegExp(`${String.fromCharCode(27)}\\[[0-9;]*m`);
@@ -14,7 +13,7 @@ it.skipIf(noTerminal)(`train and compare --plot${skipped}`, () => {
   // Only what a case names is set: Node looks at FORCE_COLOR, NODE_DISABLE_COLORS, CI and a dozen more besides.
   const output = (file: string, args: readonly string[], environment: Record<string, string>) => {
     const env = { PATH: process.env.PATH, TERM: 'xterm-256color', ...environment };
-    return spawnSync(file, args, { cwd: place.folder, encoding: 'utf8', env, input: '' }).stdout;
+    return spawned(file, args, { cwd: place.folder, env, input: '' }).stdout;
   };
   const onTerminal = (args: readonly string[], environment = {}) =>
     output('script', ['-qec', [process.execPath, ...command, ...args].join(' '), '/dev/null'], environment);

@@ -99,7 +99,7 @@ type Row = [code: 1 | 2, line: string, what: string | RegExp, where: string | st
 
 const otherFlags = (flags: Record<string, string>) =>
   Object.entries(flags).map(
-    ([name, ours]): Row => [2, `${name} 4`, `unknown option '${name}'`, `: here it is ${ours}`],
+    ([typed, meant]): Row => [2, `${typed} 4`, `unknown option '${typed}'`, `: here it is ${meant}`],
   );
 
 /** Values that a flag does not take, after the start of a line; `takes` begins with the flag. */

@@ -1,12 +1,11 @@
 // `runs` as a user calls it: the table, its order, JSON; and the newest run, which `report` takes.
-import { spawnSync } from 'node:child_process';
 import { constants, mkdirSync, readFileSync, utimesSync } from 'node:fs';
 import { beforeAll, expect, it } from 'vitest';
 import { lockRun } from '../../src/runs/lock.ts';
 import type { RunEvent } from '../../src/runs/schema.ts';
 import { writtenModel } from '../checkpoint/trained-model.ts';
 import { runEvent, trainEvent, writeLog } from '../runs/run-log.ts';
-import { command, quiet, withCode, workplace } from '../support/cli.ts';
+import { command, quiet, spawned, withCode, workplace } from '../support/cli.ts';
 import { tinyConfig } from '../support/tiny-model.ts';
 
 const place = workplace();
@@ -48,7 +47,7 @@ sweep/lr=1                            01-01 00:00         d12              own  
 
 it('in a narrow terminal shortens other names than those of runs', () => {
   const shell = `stty cols 80; ${[process.execPath, ...command, 'runs'].join(' ')}`;
-  const { stdout } = spawnSync('script', ['-qc', shell, '/dev/null'], { cwd: place.folder, encoding: 'utf8' });
+  const { stdout } = spawned('script', ['-qc', shell, '/dev/null'], { cwd: place.folder });
   expect(stdout).toMatch(/^tinyshakespeare-d6-2026-11-22-193355 .* tiny…eare /m);
 });
 

@@ -1,5 +1,5 @@
 // `sample` as a user runs it: its text on stdout alone, the same for the same seed.
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, mkdirSync, openSync, utimesSync } from 'node:fs';
 import { createInterface } from 'node:readline';
@@ -11,7 +11,7 @@ import { castWeights } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
 import { writeCheckpoint } from '../../src/weights/checkpoint/write.ts';
 import { emptyModel, manifestFields } from '../checkpoint/trained-model.ts';
-import { command, withCode, workplace } from '../support/cli.ts';
+import { command, spawned, withCode, workplace } from '../support/cli.ts';
 import { jsonLines } from '../support/figures.ts';
 
 /** A small model with GPT-2's vocabulary, so that text can be made. */
@@ -82,11 +82,8 @@ it('is the same for the same seed and another for another', async () => {
 it('makes several texts of several prompts, the first the same as alone', async () => {
   const args = ['--model', 'elsewhere/bytes', '--tokens', '30'];
   const alone = await sample(...args, '--prompt', 'To be');
-  const { stdout, stderr } = place.ok(
-    [...onCpu, ...args, '--prompt', '-', '--count', '20', '--json'],
-    {},
-    'To be\r\n\nZoë\n',
-  );
+  const twenty = [...onCpu, ...args, '--prompt', '-', '--count', '20', '--json'];
+  const { stdout, stderr } = place.ok(twenty, {}, 'To be\r\n\nZoë\n');
   expect(stderr).toMatch(/\n1,\d{3} tokens in/);
   const texts = jsonLines<{ prompt: string; text: string; tokens: number; end: string }>(stdout);
   expect(texts.map(({ prompt }) => prompt)).toEqual(['To be', '', 'Zoë'].flatMap((each) => Array(20).fill(each)));
@@ -101,11 +98,8 @@ it('makes several texts of several prompts, the first the same as alone', async 
 it('has no prompt where standard input is a folder', () => {
   const directory = openSync(place.folder, 'r');
   onTestFinished(() => closeSync(directory));
-  const { status, stderr } = spawnSync(
-    process.execPath,
-    [...command, 'sample', '--model', 'elsewhere/bytes', '--prompt', '-'],
-    { cwd: place.folder, encoding: 'utf8', stdio: [directory, 'pipe', 'pipe'] },
-  );
+  const args = [...command, 'sample', '--model', 'elsewhere/bytes', '--prompt', '-'];
+  const { status, stderr } = spawned(process.execPath, args, { cwd: place.folder, stdio: [directory, 'pipe', 'pipe'] });
   expect(stderr).toMatch(/\nstandard input has no prompt: .*\n$/);
   expect(status).toBe(1);
 });

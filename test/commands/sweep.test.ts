@@ -13,7 +13,10 @@ const place = workplace('each');
 const start = (specs: readonly string[], options: TrainOptions = {}): Promise<Gpt2Error> =>
   sweep(resolveSources({ device: 'cpu', steps: 10, out: place.path('sweep'), ...options }), specs, () => {
     throw new Gpt2Error('a run was started');
-  }).then(expect.unreachable, (error: Gpt2Error) => error);
+  }).then(
+    () => expect.unreachable(),
+    (error: Gpt2Error) => error,
+  );
 
 /** Exit code, specifications, the message, and options besides. */
 it.each<[code: 1 | 2, specs: string[], message: string, options?: TrainOptions]>([

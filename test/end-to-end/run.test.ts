@@ -1,11 +1,11 @@
 // Runs of a tiny model from the command line: the log, resume bit for bit, signals, equal batches in any split.
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { readRun } from '../../src/runs/reader.ts';
-import { command, tinyModel, workplace } from '../support/cli.ts';
+import { command, spawned, tinyModel, workplace } from '../support/cli.ts';
 import { figuresOf, jsonLines } from '../support/figures.ts';
 
 const place = workplace();
@@ -237,17 +237,14 @@ it('whose reader leaves stops saved, though nobody hears of it, and exits with 1
 });
 
 it.skipIf(!existsSync('/dev/full'))('stops saved where its output has no room (needs /dev/full)', () => {
-  const { status, stderr } = spawnSync(
-    'sh',
-    ['-c', '"$@" >/dev/full', 'sh', process.execPath, ...command, ...train('full', '--steps', '100000')],
-    { cwd: place.folder, encoding: 'utf8' },
-  );
+  const words = [process.execPath, ...command, ...train('full', '--steps', '100000')];
+  const { status, stderr } = spawned('sh', ['-c', '"$@" >/dev/full', 'sh', ...words], { cwd: place.folder });
   expect(status).toBe(1);
   expect(stderr).toMatch(/^cannot write to standard output: ENOSPC.*\nstopped after \d+ of 100000 steps and saved; /);
   expectSaved('full');
 });
 
-const hasScript = spawnSync('script', ['--version'], { encoding: 'utf8' }).stdout?.includes('util-linux') === true;
+const hasScript = spawned('script', ['--version']).stdout?.includes('util-linux') === true;
 
 it.skipIf(!hasScript)(
   'whose terminal is closed stops saved and exits with 129 (needs script of util-linux)',

@@ -4,7 +4,7 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, expect, it } from 'vitest';
 import { writeQuestions } from '../../src/data/shards/multiple-choice.ts';
-import { root } from '../support/built.ts';
+import { loader, root } from '../support/built.ts';
 import { tinyModel, workplace } from '../support/cli.ts';
 import { randomQuestions } from '../support/questions.ts';
 
@@ -79,9 +79,9 @@ it('examples run', () => {
   mkdirSync(place.path('data/hellaswag'));
   writeQuestions(place.path('data/hellaswag/hellaswag_val.bin'), randomQuestions(2, { vocabulary: 50257 }));
   place.file('books/one.txt', 'But soft, what light through yonder window breaks?\n'.repeat(100));
-  const options = ['--out', 'runs/first', '--steps', '2', '--batch', '2', '--seq', '32', '--val-every', '0'];
-  place.ok(['train', '--data', 'data/tinyshakespeare', ...tinyModel, ...options]);
-  const run = node('--import', join(root, 'node_modules/tsx/dist/loader.mjs'), 'examples.ts');
-  expect(run.status, run.stderr).toBe(0);
-  expect(run.stdout).toContain('Hello world');
+  const options = '--data data/tinyshakespeare --out runs/first --steps 2 --batch 2 --seq 32 --val-every 0';
+  place.ok(`train ${options} ${tinyModel.join(' ')}`);
+  const { status, stdout, stderr } = node('--import', loader, 'examples.ts');
+  expect(status, stderr).toBe(0);
+  expect(stdout).toContain('Hello world');
 });

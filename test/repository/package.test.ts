@@ -1,5 +1,4 @@
 // The installed package: its advice and its files (scripts/test-package installs it), and that importing it changes nothing.
-import { type SpawnSyncOptions, spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -7,10 +6,7 @@ import packageJson from '../../package.json' with { type: 'json' };
 import { packageRoot } from '../../src/base/package-root.ts';
 import { asTyped, continueWith, shellWord } from '../../src/base/wording.ts';
 import { loader } from '../support/built.ts';
-import { Workplace } from '../support/cli.ts';
-
-const run = (command: string, args: readonly string[], options: SpawnSyncOptions = {}) =>
-  spawnSync(command, args, { ...options, encoding: 'utf8' });
+import { spawned as run, Workplace } from '../support/cli.ts';
 
 it.each([
   ['run `npm run build:cuda`', 'run `npm --prefix node_modules/gpt2.ts run build:cuda`'],

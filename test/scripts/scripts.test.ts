@@ -1,29 +1,25 @@
 // The scripts: builds with a job for each core, quickstart with tools that print their arguments, the table of a timeline.
-import { spawnSync } from 'node:child_process';
-import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { timesByKernel } from '../../scripts/timeline.ts';
 import { packageRoot } from '../../src/base/package-root.ts';
-import { Workplace } from '../support/cli.ts';
+import { spawned, Workplace } from '../support/cli.ts';
 
 it('npm run build:cpu gives cmake the number of cores', () => {
   using place = new Workplace();
-  writeFileSync(place.path('cmake'), '#!/bin/sh\necho "$@"\n', { mode: 0o755 });
-  const PATH = `${place.folder}:${process.env.PATH}`;
-  const { stdout, stderr } = spawnSync('npm', ['run', '-s', 'build:cpu'], {
-    ...{ cwd: packageRoot, encoding: 'utf8', env: { ...process.env, PATH } },
-  });
+  place.file('cmake', '#!/bin/sh\necho "$@"\n', 0o755);
+  const env = { ...process.env, PATH: `${place.folder}:${process.env.PATH}` };
+  const { stdout, stderr } = spawned('npm', ['run', '-s', 'build:cpu'], { cwd: packageRoot, env });
   expect(stdout, stderr).toContain(`--build build --parallel ${availableParallelism()} --target gpt2-cpu\n`);
 });
 
 it('no other script builds with as many jobs as there are files', () => {
   const scripts = readdirSync(join(packageRoot, 'scripts')).map((name) => join(packageRoot, 'scripts', name));
-  const texts = [join(packageRoot, 'package.json'), ...scripts.filter((path) => statSync(path).isFile())].map((path) =>
-    readFileSync(path, 'utf8'),
-  );
-  for (const text of texts) expect(text).not.toMatch(/--parallel['"]?,? ['"]?--/);
+  for (const path of [join(packageRoot, 'package.json'), ...scripts.filter((path) => statSync(path).isFile())]) {
+    expect(readFileSync(path, 'utf8')).not.toMatch(/--parallel['"]?,? ['"]?--/);
+  }
 });
 
 it.each([
@@ -31,15 +27,12 @@ it.each([
   ['fails', 'build', 7, 2],
 ])('quickstart installs, builds, and runs the command; one of them %s', (_, failing, code, count) => {
   using place = new Workplace();
-  for (const tool of ['node', 'cmake', 'c++', 'npm'])
-    place.file(
-      tool,
-      `#!/bin/sh\necho "$(basename "$0") $*"\n[ -z "${failing}" ] || case "$*" in *${failing}*) exit 7; esac\n`,
-    );
-  for (const tool of readdirSync(place.folder)) chmodSync(place.path(tool), 0o755);
-  const { status, stdout } = spawnSync(join(packageRoot, 'scripts', 'quickstart'), ['--text', 'a book.txt'], {
-    ...{ encoding: 'utf8', env: { PATH: `${place.folder}:/usr/bin:/bin` } },
-  });
+  const script = `[ -z "${failing}" ] || case "$*" in *${failing}*) exit 7; esac\n`;
+  for (const tool of ['node', 'cmake', 'c++', 'npm']) {
+    place.file(tool, `#!/bin/sh\necho "$(basename "$0") $*"\n${script}`, 0o755);
+  }
+  const env = { PATH: `${place.folder}:/usr/bin:/bin` };
+  const { status, stdout } = spawned(join(packageRoot, 'scripts', 'quickstart'), ['--text', 'a book.txt'], { env });
   const ran = ['npm ci --no-audit --no-fund', 'npm run build', 'node bin/gpt2.js quickstart --text a book.txt'];
   expect([status, stdout.trim().split('\n')]).toEqual([code, ran.slice(0, count)]);
 });

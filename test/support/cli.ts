@@ -1,5 +1,5 @@
 // Runs the program as a user does, in a folder of its own, and makes small data sets for it.
-import { spawn, spawnSync } from 'node:child_process';
+import { type SpawnSyncOptions, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -20,6 +20,10 @@ export interface Finished {
   readonly stdout: string;
   readonly stderr: string;
 }
+
+/** Runs a program, which need not be gpt2. */
+export const spawned = (program: string, args: readonly string[], options: SpawnSyncOptions = {}) =>
+  spawnSync(program, args, { ...options, encoding: 'utf8' });
 
 /** Output of a command that must end with this code. */
 export function withCode<T extends Pick<Finished, 'code'> & { stderr?: string }>(code: number, finished: T): T {
