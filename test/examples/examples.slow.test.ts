@@ -1,16 +1,15 @@
 // The programs of examples/ run as their first lines say, on little data; and a run is an iteration over its events.
-import { spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import { type RunEvent, readRun, trainEvents } from '../../src/index.ts';
 import { root } from '../support/built.ts';
-import { tinyModel, workplace } from '../support/cli.ts';
+import { spawned, tinyModel, workplace } from '../support/cli.ts';
+import { tinyRun } from '../support/tiny-run.ts';
 
 const place = workplace();
 const data = place.data();
 
 const start = (name: string, ...args: string[]) =>
-  spawnSync(process.execPath, ['--import', 'tsx', `examples/${name}.ts`, ...args], { cwd: root, encoding: 'utf8' });
+  spawned(process.execPath, ['--import', 'tsx', `examples/${name}.ts`, ...args], { cwd: root });
 
 function example(name: string, ...args: string[]): string {
   const { status, stdout, stderr } = start(name, ...args);
@@ -18,31 +17,20 @@ function example(name: string, ...args: string[]): string {
   return stdout;
 }
 
-it('custom-loop', () => {
-  expect(example('custom-loop', data, '3')).toMatch(
-    /^(\d {2}loss \d+\.\d{4} {2}norm \d+\.\d\d {2}learning rate 6\.0e-4\n){3}$/,
-  );
+beforeAll(() => {
+  place.file('letters.txt', 'abc abd abe\n'.repeat(500));
+  place.ok('prepro text letters.txt --tokenizer char --workers 1');
 });
 
-it('own-loss', () => {
-  expect(example('own-loss')).toMatch(/^(\S+\[\d+\]: gradient -?0\.\d{5}, finite difference -?0\.\d{5}\n){4}$/);
-});
-
-it('learning-rate-finder', () => {
-  expect(example('learning-rate-finder', data, '8')).toMatch(/^1\.00e-6 {2}5\.\d+\n(.|\n)*try \d\.\de-\d\n$/);
-});
-
-it.each([
-  ['custom-loop', '1', /^0 {2}loss 2\.\d{4} /],
-  ['learning-rate-finder', '2', /^1\.00e-6 {2}2\.\d{4}\n/],
-])('%s takes the vocabulary of the data', (name, steps, start) => {
-  const characters = place.path('data', 'letters');
-  if (!existsSync(characters)) {
-    place.file('letters.txt', 'abc abd abe\n'.repeat(500));
-    expect(place.run(['prepro', 'text', 'letters.txt', '--tokenizer', 'char', '--workers', '1']).code).toBe(0);
-  }
+it.each<[name: string, args: () => string[], printed: RegExp]>([
+  ['custom-loop', () => [data, '3'], /^(\d {2}loss \d+\.\d{4} {2}norm \d+\.\d\d {2}learning rate 6\.0e-4\n){3}$/],
+  ['own-loss', () => [], /^(\S+\[\d+\]: gradient -?0\.\d{5}, finite difference -?0\.\d{5}\n){4}$/],
+  ['learning-rate-finder', () => [data, '8'], /^1\.00e-6 {2}5\.\d+\n(.|\n)*try \d\.\de-\d\n$/],
   // ln 7 = 1.95 for 7 characters; 5.5 for bytes.
-  expect(example(name, characters, steps)).toMatch(start);
+  ['custom-loop', () => [place.path('data/letters'), '1'], /^0 {2}loss 2\.\d{4} /],
+  ['learning-rate-finder', () => [place.path('data/letters'), '2'], /^1\.00e-6 {2}2\.\d{4}\n/],
+])('%s prints its figures, with the vocabulary of the data (%#)', (name, args, printed) => {
+  expect(example(name, ...args())).toMatch(printed);
 });
 
 it('perplexity', () => {
@@ -56,9 +44,8 @@ it('perplexity', () => {
 
 it('perplexity of a run with another tokenizer', () => {
   place.file('book.txt', 'But soft, what light through yonder window breaks? '.repeat(50));
-  place.ok(['prepro', 'text', 'book.txt', '--separator', '?', '--tokenizer', 'bytes', '--workers', '1']);
-  const options = ['--seq', '16', '--batch', '1', '--steps', '1', '--val-every', '0'];
-  place.run(['train', '--data', 'data/book', '--out', 'bytes', ...tinyModel, ...options]);
+  place.ok('prepro text book.txt --separator ? --tokenizer bytes --workers 1');
+  place.run(`train --data data/book --out bytes ${tinyModel.join(' ')} --seq 16 --batch 1 --steps 1 --val-every 0`);
   const [total, first] = example('perplexity', place.path('bytes'), place.path('book.txt')).split('\n');
   expect(total).toMatch(/^64 tokens: loss 5\.\d{4}, /);
   expect(first).toMatch(/^\d\.\d\d {2}"."$/);
@@ -80,10 +67,7 @@ it.each([
 });
 
 it('a run as an iteration: left early it stops, saved', async () => {
-  const options = {
-    ...{ device: 'cpu', layers: 1, channels: 32, heads: 2, context: 32, sequence: 32, batch: 1 },
-    ...{ data, steps: 50, valEvery: 0, sampleEvery: 0, out: place.path('iterated') },
-  };
+  const options = { ...tinyRun, data, steps: 50, out: place.path('iterated') };
   const seen: RunEvent['event'][] = [];
   for await (const event of trainEvents(options)) {
     seen.push(event.event);
@@ -94,8 +78,7 @@ it('a run as an iteration: left early it stops, saved', async () => {
   expect(events.at(-1)).toMatchObject({ event: 'checkpoint' });
 
   let last: RunEvent | undefined;
-  const { out } = options;
-  for await (const event of trainEvents({ out, resume: true })) last = event;
+  for await (const event of trainEvents({ out: options.out, resume: true })) last = event;
   expect(last).toMatchObject({ event: 'done', steps: 50 });
   await expect(async () => {
     for await (const _ of trainEvents({ ...options, order: 'llmc', batch: 50_000, out: place.path('none') }))
