@@ -1,21 +1,24 @@
 // A disk that fills up, or turns read-only, while a run trains: the run says so and goes on, older checkpoints stay, no line
 // of the log is lost.
-import { beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { loader } from '../support/built.ts';
 import { command, tinyModel, workplace } from '../support/cli.ts';
 import { noSmallDisk, onSmallDisk } from '../support/small-disk.ts';
 
 const place = workplace();
-let data: string;
-let smallData: string;
-beforeAll(() => {
-  data = place.data({ train: 9000, vocabulary: 50257 });
-  smallData = place.data({ train: 9000, vocabulary: 100, name: 'small' });
-});
+/** A run on data with a vocabulary, which decides the size of its checkpoints. */
+const train = (vocabulary: number) => {
+  const data = place.data({ train: 9000, vocabulary, name: `of-${vocabulary}` });
+  return [process.execPath, ...command, 'train', '--data', data, ...tinyModel, ...never];
+};
+const never = ['--sample-every', '0', '--val-every', '0'];
+const grepWeights = `for run in run straight; do grep -o '"weights":".*"' $disk/$run/log.jsonl; done`;
 
-const train = (from = data) => [
-  ...[process.execPath, ...command, 'train', '--data', from, ...tinyModel, '--sample-every', '0', '--val-every', '0'],
-];
+/** Both runs of a script have ended with the same weights. */
+function expectSameWeights(stdout: string): void {
+  const [first, ...others] = stdout.match(/"weights":"[0-9a-f]{64}"/g)!;
+  expect(others).toEqual([first]);
+}
 
 describe.skipIf(noSmallDisk !== undefined)(`a disk${noSmallDisk ? ` (${noSmallDisk})` : ''}`, () => {
   it('that fills up costs a checkpoint, not the run, nor the checkpoint before; the last save waits for room', () => {
@@ -31,8 +34,8 @@ describe.skipIf(noSmallDisk !== undefined)(`a disk${noSmallDisk ? ` (${noSmallDi
       mount -o remount,size=96m $disk
       cat <&3
       "$@" --steps 9 --out $disk/straight
-      for run in run straight; do grep -o '"weights":".*"' $disk/$run/log.jsonl; done`,
-      train(),
+      ${grepWeights}`,
+      train(50257),
     );
     expect(stdout).toMatch(/step 6 was not saved; training continues: cannot write the checkpoint .*ENOSPC/);
     expect(stdout).toMatch(/step 8\/9/);
@@ -41,9 +44,7 @@ describe.skipIf(noSmallDisk !== undefined)(`a disk${noSmallDisk ? ` (${noSmallDi
       /step 9 is not saved yet: cannot write the checkpoint .*ENOSPC.*trying again every 5 s, until Ctrl-C\nstep-00000003\n12\nsaved /,
     );
     expect(stdout).not.toMatch(/step 9 was not saved/);
-    const weights = stdout.match(/"weights":"[0-9a-f]{64}"/g)!;
-    expect(weights.length).toBe(2);
-    expect(weights[0]).toBe(weights[1]);
+    expectSameWeights(stdout);
   });
 
   it('that turns read-only costs the checkpoints of that time, not the run', () => {
@@ -69,22 +70,19 @@ describe.skipIf(noSmallDisk !== undefined)(`a disk${noSmallDisk ? ` (${noSmallDi
       "$@" --out $disk/run --resume
       ls -A $disk/run/checkpoints | tail -n 1
       "$@" --steps 2000 --out $disk/straight
-      for run in run straight; do grep -o '"weights":".*"' $disk/$run/log.jsonl; done`,
-      [...train(smallData), '--batch', '1', '--seq', '16'],
+      ${grepWeights}`,
+      [...train(100), '--batch', '1', '--seq', '16'],
     );
     const untouched = 'EROFS: read-only file system.*older checkpoints are untouched';
-    expect(stderr).toMatch(
-      new RegExp(`step 1950 was not saved; training continues: cannot write the checkpoint.*${untouched}`),
-    );
+    const notSaved = 'step 1950 was not saved; training continues: cannot write the checkpoint';
+    expect(stderr).toMatch(new RegExp(`${notSaved}.*${untouched}`));
     expect(stderr).toMatch(new RegExp(`^cannot write the checkpoint .*step-00002000: ${untouched}.*\n$`, 'm'));
     expect(stdout).toMatch(
       /^{"event":"train","step":1999,.*}\n{"event":"notSaved","step":2000,.*}\nexit 1\nkept \d+$/m,
     );
     expect(stdout).toMatch(/from step \d+,/);
     expect(stdout).toMatch(/^step-00002000$/m);
-    const weights = stdout.match(/"weights":"[0-9a-f]{64}"/g)!;
-    expect(weights.length).toBe(2);
-    expect(weights[0]).toBe(weights[1]);
+    expectSameWeights(stdout);
   });
 
   it('that fills up: lines of the log are kept in memory until there is room', () => {
@@ -108,14 +106,8 @@ describe.skipIf(noSmallDisk !== undefined)(`a disk${noSmallDisk ? ` (${noSmallDi
       log.flush();
       log.close();
     `;
-    const { stdout } = onSmallDisk(place.path('disk'), 4, `disk=$1; shift; "$@" $disk; cat $disk/run/log.jsonl`, [
-      process.execPath,
-      '--import',
-      loader,
-      '--input-type=module',
-      '--eval',
-      script,
-    ]);
+    const node = [process.execPath, '--import', loader, '--input-type=module', '--eval', script];
+    const { stdout } = onSmallDisk(place.path('disk'), 4, `disk=$1; shift; "$@" $disk; cat $disk/run/log.jsonl`, node);
     const [failure, same, mended, ...lines] = stdout.trim().split('\n');
     expect(failure).toMatch(/^cannot write \d+ lines to .*log\.jsonl: ENOSPC/);
     expect([same, mended]).toEqual(['true', 'undefined']);
