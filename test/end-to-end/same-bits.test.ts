@@ -35,34 +35,26 @@ const modern: readonly Shape[] = [
 const run =
   '--threads 2 --order llmc --layers 3 --channels 128 --heads 2 --context 128 --batch 2 --seq 128 --steps 8 --lr 1e-3 --warmup 3 --weight-decay 0.1 --val-every 4 --val-steps 2 --sample-every 0';
 
-const paths = (['cpu avx512', 'cpu avx2', 'cpu portable', 'cuda sm90', 'cuda portable'] as const).flatMap((name) => {
+const shapesOf: Record<LibraryKind, Partial<Record<Dtype, readonly Shape[]>>> = {
+  cpu: { fp32: [...shapes, ...modern, ...ranks], bf16: shapes.slice(0, 2), fp8: shapes.slice(0, 1) },
+  cuda: { fp32: shapes, tf32: shapes, bf16: [...shapes, ...modern], fp8: shapes.slice(0, 1) },
+};
+const paths = ['cpu avx512', 'cpu avx2', 'cpu portable', 'cuda sm90', 'cuda portable'].flatMap((name) => {
   const [kind, kernels] = name.split(' ') as [LibraryKind, string];
-  const dtypes: (readonly [Dtype, readonly Shape[]])[] =
-    kind === 'cpu'
-      ? [
-          ['fp32', [...shapes, ...modern, ...ranks]],
-          ['bf16', shapes.slice(0, 2)],
-        ]
-      : [
-          ['fp32', shapes],
-          ['tf32', shapes],
-          ['bf16', [...shapes, ...modern]],
-        ];
-  return [...dtypes, ['fp8', shapes.slice(0, 1)] as const].map(([dtype, shapes]) => ({
-    name: `${name} ${dtype}`,
-    ...{ kind, kernels, dtype, shapes },
+  return Object.entries(shapesOf[kind]).map(([dtype, shapes]) => ({
+    ...{ name: `${name} ${dtype}`, kind, kernels, dtype, shapes },
   }));
 });
 
 const place = workplace();
 /** Trains in this process, or ranks in others. */
-const start = async (args: readonly string[], env: Record<string, string>) =>
-  args.includes('--gpus') || args.at(-1)?.endsWith('ranks') ? place.ok(args, env) : place.okHere(args, env);
+const start = async (line: string, env: Record<string, string>) =>
+  /--gpus|ranks$/.test(line) ? place.ok(line, env) : place.okHere(line, env);
 
 beforeAll(async () => {
   place.data({ train: 20_000, val: 3000, below: 1000, vocabulary: 1000 });
-  writeFileSync(place.path('letters.txt'), 'A few letters, and again: the same words.\n'.repeat(300));
-  await place.okHere(['prepro', 'text', 'letters.txt', '--tokenizer', 'char', '--out', 'letters']);
+  place.file('letters.txt', 'A few letters, and again: the same words.\n'.repeat(300));
+  await place.okHere('prepro text letters.txt --tokenizer char --out letters');
 });
 
 describe.each(paths)('$name', ({ name, kind, kernels, dtype, shapes }) => {
@@ -74,10 +66,8 @@ describe.each(paths)('$name', ({ name, kind, kernels, dtype, shapes }) => {
       const out = `${kind}-${kernels}-${dtype}-${flags.replaceAll(' ', '')}`;
       // The recipe chooses its schedule; the hashes of others were recorded with a constant rate.
       const schedule = what === 'modern' ? '' : '--schedule constant ';
-      const args = `train --data data ${run} ${schedule}${flags} --device ${kind} --dtype ${dtype} --out ${out}`.split(
-        ' ',
-      );
-      await start(args, { GPT2_KERNELS: kernels });
+      const device = `--device ${kind} --dtype ${dtype}`;
+      await start(`train --data data ${run} ${schedule}${flags} ${device} --out ${out}`, { GPT2_KERNELS: kernels });
       if (!flags.includes('recompute')) record(key, kind, hashOf(place.path(out)));
       expect(hashOf(place.path(out))).toBe(recorded[key]);
     });
@@ -98,7 +88,7 @@ describe.each(Object.entries(halfDone))('a run folder of an earlier version, %s'
   const folder = join(import.meta.dirname, '../fixtures/half-done', name);
   const key = `half done, ${name}`;
   it.skipIf(reason !== undefined)('continues as if it had not been stopped', async () => {
-    const run = (args: string) => start(args.split(' '), { GPT2_KERNELS: 'avx512' });
+    const run = (line: string) => start(line, { GPT2_KERNELS: 'avx512' });
     if (process.env.GPT2_RECORD) {
       const sizes =
         '--layers 1 --channels 32 --heads 2 --context 32 --batch 2 --seq 32 --steps 8 --lr 1e-3 --val-every 2';
