@@ -1,7 +1,7 @@
 // Models of the Hugging Face hub on the command line: sampled, evaluated, fine-tuned, exported and read again. Where they come from
 // and how they are refused is in test/formats/hub.test.ts.
 import { existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs';
-import { beforeEach, expect, it } from 'vitest';
+import { beforeEach, expect, it, vi } from 'vitest';
 import { logits } from '../../src/inference/evaluate/logits.ts';
 import { generateText } from '../../src/inference/sample/generate-text.ts';
 import { createModel } from '../../src/model/model.ts';
@@ -74,11 +74,10 @@ it('eval and export take it too', async () => {
 it('is fine-tuned, exported and read again: the same logits and text', async () => {
   const out = place.path('tuned');
   const given = { data: place.path('data'), device: 'cpu', batch: 2, sequence: 16, valEvery: 0, sampleEvery: 0 };
-  const notices: string[] = [];
-  const onNotice = (text: string) => notices.push(text);
+  const onNotice = vi.fn();
   const { steps } = await train({ ...given, model: repository, learningRate: 1e-3, steps: 3, out }, { onNotice });
   expect(steps).toBe(3);
-  expect(notices).toContain(`starting from ${folder()}`);
+  expect(onNotice).toBeCalledWith(`starting from ${folder()}`);
   expect(readRun(out).configuration.model).toBe(`${repository}@${commit}`);
   const tuned = await outputs(out);
   expect(furthest(tuned.logits, (await outputs(repository)).logits)).toBeGreaterThan(1e-3);

@@ -1,7 +1,7 @@
 // Runs of a tiny model from the command line: the log, resume bit for bit, signals, equal batches in any split.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { readRun } from '../../src/runs/reader.ts';
@@ -28,9 +28,8 @@ const schedule =
   '--steps 30 --lr 1e-3 --warmup 5 --final-lr-frac 0.1 --weight-decay 0.1 --val-every 10 --val-steps 3'.split(' ');
 
 it('logs every step in order, and the same on stdout with --json', async () => {
-  const { stdout } = await run(
-    train('logged', '--steps', '4', '--val-every', '2', '--val-steps', '2', '--save-every', '2', '--json'),
-  );
+  const flags = '--steps 4 --val-every 2 --val-steps 2 --save-every 2 --json'.split(' ');
+  const { stdout } = await run(train('logged', ...flags));
   expect(readFileSync(place.path('logged', 'log.jsonl'), 'utf8')).toBe(stdout);
   for (const flag of ['--version', '-V']) {
     expect((await run([flag])).stdout).toBe(`${(JSON.parse(stdout.split('\n')[0]!) as { program: string }).program}\n`);
@@ -64,11 +63,8 @@ it('a resumed run equals one that was never stopped, bit for bit', async () => {
   await run(train('stopped', ...schedule, '--stop-after', '15'));
   expect(checkpoints('stopped')).toEqual(['step-00000015']);
   // After the checkpoint a crash leaves steps that will be done again, and half a line.
-  const log = place.path('stopped', 'log.jsonl');
-  writeFileSync(
-    log,
-    `${readFileSync(log, 'utf8')}{"event":"train","step":15,"loss":1,"norm":1,"lr":1,"tokensPerSecond":1,"ms":1}\n{"event":"tra`,
-  );
+  const torn = '{"event":"train","step":15,"loss":1,"norm":1,"lr":1,"tokensPerSecond":1,"ms":1}\n{"event":"tra';
+  appendFileSync(place.path('stopped', 'log.jsonl'), torn);
   await run(['train', '--out', 'stopped', '--resume']);
   expect(figures('stopped')).toEqual(figures('straight'));
   expect(figures('straight').length).toBe(30 + 4 + 1);
@@ -182,10 +178,8 @@ it('sees the same tokens in any split of the same total batch', async () => {
     await run(train(out, ...split.split(' ')));
     losses.push(readRun(place.path(out)).series.train.map(([, loss]) => loss));
   }
-  for (const split of losses.slice(1)) {
-    split.forEach((loss, step) => {
-      expect(Math.abs(loss - losses[0]![step]!), `step ${step}`).toBeLessThan(5e-6);
-    });
+  for (const [step, loss] of losses.slice(1).flatMap((split) => [...split.entries()])) {
+    expect(Math.abs(loss - losses[0]![step]!), `step ${step}`).toBeLessThan(5e-6);
   }
 });
 

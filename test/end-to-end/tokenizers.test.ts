@@ -1,5 +1,5 @@
 // A tokenizer accompanies data, runs and exports: prepro, train, sample without the data, eval, export, train from the export.
-import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { openSafetensors, writeSafetensors } from '../../src/weights/files/safetensors.ts';
@@ -57,13 +57,9 @@ describe('characters', () => {
   });
 
   it('refuse a character that the text lacks', async () => {
+    const what = `the character "Ω" (U+03A9) is not among the ${new Set(text).size} of the model's vocabulary`;
     const found = await place.here(['sample', '--model', 'run', '--prompt', 'a Ω']);
-    expectRefusal(found, {
-      code: 1,
-      what: `the character "Ω" (U+03A9) is not among the ${new Set(text).size} of the model's vocabulary`,
-      where: ['U+03A9'],
-      notices: 1,
-    });
+    expectRefusal(found, { code: 1, what, where: ['U+03A9'], notices: 1 });
   });
 
   it('give nats per character and bits per byte', async () => {
@@ -89,34 +85,25 @@ describe('characters', () => {
       );
     }
     await run('prepro', 'text', 'play.txt', '--tokenizer', 'bytes', '--out', 'data/bytes', '--workers', '1');
-    await refused(
-      [...args, '--data', 'data/bytes', '--out', 'mixed'],
-      /data\/bytes has a vocabulary of 257 tokens \(bytes\), exported one of \d+/,
-      ['data/bytes', 'exported'],
-    );
+    const onBytes = [...args, '--data', 'data/bytes', '--out', 'mixed'];
+    const other = /data\/bytes has a vocabulary of 257 tokens \(bytes\), exported one of \d+/;
+    await refused(onBytes, other, ['data/bytes', 'exported']);
     // Shards of llm.c have GPT-2's tokens and no dataset.json.
     rmSync(place.path('data/bytes/dataset.json'));
-    await refused(
-      [...args, '--data', 'data/bytes', '--out', 'mixed'],
-      /data\/bytes has GPT-2's tokens, exported another tokenizer \(char\)/,
-      ['data/bytes', 'exported'],
-    );
+    const ofLlmc = /data\/bytes has GPT-2's tokens, exported another tokenizer \(char\)/;
+    await refused(onBytes, ofLlmc, ['data/bytes', 'exported']);
   });
 
   it("replace no file that is no data set's", async () => {
-    mkdirSync(place.path('mine'));
-    writeFileSync(place.path('mine/tokenizer.json'), '{}');
+    place.file('mine/tokenizer.json', '{}');
     const args = ['prepro', 'text', 'play.txt', '--tokenizer', 'char', '--out', 'mine', '--workers', '1'];
     await refused(args, 'belongs to no data set', ['mine/tokenizer.json']);
     expect(readFileSync(place.path('mine/tokenizer.json'), 'utf8')).toBe('{}');
   });
 
   it('are refused by GGUF, which cannot hold them', async () => {
-    await refused(
-      ['export', '--model', 'run', '--format', 'gguf', '--out', 'run.gguf'],
-      'GGUF cannot hold the tokenizer of this model (char)',
-      ['--format hf'],
-    );
+    const args = ['export', '--model', 'run', '--format', 'gguf', '--out', 'run.gguf'];
+    await refused(args, 'GGUF cannot hold the tokenizer of this model (char)', ['--format hf']);
     expect(existsSync(place.path('run.gguf'))).toBe(false);
   });
 
@@ -164,9 +151,8 @@ describe('a tokenizer.json', () => {
     writeFileSync(place.path('padded/tokenizer.json'), JSON.stringify(JSON.parse(content), null, 2));
     padRows(place.path('padded'), 512);
     await run(...args, '--model', 'padded', '--data', 'data/bpe', '--out', 'tuned-bpe');
-    expect((await run('eval', '--model', 'padded', '--data', 'data/bpe', '--seq', '32')).stdout).toMatch(
-      /bits per byte/,
-    );
+    const { stdout } = await run('eval', '--model', 'padded', '--data', 'data/bpe', '--seq', '32');
+    expect(stdout).toMatch(/bits per byte/);
     await run('export', '--model', 'tuned-bpe', '--format', 'gguf', '--out', 'bpe.gguf');
     const head = readFileSync(place.path('bpe.gguf')).subarray(0, 60_000).toString('latin1');
     for (const part of ['tokenizer.ggml.merges', ' gpt2.ts', '[PAD511]']) expect(head).toContain(part);
