@@ -18,22 +18,20 @@ import { randomQuestions } from '../support/questions.ts';
 
 const read = (path: string): string => readFileSync(join(root, path), 'utf8');
 
-const commands = allCommands(newProgram());
-const sources = new Map<string, string[]>();
-for (const page of [...pages(), 'CONTRIBUTING.md']) sources.set(page, documentedCommands(read(page)));
-for (const command of commands) sources.set(`${command.name()} --help`, documentedCommands(helpOf(command)));
-const examples = [...sources.values()].flat();
+const sources = [
+  ...[...pages(), 'CONTRIBUTING.md'].map((name) => ({ name, text: read(name) })),
+  ...allCommands(newProgram()).map((command) => ({ name: `${command.name()} --help`, text: helpOf(command) })),
+].map(({ name, text }) => ({ name, commands: documentedCommands(text) }));
+const examples = sources.flatMap(({ commands }) => commands);
 /** Each once, however it is typed; what has an ellipsis or a shell's arguments in it represents others. */
 const all = [...new Map(examples.map((command) => [argumentsOf(command).join(' '), command])).values()].filter(
   (command) => !/…|\.\.\.|\$(@|argv)/.test(command),
 );
 
 it('are found', () => {
-  expect(sources.get('README.md')!.length).toBeGreaterThanOrEqual(20);
-  for (const command of commands) {
-    const help = `${command.name()} --help`;
-    expect(sources.get(help)!.length, `examples in ${help}`).toBeGreaterThan(0);
-  }
+  expect(sources.find(({ name }) => name === 'README.md')!.commands.length).toBeGreaterThanOrEqual(20);
+  const ofHelp = sources.filter(({ name }) => name.endsWith('--help'));
+  for (const { name, commands } of ofHelp) expect(commands.length, `examples in ${name}`).toBeGreaterThan(0);
 });
 
 it.each(all)('parses: %s', async (command) => {
