@@ -1,7 +1,7 @@
 // Wrong options, given to the API and on the command line: both refuse them with one exact message before they open anything.
 // Errors and notices of public functions name options as a program gives them; those of commands name flags (refusals.test.ts).
 import { mkdirSync } from 'node:fs';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { UsageError } from '../../src/base/errors.ts';
 import { speakFlags, words } from '../../src/base/wording.ts';
 import * as api from '../../src/index.ts';
@@ -9,6 +9,7 @@ import { runPresetNames } from '../../src/options/presets.ts';
 import { flagOf } from '../../src/options/row.ts';
 import { type OptionName, optionRows } from '../../src/options/table.ts';
 import { tinyModel, withCode, wordsOf, workplace } from '../support/cli.ts';
+import { tinyRun } from '../support/tiny-run.ts';
 
 speakFlags(false);
 
@@ -95,19 +96,17 @@ it('errors of train() name options, and commands as they are typed', async () =>
   const { message, stack } = (await api.train({ data: 'nope', device: 'cpu' }).catch((error: Error) => error)) as Error;
   expect(message).toMatch(/^nope does not exist; name another(, such as .*)?, or make it: `np.* prepro.* --out nope`$/);
   expect(stack).toContain(message);
-  place.data({ name: 'data', vocabulary: 100 });
-  const tiny = { layers: 1, channels: 32, heads: 2, context: 32, batch: 1, sequence: 32, device: 'cpu', threads: 1 };
-  const options = { ...tiny, data: place.path('data'), out: place.path('run'), steps: 1, valSteps: 1, sampleEvery: 0 };
+  const [data, out] = [place.data({ vocabulary: 100 }), place.path('run')];
+  const options = { ...tinyRun, data, out, steps: 1, valSteps: 1, valEvery: undefined };
   const number = expect.any(Number);
-  expect(await api.train(options)).toEqual({ out: options.out, steps: 1, loss: number, valLoss: number });
+  expect(await api.train(options)).toEqual({ out, steps: 1, loss: number, valLoss: number });
   await expect(api.train(options)).rejects.toThrow(
     'already holds a run: continue it with resume: true, replace it with overwrite: true, or name another path as out',
   );
-  const notices: string[] = [];
-  const onNotice = (text: string) => notices.push(text);
+  const onNotice = vi.fn();
   const again = await api.train({ ...options, resume: true }, { onNotice });
   expect(again.valLoss).toBeGreaterThan(0);
-  expect(notices).toContainEqual(expect.stringContaining('give a larger steps to continue'));
+  expect(onNotice).toBeCalledWith(expect.stringContaining('give a larger steps to continue'));
 });
 
 const division = { prefix: 'x', shardTokens: 100, validation: 0.1 };
@@ -363,14 +362,7 @@ const exact: Record<string, () => unknown> = {
     loader.seek(undefined as never);
   },
   'batches must be an object with next(), or a function of { rank, ranks } that returns one': () =>
-    api.train({
-      device: 'cpu',
-      data: place.path('random'),
-      out: place.path('x'),
-      steps: 1,
-      valEvery: 0,
-      batches: Batches as never,
-    }),
+    api.train({ ...tinyRun, data: place.path('random'), out: place.path('x'), steps: 1, batches: Batches as never }),
   'own-source takes no from: leave it out, its files come with the package': () =>
     api.prepareDataset('own-source', { from: 'x' }),
 };
@@ -400,17 +392,15 @@ it.each([...Object.entries(exact), ...matching])('%s', async (message, work) => 
 });
 
 it('prepareText: notices too', async () => {
-  const notices: string[] = [];
-  const notice = (line: string) => void notices.push(line);
+  const notice = vi.fn();
   place.file('long.txt', 'a word and another\n'.repeat(300));
   await text({ out: place.path('made'), division: { ...division, validation: 0.001 }, notice }, 'long.txt');
-  expect(notices.join()).toMatch(/^validation is .*; give more text, or another validation$/);
+  expect(notice.mock.calls.join()).toMatch(/^validation is .*; give more text, or another validation$/);
 });
 
 it('a stopped run says how to continue it', async () => {
   const out = place.path("it's mine");
-  const small = { layers: 1, channels: 16, heads: 2, context: 16, sequence: 16, batch: 1, device: 'cpu', steps: 2 };
-  const options = { ...small, data: place.path('random'), out, valEvery: 0, sampleEvery: 0 };
+  const options = { ...tinyRun, data: place.path('random'), out, steps: 2 };
   const message = `stopped after 0 of 2 steps and saved; continue with { out: ${JSON.stringify(out)}, resume: true }`;
   const stopped = new api.StoppedError(message, undefined);
   await expect(api.train(options, { signal: AbortSignal.abort() })).rejects.toThrow(stopped);

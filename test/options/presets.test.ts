@@ -1,6 +1,6 @@
 // Presets: what they hold, what overrides them, and the commands and calls that take them.
 import { readFileSync } from 'node:fs';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { train } from '../../src/index.ts';
 import { presetConfig } from '../../src/model/config.ts';
 import {
@@ -41,9 +41,8 @@ describe.each(runPresetNames)('%s', (name) => {
 /** The configuration of a run with these options; weights have the sizes of d12. */
 function configured(options: TrainOptions, kind: 'cpu' | 'cuda'): Configuration {
   const complete = completeOptions(options, kind);
-  const weights = complete.model.includes('/')
-    ? { ...presetConfig('d12')!, context: 1024, vocabularySize: 50257 }
-    : undefined;
+  const d12 = { ...presetConfig('d12')!, context: 1024, vocabularySize: 50257 };
+  const weights = complete.model.includes('/') ? d12 : undefined;
   const frozen = freezeOptions({ ...complete, batch: Number(complete.batch) });
   const { steps = 1000 } = complete;
   const warmup = defaultWarmup(steps, weights !== undefined);
@@ -92,14 +91,11 @@ it.each(referenceNames())('%s is the preset of a run that is configured as the c
   const { options } = readPreset(name as PresetName);
   expect(against(options, name)).toEqual([]);
   // Whatever the defaults become.
-  const names =
-    'data order seed batch sequence totalBatch steps learningRate warmup schedule finalLearningRateFraction';
   const isOfLlmc = name.startsWith('llmc-');
-  for (const option of `${names} weightDecay gradientClip valEvery ${isOfLlmc ? 'valSteps' : 'valTokens'} dtype`.split(
-    ' ',
-  )) {
-    expect(options).toHaveProperty(option);
-  }
+  const ofSteps = 'data order seed batch sequence totalBatch steps weightDecay gradientClip dtype valEvery';
+  const ofRate = 'learningRate warmup schedule finalLearningRateFraction';
+  const recorded = [...`${ofSteps} ${ofRate}`.split(' '), isOfLlmc ? 'valSteps' : 'valTokens'];
+  expect(Object.keys(options)).toEqual(expect.arrayContaining(recorded));
   expect([options.order, completeOptions({}, 'cuda').order]).toEqual([isOfLlmc ? 'llmc' : 'sequence', 'sequence']);
 });
 
@@ -143,19 +139,19 @@ describe('in a run', () => {
   it('the same command with resume continues the run, with nothing in place of its options', async () => {
     const options = { preset: laptop, ...small, steps: 2, warmup: 0, valEvery: 0, sampleEvery: 0 } as const;
     const out = place.path('resumed');
-    const notices: string[] = [];
+    const onNotice = vi.fn();
     await train({ ...options, stopAfter: 1, out });
-    const { steps } = await train({ ...options, resume: 'auto', out }, { onNotice: (text) => notices.push(text) });
-    expect([steps, notices]).toEqual([2, []]);
+    const { steps } = await train({ ...options, resume: 'auto', out }, { onNotice });
+    expect([steps, onNotice.mock.calls]).toEqual([2, []]);
   });
 
   it('--dry-run prints what comes from the preset', async () => {
-    const args = ['train', '--preset', laptop, '--dry-run', '--data', data, '--batch', '3', '--device', 'cpu'];
+    const args = `train --preset ${laptop} --dry-run --data ${data} --batch 3 --device cpu`;
     const [line] = quiet(await place.here(args)).split('\n');
     expect(line).toMatch(`preset ${laptop}: --model=custom --layers=4 --channels=128`);
     expect(line).toContain(' --lr=0.003 ');
     expect(line).not.toMatch(/--(batch|data)=/);
-    const { preset } = JSON.parse((await place.here([...args, '--json'])).stdout) as { preset: { name: string } };
+    const { preset } = JSON.parse((await place.here(`${args} --json`)).stdout) as { preset: { name: string } };
     expect(preset).toMatchObject({ name: laptop, options: { learningRate: 0.003 } });
   });
 });

@@ -1,7 +1,7 @@
 // --recipe: each value for d12 and the rules for other sizes, what overrides it, and what it rejects; and each part
 // of its model alone, in a GPT-2 and taken out of a modern GPT.
 import { Command } from 'commander';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { flagsOf, optionsFromFlags, tableOptions } from '../../src/commands/option-of-table.ts';
 import { planRun } from '../../src/index.ts';
 import { gpt2Architecture } from '../../src/model/architecture.ts';
@@ -51,9 +51,8 @@ it('windowed chooses the figures of its origin for d12, and as many value embedd
     ...{ beta1: 0.8, beta2: 0.95, eps: 1e-10 },
   });
   for (const kind of ['cpu', 'cuda'] as const) expect(completeOptions(windowed, kind)).toMatchObject(windowed);
-  const small = (layers: number) =>
-    resolveSources({ recipe: 'windowed', layers, channels: 128 }).options.valueEmbeddings;
-  expect([1, 2, 5, 6].map(small)).toEqual([undefined, 1, 2, 3]);
+  const small = [1, 2, 5, 6].map((layers) => resolveSources({ recipe: 'windowed', layers, channels: 128 }).options);
+  expect(small.map(({ valueEmbeddings }) => valueEmbeddings)).toEqual([undefined, 1, 2, 3]);
 });
 
 it.each(recordedNames.filter((name) => optionRows[name].type === 'switch'))(
@@ -167,18 +166,16 @@ it('--dry-run prints every choice with its origin', async () => {
     const line = stdout.split('\n').find((each) => each.trimStart().startsWith(start));
     expect(line, name).toContain(origin);
   }
-  expect(JSON.parse((await place.here([...args, '--json'])).stdout)).toMatchObject({
-    recipe: { name: recipe, choices },
-  });
+  const { stdout: json } = await place.here([...args, '--json']);
+  expect(JSON.parse(json)).toMatchObject({ recipe: { name: recipe, choices } });
 });
 
 it('adds nothing to a run that is resumed, which has recorded its own options', async () => {
   const out = place.path('resumed');
   await train({ ...small, recipe, model: 'custom', head: 'tied', steps: 4, stopAfter: 2, out });
-  const notices: string[] = [];
-  const given = { recipe, out, resume: true } as const;
-  expect((await train(given, { onNotice: (text) => notices.push(text) })).steps).toBe(4);
-  expect(notices).toEqual([`${out} goes on with its own options: --recipe modern sets none of them`]);
+  const onNotice = vi.fn();
+  expect((await train({ recipe, out, resume: true }, { onNotice })).steps).toBe(4);
+  expect(onNotice.mock.calls).toEqual([[`${out} goes on with its own options: --recipe modern sets none of them`]]);
   expect(readRun(out).configuration).toMatchObject({ layers: 2, channels: 32, norm: 'rmsnorm', head: 'tied' });
 });
 
