@@ -19,9 +19,8 @@ it('finds this machine fit to train, line by line and as JSON', async () => {
     checks: Check[];
   };
   expect(ok).toBe(true);
-  expect(checks.map(({ name }) => name)).toEqual(
-    expect.arrayContaining(['node', 'cpu library', 'train uses', 'cmake']),
-  );
+  const names = checks.map(({ name }) => name);
+  expect(names).toEqual(expect.arrayContaining(['node', 'cpu library', 'train uses', 'cmake']));
 });
 
 it('says how to fix a library that is missing or cannot be opened', async () => {
