@@ -1,7 +1,7 @@
 // Failures of ranks, and requests from outside: one that is killed, hangs or is not like the others, Ctrl-C, other
 // launchers. On the CPU; over NCCL in test/gpu/ranks.test.ts.
 import { once } from 'node:events';
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { setTimeout } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -177,42 +177,37 @@ describe('train --gpus', () => {
       return said.stderr;
     }
 
-    it('where rank 0 cannot', async () => {
-      const said = await harmed('root-killed', ([root]) => process.kill(root!, 'SIGKILL'));
-      expect(said).toBe('rank 0 was killed by SIGKILL\n');
-    });
-
-    it('where rank 0 hangs and is ended over it', async () => {
-      const said = await harmed('root-hangs', ([root, other]) => {
-        process.kill(root!, 'SIGSTOP');
-        process.kill(other!, 'SIGKILL');
+    it.each([
+      ['cannot', ['SIGKILL'], 0],
+      ['hangs and is ended over it', ['SIGSTOP', 'SIGKILL'], 1],
+    ])('where rank 0 %s', async (how, signals, killed) => {
+      const out = `root-${how.split(' ')[0]}`;
+      const said = await harmed(out, (ranks) => {
+        for (const [rank, signal] of signals.entries()) process.kill(ranks[rank]!, signal);
       });
-      expect(said).toBe('rank 1 was killed by SIGKILL\n');
+      expect(said).toBe(`rank ${killed} was killed by SIGKILL\n`);
     });
   });
 
+  const tiny = `train ${tinyRanks.join(' ')}`;
   it.each<[line: string, said: string, env?: Record<string, string>]>([
     [
-      `train ${tinyRanks.join(' ')} --gpus 2 --batch 2 --total-batch 96`,
+      `${tiny} --gpus 2 --batch 2 --total-batch 96`,
       '--total-batch 96 is not a multiple of --batch 2 x --seq 16 x --gpus 2 = 64 tokens; take one that is\n',
     ],
     [
-      `train ${tinyRanks.join(' ')} --out twelve --resume`,
+      `${tiny} --out twelve --resume`,
       '--total-batch 96 is not a multiple of --batch 4 x --seq 16 x --gpus 12 = 768 tokens; take one that is\n',
     ],
+    [`${tiny} --gpus 2 --batch auto`, '--batch auto is for one GPU; give --batch a number with --gpus\n'],
     [
-      `train ${tinyRanks.join(' ')} --gpus 2 --batch auto`,
-      '--batch auto is for one GPU; give --batch a number with --gpus\n',
-    ],
-    [
-      `train ${tinyRanks.join(' ')} --gpus 2`,
+      `${tiny} --gpus 2`,
       'the environment variable MASTER_PORT must be a whole number from 1 to 65535, not "99999"\n',
       { MASTER_PORT: '99999' },
     ],
     ['eval --model none --gpus 2', '--gpus 2 needs GPUs, and none can be used here', { CUDA_VISIBLE_DEVICES: '' }],
   ])('refuses before any process is started: %s', async (line, said, env) => {
-    mkdirSync(place.path('twelve'), { recursive: true });
-    writeFileSync(configPath(place.path('twelve')), JSON.stringify({ ranks: 12, device: 'cpu', totalBatch: 96 }));
+    place.file(configPath('twelve'), JSON.stringify({ ranks: 12, device: 'cpu', totalBatch: 96 }));
     const { stderr } = withCode(2, await place.here(line, env));
     expect(stderr.startsWith(said), stderr).toBe(true);
     if (said.endsWith('\n')) expect(stderr).toBe(said);
