@@ -148,19 +148,14 @@ async function prepare(place: Workplace): Promise<{ targets: Target[]; restore: 
   };
   const evaluated: Use = () => evaluateAll(run, data);
 
-  const inCheckpoint = (file: string) => join(checkpointsFolder(run), 'step-00000008', file);
-  const ofData = [resumed, evaluated, started];
+  const checkpoint = join(checkpointsFolder(run), 'step-00000008');
+  const inCheckpoint = ['manifest.json', 'model.safetensors', 'optimizer.safetensors'];
+  const inData = ['dataset.json', 'random_train_000001.bin', 'random_train_000002.bin', 'random_val.bin'];
   const targets: Target[] = [
     { path: configPath(run), uses: [resumed, restarted] },
     { path: logPath(run), uses: [read, resumed], harmless: harmlessInLog },
-    ...['manifest.json', 'model.safetensors', 'optimizer.safetensors'].map((file) => ({
-      path: inCheckpoint(file),
-      uses: [resumed, evaluated],
-    })),
-    ...['dataset.json', 'random_train_000001.bin', 'random_train_000002.bin', 'random_val.bin'].map((file) => ({
-      path: join(data, file),
-      uses: ofData,
-    })),
+    ...inCheckpoint.map((file) => ({ path: join(checkpoint, file), uses: [resumed, evaluated] })),
+    ...inData.map((file) => ({ path: join(data, file), uses: [resumed, evaluated, started] })),
   ];
   return { targets, restore };
 }

@@ -18,14 +18,10 @@ rankData(place);
 const of = <K extends RunEvent['event']>(run: string, kind: K) => eventsOf(place.path(run), kind);
 const curveOf = (run: string) => new Map(of(run, 'train').map(({ step, loss }) => [step, loss]));
 const stepsSaved = (run: string) => listCheckpoints(checkpointsFolder(place.path(run))).map(stepOf);
-const quiet = ['--val-every', '0', '--sample-every', '0'];
-
-const command = (steps: number) => [
-  ...['train', '--data', 'data', ...tinyModel, ...quiet, '--seq', '32', '--batch', '2', '--steps', `${steps}`],
-];
+const command = `train --data data ${tinyModel.join(' ')} --val-every 0 --sample-every 0 --seq 32 --batch 2 --steps 2000`;
 
 it('one command starts a run, continues it after kill -9 from its last seconds, and does nothing when it is done', async () => {
-  const again = [...command(2000), '--save-every', '0.1s', '--out', 'killed', '--resume', 'auto'];
+  const again = `${command} --save-every 0.1s --out killed --resume auto`;
   for (const saves of [0, 2]) {
     const { child, ended } = place.begin(again);
     await until(() => expect(of('killed', 'checkpoint').length).toBeGreaterThan(saves));
@@ -41,11 +37,11 @@ it('one command starts a run, continues it after kill -9 from its last seconds, 
   expect(starts[2]).toBeLessThanOrEqual(killedAt + 1);
   expect((await place.okHere(again)).stdout).toMatch(/is finished: 2000 of 2000/);
 
-  await place.okHere([...command(2000), '--save-every', '0', '--out', 'straight']);
+  await place.okHere(`${command} --save-every 0 --out straight`);
   expect(curveOf('killed')).toEqual(curveOf('straight'));
   expect(of('killed', 'done').at(-1)!.weights).toBe(of('straight', 'done').at(-1)!.weights);
 
-  const other = await place.here([...again, '--seed', '7']);
+  const other = await place.here(`${again} --seed 7`);
   expect(other).toMatchObject({ code: 1, stderr: expect.stringMatching(/with --seed 7: it was trained with 42/) });
 });
 

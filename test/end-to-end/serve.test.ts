@@ -2,9 +2,10 @@
 // the run for as long as they watch.
 import { existsSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
+import { setTimeout } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { StreamViewer } from '../live/streams.ts';
-import { tinyModel, withCode, workplace } from '../support/cli.ts';
+import { type Line, tinyModel, withCode, workplace } from '../support/cli.ts';
 import { eventsOf, jsonLines } from '../support/figures.ts';
 import { listening, until } from '../support/until.ts';
 
@@ -17,7 +18,7 @@ const train = (out: string, steps: number, ...more: string[]) => [
 ];
 
 /** Starts a run with a page. */
-async function serve(args: readonly string[], env: Record<string, string> = {}) {
+async function serve(args: Line, env: Record<string, string> = {}) {
   const { child, said, ended } = place.begin(args, env);
   const url = await until(() => /^live page: (\S+)$/m.exec(said.stdout)![1]!);
   return { child, ended, url, said: () => said.stdout, errors: () => said.stderr };
@@ -59,22 +60,20 @@ it('viewers change nothing about the run, and see all of it', async () => {
 describe('after the run', () => {
   const stays = (url: string) => `the page stays at ${url} while it is watched; Ctrl-C ends it`;
 
-  it.each([[[]], [['--gpus', '2', '--total-batch', '256']]])(
-    '%j: the page stays until its last viewer leaves',
-    async (more) => {
-      const { ended, url, said, errors } = await serve(train(`stays${more.length}`, 30, '--serve', '0', ...more));
-      const first = new StreamViewer(url);
-      await until(() => expect(said()).toContain(`${stays(url)}\n`));
-      first.close();
-      // A reload.
-      const second = new StreamViewer(url);
-      await until(() => expect(second.lines.at(-1)).toContain('"event":"done"'));
-      await new Promise((resolve) => setTimeout(resolve, 3500));
-      expect(second.isClosed).toBe(false);
-      second.close();
-      expect([(await ended).code, errors()]).toEqual([0, '']);
-    },
-  );
+  it.each(['', '--gpus 2 --total-batch 256'])('%j: the page stays until its last viewer leaves', async (more) => {
+    const line = `${train(`stays${more.length}`, 30, '--serve', '0').join(' ')} ${more}`;
+    const { ended, url, said, errors } = await serve(line);
+    const first = new StreamViewer(url);
+    await until(() => expect(said()).toContain(`${stays(url)}\n`));
+    first.close();
+    // A reload.
+    const second = new StreamViewer(url);
+    await until(() => expect(second.lines.at(-1)).toContain('"event":"done"'));
+    await setTimeout(3500);
+    expect(second.isClosed).toBe(false);
+    second.close();
+    expect([(await ended).code, errors()]).toEqual([0, '']);
+  });
 
   it('a run of a sweep ends: another one follows', async () => {
     const { ended, url, said } = await serve([...train('swept', 300, '--serve', '0'), '--sweep', 'seed=1,2']);
@@ -95,11 +94,10 @@ describe('after the run', () => {
          return write(text, ...more);
        };`,
     );
-    const { child, ended, url } = await serve(train('interrupted', 30, '--serve', '0'), {
-      NODE_OPTIONS: `--import ${hook}`,
-    });
+    const env = { NODE_OPTIONS: `--import ${hook}` };
+    const { child, ended, url } = await serve(train('interrupted', 30, '--serve', '0'), env);
     const viewer = new StreamViewer(url);
-    const code = await Promise.race([ended.then((end) => end.code), new Promise((r) => setTimeout(r, 20_000, 'runs'))]);
+    const code = await Promise.race([ended.then((end) => end.code), setTimeout(20_000, 'runs')]);
     child.kill('SIGKILL');
     expect(code).toBe(0);
     await until(() => expect(viewer.told.at(-1)).toBe('closed'));
