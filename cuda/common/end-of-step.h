@@ -1,4 +1,4 @@
-// The end of gpt2_global_norm in both libraries: stores norm, clip factor and whether to update in the step block.
+// The end of gpt2_global_norm in both libraries: stores in the step block norm, clip factor and whether to update.
 #pragma once
 
 #include "../gpt2.h"

@@ -57,8 +57,8 @@ Block copy(float *to, View view, int first, int count, int k, int depth, int len
   return block;
 }
 
-// out[rows, vectors * WIDTH] (=|+=) a tile's rows of A times a panel of B. K is divided into `rows` ranges. A row of
-// the output and `lines` cache lines of `ahead` are prefetched before each range: prefetching all at once delays loads.
+// out[rows, vectors * WIDTH] (=|+=) a tile's rows of A times a panel of B. K is divided into `rows` ranges: before each
+// range a row of the output and `lines` cache lines of `ahead` are prefetched. Prefetching all at once delays loads.
 template <int rows, int vectors>
 void micro_kernel(Output out, const float *a, const float *b, int depth, Ahead &ahead, int lines) {
   // Nothing may take the address of the sums, because they would then not stay in registers.

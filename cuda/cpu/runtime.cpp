@@ -148,7 +148,7 @@ void runtime::allocate(Context &context, void **memory, int64_t bytes) {
 
 void runtime::free(Context &, void *memory) {
   gpt2_emulator::erase(memory);
-  // Only memory in pages of 2 MiB starts at an odd multiple of the alignment.
+  // An odd multiple of the alignment marks memory in pages of 2 MiB, which was allocated from its page's beginning.
   auto address = reinterpret_cast<uintptr_t>(memory);
   if (address % (2 * alignment) == alignment) address -= address % huge_page;
   std::free(reinterpret_cast<void *>(address));

@@ -44,7 +44,7 @@ void Peers::gather(cudaStream_t stream, void *out, const void *in, int64_t bytes
 void Peers::reduce(cudaStream_t stream, void *values, int64_t count, Number number) {
   const int64_t size = size_of(number);
   for (int64_t start = 0; start < count;) {
-    // If the pending sums of a group fill the row of `sums_`, the pending copies and sums run first.
+    // If pending sums fill the row of `sums_`, pending copies and sums run now, to make room for this sum.
     if (summed_bytes_ == sum_row_bytes) run(stream);
     const int64_t piece = std::min(count - start, (sum_row_bytes - summed_bytes_) / size);
     char *from = static_cast<char *>(values) + start * size;

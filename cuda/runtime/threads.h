@@ -26,8 +26,8 @@ class ThreadPool {
 
   int threads() const { return threads_; }
 
-  // Calls body(first, last) with one contiguous range per thread. Fewer than 2 * least indices, which take less time
-  // than waking a thread, are left to the calling thread.
+  // Calls body(first, last) with one contiguous range per thread. The calling thread alone works on fewer than
+  // 2 * `least` indices, which take less time than waking a thread.
   template <class Body>
   void ranges(int64_t count, const Body &body, int64_t least = 1) {
     run(count < 2 * least ? 1 : count, [&](int thread, int threads) {

@@ -29,7 +29,7 @@ export function unpack(_: string, data: { first: number; every: number; steps?: 
   return { steps: steps ?? values.map((_, index) => first + index * every), values };
 }
 
-/** Index of the point nearest to `step`; undefined if `step` is before the first point or after the last. */
+/** The index, in `steps`, of the value nearest to `step`; undefined if `step` is before the first or after the last. */
 export function valueNear(steps: readonly number[], step: number): number | undefined {
   const after = steps.findIndex((one) => one >= step);
   if (after < 0 || (after === 0 && steps[0] !== step)) return undefined;

@@ -219,7 +219,7 @@ void Memory::check(uint64_t *slots, uint64_t now, const Site &site, uintptr_t ad
     const bool is_hidden = !((before ^ now) & is_write_bit) && (!(now & is_atomic_bit) || (before & is_atomic_bit));
     const bool is_replaced = (before & ~now & all_bytes) == 0 && is_hidden;
     if ((before ^ now) >> moment_shift == 0) {
-      // An access of the running thread in the same moment: no other thread has run since.
+      // No race: the running thread made the earlier access, too, and no other thread has run since.
       if ((before & mask) == mask && (is_write <= ((before & is_write_bit) != 0)) && !((before ^ now) & is_atomic_bit)) return;
     } else if (!((before | now) & is_write_bit)) {
       if (!is_ordered(before, now)) {

@@ -35,7 +35,7 @@ export function openShard(path: string) {
       for (;;) {
         const bytes = new Uint8Array(view.buffer, 0, count * tokenBytes);
         reading(path, () => readFully(file, bytes, headerBytes + start * tokenBytes));
-        // fstat comes after the read, to detect a change until the read's end. It takes 1 µs.
+        // fstat comes after the read, to detect changes of the file before and during the read. It takes 1 µs.
         const now = fstatSync(file);
         const isSameSize = now.size === seen.size;
         if (isSameSize && now.mtimeMs === seen.mtimeMs) return view;

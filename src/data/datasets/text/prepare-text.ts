@@ -28,7 +28,7 @@ import { hasPart, keyOf, partPath } from './parts.ts';
 import { type Task, threadPool } from './thread-pool.ts';
 import { workFolder } from './work-folder.ts';
 
-/** The most threads by default: each takes 70 MB, so that six keep the total under 640 MB for any text. */
+/** The most threads by default: each takes 70 MB. With six, the whole process stays under 640 MB for any text. */
 const mostDefaultThreads = 6;
 /** The token count in a shard's header is an int32. */
 const mostShardTokens = 2 ** 31 - 1;
