@@ -26,6 +26,6 @@ export function startProcess(module: string, from: string, options: SpawnOptions
 function entryOf(module: string, from: string): { entry: URL; url: URL } {
   const isSource = from.endsWith('.ts');
   const url = new URL(`${module}.${isSource ? 'ts' : 'js'}`, from);
-  // typescript-thread.mjs loads tsx: in Node 20 a thread inherits no loader, and a process cannot use a test runner's loader.
+  // typescript-thread.mjs loads tsx: in Node 20 a thread inherits no loader; a child process of a test has no loader either.
   return { entry: isSource ? new URL('./typescript-thread.mjs', import.meta.url) : url, url };
 }

@@ -179,7 +179,7 @@ export const askedSteps = ({ steps, tokens }: TrainOptions, totalBatch: number):
 const roundTokens = ({ batch, sequence, ranks }: Pick<DefaultedOptions, 'batch' | 'sequence' | 'ranks'>): number =>
   (batch === 'auto' ? 1 : batch) * sequence * ranks;
 
-/** Freezes options once the batch is chosen. Sets `valTokens`, so that a resumed run with another --seq validates on as many tokens. */
+/** Freezes options once the batch is chosen. Sets `valTokens`, so that a resume with another --seq does not change their number. */
 export function freezeOptions(options: DefaultedOptions & { readonly batch: number }): ResolvedOptions {
   const together = roundTokens(options);
   const totalBatch = options.totalBatch ?? together;

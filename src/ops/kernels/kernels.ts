@@ -134,7 +134,7 @@ type Defines = Readonly<Record<string, string | number>>;
 
 /**
  * Loads a compiled file of kernels. @param name name of the file or its source, for messages
- * @param defines macros with which the file was compiled; they are replaced in names of kernels
+ * @param defines macros with which the file was compiled; a macro in a kernel's name stands for its value
  */
 export function openKernels<Name extends string>(
   device: Device,

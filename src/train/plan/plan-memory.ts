@@ -95,7 +95,7 @@ export const neededBytes = (device: Device, config: ModelConfig, sizes: PlanSize
 export const divisors = (rows: number): number[] => upTo(rows).filter((batch) => rows % batch === 0);
 
 /**
- * Checks that a run fits in memory. `hasRecompute`: whether the command has the flag --recompute; default true.
+ * Checks that a run fits in memory. `hasRecompute`: whether the error may advise --recompute, which not every command has; default true.
  * @throws Gpt2Error naming the bytes needed and free, and the --batch (a divisor of `rows`) or --recompute with which the run fits
  */
 export function checkMemory(

@@ -120,7 +120,7 @@ export class Session {
     return { out: folder.out, steps: this.#step };
   }
 
-  /** Runs the steps. @param logged kinds of events that the log of a resumed run already has at its first step */
+  /** Runs the steps. @param logged kinds of events that the log already has at the step where a resumed run starts */
   async #steps(logged: ReadonlySet<RunEvent['event']>): Promise<void> {
     const { options, ranks } = this.#run;
     const { steps, lastStep, startStep } = this.#run.span;
