@@ -54,8 +54,8 @@ uint32_t word_of(Element low, Element high) {
   return bf16_of(low) | bf16_of(high) << 16;
 }
 
-// Copies a tile of 16 rows x 16 words from lines of memory `stride` apart: a line for each row (`along`), or for each
-// of the 32 terms in K. `transposed`: exchanges the tile's lines and columns.
+// Copies a tile of 16 rows x 16 words (32 bf16 terms of K) from lines of memory `stride` apart: a line for each row
+// (`along`), or for each of the 32 terms. `transposed`: exchanges the tile's rows and columns.
 template <int, bool along, bool transposed, class Element>
 void tile_words(uint32_t *to, const Element *from, const Element *, size_t stride) {
   uint32_t memory[WORDS], *lines = transposed ? memory : to;

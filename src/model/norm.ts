@@ -1,6 +1,6 @@
 // The norm of a model's residual stream: layernorm in GPT-2, else RMSNorm, which has no mean and no biases. If a matmul reads the
-// result in FP8, the op also stores a rowwise FP8 copy, in which a row's scale follows from the row's largest element, and the L2 norm
-// of each row, which bounds the next matmul's results. Columnwise copies, with one scale for 512 rows, are made from rowwise copies.
+// result in FP8, the op also stores a rowwise FP8 copy, and the L2 norm of each row, which bounds the next matmul's results. A row's
+// scale follows from the row's largest element. Columnwise copies, with one scale for 512 rows, are made from rowwise copies.
 import type { Device } from '../native/device.ts';
 import type { Tensor } from '../native/tensor.ts';
 import { normBackward as backward, normForward as forward, fp8Transpose } from '../ops/ops.generated.ts';

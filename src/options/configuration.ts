@@ -137,7 +137,7 @@ export function isCompared(field: string, isConstant = false): boolean {
   return compare !== 'no' && !(compare === 'if the rate falls' && isConstant);
 }
 
-/** A value as references and tables show it: for a path of data or of questions, only the last component. */
+/** A value as recorded curves and tables show it: of paths of data or HellaSwag questions, only the last component. */
 export const shortValue = (field: string, value: unknown): unknown =>
   rowNamed(field)?.compare === 'by file name' && typeof value === 'string' ? basename(value) : value;
 

@@ -28,7 +28,7 @@ export interface ExportOptions extends Pick<FetchOptions, 'notice' | 'onProgress
 }
 
 /**
- * Writes a model in another program's format and returns the path of the source: a checkpoint, a file or a folder.
+ * Writes a model in another program's format. Returns the path that the model was read from: a checkpoint, a file or a folder.
  * @throws UsageError for a dtype that the format lacks; Gpt2Error if the model cannot be read or `out` exists
  * @example await exportModel({ model: 'runs/first', format: 'gguf', out: 'model.gguf' });
  */

@@ -50,7 +50,7 @@ export interface Corpus {
 export type CorpusOptions = Omit<TextOptions, 'out' | 'format' | 'division'> & {
   /** Files or folders to read instead of downloading. */
   readonly from?: readonly string[];
-  /** The folder to write. Default: the folder in `folders` whose flags were used. */
+  /** The folder to write. Default: the folder that `folders` has for the flags of the call. */
   readonly out?: string;
   readonly shardTokens: number;
   readonly validation?: number;

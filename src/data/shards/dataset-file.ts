@@ -84,7 +84,7 @@ export function readDatasetTokenizer(folder: string, dataset = readDataset(folde
   const refusal = (what: string) =>
     gpt2Error`${join(folder, datasetFile)} names the tokenizer ${quote(name)} of ${vocabularySize} ids, ${what}; restore the file, or run prepro again`;
   if (wanted === undefined) {
-    // A recorded vocabulary may be larger than the tokenizer's, as a model's may, unless `tokenizerOf` finds another tokenizer by its size.
+    // The recorded vocabulary, like a model's, may be larger than the tokenizer's, but not have the size of another tokenizer.
     const builtIn = builtInNamed(name);
     if (builtIn && (tokenizerOf(dataset) ?? builtIn) === builtIn) return builtIn;
     throw refusal(

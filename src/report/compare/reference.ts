@@ -75,7 +75,7 @@ const references = (): Reference[] => referenceNames().map(readReference);
 export const matchingReference = (configuration: Configuration): Reference | undefined =>
   references().find((reference) => mismatches(configuration, reference).length === 0);
 
-/** Of the references with the run's data and model, the one that differs from the run in the fewest fields; undefined if there is none. */
+/** The reference with the run's data and model that differs from the run in the fewest fields; undefined if no reference has both. */
 export const nearestReference = (configuration: Configuration): Reference | undefined =>
   references()
     .filter((reference) => hasSameLayers(configuration, reference.configuration))
