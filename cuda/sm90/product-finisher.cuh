@@ -176,7 +176,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
 #pragma unroll
       for (int half = 0; half < 2; half++) {
         const int row = row_of(half);
-        // Rows past the matrix get exponentials of 0, with which columnwise copies are padded.
+        // In rows past the matrix all exponentials become 0, the padding of columnwise copies.
         of_row[half] = row < arguments.M ? outputs.rows[row] * log2e : INFINITY;
         target[half] = row < arguments.M ? outputs.targets[row] : -1;
         leaves_out = leaves_out || (target[half] >= n0 && target[half] < n0 + interleaved_tile_n);

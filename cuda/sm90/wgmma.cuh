@@ -76,8 +76,8 @@ __device__ __forceinline__ void hold(uint32_t (&a)[STEPS][4]) {
 #define GPT2_SUMS_104 GPT2_SUMS_100, GPT2_SUMS_AT(100)
 #define GPT2_SUMS_128 GPT2_SUMS_104, GPT2_SUMS_AT(104), GPT2_SUMS_AT(108), GPT2_16_SUMS_AT(112)
 
-// Issues the wgmma of SHAPE on `d`, whose COUNT accumulators are operands 0 to COUNT - 1. The next operands are the
-// values in `...`, which the text OPERANDS names; the last one, number ADDS, is `adds`.
+// Issues the wgmma of SHAPE on `d`, whose COUNT accumulators are operands 0 to COUNT - 1. The operands after them are
+// the values in `...`; the string OPERANDS contains their numbers. The last operand, `adds`, has the number ADDS.
 #define GPT2_WGMMA(COUNT, SHAPE, OPERANDS, ADDS, ...)                                               \
   asm volatile("{.reg .pred p;\nsetp.ne.b32 p, %" #ADDS ", 0;\nwgmma.mma_async.sync.aligned." SHAPE \
                " {" GPT2_NAMES_##COUNT "}, " OPERANDS ";}"                                          \

@@ -69,7 +69,7 @@ export const isOfProgram = (name: string, value: unknown): boolean => isPart(nam
 export const partsIn = (configuration: object): string[] =>
   Object.entries(configuration).flatMap(([name, value]) => (isOfProgram(name, value) ? [name] : []));
 
-/** Whether the option has no effect because a program passes a schedule or optimizer. @param parts names of the passed parts */
+/** Whether the option has no effect because a program passes a schedule or optimizer. @param parts names of all that it passes */
 function isReplaced(name: string, parts: readonly string[]): boolean {
   const { without, onlyWith } = rowNamed(name) ?? {};
   const replacing = parts.filter((part) => part === 'schedule' || part === 'optimizer');

@@ -113,7 +113,7 @@ async function timeSteps(trainer: Trainer, options: BenchOptions & { readonly ne
     if (before) {
       loss = (await before.finished()).loss;
       const now = performance.now();
-      // The step `before` has just ended. The host runs one step ahead, so the previous iteration enqueued this step.
+      // The step in `before` has just ended. The host runs one step ahead, so the previous iteration enqueued that step.
       if (measureFrom !== undefined && index > measureFrom) {
         ms.push(now - lastEnd);
         host.push(begun.hostMilliseconds);
