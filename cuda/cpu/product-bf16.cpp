@@ -124,8 +124,8 @@ void tile_words(uint32_t *to, const float *from, const float *ahead, size_t stri
 
 #endif
 
-// Copies rows [first, first + count) of the view's columns [k, k + depth) in tiles [count / 32][length / 32][part][2] of
-// 16 rows (two tiles for 32 rows) and 16 pairs of columns. A tile is [row][pair], or [pair][row] if `pairs_first`.
+// Copies rows [first, first + count) of the view's columns [k, k + depth) in tiles [count / 32][length / 32][part][2]
+// of 16 rows (two tiles for 32 rows) and 16 pairs of columns. A tile is [row][pair], or [pair][row] if `pairs_first`.
 template <int parts, bool pairs_first, class Element>
 Block copy_tiles(float *memory, View view, int first, int count, int k, int depth, int length) {
   const bool along = view.column_stride == 1;
